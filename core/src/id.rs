@@ -1,0 +1,173 @@
+//! Identifiers as newtypes, and the derivation of the ids that leave.
+//!
+//! Sources repeat ids (`result`, `m1`), share one id between thinking and text, or send none at all. Frontends
+//! take two things with one id for one thing, over the *whole thread*. So no id of a source is trusted to be
+//! unique: [`IdMint`] makes the outgoing ids, and the source's own id travels beside them as origin data.
+//!
+//! Invariants: an id is never mutated; a minted id is unique in its thread as long as run ids are; the same
+//! input gives the same ids (there is no randomness here), so golden traces are stable.
+
+use std::borrow::Borrow;
+use std::fmt;
+
+use bytestring::ByteString;
+
+macro_rules! id_type {
+    ($($(#[$doc:meta])* $name:ident)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(ByteString);
+
+        impl $name {
+            /// Wraps an id as it is; no copy is made.
+            pub fn new(id: impl Into<ByteString>) -> Self {
+                Self(id.into())
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// The shared text behind the id.
+            pub fn as_bytes(&self) -> &ByteString {
+                &self.0
+            }
+
+            /// A copy that does not keep the buffer it was read from alive. Whatever outlives one read
+            /// (memory of ended blocks, heads of open ones) holds detached ids.
+            pub fn detached(&self) -> Self {
+                Self(detach(&self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", self.as_str())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(id: &str) -> Self {
+                Self(ByteString::from(id))
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(id: String) -> Self {
+                Self(ByteString::from(id))
+            }
+        }
+
+        impl From<ByteString> for $name {
+            fn from(id: ByteString) -> Self {
+                Self(id)
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                self.as_str()
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                self.as_str()
+            }
+        }
+    )+};
+}
+
+id_type! {
+    /// A conversation: what a frontend calls a thread and A2A a context.
+    ThreadId
+    /// One run of an agent in a thread. Unique in its thread; the scope of all minted ids.
+    RunId
+    /// A block that leaves: unique in its thread.
+    BlockId
+    /// A lane that leaves: one invocation of one sub-agent, unique in its thread.
+    LaneId
+    /// A tool call. In an [`Update`](crate::Update) the source's id, in a [`BlockEvent`](crate::BlockEvent) the outgoing one.
+    ToolCallId
+    /// A message as the source names it. Not unique.
+    MessageId
+    /// A model response as the source names it. Not unique.
+    ResponseId
+    /// A request to a human, unique in its thread.
+    InterruptId
+}
+
+/// A copy of `text` in an allocation of its own size.
+pub(crate) fn detach(text: &ByteString) -> ByteString {
+    ByteString::from(&**text)
+}
+
+/// Makes the ids that leave a run: `<run>/1`, `<run>/2`, … in order of need.
+///
+/// The ordinal holds digits only, so the last `/` splits an id into run and ordinal again: no two pairs of run
+/// and ordinal give the same text, whatever characters a run id has.
+#[derive(Debug, Clone)]
+pub struct IdMint {
+    scope: RunId,
+    next: u64,
+}
+
+impl IdMint {
+    /// A mint for one run.
+    pub fn new(run: &RunId) -> Self {
+        Self { scope: run.detached(), next: 1 }
+    }
+
+    /// The next id.
+    pub fn mint(&mut self) -> String {
+        let id = format!("{}/{}", self.scope, self.next);
+        self.next += 1;
+        id
+    }
+
+    /// True if `id` has the shape of an id of this run, so that a source's id must not be let out under it.
+    pub fn could_mint(&self, id: &str) -> bool {
+        id.strip_prefix(self.scope.as_str())
+            .and_then(|rest| rest.strip_prefix('/'))
+            .is_some_and(|ordinal| ordinal.bytes().all(|b| b.is_ascii_digit()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minted_ids_are_unique_even_if_one_run_id_extends_another() {
+        let mut short = IdMint::new(&RunId::from("a"));
+        let mut long = IdMint::new(&RunId::from("a/1"));
+        let from_short: Vec<_> = (0..20).map(|_| short.mint()).collect();
+        let from_long: Vec<_> = (0..20).map(|_| long.mint()).collect();
+        assert!(from_short.iter().all(|id| !from_long.contains(id)));
+        assert_eq!(from_short[0], "a/1");
+        assert_eq!(from_long[1], "a/1/2");
+    }
+
+    #[test]
+    fn a_source_id_that_looks_minted_is_recognised() {
+        let mint = IdMint::new(&RunId::from("r"));
+        assert!(mint.could_mint("r/17"));
+        assert!(!mint.could_mint("r/x"));
+        assert!(!mint.could_mint("call_1"));
+    }
+
+    #[test]
+    fn a_detached_id_is_equal_and_shares_nothing() {
+        let buffer = ByteString::from("xxcall_1xx");
+        let shared = MessageId::new(buffer.slice_ref(&buffer[2..8]));
+        assert_eq!(shared.detached(), shared);
+        assert_ne!(shared.detached().as_str().as_ptr(), shared.as_str().as_ptr());
+    }
+}

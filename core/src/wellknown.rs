@@ -1,0 +1,40 @@
+//! The names under which content without a kind of its own travels in [`Custom`](crate::block::Custom) blocks.
+//!
+//! One list for all adapters: a decoder that meets a file and a converter that shows one meet here, and only here.
+//! A source's own custom content keeps the source's name; names of this list start with `aqueduct.`.
+//!
+//! | name | value |
+//! |---|---|
+//! | [`FILE`] | `{"url" or "data" (base64), "mediaType"?, "name"?}` |
+//! | [`DATA`] | any JSON: a data part that no rule knows |
+//! | [`PLAN`] | `{"steps": [{"id", "title", "agent"?, "status"}], "text"?}` |
+//! | [`CITATION`] | `{"url"?, "title"?, "text"?, …}` |
+//! | [`ACTIVITY`] | `{"type", "content": object}`: a self-contained progress card |
+//! | [`ACTIVITY_DELTA`] | `{"type", "patch": [RFC 6902]}` on the activity with the same message id |
+//! | [`NOTICE`] | `{"text", "level"?: "info" / "warning" / "error"}`: words beside the answer |
+//! | [`MESSAGES`] | a list of whole messages that restate a history |
+//! | [`RAW`] | what the source sent and no rule knows, with `{"event", "source"?}` |
+
+/// A file, inline or by address.
+pub const FILE: &str = "aqueduct.file";
+/// A structured part that no rule knows.
+pub const DATA: &str = "aqueduct.data";
+/// Steps that the agent means to take.
+pub const PLAN: &str = "aqueduct.plan";
+/// Where something was found.
+pub const CITATION: &str = "aqueduct.citation";
+/// A self-contained progress card.
+pub const ACTIVITY: &str = "aqueduct.activity";
+/// A change of such a card.
+pub const ACTIVITY_DELTA: &str = "aqueduct.activity.delta";
+/// Words beside the answer.
+pub const NOTICE: &str = "aqueduct.notice";
+/// A history restated.
+pub const MESSAGES: &str = "aqueduct.messages";
+/// Input that no rule knows.
+pub const RAW: &str = "aqueduct.raw";
+
+/// Metadata key: a response id that was normalised away because the turn already had another.
+pub const META_RESPONSE_ID: &str = "aqueduct.responseId";
+/// Metadata key: `completion` if a text comes from the event that ends a turn instead of from the stream.
+pub const META_TEXT_FROM: &str = "aqueduct.textFrom";

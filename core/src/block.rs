@@ -69,10 +69,12 @@ pub struct ToolResult {
 /// What a tool answered.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolOutput {
-    /// Plain text, or a fragment of it.
+    /// Plain text, whole.
     Text(ByteString),
     /// Anything structured: an object, or a list of content parts.
     Json(Value),
+    /// A sign of life while the tool still works: shown at once, and not the answer.
+    Progress(ByteString),
 }
 
 impl Default for ToolOutput {
@@ -85,7 +87,7 @@ impl ToolOutput {
     /// The output as one text: as it is, or as compact JSON.
     pub fn to_text(&self) -> ByteString {
         match self {
-            Self::Text(text) => text.clone(),
+            Self::Text(text) | Self::Progress(text) => text.clone(),
             Self::Json(Value::String(text)) => ByteString::from(text.as_str()),
             Self::Json(value) => ByteString::from(value.to_string()),
         }
@@ -93,7 +95,7 @@ impl ToolOutput {
 
     /// True if there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        matches!(self, Self::Text(text) if text.is_empty())
+        matches!(self, Self::Text(text) | Self::Progress(text) if text.is_empty())
     }
 }
 

@@ -8,6 +8,9 @@ pub mod message;
 pub mod presentation;
 pub mod run;
 pub mod source;
+pub mod stream;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod update;
 pub mod wellknown;
 
@@ -20,6 +23,7 @@ pub use message::{Message, Response, RunInput};
 pub use presentation::IntermediateView;
 pub use run::{Interrupt, InterruptReply, LaneOutcome, RunFailure, RunInfo, RunOutcome, Usage};
 pub use source::Source;
+pub use stream::{Limits, StreamContext, StreamError};
 pub use update::{Channel, Mode, Role, SourceEvent, Timestamp, Track, Update};
 
 /// What a source tells beside its content, untouched and in its order.

@@ -11,6 +11,7 @@
 //! | [`CITATION`] | `{"url"?, "title"?, "text"?, …}` |
 //! | [`ACTIVITY`] | `{"type", "content": object}`: a self-contained progress card |
 //! | [`ACTIVITY_DELTA`] | `{"type", "patch": [RFC 6902]}` on the activity with the same message id |
+//! | [`TOOL_PROGRESS`] | `{"toolCallId", "toolName", "text"}`: a tool that still works; made by the stream machine |
 //! | [`NOTICE`] | `{"text", "level"?: "info" / "warning" / "error"}`: words beside the answer |
 //! | [`MESSAGES`] | a list of whole messages that restate a history |
 //! | [`RAW`] | what the source sent and no rule knows, with `{"event", "source"?}` |
@@ -27,6 +28,8 @@ pub const CITATION: &str = "aqueduct.citation";
 pub const ACTIVITY: &str = "aqueduct.activity";
 /// A change of such a card.
 pub const ACTIVITY_DELTA: &str = "aqueduct.activity.delta";
+/// A sign of life of a tool that still works.
+pub const TOOL_PROGRESS: &str = "aqueduct.tool.progress";
 /// Words beside the answer.
 pub const NOTICE: &str = "aqueduct.notice";
 /// A history restated.

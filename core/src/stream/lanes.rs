@@ -1,0 +1,212 @@
+//! The lanes of a run: which are open, who belongs to whom, and what each remembers.
+//!
+//! A lane opens when there is something to emit in it, its ancestors first; it closes after everything inside
+//! it. A closed lane's memory is kept for a while, so that an aggregate that comes late adds nothing; content that
+//! is new opens another lane for the same agent, because an invocation that ended stays ended.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytestring::ByteString;
+
+use super::error::StreamError;
+use super::memory::Memory;
+use super::outlet::Outlet;
+use super::speech::Speech;
+use super::steps::Steps;
+use super::tools::{CallKey, ToolBook};
+use crate::block::ToolResult;
+use crate::event::{BlockEvent, Lane};
+use crate::id::{BlockId, LaneId, MessageId, ToolCallId};
+use crate::run::LaneOutcome;
+use crate::source::Source;
+
+#[derive(Debug)]
+pub(super) struct LaneState {
+    /// Present while the lane is open.
+    lane: Option<Arc<Lane>>,
+    opened: u64,
+    /// Open sub-lanes by order of opening.
+    children: BTreeMap<u64, ByteString>,
+    pub(super) speech: Speech,
+    pub(super) tools: ToolBook,
+    pub(super) steps: Steps,
+    /// Ids of progress cards, which later changes refer to.
+    pub(super) activities: Memory<MessageId, BlockId>,
+}
+
+impl LaneState {
+    fn new(lane: Option<Arc<Lane>>) -> Self {
+        Self {
+            lane,
+            opened: 0,
+            children: BTreeMap::new(),
+            speech: Speech::default(),
+            tools: ToolBook::default(),
+            steps: Steps::default(),
+            activities: Memory::default(),
+        }
+    }
+
+    /// Ends everything open in the lane, blocks in the order of opening, then steps from the inside out.
+    fn drain(&mut self, lane: &Arc<Lane>, out: &mut Outlet) {
+        let mut ends = self.speech.drain(out);
+        ends.extend(self.tools.drain(lane, out));
+        ends.sort_by_key(|(opened, _)| *opened);
+        for (_, end) in ends {
+            out.emit(end);
+        }
+        self.steps.drain(lane, out);
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct LaneTable {
+    root: LaneState,
+    root_lane: Arc<Lane>,
+    open: HashMap<ByteString, LaneState, foldhash::fast::RandomState>,
+    closed: Memory<ByteString, LaneState>,
+}
+
+impl LaneTable {
+    pub(super) fn new(root_id: LaneId) -> Self {
+        let lane = Lane { id: root_id, source: Source::root(), parent: None, parent_call: None };
+        let root_lane = Arc::new(lane);
+        Self {
+            root: LaneState::new(Some(Arc::clone(&root_lane))),
+            root_lane,
+            open: HashMap::default(),
+            closed: Memory::default(),
+        }
+    }
+
+    /// The lane of a source and its state, if it is open.
+    pub(super) fn open_mut(&mut self, source: &Source) -> Option<(Arc<Lane>, &mut LaneState)> {
+        let state = if source.is_root() { &mut self.root } else { self.open.get_mut(source.path())? };
+        let lane = state.lane.clone()?;
+        Some((lane, state))
+    }
+
+    /// What is known of a source, whether its lane is open or not.
+    pub(super) fn known(&self, source: &Source) -> Option<&LaneState> {
+        if source.is_root() {
+            return Some(&self.root);
+        }
+        self.open.get(source.path()).or_else(|| self.closed.get(&ByteString::from(source.path())))
+    }
+
+    /// Opens the lane of a source, its ancestors first; does nothing if it is open.
+    pub(super) fn open(
+        &mut self,
+        source: &Source,
+        out: &mut Outlet,
+    ) -> Result<(Arc<Lane>, &mut LaneState), StreamError> {
+        self.ensure_open(source, 1, out)?;
+        let root_lane = Arc::clone(&self.root_lane);
+        let state = if source.is_root() { None } else { self.open.get_mut(source.path()) };
+        // `ensure_open` has put it there; the root is always open.
+        let state = state.unwrap_or(&mut self.root);
+        let lane = state.lane.clone().unwrap_or(root_lane);
+        Ok((lane, state))
+    }
+
+    fn ensure_open(&mut self, source: &Source, depth: usize, out: &mut Outlet) -> Result<(), StreamError> {
+        let Some(parent) = source.parent() else { return Ok(()) };
+        if self.open.contains_key(source.path()) {
+            return Ok(());
+        }
+        let path = source.path();
+        Outlet::check(depth, out.limits.lane_depth, "lane_depth", "levels of sub-agents", path)?;
+        Outlet::check(self.open.len() + 1, out.limits.open_lanes, "open_lanes", "open lanes", path)?;
+        self.ensure_open(parent, depth + 1, out)?;
+
+        let opened = out.next_opened();
+        let key = ByteString::from(path);
+        let (parent_lane, parent_state) = self.open(parent, out)?;
+        parent_state.children.insert(opened, key.clone());
+        let parent_call = source.parent_call().and_then(|call| parent_state.tools.outgoing(call));
+        let lane = Arc::new(Lane {
+            id: LaneId::new(out.mint()),
+            source: source.clone(),
+            parent: Some(parent_lane),
+            parent_call,
+        });
+        out.emit(BlockEvent::LaneOpened(Arc::clone(&lane)));
+        let mut state = self.closed.remove(&key).unwrap_or_else(|| LaneState::new(None));
+        state.lane = Some(lane);
+        state.opened = opened;
+        self.open.insert(key, state);
+        Ok(())
+    }
+
+    /// Closes the lane of a source, its sub-lanes first; does nothing if it is not open.
+    pub(super) fn close(&mut self, source: &Source, outcome: LaneOutcome, out: &mut Outlet) {
+        if let Some(parent) = source.parent()
+            && let Some(opened) = self.open.get(source.path()).map(|state| state.opened)
+        {
+            if let Some((_, parent)) = self.open_mut(parent) {
+                parent.children.remove(&opened);
+            }
+            self.close_path(source.path(), outcome, out);
+        }
+    }
+
+    /// Closes everything, the root's own blocks last.
+    pub(super) fn close_all(&mut self, outcome: &LaneOutcome, out: &mut Outlet) {
+        for (_, path) in std::mem::take(&mut self.root.children) {
+            self.close_path(&path, outcome.clone(), out);
+        }
+        self.root.drain(&Arc::clone(&self.root_lane), out);
+    }
+
+    fn close_path(&mut self, path: &str, outcome: LaneOutcome, out: &mut Outlet) {
+        let Some((key, mut state)) = self.open.remove_entry(path) else { return };
+        for (_, child) in std::mem::take(&mut state.children) {
+            self.close_path(&child, inherited(&outcome), out);
+        }
+        if let Some(lane) = state.lane.take() {
+            state.drain(&lane, out);
+            out.emit(BlockEvent::LaneClosed { lane, outcome: Box::new(outcome) });
+        }
+        self.closed.insert(key, state, out.limits.remembered_lanes);
+    }
+
+    /// The source among `source` and its ancestors whose call a result answers.
+    pub(super) fn owner_of_result(&self, source: &Source, result: &ToolResult) -> Option<(Source, CallKey)> {
+        let mut at = Some(source);
+        while let Some(source) = at {
+            if let Some(key) = self.known(source).and_then(|state| state.tools.key_of_result(result)) {
+                return Some((source.clone(), key));
+            }
+            // A result without id is matched in its own lane only: elsewhere "the oldest" is a guess.
+            result.id.as_ref()?;
+            at = source.parent();
+        }
+        None
+    }
+
+    /// The outgoing id of a call that `source` or one of its ancestors made.
+    pub(super) fn outgoing_call(&self, source: &Source, call: &ToolCallId) -> Option<ToolCallId> {
+        let mut at = Some(source);
+        while let Some(source) = at {
+            if let Some(id) = self.known(source).and_then(|state| state.tools.outgoing(call)) {
+                return Some(id);
+            }
+            at = source.parent();
+        }
+        None
+    }
+
+    /// Calls of the root agent that nobody answered.
+    pub(super) fn pending_calls(&self) -> Vec<ToolCallId> {
+        self.root.tools.pending().collect()
+    }
+}
+
+/// How a lane ended that had to end because its parent did.
+fn inherited(parent: &LaneOutcome) -> LaneOutcome {
+    match parent {
+        LaneOutcome::Success(_) => LaneOutcome::Success(None),
+        other => other.clone(),
+    }
+}

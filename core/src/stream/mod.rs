@@ -1,0 +1,407 @@
+//! [`StreamContext`]: the deferred-end machine that turns what sources say into balanced events.
+//!
+//! A pure machine: input goes in by `handle_*`, events come out by [`poll_event`](StreamContext::poll_event), and
+//! nothing else happens. It decides *when* blocks open and close; what they look like is a converter's matter.
+//!
+//! ```text
+//!              handle_event (updates, lanes, steps, state, …)
+//!                 ┌──────┐
+//!                 ▼      │
+//!   new ──► running ─────┘ ── Finished ─────────────► finished ─┐
+//!              │      ── Failed, handle_failure ────► failed   ─┼─► poll_event gives what is left, then None
+//!              │      ── handle_eof (nothing said) ─► failed   ─┤
+//!              └───── ── handle_cancel ─────────────► finished ─┘   (outcome `Cancelled`)
+//! ```
+//!
+//! | rule | where |
+//! |---|---|
+//! | lazy start, who closes whom, deferred end, last packet, replace, re-open | `speech.rs` |
+//! | tool use end, finished tools, orphan result, calls without id | `tools.rs` |
+//! | lanes open with their first content and close after everything inside them | `lanes.rs` |
+//! | end of run: all ends, then the terminal event, then nothing | here |
+//! | an upstream that ends without saying so has failed | [`StreamContext::handle_eof`] |
+//!
+//! Cost: constant per event, whatever the length of the run and the number of lanes; no allocation for a delta of
+//! an open block.
+
+mod error;
+mod fingerprint;
+mod lanes;
+mod ledger;
+mod limits;
+mod memory;
+mod outlet;
+mod speech;
+mod steps;
+mod tools;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bytestring::ByteString;
+use serde_json::{Value, json};
+
+pub use error::{Fault, StreamError};
+pub use limits::Limits;
+pub use tools::UNKNOWN_TOOL;
+
+use crate::block::{ContentBlock, Custom, ToolOutput, ToolResult, ToolUse};
+use crate::event::{BlockEvent, CustomEvent, Lane, PendingInterrupt, RunFailed, RunFinished, SpanKind};
+use crate::id::{BlockId, LaneId, ToolCallId};
+use crate::run::{Interrupt, LaneOutcome, RunFailure, RunInfo, RunOutcome};
+use crate::source::Source;
+use crate::update::{SourceEvent, Update};
+use crate::wellknown;
+use lanes::{LaneState, LaneTable};
+use ledger::Ledger;
+use outlet::Outlet;
+use speech::{Fragment, Plan};
+use tools::CallKey;
+
+/// The state of one run's stream.
+#[derive(Debug)]
+pub struct StreamContext {
+    run: Arc<RunInfo>,
+    lanes: LaneTable,
+    ledger: Ledger,
+    out: Outlet,
+    ended: bool,
+}
+
+impl StreamContext {
+    /// A run that has just started, with default limits.
+    pub fn new(run: RunInfo) -> Self {
+        Self::with_limits(run, Limits::default())
+    }
+
+    /// A run that has just started.
+    pub fn with_limits(run: RunInfo, limits: Limits) -> Self {
+        let mut out = Outlet::new(&run.run_id, limits);
+        let run = Arc::new(run);
+        out.emit(BlockEvent::RunStarted(Arc::clone(&run)));
+        let root_id = LaneId::new(out.mint());
+        Self { run, lanes: LaneTable::new(root_id), ledger: Ledger::default(), out, ended: false }
+    }
+
+    /// Declares tool calls of earlier runs of the thread: a result for one of them is no orphan, and no call of
+    /// this run leaves under such an id.
+    pub fn with_known_calls<'a>(mut self, calls: impl IntoIterator<Item = &'a ToolCallId>) -> Self {
+        calls.into_iter().for_each(|call| self.out.know_call(call));
+        self
+    }
+
+    /// Takes anything a source says.
+    pub fn handle_event(&mut self, event: SourceEvent) -> Result<(), StreamError> {
+        if self.ended {
+            return Err(StreamError::Ended);
+        }
+        match event {
+            SourceEvent::Update(update) => self.handle_update(update),
+            SourceEvent::LaneOpened(source) => self.lanes.open(&source, &mut self.out).map(drop),
+            SourceEvent::LaneClosed { source, outcome } => {
+                self.lanes.close(&source, outcome, &mut self.out);
+                Ok(())
+            }
+            SourceEvent::StepStarted { source, name } => {
+                let (lane, state) = self.lanes.open(&source, &mut self.out)?;
+                state.steps.start(&name, &lane, &mut self.out)
+            }
+            SourceEvent::StepFinished { source, name } => {
+                let (lane, state) = self.lanes.open(&source, &mut self.out)?;
+                state.steps.finish(&name, &lane, &mut self.out);
+                Ok(())
+            }
+            SourceEvent::StateSnapshot { source, state } => {
+                self.emit_in(&source, |lane| BlockEvent::StateSnapshot { lane, state })
+            }
+            SourceEvent::StateDelta { source, patch } => {
+                self.emit_in(&source, |lane| BlockEvent::StateDelta { lane, patch })
+            }
+            SourceEvent::Usage { source, usage } => {
+                let max = self.out.limits.usage_accounts;
+                self.ledger.book(&source, None, crate::update::Mode::Append, &usage, max)?;
+                self.emit_in(&source, |lane| BlockEvent::Usage { lane, usage: Box::new(usage) })
+            }
+            SourceEvent::InterruptRequested { source, interrupt } => self.interrupt(&source, interrupt),
+            SourceEvent::Finished { outcome, result } => {
+                self.finish(outcome, result);
+                Ok(())
+            }
+            SourceEvent::Failed(failure) => {
+                self.fail(failure);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a fragment of content.
+    pub fn handle_update(&mut self, mut update: Update) -> Result<(), StreamError> {
+        if self.ended {
+            return Err(StreamError::Ended);
+        }
+        match &mut update.block {
+            ContentBlock::Text(part) => {
+                let text = std::mem::take(&mut part.text);
+                self.speak(SpanKind::Text, text, None, &update)
+            }
+            ContentBlock::Thinking(part) => {
+                let (text, encrypted) = (std::mem::take(&mut part.text), part.encrypted.take());
+                self.speak(SpanKind::Thinking, text, encrypted, &update)
+            }
+            ContentBlock::ToolUse(tool) => {
+                let tool = std::mem::take(tool);
+                self.use_tool(tool, &update)
+            }
+            ContentBlock::ToolResult(result) => {
+                let result = std::mem::take(result);
+                self.answer_tool(result, &update)
+            }
+            ContentBlock::Custom(custom) => {
+                let custom = std::mem::take(custom);
+                self.show_custom(custom, &update)
+            }
+        }?;
+        self.book_usage(&update)
+    }
+
+    /// The source ended. If it has not said how the run ended, the run has failed.
+    pub fn handle_eof(&mut self) {
+        let message =
+            "the agent's stream ended without saying how the run ended: the answer may be incomplete";
+        self.fail(RunFailure::new(RunFailure::UPSTREAM_ENDED, message));
+    }
+
+    /// The run failed for a reason outside the source's stream.
+    pub fn handle_failure(&mut self, failure: RunFailure) {
+        self.fail(failure);
+    }
+
+    /// Somebody stopped the run.
+    pub fn handle_cancel(&mut self) {
+        self.finish(RunOutcome::Cancelled, None);
+    }
+
+    /// The next event, in order; none until more input arrives, and none for ever after the terminal event.
+    pub fn poll_event(&mut self) -> Option<BlockEvent> {
+        self.out.poll()
+    }
+
+    /// True once the terminal event was made; it may still wait to be polled.
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// True if nothing is left to poll and nothing will come.
+    pub fn is_finished(&self) -> bool {
+        self.ended && !self.out.has_events()
+    }
+
+    fn speak(
+        &mut self,
+        kind: SpanKind,
+        text: ByteString,
+        encrypted: Option<ByteString>,
+        update: &Update,
+    ) -> Result<(), StreamError> {
+        let fragment = Fragment { kind, text, encrypted, update };
+        if let Some((lane, state)) = self.lanes.open_mut(&update.source) {
+            let plan = state.speech.plan(fragment);
+            check_room(&plan, state, update, &self.out)?;
+            return state.speech.apply(plan, kind, &lane, update, &mut self.out);
+        }
+        let plan = match self.lanes.known(&update.source) {
+            Some(state) => state.speech.plan(fragment),
+            None => speech::Speech::default().plan(fragment),
+        };
+        if matches!(plan, Plan::Nothing) {
+            return Ok(());
+        }
+        let (lane, state) = self.lanes.open(&update.source, &mut self.out)?;
+        state.speech.apply(plan, kind, &lane, update, &mut self.out)
+    }
+
+    fn use_tool(&mut self, tool: ToolUse, update: &Update) -> Result<(), StreamError> {
+        let given = tool.id.as_ref().filter(|id| !id.as_str().is_empty());
+        let repeats = |state: &LaneState| match given {
+            Some(id) => state.tools.is_repeat(&CallKey::Given(id.clone()), &tool, update),
+            None => state.tools.is_repeat_without_id(&tool, update),
+        };
+        if self.lanes.known(&update.source).is_some_and(repeats) {
+            return Ok(());
+        }
+        let (lane, state) = self.lanes.open(&update.source, &mut self.out)?;
+        let key = state.tools.key_of_use(&tool);
+        state.tools.handle_use(&key, tool, &lane, update, &mut state.speech, &mut self.out)
+    }
+
+    fn answer_tool(&mut self, result: ToolResult, update: &Update) -> Result<(), StreamError> {
+        let owner = self.lanes.owner_of_result(&update.source, &result);
+        let (source, key) = match owner {
+            Some((source, key)) => (source, Some(key)),
+            None => (update.source.clone(), None),
+        };
+        if let ToolOutput::Progress(text) = &result.output {
+            return self.show_progress(&source, key.as_ref(), &result, text, update);
+        }
+        if let Some(state) = self.lanes.known(&source)
+            && state.tools.is_repeated_result(key.as_ref(), &result, update.mode)
+        {
+            return Ok(());
+        }
+        let (lane, state) = self.lanes.open(&source, &mut self.out)?;
+        state.tools.handle_result(key, result, &lane, update, &mut self.out);
+        Ok(())
+    }
+
+    fn show_progress(
+        &mut self,
+        source: &Source,
+        key: Option<&CallKey>,
+        result: &ToolResult,
+        text: &str,
+        update: &Update,
+    ) -> Result<(), StreamError> {
+        let (_, state) = self.lanes.open(source, &mut self.out)?;
+        let waiting = key.and_then(|key| state.tools.waiting(key));
+        let id = waiting.as_ref().map(|(id, _)| id).or(result.id.as_ref()).map_or("", ToolCallId::as_str);
+        let name = waiting.as_ref().map(|(_, name)| name).or(result.name.as_ref());
+        let name = name.map_or(UNKNOWN_TOOL, |name| &**name);
+        let value = json!({ "toolCallId": id, "toolName": name, "text": text });
+        let custom = Custom { name: ByteString::from_static(wellknown::TOOL_PROGRESS), value };
+        self.show_custom_of(source, custom, update)
+    }
+
+    fn show_custom(&mut self, custom: Custom, update: &Update) -> Result<(), StreamError> {
+        let source = update.source.clone();
+        self.show_custom_of(&source, custom, update)
+    }
+
+    fn show_custom_of(
+        &mut self,
+        source: &Source,
+        custom: Custom,
+        update: &Update,
+    ) -> Result<(), StreamError> {
+        let (lane, state) = self.lanes.open(source, &mut self.out)?;
+        let id = custom_id(&custom.name, update, state, &mut self.out);
+        let event = CustomEvent {
+            id,
+            lane,
+            name: custom.name,
+            value: custom.value,
+            channel: update.channel,
+            origin: speech::origin(update),
+        };
+        self.out.emit(BlockEvent::Custom(Box::new(event)));
+        Ok(())
+    }
+
+    fn book_usage(&mut self, update: &Update) -> Result<(), StreamError> {
+        let Some(usage) = update.details.as_ref().and_then(|details| details.usage.as_ref()) else {
+            return Ok(());
+        };
+        let max = self.out.limits.usage_accounts;
+        self.ledger.book(&update.source, update.response_id.as_ref(), update.mode, usage, max)?;
+        let usage = Box::new(usage.clone());
+        self.emit_in(&update.source, |lane| BlockEvent::Usage { lane, usage })
+    }
+
+    fn interrupt(&mut self, source: &Source, mut interrupt: Interrupt) -> Result<(), StreamError> {
+        if let Some(call) = &interrupt.tool_call_id
+            && let Some(outgoing) = self.lanes.outgoing_call(source, call)
+        {
+            interrupt.tool_call_id = Some(outgoing);
+        }
+        let (lane, _) = self.lanes.open(source, &mut self.out)?;
+        let pending = PendingInterrupt { lane, interrupt };
+        if self.ledger.await_reply(pending.clone(), self.out.limits.interrupts)? {
+            self.out.emit(BlockEvent::InterruptRequested(Box::new(pending)));
+        }
+        Ok(())
+    }
+
+    fn emit_in(
+        &mut self,
+        source: &Source,
+        event: impl FnOnce(Arc<Lane>) -> BlockEvent,
+    ) -> Result<(), StreamError> {
+        let (lane, _) = self.lanes.open(source, &mut self.out)?;
+        self.out.emit(event(lane));
+        Ok(())
+    }
+
+    /// A run that waits for a human is interrupted, whatever word its source has for it.
+    fn finish(&mut self, outcome: RunOutcome, result: Option<Value>) {
+        if self.ended {
+            return;
+        }
+        let outcome = match outcome {
+            RunOutcome::Success if self.ledger.has_interrupts() => RunOutcome::Interrupted,
+            other => other,
+        };
+        if outcome == RunOutcome::Interrupted && !self.ledger.has_interrupts() {
+            self.ask_anything();
+        }
+        let (lanes, interrupts) = match outcome {
+            RunOutcome::Success => (LaneOutcome::Success(None), Vec::new()),
+            RunOutcome::Interrupted => (LaneOutcome::Suspended, self.ledger.take_interrupts()),
+            RunOutcome::Cancelled => (LaneOutcome::Cancelled, Vec::new()),
+        };
+        self.lanes.close_all(&lanes, &mut self.out);
+        let finished = RunFinished {
+            run: Arc::clone(&self.run),
+            outcome,
+            result,
+            interrupts,
+            pending_calls: self.lanes.pending_calls(),
+            usage: self.ledger.totals(),
+        };
+        self.out.emit(BlockEvent::RunFinished(Box::new(finished)));
+        self.ended = true;
+    }
+
+    /// A source that waits without saying for what: there must be something to answer.
+    fn ask_anything(&mut self) {
+        let interrupt = Interrupt::new(self.out.mint(), ByteString::from_static("input_required"));
+        // The root lane is always open and the ledger empty, so nothing can be refused.
+        if let Err(error) = self.interrupt(&Source::root(), interrupt) {
+            debug_assert!(false, "refused: {error}");
+        }
+    }
+
+    fn fail(&mut self, failure: RunFailure) {
+        if self.ended {
+            return;
+        }
+        self.lanes.close_all(&LaneOutcome::Failed(failure.clone()), &mut self.out);
+        let usage = self.ledger.totals();
+        let failed = RunFailed { run: Arc::clone(&self.run), failure, usage };
+        self.out.emit(BlockEvent::RunFailed(Box::new(failed)));
+        self.ended = true;
+    }
+}
+
+/// Refuses a block too many.
+fn check_room(plan: &Plan, state: &LaneState, update: &Update, out: &Outlet) -> Result<(), StreamError> {
+    if !matches!(plan, Plan::Open { .. }) || state.speech.is_open(&update.track) {
+        return Ok(());
+    }
+    let open = state.speech.open_count() + state.tools.open_count() + 1;
+    Outlet::check(open, out.limits.open_blocks, "open_blocks", "open blocks", update.source.path())
+}
+
+/// A progress card keeps its id over all its changes; everything else gets a new one.
+fn custom_id(name: &str, update: &Update, state: &mut LaneState, out: &mut Outlet) -> BlockId {
+    let card = matches!(name, wellknown::ACTIVITY | wellknown::ACTIVITY_DELTA);
+    let Some(message) = update.message_id.as_ref().filter(|_| card) else {
+        return BlockId::new(out.mint());
+    };
+    if let Some(id) = state.activities.get(message) {
+        return id.clone();
+    }
+    let id = BlockId::new(out.mint());
+    state.activities.insert(message.detached(), id.clone(), out.limits.remembered_blocks);
+    id
+}

@@ -1,0 +1,389 @@
+//! Text and thinking of one lane: lazy starts, interruptions, deferred ends, snapshots and replacements.
+//!
+//! Within a track at most one of text and thinking is open: each closes the other and its own kind.
+//!
+//! ```text
+//!               first content                      `last`
+//!   (nothing) ───────────────► open ─────────────────────────► complete
+//!                               │ ▲                              │
+//!      other content of the     │ │ more content under           │ more content under the same id:
+//!      track, or a tool use     ▼ │ the same id (a new block     │ a new message (a new block)
+//!                          interrupted  that `continues`)        ▼
+//!                                                               open
+//! ```
+//!
+//! Invariants: an end is emitted exactly once; a block is never started twice; what a message has emitted over
+//! all its blocks is known as a [`Fingerprint`], also after they ended, until it is forgotten by limit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytestring::ByteString;
+
+use super::error::StreamError;
+use super::fingerprint::{Fingerprint, Relation, hash_bytes};
+use super::memory::Memory;
+use super::outlet::Outlet;
+use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, SpanKind};
+use crate::id::{BlockId, MessageId};
+use crate::update::{Channel, Mode, Track, Update};
+
+/// What a source means by "the same text".
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    kind: SpanKind,
+    channel: Channel,
+    track: Track,
+    message_id: Option<MessageId>,
+}
+
+impl Key {
+    fn matches(&self, kind: SpanKind, update: &Update) -> bool {
+        self.kind == kind && self.channel == update.channel && self.message_id == update.message_id
+    }
+
+    fn detached(kind: SpanKind, update: &Update) -> Self {
+        Self {
+            kind,
+            channel: update.channel,
+            track: update.track.detached(),
+            message_id: update.message_id.as_ref().map(MessageId::detached),
+        }
+    }
+}
+
+/// What is known of a message's text or thinking over all its blocks.
+#[derive(Debug, Clone, Default)]
+struct Spoken {
+    print: Fingerprint,
+    sealed: Option<u64>,
+    /// The last block of the message, and whether the source itself ended it.
+    block: Option<BlockId>,
+    complete: bool,
+}
+
+#[derive(Debug)]
+struct Span {
+    key: Key,
+    head: Arc<BlockHead>,
+    opened: u64,
+    spoken: Spoken,
+}
+
+/// A fragment with what the decision about it needs.
+#[derive(Debug)]
+pub(super) struct Fragment<'a> {
+    pub(super) kind: SpanKind,
+    pub(super) text: ByteString,
+    pub(super) encrypted: Option<ByteString>,
+    pub(super) update: &'a Update,
+}
+
+/// What a fragment amounts to.
+#[derive(Debug)]
+pub(super) enum Plan {
+    /// Nothing new. If it was the last of its message, that is noted.
+    Nothing,
+    /// Goes into the open block.
+    Continue { text: ByteString, encrypted: Option<ByteString> },
+    /// Needs a new block.
+    Open { text: ByteString, encrypted: Option<ByteString>, opening: Opening },
+}
+
+/// How a new block relates to the message's earlier ones.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Opening {
+    /// The first block of a message.
+    Fresh,
+    /// More of it, after an interruption.
+    Continues,
+    /// Instead of it.
+    Replaces,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Speech {
+    /// The open span of the main track: apart from the others because nearly all streams have only this one.
+    main: Option<Span>,
+    others: HashMap<Track, Span, foldhash::fast::RandomState>,
+    memory: Memory<Key, Spoken>,
+    /// The key of the span that ended last: what an aggregate without id restates.
+    latest: Option<Key>,
+}
+
+impl Speech {
+    /// Decides what a fragment amounts to, without changing anything.
+    pub(super) fn plan(&self, fragment: Fragment<'_>) -> Plan {
+        let Fragment { kind, text, encrypted, update } = fragment;
+        let open = self.open_on(&update.track).filter(|span| span.key.matches(kind, update));
+        match (open, update.mode) {
+            (Some(span), Mode::Append) => match new_seal(encrypted, &span.spoken) {
+                None if text.is_empty() => Plan::Nothing,
+                encrypted => Plan::Continue { text, encrypted },
+            },
+            (None, Mode::Append) => self.plan_append(kind, text, encrypted, update),
+            _ => self.plan_whole(kind, &text, encrypted, update),
+        }
+    }
+
+    fn plan_append(
+        &self,
+        kind: SpanKind,
+        text: ByteString,
+        encrypted: Option<ByteString>,
+        update: &Update,
+    ) -> Plan {
+        let earlier = self.memory.get(&Key::detached(kind, update));
+        let encrypted = match earlier {
+            Some(spoken) => new_seal(encrypted, spoken),
+            None => encrypted,
+        };
+        if text.is_empty() && encrypted.is_none() {
+            return Plan::Nothing;
+        }
+        let opening = match earlier {
+            Some(spoken) if !spoken.complete => Opening::Continues,
+            _ => Opening::Fresh,
+        };
+        Plan::Open { text, encrypted, opening }
+    }
+
+    /// `Snapshot` and `Replace`: the text is whole, and only what is new of it counts.
+    fn plan_whole(
+        &self,
+        kind: SpanKind,
+        text: &ByteString,
+        encrypted: Option<ByteString>,
+        update: &Update,
+    ) -> Plan {
+        let (spoken, is_open) = self.restated(kind, update);
+        let Some(spoken) = spoken else {
+            return match encrypted {
+                None if text.is_empty() => Plan::Nothing,
+                encrypted => Plan::Open { text: text.clone(), encrypted, opening: Opening::Fresh },
+            };
+        };
+        let encrypted = new_seal(encrypted, spoken);
+        let missing = match spoken.print.relation(text) {
+            _ if text.is_empty() => ByteString::new(),
+            Relation::Same => ByteString::new(),
+            Relation::First => text.clone(),
+            // White space alone is worth a delta, but not a block of its own.
+            Relation::Extends(rest) if !is_open && rest.trim().is_empty() => ByteString::new(),
+            Relation::Extends(rest) => text.slice_ref(rest),
+            Relation::Different => {
+                let replaces = update.mode == Mode::Replace || !spoken.complete;
+                let opening = if replaces { Opening::Replaces } else { Opening::Fresh };
+                return Plan::Open { text: text.clone(), encrypted, opening };
+            }
+        };
+        match (missing.is_empty() && encrypted.is_none(), is_open) {
+            (true, _) => Plan::Nothing,
+            (false, true) => Plan::Continue { text: missing, encrypted },
+            (false, false) => Plan::Open { text: missing, encrypted, opening: Opening::Continues },
+        }
+    }
+
+    /// Carries a plan out.
+    pub(super) fn apply(
+        &mut self,
+        plan: Plan,
+        kind: SpanKind,
+        lane: &Arc<Lane>,
+        update: &Update,
+        out: &mut Outlet,
+    ) -> Result<(), StreamError> {
+        match plan {
+            Plan::Nothing => {}
+            Plan::Continue { text, encrypted } => {
+                if let Some(span) = self.open_on_mut(&update.track) {
+                    span.speak(text, encrypted, out);
+                }
+            }
+            Plan::Open { text, encrypted, opening } => {
+                self.open(kind, lane, update, opening, out)?.speak(text, encrypted, out);
+            }
+        }
+        if update.last {
+            self.handle_last(kind, update, out);
+        }
+        Ok(())
+    }
+
+    /// Ends what is open on a track, because something else begins there.
+    pub(super) fn interrupt(&mut self, track: &Track, reason: EndReason, out: &mut Outlet) {
+        let span = if track.as_str().is_empty() { self.main.take() } else { self.others.remove(track) };
+        if let Some(span) = span {
+            self.end(span, reason, out);
+        }
+    }
+
+    /// Takes all open spans out, for the caller to end in the order of opening.
+    pub(super) fn drain(&mut self, out: &mut Outlet) -> Vec<(u64, BlockEvent)> {
+        let spans: Vec<Span> =
+            self.main.take().into_iter().chain(self.others.drain().map(|(_, s)| s)).collect();
+        let ends = spans.iter().map(|span| (span.opened, span.end_event(EndReason::Closed))).collect();
+        for span in spans {
+            self.remember(span, out.limits.remembered_blocks);
+        }
+        ends
+    }
+
+    pub(super) fn is_open(&self, track: &Track) -> bool {
+        self.open_on(track).is_some()
+    }
+
+    pub(super) fn open_count(&self) -> usize {
+        usize::from(self.main.is_some()) + self.others.len()
+    }
+
+    /// The answer text block of a source message: what a tool call of the same message belongs to.
+    pub(super) fn text_block(&self, update: &Update) -> Option<BlockId> {
+        update.message_id.as_ref()?;
+        let answer =
+            |span: &&Span| span.key.channel == Channel::Answer && span.key.matches(SpanKind::Text, update);
+        if let Some(span) = self.open_on(&update.track).filter(answer) {
+            return Some(span.head.id.clone());
+        }
+        let mut key = Key::detached(SpanKind::Text, update);
+        key.channel = Channel::Answer;
+        self.memory.get(&key)?.block.clone()
+    }
+
+    fn open(
+        &mut self,
+        kind: SpanKind,
+        lane: &Arc<Lane>,
+        update: &Update,
+        opening: Opening,
+        out: &mut Outlet,
+    ) -> Result<&mut Span, StreamError> {
+        let key = match opening {
+            Opening::Fresh => Key::detached(kind, update),
+            _ => self.restated_key(kind, update),
+        };
+        let bytes = key.message_id.as_ref().map_or(0, |id| id.as_str().len()) + key.track.as_str().len();
+        let max = out.limits.bytes_per_block;
+        Outlet::check(bytes, max, "bytes_per_block", "bytes of ids in one block", lane.source.path())?;
+        let replaced_on_track = matches!(opening, Opening::Replaces)
+            && self.open_on(&update.track).is_some_and(|span| span.key == key);
+        let reason = if replaced_on_track { EndReason::Replaced } else { EndReason::Interrupted };
+        self.interrupt(&update.track, reason, out);
+
+        let earlier = self.memory.remove(&key);
+        let previous = earlier.as_ref().and_then(|spoken| spoken.block.clone());
+        let id = BlockId::new(out.mint());
+        let (continues, replaces, mut spoken) = match opening {
+            Opening::Fresh => (None, None, Spoken::default()),
+            Opening::Continues => (previous, None, earlier.unwrap_or_default()),
+            Opening::Replaces => (None, previous, Spoken::default()),
+        };
+        spoken.block = Some(id.clone());
+        spoken.complete = false;
+        let head = Arc::new(BlockHead {
+            id,
+            kind,
+            lane: Arc::clone(lane),
+            channel: update.channel,
+            role: update.role,
+            tool_name: ByteString::new(),
+            parent: None,
+            continues,
+            replaces,
+            origin: origin(update),
+        });
+        out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
+        let span = Span { key, head, opened: out.next_opened(), spoken };
+        Ok(if update.track.as_str().is_empty() {
+            self.main.insert(span)
+        } else {
+            self.others.entry(span.key.track.clone()).insert_entry(span).into_mut()
+        })
+    }
+
+    fn handle_last(&mut self, kind: SpanKind, update: &Update, out: &mut Outlet) {
+        let key = self.restated_key(kind, update);
+        if self.open_on(&update.track).is_some_and(|span| span.key == key) {
+            self.interrupt(&update.track, EndReason::Complete, out);
+        } else if let Some(spoken) = self.memory.get_mut(&key) {
+            spoken.complete = true;
+        }
+    }
+
+    /// What was spoken of the text that a whole-text update restates, and whether its block is open.
+    fn restated(&self, kind: SpanKind, update: &Update) -> (Option<&Spoken>, bool) {
+        let key = self.restated_key(kind, update);
+        match self.open_on(&update.track).filter(|span| span.key == key) {
+            Some(span) => (Some(&span.spoken), true),
+            None => (self.memory.get(&key), false),
+        }
+    }
+
+    /// The key an update is about: its own, unless it is a whole text without id. Then what is open on its track,
+    /// or what ended there last, is what it restates.
+    fn restated_key(&self, kind: SpanKind, update: &Update) -> Key {
+        let own = Key::detached(kind, update);
+        if update.message_id.is_some() || update.mode == Mode::Append || self.memory.contains(&own) {
+            return own;
+        }
+        let open = self.open_on(&update.track).map(|span| &span.key);
+        open.into_iter()
+            .chain(self.latest.as_ref())
+            .find(|key| key.kind == kind && key.channel == update.channel && key.track == update.track)
+            .cloned()
+            .unwrap_or(own)
+    }
+
+    fn open_on(&self, track: &Track) -> Option<&Span> {
+        if track.as_str().is_empty() { self.main.as_ref() } else { self.others.get(track) }
+    }
+
+    fn open_on_mut(&mut self, track: &Track) -> Option<&mut Span> {
+        if track.as_str().is_empty() { self.main.as_mut() } else { self.others.get_mut(track) }
+    }
+
+    fn end(&mut self, mut span: Span, reason: EndReason, out: &mut Outlet) {
+        span.spoken.complete = reason == EndReason::Complete;
+        out.emit(span.end_event(reason));
+        self.remember(span, out.limits.remembered_blocks);
+    }
+
+    fn remember(&mut self, span: Span, max: usize) {
+        self.latest = Some(span.key.clone());
+        self.memory.insert(span.key, span.spoken, max);
+    }
+}
+
+impl Span {
+    fn speak(&mut self, text: ByteString, encrypted: Option<ByteString>, out: &mut Outlet) {
+        if !text.is_empty() {
+            self.spoken.print.push(&text);
+            out.emit(BlockEvent::BlockDelta { block: Arc::clone(&self.head), delta: text });
+        }
+        if let Some(value) = encrypted {
+            self.spoken.sealed = Some(hash_bytes(0, value.as_bytes()));
+            out.emit(BlockEvent::ThinkingEncrypted { block: Arc::clone(&self.head), value });
+        }
+    }
+
+    fn end_event(&self, reason: EndReason) -> BlockEvent {
+        BlockEvent::BlockEnded { block: Arc::clone(&self.head), reason }
+    }
+}
+
+/// The sealed form, unless the message has emitted it already.
+fn new_seal(encrypted: Option<ByteString>, spoken: &Spoken) -> Option<ByteString> {
+    encrypted.filter(|value| !value.is_empty() && spoken.sealed != Some(hash_bytes(0, value.as_bytes())))
+}
+
+/// What the source said about a block, detached from the buffer it was read from.
+pub(super) fn origin(update: &Update) -> Origin {
+    Origin {
+        message_id: update.message_id.as_ref().map(MessageId::detached),
+        response_id: update.response_id.as_ref().map(crate::id::ResponseId::detached),
+        tool_call_id: None,
+        track: update.track.detached(),
+        created_at: update.created_at,
+        metadata: update.metadata().cloned(),
+    }
+}

@@ -1,0 +1,62 @@
+//! Named phases of work in one lane. A step that starts while one of the same name is open gets a name of its
+//! own (`name (2)`), because a frontend knows steps by name; a step that ends without a start is shown as both.
+
+use std::sync::Arc;
+
+use bytestring::ByteString;
+
+use super::error::StreamError;
+use super::outlet::Outlet;
+use crate::event::{BlockEvent, Lane};
+
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    /// The source's name and the one shown, from the outside in.
+    open: Vec<(ByteString, ByteString)>,
+}
+
+impl Steps {
+    pub(super) fn start(
+        &mut self,
+        name: &ByteString,
+        lane: &Arc<Lane>,
+        out: &mut Outlet,
+    ) -> Result<(), StreamError> {
+        let count = self.open.len() + 1;
+        Outlet::check(count, out.limits.open_steps, "open_steps", "open steps", lane.source.path())?;
+        let max = out.limits.bytes_per_block;
+        Outlet::check(name.len(), max, "bytes_per_block", "bytes of a step's name", lane.source.path())?;
+        let name = crate::id::detach(name);
+        let shown = self.free_name(&name);
+        out.emit(BlockEvent::StepStarted { lane: Arc::clone(lane), name: shown.clone() });
+        self.open.push((name, shown));
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self, name: &ByteString, lane: &Arc<Lane>, out: &mut Outlet) {
+        let shown = if let Some(at) = self.open.iter().rposition(|(open, _)| open == name) {
+            self.open.remove(at).1
+        } else {
+            let shown = self.free_name(name);
+            out.emit(BlockEvent::StepStarted { lane: Arc::clone(lane), name: shown.clone() });
+            shown
+        };
+        out.emit(BlockEvent::StepFinished { lane: Arc::clone(lane), name: shown });
+    }
+
+    pub(super) fn drain(&mut self, lane: &Arc<Lane>, out: &mut Outlet) {
+        while let Some((_, name)) = self.open.pop() {
+            out.emit(BlockEvent::StepFinished { lane: Arc::clone(lane), name });
+        }
+    }
+
+    fn free_name(&self, name: &ByteString) -> ByteString {
+        let is_free = |candidate: &str| self.open.iter().all(|(_, shown)| &**shown != candidate);
+        if is_free(name) {
+            return name.clone();
+        }
+        // One of as many names as there are open steps plus one must be free.
+        let mut numbered = (2..=self.open.len() + 2).map(|n| format!("{name} ({n})"));
+        numbered.find(|candidate| is_free(candidate)).map_or_else(|| name.clone(), ByteString::from)
+    }
+}

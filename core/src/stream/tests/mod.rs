@@ -1,0 +1,3 @@
+//! Tests of the stream machine: each rule of its table by name, recorded scenarios, limits, and properties.
+
+mod properties;

@@ -1,0 +1,20 @@
+//! Whatever a source sends, in whatever order, cut wherever: the stream is balanced and nothing is lost or doubled.
+
+use proptest::prelude::*;
+
+use crate::testing::{InvariantChecker, arb_ending, arb_source_events, audit_content, run_to_end, trace};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_input_gives_a_balanced_stream_with_all_its_content(
+        mut events in arb_source_events(40),
+        ending in arb_ending(),
+    ) {
+        events.extend(ending);
+        let out = run_to_end(events.clone());
+        prop_assert_eq!(InvariantChecker::check_all(&out), Ok(()), "{}", trace(&out));
+        prop_assert_eq!(audit_content(&events, &out), Ok(()), "{}", trace(&out));
+    }
+}

@@ -1,0 +1,475 @@
+//! Tool calls of one lane: lazy starts, parallel calls, calls without id, results, repeats.
+//!
+//! ```text
+//!            name known             `last` or a result
+//!   unnamed ────────────► open ─────────────────────────► ended ──────► answered
+//!      │                                                    ▲   result     │ the same call or result again:
+//!      └────────── a result, or the end of the lane ────────┘              ▼ nothing
+//! ```
+//!
+//! Calls never end each other: parallel calls stay open together. Invariants: a call starts before its arguments,
+//! ends before its result, and an answered call is not started again by an aggregate that repeats it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytestring::ByteString;
+
+use super::error::StreamError;
+use super::fingerprint::{JsonFingerprint, Relation, hash_bytes};
+use super::memory::Memory;
+use super::outlet::Outlet;
+use super::speech::{Speech, origin};
+use crate::block::{ToolOutput, ToolResult, ToolUse};
+use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, SpanKind, ToolResultEvent};
+use crate::id::{BlockId, ToolCallId};
+use crate::update::{Mode, Update};
+
+/// What a tool is called whose name nobody told.
+pub const UNKNOWN_TOOL: &str = "unknown";
+
+/// How the source tells calls apart; calls without id are counted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum CallKey {
+    Given(ToolCallId),
+    Counted(u64),
+}
+
+#[derive(Debug)]
+struct Call {
+    name: ByteString,
+    /// Arguments that arrived before the name did.
+    held: String,
+    print: JsonFingerprint,
+    /// Present from the start of the block on.
+    head: Option<Arc<BlockHead>>,
+    /// The place in the order of opening while the block is open.
+    opened: Option<u64>,
+    origin: Origin,
+    parent: Option<BlockId>,
+    /// The place among the unanswered.
+    arrival: u64,
+}
+
+#[derive(Debug)]
+struct Answered {
+    call_id: ToolCallId,
+    name: ByteString,
+    print: JsonFingerprint,
+    result: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ToolBook {
+    unanswered: HashMap<CallKey, Call, foldhash::fast::RandomState>,
+    by_arrival: BTreeMap<u64, CallKey>,
+    answered: Memory<CallKey, Answered>,
+    open: usize,
+    /// The call that fragments without id belong to.
+    current_counted: Option<u64>,
+    counter: u64,
+}
+
+impl ToolBook {
+    /// The call that a fragment belongs to; a new key if it begins one.
+    pub(super) fn key_of_use(&mut self, tool: &ToolUse) -> CallKey {
+        if let Some(id) = tool.id.as_ref().filter(|id| !id.as_str().is_empty()) {
+            return CallKey::Given(id.detached());
+        }
+        if let Some(current) = self.current_counted
+            && let Some(call) = self.unanswered.get(&CallKey::Counted(current))
+            && (call.head.is_none() || call.opened.is_some())
+            && tool
+                .name
+                .as_ref()
+                .is_none_or(|name| name.is_empty() || call.name.is_empty() || *name == call.name)
+        {
+            return CallKey::Counted(current);
+        }
+        self.counter += 1;
+        self.current_counted = Some(self.counter);
+        CallKey::Counted(self.counter)
+    }
+
+    /// The call that a result answers.
+    pub(super) fn key_of_result(&self, result: &ToolResult) -> Option<CallKey> {
+        if let Some(id) = result.id.as_ref().filter(|id| !id.as_str().is_empty()) {
+            let key = CallKey::Given(id.clone());
+            return (self.unanswered.contains_key(&key) || self.answered.contains(&key)).then_some(key);
+        }
+        let named = result.name.as_ref().filter(|name| !name.is_empty());
+        let fits = |key: &&CallKey| match (named, self.unanswered.get(*key)) {
+            (Some(name), Some(call)) => call.name == *name || call.name.is_empty(),
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        let mut oldest = self.by_arrival.values().filter(fits);
+        let counted = oldest.clone().find(|key| matches!(key, CallKey::Counted(_)));
+        counted.or_else(|| oldest.next()).cloned()
+    }
+
+    /// True if a fragment only restates a call whose arguments are complete.
+    pub(super) fn is_repeat(&self, key: &CallKey, tool: &ToolUse, update: &Update) -> bool {
+        let print = match (self.unanswered.get(key), self.answered.get(key)) {
+            (Some(call), _) if call.has_ended() => &call.print,
+            (None, Some(answered)) => &answered.print,
+            _ => return false,
+        };
+        let whole = update.last || update.mode != Mode::Append;
+        tool.arguments.is_empty() || whole && print.relation(&tool.arguments) == Relation::Same
+    }
+
+    /// True if a whole call without id restates one that has ended.
+    pub(super) fn is_repeat_without_id(&self, tool: &ToolUse, update: &Update) -> bool {
+        let Some(name) = tool.name.as_ref().filter(|_| update.mode != Mode::Append) else { return false };
+        let same = |print: &JsonFingerprint| {
+            tool.arguments.is_empty() || print.relation(&tool.arguments) == Relation::Same
+        };
+        let counted = |key: &CallKey| matches!(key, CallKey::Counted(_));
+        self.unanswered.iter().any(|(k, c)| counted(k) && c.has_ended() && c.name == *name && same(&c.print))
+            || self.answered.iter().any(|(k, a)| counted(k) && a.name == *name && same(&a.print))
+    }
+
+    /// Takes a fragment of a call.
+    pub(super) fn handle_use(
+        &mut self,
+        key: &CallKey,
+        tool: ToolUse,
+        lane: &Arc<Lane>,
+        update: &Update,
+        speech: &mut Speech,
+        out: &mut Outlet,
+    ) -> Result<(), StreamError> {
+        let ended = self.unanswered.get(key).is_some_and(Call::has_ended);
+        if ended || self.answered.contains(key) {
+            // The source uses an id for a second call: the first one is forgotten, the second gets its own id.
+            self.forget(key);
+        }
+        if !self.unanswered.contains_key(key) {
+            self.admit(key.clone(), &tool, lane, update, speech, out)?;
+        }
+        let Some(call) = self.unanswered.get_mut(key) else { return Ok(()) };
+        if call.name.is_empty()
+            && let Some(name) = &tool.name
+        {
+            call.name = crate::id::detach(name);
+        }
+        let was_open = call.opened.is_some();
+        call.take_arguments(tool.arguments, lane, update, out)?;
+        if !call.name.is_empty() && call.head.is_none() {
+            speech.interrupt(&update.track, EndReason::Interrupted, out);
+            call.start(lane, out);
+        }
+        if update.last {
+            call.end(EndReason::Complete, out);
+        }
+        self.recount(was_open, key);
+        Ok(())
+    }
+
+    /// Takes a whole answer. With no key the call is unknown: it is filled in first, unless an earlier run of the
+    /// thread had it.
+    pub(super) fn handle_result(
+        &mut self,
+        key: Option<CallKey>,
+        result: ToolResult,
+        lane: &Arc<Lane>,
+        update: &Update,
+        out: &mut Outlet,
+    ) {
+        let name = result.name.clone().filter(|name| !name.is_empty());
+        let print = result_print(&result);
+        let (call_id, tool_name, arguments, key) = match key {
+            Some(key) if self.unanswered.contains_key(&key) => {
+                let Some(mut call) = self.remove_unanswered(&key) else { return };
+                call.name_or(name);
+                call.start_if_needed(lane, out);
+                call.end(EndReason::Complete, out);
+                (call.outgoing(), call.name.clone(), call.print, key)
+            }
+            Some(key) => match self.answered.remove(&key) {
+                Some(earlier) => (earlier.call_id, earlier.name, earlier.print, key),
+                None => return,
+            },
+            None => self.fill_in(&result, name, lane, update, out),
+        };
+        let event = ToolResultEvent {
+            id: BlockId::new(out.mint()),
+            lane: Arc::clone(lane),
+            call_id: call_id.clone(),
+            tool_name: tool_name.clone(),
+            output: result.output,
+            is_error: result.is_error,
+            origin: Origin { tool_call_id: result.id.map(|id| id.detached()), ..origin(update) },
+        };
+        out.emit(BlockEvent::ToolResult(Box::new(event)));
+        let answered = Answered { call_id, name: tool_name, print: arguments, result: print };
+        self.answered.insert(key, answered, out.limits.remembered_blocks);
+    }
+
+    /// True if this very answer was given before.
+    pub(super) fn is_repeated_result(&self, key: Option<&CallKey>, result: &ToolResult, mode: Mode) -> bool {
+        let print = result_print(result);
+        match key {
+            Some(key) => self.answered.get(key).is_some_and(|answered| answered.result == print),
+            // Without id only a whole-text update can be told from a second answer that reads the same.
+            None if result.id.is_none() && mode != Mode::Append => {
+                self.answered.iter().any(|(_, answered)| answered.result == print)
+            }
+            None => false,
+        }
+    }
+
+    /// The outgoing id of a call, for whatever refers to it.
+    pub(super) fn outgoing(&self, id: &ToolCallId) -> Option<ToolCallId> {
+        let key = CallKey::Given(id.clone());
+        if let Some(call) = self.unanswered.get(&key) {
+            return call.head.as_ref().map(|head| head.tool_call_id());
+        }
+        self.answered.get(&key).map(|answered| answered.call_id.clone())
+    }
+
+    /// The name of a call that waits for its answer.
+    pub(super) fn waiting(&self, key: &CallKey) -> Option<(ToolCallId, ByteString)> {
+        let call = self.unanswered.get(key)?;
+        call.head.as_ref().map(|head| (head.tool_call_id(), call.name.clone()))
+    }
+
+    /// Starts what was held back for want of a name, and takes the ends of all open calls out, for the caller to
+    /// emit in the order of opening.
+    pub(super) fn drain(&mut self, lane: &Arc<Lane>, out: &mut Outlet) -> Vec<(u64, BlockEvent)> {
+        let mut ends = Vec::new();
+        for key in self.by_arrival.values() {
+            let Some(call) = self.unanswered.get_mut(key) else { continue };
+            call.start_if_needed(lane, out);
+            if let (Some(opened), Some(head)) = (call.opened.take(), &call.head) {
+                let end = BlockEvent::BlockEnded { block: Arc::clone(head), reason: EndReason::Closed };
+                ends.push((opened, end));
+            }
+        }
+        self.open = 0;
+        ends
+    }
+
+    /// The outgoing ids of the calls that nobody answered, in the order of arrival.
+    pub(super) fn pending(&self) -> impl Iterator<Item = ToolCallId> + '_ {
+        self.by_arrival.values().filter_map(|key| self.waiting(key)).map(|(id, _)| id)
+    }
+
+    pub(super) fn open_count(&self) -> usize {
+        self.open
+    }
+
+    fn admit(
+        &mut self,
+        key: CallKey,
+        tool: &ToolUse,
+        lane: &Arc<Lane>,
+        update: &Update,
+        speech: &Speech,
+        out: &mut Outlet,
+    ) -> Result<(), StreamError> {
+        let open = self.open + speech.open_count() + 1;
+        let path = lane.source.path();
+        Outlet::check(open, out.limits.open_blocks, "open_blocks", "open blocks", path)?;
+        let bytes =
+            tool.id.as_ref().map_or(0, |id| id.as_str().len()) + tool.name.as_ref().map_or(0, |n| n.len());
+        let max = out.limits.bytes_per_block;
+        Outlet::check(bytes, max, "bytes_per_block", "bytes of ids in one block", path)?;
+        let arrival = out.next_opened();
+        let call = Call {
+            name: ByteString::new(),
+            held: String::new(),
+            print: JsonFingerprint::default(),
+            head: None,
+            opened: None,
+            origin: Origin { tool_call_id: tool.id.as_ref().map(ToolCallId::detached), ..origin(update) },
+            parent: speech.text_block(update),
+            arrival,
+        };
+        self.unanswered.insert(key.clone(), call);
+        self.by_arrival.insert(arrival, key);
+        self.shed(out.limits.remembered_blocks);
+        Ok(())
+    }
+
+    /// Forgets the oldest calls that ended and were never answered, past the limit.
+    fn shed(&mut self, max: usize) {
+        if self.unanswered.len() > max {
+            let ended = |key: &&CallKey| self.unanswered.get(*key).is_some_and(|call| call.opened.is_none());
+            if let Some(oldest) = self.by_arrival.values().find(ended).cloned() {
+                self.remove_unanswered(&oldest);
+            }
+        }
+    }
+
+    fn forget(&mut self, key: &CallKey) {
+        self.answered.remove(key);
+        self.remove_unanswered(key);
+    }
+
+    fn remove_unanswered(&mut self, key: &CallKey) -> Option<Call> {
+        let call = self.unanswered.remove(key)?;
+        self.by_arrival.remove(&call.arrival);
+        self.open -= usize::from(call.opened.is_some());
+        Some(call)
+    }
+
+    fn recount(&mut self, was_open: bool, key: &CallKey) {
+        let is_open = self.unanswered.get(key).is_some_and(|call| call.opened.is_some());
+        self.open = self.open + usize::from(is_open) - usize::from(was_open);
+    }
+
+    fn fill_in(
+        &mut self,
+        result: &ToolResult,
+        name: Option<ByteString>,
+        lane: &Arc<Lane>,
+        update: &Update,
+        out: &mut Outlet,
+    ) -> (ToolCallId, ByteString, JsonFingerprint, CallKey) {
+        let given = result.id.clone().filter(|id| !id.as_str().is_empty());
+        self.counter += 1;
+        let key = given.clone().map_or(CallKey::Counted(self.counter), |id| CallKey::Given(id.detached()));
+        if let Some(id) = given.as_ref().filter(|id| out.is_known_call(id)) {
+            let name = name.unwrap_or_default();
+            return (id.detached(), name, JsonFingerprint::default(), key);
+        }
+        let mut call = Call {
+            name: ByteString::new(),
+            held: String::new(),
+            print: JsonFingerprint::default(),
+            head: None,
+            opened: None,
+            origin: Origin { tool_call_id: given.map(|id| id.detached()), ..origin(update) },
+            parent: None,
+            arrival: 0,
+        };
+        call.name_or(name);
+        call.start(lane, out);
+        call.end(EndReason::Complete, out);
+        (call.outgoing(), call.name.clone(), call.print, key)
+    }
+}
+
+impl Call {
+    fn take_arguments(
+        &mut self,
+        arguments: ByteString,
+        lane: &Arc<Lane>,
+        update: &Update,
+        out: &mut Outlet,
+    ) -> Result<(), StreamError> {
+        let Some(head) = self.head.clone() else {
+            return self.hold(&arguments, update.mode, lane, out);
+        };
+        let missing = match (update.mode, self.print.relation(&arguments)) {
+            _ if arguments.is_empty() => return Ok(()),
+            (Mode::Append, _) | (_, Relation::First) => arguments,
+            (_, Relation::Same) => return Ok(()),
+            (_, Relation::Extends(rest)) => arguments.slice_ref(rest),
+            (_, Relation::Different) => {
+                return {
+                    self.replace(&head, arguments, out);
+                    Ok(())
+                };
+            }
+        };
+        self.print.push(&missing);
+        out.emit(BlockEvent::BlockDelta { block: head, delta: missing });
+        Ok(())
+    }
+
+    /// Keeps arguments until the name is known.
+    fn hold(&mut self, arguments: &str, mode: Mode, lane: &Lane, out: &Outlet) -> Result<(), StreamError> {
+        let held = if mode == Mode::Append { self.held.len() } else { 0 };
+        let max = out.limits.bytes_per_block;
+        let what = "bytes of arguments of a tool call without name";
+        Outlet::check(held + arguments.len(), max, "bytes_per_block", what, lane.source.path())?;
+        if mode != Mode::Append && !arguments.is_empty() {
+            self.held.clear();
+        }
+        self.held.push_str(arguments);
+        Ok(())
+    }
+
+    /// Ends the block whose arguments no longer count and starts one with the right ones, under a new id.
+    fn replace(&mut self, old: &Arc<BlockHead>, arguments: ByteString, out: &mut Outlet) {
+        out.emit(BlockEvent::BlockEnded { block: Arc::clone(old), reason: EndReason::Replaced });
+        self.print = JsonFingerprint::default();
+        self.print.push(&arguments);
+        let head = Arc::new(BlockHead {
+            id: BlockId::new(out.mint()),
+            kind: SpanKind::ToolUse,
+            lane: Arc::clone(&old.lane),
+            channel: old.channel,
+            role: old.role,
+            tool_name: old.tool_name.clone(),
+            parent: old.parent.clone(),
+            continues: None,
+            replaces: Some(old.id.clone()),
+            origin: old.origin.clone(),
+        });
+        out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
+        out.emit(BlockEvent::BlockDelta { block: Arc::clone(&head), delta: arguments });
+        self.head = Some(head);
+    }
+
+    fn start(&mut self, lane: &Arc<Lane>, out: &mut Outlet) {
+        let head = Arc::new(BlockHead {
+            id: out.call_id(self.origin.tool_call_id.as_ref()),
+            kind: SpanKind::ToolUse,
+            lane: Arc::clone(lane),
+            channel: crate::update::Channel::Answer,
+            role: crate::update::Role::Assistant,
+            tool_name: self.name.clone(),
+            parent: self.parent.take(),
+            continues: None,
+            replaces: None,
+            origin: self.origin.clone(),
+        });
+        self.opened = Some(out.next_opened());
+        out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
+        if !self.held.is_empty() {
+            self.print.push(&self.held);
+            let delta = ByteString::from(std::mem::take(&mut self.held));
+            out.emit(BlockEvent::BlockDelta { block: Arc::clone(&head), delta });
+        }
+        self.head = Some(head);
+    }
+
+    fn start_if_needed(&mut self, lane: &Arc<Lane>, out: &mut Outlet) {
+        if self.head.is_none() {
+            self.name_or(None);
+            self.start(lane, out);
+        }
+    }
+
+    fn end(&mut self, reason: EndReason, out: &mut Outlet) {
+        if let (Some(_), Some(head)) = (self.opened.take(), &self.head) {
+            out.emit(BlockEvent::BlockEnded { block: Arc::clone(head), reason });
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.head.is_some() && self.opened.is_none()
+    }
+
+    fn name_or(&mut self, name: Option<ByteString>) {
+        if self.name.is_empty() {
+            self.name = name.map_or(ByteString::from_static(UNKNOWN_TOOL), |name| crate::id::detach(&name));
+        }
+    }
+
+    fn outgoing(&self) -> ToolCallId {
+        self.head.as_ref().map_or_else(|| ToolCallId::from(""), |head| head.tool_call_id())
+    }
+}
+
+fn result_print(result: &ToolResult) -> u64 {
+    let text = match &result.output {
+        ToolOutput::Text(text) | ToolOutput::Progress(text) => text.clone(),
+        ToolOutput::Json(_) => result.output.to_text(),
+    };
+    hash_bytes(u64::from(result.is_error), text.trim().as_bytes())
+}

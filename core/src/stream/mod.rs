@@ -27,10 +27,10 @@
 mod error;
 mod fingerprint;
 mod lanes;
-mod ledger;
 mod limits;
 mod memory;
 mod outlet;
+mod questions;
 mod speech;
 mod steps;
 mod tools;
@@ -49,14 +49,15 @@ pub use tools::UNKNOWN_TOOL;
 
 use crate::block::{ContentBlock, Custom, ToolOutput, ToolResult, ToolUse};
 use crate::event::{BlockEvent, CustomEvent, Lane, PendingInterrupt, RunFailed, RunFinished, SpanKind};
-use crate::id::{BlockId, LaneId, ToolCallId};
-use crate::run::{Interrupt, LaneOutcome, RunFailure, RunInfo, RunOutcome};
+use crate::id::{BlockId, LaneId, ResponseId, ToolCallId};
+use crate::run::{Interrupt, LaneOutcome, RunFailure, RunInfo, RunOutcome, Usage};
 use crate::source::Source;
-use crate::update::{SourceEvent, Update};
+use crate::update::{Mode, SourceEvent, Update};
+use crate::usage_sum::UsageSum;
 use crate::wellknown;
 use lanes::{LaneState, LaneTable};
-use ledger::Ledger;
 use outlet::Outlet;
+use questions::Questions;
 use speech::{Fragment, Plan};
 use tools::CallKey;
 
@@ -65,7 +66,8 @@ use tools::CallKey;
 pub struct StreamContext {
     run: Arc<RunInfo>,
     lanes: LaneTable,
-    ledger: Ledger,
+    questions: Questions,
+    usage: UsageSum,
     out: Outlet,
     ended: bool,
 }
@@ -82,7 +84,14 @@ impl StreamContext {
         let run = Arc::new(run);
         out.emit(BlockEvent::RunStarted(Arc::clone(&run)));
         let root_id = LaneId::new(out.mint());
-        Self { run, lanes: LaneTable::new(root_id), ledger: Ledger::default(), out, ended: false }
+        Self {
+            run,
+            lanes: LaneTable::new(root_id),
+            questions: Questions::default(),
+            usage: UsageSum::default(),
+            out,
+            ended: false,
+        }
     }
 
     /// Declares tool calls of earlier runs of the thread: a result for one of them is no orphan, and no call of
@@ -119,11 +128,7 @@ impl StreamContext {
             SourceEvent::StateDelta { source, patch } => {
                 self.emit_in(&source, |lane| BlockEvent::StateDelta { lane, patch })
             }
-            SourceEvent::Usage { source, usage } => {
-                let max = self.out.limits.usage_accounts;
-                self.ledger.book(&source, None, crate::update::Mode::Append, &usage, max)?;
-                self.emit_in(&source, |lane| BlockEvent::Usage { lane, usage: Box::new(usage) })
-            }
+            SourceEvent::Usage { source, usage } => self.book(&source, None, Mode::Append, usage),
             SourceEvent::InterruptRequested { source, interrupt } => self.interrupt(&source, interrupt),
             SourceEvent::Finished { outcome, result } => {
                 self.finish(outcome, result);
@@ -141,6 +146,7 @@ impl StreamContext {
         if self.ended {
             return Err(StreamError::Ended);
         }
+        update.drop_empty_ids();
         match &mut update.block {
             ContentBlock::Text(part) => {
                 let text = std::mem::take(&mut part.text);
@@ -223,8 +229,7 @@ impl StreamContext {
     }
 
     fn use_tool(&mut self, tool: ToolUse, update: &Update) -> Result<(), StreamError> {
-        let given = tool.id.as_ref().filter(|id| !id.as_str().is_empty());
-        let repeats = |state: &LaneState| match given {
+        let repeats = |state: &LaneState| match &tool.id {
             Some(id) => state.tools.is_repeat(&CallKey::Given(id.clone()), &tool, update),
             None => state.tools.is_repeat_without_id(&tool, update),
         };
@@ -299,13 +304,24 @@ impl StreamContext {
     }
 
     fn book_usage(&mut self, update: &Update) -> Result<(), StreamError> {
-        let Some(usage) = update.details.as_ref().and_then(|details| details.usage.as_ref()) else {
-            return Ok(());
-        };
+        match update.details.as_ref().and_then(|details| details.usage.clone()) {
+            Some(usage) => self.book(&update.source, update.response_id.as_ref(), update.mode, usage),
+            None => Ok(()),
+        }
+    }
+
+    fn book(
+        &mut self,
+        source: &Source,
+        response: Option<&ResponseId>,
+        mode: Mode,
+        usage: Usage,
+    ) -> Result<(), StreamError> {
         let max = self.out.limits.usage_accounts;
-        self.ledger.book(&update.source, update.response_id.as_ref(), update.mode, usage, max)?;
-        let usage = Box::new(usage.clone());
-        self.emit_in(&update.source, |lane| BlockEvent::Usage { lane, usage })
+        let fits = self.usage.book(source, response, mode, &usage, max);
+        let count = if fits { 0 } else { max + 1 };
+        Outlet::check(count, max, "usage_accounts", "usage accounts", source.path())?;
+        self.emit_in(source, |lane| BlockEvent::Usage { lane, usage: Box::new(usage) })
     }
 
     fn interrupt(&mut self, source: &Source, mut interrupt: Interrupt) -> Result<(), StreamError> {
@@ -316,7 +332,7 @@ impl StreamContext {
         }
         let (lane, _) = self.lanes.open(source, &mut self.out)?;
         let pending = PendingInterrupt { lane, interrupt };
-        if self.ledger.await_reply(pending.clone(), self.out.limits.interrupts)? {
+        if self.questions.ask(pending.clone(), self.out.limits.interrupts)? {
             self.out.emit(BlockEvent::InterruptRequested(Box::new(pending)));
         }
         Ok(())
@@ -338,15 +354,15 @@ impl StreamContext {
             return;
         }
         let outcome = match outcome {
-            RunOutcome::Success if self.ledger.has_interrupts() => RunOutcome::Interrupted,
+            RunOutcome::Success if !self.questions.is_empty() => RunOutcome::Interrupted,
             other => other,
         };
-        if outcome == RunOutcome::Interrupted && !self.ledger.has_interrupts() {
+        if outcome == RunOutcome::Interrupted && self.questions.is_empty() {
             self.ask_anything();
         }
         let (lanes, interrupts) = match outcome {
             RunOutcome::Success => (LaneOutcome::Success(None), Vec::new()),
-            RunOutcome::Interrupted => (LaneOutcome::Suspended, self.ledger.take_interrupts()),
+            RunOutcome::Interrupted => (LaneOutcome::Suspended, self.questions.take()),
             RunOutcome::Cancelled => (LaneOutcome::Cancelled, Vec::new()),
         };
         self.lanes.close_all(&lanes, &mut self.out);
@@ -356,7 +372,7 @@ impl StreamContext {
             result,
             interrupts,
             pending_calls: self.lanes.pending_calls(),
-            usage: self.ledger.totals(),
+            usage: self.usage.totals(),
         };
         self.out.emit(BlockEvent::RunFinished(Box::new(finished)));
         self.ended = true;
@@ -365,7 +381,7 @@ impl StreamContext {
     /// A source that waits without saying for what: there must be something to answer.
     fn ask_anything(&mut self) {
         let interrupt = Interrupt::new(self.out.mint(), ByteString::from_static("input_required"));
-        // The root lane is always open and the ledger empty, so nothing can be refused.
+        // The root lane is always open and no question is pending, so nothing can be refused.
         if let Err(error) = self.interrupt(&Source::root(), interrupt) {
             debug_assert!(false, "refused: {error}");
         }
@@ -376,7 +392,7 @@ impl StreamContext {
             return;
         }
         self.lanes.close_all(&LaneOutcome::Failed(failure.clone()), &mut self.out);
-        let usage = self.ledger.totals();
+        let usage = self.usage.totals();
         let failed = RunFailed { run: Arc::clone(&self.run), failure, usage };
         self.out.emit(BlockEvent::RunFailed(Box::new(failed)));
         self.ended = true;

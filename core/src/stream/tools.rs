@@ -73,7 +73,7 @@ pub(super) struct ToolBook {
 impl ToolBook {
     /// The call that a fragment belongs to; a new key if it begins one.
     pub(super) fn key_of_use(&mut self, tool: &ToolUse) -> CallKey {
-        if let Some(id) = tool.id.as_ref().filter(|id| !id.as_str().is_empty()) {
+        if let Some(id) = &tool.id {
             return CallKey::Given(id.detached());
         }
         if let Some(current) = self.current_counted
@@ -93,7 +93,7 @@ impl ToolBook {
 
     /// The call that a result answers.
     pub(super) fn key_of_result(&self, result: &ToolResult) -> Option<CallKey> {
-        if let Some(id) = result.id.as_ref().filter(|id| !id.as_str().is_empty()) {
+        if let Some(id) = &result.id {
             let key = CallKey::Given(id.clone());
             return (self.unanswered.contains_key(&key) || self.answered.contains(&key)).then_some(key);
         }
@@ -269,7 +269,8 @@ impl ToolBook {
         speech: &Speech,
         out: &mut Outlet,
     ) -> Result<(), StreamError> {
-        let open = self.open + speech.open_count() + 1;
+        // What is open on the call's own track ends when it starts.
+        let open = self.open + 1 + speech.open_count() - usize::from(speech.is_open(&update.track));
         let path = lane.source.path();
         Outlet::check(open, out.limits.open_blocks, "open_blocks", "open blocks", path)?;
         let bytes =
@@ -328,7 +329,7 @@ impl ToolBook {
         update: &Update,
         out: &mut Outlet,
     ) -> (ToolCallId, ByteString, JsonFingerprint, CallKey) {
-        let given = result.id.clone().filter(|id| !id.as_str().is_empty());
+        let given = result.id.clone();
         self.counter += 1;
         let key = given.clone().map_or(CallKey::Counted(self.counter), |id| CallKey::Given(id.detached()));
         if let Some(id) = given.as_ref().filter(|id| out.is_known_call(id)) {

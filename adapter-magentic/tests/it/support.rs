@@ -1,0 +1,94 @@
+//! Drives a decoder and a stream machine over lines, one machine per run of the conversation.
+
+use std::path::{Path, PathBuf};
+
+use aqueduct_adapter_magentic::{Config, Decoder};
+use aqueduct_core::testing::InvariantChecker;
+use aqueduct_core::{BlockEvent, ByteString, RunInfo, SourceEvent, StreamContext};
+
+pub(crate) fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/magentic")
+}
+
+/// The lines of a fixture. A file that holds a JSON list has an item per line.
+pub(crate) fn fixture(name: &str) -> Vec<ByteString> {
+    let text = std::fs::read_to_string(fixtures().join(name)).unwrap();
+    if let Ok(serde_json::Value::Array(items)) = serde_json::from_str(&text) {
+        return items.iter().map(|item| ByteString::from(item.to_string())).collect();
+    }
+    text.lines().map(ByteString::from).collect()
+}
+
+/// The names of all fixtures, sorted.
+pub(crate) fn fixture_names() -> Vec<String> {
+    let entries = std::fs::read_dir(fixtures()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> =
+        entries.map(|name| name.into_string().unwrap()).filter(|n| n.contains(".json")).collect();
+    names.sort();
+    names
+}
+
+/// One run: what the decoder said, and what came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    pub(crate) said: Vec<SourceEvent>,
+    pub(crate) events: Vec<BlockEvent>,
+}
+
+/// Decodes lines; every run is checked to be well-formed.
+pub(crate) fn runs(lines: &[ByteString]) -> Vec<Run> {
+    runs_with(Config::default(), lines)
+}
+
+pub(crate) fn runs_with(config: Config, lines: &[ByteString]) -> Vec<Run> {
+    let mut driver = Driver::new(config);
+    for line in lines {
+        driver.decoder.handle_line(line).unwrap();
+        driver.pump();
+    }
+    driver.finish()
+}
+
+pub(crate) struct Driver {
+    pub(crate) decoder: Decoder,
+    context: Option<StreamContext>,
+    runs: Vec<Run>,
+}
+
+impl Driver {
+    pub(crate) fn new(config: Config) -> Self {
+        Self { decoder: Decoder::new(config), context: None, runs: Vec::new() }
+    }
+
+    pub(crate) fn pump(&mut self) {
+        while let Some(event) = self.decoder.poll_event() {
+            if self.context.as_ref().is_none_or(StreamContext::is_ended) {
+                self.runs.push(Run::default());
+                let info = RunInfo::new("thread", format!("run-{}", self.runs.len()));
+                self.context = Some(StreamContext::new(info).with_known_calls(self.decoder.waiting_calls()));
+            }
+            let (Some(context), Some(run)) = (&mut self.context, self.runs.last_mut()) else { continue };
+            run.said.push(event.clone());
+            context.handle_event(event).unwrap();
+            run.events.extend(std::iter::from_fn(|| context.poll_event()));
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<Run> {
+        self.decoder.handle_eof().unwrap();
+        self.pump();
+        if let (Some(context), Some(run)) = (&mut self.context, self.runs.last_mut()) {
+            context.handle_eof();
+            run.events.extend(std::iter::from_fn(|| context.poll_event()));
+        }
+        let known: Vec<_> = self.decoder.waiting_calls().cloned().collect();
+        for run in &self.runs {
+            let mut checker = InvariantChecker::new().with_known_calls(known.clone());
+            for event in &run.events {
+                checker.check(event).unwrap_or_else(|violation| panic!("{violation:?}\n{:#?}", run.events));
+            }
+            checker.finish().unwrap();
+        }
+        self.runs
+    }
+}

@@ -18,7 +18,7 @@ mod config;
 mod decode;
 mod error;
 mod lines;
-
+mod merged;
 pub mod names;
 mod reply;
 mod version;
@@ -28,6 +28,6 @@ pub use config::{Config, EndOfInput, Limits};
 pub use decode::{Counts, Decoder};
 pub use error::{DecodeError, Fault, ReplyError};
 pub use lines::Lines;
-
+pub use merged::{MergedRun, RunMerger};
 pub use reply::Reply;
 pub use version::Dialect;

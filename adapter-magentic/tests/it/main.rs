@@ -3,4 +3,6 @@
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod orchestrations;
+#[cfg(test)]
 mod support;

@@ -1,10 +1,14 @@
 //! Drives a decoder and a stream machine over lines, one machine per run of the conversation.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use aqueduct_adapter_magentic::{Config, Decoder};
+use aqueduct_adapter_magentic::{Config, Decoder, MergedRun, RunMerger};
 use aqueduct_core::testing::InvariantChecker;
-use aqueduct_core::{BlockEvent, ByteString, RunInfo, SourceEvent, StreamContext};
+use aqueduct_core::{
+    BlockEvent, BlockId, ByteString, Channel, RunInfo, SourceEvent, SpanKind, StreamContext,
+};
+use serde_json::Value;
 
 pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/magentic")
@@ -13,7 +17,7 @@ pub(crate) fn fixtures() -> PathBuf {
 /// The lines of a fixture. A file that holds a JSON list has an item per line.
 pub(crate) fn fixture(name: &str) -> Vec<ByteString> {
     let text = std::fs::read_to_string(fixtures().join(name)).unwrap();
-    if let Ok(serde_json::Value::Array(items)) = serde_json::from_str(&text) {
+    if let Ok(Value::Array(items)) = serde_json::from_str(&text) {
         return items.iter().map(|item| ByteString::from(item.to_string())).collect();
     }
     text.lines().map(ByteString::from).collect()
@@ -91,4 +95,63 @@ impl Driver {
         }
         self.runs
     }
+}
+
+/// What was said on a channel: agent and text, block by block in the order of starting; a block that continues
+/// another, or takes its place, counts as that one.
+pub(crate) fn texts(events: &[BlockEvent], channel: Channel) -> Vec<(String, String)> {
+    let mut said: Vec<(BlockId, String, String)> = Vec::new();
+    let mut place: HashMap<BlockId, usize> = HashMap::new();
+    for event in events {
+        match event {
+            BlockEvent::BlockStarted(block) if block.kind == SpanKind::Text && block.channel == channel => {
+                let at = match (&block.continues, &block.replaces) {
+                    (Some(earlier), _) => place[earlier],
+                    (None, Some(earlier)) => {
+                        said[place[earlier]].2.clear();
+                        place[earlier]
+                    }
+                    (None, None) => {
+                        said.push((block.id.clone(), block.lane.name().to_owned(), String::new()));
+                        said.len() - 1
+                    }
+                };
+                place.insert(block.id.clone(), at);
+            }
+            BlockEvent::BlockDelta { block, delta } if place.contains_key(&block.id) => {
+                said[place[&block.id]].2.push_str(delta);
+            }
+            _ => {}
+        }
+    }
+    said.into_iter().map(|(_, agent, text)| (agent, text)).collect()
+}
+
+/// How a run ended, in a word.
+pub(crate) fn outcome(run: &Run) -> String {
+    match run.events.last() {
+        Some(BlockEvent::RunFinished(end)) => format!("{:?}", end.outcome),
+        Some(BlockEvent::RunFailed(failed)) => format!("Failed: {}", failed.failure.message),
+        other => panic!("no terminal event: {other:?}"),
+    }
+}
+
+/// The text of the custom blocks of a name.
+pub(crate) fn customs<'a>(run: &'a Run, name: &str) -> Vec<&'a Value> {
+    run.events
+        .iter()
+        .filter_map(|event| match event {
+            BlockEvent::Custom(custom) if *custom.name == *name => Some(&custom.value),
+            _ => None,
+        })
+        .collect()
+}
+
+/// A run as one value.
+pub(crate) fn merged(run: &Run) -> MergedRun {
+    let mut merger = RunMerger::default();
+    for event in &run.said {
+        merger.handle_event(event.clone()).unwrap();
+    }
+    merger.finish("resp".into())
 }

@@ -5,6 +5,8 @@
 pub struct Config {
     /// What the end of the input means if no line said how the run ended.
     pub end_of_input: EndOfInput,
+    /// What the numbers of lines count.
+    pub numbering: Numbering,
     /// What is bounded.
     pub limits: Limits,
 }
@@ -18,6 +20,18 @@ pub enum EndOfInput {
     /// The run is over. Only for bare `AgentResponseUpdate` lines, which have no end mark of their own, from a
     /// source that is known to fail loudly.
     Finished,
+}
+
+/// What the numbers of lines (`seq`) count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Numbering {
+    /// All lines of a conversation. A forwarder that reconnects may send any of them again, also after the end of
+    /// a run: they are dropped.
+    #[default]
+    Conversation,
+    /// The lines of one run: a new run starts at 0 again. For recordings that are read one after the other; a line
+    /// 0 that is sent again after the end of a run would start it anew.
+    Run,
 }
 
 /// How much a decoder may hold. What is only remembered is forgotten oldest first, with the consequence named here.

@@ -24,7 +24,7 @@ mod reply;
 mod version;
 pub mod wire;
 
-pub use config::{Config, EndOfInput, Limits};
+pub use config::{Config, EndOfInput, Limits, Numbering};
 pub use decode::{Counts, Decoder};
 pub use error::{DecodeError, Fault, ReplyError};
 pub use lines::Lines;

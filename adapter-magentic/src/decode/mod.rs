@@ -39,7 +39,7 @@ use std::ops::Range;
 use aqueduct_core::{ByteString, InterruptReply, RunOutcome, Source, SourceEvent, ToolCallId};
 use serde_json::Value;
 
-use crate::config::{Config, EndOfInput};
+use crate::config::{Config, EndOfInput, Numbering};
 use crate::error::{DecodeError, ReplyError};
 use crate::reply::{Reply, Request};
 use crate::version::Dialect;
@@ -98,7 +98,7 @@ impl Decoder {
     /// Takes the next line, without its end.
     pub fn handle_line(&mut self, text: &ByteString) -> Result<(), DecodeError> {
         let line = self.parse(text)?;
-        let restarts = self.run.is_ended() && line.kind.as_deref().or(line.event_class.as_deref()).is_some();
+        let restarts = self.run.is_ended() && self.config.numbering == Numbering::Run;
         match self.sequence.verdict(line.seq, restarts) {
             Verdict::Read => self.read(text, &line),
             Verdict::Repeated => self.counts.repeated += 1,

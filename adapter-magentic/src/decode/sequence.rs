@@ -41,7 +41,7 @@ impl Sequence {
         Self { next: 0, loose: false, held: BTreeMap::new(), max_held }
     }
 
-    /// Decides about a line. A number of 0 that starts a run after another has ended starts the count anew.
+    /// Decides about a line. If a new run may start the count anew, 0 does.
     pub(super) fn verdict(&mut self, seq: Option<u64>, restarts: bool) -> Verdict {
         let seq = seq.unwrap_or(self.next);
         if restarts && seq == 0 && self.next > 0 {

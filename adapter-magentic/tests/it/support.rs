@@ -8,7 +8,7 @@ use aqueduct_core::testing::InvariantChecker;
 use aqueduct_core::{
     BlockEvent, BlockId, ByteString, Channel, RunInfo, SourceEvent, SpanKind, StreamContext,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/magentic")
@@ -154,4 +154,49 @@ pub(crate) fn merged(run: &Run) -> MergedRun {
         merger.handle_event(event.clone()).unwrap();
     }
     merger.finish("resp".into())
+}
+
+/// Lines from values, numbered.
+pub(crate) fn lines(events: &[Value]) -> Vec<ByteString> {
+    events
+        .iter()
+        .enumerate()
+        .map(|(seq, event)| {
+            let mut event = event.clone();
+            event["seq"] = seq.into();
+            ByteString::from(event.to_string())
+        })
+        .collect()
+}
+
+/// Decodes the lines of one run.
+pub(crate) fn run_of(events: &[Value]) -> Run {
+    let mut runs = runs(&lines(events));
+    assert_eq!(runs.len(), 1);
+    runs.remove(0)
+}
+
+pub(crate) fn status(state: &str) -> Value {
+    json!({"type": "status", "state": state})
+}
+
+pub(crate) fn invoked(executor: &str) -> Value {
+    json!({"type": "executor_invoked", "executor_id": executor, "data": null})
+}
+
+pub(crate) fn completed(executor: &str) -> Value {
+    json!({"type": "executor_completed", "executor_id": executor, "data": null})
+}
+
+/// An `output` or `intermediate` event with an update.
+pub(crate) fn update(kind: &str, executor: &str, update: &Value) -> Value {
+    let mut data = json!({"type": "agent_response_update", "role": "assistant", "author_name": executor});
+    for (key, value) in update.as_object().unwrap() {
+        data[key] = value.clone();
+    }
+    json!({"type": kind, "executor_id": executor, "data": data})
+}
+
+pub(crate) fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
 }

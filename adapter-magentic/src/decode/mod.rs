@@ -30,9 +30,6 @@ mod usage;
 mod voice;
 mod workflow;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::VecDeque;
 use std::ops::Range;
 

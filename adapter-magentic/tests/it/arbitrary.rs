@@ -155,7 +155,7 @@ fn collect(path: &str, value: &Value, out: &mut Vec<String>) {
     out.push(path.to_owned());
     match value {
         Value::Object(fields) => {
-            fields.iter().for_each(|(key, value)| collect(&format!("{path}/{key}"), value, out))
+            fields.iter().for_each(|(key, value)| collect(&format!("{path}/{key}"), value, out));
         }
         Value::Array(items) => {
             items

@@ -1,6 +1,6 @@
 //! Traps of the wire and defects of other bridges, each shown not to happen here.
 
-use aqueduct_core::{BlockEvent, Channel, SourceEvent, SpanKind};
+use aqueduct_core::{BlockEvent, Channel, Message, SourceEvent, SpanKind};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -396,7 +396,7 @@ fn defect_7_a_workflow_has_a_whole_history_too() {
     let agents: Vec<&str> =
         messages.iter().filter(|m| !m.text().is_empty()).map(|m| m.source.name()).collect();
     assert_eq!(agents, ["weather", "weather", "writer", "group_chat_orchestrator"]);
-    assert_eq!(messages.iter().flat_map(|message| message.tool_uses()).count(), 1);
+    assert_eq!(messages.iter().flat_map(Message::tool_uses).count(), 1);
 }
 
 #[test]

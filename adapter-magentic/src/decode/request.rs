@@ -13,10 +13,14 @@
 
 use std::sync::Arc;
 
-use aqueduct_core::{ByteString, Channel, Interrupt, Metadata, Source, SourceEvent, ToolCallId, wellknown};
+use aqueduct_core::block::ToolUse;
+use aqueduct_core::{
+    ByteString, Channel, ContentBlock, Interrupt, Metadata, Source, SourceEvent, ToolCallId, Update,
+    wellknown,
+};
 use serde_json::{Value, json};
 
-use super::content::function_call;
+use super::content::{arguments, function_call};
 use super::message::ResponseMeta;
 use super::plan::plan;
 use super::run::Run;
@@ -81,6 +85,7 @@ impl Run {
     /// Takes a content that needs an answer.
     pub(super) fn handle_request_content(&mut self, source: &Source, content: &Content<'_>) {
         let Some(question) = content_question(content) else { return };
+        self.tell_waiting_call(source, content);
         let maker = question.call.as_ref().and_then(|call| self.calls.get(call.as_str())).cloned();
         let source = &maker.unwrap_or_else(|| source.clone());
         let id = content.id.as_deref().or(content.call_id.as_deref()).unwrap_or("consent");
@@ -121,6 +126,21 @@ impl Run {
         true
     }
 
+    /// Tells the call that waits for an approval, unless it was streamed: without streaming only the request has it.
+    fn tell_waiting_call(&mut self, source: &Source, content: &Content<'_>) {
+        let Some(call) = content.function_call.as_deref() else { return };
+        let Some(id) = call.call_id.as_deref().or(call.id.as_deref()) else { return };
+        if self.calls.contains_key(id) {
+            return;
+        }
+        let id = ToolCallId::from(id);
+        self.called(Some(&id), source);
+        let (arguments, _) = arguments(call.arguments, &ByteString::new());
+        let name = call.name.as_deref().or(call.tool_name.as_deref()).map(ByteString::from);
+        let call = ContentBlock::ToolUse(ToolUse { id: Some(id), name, arguments });
+        self.emit(Update::new(call).from_source(source).snapshot().last().into());
+    }
+
     fn ask(&mut self, source: &Source, id: &str, question: Question, metadata: Metadata) {
         if self.requests.iter().any(|(_, request)| request.id == id) {
             return;
@@ -149,6 +169,7 @@ impl Run {
         if let Some(content) = data.read::<Content<'_>>()
             && let Some(question) = content_question(&content)
         {
+            self.tell_waiting_call(source, &content);
             return question;
         }
         let question = match class {

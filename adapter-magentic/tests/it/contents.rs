@@ -10,7 +10,8 @@ use crate::support::{run_of, status, update};
 /// What one content becomes, in a line.
 fn becomes(content: &Value) -> String {
     let run = run_of(&[update("output", "a", &json!({"contents": [content]})), status("IDLE")]);
-    match run.said.first().unwrap() {
+    let asked = run.said.iter().find(|event| matches!(event, SourceEvent::InterruptRequested { .. }));
+    match asked.or(run.said.first()).unwrap() {
         SourceEvent::Update(update) => match &update.block {
             ContentBlock::Text(text) => format!("text {}", text.text),
             ContentBlock::Thinking(thought) => {

@@ -68,7 +68,7 @@ impl Run {
         let finish = update.finish_reason.as_ref().map(|reason| reason.share(line));
         for (index, content) in update.contents.iter().enumerate() {
             let is_last = finish.is_some() && index + 1 == update.contents.len();
-            let terms = Terms { merge: update.merge_mode, is_last, restated, whole: over };
+            let terms = Terms { merge: update.merge_mode, is_last, restated, whole: restated };
             self.handle_content(line, turn, &voice, content, terms);
         }
         if finish.is_some() {
@@ -143,12 +143,12 @@ impl Run {
         };
         let own = self.sources.voice(executor, author) == voice.source;
         let text = message.text();
-        let known = id.is_some_and(|id| self.said.knows(&voice.source, channel, id));
-        let restated = known || id.is_none() && !own && self.said.has_text(&voice.source, channel, &text);
-        if known && !text.is_empty() {
-            // One text for all its parts: what the stream machine has of the message is one text, too.
-            self.say(&voice, ContentBlock::text(text.as_str()), Mode::Snapshot, true);
-        }
+        let restated = match id {
+            Some(_) => {
+                self.said.is_over(&voice.source, channel, id) && self.restates(&voice, &message.contents)
+            }
+            None => !own && self.said.has_text(&voice.source, channel, &text),
+        };
         self.handle_parts(line, executor.unwrap_or_default(), &voice, &message.contents, restated);
         self.said.replace(&voice.source, channel, id, &text);
         let idle = !self.turns.iter().any(|turn| **turn == *voice.source.key());
@@ -184,12 +184,28 @@ impl Run {
         }
     }
 
-    /// True if an update only repeats a message that is over.
+    /// True if contents only repeat the message that is over: its text, or if it has none its calls or thoughts.
+    /// An id alone proves nothing: some sources use one again.
     fn restates(&self, voice: &Voice, contents: &[Content<'_>]) -> bool {
-        let texts = contents.iter().filter(|content| content.is_text());
-        let text: String = texts.filter_map(|content| content.text.as_deref()).collect();
-        let id = voice.message_id.as_deref().unwrap_or_default();
-        self.said.restates(&voice.source, voice.channel, id, &text)
+        let joined = |kind: &str| -> String {
+            contents
+                .iter()
+                .filter(|content| &*content.kind == kind)
+                .filter_map(|c| c.text.as_deref())
+                .collect()
+        };
+        let text = joined("text");
+        if !text.is_empty() {
+            let id = voice.message_id.as_deref().unwrap_or_default();
+            return self.said.restates(&voice.source, voice.channel, id, &text);
+        }
+        let mut calls =
+            contents.iter().filter(|content| content.is_call()).filter_map(|c| c.call_id.as_deref());
+        if let Some(call) = calls.next() {
+            return self.said.has_called(&voice.source, call);
+        }
+        let thought = joined("text_reasoning");
+        !thought.is_empty() && self.thoughts.has_text(&voice.source, Channel::Intermediate, &thought)
     }
 
     /// The response that an update belongs to: its own, or the one that its agent is in. The Responses client

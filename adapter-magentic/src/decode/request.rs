@@ -184,10 +184,7 @@ impl Run {
             "MagenticPlanReviewRequest" => self.plan_question(source, data),
             _ => None,
         };
-        question.unwrap_or_else(|| {
-            let asks = data.text().map(|text| text.to_string());
-            unknown_question(class, response).saying(asks.unwrap_or_default())
-        })
+        question.unwrap_or_else(|| unknown_question(class, response).saying(asked(data).unwrap_or_default()))
     }
 
     fn plan_question(&mut self, source: &Source, data: Json<'_>) -> Option<Question> {
@@ -291,6 +288,21 @@ fn unknown_question(class: &str, response_type: Option<&str>) -> Question {
 fn class_of(path: &str) -> &str {
     let path = path.strip_prefix("<class '").and_then(|rest| rest.strip_suffix("'>")).unwrap_or(path);
     path.rsplit('.').next().unwrap_or(path)
+}
+
+/// What a request of the user's own asks: its text, or the field that classes of this kind have for it.
+fn asked(data: Json<'_>) -> Option<String> {
+    match data.value() {
+        Value::String(text) => Some(text),
+        Value::Object(mut fields) => {
+            let names = ["prompt", "question", "message", "text"];
+            names.iter().find_map(|name| match fields.remove(*name) {
+                Some(Value::String(text)) => Some(text),
+                _ => None,
+            })
+        }
+        _ => None,
+    }
 }
 
 fn last_text(response: &AgentResponse<'_>) -> String {

@@ -151,6 +151,9 @@ impl Run {
 
     /// Takes note of who made a call: a request about it names another.
     pub(super) fn called(&mut self, call: Option<&ToolCallId>, source: &Source) {
+        if let Some(call) = call {
+            self.said.call(source, call.as_str());
+        }
         if let Some(call) =
             call.filter(|call| self.calls.len() < self.max_calls && !self.calls.contains_key(call.as_str()))
         {

@@ -76,6 +76,7 @@ pub(super) struct Said {
     order: VecDeque<u64>,
     texts: Recent,
     customs: Recent,
+    calls: Recent,
     max: usize,
 }
 
@@ -132,11 +133,6 @@ impl Said {
         }
     }
 
-    /// True if an agent has a message under that id on that channel.
-    pub(super) fn knows(&self, source: &Source, channel: Channel, message_id: &str) -> bool {
-        self.messages.contains_key(&key(source, channel, Some(message_id)))
-    }
-
     /// True if an agent has ended that message.
     pub(super) fn is_over(&self, source: &Source, channel: Channel, message_id: Option<&str>) -> bool {
         self.messages.get(&key(source, channel, message_id)).is_some_and(|entry| entry.finished)
@@ -161,6 +157,16 @@ impl Said {
     /// Takes note of a custom block; false if the agent has shown the same before.
     pub(super) fn custom(&mut self, source: &Source, channel: Channel, name: &str, value: &str) -> bool {
         self.customs.insert(hash((source.path(), channel, name, value)), self.max)
+    }
+
+    /// Takes note of a call.
+    pub(super) fn call(&mut self, source: &Source, id: &str) {
+        self.calls.insert(hash((source.path(), id)), self.max);
+    }
+
+    /// True if an agent has made that call.
+    pub(super) fn has_called(&self, source: &Source, id: &str) -> bool {
+        self.calls.set.contains(&hash((source.path(), id)))
     }
 
     fn entry(&mut self, source: &Source, channel: Channel, message_id: Option<&str>) -> &mut Entry {
@@ -230,8 +236,8 @@ mod tests {
         for id in ["1", "2", "3"] {
             said.push(&source, Channel::Answer, Some(id), id);
         }
-        assert!(!said.knows(&source, Channel::Answer, "1"));
-        assert!(said.knows(&source, Channel::Answer, "3"));
+        assert!(!said.is_open(&source, Channel::Answer, Some("1")));
+        assert!(said.is_open(&source, Channel::Answer, Some("3")));
         assert!(said.custom(&source, Channel::Answer, "n", "v"));
         assert!(!said.custom(&source, Channel::Answer, "n", "v"));
     }

@@ -155,6 +155,11 @@ impl Content<'_> {
         ContentType::from_name(&self.kind)
     }
 
+    /// True for a call of whatever tool.
+    pub fn is_call(&self) -> bool {
+        &*self.kind == "function_call" || self.kind.ends_with("_tool_call")
+    }
+
     /// True for `text`.
     pub fn is_text(&self) -> bool {
         &*self.kind == "text"

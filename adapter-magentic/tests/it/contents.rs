@@ -11,7 +11,7 @@ use crate::support::{run_of, status, update};
 fn becomes(content: &Value) -> String {
     let run = run_of(&[update("output", "a", &json!({"contents": [content]})), status("IDLE")]);
     let asked = run.said.iter().find(|event| matches!(event, SourceEvent::InterruptRequested { .. }));
-    match asked.or(run.said.first()).unwrap() {
+    match asked.unwrap_or(&run.said[0]) {
         SourceEvent::Update(update) => match &update.block {
             ContentBlock::Text(text) => format!("text {}", text.text),
             ContentBlock::Thinking(thought) => {

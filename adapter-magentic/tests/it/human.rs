@@ -179,13 +179,14 @@ fn a_handoff_that_asks_its_user_repeats_nothing() {
 fn a_request_of_the_users_own_has_a_schema_where_its_type_tells_one() {
     let run = run_of(&[
         json!({"type": "request_info", "request_id": "r1", "source_executor_id": "gate", "request_type": "app.Gate",
-               "response_type": "<class 'bool'>", "data": {"__class__": "Gate", "door": 3}}),
+               "response_type": "<class 'bool'>", "data": {"__class__": "Gate", "prompt": "open it?", "door": 3}}),
         json!({"type": "request_info", "request_id": "r2", "source_executor_id": "gate", "request_type": "builtins.str",
                "response_type": "<class 'str'>", "data": "what is the code?"}),
         status("IDLE_WITH_PENDING_REQUESTS"),
     ]);
     let asked = interrupts(&run);
     assert_eq!(&*asked[0].reason, "magentic:Gate");
+    assert_eq!(asked[0].message.as_deref(), Some("open it?"));
     assert_eq!(asked[0].response_schema, Some(json!({"type": "boolean"})));
     assert_eq!(asked[1].message.as_deref(), Some("what is the code?"));
     let Some(BlockEvent::RunFinished(end)) = run.events.last() else { panic!("not finished") };

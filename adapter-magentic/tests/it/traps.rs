@@ -75,6 +75,64 @@ fn an_id_that_an_agent_uses_again_is_a_new_message() {
 }
 
 #[test]
+fn thoughts_under_an_id_that_is_used_again_are_kept_to_the_last_word() {
+    let thought = |words: &str| {
+        update(
+            "output",
+            "a",
+            &json!({"contents": [{"type": "text_reasoning", "text": words}], "message_id": "m1"}),
+        )
+    };
+    let answer = |words: &str| {
+        update(
+            "output",
+            "a",
+            &json!({"contents": [text(words)], "message_id": "m1", "finish_reason": "stop"}),
+        )
+    };
+    let run = run_of(&[
+        invoked("a"),
+        thought("the "),
+        thought("first"),
+        answer("one"),
+        completed("a"),
+        invoked("a"),
+        thought("the "),
+        thought("the "),
+        thought("second"),
+        answer("two"),
+        completed("a"),
+        status("IDLE"),
+    ]);
+    assert_eq!(thoughts(&run), "the firstthe the second");
+    let blocks = run
+        .events
+        .iter()
+        .filter(|e| matches!(e, BlockEvent::BlockStarted(b) if b.kind == SpanKind::Thinking));
+    assert_eq!(blocks.count(), 2);
+}
+
+#[test]
+fn whole_messages_under_an_id_that_is_used_again_are_told_whole() {
+    let whole = |thought: &str, words: &str| {
+        json!({"type": "output", "executor_id": "a", "data": {"type": "agent_response", "messages": [
+            {"type": "message", "role": "assistant", "author_name": "a", "message_id": "m1",
+             "contents": [{"type": "text_reasoning", "text": thought}, text(words)]}]}})
+    };
+    let run = run_of(&[
+        invoked("a"),
+        whole("hm", "one"),
+        completed("a"),
+        invoked("a"),
+        whole("aha", "two"),
+        completed("a"),
+        status("IDLE"),
+    ]);
+    assert_eq!(answer(&run), [said("a", "one"), said("a", "two")]);
+    assert_eq!(thoughts(&run), "hmaha");
+}
+
+#[test]
 fn two_turns_without_ids_are_two_messages_even_if_they_say_the_same() {
     let turn = || [invoked("a"), update("output", "a", &json!({"contents": [text("Yes.")]})), completed("a")];
     let events: Vec<Value> = [turn(), turn()].concat().into_iter().chain([status("IDLE")]).collect();

@@ -193,7 +193,7 @@ fn edge_mixed_timestamps_are_a_total_order() {
         .map(|order| {
             let updates = order.iter().enumerate().map(|(n, time)| {
                 let update = text(&n.to_string(), &time.map_or("none".to_owned(), |t| t.to_string()));
-                time.map_or(update.clone(), |t| update.at(t))
+                time.map_or_else(|| update.clone(), |t| update.clone().at(t))
             });
             lines(&merge(updates))
         })
@@ -355,7 +355,7 @@ proptest! {
     fn the_order_is_total_and_deterministic(times in prop::collection::vec(prop::option::of(0_i64..4), 1..9)) {
         let updates = || times.iter().enumerate().map(|(n, time)| {
             let update = text(&n.to_string(), &format!("{n}@{time:?}"));
-            time.map_or(update.clone(), |t| update.at(t))
+            time.map_or_else(|| update.clone(), |t| update.clone().at(t))
         });
         let merged = lines(&merge(updates()));
         prop_assert_eq!(&merged, &lines(&merge(updates())));
@@ -372,7 +372,7 @@ proptest! {
     fn permuting_equal_inputs_changes_nothing(count in 1_usize..6, time in prop::option::of(0_i64..3)) {
         let one = |n: usize| {
             let update = text(&n.to_string(), "same");
-            time.map_or(update.clone(), |t| update.at(t))
+            time.map_or_else(|| update.clone(), |t| update.clone().at(t))
         };
         let forward = lines(&merge((0..count).map(one)));
         let backward = lines(&merge((0..count).rev().map(one)));

@@ -23,6 +23,7 @@ fn run(updates: impl IntoIterator<Item = Update>) -> Vec<BlockEvent> {
 
 /// The events of a run, checked against all invariants.
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "tests build the list in place")]
 fn run_events(events: Vec<SourceEvent>) -> Vec<BlockEvent> {
     let out = run_to_end(events.clone());
     if let Err(violation) = InvariantChecker::check_all(&out) {

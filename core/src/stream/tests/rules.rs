@@ -402,7 +402,9 @@ fn orphan_result_of_an_earlier_run_gets_none() {
     let out = run_context(context, [result("c", "r").into(), finished()]);
     assert_eq!(codes(&out), "RS Cr RF");
     let mut checker = InvariantChecker::new().with_known_calls(known);
-    out.iter().for_each(|event| checker.check(event).unwrap());
+    for event in &out {
+        checker.check(event).unwrap();
+    }
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn s09_empty_updates_make_no_noise() {
 #[test]
 fn s10_a_user_can_leave_arguments_out_by_a_converter() {
     let set = ConverterSet::uniform(|event: &BlockEvent, out: &mut Vec<String>| {
-        out.push(codes(std::slice::from_ref(event)))
+        out.push(codes(std::slice::from_ref(event)));
     })
     .with(EventKind::ToolUse, |event: &BlockEvent, out: &mut Vec<String>| {
         if !matches!(event, BlockEvent::BlockDelta { .. }) {
@@ -142,7 +142,7 @@ fn s20_s30_s32_a_call_without_arguments_has_none() {
 #[test]
 fn s21_thinking_can_be_left_out_by_a_converter() {
     let set = ConverterSet::uniform(|event: &BlockEvent, out: &mut Vec<String>| {
-        out.push(codes(std::slice::from_ref(event)))
+        out.push(codes(std::slice::from_ref(event)));
     })
     .with(EventKind::Thinking, |_: &BlockEvent, _: &mut Vec<String>| {});
     let mut shown = Vec::new();
@@ -232,7 +232,7 @@ fn s36_an_aggregate_of_thought_and_text_after_a_tool_adds_nothing() {
 #[test]
 fn s37_a_users_converter_takes_the_place_of_the_built_in_one() {
     let set = ConverterSet::uniform(|event: &BlockEvent, out: &mut Vec<String>| {
-        out.push(codes(std::slice::from_ref(event)))
+        out.push(codes(std::slice::from_ref(event)));
     })
     .with(EventKind::ToolResult, |_: &BlockEvent, out: &mut Vec<String>| out.push("mine".to_owned()));
     let mut shown = Vec::new();

@@ -43,6 +43,11 @@ pub struct Limits {
     /// Lines held back because an earlier one has not arrived yet. A reconnecting forwarder re-sends what was in
     /// flight, which is far less; past it the missing lines are told as lost.
     pub held_lines: usize,
+    /// Bytes of the lines held back, which are not copied but keep their buffers alive.
+    pub held_bytes: usize,
+    /// Text of one turn of an agent of the older packages, which is held to be compared with the event that ends
+    /// it. A longer turn is told all the same; only what its end says differently is then not noticed.
+    pub turn_bytes: usize,
     /// Messages remembered per run, to know what an aggregator repeats. One that repeats an older message is
     /// shown again.
     pub remembered_messages: usize,
@@ -59,6 +64,8 @@ impl Default for Limits {
         Self {
             line_bytes: 16 << 20,
             held_lines: 64,
+            held_bytes: 32 << 20,
+            turn_bytes: 1 << 20,
             remembered_messages: 4096,
             sources: 1024,
             pending_requests: 256,

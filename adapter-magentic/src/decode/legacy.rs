@@ -135,9 +135,9 @@ impl Run {
             TextFrom::Stream => {
                 self.emit(Update::text("").from_source(source).intermediate().last().into());
                 // The message is the agent's last one of the turn: what the stream ends with is no news.
-                if let Some(notice) =
-                    done.notice.as_ref().filter(|said| !done.text.trim_end().ends_with(said.trim()))
-                {
+                let news =
+                    |said: &&ByteString| !self.overfull && !done.text.trim_end().ends_with(said.trim());
+                if let Some(notice) = done.notice.as_ref().filter(news) {
                     self.notice(source, level, notice);
                 }
             }

@@ -33,12 +33,12 @@ mod workflow;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use aqueduct_core::{ByteString, InterruptReply, RunOutcome, Source, SourceEvent, ToolCallId};
+use aqueduct_core::{ByteString, InterruptReply, Metadata, RunOutcome, Source, SourceEvent, ToolCallId};
 use serde_json::Value;
 
 use crate::config::{Config, EndOfInput, Numbering};
 use crate::error::{DecodeError, ReplyError};
-use crate::reply::{Reply, Request};
+use crate::reply::Reply;
 use crate::version::Dialect;
 use crate::wire::{Json, Line};
 use run::{Phase, Run};
@@ -67,8 +67,7 @@ pub struct Decoder {
     config: Config,
     sequence: Sequence,
     run: Run,
-    /// Requests of earlier runs that wait for an answer, and those of this run that have been told.
-    requests: VecDeque<(Source, Request)>,
+    /// Calls of earlier runs that wait for a result.
     calls: VecDeque<ToolCallId>,
     counts: Counts,
 }
@@ -83,10 +82,9 @@ impl Decoder {
     /// A decoder for one conversation.
     pub fn new(config: Config) -> Self {
         Self {
-            sequence: Sequence::new(config.limits.held_lines),
+            sequence: Sequence::new(config.limits.held_lines, config.limits.held_bytes),
             run: Run::new(&config.limits),
             config,
-            requests: VecDeque::new(),
             calls: VecDeque::new(),
             counts: Counts::default(),
         }
@@ -131,10 +129,10 @@ impl Decoder {
     pub fn handle_reply(&mut self, reply: &InterruptReply) -> Result<Reply, ReplyError> {
         let id = reply.id.as_str();
         let unknown = || ReplyError::UnknownRequest { id: id.to_owned() };
-        let waiting = self.requests.iter().chain(&self.run.requests);
-        let (_, request) = waiting.into_iter().find(|(_, request)| request.id == id).ok_or_else(unknown)?;
-        let answer = Reply::new(request, reply)?;
-        self.forget_request(id);
+        let mut waiting = self.run.earlier.iter().chain(&self.run.requests);
+        let asked = waiting.find(|asked| asked.request.id == id).ok_or_else(unknown)?;
+        let answer = Reply::new(&asked.request, reply)?;
+        self.run.forget_request(id);
         Ok(answer)
     }
 
@@ -154,8 +152,8 @@ impl Decoder {
         self.counts.lines += 1;
         serde_json::from_str(text).or_else(|error| {
             // A field of an unexpected type: the line is still an object, and is passed on as it is.
-            if serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok() {
-                return Ok(Line::default());
+            if let Ok(fields) = serde_json::from_str::<Metadata>(text) {
+                return Ok(Line { seq: fields.get("seq").and_then(Value::as_u64), ..Line::default() });
             }
             self.counts.unreadable += 1;
             Err(DecodeError::NotAnObject { number, reason: error.to_string() })
@@ -174,14 +172,13 @@ impl Decoder {
 
     fn read(&mut self, text: &ByteString, line: &Line<'_>) {
         let dialect = Dialect::of(line);
-        if self.run.is_ended() && !self.start_next(dialect, line) {
-            return;
-        }
         if let Phase::Failing(failure) = &self.run.phase
             && dialect != Dialect::Forwarder
         {
             let failure = failure.clone();
             self.run.fail(failure);
+        }
+        if self.run.is_ended() && !self.start_next(dialect, line) {
             return;
         }
         let known = match dialect {
@@ -221,29 +218,12 @@ impl Decoder {
             self.counts.late += 1;
             return false;
         }
-        let mut next = Run::new(&self.config.limits);
-        while let Some(event) = self.run.poll() {
-            next.emit(event);
-        }
-        next.phase = Phase::Before;
-        let ended = std::mem::replace(&mut self.run, next);
-        self.keep(ended);
-        true
-    }
-
-    /// Keeps what of an ended run matters to the next: requests that can still be answered, and their calls.
-    fn keep(&mut self, ended: Run) {
-        for (source, request) in ended.requests {
-            self.requests.push_back((source, request));
-        }
-        self.calls.extend(ended.calls.into_keys().map(ToolCallId::from));
-        let max = self.config.limits.pending_requests;
-        while self.requests.len() > max {
-            self.requests.pop_front();
-        }
-        while self.calls.len() > max {
+        self.calls.extend(std::mem::take(&mut self.run.calls).into_keys().map(ToolCallId::from));
+        self.run = self.run.next(&self.config.limits);
+        while self.calls.len() > self.config.limits.pending_requests {
             self.calls.pop_front();
         }
+        true
     }
 
     fn handle_forwarder(&mut self, line: &Line<'_>) {
@@ -265,13 +245,8 @@ impl Decoder {
     fn note_answers(&mut self, line: &Line<'_>) {
         let Some(Value::Object(responses)) = line.responses.map(Json::value) else { return };
         for id in responses.keys() {
-            self.forget_request(id);
+            self.run.forget_request(id);
         }
-    }
-
-    fn forget_request(&mut self, id: &str) {
-        self.requests.retain(|(_, request)| request.id != id);
-        self.run.requests.retain(|(_, request)| request.id != id);
     }
 
     fn tell_lost(&mut self, lost: Option<Range<u64>>) {

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::content::{arguments, function_call};
 use super::message::ResponseMeta;
 use super::plan::plan;
-use super::run::Run;
+use super::run::{Asked, Run};
 use crate::names;
 use crate::reply::{Request, RequestKind};
 use crate::wire::{
@@ -74,7 +74,7 @@ impl Run {
         }
         if let Some(executor) = executor {
             metadata.insert("source_executor_id".to_owned(), json!(executor));
-            self.waiting.push(ByteString::from(executor));
+            self.wait(executor);
         }
         if let Some(data) = line.data {
             metadata.insert("data".to_owned(), data.value());
@@ -142,7 +142,7 @@ impl Run {
     }
 
     fn ask(&mut self, source: &Source, id: &str, question: Question, metadata: Metadata) {
-        if self.requests.iter().any(|(_, request)| request.id == id) {
+        if self.requests.iter().any(|asked| asked.request.id == id) {
             return;
         }
         let mut interrupt = Interrupt::new(ByteString::from(id), question.reason);
@@ -150,7 +150,12 @@ impl Run {
         interrupt.response_schema = question.schema;
         interrupt.tool_call_id = question.call;
         interrupt.metadata = (!metadata.is_empty()).then(|| Arc::new(metadata));
-        self.requests.push((source.clone(), Request { id: id.to_owned(), kind: question.kind }));
+        let request = Request { id: id.to_owned(), kind: question.kind };
+        self.earlier.retain(|asked| asked.request.id != id);
+        self.requests.push(Asked { source: source.clone(), interrupt: interrupt.clone(), request });
+        if self.requests.len() > self.max_requests {
+            self.requests.remove(0);
+        }
         self.emit(SourceEvent::InterruptRequested { source: source.clone(), interrupt });
     }
 

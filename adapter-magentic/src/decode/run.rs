@@ -16,8 +16,8 @@ use std::collections::{HashMap, VecDeque};
 
 use aqueduct_core::accumulator::Accumulator;
 use aqueduct_core::{
-    ByteString, Channel, ContentBlock, LaneOutcome, RunFailure, RunOutcome, Source, SourceEvent, ToolCallId,
-    Update, wellknown,
+    ByteString, Channel, ContentBlock, Interrupt, LaneOutcome, RunFailure, RunOutcome, Source, SourceEvent,
+    ToolCallId, Update, wellknown,
 };
 use serde_json::{Map, Value, json};
 
@@ -42,6 +42,14 @@ pub(super) enum Phase {
     Ended,
 }
 
+/// A request to a human: who asks, what was told of it, and how it is answered.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) source: Source,
+    pub(super) interrupt: Interrupt,
+    pub(super) request: Request,
+}
+
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) phase: Phase,
@@ -63,7 +71,9 @@ pub(super) struct Run {
     /// Executors that wait for a human.
     pub(super) waiting: Vec<ByteString>,
     /// Requests that this run has made and that nobody has answered.
-    pub(super) requests: Vec<(Source, Request)>,
+    pub(super) requests: Vec<Asked>,
+    /// Requests of earlier runs that nobody is known to have answered, oldest first.
+    pub(super) earlier: VecDeque<Asked>,
     pub(super) failure: Option<RunFailure>,
     pub(super) last_plan: Option<String>,
     /// What agents of the older packages say in a turn.
@@ -73,6 +83,8 @@ pub(super) struct Run {
     /// Who made the calls that wait for a result.
     pub(super) calls: HashMap<String, Source, foldhash::fast::FixedState>,
     max_calls: usize,
+    pub(super) max_turns: usize,
+    pub(super) max_requests: usize,
     out: VecDeque<SourceEvent>,
 }
 
@@ -83,7 +95,7 @@ impl Run {
             sources: Sources::new(limits.sources),
             said: Said::new(limits.remembered_messages),
             thoughts: Said::new(limits.remembered_messages),
-            spending: Spending::default(),
+            spending: Spending::new(limits.sources),
             responses: HashMap::default(),
             produced: false,
             streamed: false,
@@ -91,14 +103,44 @@ impl Run {
             turns: Vec::new(),
             waiting: Vec::new(),
             requests: Vec::new(),
+            earlier: VecDeque::new(),
             failure: None,
             last_plan: None,
-            accumulator: Accumulator::default(),
+            accumulator: Accumulator::new(limits.turn_bytes, limits.sources),
             overfull: false,
             calls: HashMap::default(),
             max_calls: limits.remembered_messages,
+            max_turns: limits.sources,
+            max_requests: limits.pending_requests,
             out: VecDeque::new(),
         }
+    }
+
+    /// The run after this one, with what of this one matters to it: events that nobody has polled, requests that
+    /// can still be answered.
+    pub(super) fn next(&mut self, limits: &Limits) -> Self {
+        let mut next = Self::new(limits);
+        next.out = std::mem::take(&mut self.out);
+        next.earlier = std::mem::take(&mut self.earlier);
+        next.earlier.extend(self.requests.drain(..));
+        while next.earlier.len() > limits.pending_requests {
+            next.earlier.pop_front();
+        }
+        next
+    }
+
+    /// An executor waits for a human.
+    pub(super) fn wait(&mut self, executor: &str) {
+        let known = self.waiting.iter().any(|waiting| **waiting == *executor);
+        if !known && self.waiting.len() < self.max_turns {
+            self.waiting.push(ByteString::from(executor));
+        }
+    }
+
+    /// A request was answered.
+    pub(super) fn forget_request(&mut self, id: &str) {
+        self.earlier.retain(|asked| asked.request.id != id);
+        self.requests.retain(|asked| asked.request.id != id);
     }
 
     pub(super) fn emit(&mut self, event: SourceEvent) {
@@ -170,6 +212,9 @@ impl Run {
         self.spending.turn_over(executor);
         let Some((source, inside)) = self.sources.turn_over(executor) else { return };
         for source in inside.iter().chain([&source]) {
+            if failure.is_none() {
+                self.end_unnamed(source);
+            }
             self.said.finish_all(source);
             self.thoughts.finish_all(source);
             self.responses.remove(source.path());
@@ -181,6 +226,17 @@ impl Run {
             None => LaneOutcome::Success(None),
         };
         self.emit(SourceEvent::LaneClosed { source, outcome });
+    }
+
+    /// Ends a message without id: nothing else tells it apart from the agent's next one.
+    fn end_unnamed(&mut self, source: &Source) {
+        for channel in [Channel::Answer, Channel::Intermediate] {
+            if self.said.is_open(source, channel, None) {
+                let mut end = Update::text("").from_source(source).last();
+                end.channel = channel;
+                self.emit(end.into());
+            }
+        }
     }
 
     /// Closes the lanes of agents that have stopped, but not that of whoever speaks.
@@ -206,6 +262,12 @@ impl Run {
         } else {
             outcome
         };
+        if outcome == RunOutcome::Interrupted && self.requests.is_empty() {
+            // The workflow waits, and this run has asked nothing: it still waits for what an earlier run asked.
+            for Asked { source, interrupt, .. } in self.earlier.clone() {
+                self.emit(SourceEvent::InterruptRequested { source, interrupt });
+            }
+        }
         if outcome == RunOutcome::Success && !self.produced {
             self.notice(&Source::root(), "info", "the workflow finished without an output");
         }

@@ -33,12 +33,14 @@ pub(super) struct Sequence {
     next: u64,
     loose: bool,
     held: BTreeMap<u64, ByteString>,
+    held_bytes: usize,
     max_held: usize,
+    max_bytes: usize,
 }
 
 impl Sequence {
-    pub(super) fn new(max_held: usize) -> Self {
-        Self { next: 0, loose: false, held: BTreeMap::new(), max_held }
+    pub(super) fn new(max_held: usize, max_bytes: usize) -> Self {
+        Self { next: 0, loose: false, held: BTreeMap::new(), held_bytes: 0, max_held, max_bytes }
     }
 
     /// Decides about a line. If a new run may start the count anew, 0 does.
@@ -47,6 +49,7 @@ impl Sequence {
         if restarts && seq == 0 && self.next > 0 {
             self.next = 0;
             self.held.clear();
+            self.held_bytes = 0;
         }
         match seq.cmp(&self.next) {
             std::cmp::Ordering::Less => Verdict::Repeated,
@@ -66,8 +69,10 @@ impl Sequence {
 
     /// Keeps a line for later. Returns the lines given up for lost, if it was one too many.
     pub(super) fn hold(&mut self, seq: u64, line: ByteString) -> Option<Range<u64>> {
+        self.held_bytes += line.len();
         self.held.insert(seq, line);
-        if self.held.len() > self.max_held { self.give_up() } else { None }
+        let full = self.held.len() > self.max_held || self.held_bytes > self.max_bytes;
+        if full { self.give_up() } else { None }
     }
 
     /// Stops waiting for the missing lines, and tells which they are.
@@ -82,7 +87,9 @@ impl Sequence {
     /// The held line whose turn it is.
     pub(super) fn next_held(&mut self) -> Option<ByteString> {
         let entry = self.held.first_entry()?;
-        (self.loose || *entry.key() == self.next).then(|| entry.remove())
+        let line = (self.loose || *entry.key() == self.next).then(|| entry.remove())?;
+        self.held_bytes -= line.len();
+        Some(line)
     }
 }
 
@@ -96,7 +103,7 @@ mod tests {
 
     /// Feeds numbers and returns those read, in order, and those lost.
     fn run(max_held: usize, numbers: &[u64]) -> (Vec<u64>, Vec<Range<u64>>) {
-        let mut sequence = Sequence::new(max_held);
+        let mut sequence = Sequence::new(max_held, 1000);
         let (mut read, mut lost) = (Vec::new(), Vec::new());
         for &n in numbers {
             match sequence.verdict(Some(n), false) {

@@ -12,22 +12,30 @@ use serde_json::Value;
 use crate::wire::Json;
 
 /// What each executor's turn has cost so far.
-#[derive(Debug, Default)]
-pub(super) struct Spending(HashMap<String, Usage, foldhash::fast::FixedState>);
+#[derive(Debug)]
+pub(super) struct Spending {
+    turns: HashMap<String, Usage, foldhash::fast::FixedState>,
+    max: usize,
+}
 
 impl Spending {
+    /// For so many turns at once; those past it count as one.
+    pub(super) fn new(max: usize) -> Self {
+        Self { turns: HashMap::default(), max }
+    }
+
     /// More tokens, on top. None if nothing was reported.
     pub(super) fn add(&mut self, turn: &str, usage: Usage) -> Option<Usage> {
         if usage == Usage::default() {
             return None;
         }
-        self.0.entry(turn.to_owned()).or_default().add(&usage);
+        self.turn(turn).add(&usage);
         Some(usage)
     }
 
     /// The turn's total so far: what is new of it.
     pub(super) fn total(&mut self, turn: &str, usage: &Usage) -> Option<Usage> {
-        let known = self.0.entry(turn.to_owned()).or_default();
+        let known = self.turn(turn);
         let new = Usage {
             input: more(known.input, usage.input),
             output: more(known.output, usage.output),
@@ -43,7 +51,12 @@ impl Spending {
 
     /// The turn is over; the next one counts anew.
     pub(super) fn turn_over(&mut self, turn: &str) {
-        self.0.remove(turn);
+        self.turns.remove(turn);
+    }
+
+    fn turn(&mut self, turn: &str) -> &mut Usage {
+        let room = self.turns.len() < self.max || self.turns.contains_key(turn);
+        self.turns.entry(if room { turn.to_owned() } else { String::new() }).or_default()
     }
 }
 
@@ -82,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_total_that_repeats_what_was_added_tells_nothing() {
-        let mut spending = Spending::default();
+        let mut spending = Spending::new(8);
         assert_eq!(spending.add("a", input(20)), Some(input(20)));
         assert_eq!(spending.total("a", &input(40)), Some(input(20)));
         assert_eq!(spending.total("a", &input(40)), None);

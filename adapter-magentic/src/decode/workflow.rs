@@ -145,7 +145,7 @@ impl Run {
 
     pub(super) fn start_turn(&mut self, executor: &str) {
         let name = ByteString::from(executor);
-        if !self.turns.contains(&name) {
+        if !self.turns.contains(&name) && self.turns.len() < self.max_turns {
             self.waiting.retain(|waiting| *waiting != name);
             self.turns.push(name.clone());
             self.step_started(name);

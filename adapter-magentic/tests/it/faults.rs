@@ -208,3 +208,54 @@ fn bare_updates_end_as_the_caller_says() {
     assert_eq!(outcome(run), "Success");
     assert_eq!(texts(&run.events, Channel::Answer), [("a".to_owned(), "hi".to_owned())]);
 }
+
+#[test]
+fn a_run_that_starts_after_a_failure_without_reason_is_a_run() {
+    let failed = json!({"type": "failed", "details": {"error_type": "ValueError", "message": "ValueError"}});
+    let events = [
+        failed,
+        status("FAILED"),
+        json!({"type": "started"}),
+        update("output", "a", &json!({"contents": [text("hi")]})),
+        status("IDLE"),
+    ];
+    let outcomes: Vec<String> = runs(&lines(&events)).iter().map(outcome).collect();
+    assert_eq!(outcomes.len(), 2);
+    assert!(outcomes[0].starts_with("Failed: the workflow failed: ValueError"));
+    assert_eq!(outcomes[1], "Success");
+}
+
+#[test]
+fn a_source_of_endless_executors_costs_a_bounded_number_of_lanes() {
+    let limits = Limits { sources: 4, ..Limits::default() };
+    let mut events: Vec<serde_json::Value> = (0..20)
+        .flat_map(|n| {
+            let name = format!("agent-{n}");
+            [
+                crate::support::invoked(&name),
+                update("output", &name, &json!({"contents": [text(&format!("{n};"))]})),
+            ]
+        })
+        .collect();
+    events.push(status("IDLE"));
+    let run = &runs_with(Config { limits, ..Config::default() }, &lines(&events))[0];
+    let opened = run.events.iter().filter(|event| matches!(event, BlockEvent::LaneOpened(_))).count();
+    assert_eq!(opened, 4);
+    let said: String = texts(&run.events, Channel::Answer).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(said.matches(';').count(), 20, "nobody's words are lost: {said}");
+}
+
+#[test]
+fn a_turn_too_long_to_hold_is_told_all_the_same() {
+    let limits = Limits { turn_bytes: 4, ..Limits::default() };
+    let delta =
+        |words: &str| json!({"event_class": "MagenticAgentDeltaEvent", "agent_id": "a", "text": words});
+    let events = [
+        delta("one "),
+        delta("two three"),
+        json!({"event_class": "MagenticAgentMessageEvent", "agent_id": "a", "message": {"contents": [text("one two three")]}}),
+        json!({"event_class": "WorkflowStatusEvent", "state": "IDLE"}),
+    ];
+    let run = &runs_with(Config { limits, ..Config::default() }, &lines(&events))[0];
+    assert_eq!(texts(&run.events, Channel::Intermediate), [("a".to_owned(), "one two three".to_owned())]);
+}

@@ -192,3 +192,32 @@ fn a_request_of_the_users_own_has_a_schema_where_its_type_tells_one() {
     let Some(BlockEvent::RunFinished(end)) = run.events.last() else { panic!("not finished") };
     assert_eq!(end.interrupts.len(), 2);
 }
+
+#[test]
+fn what_an_earlier_run_asked_is_asked_again_while_the_workflow_waits() {
+    let ask = |id: &str| json!({"type": "request_info", "request_id": id, "source_executor_id": "gate", "data": "code?"});
+    let events = [
+        ask("r1"),
+        ask("r2"),
+        status("IDLE_WITH_PENDING_REQUESTS"),
+        json!({"responses": {"r1": "7"}}),
+        json!({"type": "started"}),
+        status("IDLE_WITH_PENDING_REQUESTS"),
+    ];
+    let runs = runs(&lines(&events));
+    let ids: Vec<&str> = interrupts(&runs[1]).iter().map(|asked| asked.id.as_str()).collect();
+    assert_eq!(ids, ["r2"]);
+    assert_eq!(outcome(&runs[1]), "Interrupted");
+}
+
+#[test]
+fn the_oldest_requests_are_forgotten_past_the_limit() {
+    let limits = aqueduct_adapter_magentic::Limits { pending_requests: 2, ..Default::default() };
+    let mut decoder = Decoder::new(Config { limits, ..Config::default() });
+    let ask = |id: &str| json!({"type": "request_info", "request_id": id, "source_executor_id": "gate", "data": "code?"});
+    for line in lines(&[ask("r1"), ask("r2"), ask("r3")]) {
+        decoder.handle_line(&line).unwrap();
+    }
+    assert!(decoder.handle_reply(&reply("r1", json!("7"))).is_err());
+    assert_eq!(decoder.handle_reply(&reply("r3", json!("7"))).unwrap().value, "7");
+}

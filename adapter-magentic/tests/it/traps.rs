@@ -482,3 +482,36 @@ fn as_agent_does_not_double_what_an_aggregator_repeats() {
         run.events.iter().filter(|e| matches!(e, BlockEvent::BlockStarted(b) if b.kind == SpanKind::ToolUse));
     assert_eq!(calls.count(), 1);
 }
+
+#[test]
+fn as_agent_does_not_double_a_turn_of_calls_alone() {
+    let call = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{\"x\":1}"});
+    let thought = json!({"type": "text_reasoning", "text": "Hm."});
+    let line = |response: &str, finish: Value| {
+        json!({"update": {"type": "agent_response_update", "role": "assistant", "author_name": "a", "message_id": "m",
+               "contents": [thought, call], "response_id": response, "finish_reason": finish}})
+    };
+    let run = run_of(&[
+        line("r1", json!("tool_calls")),
+        line("r2", Value::Null),
+        json!({"final_response": {"type": "agent_response", "messages": []}}),
+    ]);
+    assert_eq!(thoughts(&run), "Hm.");
+    let calls =
+        run.events.iter().filter(|e| matches!(e, BlockEvent::BlockStarted(b) if b.kind == SpanKind::ToolUse));
+    assert_eq!(calls.count(), 1);
+}
+
+#[test]
+fn merged_turns_without_ids_are_messages_of_their_own() {
+    let turn = |words: &str| {
+        [invoked("a"), update("output", "a", &json!({"contents": [text(words)]})), completed("a")]
+    };
+    let events: Vec<Value> =
+        [turn("One."), turn("Two.")].concat().into_iter().chain([status("IDLE")]).collect();
+    let response = merged(&run_of(&events)).response;
+    let said: Vec<String> = response.messages.iter().map(Message::text).collect();
+    assert_eq!(said, ["One.", "Two."]);
+    assert!(response.messages.iter().all(|message| message.id.is_none()));
+    assert_eq!(response.id.as_str(), "resp");
+}

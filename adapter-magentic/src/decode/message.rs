@@ -10,17 +10,14 @@
 //!
 //! The prompt (messages of the user) that an output restates is no output.
 
-use std::sync::Arc;
-
 use aqueduct_core::{
-    ByteString, Channel, ContentBlock, LaneOutcome, Metadata, Mode, Role, Source, SourceEvent, Timestamp,
+    ByteString, Channel, ContentBlock, LaneOutcome, Mode, Role, Source, SourceEvent, Timestamp,
 };
-use serde_json::Value;
 
 use super::run::Run;
 use super::usage::usage;
-use super::voice::{Terms, Voice};
-use crate::wire::{AgentResponse, AgentResponseUpdate, Content, Json, MergeMode, Message, Text};
+use super::voice::{Terms, Voice, metadata};
+use crate::wire::{AgentResponse, AgentResponseUpdate, Content, MergeMode, Message, Text};
 
 /// What a response says about its messages.
 #[derive(Debug, Default)]
@@ -56,7 +53,7 @@ impl Run {
             message_id: id.and(update.message_id.as_ref()).map(|id| id.share(line)),
             response_id: self.response_id(&source, update.response_id.as_ref(), line),
             created_at: update.created_at.as_ref().and_then(|at| timestamp(at)),
-            metadata: metadata(update.additional_properties),
+            metadata: metadata(update.additional_properties, &update.unknown),
             source,
         };
         if voice.role == Role::Tool {
@@ -138,7 +135,7 @@ impl Run {
             message_id: id.and(message.message_id.as_ref()).map(|id| id.share(line)),
             response_id: meta.response_id.clone(),
             created_at: meta.created_at,
-            metadata: metadata(message.additional_properties),
+            metadata: metadata(message.additional_properties, &message.unknown),
             source: self.sources.maker(executor, author, id),
         };
         let own = self.sources.voice(executor, author) == voice.source;
@@ -223,13 +220,6 @@ impl Run {
         }
         self.responses.insert(source.path().to_owned(), ByteString::from(&**given));
         Some(given.share(line))
-    }
-}
-
-fn metadata(properties: Option<Json<'_>>) -> Option<Arc<Metadata>> {
-    match properties.filter(|properties| !properties.is_empty())?.value() {
-        Value::Object(fields) => Some(Arc::new(fields)),
-        _ => None,
     }
 }
 

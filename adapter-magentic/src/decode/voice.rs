@@ -10,13 +10,15 @@ use aqueduct_core::{
     Timestamp, Update,
 };
 
+use serde_json::Value;
+
 use super::content::{Piece, citations, piece, replaces};
 use super::run::Run;
 use super::usage::usage;
-use crate::wire::{Content, Json, MergeMode};
+use crate::wire::{Content, Json, MergeMode, Unknown};
 
 /// Who speaks, to whom, and as what.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Voice {
     pub(super) source: Source,
     pub(super) channel: Channel,
@@ -28,6 +30,25 @@ pub(super) struct Voice {
 }
 
 impl Voice {
+    /// The same voice with what a content says about itself; none if that is nothing. Custom blocks and hosted
+    /// calls have it in their value already.
+    fn noting(&self, content: &Content<'_>) -> Option<Self> {
+        let plain = matches!(&*content.kind, "text" | "text_reasoning" | "function_call" | "function_result");
+        let mut noted = metadata(content.additional_properties, &content.unknown).filter(|_| plain);
+        if let Some(class) = &content.exception {
+            Arc::make_mut(noted.get_or_insert_default())
+                .insert("exception".to_owned(), Value::from(&**class));
+        }
+        let mut noted = noted?;
+        if let Some(known) = &self.metadata {
+            let fields = Arc::make_mut(&mut noted);
+            known.iter().for_each(|(key, value)| {
+                fields.entry(key.clone()).or_insert_with(|| value.clone());
+            });
+        }
+        Some(Self { metadata: Some(noted), ..self.clone() })
+    }
+
     fn update(&self, block: ContentBlock, mode: Mode, last: bool) -> Update {
         let mut update = Update {
             source: self.source.clone(),
@@ -45,6 +66,17 @@ impl Voice {
         }
         update
     }
+}
+
+/// What an object says beside its known fields: its properties and the fields that no rule knows.
+pub(super) fn metadata(properties: Option<Json<'_>>, unknown: &Unknown<'_>) -> Option<Arc<Metadata>> {
+    let properties = properties.filter(|properties| !properties.is_empty()).map(Json::value);
+    let mut fields = match properties {
+        Some(Value::Object(fields)) => fields,
+        _ => Metadata::new(),
+    };
+    fields.extend(unknown.iter().map(|(key, value)| ((**key).to_owned(), value.value())));
+    (!fields.is_empty()).then(|| Arc::new(fields))
 }
 
 /// How a piece of content is meant.
@@ -79,6 +111,8 @@ impl Run {
             Piece::Usage(details) => self.spend(turn, &voice.source, details, replace),
             Piece::Request(content) => self.handle_request_content(&voice.source, content),
             Piece::Block { block, whole } => {
+                let noted = voice.noting(content);
+                let voice = noted.as_ref().unwrap_or(voice);
                 self.cite(voice, content);
                 match block {
                     ContentBlock::Text(text) => self.say_text(voice, text, replace, terms),

@@ -17,8 +17,9 @@
 
 use aqueduct_core::{ByteString, Channel, Role, RunOutcome, Source, SourceEvent, Update};
 
+use super::failure::failure;
 use super::message::{ResponseMeta, role};
-use super::run::{Run, failure};
+use super::run::Run;
 use super::usage::usage;
 use crate::wire::{
     AgentExecutorRequest, AgentExecutorResponse, AgentResponse, AgentResponseUpdate, Json, Line, Message,

@@ -15,6 +15,8 @@
 //! What `executor_invoked` and `executor_completed` carry restates the conversation and is not told; only who made
 //! which message, and what it cost, is learnt from it.
 
+use std::borrow::Cow;
+
 use aqueduct_core::{ByteString, Channel, Role, RunOutcome, Source, SourceEvent, Update};
 
 use super::failure::failure;
@@ -202,19 +204,26 @@ pub(super) enum Payload<'de> {
 
 /// Reads a payload by the class it names.
 pub(super) fn payload(data: Json<'_>) -> Payload<'_> {
-    let read = || -> Option<Payload<'_>> {
-        let tag: Tagged<'_> = data.read()?;
-        Some(match (tag.class.as_deref(), tag.kind.as_deref()) {
-            (Some("AgentExecutorResponse"), _) => Payload::ExecutorResponse(Box::new(data.read()?)),
-            (_, Some("agent_response_update" | "agent_run_response_update")) => {
-                Payload::Update(Box::new(data.read()?))
-            }
-            (_, Some("agent_response" | "agent_run_response")) => Payload::Response(Box::new(data.read()?)),
-            (_, Some("message" | "chat_message")) => Payload::Message(Box::new(data.read()?)),
-            _ => Payload::Other,
-        })
+    let (class, kind) = match data.first_field() {
+        Some(("type", kind)) => (None, Some(Cow::Borrowed(kind))),
+        Some(("__class__", class)) => (Some(Cow::Borrowed(class)), None),
+        _ => {
+            let tag = data.read::<Tagged<'_>>().unwrap_or_default();
+            (tag.class.map(|class| class.to_string().into()), tag.kind.map(|kind| kind.to_string().into()))
+        }
     };
-    read().unwrap_or(Payload::Other)
+    let read = match (class.as_deref(), kind.as_deref()) {
+        (Some("AgentExecutorResponse"), _) => data.read().map(|it| Payload::ExecutorResponse(Box::new(it))),
+        (_, Some("agent_response_update" | "agent_run_response_update")) => {
+            data.read().map(|it| Payload::Update(Box::new(it)))
+        }
+        (_, Some("agent_response" | "agent_run_response")) => {
+            data.read().map(|it| Payload::Response(Box::new(it)))
+        }
+        (_, Some("message" | "chat_message")) => data.read().map(|it| Payload::Message(Box::new(it))),
+        _ => None,
+    };
+    read.unwrap_or(Payload::Other)
 }
 
 fn read_message(data: Json<'_>) -> Option<Message<'_>> {

@@ -79,17 +79,37 @@ pub(super) fn metadata(properties: Option<Json<'_>>, unknown: &Unknown<'_>) -> O
     (!fields.is_empty()).then(|| Arc::new(fields))
 }
 
+/// What a piece of content is to what was said before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// It follows, or says itself that it does not.
+    Fragment,
+    /// It is all there is of it, from its maker.
+    Whole,
+    /// It is all there is of it, from one who gathers what others made.
+    Gathered,
+    /// It repeats a message that is over.
+    Restated,
+}
+
 /// How a piece of content is meant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
+    pub(super) form: Form,
     /// How its update relates to the message.
     pub(super) merge: MergeMode,
     /// Nothing more follows in its message.
     pub(super) is_last: bool,
-    /// Its text was said before.
-    pub(super) restated: bool,
-    /// It is all there is of it.
-    pub(super) whole: bool,
+}
+
+impl Terms {
+    fn is_whole(self) -> bool {
+        self.form != Form::Fragment
+    }
+
+    fn is_restated(self) -> bool {
+        self.form == Form::Restated
+    }
 }
 
 impl Run {
@@ -120,14 +140,14 @@ impl Run {
                         let id = content.id.as_ref().map(|id| id.share(line));
                         self.think(voice, thought, id, replace, terms);
                     }
-                    block => self.act(voice, block, whole || terms.whole, replace, terms),
+                    block => self.act(voice, block, whole || terms.is_whole(), replace, terms),
                 }
             }
         }
     }
 
     fn say_text(&mut self, voice: &Voice, text: TextBlock, replace: bool, terms: Terms) {
-        if terms.restated {
+        if terms.is_restated() {
             return;
         }
         let id = voice.message_id.as_deref();
@@ -152,20 +172,20 @@ impl Run {
         let message_id = voice.message_id.clone().or(content_id);
         let (thoughts, id) = (&mut self.thoughts, message_id.as_deref());
         let known = thoughts.has_text(&voice.source, Channel::Intermediate, &thought.text);
-        if terms.restated || terms.whole && known {
+        if terms.is_restated() || terms.form == Form::Gathered && known {
             return;
         }
-        if replace || terms.whole {
+        if replace || terms.is_whole() {
             thoughts.replace(&voice.source, Channel::Intermediate, id, &thought.text);
         } else {
             thoughts.push(&voice.source, Channel::Intermediate, id, &thought.text);
         }
-        let mode = match (replace, terms.whole && id.is_some()) {
+        let mode = match (replace, terms.is_whole() && id.is_some()) {
             (true, _) => Mode::Replace,
             (false, true) => Mode::Snapshot,
             (false, false) => Mode::Append,
         };
-        let mut update = voice.update(ContentBlock::Thinking(thought), mode, replace || terms.whole);
+        let mut update = voice.update(ContentBlock::Thinking(thought), mode, replace || terms.is_whole());
         update.message_id = message_id.map(MessageId::new);
         self.tell(update);
     }
@@ -175,7 +195,7 @@ impl Run {
         let (mode, last) = match &block {
             ContentBlock::ToolUse(call) => {
                 self.called(call.id.as_ref(), &voice.source);
-                if !terms.whole {
+                if !terms.is_whole() {
                     self.said.push(&voice.source, voice.channel, voice.message_id.as_deref(), "");
                 }
                 match (replace, whole) {
@@ -188,12 +208,12 @@ impl Run {
                 if let Some(id) = &result.id {
                     self.calls.remove(id.as_str());
                 }
-                (if terms.whole { Mode::Snapshot } else { Mode::Append }, true)
+                (if terms.is_whole() { Mode::Snapshot } else { Mode::Append }, true)
             }
             ContentBlock::Custom(custom) => {
                 let value = custom.value.to_string();
                 let new = self.said.custom(&voice.source, voice.channel, &custom.name, &value);
-                if terms.restated && !new {
+                if terms.is_restated() && !new {
                     return;
                 }
                 (Mode::Append, true)

@@ -24,8 +24,8 @@ use super::message::{ResponseMeta, role};
 use super::run::Run;
 use super::usage::usage;
 use crate::wire::{
-    AgentExecutorRequest, AgentExecutorResponse, AgentResponse, AgentResponseUpdate, Json, Line, Message,
-    Tagged,
+    AgentExecutorRequest, AgentExecutorResponse, AgentResponse, AgentResponseUpdate, Content, ContentType,
+    Json, Line, Message, Tagged,
 };
 
 impl Run {
@@ -88,11 +88,7 @@ impl Run {
             return self.emit(update.into());
         }
         if let Some(list) = data.list() {
-            let messages: Vec<Message<'_>> = list.iter().filter_map(|item| read_message(*item)).collect();
-            if messages.is_empty() || messages.len() < list.len() {
-                return self.data(&source, channel, data.value());
-            }
-            return self.handle_conversation(line, executor, channel, &messages);
+            return self.handle_list(line, executor, channel, data, &list);
         }
         match payload(data) {
             Payload::Update(update) => {
@@ -114,7 +110,35 @@ impl Run {
                     &ResponseMeta::default(),
                 );
             }
+            Payload::Content(content) => {
+                let update =
+                    AgentResponseUpdate { contents: vec![*content], ..AgentResponseUpdate::default() };
+                self.handle_update(line, executor, channel, &update);
+            }
             Payload::Other => self.data(&source, channel, data.value()),
+        }
+    }
+
+    /// Takes a list: a conversation, or several of what an executor can give out. Anything else is data.
+    fn handle_list(
+        &mut self,
+        line: &ByteString,
+        executor: Option<&str>,
+        channel: Channel,
+        data: Json<'_>,
+        list: &[Json<'_>],
+    ) {
+        let messages: Vec<Message<'_>> = list.iter().filter_map(|item| read_message(*item)).collect();
+        let all = |fits: fn(&Payload<'_>) -> bool| list.iter().all(|item| fits(&payload(*item)));
+        if list.is_empty() || messages.is_empty() && all(|item| matches!(item, Payload::Other)) {
+            let source = executor.map_or_else(Source::root, |id| self.sources.executor(id));
+            self.data(&source, channel, data.value());
+        } else if messages.len() == list.len() {
+            self.handle_conversation(line, executor, channel, &messages);
+        } else {
+            for item in list {
+                self.handle_output(line, executor, channel, Some(*item));
+            }
         }
     }
 
@@ -199,6 +223,7 @@ pub(super) enum Payload<'de> {
     Response(Box<AgentResponse<'de>>),
     ExecutorResponse(Box<AgentExecutorResponse<'de>>),
     Message(Box<Message<'de>>),
+    Content(Box<Content<'de>>),
     Other,
 }
 
@@ -221,6 +246,9 @@ pub(super) fn payload(data: Json<'_>) -> Payload<'_> {
             data.read().map(|it| Payload::Response(Box::new(it)))
         }
         (_, Some("message" | "chat_message")) => data.read().map(|it| Payload::Message(Box::new(it))),
+        (None, Some(kind)) if ContentType::from_name(kind).is_some() => {
+            data.read().map(|it| Payload::Content(Box::new(it)))
+        }
         _ => None,
     };
     read.unwrap_or(Payload::Other)

@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use aqueduct_core::ByteString;
+use foldhash::fast::RandomState;
 
 use crate::wire::{Message, RunAgentInput};
 
@@ -37,14 +38,18 @@ impl Print {
     }
 }
 
+/// How many messages, calls and results of each kind are remembered. A run with more than that is still decoded; only
+/// a history that restates its later ones is then passed on instead of being recognised. About 6 MB at the limit.
+pub(super) const REMEMBERED: usize = 1 << 16;
+
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    history: HashSet<ByteString>,
-    texts: HashMap<ByteString, Print>,
-    thoughts: HashMap<ByteString, Print>,
-    calls: HashSet<ByteString>,
-    results: HashSet<ByteString>,
-    cards: HashSet<ByteString>,
+    history: HashSet<ByteString, RandomState>,
+    texts: HashMap<ByteString, Print, RandomState>,
+    thoughts: HashMap<ByteString, Print, RandomState>,
+    calls: HashSet<ByteString, RandomState>,
+    results: HashSet<ByteString, RandomState>,
+    cards: HashSet<ByteString, RandomState>,
 }
 
 impl Seen {
@@ -68,17 +73,15 @@ impl Seen {
     }
 
     pub(super) fn hear_call(&mut self, id: &ByteString) {
-        if !self.calls.contains(id) {
-            self.calls.insert(detached(id));
-        }
+        remember(&mut self.calls, id);
     }
 
     pub(super) fn hear_result(&mut self, call: &ByteString) {
-        self.results.insert(detached(call));
+        remember(&mut self.results, call);
     }
 
     pub(super) fn hear_card(&mut self, id: &ByteString) {
-        self.cards.insert(detached(id));
+        remember(&mut self.cards, id);
     }
 
     pub(super) fn knows_text(&self, id: &str) -> bool {
@@ -127,11 +130,17 @@ impl Seen {
     }
 }
 
-fn hear(map: &mut HashMap<ByteString, Print>, id: &ByteString, text: &str) {
+fn hear(map: &mut HashMap<ByteString, Print, RandomState>, id: &ByteString, text: &str) {
     if let Some(print) = map.get_mut(id) {
         print.push(text);
-    } else {
+    } else if map.len() < REMEMBERED {
         map.insert(detached(id), Print::of(text));
+    }
+}
+
+fn remember(set: &mut HashSet<ByteString, RandomState>, id: &ByteString) {
+    if set.len() < REMEMBERED && !set.contains(id) {
+        set.insert(detached(id));
     }
 }
 

@@ -61,7 +61,7 @@ fn said(events: &[BlockEvent], kind: SpanKind) -> Vec<String> {
     for event in events {
         match event {
             BlockEvent::BlockStarted(head) if head.kind == kind => {
-                blocks.push((head.id.clone(), String::new()))
+                blocks.push((head.id.clone(), String::new()));
             }
             BlockEvent::BlockDelta { block, delta } if block.kind == kind => {
                 blocks.iter_mut().find(|(id, _)| *id == block.id).unwrap().1.push_str(delta);

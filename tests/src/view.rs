@@ -25,7 +25,7 @@ pub struct View {
 
 impl View {
     /// What the canonical events say, as these settings show it.
-    pub fn of_blocks(events: &[BlockEvent], settings: &Settings) -> Self {
+    pub fn of_blocks(events: &[BlockEvent], settings: Settings) -> Self {
         let mut view = Self::default();
         for event in events {
             if event.lane().is_some_and(|lane| hidden(lane, settings)) {
@@ -104,7 +104,7 @@ impl View {
     }
 }
 
-fn hidden(lane: &Lane, settings: &Settings) -> bool {
+fn hidden(lane: &Lane, settings: Settings) -> bool {
     settings.subagents == Subagents::Hidden && !lane.is_root()
 }
 

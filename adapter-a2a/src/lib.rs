@@ -10,14 +10,21 @@
 //! * [`wire`]: the model, borrowed from the frame; unknown members, states and parts are kept.
 //! * [`card`], [`version`]: discovery and the choice of interface, binding and version.
 //! * [`call`], [`jsonrpc`], [`rest`]: requests of all client methods.
+//! * [`decode`], [`recognise`]: what agents send, as canonical events.
 //!
 //! What is not here: framing (SSE, HTTP, gRPC) and sockets, which belong to the transports; and the decision when
 //! blocks open and close, which belongs to `aqueduct_core::StreamContext`.
 
 pub mod call;
 pub mod card;
+pub mod config;
+pub mod decode;
 pub mod error;
 pub mod jsonrpc;
+pub mod recognise;
 pub mod rest;
 pub mod version;
 pub mod wire;
+
+pub use config::DecodeConfig;
+pub use decode::{Decoder, Settled, TaskMemory};

@@ -1,5 +1,7 @@
 //! Settings of the decoder, each with its reason. All have a default that loses nothing.
 
+use std::time::Duration;
+
 use aqueduct_core::Source;
 
 use crate::recognise::Recognisers;
@@ -120,5 +122,59 @@ pub struct DecodeLimits {
 impl Default for DecodeLimits {
     fn default() -> Self {
         Self { artifacts: 10_000, messages: 50_000, open_calls: 1_000 }
+    }
+}
+
+/// How a client keeps hold of its task.
+#[derive(Debug, Clone)]
+pub struct ClientConfig {
+    /// How the task's events are read.
+    pub decode: DecodeConfig,
+    /// True to take the answer as a stream; false for agents whose card says they cannot.
+    pub streaming: bool,
+    /// How a lost stream is found again.
+    pub retry: Retry,
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        Self { decode: DecodeConfig::default(), streaming: true, retry: Retry::default() }
+    }
+}
+
+/// How often, and after which pauses, a lost stream is looked for. Pauses are given as data: whoever drives the
+/// client waits, and may add jitter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// Attempts in a row that bring nothing new, before the task is given up. Five attempts with the pauses below
+    /// outlast a restart of the agent (7.5 s) and not the patience of a reader.
+    pub attempts: u32,
+    /// The pause before the second attempt; the first is made at once. It doubles each time.
+    pub base: Duration,
+    /// The longest pause.
+    pub cap: Duration,
+    /// The pause between two looks at a task that works and cannot be streamed.
+    pub poll_interval: Duration,
+    /// Such looks in a row that show nothing new, before the task is given up. With the interval: half an hour.
+    pub polls: u32,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            attempts: 5,
+            base: Duration::from_millis(500),
+            cap: Duration::from_secs(10),
+            poll_interval: Duration::from_secs(2),
+            polls: 900,
+        }
+    }
+}
+
+impl Retry {
+    /// The pause before an attempt; the first is number 0.
+    pub fn pause(&self, attempt: u32) -> Duration {
+        let Some(doublings) = attempt.checked_sub(1) else { return Duration::ZERO };
+        self.base.saturating_mul(2_u32.saturating_pow(doublings)).min(self.cap)
     }
 }

@@ -11,12 +11,14 @@
 //! * [`card`], [`version`]: discovery and the choice of interface, binding and version.
 //! * [`call`], [`jsonrpc`], [`rest`]: requests of all client methods.
 //! * [`decode`], [`recognise`]: what agents send, as canonical events.
+//! * [`client`]: one task from the first message to its end, over cuts and reconnects.
 //!
 //! What is not here: framing (SSE, HTTP, gRPC) and sockets, which belong to the transports; and the decision when
 //! blocks open and close, which belongs to `aqueduct_core::StreamContext`.
 
 pub mod call;
 pub mod card;
+pub mod client;
 pub mod config;
 pub mod decode;
 pub mod error;
@@ -26,5 +28,6 @@ pub mod rest;
 pub mod version;
 pub mod wire;
 
-pub use config::DecodeConfig;
+pub use client::TaskClient;
+pub use config::{ClientConfig, DecodeConfig};
 pub use decode::{Decoder, Settled, TaskMemory};

@@ -9,7 +9,7 @@ use super::sink::Sink;
 use super::status::joined_text;
 use super::{Decoder, metadata};
 use crate::recognise::Sign;
-use crate::wire::{Artifact, ArtifactUpdate, Part};
+use crate::wire::{Artifact, ArtifactUpdate, Content, Part};
 
 /// How an artifact arrived.
 #[derive(Clone, Copy)]
@@ -67,6 +67,38 @@ impl TaskMemory {
     }
 }
 
+/// An artifact on its way in.
+struct Incoming<'a> {
+    artifact: Artifact<'a>,
+    /// What the event around it said.
+    beside: Metadata,
+    /// What it is remembered under; also its track.
+    id: ByteString,
+    arrival: Arrival,
+}
+
+impl Incoming<'_> {
+    /// Where its content goes. `first` if its name and description were not told yet.
+    fn place(&mut self, channel: Channel, first: bool) -> Place {
+        let artifact = &self.artifact;
+        // The hot path: a chunk that follows and has nothing beside it.
+        let plain = !first
+            && artifact.metadata.is_none()
+            && artifact.extensions.is_empty()
+            && artifact.extra.is_empty();
+        let mut own = if plain { Metadata::new() } else { metadata::of_artifact(artifact, first) };
+        own.append(&mut self.beside);
+        Place {
+            message_id: self.id.clone(),
+            track: Track::new(self.id.clone()),
+            channel,
+            created_at: None,
+            metadata: own,
+            last: self.arrival.last,
+        }
+    }
+}
+
 impl Decoder {
     pub(super) fn artifact_update(&mut self, update: ArtifactUpdate<'_>, sink: &mut Sink<'_>) {
         self.meet(&update.task_id, &update.context_id, sink);
@@ -85,114 +117,56 @@ impl Decoder {
         sink: &mut Sink<'_>,
     ) {
         let id = self.memory.place(&artifact, arrival.append, arrival.live);
-        let known = self.memory.artifacts.get(&*id);
-        if !arrival.live
-            && known.is_some_and(|record| record.kind != Kind::Words(Channel::Answer))
-            && known
-                .is_some_and(|record| record.text.relation(&joined_text(&artifact.parts)) == Relation::Same)
-        {
+        let mut incoming = Incoming { artifact, beside, id, arrival };
+        let Some(record) = self.memory.artifacts.get(&*incoming.id) else {
+            return self.whole_artifact(incoming, sink);
+        };
+        let told_before = || record.text.relation(&joined_text(&incoming.artifact.parts)) == Relation::Same;
+        if !arrival.live && !matches!(record.kind, Kind::Words(_)) && told_before() {
             return;
         }
-        if let Some(record) = known.filter(|_| arrival.append) {
-            return match record.kind.clone() {
-                Kind::Words(channel) => self.append_words(artifact, beside, id, channel, arrival, sink),
-                Kind::Restated(target) => {
-                    self.append_words(artifact, beside, target, Channel::Answer, arrival, sink)
-                }
-                Kind::Sign => self.sign_artifact(artifact, beside, id, arrival, sink),
-            };
+        match record.kind.clone() {
+            Kind::Words(channel) if arrival.append => self.append_words(incoming, channel, sink),
+            Kind::Restated(target) if arrival.append => {
+                incoming.id = target;
+                self.append_words(incoming, Channel::Answer, sink);
+            }
+            _ => self.whole_artifact(incoming, sink),
         }
-        self.sign_artifact(artifact, beside, id, arrival, sink);
     }
 
     /// A new artifact, or one that is told anew: it is asked what it stands for.
-    fn sign_artifact(
-        &mut self,
-        artifact: Artifact<'_>,
-        beside: Metadata,
-        id: ByteString,
-        arrival: Arrival,
-        sink: &mut Sink<'_>,
-    ) {
-        match self.config.recognisers.artifact(&artifact) {
-            None | Some(Sign::Thinking) => {
-                self.whole_words(artifact, beside, id, Channel::Answer, arrival, sink)
-            }
-            Some(Sign::Intermediate) => {
-                self.whole_words(artifact, beside, id, Channel::Intermediate, arrival, sink)
-            }
-            Some(Sign::Final) => self.final_words(artifact, beside, id, arrival, sink),
-            Some(sign) => self.notice(sign, artifact, beside, id, arrival, sink),
+    fn whole_artifact(&mut self, incoming: Incoming<'_>, sink: &mut Sink<'_>) {
+        match self.config.recognisers.artifact(&incoming.artifact) {
+            None | Some(Sign::Thinking) => self.whole_words(incoming, Channel::Answer, sink),
+            Some(Sign::Intermediate) => self.whole_words(incoming, Channel::Intermediate, sink),
+            Some(Sign::Final) => self.final_words(incoming, sink),
+            Some(sign) => self.notice(sign, incoming, sink),
         }
     }
 
-    fn notice(
-        &mut self,
-        sign: Sign,
-        artifact: Artifact<'_>,
-        beside: Metadata,
-        id: ByteString,
-        arrival: Arrival,
-        sink: &mut Sink<'_>,
-    ) {
-        let repeated_id = self.memory.artifacts.contains_key(&*id);
-        let text = artifact.text();
+    fn notice(&mut self, sign: Sign, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
+        let id = incoming.id.clone();
+        let id_was_used = self.memory.artifacts.contains_key(&*id);
+        let text = incoming.artifact.text();
         self.memory.record(&id, Kind::Sign, &self.config.limits).set(&text);
-        let call_id =
-            if repeated_id { ByteString::from(format!("{id}#{}", self.memory.next())) } else { id.clone() };
-        let mut place = self.artifact_place(&artifact, beside, id, Channel::Intermediate, true, arrival.last);
-        let consumes_data = matches!(sign, Sign::Plan(_) | Sign::InputForm(_));
+        let call_id = if id_was_used { ByteString::from(format!("{id}#{}", self.memory.next())) } else { id };
+        let mut place = incoming.place(Channel::Intermediate, true);
         let own = std::mem::take(&mut place.metadata);
+        let is_data = matches!(sign, Sign::Plan(_) | Sign::InputForm(_));
         self.emit_sign(sign, &text, &call_id, own, &place, sink);
-        for part in artifact.parts {
-            if part.as_text().is_none() && !(consumes_data && part.data_value().is_some()) {
-                self.emit_other(part, &mut place, None, sink);
-            }
+        let others = incoming.artifact.parts.into_iter().filter(|part| part.as_text().is_none());
+        for part in others.filter(|part| !(is_data && matches!(part.content, Content::Data(_)))) {
+            self.emit_other(part, &mut place, sink);
         }
     }
 
-    fn artifact_place(
-        &self,
-        artifact: &Artifact<'_>,
-        beside: Metadata,
-        id: ByteString,
-        channel: Channel,
-        first: bool,
-        last: bool,
-    ) -> Place {
-        // The hot path: a chunk that follows and has nothing beside it.
-        let plain = !first
-            && artifact.metadata.is_none()
-            && artifact.extensions.is_empty()
-            && artifact.extra.is_empty();
-        let mut own = if plain { Metadata::new() } else { metadata::of_artifact(artifact, first) };
-        if !beside.is_empty() {
-            own.extend(beside);
-        }
-        Place {
-            message_id: id.clone(),
-            track: Track::new(id),
-            channel,
-            created_at: None,
-            metadata: own,
-            last,
-        }
-    }
-
-    fn append_words(
-        &mut self,
-        artifact: Artifact<'_>,
-        beside: Metadata,
-        id: ByteString,
-        channel: Channel,
-        arrival: Arrival,
-        sink: &mut Sink<'_>,
-    ) {
-        let drop_restated = self.config.drop_restated_chunks;
-        let mut place = self.artifact_place(&artifact, beside, id.clone(), channel, false, arrival.last);
+    fn append_words(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
+        let mut place = incoming.place(channel, false);
+        let Incoming { artifact, id, arrival, .. } = incoming;
         let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
         let text = joined_text(&artifact.parts);
-        if drop_restated && record.is_restated_by(&text) {
+        if self.config.drop_restated_chunks && record.is_restated_by(&text) {
             record.begin_segment();
             self.counts.repeated += 1;
             self.emit_others(artifact.parts, &mut place, &id, sink);
@@ -201,109 +175,69 @@ impl Decoder {
             }
             return;
         }
-        if !text.is_empty() {
-            record.push(&text);
-        }
-        for part in artifact.parts.iter().filter(|part| part.as_text().is_none()) {
-            record.note_other(part_number(part));
-        }
-        let wordless = !artifact.parts.iter().any(|part| part.as_text().is_some());
+        record.note(&text, &artifact.parts);
+        let is_wordless = artifact.parts.iter().all(|part| part.as_text().is_none());
         self.emit_parts(artifact.parts, &mut place, false, sink);
-        if wordless && arrival.last {
+        if is_wordless && arrival.last {
             self.emit_end(&place, sink);
         }
     }
 
     /// A whole artifact: new, replaced, or out of a snapshot.
-    fn whole_words(
-        &mut self,
-        artifact: Artifact<'_>,
-        beside: Metadata,
-        id: ByteString,
-        channel: Channel,
-        arrival: Arrival,
-        sink: &mut Sink<'_>,
-    ) {
-        let known = self.memory.artifacts.contains_key(&*id);
-        if !known {
-            let mut place = self.artifact_place(&artifact, beside, id.clone(), channel, true, arrival.last);
-            let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
-            record.push(&joined_text(&artifact.parts));
-            for part in artifact.parts.iter().filter(|part| part.as_text().is_none()) {
-                record.note_other(part_number(part));
-            }
-            return self.emit_parts(artifact.parts, &mut place, false, sink);
-        }
-        let mut place =
-            self.artifact_place(&artifact, beside, id.clone(), channel, arrival.live, arrival.last);
+    fn whole_words(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
+        let is_known = self.memory.artifacts.contains_key(&*incoming.id);
+        let mut place = incoming.place(channel, !is_known || incoming.arrival.live);
+        let Incoming { artifact, id, arrival, .. } = incoming;
         let turn = self.memory.turn;
         let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
         let text = joined_text(&artifact.parts);
-        let same = record.text.relation(&text) == Relation::Same;
-        if same && !arrival.live {
-            // Its words were shown in an earlier turn, or in this one: nothing to compare.
-            return self.emit_others(artifact.parts, &mut place, &id, sink);
+        if !is_known {
+            record.note(&text, &artifact.parts);
+            return self.emit_parts(artifact.parts, &mut place, false, sink);
         }
-        record.kind = Kind::Words(channel);
-        record.turn = turn;
-        record.set(&text);
-        self.emit_whole(&artifact.parts, Mode::Replace, &mut place, sink);
+        // A snapshot that repeats what this or an earlier turn has shown.
+        let is_repeated = !arrival.live && record.text.relation(&text) == Relation::Same;
+        if !is_repeated {
+            record.kind = Kind::Words(channel);
+            record.turn = turn;
+            record.set(&text);
+            self.emit_whole(&artifact.parts, Mode::Replace, &mut place, sink);
+        }
         self.emit_others(artifact.parts, &mut place, &id, sink);
     }
 
     /// The whole answer once more.
-    fn final_words(
-        &mut self,
-        artifact: Artifact<'_>,
-        beside: Metadata,
-        id: ByteString,
-        arrival: Arrival,
-        sink: &mut Sink<'_>,
-    ) {
-        let text = joined_text(&artifact.parts);
+    fn final_words(&mut self, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
+        let text = incoming.artifact.text();
+        let own_id = incoming.id.clone();
         let (target, mode, from) = match self.memory.match_answer(&text) {
-            AnswerMatch::None => {
-                return self.whole_words(artifact, beside, id, Channel::Answer, arrival, sink);
-            }
+            AnswerMatch::None => return self.whole_words(incoming, Channel::Answer, sink),
             AnswerMatch::Repeats(target) | AnswerMatch::Continues(target) => (target, Mode::Snapshot, 0),
             AnswerMatch::Differs(target) => (target, Mode::Replace, 0),
-            AnswerMatch::RepeatsAll => (id.clone(), Mode::Snapshot, text.len()),
-            AnswerMatch::ContinuesAll(at) => (id.clone(), Mode::Append, at),
-            AnswerMatch::DiffersFromAll => (id.clone(), Mode::Append, 0),
+            AnswerMatch::RepeatsAll => (own_id.clone(), Mode::Snapshot, text.len()),
+            AnswerMatch::ContinuesAll(at) => (own_id.clone(), Mode::Append, at),
+            AnswerMatch::DiffersFromAll => (own_id.clone(), Mode::Append, 0),
         };
-        let limits = self.config.limits.clone();
-        self.memory.record(&id, Kind::Restated(target.clone()), &limits).set(&text);
-        let mut place = self.artifact_place(
-            &artifact,
-            beside,
-            target.clone(),
-            Channel::Answer,
-            target == id,
-            arrival.last,
-        );
-        let rest = text.get(from..).unwrap_or_default();
-        if rest.is_empty() {
-            self.counts.repeated += 1;
-        } else {
-            if target != id {
-                self.memory.record(&target, Kind::Words(Channel::Answer), &limits).set(&text);
-            }
-            let words = [Part::text(rest)];
-            self.emit_whole(&words, mode, &mut place, sink);
+        let is_own = target == own_id;
+        incoming.id = target.clone();
+        let mut place = incoming.place(Channel::Answer, is_own);
+        self.memory.record(&own_id, Kind::Restated(target.clone()), &self.config.limits).set(&text);
+        if !is_own {
+            self.memory.record(&target, Kind::Words(Channel::Answer), &self.config.limits).set(&text);
         }
-        self.emit_others(artifact.parts, &mut place, &id, sink);
+        match text.get(from..).filter(|rest| !rest.is_empty()) {
+            Some(rest) => self.emit_whole(&[Part::text(rest)], mode, &mut place, sink),
+            None => self.counts.repeated += 1,
+        }
+        self.emit_others(incoming.artifact.parts, &mut place, &own_id, sink);
     }
 
     /// The parts of a known artifact that are no words and were not shown before.
     fn emit_others(&mut self, parts: Vec<Part<'_>>, place: &mut Place, id: &ByteString, sink: &mut Sink<'_>) {
         for part in parts.into_iter().filter(|part| part.as_text().is_none()) {
-            let new = self
-                .memory
-                .artifacts
-                .get_mut(&**id)
-                .is_none_or(|record| record.note_other(part_number(&part)));
-            if new {
-                self.emit_other(part, place, None, sink);
+            let record = self.memory.artifacts.get_mut(&**id);
+            if record.is_none_or(|record| record.note_other(part_number(&part))) {
+                self.emit_other(part, place, sink);
             }
         }
     }

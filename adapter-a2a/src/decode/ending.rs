@@ -10,7 +10,7 @@ use super::artifact::AnswerMatch;
 use super::parts::Place;
 use super::sink::Sink;
 use super::status::{joined_text, other_parts, response_schema};
-use super::{Decoder, Settled, metadata, shared};
+use super::{AtEnd, Decoder, Settled, metadata, shared};
 use crate::config::{AuthRequired, ClosingRemark, Ending, InterruptView};
 use crate::error;
 use crate::wire::{ErrorKind, Message, TaskState, WireError};
@@ -92,7 +92,7 @@ impl Decoder {
         place.metadata = metadata::of_message(&message);
         place.metadata.extend(beside);
         for part in message.parts.into_iter().filter(|part| part.as_text().is_none()) {
-            self.emit_other(part, &mut place, None, sink);
+            self.emit_other(part, &mut place, sink);
         }
     }
 
@@ -139,7 +139,7 @@ impl Decoder {
         let told = self.failure.take().filter(|text| !text.trim().is_empty());
         let words = match state {
             TaskState::Completed => told.or(said),
-            _ => said.or(told),
+            _ => said.or(told).or_else(|| self.reported.take()),
         };
         let code =
             if matches!(state, TaskState::Rejected) { error::REJECTED } else { RunFailure::AGENT_FAILED };
@@ -180,7 +180,7 @@ impl Decoder {
         sink.push(SourceEvent::InterruptRequested { source: self.source.clone(), interrupt });
         let is_auth = matches!(state, TaskState::AuthRequired);
         if is_auth && self.config.auth_required == AuthRequired::KeepsStream {
-            self.waiting = true;
+            self.at_end = AtEnd::Waits;
         } else {
             self.finish(Settled::Interrupted, sink.out);
         }
@@ -229,14 +229,16 @@ impl Decoder {
         if self.settled.is_some() {
             return;
         }
-        if self.waiting {
-            return self.finish(Settled::Interrupted, out);
+        match self.at_end {
+            AtEnd::Waits => self.finish(Settled::Interrupted, out),
+            AtEnd::Answered => self.finish(Settled::Completed, out),
+            AtEnd::Cut => self.fail(self.cut(), out),
         }
-        if self.message_seen {
-            return self.finish(Settled::Completed, out);
-        }
-        let failure = self.cut();
-        self.fail(failure, out);
+    }
+
+    /// True if the end of the stream would be no cut.
+    pub(crate) fn rests_at_end(&self) -> bool {
+        self.at_end != AtEnd::Cut
     }
 
     /// What a cut is told as.
@@ -287,6 +289,11 @@ impl Decoder {
                 SourceEvent::LaneClosed { source: self.source.clone(), outcome: LaneOutcome::Failed(failure) }
             }
         });
+    }
+
+    /// An error that the agent reported on the way to failing: the reason, if its task gives none.
+    pub(crate) fn note_error(&mut self, error: &WireError) {
+        self.reported = Some(error.message.clone()).filter(|message| !message.trim().is_empty());
     }
 
     /// Somebody stopped the task, and the agent cannot say so any more.

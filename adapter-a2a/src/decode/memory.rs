@@ -9,9 +9,10 @@ use aqueduct_core::{ByteString, Channel};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
+use super::parts::part_number;
 use super::print::{Print, Relation};
 use crate::config::DecodeLimits;
-use crate::wire::{Artifact, Message};
+use crate::wire::{Artifact, Message, Part};
 
 type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 
@@ -62,10 +63,20 @@ impl Record {
         Self { kind, turn, text: Print::default(), segment: Print::default(), chunks: 0, others: Vec::new() }
     }
 
-    pub(crate) fn push(&mut self, text: &str) {
+    fn push(&mut self, text: &str) {
         self.text.push(text);
         self.segment.push(text);
         self.chunks = self.chunks.saturating_add(1);
+    }
+
+    /// Takes note of a chunk.
+    pub(crate) fn note(&mut self, text: &str, parts: &[Part<'_>]) {
+        if !text.is_empty() {
+            self.push(text);
+        }
+        for part in parts.iter().filter(|part| part.as_text().is_none()) {
+            self.note_other(part_number(part));
+        }
     }
 
     /// Takes the whole text anew.
@@ -102,6 +113,14 @@ impl Record {
 }
 
 impl TaskMemory {
+    /// A follow-up names its task before the first event does.
+    pub(crate) fn expect_task(&mut self, message: &Message<'_>) {
+        if !message.task_id.is_empty() {
+            self.task_id = ByteString::from(message.task_id.as_str());
+            self.context_id = ByteString::from(message.context_id.as_str());
+        }
+    }
+
     /// The name under which an artifact is remembered, which is also its track. An artifact without id goes by
     /// its name; each that is not appended to is then a new one.
     pub(crate) fn place(&mut self, artifact: &Artifact<'_>, append: bool, live: bool) -> ByteString {

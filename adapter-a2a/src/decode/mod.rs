@@ -33,6 +33,7 @@ use aqueduct_core::{
 };
 use serde_json::json;
 
+pub(crate) use ending::failure_of;
 pub use memory::TaskMemory;
 
 use crate::call::TaskRef;
@@ -53,6 +54,17 @@ pub enum Settled {
     Cancelled,
     /// It waits for the user.
     Interrupted,
+}
+
+/// What the end of the stream would mean now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AtEnd {
+    /// The task is unfinished.
+    Cut,
+    /// A question was asked, and the stream stayed open.
+    Waits,
+    /// A message came on the stream of a task.
+    Answered,
 }
 
 /// What was counted instead of shown.
@@ -76,14 +88,14 @@ pub struct Decoder {
     calls: Calls,
     dialect: Dialect,
     settled: Option<Settled>,
-    /// A question was asked on a stream that stays open.
-    waiting: bool,
-    /// A message came on a task's stream: the stream may end now without a state.
-    message_seen: bool,
+    at_end: AtEnd,
     is_first: bool,
     answer_shown: bool,
     last_status: Option<ByteString>,
+    /// What the agent said went wrong, although its task will be `completed`.
     failure: Option<String>,
+    /// What the agent's server reported before the stream broke off.
+    reported: Option<String>,
     form: Option<serde_json::Value>,
     unread: Option<ByteString>,
     counts: Counts,
@@ -105,12 +117,12 @@ impl Decoder {
             memory,
             calls: Calls::default(),
             settled: None,
-            waiting: false,
-            message_seen: false,
+            at_end: AtEnd::Cut,
             is_first: true,
             answer_shown: false,
             last_status: None,
             failure: None,
+            reported: None,
             form: None,
             unread: None,
             counts: Counts::default(),
@@ -130,14 +142,12 @@ impl Decoder {
 
     /// Reads a frame; nothing if it cannot be read, which is counted.
     pub(crate) fn parse<'f>(&mut self, frame: Frame<'f>) -> Option<FrameContent<'f>> {
-        match frame.parse(self.dialect) {
-            Ok(content) => Some(content),
-            Err(_) => {
-                self.counts.unreadable += 1;
-                self.unread = Some(frame.data.clone());
-                None
-            }
+        let content = frame.parse(self.dialect).ok();
+        if content.is_none() {
+            self.counts.unreadable += 1;
+            self.unread = Some(frame.data.clone());
         }
+        content
     }
 
     /// Takes one item. `frame` is the text it borrows from, if there is one.
@@ -167,7 +177,7 @@ impl Decoder {
         }
         let mut sink = Sink::new(frame, out);
         self.show_unread(&mut sink);
-        self.show_raw(raw.to_value(), &mut sink);
+        self.show_raw(&raw.to_value(), &mut sink);
     }
 
     /// How the task came to rest, if it has.
@@ -242,13 +252,18 @@ impl Decoder {
         update
     }
 
+    /// What could not be read was the trace of a cut that is being mended.
+    pub(crate) fn forget_unread(&mut self) {
+        self.unread = None;
+    }
+
     fn show_unread(&mut self, sink: &mut Sink<'_>) {
         if let Some(text) = self.unread.take() {
-            self.show_raw((&*text).into(), sink);
+            self.show_raw(&(&*text).into(), sink);
         }
     }
 
-    fn show_raw(&mut self, event: serde_json::Value, sink: &mut Sink<'_>) {
+    fn show_raw(&mut self, event: &serde_json::Value, sink: &mut Sink<'_>) {
         let value = json!({"event": event, "source": "a2a"});
         let block = ContentBlock::custom(ByteString::from_static(wellknown::RAW), value);
         sink.push(self.update(block, Channel::Intermediate));
@@ -256,7 +271,7 @@ impl Decoder {
 
     /// The agent, or the transport, reported an error: the task's stream has failed.
     pub fn handle_error(&mut self, error: &WireError, out: &mut Vec<SourceEvent>) {
-        self.fail(ending::failure_of(error), out);
+        self.fail(failure_of(error), out);
     }
 }
 

@@ -5,7 +5,6 @@ use aqueduct_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::memory::Record;
 use super::print::Print;
 use super::sink::Sink;
 use super::{Decoder, metadata};
@@ -47,7 +46,7 @@ impl Decoder {
         for part in parts {
             if !is_text(&part) {
                 if part.as_text().is_none() {
-                    self.emit_other(part, place, None, sink);
+                    self.emit_other(part, place, sink);
                 }
                 continue;
             }
@@ -108,19 +107,8 @@ impl Decoder {
         sink.push(update);
     }
 
-    /// A part that is no words. With a record, one that was shown before is left out.
-    pub(super) fn emit_other(
-        &mut self,
-        mut part: Part<'_>,
-        place: &mut Place,
-        record: Option<&mut Record>,
-        sink: &mut Sink<'_>,
-    ) {
-        if let Some(record) = record
-            && !record.note_other(part_number(&part))
-        {
-            return;
-        }
+    /// A part that is no words.
+    pub(super) fn emit_other(&mut self, mut part: Part<'_>, place: &mut Place, sink: &mut Sink<'_>) {
         // The dialect may have been learned from this very frame.
         if self.dialect == Dialect::V03Rest && self.config.dialect != Dialect::V03Rest {
             part.unwrap_data();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::memory::Novelty;
 use super::parts::Place;
 use super::sink::Sink;
-use super::{Decoder, Settled, metadata};
+use super::{AtEnd, Decoder, Settled, metadata};
 use crate::recognise::Sign;
 use crate::wire::{Message, Part, Raw, StateClass, StatusUpdate, TaskState, TaskStatus, Text, time};
 use aqueduct_core::ContentBlock;
@@ -41,7 +41,9 @@ impl Decoder {
         }
         match state.class() {
             StateClass::Active => {
-                self.waiting = false;
+                if self.at_end == AtEnd::Waits {
+                    self.at_end = AtEnd::Cut;
+                }
                 if let Some(message) = message {
                     self.say(message, beside, created_at, Channel::Intermediate, live, sink);
                 }
@@ -161,7 +163,7 @@ impl Decoder {
             sink.push(aqueduct_core::SourceEvent::LaneOpened(self.source.clone()));
         }
         self.say(message, Metadata::new(), None, Channel::Answer, true, sink);
-        self.message_seen = true;
+        self.at_end = AtEnd::Answered;
         if !on_task {
             self.finish(Settled::Completed, sink.out);
         }

@@ -68,7 +68,7 @@ fn tool_start(artifact: &Artifact<'_>) -> ToolStart {
         _ => ToolStart { name: phrase(&text, &artifact.description), ..ToolStart::default() },
     };
     if let Some(name) = described_tool(artifact, &["Tool call started:"]) {
-        start.name = name.to_owned();
+        name.clone_into(&mut start.name);
     }
     start.agent = source_agent(artifact).or(start.agent);
     start

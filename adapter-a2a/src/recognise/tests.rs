@@ -82,7 +82,7 @@ fn metadata_says_it_exactly() {
     assert!(Recognisers::default().status_text("x", metadata.as_object()).is_empty());
 }
 
-fn artifact(json: Value) -> Option<Sign> {
+fn artifact(json: &Value) -> Option<Sign> {
     let text = json.to_string();
     let artifact = serde_json::from_str(&text).unwrap();
     Recognisers::default().artifact(&artifact)
@@ -91,40 +91,40 @@ fn artifact(json: Value) -> Option<Sign> {
 #[test]
 fn caipe_artifacts_are_read_by_name() {
     assert_eq!(
-        artifact(json!({"name": "tool_notification_start", "description": "Tool call started: list_apps",
+        artifact(&json!({"name": "tool_notification_start", "description": "Tool call started: list_apps",
             "parts": [{"kind": "text", "text": "🔧 Argocd: Calling tool: List Apps\n"}]})),
         Some(start("list_apps", Some("Argocd")))
     );
     assert_eq!(
-        artifact(json!({"name": "tool_notification_end", "description": "Tool call failed: list_apps",
+        artifact(&json!({"name": "tool_notification_end", "description": "Tool call failed: list_apps",
             "parts": [{"kind": "text", "text": "❌ Argocd: Tool List Apps failed\n"}], "metadata": {"sourceAgent": "argocd"}})),
         Some(end("list_apps", Some("argocd"), true, false))
     );
     assert_eq!(
-        artifact(json!({"name": "tool_notification_start", "parts": [{"text": "🔧 Fetching versions..."}]})),
+        artifact(&json!({"name": "tool_notification_start", "parts": [{"text": "🔧 Fetching versions..."}]})),
         Some(start("Fetching versions", None))
     );
     assert_eq!(
         artifact(
-            json!({"name": "tool_notification_end", "parts": [{"text": "Agent task Github completed"}]})
+            &json!({"name": "tool_notification_end", "parts": [{"text": "Agent task Github completed"}]})
         ),
         Some(end("Github", None, false, false))
     );
     assert_eq!(
-        artifact(json!({"name": "tool_notification_end", "parts": [{"text": "✅ Versions there"}]})),
+        artifact(&json!({"name": "tool_notification_end", "parts": [{"text": "✅ Versions there"}]})),
         Some(Sign::ToolEnded(ToolEnd::default()))
     );
     for name in ["complete_result", "final_result", "partial_result"] {
-        assert_eq!(artifact(json!({"name": name, "parts": [{"text": "x"}]})), Some(Sign::Final));
+        assert_eq!(artifact(&json!({"name": name, "parts": [{"text": "x"}]})), Some(Sign::Final));
     }
     assert_eq!(
-        artifact(json!({"name": "error_result", "parts": [{"text": "x"}]})),
+        artifact(&json!({"name": "error_result", "parts": [{"text": "x"}]})),
         Some(Sign::Failure("x".into()))
     );
-    assert_eq!(artifact(json!({"name": "streaming_result", "parts": [{"text": "x"}]})), None);
+    assert_eq!(artifact(&json!({"name": "streaming_result", "parts": [{"text": "x"}]})), None);
     assert_eq!(
         artifact(
-            json!({"name": "streaming_result", "parts": [{"text": "x"}], "metadata": {"is_narration": true}})
+            &json!({"name": "streaming_result", "parts": [{"text": "x"}], "metadata": {"is_narration": true}})
         ),
         Some(Sign::Intermediate)
     );
@@ -133,7 +133,7 @@ fn caipe_artifacts_are_read_by_name() {
 #[test]
 fn plans_are_read_from_data_and_from_lines() {
     assert_eq!(
-        artifact(json!({"name": "execution_plan_status_update", "parts": [{"data": {"steps": [
+        artifact(&json!({"name": "execution_plan_status_update", "parts": [{"data": {"steps": [
             {"step_id": "s1", "title": "Look", "agent": "github", "status": "in_progress", "order": 1}]}}]})),
         Some(Sign::Plan(
             json!({"steps": [{"id": "s1", "title": "Look", "agent": "github", "status": "in_progress", "order": 1}]})
@@ -141,14 +141,14 @@ fn plans_are_read_from_data_and_from_lines() {
     );
     let text = "⟦⏳ [Github] Look up\n- [x] Write⟧";
     assert_eq!(
-        artifact(json!({"name": "execution_plan_streaming", "parts": [{"text": text}]})),
+        artifact(&json!({"name": "execution_plan_streaming", "parts": [{"text": text}]})),
         Some(Sign::Plan(json!({"steps": [
             {"id": "0", "title": "Look up", "status": "pending", "agent": "Github"},
             {"id": "1", "title": "Write", "status": "completed"}], "text": "⏳ [Github] Look up\n- [x] Write"})))
     );
 }
 
-fn part(json: Value) -> Option<Sign> {
+fn part(json: &Value) -> Option<Sign> {
     let text = json.to_string();
     let part = serde_json::from_str(&text).unwrap();
     Recognisers::default().part(&part)
@@ -166,7 +166,7 @@ fn tool_data_parts_are_read() {
         json!({"data": {"type": "tool-call", "id": "c1", "name": "search", "arguments": {"q": "x"}}}),
         json!({"kind": "data", "data": {"id": "c1", "name": "search", "args": {"q": "x"}}, "metadata": {"adk_type": "function_call"}}),
     ] {
-        assert_eq!(part(json), Some(Sign::ToolStarted(call.clone())));
+        assert_eq!(part(&json), Some(Sign::ToolStarted(call.clone())));
     }
     let result = |output, failed| {
         Some(Sign::ToolEnded(ToolEnd {
@@ -177,17 +177,17 @@ fn tool_data_parts_are_read() {
         }))
     };
     assert_eq!(
-        part(json!({"data": {"type": "tool-result", "toolCallId": "c1", "payload": "found"}})),
+        part(&json!({"data": {"type": "tool-result", "toolCallId": "c1", "payload": "found"}})),
         result(ToolOutput::Text("found".into()), false)
     );
     assert_eq!(
         part(
-            json!({"data": {"id": "c1", "response": {"n": 1}}, "metadata": {"adk_type": "function_response"}})
+            &json!({"data": {"id": "c1", "response": {"n": 1}}, "metadata": {"adk_type": "function_response"}})
         ),
         result(ToolOutput::Json(json!({"n": 1})), false)
     );
     assert_eq!(
-        part(json!({"data": {"type": "tool_result", "toolCallId": "c1", "error": "boom"}})),
+        part(&json!({"data": {"type": "tool_result", "toolCallId": "c1", "error": "boom"}})),
         result(ToolOutput::Text("boom".into()), true)
     );
     for json in [
@@ -196,8 +196,8 @@ fn tool_data_parts_are_read() {
         json!({"data": {"type": "tool-call"}}),
         json!({"text": "tool-call"}),
     ] {
-        assert_eq!(part(json.clone()), None, "{json}");
+        assert_eq!(part(&json), None, "{json}");
     }
-    assert_eq!(part(json!({"text": "hm", "metadata": {"adk_thought": true}})), Some(Sign::Thinking));
-    assert_eq!(part(json!({"text": "hm", "metadata": {"thoughtful": true}})), None);
+    assert_eq!(part(&json!({"text": "hm", "metadata": {"adk_thought": true}})), Some(Sign::Thinking));
+    assert_eq!(part(&json!({"text": "hm", "metadata": {"thoughtful": true}})), None);
 }

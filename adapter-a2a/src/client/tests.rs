@@ -134,7 +134,7 @@ fn content(events: Vec<SourceEvent>) -> Vec<String> {
                 tail.push(format!("tool {} {}", block.id, &*block.tool_name));
             }
             BlockEvent::ToolResult(result) => {
-                tail.push(format!("result {} {}", result.call_id, result.output.to_text()))
+                tail.push(format!("result {} {}", result.call_id, result.output.to_text()));
             }
             BlockEvent::Custom(custom) => tail.push(format!("custom {} {}", &*custom.name, custom.value)),
             BlockEvent::RunFinished(_) | BlockEvent::RunFailed(_) => {
@@ -153,7 +153,9 @@ fn content(events: Vec<SourceEvent>) -> Vec<String> {
 fn uncut() -> Vec<String> {
     let mut client = client();
     next(&mut client);
-    script().iter().for_each(|event| feed(&mut client, event));
+    for event in script() {
+        feed(&mut client, &event);
+    }
     content(drain(&mut client))
 }
 

@@ -75,10 +75,19 @@ impl Decoder {
             }
         };
         let Some(target) = target else {
-            // A text that was a status before is the answer now: it is told as one, whatever was heard.
-            let heard = self.last_status.as_ref().is_some_and(|last| last.trim() == text.trim());
-            let live = live || (heard && channel == Channel::Answer);
-            return self.say_last(message, beside, at, channel, live, sink);
+            // Words that were a status before are the answer now, and are told as one.
+            if channel == Channel::Answer && self.memory.messages.knows(&message, &text) {
+                let id = format!("answer-{}", self.memory.next());
+                return self.say(
+                    Message { message_id: id.into(), ..message },
+                    beside,
+                    at,
+                    channel,
+                    live,
+                    sink,
+                );
+            }
+            return self.say(message, beside, at, channel, live, sink);
         };
         let mut place = Place {
             message_id: target.clone(),
@@ -94,21 +103,6 @@ impl Decoder {
         for part in message.parts.into_iter().filter(|part| part.as_text().is_none()) {
             self.emit_other(part, &mut place, sink);
         }
-    }
-
-    fn say_last(
-        &mut self,
-        mut message: Message<'_>,
-        beside: Metadata,
-        at: Option<Timestamp>,
-        channel: Channel,
-        live: bool,
-        sink: &mut Sink<'_>,
-    ) {
-        if live && channel == Channel::Answer && message.message_id.is_empty() {
-            message.message_id = crate::wire::Text::from(format!("answer-{}", self.memory.next()));
-        }
-        self.say(message, beside, at, channel, live, sink);
     }
 
     /// A task that completes without a word, and has shown nothing but status texts: the last is the answer.
@@ -175,6 +169,11 @@ impl Decoder {
                 self.say(message, beside, None, Channel::Answer, true, sink);
             }
             return self.finish(Settled::Completed, sink.out);
+        }
+        if let Some(message) = &message {
+            // The next turn's history has the question among what was said.
+            let text = joined_text(&message.parts);
+            self.memory.messages.note(message, &text, true, &self.config.limits);
         }
         let interrupt = self.question(state, message.as_ref(), beside);
         sink.push(SourceEvent::InterruptRequested { source: self.source.clone(), interrupt });

@@ -188,7 +188,17 @@ pub(crate) struct Messages {
     order: VecDeque<u64>,
 }
 
+/// A message is known by its id, or by its words if it has none.
+fn message_key(message: &Message<'_>, text: &str) -> u64 {
+    message.message_id.set().map_or_else(|| !Print::number(text), Print::number)
+}
+
 impl Messages {
+    /// True if a message of that id (or, without id, of those words) was shown.
+    pub(crate) fn knows(&self, message: &Message<'_>, text: &str) -> bool {
+        self.seen.contains_key(&message_key(message, text))
+    }
+
     /// Takes note of a message. `live` is false if it comes out of a snapshot: then one without id is known by its
     /// words; a live one is always new, because agents may say a thing twice.
     pub(crate) fn note(
@@ -199,10 +209,7 @@ impl Messages {
         limits: &DecodeLimits,
     ) -> Novelty {
         let id = message.message_id.set();
-        let key = match id {
-            Some(id) => Print::number(id),
-            None => !Print::number(text),
-        };
+        let key = message_key(message, text);
         let novelty = match self.seen.get(&key) {
             None => Novelty::New,
             Some(_) if id.is_none() => {

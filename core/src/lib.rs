@@ -1,29 +1,93 @@
 //! Canonical content blocks, and the machines that turn what agents send into balanced streams.
+//!
+//! Every agent framework streams in its own dialect, and none of them guarantees that what opens is closed, that ids
+//! are unique, or that a failure looks like one. This crate is the middle through which Aqueduct carries all of them:
+//!
+//! ```text
+//! adapter decodes ──► SourceEvent ──► StreamContext ──► BlockEvent ──► ConverterSet ──► protocol event
+//!   what was said      (Update, …)     when it opens      balanced      what it looks like
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`block`], [`update`], [`source`] | what a source says: fragments of [`ContentBlock`]s, from whom, in what way |
+//! | [`stream`] | [`StreamContext`]: lazy starts, deferred ends, unique ids, lanes |
+//! | [`event`] | [`BlockEvent`]: what leaves, balanced |
+//! | [`convert`], [`presentation`] | [`BlockEventConverter`]: one strategy per kind and protocol |
+//! | [`turn`], [`merge`], [`accumulator`] | one response id per turn; a turn as one value; texts of turns that end badly |
+//! | [`pipeline`] | all of it as `futures` streams |
+//! | [`service`] | the seams for transports |
+//! | [`wellknown`] | names for content without a kind of its own |
+//! | `testing` (feature) | invariant checker, audit, traces, generators |
+//!
+//! What is *not* here: sockets, clocks, threads, locks, and every wire format. Time and ids enter with the data, so the
+//! same input gives the same output.
+//!
+//! # From updates to converted events
+//!
+//! ```
+//! use aqueduct_core::{
+//!     BlockEvent, BlockStreamExt, ContentBlock, ConverterSet, RunInfo, RunOutcome, SourceEvent, SourceStreamExt,
+//!     StreamContext, Update,
+//! };
+//! use futures_util::{StreamExt, stream};
+//!
+//! // What an agent says: text, a tool call, its result, more text. It never ends a block.
+//! let updates = stream::iter([
+//!     SourceEvent::from(Update::text("Let me look. ")),
+//!     Update::new(ContentBlock::tool_use("call_1", "search", r#"{"q":"rust"}"#)).into(),
+//!     Update::new(ContentBlock::tool_result("call_1", "found")).into(),
+//!     Update::text("Here it is.").into(),
+//!     SourceEvent::Finished { outcome: RunOutcome::Success, result: None },
+//! ]);
+//!
+//! // A protocol of our own: one converter for everything. Adapters bring theirs.
+//! let converters = ConverterSet::uniform(|event: &BlockEvent, out: &mut Vec<String>| match event {
+//!     BlockEvent::BlockStarted(block) => out.push(format!("start {:?}", block.kind)),
+//!     BlockEvent::BlockEnded { block, .. } => out.push(format!("end {:?}", block.kind)),
+//!     _ => {}
+//! });
+//!
+//! let context = StreamContext::new(RunInfo::new("thread", "run"));
+//! let events = updates.through(context).convert(converters);
+//! let shown: Vec<String> = futures_util::FutureExt::now_or_never(events.collect()).unwrap();
+//! assert_eq!(shown, ["start Text", "end Text", "start ToolUse", "end ToolUse", "start Text", "end Text"]);
+//! ```
 
+pub mod accumulator;
 pub mod block;
 pub mod convert;
 pub mod event;
 pub mod id;
+pub mod merge;
 pub mod message;
+pub mod pipeline;
 pub mod presentation;
 pub mod run;
+pub mod service;
 pub mod source;
 pub mod stream;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod turn;
 pub mod update;
+mod usage_sum;
 pub mod wellknown;
 
+pub use accumulator::Accumulator;
 pub use block::{BlockKind, ContentBlock};
 pub use bytestring::ByteString;
 pub use convert::{BlockEventConverter, ConverterSet};
 pub use event::{BlockEvent, BlockHead, EventKind, Lane, SpanKind};
 pub use id::{BlockId, InterruptId, LaneId, MessageId, ResponseId, RunId, ThreadId, ToolCallId};
+pub use merge::MessageMerger;
 pub use message::{Message, Response, RunInput};
+pub use pipeline::{BlockStreamExt, IntoSourceEvent, SourceStreamExt};
 pub use presentation::IntermediateView;
 pub use run::{Interrupt, InterruptReply, LaneOutcome, RunFailure, RunInfo, RunOutcome, Usage};
 pub use source::Source;
 pub use stream::{Limits, StreamContext, StreamError};
+pub use turn::{ConflictPolicy, Turn};
 pub use update::{Channel, Mode, Role, SourceEvent, Timestamp, Track, Update};
 
 /// What a source tells beside its content, untouched and in its order.

@@ -202,6 +202,17 @@ impl Update {
         self.details.get_or_insert_default()
     }
 
+    /// Some sources send an empty id where they have none.
+    pub(crate) fn drop_empty_ids(&mut self) {
+        self.message_id.take_if(|id| id.as_str().is_empty());
+        self.response_id.take_if(|id| id.as_str().is_empty());
+        match &mut self.block {
+            ContentBlock::ToolUse(tool) => tool.id.take_if(|id| id.as_str().is_empty()),
+            ContentBlock::ToolResult(result) => result.id.take_if(|id| id.as_str().is_empty()),
+            _ => None,
+        };
+    }
+
     /// The source's own metadata.
     pub fn metadata(&self) -> Option<&Arc<Metadata>> {
         self.details.as_ref()?.metadata.as_ref()

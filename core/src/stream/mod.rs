@@ -24,13 +24,15 @@
 //! Cost: constant per event, whatever the length of the run and the number of lanes; no allocation for a delta of
 //! an open block.
 
+mod call;
+mod ending;
 mod error;
 mod fingerprint;
 mod lanes;
-mod ledger;
 mod limits;
 mod memory;
 mod outlet;
+mod questions;
 mod speech;
 mod steps;
 mod tools;
@@ -41,31 +43,35 @@ mod tests;
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub use error::{Fault, StreamError};
 pub use limits::Limits;
-pub use tools::UNKNOWN_TOOL;
 
 use crate::block::{ContentBlock, Custom, ToolOutput, ToolResult, ToolUse};
-use crate::event::{BlockEvent, CustomEvent, Lane, PendingInterrupt, RunFailed, RunFinished, SpanKind};
-use crate::id::{BlockId, LaneId, ToolCallId};
-use crate::run::{Interrupt, LaneOutcome, RunFailure, RunInfo, RunOutcome};
+use crate::event::{BlockEvent, CustomEvent, Lane, PendingInterrupt, SpanKind};
+use crate::id::{BlockId, LaneId, ResponseId, ToolCallId};
+use crate::run::{Interrupt, RunFailure, RunInfo, RunOutcome, Usage};
 use crate::source::Source;
-use crate::update::{SourceEvent, Update};
+use crate::update::{Mode, SourceEvent, Update};
+use crate::usage_sum::UsageSum;
 use crate::wellknown;
 use lanes::{LaneState, LaneTable};
-use ledger::Ledger;
 use outlet::Outlet;
+use questions::Questions;
 use speech::{Fragment, Plan};
 use tools::CallKey;
+
+/// What a tool is called whose name nobody told.
+pub const UNKNOWN_TOOL: &str = "unknown";
 
 /// The state of one run's stream.
 #[derive(Debug)]
 pub struct StreamContext {
     run: Arc<RunInfo>,
     lanes: LaneTable,
-    ledger: Ledger,
+    questions: Questions,
+    usage: UsageSum,
     out: Outlet,
     ended: bool,
 }
@@ -82,7 +88,14 @@ impl StreamContext {
         let run = Arc::new(run);
         out.emit(BlockEvent::RunStarted(Arc::clone(&run)));
         let root_id = LaneId::new(out.mint());
-        Self { run, lanes: LaneTable::new(root_id), ledger: Ledger::default(), out, ended: false }
+        Self {
+            run,
+            lanes: LaneTable::new(root_id),
+            questions: Questions::default(),
+            usage: UsageSum::default(),
+            out,
+            ended: false,
+        }
     }
 
     /// Declares tool calls of earlier runs of the thread: a result for one of them is no orphan, and no call of
@@ -119,11 +132,7 @@ impl StreamContext {
             SourceEvent::StateDelta { source, patch } => {
                 self.emit_in(&source, |lane| BlockEvent::StateDelta { lane, patch })
             }
-            SourceEvent::Usage { source, usage } => {
-                let max = self.out.limits.usage_accounts;
-                self.ledger.book(&source, None, crate::update::Mode::Append, &usage, max)?;
-                self.emit_in(&source, |lane| BlockEvent::Usage { lane, usage: Box::new(usage) })
-            }
+            SourceEvent::Usage { source, usage } => self.book(&source, None, Mode::Append, usage),
             SourceEvent::InterruptRequested { source, interrupt } => self.interrupt(&source, interrupt),
             SourceEvent::Finished { outcome, result } => {
                 self.finish(outcome, result);
@@ -141,6 +150,7 @@ impl StreamContext {
         if self.ended {
             return Err(StreamError::Ended);
         }
+        update.drop_empty_ids();
         match &mut update.block {
             ContentBlock::Text(part) => {
                 let text = std::mem::take(&mut part.text);
@@ -223,8 +233,7 @@ impl StreamContext {
     }
 
     fn use_tool(&mut self, tool: ToolUse, update: &Update) -> Result<(), StreamError> {
-        let given = tool.id.as_ref().filter(|id| !id.as_str().is_empty());
-        let repeats = |state: &LaneState| match given {
+        let repeats = |state: &LaneState| match &tool.id {
             Some(id) => state.tools.is_repeat(&CallKey::Given(id.clone()), &tool, update),
             None => state.tools.is_repeat_without_id(&tool, update),
         };
@@ -299,13 +308,24 @@ impl StreamContext {
     }
 
     fn book_usage(&mut self, update: &Update) -> Result<(), StreamError> {
-        let Some(usage) = update.details.as_ref().and_then(|details| details.usage.as_ref()) else {
-            return Ok(());
-        };
+        match update.details.as_ref().and_then(|details| details.usage.clone()) {
+            Some(usage) => self.book(&update.source, update.response_id.as_ref(), update.mode, usage),
+            None => Ok(()),
+        }
+    }
+
+    fn book(
+        &mut self,
+        source: &Source,
+        response: Option<&ResponseId>,
+        mode: Mode,
+        usage: Usage,
+    ) -> Result<(), StreamError> {
         let max = self.out.limits.usage_accounts;
-        self.ledger.book(&update.source, update.response_id.as_ref(), update.mode, usage, max)?;
-        let usage = Box::new(usage.clone());
-        self.emit_in(&update.source, |lane| BlockEvent::Usage { lane, usage })
+        let fits = self.usage.book(source, response, mode, &usage, max);
+        let count = if fits { 0 } else { max + 1 };
+        Outlet::check(count, max, "usage_accounts", "usage accounts", source.path())?;
+        self.emit_in(source, |lane| BlockEvent::Usage { lane, usage: Box::new(usage) })
     }
 
     fn interrupt(&mut self, source: &Source, mut interrupt: Interrupt) -> Result<(), StreamError> {
@@ -316,7 +336,7 @@ impl StreamContext {
         }
         let (lane, _) = self.lanes.open(source, &mut self.out)?;
         let pending = PendingInterrupt { lane, interrupt };
-        if self.ledger.await_reply(pending.clone(), self.out.limits.interrupts)? {
+        if self.questions.ask(pending.clone(), self.out.limits.interrupts)? {
             self.out.emit(BlockEvent::InterruptRequested(Box::new(pending)));
         }
         Ok(())
@@ -330,56 +350,6 @@ impl StreamContext {
         let (lane, _) = self.lanes.open(source, &mut self.out)?;
         self.out.emit(event(lane));
         Ok(())
-    }
-
-    /// A run that waits for a human is interrupted, whatever word its source has for it.
-    fn finish(&mut self, outcome: RunOutcome, result: Option<Value>) {
-        if self.ended {
-            return;
-        }
-        let outcome = match outcome {
-            RunOutcome::Success if self.ledger.has_interrupts() => RunOutcome::Interrupted,
-            other => other,
-        };
-        if outcome == RunOutcome::Interrupted && !self.ledger.has_interrupts() {
-            self.ask_anything();
-        }
-        let (lanes, interrupts) = match outcome {
-            RunOutcome::Success => (LaneOutcome::Success(None), Vec::new()),
-            RunOutcome::Interrupted => (LaneOutcome::Suspended, self.ledger.take_interrupts()),
-            RunOutcome::Cancelled => (LaneOutcome::Cancelled, Vec::new()),
-        };
-        self.lanes.close_all(&lanes, &mut self.out);
-        let finished = RunFinished {
-            run: Arc::clone(&self.run),
-            outcome,
-            result,
-            interrupts,
-            pending_calls: self.lanes.pending_calls(),
-            usage: self.ledger.totals(),
-        };
-        self.out.emit(BlockEvent::RunFinished(Box::new(finished)));
-        self.ended = true;
-    }
-
-    /// A source that waits without saying for what: there must be something to answer.
-    fn ask_anything(&mut self) {
-        let interrupt = Interrupt::new(self.out.mint(), ByteString::from_static("input_required"));
-        // The root lane is always open and the ledger empty, so nothing can be refused.
-        if let Err(error) = self.interrupt(&Source::root(), interrupt) {
-            debug_assert!(false, "refused: {error}");
-        }
-    }
-
-    fn fail(&mut self, failure: RunFailure) {
-        if self.ended {
-            return;
-        }
-        self.lanes.close_all(&LaneOutcome::Failed(failure.clone()), &mut self.out);
-        let usage = self.ledger.totals();
-        let failed = RunFailed { run: Arc::clone(&self.run), failure, usage };
-        self.out.emit(BlockEvent::RunFailed(Box::new(failed)));
-        self.ended = true;
     }
 }
 

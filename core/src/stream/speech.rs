@@ -117,6 +117,10 @@ impl Speech {
         let Fragment { kind, text, encrypted, update } = fragment;
         let open = self.open_on(&update.track).filter(|span| span.key.matches(kind, update));
         match (open, update.mode) {
+            // A message that ended stays ended: only its seal may still come.
+            (Some(span), Mode::Append) if span.spoken.complete && !text.is_empty() => {
+                Plan::Open { text, encrypted, opening: Opening::Fresh }
+            }
             (Some(span), Mode::Append) => match new_seal(encrypted, &span.spoken) {
                 None if text.is_empty() => Plan::Nothing,
                 encrypted => Plan::Continue { text, encrypted },
@@ -142,7 +146,7 @@ impl Speech {
             return Plan::Nothing;
         }
         let opening = match earlier {
-            Some(spoken) if !spoken.complete => Opening::Continues,
+            Some(spoken) if !spoken.complete || text.is_empty() => Opening::Continues,
             _ => Opening::Fresh,
         };
         Plan::Open { text, encrypted, opening }
@@ -279,7 +283,6 @@ impl Speech {
             Opening::Replaces => (None, previous, Spoken::default()),
         };
         spoken.block = Some(id.clone());
-        spoken.complete = false;
         let head = Arc::new(BlockHead {
             id,
             kind,
@@ -343,7 +346,7 @@ impl Speech {
     }
 
     fn end(&mut self, mut span: Span, reason: EndReason, out: &mut Outlet) {
-        span.spoken.complete = reason == EndReason::Complete;
+        span.spoken.complete |= reason == EndReason::Complete;
         out.emit(span.end_event(reason));
         self.remember(span, out.limits.remembered_blocks);
     }
@@ -357,6 +360,7 @@ impl Speech {
 impl Span {
     fn speak(&mut self, text: ByteString, encrypted: Option<ByteString>, out: &mut Outlet) {
         if !text.is_empty() {
+            self.spoken.complete = false;
             self.spoken.print.push(&text);
             out.emit(BlockEvent::BlockDelta { block: Arc::clone(&self.head), delta: text });
         }

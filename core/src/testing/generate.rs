@@ -95,7 +95,7 @@ fn arb_update() -> impl Strategy<Value = Update> {
 
 fn arb_block() -> impl Strategy<Value = ContentBlock> {
     let text = || prop_oneof![8 => "[a-c]{1,3}", 1 => Just(String::new()), 1 => Just(" \n".to_owned())];
-    let call = || prop_oneof![4 => "c[123]".prop_map(Some), 1 => Just(None)];
+    let call = || prop_oneof![6 => "c[123]".prop_map(Some), 2 => Just(None), 1 => Just(Some(String::new()))];
     let name = || prop_oneof![2 => Just(Some(ByteString::from_static("look"))), 1 => Just(None)];
     prop_oneof![
         6 => text().prop_map(ContentBlock::text),

@@ -1,0 +1,293 @@
+//! [`MessageMerger`]: a turn's updates as one [`Response`], for callers who want a value instead of a stream.
+//!
+//! Invariants of the result:
+//! 1. it has one response id;
+//! 2. within an agent, messages stand in the order of their times as far as they have any, else in the order of
+//!    arrival; a call precedes its result, which precedes what followed it (see `order.rs` for why this is a total
+//!    order);
+//! 3. the messages of one agent are contiguous, agents in the order in which they were first heard: never sorted
+//!    purely by time.
+//!
+//! What it does *not* do: it keeps whole texts (a value needs them), so it is bounded by [`MergeLimits`], and it
+//! belongs beside the stream, not in it.
+
+mod draft;
+mod order;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+
+use bytestring::ByteString;
+use thiserror::Error;
+
+use crate::Metadata;
+use crate::block::{ContentBlock, ToolOutput, ToolResult};
+use crate::id::{MessageId, ResponseId, ToolCallId};
+use crate::message::{Message, Response};
+use crate::source::Source;
+use crate::update::{Channel, Mode, Timestamp, Update};
+use crate::usage_sum::UsageSum;
+use draft::Draft;
+
+/// Where messages without an id of the kind in question stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Placement {
+    /// Where they arrived.
+    #[default]
+    Arrival,
+    /// After those that have one: the older hosting behaviour.
+    AfterKeyed,
+}
+
+/// Settings of a merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MergeSettings {
+    /// Where updates without response id go.
+    pub without_response_id: Placement,
+    /// Where updates without message id go.
+    pub without_message_id: Placement,
+    /// How much may be held.
+    pub limits: MergeLimits,
+}
+
+/// How much a merge may hold: all of a turn's text is in memory until it is finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MergeLimits {
+    /// Messages of one turn.
+    pub messages: usize,
+    /// Bytes of text and arguments of one turn.
+    pub bytes: usize,
+    /// Agents, providers and models whose usage is summed.
+    pub usage_accounts: usize,
+}
+
+impl Default for MergeLimits {
+    fn default() -> Self {
+        Self { messages: 65_536, bytes: 64 * 1024 * 1024, usage_accounts: 1024 }
+    }
+}
+
+/// Why an update cannot be merged. The merge is as it was before.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// The turn has too many messages.
+    #[error(
+        "the turn has more than {max} messages: raise `MergeLimits::messages` or read the stream instead"
+    )]
+    TooManyMessages {
+        /// The limit.
+        max: usize,
+    },
+    /// The turn has too much text.
+    #[error(
+        "the turn has more than {max} bytes of text: raise `MergeLimits::bytes` or read the stream instead"
+    )]
+    TooLong {
+        /// The limit.
+        max: usize,
+    },
+    /// The turn reports usage of too many agents, providers and models.
+    #[error("the turn reports usage for more than {max} accounts: raise `MergeLimits::usage_accounts`")]
+    TooManyAccounts {
+        /// The limit.
+        max: usize,
+    },
+}
+
+/// Merges the updates of one turn.
+#[derive(Debug)]
+pub struct MessageMerger {
+    settings: MergeSettings,
+    agents: Vec<Agent>,
+    /// Which agent made a call: its result belongs beside it, whoever reports it.
+    callers: HashMap<ToolCallId, usize>,
+    results: HashSet<(ToolCallId, ByteString)>,
+    usage: UsageSum,
+    finish_reasons: HashSet<ByteString>,
+    created_at: Option<Timestamp>,
+    metadata: Metadata,
+    messages: usize,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Agent {
+    source: Source,
+    drafts: Vec<Draft>,
+    by_id: HashMap<(MessageId, Channel), usize>,
+    last: Option<usize>,
+}
+
+impl MessageMerger {
+    /// An empty merge.
+    pub fn new(settings: MergeSettings) -> Self {
+        Self {
+            settings,
+            agents: Vec::new(),
+            callers: HashMap::new(),
+            results: HashSet::new(),
+            usage: UsageSum::default(),
+            finish_reasons: HashSet::new(),
+            created_at: None,
+            metadata: Metadata::new(),
+            messages: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Takes the next update of the turn.
+    pub fn handle_update(&mut self, mut update: Update) -> Result<(), MergeError> {
+        update.drop_empty_ids();
+        let bytes = self.bytes + size(&update.block);
+        if bytes > self.settings.limits.bytes {
+            return Err(MergeError::TooLong { max: self.settings.limits.bytes });
+        }
+        let agent = self.agent_of(&update);
+        let at = match self.agents.get(agent).and_then(|agent| agent.draft_for(&update)) {
+            Some(at) => at,
+            None => self.begin(agent, &update)?,
+        };
+        self.bytes = bytes;
+        self.note(&update, agent)?;
+        if self.repeats_result(&update.block) {
+            return Ok(());
+        }
+        if let Some(agent) = self.agents.get_mut(agent) {
+            agent.last = Some(at);
+            if let Some(draft) = agent.drafts.get_mut(at) {
+                draft.take(update);
+            }
+        }
+        Ok(())
+    }
+
+    /// The turn as one value, under its one response id.
+    pub fn finish(self, response_id: ResponseId) -> Response {
+        let settings = self.settings;
+        let mut sources = self.agents.iter().map(|agent| agent.source.clone());
+        let agent = sources.next().filter(|_| sources.next().is_none());
+        let mut reasons = self.finish_reasons.into_iter();
+        let finish_reason = reasons.next().filter(|_| reasons.next().is_none());
+        let messages = self.agents.into_iter().flat_map(|agent| agent.finish(settings)).collect();
+        Response {
+            id: response_id,
+            agent,
+            messages,
+            created_at: self.created_at,
+            finish_reason,
+            usage: self.usage.totals(),
+            metadata: self.metadata,
+        }
+    }
+
+    fn agent_of(&mut self, update: &Update) -> usize {
+        if let ContentBlock::ToolResult(ToolResult { id: Some(id), .. }) = &update.block
+            && let Some(caller) = self.callers.get(id)
+        {
+            return *caller;
+        }
+        if let Some(at) = self.agents.iter().position(|agent| agent.source == update.source) {
+            return at;
+        }
+        let source = update.source.clone();
+        self.agents.push(Agent { source, drafts: Vec::new(), by_id: HashMap::new(), last: None });
+        self.agents.len() - 1
+    }
+
+    fn begin(&mut self, agent: usize, update: &Update) -> Result<usize, MergeError> {
+        if self.messages >= self.settings.limits.messages {
+            return Err(MergeError::TooManyMessages { max: self.settings.limits.messages });
+        }
+        self.messages += 1;
+        let Some(agent) = self.agents.get_mut(agent) else { return Ok(0) };
+        let at = agent.drafts.len();
+        agent.drafts.push(Draft::new(update));
+        if let Some(id) = &update.message_id {
+            agent.by_id.insert((id.detached(), update.channel), at);
+        }
+        Ok(at)
+    }
+
+    /// Takes note of what concerns the whole response, whether or not the update has ids.
+    fn note(&mut self, update: &Update, agent: usize) -> Result<(), MergeError> {
+        if let ContentBlock::ToolUse(call) = &update.block
+            && let Some(id) = &call.id
+        {
+            self.callers.entry(id.detached()).or_insert(agent);
+        }
+        self.created_at = self.created_at.into_iter().chain(update.created_at).min();
+        if let Some(details) = &update.details {
+            let max = self.settings.limits.usage_accounts;
+            if let Some(usage) = &details.usage
+                && !self.usage.book(&update.source, update.response_id.as_ref(), update.mode, usage, max)
+            {
+                return Err(MergeError::TooManyAccounts { max });
+            }
+            self.finish_reasons.extend(details.finish_reason.clone());
+            self.metadata.extend(details.metadata.iter().flat_map(|metadata| (**metadata).clone()));
+        }
+        Ok(())
+    }
+
+    /// True if a result was merged before, word for word.
+    fn repeats_result(&mut self, block: &ContentBlock) -> bool {
+        match block {
+            ContentBlock::ToolResult(ToolResult { output: ToolOutput::Progress(_), .. }) => true,
+            ContentBlock::ToolResult(ToolResult { id: Some(id), output, .. }) => {
+                !self.results.insert((id.detached(), output.to_text()))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Agent {
+    /// The message an update belongs to; none if it begins one.
+    fn draft_for(&self, update: &Update) -> Option<usize> {
+        if let Some(id) = &update.message_id {
+            return self.by_id.get(&(id.clone(), update.channel)).copied();
+        }
+        let fits = |draft: &Draft| draft.channel == update.channel && draft.role == update.role;
+        if update.mode == Mode::Append {
+            // Without id, updates continue the message before them if that has none either.
+            return self.last.filter(|at| self.drafts.get(*at).is_some_and(|d| d.id.is_none() && fits(d)));
+        }
+        // A whole text without id restates what the agent said last.
+        self.drafts.iter().rposition(|draft| fits(draft) && draft.has_text())
+    }
+
+    fn finish(self, settings: MergeSettings) -> Vec<Message> {
+        let drafts = fold(order::sorted(self.drafts, settings));
+        let source = self.source;
+        drafts.into_iter().filter_map(|draft| draft.finish(source.clone())).collect()
+    }
+}
+
+/// Folds a message without id into the one directly after it, if that has an id and is of the same kind.
+fn fold(drafts: Vec<Draft>) -> Vec<Draft> {
+    let mut folded: Vec<Draft> = Vec::with_capacity(drafts.len());
+    for mut draft in drafts {
+        let joins = |before: &Draft| {
+            before.id.is_none()
+                && draft.id.is_some()
+                && (before.role, before.channel) == (draft.role, draft.channel)
+        };
+        if let Some(before) = folded.pop_if(|before| joins(before)) {
+            draft.fold_in(before);
+        }
+        folded.push(draft);
+    }
+    folded
+}
+
+fn size(block: &ContentBlock) -> usize {
+    match block {
+        ContentBlock::Text(part) => part.text.len(),
+        ContentBlock::Thinking(part) => part.text.len() + part.encrypted.as_ref().map_or(0, |v| v.len()),
+        ContentBlock::ToolUse(call) => call.arguments.len(),
+        ContentBlock::ToolResult(result) => result.output.to_text().len(),
+        ContentBlock::Custom(custom) => custom.value.to_string().len(),
+    }
+}

@@ -1,0 +1,225 @@
+//! The seams at which transports meet the rest: what carries bytes knows these traits and no agent protocol; what
+//! produces runs knows these traits and no socket.
+//!
+//! ```text
+//!   RunService ── EventStream (numbered canonical events) ──► transport ── frames ──► peer
+//!                                                              │   ▲
+//!                                                 BlockEvent   ▼   │ payload bytes
+//!                                                            EventEncoder (an adapter's)
+//! ```
+//!
+//! * [`RunService`] starts, watches, stops and feeds runs. A gateway implements it once for all its transports; a
+//!   developer with one agent implements it for that agent.
+//! * [`EventEncoder`] writes canonical events as payloads of one protocol, straight into the transport's buffer.
+//!
+//! Nothing here reads a clock, spawns or locks: futures and streams are made by the implementor and driven by the
+//! transport.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use futures_core::Stream;
+use thiserror::Error;
+
+use crate::event::BlockEvent;
+use crate::id::RunId;
+use crate::message::RunInput;
+use crate::run::InterruptReply;
+
+/// A future made by a [`RunService`].
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Events of one run, in order, without gaps. It ends after the terminal event; an end before that means that the
+/// service lost the run. Dropping it tells the service that this watcher has gone.
+pub type EventStream = Pin<Box<dyn Stream<Item = NumberedEvent> + Send>>;
+
+/// An event and its number in its run. Numbers are contiguous and start at 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NumberedEvent {
+    /// Its number.
+    pub number: u64,
+    /// The event.
+    pub event: BlockEvent,
+}
+
+/// Who asks, as the transport saw it. The service decides what that is worth.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// The bearer token, without the word `Bearer`.
+    pub token: Option<String>,
+    /// Headers or metadata, names in lower case, in the order received.
+    pub headers: Vec<(String, String)>,
+    /// The address of the peer, for logs.
+    pub peer: Option<String>,
+}
+
+impl Caller {
+    /// The first header of that name (lower case).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Secrets stay out of logs: only names and the peer are shown.
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Caller")
+            .field("token", &self.token.as_ref().map(|_| "…"))
+            .field("headers", &names)
+            .field("peer", &self.peer)
+            .finish()
+    }
+}
+
+/// An agent that can be run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AgentInfo {
+    /// Its name in requests.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+}
+
+/// A run that has started.
+pub struct StartedRun {
+    /// Its id.
+    pub run_id: RunId,
+    /// Its events, from the first.
+    pub events: EventStream,
+}
+
+impl fmt::Debug for StartedRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StartedRun").field("run_id", &self.run_id).finish_non_exhaustive()
+    }
+}
+
+/// Starts, watches, stops and feeds runs.
+pub trait RunService: Send + Sync + 'static {
+    /// The agents that this caller may run.
+    fn list_agents(&self, caller: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>>;
+
+    /// Starts a run.
+    fn start(
+        &self,
+        caller: &Caller,
+        agent: &str,
+        input: RunInput,
+    ) -> BoxFuture<'_, Result<StartedRun, ServiceError>>;
+
+    /// Watches a run: its events with numbers above `after`, then the live ones.
+    fn watch(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        after: u64,
+    ) -> BoxFuture<'_, Result<EventStream, ServiceError>>;
+
+    /// Stops a run. Stopping a run that has ended is no error; the answer says whether it was running.
+    fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>>;
+
+    /// Opens a run that the caller feeds itself.
+    fn publish(
+        &self,
+        caller: &Caller,
+        request: PublishRequest,
+    ) -> BoxFuture<'_, Result<Box<dyn Ingest>, ServiceError>>;
+}
+
+/// Opens an [`Ingest`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishRequest {
+    /// The agent under whose name the run is shown.
+    pub agent: String,
+    /// The conversation; chosen by the service if absent.
+    pub thread_id: Option<ByteString>,
+    /// The run; chosen by the service if absent. The same run again continues after a cut.
+    pub run_id: Option<RunId>,
+    /// The dialect of the payloads, e.g. `magentic`.
+    pub format: String,
+}
+
+/// A run that a framework feeds with payloads of its own.
+pub trait Ingest: Send {
+    /// The run.
+    fn run_id(&self) -> &RunId;
+
+    /// The highest payload number that is safe with the service: where a framework continues after a cut.
+    fn acknowledged(&self) -> u64;
+
+    /// Takes payload `number` (contiguous, from 1; one that was taken before is acknowledged again) and gives the
+    /// highest number that is safe. Not answering is the back-pressure.
+    fn accept(&mut self, number: u64, payload: Bytes) -> BoxFuture<'_, Result<u64, ServiceError>>;
+
+    /// The next answer of a human, for the framework; never if there is none.
+    fn reply(&mut self) -> BoxFuture<'_, InterruptReply>;
+
+    /// The framework has sent all it had. Dropping an ingest without this is a cut.
+    fn finish(&mut self) -> BoxFuture<'_, Result<(), ServiceError>>;
+}
+
+/// Why a service refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct ServiceError {
+    /// What kind of refusal.
+    pub kind: RefusalKind,
+    /// A sentence for the caller: what, where, and what to do.
+    pub message: String,
+}
+
+impl ServiceError {
+    /// A refusal with a sentence.
+    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}
+
+/// Kinds of refusal, for a transport to put into its own codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RefusalKind {
+    /// No such agent or run, or not this caller's: nobody can tell which.
+    NotFound,
+    /// The caller did not say who it is, or lied.
+    Unauthenticated,
+    /// The request makes no sense.
+    Invalid,
+    /// It contradicts what is there: a run id that is taken, a number out of order.
+    Conflict,
+    /// The events asked for are no longer kept; this is the earliest number left.
+    Gone {
+        /// The earliest number left.
+        earliest: u64,
+    },
+    /// Too much at once; later it may work.
+    Busy,
+    /// The agent cannot be reached, or the service is stopping.
+    Unavailable,
+    /// The service does not do this.
+    Unsupported,
+    /// A fault of the service.
+    Internal,
+}
+
+/// Where an [`EventEncoder`] writes.
+pub trait PayloadSink {
+    /// Takes one payload: `write` appends it to the transport's own buffer, between its framing.
+    fn push(&mut self, write: &mut dyn FnMut(&mut Vec<u8>));
+}
+
+/// Writes canonical events as payloads of one protocol, for one watcher.
+pub trait EventEncoder: Send {
+    /// Writes what `event` looks like: no payload, one or several.
+    fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink);
+
+    /// The media type of a stream of such payloads.
+    fn media_type(&self) -> &'static str;
+
+    /// True if payloads are bytes with their own framing instead of text without line breaks.
+    fn is_binary(&self) -> bool;
+}

@@ -1,0 +1,100 @@
+//! Every limit: the error it gives, and that the machine is whole afterwards.
+
+use super::*;
+use crate::run::{Interrupt, RunInfo};
+use crate::source::Source;
+use crate::stream::{Fault, Limits, StreamContext, StreamError};
+
+/// Feeds events until one is refused, checks the refusal, and ends the run.
+#[track_caller]
+fn refused(limits: Limits, limit: &str, events: impl IntoIterator<Item = SourceEvent>) {
+    let mut context = StreamContext::with_limits(RunInfo::new("t", "r"), limits);
+    let error = events.into_iter().find_map(|event| context.handle_event(event).err());
+    let error = error.expect("no event was refused");
+    assert!(matches!(&error, StreamError::LimitExceeded { limit: l, .. } if *l == limit), "{error}");
+    assert!(error.to_string().contains(limit) && error.can_continue());
+    assert_eq!(error.fault(), Fault::Source);
+    context.handle_failure((&error).into());
+    let out: Vec<_> = std::iter::from_fn(|| context.poll_event()).collect();
+    InvariantChecker::check_all(&out).unwrap();
+    assert!(trace(&out).contains("run failed limit_exceeded"), "{}", trace(&out));
+}
+
+#[test]
+fn open_lanes() {
+    let lane = |n: usize| SourceEvent::LaneOpened(Source::root().child(n.to_string()));
+    refused(Limits { open_lanes: 3, ..Limits::default() }, "open_lanes", (0..4).map(lane));
+}
+
+#[test]
+fn lane_depth() {
+    let deep = (0..4).fold(Source::root(), |source, n| source.child(n.to_string()));
+    let limits = Limits { lane_depth: 3, ..Limits::default() };
+    refused(limits, "lane_depth", [SourceEvent::LaneOpened(deep)]);
+}
+
+#[test]
+fn open_blocks_by_tracks_and_by_calls() {
+    let limits = Limits { open_blocks: 3, ..Limits::default() };
+    let track = |n: usize| text("m", "x").on_track(n.to_string()).into();
+    refused(limits.clone(), "open_blocks", (0..4).map(track));
+    let call = |n: usize| tool(&n.to_string(), "t", "").into();
+    refused(limits, "open_blocks", (0..4).map(call));
+}
+
+#[test]
+fn open_blocks_does_not_count_what_has_ended() {
+    let mut context =
+        StreamContext::with_limits(RunInfo::new("t", "r"), Limits { open_blocks: 1, ..Limits::default() });
+    for n in 0..100 {
+        let id = n.to_string();
+        context.handle_update(text(&id, "x")).unwrap();
+        context.handle_update(tool(&id, "t", "").last()).unwrap();
+    }
+}
+
+#[test]
+fn open_steps() {
+    let step = |n: usize| SourceEvent::StepStarted { source: Source::root(), name: n.to_string().into() };
+    refused(Limits { open_steps: 3, ..Limits::default() }, "open_steps", (0..4).map(step));
+}
+
+#[test]
+fn bytes_per_block_of_ids_and_of_arguments_without_name() {
+    let limits = Limits { bytes_per_block: 8, ..Limits::default() };
+    refused(limits.clone(), "bytes_per_block", [text("an id too long", "x").into()]);
+    refused(limits.clone(), "bytes_per_block", [tool("an id too long", "t", "").into()]);
+    refused(limits, "bytes_per_block", [arguments("c", "12345").into(), arguments("c", "6789").into()]);
+}
+
+#[test]
+fn interrupts() {
+    let ask = |n: usize| SourceEvent::InterruptRequested {
+        source: Source::root(),
+        interrupt: Interrupt::new(n.to_string(), "input_required"),
+    };
+    refused(Limits { interrupts: 3, ..Limits::default() }, "interrupts", (0..4).map(ask));
+}
+
+#[test]
+fn usage_accounts() {
+    let spent = |n: usize| SourceEvent::Usage {
+        source: Source::root(),
+        usage: crate::run::Usage { model: Some(n.to_string().into()), ..Default::default() },
+    };
+    refused(Limits { usage_accounts: 3, ..Limits::default() }, "usage_accounts", (0..4).map(spent));
+}
+
+#[test]
+fn remembered_blocks_are_forgotten_oldest_first() {
+    let limits = Limits { remembered_blocks: 2, ..Limits::default() };
+    let mut context = StreamContext::with_limits(RunInfo::new("t", "r"), limits);
+    for id in ["1", "2", "3"] {
+        context.handle_update(text(id, "x").last()).unwrap();
+    }
+    context.handle_update(text("3", "x").snapshot().last()).unwrap();
+    context.handle_update(text("1", "x").snapshot().last()).unwrap();
+    context.handle_event(finished()).unwrap();
+    let out: Vec<_> = std::iter::from_fn(|| context.poll_event()).collect();
+    assert_eq!(codes(&out).matches("T+").count(), 4, "{}", trace(&out));
+}

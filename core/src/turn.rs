@@ -1,0 +1,145 @@
+//! [`Turn`]: one response id per turn, on the streaming path.
+//!
+//! Agents give no response id, one, or several, sometimes only on the first and last update. Whoever hosts a turn
+//! promises one id to its reader, from the first update on. So the id is decided once: the agent's if the first
+//! update has one, else the one the host assigned. What an agent says later is kept as metadata
+//! ([`META_RESPONSE_ID`]), and two different ids *of the agent* are a conflict, dealt with by policy.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::id::ResponseId;
+use crate::update::Update;
+use crate::wellknown::META_RESPONSE_ID;
+
+/// What happens when an agent gives two response ids in one turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ConflictPolicy {
+    /// The first one counts; the others are kept as metadata.
+    #[default]
+    Normalise,
+    /// The update is refused.
+    Reject,
+}
+
+/// Why an update was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TurnError {
+    /// The agent gave a second response id.
+    #[error(
+        "the agent gave response id {second:?} in a turn that has {first:?}: make the agent keep one id per turn, or normalise"
+    )]
+    ConflictingResponseIds {
+        /// The id given first.
+        first: ResponseId,
+        /// The one that differs.
+        second: ResponseId,
+    },
+}
+
+/// The response id of one turn.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    assigned: ResponseId,
+    policy: ConflictPolicy,
+    decided: Option<ResponseId>,
+    given: Option<ResponseId>,
+}
+
+impl Turn {
+    /// A turn with the id it has if the agent gives none.
+    pub fn new(assigned: ResponseId, policy: ConflictPolicy) -> Self {
+        Self { assigned, policy, decided: None, given: None }
+    }
+
+    /// The turn's response id.
+    pub fn response_id(&self) -> &ResponseId {
+        self.decided.as_ref().unwrap_or(&self.assigned)
+    }
+
+    /// Gives an update the turn's response id.
+    pub fn handle_update(&mut self, mut update: Update) -> Result<Update, TurnError> {
+        let said = update.response_id.take().filter(|id| !id.as_str().is_empty());
+        if let Some(second) = &said {
+            let first = self.given.get_or_insert_with(|| second.detached());
+            if first != second && self.policy == ConflictPolicy::Reject {
+                return Err(TurnError::ConflictingResponseIds {
+                    first: first.clone(),
+                    second: second.detached(),
+                });
+            }
+        }
+        let decided = self.decided.get_or_insert_with(|| said.as_ref().unwrap_or(&self.assigned).detached());
+        if let Some(said) = said.filter(|said| said != decided) {
+            let details = update.details.get_or_insert_default();
+            let metadata = Arc::make_mut(details.metadata.get_or_insert_default());
+            metadata.insert(META_RESPONSE_ID.to_owned(), said.as_str().into());
+        }
+        update.response_id = Some(decided.clone());
+        Ok(update)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids_after(policy: ConflictPolicy, given: &[Option<&str>]) -> Result<Vec<String>, TurnError> {
+        let mut turn = Turn::new("assigned".into(), policy);
+        given
+            .iter()
+            .map(|id| {
+                let mut update = Update::text("x");
+                update.response_id = id.map(ResponseId::from);
+                turn.handle_update(update).map(|u| u.response_id.unwrap().to_string())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn single_response_id_none_given_is_assigned() {
+        assert_eq!(ids_after(ConflictPolicy::Reject, &[None, None]).unwrap(), ["assigned", "assigned"]);
+    }
+
+    #[test]
+    fn single_response_id_given_is_kept_also_where_it_is_missing() {
+        let ids = ids_after(ConflictPolicy::Reject, &[Some("r1"), None, Some("r1"), Some("")]).unwrap();
+        assert_eq!(ids, ["r1", "r1", "r1", "r1"]);
+    }
+
+    #[test]
+    fn single_response_id_given_late_does_not_change_what_was_promised() {
+        let ids = ids_after(ConflictPolicy::Reject, &[None, Some("r1"), Some("r1")]).unwrap();
+        assert_eq!(ids, ["assigned", "assigned", "assigned"]);
+    }
+
+    #[test]
+    fn single_response_id_conflicting_is_normalised_to_the_first_and_kept_as_metadata() {
+        let mut turn = Turn::new("assigned".into(), ConflictPolicy::Normalise);
+        turn.handle_update(Update::text("x").in_response("r1")).unwrap();
+        let second = turn.handle_update(Update::text("y").in_response("r2")).unwrap();
+        assert_eq!(second.response_id, Some("r1".into()));
+        assert_eq!(second.metadata().unwrap()[META_RESPONSE_ID], "r2");
+        assert_eq!(turn.response_id().as_str(), "r1");
+    }
+
+    #[test]
+    fn single_response_id_conflicting_is_rejected_by_policy() {
+        let error = ids_after(ConflictPolicy::Reject, &[None, Some("r1"), Some("r2")]).unwrap_err();
+        let expected = TurnError::ConflictingResponseIds { first: "r1".into(), second: "r2".into() };
+        assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn shared_metadata_is_not_changed() {
+        let shared = Arc::new(crate::Metadata::new());
+        let mut turn = Turn::new("assigned".into(), ConflictPolicy::Normalise);
+        turn.handle_update(Update::text("x").in_response("r1")).unwrap();
+        let mut update = Update::text("y").in_response("r2");
+        update.details_mut().metadata = Some(Arc::clone(&shared));
+        turn.handle_update(update).unwrap();
+        assert!(shared.is_empty());
+    }
+}

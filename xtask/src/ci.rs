@@ -1,0 +1,116 @@
+//! `cargo xtask ci` and `cargo xtask test`: one list of steps, in order, stopped at the first failure.
+//!
+//! Cheap steps come first, so that a slip costs seconds. Each step is announced, timed and repeatable by hand:
+//! a failure ends with the command to type. What is missing on the machine is said before anything long runs.
+
+mod tools;
+
+pub(crate) use tools::has_nextest;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::invocation::Invocation;
+use crate::project::Project;
+use crate::{codegen, interop, tidy};
+
+/// Runs every step; an error names the step that failed and how to repeat it.
+pub(crate) fn run(project: &Project) -> Result<()> {
+    let mut passed = Vec::new();
+    let steps = steps(project);
+    for step in &steps {
+        println!("\n==> {}", step.name);
+        let started = Instant::now();
+        let outcome = step.run(project);
+        let took = started.elapsed();
+        if let Err(error) = outcome {
+            eprintln!("\nerror: {error:#}");
+            print_summary(&passed);
+            println!("  FAILED  {:>7}  {}", seconds(took), step.name);
+            bail!("step `{}` failed; repeat it with:\n\n    {}\n", step.name, step.repeat());
+        }
+        passed.push((step.name, took));
+    }
+    print_summary(&passed);
+    println!("all {} steps passed", passed.len());
+    Ok(())
+}
+
+struct Step {
+    name: &'static str,
+    action: Action,
+}
+
+enum Action {
+    /// Another program.
+    Call(Invocation),
+    /// A task of this tool, with the command that repeats it.
+    Task(&'static str, fn(&Project) -> Result<()>),
+}
+
+impl Step {
+    fn run(&self, project: &Project) -> Result<()> {
+        match &self.action {
+            Action::Call(call) => {
+                println!("    {call}");
+                call.run()
+            }
+            Action::Task(_, task) => task(project),
+        }
+    }
+
+    fn repeat(&self) -> String {
+        match &self.action {
+            Action::Call(call) => call.to_string(),
+            Action::Task(command, _) => (*command).to_owned(),
+        }
+    }
+}
+
+fn steps(project: &Project) -> Vec<Step> {
+    let call = |name, call| Step { name, action: Action::Call(call) };
+    let task = |name, command, task| Step { name, action: Action::Task(command, task) };
+    let everything = ["--workspace", "--all-features"];
+    let clippy = project.cargo(["clippy", "--all-targets"]).args(everything).args(["--", "-D", "warnings"]);
+    let doctests = project.cargo(["test", "--doc"]).args(everything);
+    let rustdoc = project.cargo(["doc", "--no-deps"]).args(everything).env("RUSTDOCFLAGS", "-D warnings");
+    vec![
+        task("tools", "cargo xtask test", tools::check),
+        call("fmt", project.cargo(["fmt", "--all", "--check"])),
+        task("tidy", "cargo xtask tidy", tidy::run),
+        call("clippy", clippy),
+        task("codegen", "cargo xtask codegen --check", |project| codegen::run(project, true)),
+        call("tests", tools::test_runner(project).args(everything).args(without_peers(project))),
+        call("doctests", doctests),
+        call("rustdoc", rustdoc),
+        task("interop", "cargo xtask interop", |project| interop::run(project, None)),
+    ]
+}
+
+/// `--all-features` also compiles the tests that need real peers. They are lint-checked and built here, and run
+/// by the interop step, which has the peers.
+fn without_peers(project: &Project) -> Vec<String> {
+    let modules = interop::test_modules();
+    if has_nextest(project) {
+        let all = modules.map(|module| format!("test({module})")).collect::<Vec<_>>().join(" | ");
+        return ["--profile", "ci", "-E"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([format!("not ({all})")])
+            .collect();
+    }
+    let skips = modules.flat_map(|module| ["--skip".to_owned(), module]);
+    ["--lib", "--bins", "--tests", "--"].map(str::to_owned).into_iter().chain(skips).collect()
+}
+
+fn print_summary(passed: &[(&str, Duration)]) {
+    println!("\n==> summary");
+    for (name, took) in passed {
+        println!("  ok      {:>7}  {name}", seconds(*took));
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1}s", time.as_secs_f64())
+}

@@ -1,0 +1,65 @@
+//! `cargo xtask interop`: real peers, at pinned versions, judge what we send.
+//!
+//! A suite installs its peers below the target folder, proves that its own harness can fail, then runs the tests
+//! of `aqueduct-tests` that need those peers. Nothing is installed outside the target folder.
+
+mod agui;
+pub(crate) mod peers;
+
+use anyhow::{Context as _, Result};
+
+use crate::project::Project;
+
+/// The package and the feature that hold the tests with real peers.
+const TESTS: (&str, &str) = ("aqueduct-tests", "interop");
+
+/// The real peers of one protocol.
+struct Suite {
+    /// Its name on the command line; its tests are in the module `interop::<name>`.
+    name: &'static str,
+    run: fn(&Project) -> Result<Env>,
+}
+
+/// Variables that tell the tests where the peers are.
+type Env = Vec<(&'static str, String)>;
+
+const SUITES: &[Suite] = &[Suite { name: "agui", run: agui::prepare }];
+
+/// Runs one suite, or all.
+pub(crate) fn run(project: &Project, only: Option<&str>) -> Result<()> {
+    let known = || SUITES.iter().map(|suite| suite.name).collect::<Vec<_>>().join(", ");
+    let chosen: Vec<_> = SUITES.iter().filter(|suite| only.is_none_or(|name| name == suite.name)).collect();
+    chosen.first().with_context(|| format!("no suite of that name; there is: {}", known()))?;
+    for suite in chosen {
+        let env = (suite.run)(project)?;
+        run_tests(project, suite.name, env)?;
+    }
+    Ok(())
+}
+
+/// The modules of tests that need peers, which nobody else should run.
+pub(crate) fn test_modules() -> impl Iterator<Item = String> {
+    SUITES.iter().map(|suite| test_module(suite.name))
+}
+
+fn test_module(suite: &str) -> String {
+    format!("{}::{suite}::", TESTS.1)
+}
+
+fn run_tests(project: &Project, suite: &str, env: Env) -> Result<()> {
+    let (package, feature) = TESTS;
+    if !project.metadata()?.package(package).is_some_and(|tests| tests.has_feature(feature)) {
+        println!(
+            "interop {suite}: the peers are ready, but there is no {package} with feature `{feature}` yet"
+        );
+        return Ok(());
+    }
+    let selection = ["--package", package, "--features", feature];
+    let call = if crate::ci::has_nextest(project) {
+        let filter = format!("test({})", test_module(suite));
+        project.cargo(["nextest", "run", "--profile", "ci"]).args(selection).args(["-E", &filter])
+    } else {
+        project.cargo(["test"]).args(selection).args([test_module(suite)])
+    };
+    env.into_iter().fold(call, |call, (name, value)| call.env(name, value)).run()
+}

@@ -1,0 +1,194 @@
+//! Installs foreign programs by their own package managers, at pinned versions, below the target folder.
+//!
+//! ```text
+//! tests/interop/<suite>/<name>/   pins: package.json + package-lock.json, or requirements.txt
+//! target/interop/<suite>/<name>/  what was installed, and `.pins`: the pins it was installed from
+//! ```
+//!
+//! `.pins` is written last. So a folder with the right `.pins` is complete and is left alone; any other is removed
+//! and made anew. Scripts of packages are not run.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::invocation::Invocation;
+use crate::project::Project;
+
+const NODE_HINT: &str = "install Node.js 20 or later; it runs the real AG-UI and A2A clients";
+const NPM_HINT: &str = "install npm (it comes with Node.js); it installs the real AG-UI and A2A clients";
+const PYTHON_HINT: &str = "install Python 3.10 or later; it runs the real Python SDKs";
+const OLDEST_NODE: u32 = 20;
+const OLDEST_PYTHON: u32 = 10;
+const STAMP: &str = ".pins";
+
+/// The folders of one suite.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    pins: PathBuf,
+    installed: PathBuf,
+}
+
+impl Peers {
+    /// The folders of the suite called `suite`.
+    pub(crate) fn of(project: &Project, suite: &str) -> Result<Self> {
+        let installed = project.metadata()?.target_directory()?.join("interop").join(suite);
+        Ok(Self { pins: project.root().join("tests/interop").join(suite), installed })
+    }
+
+    /// Where the suite's own scripts and pins are.
+    pub(crate) fn scripts(&self) -> &Path {
+        &self.pins
+    }
+
+    /// A folder for the cases that tests write, so that a failing one can be looked at.
+    pub(crate) fn cases(&self) -> Result<PathBuf> {
+        let folder = self.installed.join("cases");
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// Installs the npm packages pinned in the suite's folder `name`; gives the folder with `node_modules`.
+    pub(crate) fn npm_project(&self, name: &str) -> Result<PathBuf> {
+        check_node(&self.pins)?;
+        let files = ["package.json", "package-lock.json"];
+        self.install(name, &files, "", |folder| {
+            let npm = Invocation::new("npm", folder).hint(NPM_HINT);
+            let quiet = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
+            npm.args(["ci"]).args(quiet).output().map(drop)
+        })
+    }
+
+    /// Installs the Python packages pinned in the suite's folder `name`; gives the interpreter that sees them.
+    pub(crate) fn python_venv(&self, name: &str) -> Result<PathBuf> {
+        let version = check_python(&self.pins)?;
+        let folder = self.install(name, &["requirements.txt"], &version, |folder| {
+            python(folder).args(["-m", "venv", "venv"]).output().context(
+                "cannot make a Python virtual environment (on Debian and Ubuntu: install `python3-venv`)",
+            )?;
+            let pip =
+                Invocation::new(interpreter(folder).to_string_lossy(), folder).args(["-m", "pip", "install"]);
+            let quiet = ["--quiet", "--disable-pip-version-check", "--no-input"];
+            pip.args(quiet).args(["--requirement", "requirements.txt"]).output().map(drop)
+        })?;
+        Ok(interpreter(&folder))
+    }
+
+    fn install(
+        &self,
+        name: &str,
+        files: &[&str],
+        environment: &str,
+        install: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<PathBuf> {
+        let (pins, folder) = (self.pins.join(name), self.installed.join(name));
+        let mut stamp = environment.to_owned();
+        for file in files {
+            stamp.push_str(&read(&pins.join(file))?);
+        }
+        if std::fs::read_to_string(folder.join(STAMP)).is_ok_and(|found| found == stamp) {
+            return Ok(folder);
+        }
+        println!("interop: installing {name} into {}", folder.display());
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)
+                .with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        for file in files {
+            std::fs::copy(pins.join(file), folder.join(file))
+                .with_context(|| format!("cannot copy {file}"))?;
+        }
+        install(&folder).with_context(|| format!("cannot install the peers in {}", pins.display()))?;
+        std::fs::write(folder.join(STAMP), stamp).context("cannot write the stamp")?;
+        Ok(folder)
+    }
+}
+
+/// The version of Node.js, if it is there and new enough.
+pub(crate) fn check_node(folder: &Path) -> Result<String> {
+    let version = Invocation::new("node", folder).args(["--version"]).hint(NODE_HINT).output()?;
+    let version = version.trim();
+    Invocation::new("npm", folder).args(["--version"]).hint(NPM_HINT).output()?;
+    let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_none_or(|major| major < OLDEST_NODE) {
+        bail!("node {version} is too old: {NODE_HINT}");
+    }
+    Ok(format!("node {version}"))
+}
+
+/// The version of Python, if it is there, new enough and able to make virtual environments.
+pub(crate) fn check_python(folder: &Path) -> Result<String> {
+    let version = python(folder).args(["--version"]).output()?;
+    let version = version.trim();
+    let mut numbers =
+        version.trim_start_matches("Python ").split('.').map_while(|number| number.parse::<u32>().ok());
+    if numbers.next() != Some(3) || numbers.next().is_none_or(|minor| minor < OLDEST_PYTHON) {
+        bail!("{version} is too old: {PYTHON_HINT}");
+    }
+    let modules = python(folder).args(["-c", "import venv, ensurepip"]).output();
+    modules.context("python3 has no `venv` (on Debian and Ubuntu: install `python3-venv`)")?;
+    Ok(version.to_owned())
+}
+
+fn python(folder: &Path) -> Invocation {
+    Invocation::new("python3", folder).hint(PYTHON_HINT)
+}
+
+fn interpreter(folder: &Path) -> PathBuf {
+    folder.join("venv").join("bin").join("python")
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn peers(test: &str) -> (Peers, PathBuf) {
+        let root = std::env::temp_dir().join(format!("aqueduct-peers-{}-{test}", std::process::id()));
+        let peers = Peers { pins: root.join("pins"), installed: root.join("installed") };
+        std::fs::create_dir_all(peers.pins.join("one")).unwrap();
+        std::fs::write(peers.pins.join("one/pins.txt"), "a==1").unwrap();
+        (peers, root)
+    }
+
+    #[test]
+    fn installs_once_per_set_of_pins() {
+        let (peers, root) = peers("once");
+        let count = Cell::new(0);
+        let install = || {
+            peers.install("one", &["pins.txt"], "", |_| {
+                count.set(count.get() + 1);
+                Ok(())
+            })
+        };
+        install().unwrap();
+        install().unwrap();
+        assert_eq!(count.get(), 1);
+        std::fs::write(peers.pins.join("one/pins.txt"), "a==2").unwrap();
+        let folder = install().unwrap();
+        assert_eq!(count.get(), 2);
+        assert_eq!(std::fs::read_to_string(folder.join("pins.txt")).unwrap(), "a==2");
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_failed_installation_is_tried_again() {
+        let (peers, root) = peers("again");
+        let error = peers.install("one", &["pins.txt"], "", |_| bail!("no network")).unwrap_err();
+        assert!(format!("{error:#}").contains("no network"));
+        let count = Cell::new(0);
+        let installed = |_: &Path| {
+            count.set(1);
+            Ok(())
+        };
+        peers.install("one", &["pins.txt"], "", installed).unwrap();
+        assert_eq!(count.get(), 1);
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,159 @@
+//! A call of another program that can be shown, repeated by hand and explained when the program is missing.
+//!
+//! The caller says what to install; this module never installs anything itself.
+
+use std::fmt;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+/// A program, its arguments, the variables set for it and the folder it runs in.
+#[derive(Debug, Clone)]
+pub(crate) struct Invocation {
+    program: String,
+    shown_as: String,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    folder: PathBuf,
+    hint: Option<&'static str>,
+}
+
+impl Invocation {
+    /// A call of `program` in `folder`.
+    pub(crate) fn new(program: impl Into<String>, folder: &Path) -> Self {
+        let program = program.into();
+        let shown_as = program.clone();
+        Self { program, shown_as, args: Vec::new(), env: Vec::new(), folder: folder.to_owned(), hint: None }
+    }
+
+    /// A call of the cargo that started this task; shown as plain `cargo`.
+    pub(crate) fn cargo(folder: &Path) -> Self {
+        let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        Self { shown_as: "cargo".to_owned(), ..Self::new(program, folder) }
+    }
+
+    /// Adds arguments.
+    pub(crate) fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable for the program.
+    pub(crate) fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// What to tell when the program is not there.
+    pub(crate) fn hint(mut self, hint: &'static str) -> Self {
+        self.hint = Some(hint);
+        self
+    }
+
+    /// Runs it with the terminal's input and output; an error if it fails.
+    pub(crate) fn run(&self) -> Result<()> {
+        let status = self.command().status();
+        self.judge(status.map_err(|error| self.explain(&error))?)
+    }
+
+    /// Runs it and gives back what it wrote to its standard output; what it complained of is in the error.
+    pub(crate) fn output(&self) -> Result<String> {
+        self.output_with("")
+    }
+
+    /// The same, with a text on its standard input.
+    pub(crate) fn output_with(&self, input: &str) -> Result<String> {
+        let mut command = self.command();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| self.explain(&error))?;
+        let stdin = child.stdin.take();
+        // The pipe is filled beside the reading, or a long input and a long answer would wait for each other.
+        let (written, output) = std::thread::scope(|scope| {
+            let writer =
+                scope.spawn(move || stdin.map_or(Ok(()), |mut pipe| pipe.write_all(input.as_bytes())));
+            let output = child.wait_with_output();
+            (writer.join(), output)
+        });
+        let output = output.with_context(|| format!("cannot read the output of `{self}`"))?;
+        if !output.status.success() {
+            bail!(
+                "`{self}` failed ({}):\n{}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim_end()
+            );
+        }
+        // A program may succeed without reading all it was given; only its own verdict counts.
+        drop(written);
+        String::from_utf8(output.stdout).with_context(|| format!("`{self}` wrote no UTF-8"))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).current_dir(&self.folder);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    fn judge(&self, status: ExitStatus) -> Result<()> {
+        if status.success() {
+            return Ok(());
+        }
+        bail!("`{self}` failed ({status})")
+    }
+
+    fn explain(&self, error: &std::io::Error) -> anyhow::Error {
+        let program = &self.shown_as;
+        match (error.kind(), self.hint) {
+            (ErrorKind::NotFound, Some(hint)) => anyhow::anyhow!("{program} not found: {hint}"),
+            (ErrorKind::NotFound, None) => {
+                anyhow::anyhow!("{program} not found: is it installed and in PATH?")
+            }
+            _ => anyhow::anyhow!("cannot start {program}: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for Invocation {
+    /// The line to paste into a shell to repeat the call (in its folder).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in &self.env {
+            write!(f, "{name}={} ", quoted(value))?;
+        }
+        write!(f, "{}", quoted(&self.shown_as))?;
+        self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(arg)))
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_shown_as_a_line_for_the_shell() {
+        let call =
+            Invocation::new("prog", Path::new(".")).args(["-E", "not test(a)"]).env("FLAGS", "-D warnings");
+        assert_eq!(call.to_string(), "FLAGS='-D warnings' prog -E 'not test(a)'");
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_the_hint() {
+        let call = Invocation::new("no-such-program-here", Path::new(".")).hint("install it");
+        assert_eq!(call.run().unwrap_err().to_string(), "no-such-program-here not found: install it");
+    }
+
+    #[test]
+    fn a_failing_program_is_an_error_with_its_complaint() {
+        let error = Invocation::cargo(Path::new(".")).args(["no-such-subcommand"]).output().unwrap_err();
+        assert!(error.to_string().contains("no such command"), "{error}");
+    }
+}

@@ -1,0 +1,38 @@
+//! The checks, one file per rule or family of rules.
+
+mod dependencies;
+mod docs;
+mod fixtures;
+mod foreign_places;
+mod manifests;
+mod sizes;
+mod unfinished;
+
+use crate::tidy::finding::Finding;
+use crate::tidy::model::Model;
+
+/// Looks at the model and adds what it finds.
+pub(crate) type Check = fn(&Model, &mut Vec<Finding>);
+
+/// Every check, in the order of the report.
+pub(crate) const ALL: &[Check] = &[
+    dependencies::direction,
+    dependencies::forbidden,
+    dependencies::untyped_errors,
+    manifests::names,
+    manifests::inherited,
+    manifests::default_features,
+    sizes::check,
+    docs::check,
+    foreign_places::check,
+    unfinished::check,
+    fixtures::check,
+];
+
+/// What one check finds in a model.
+#[cfg(test)]
+pub(crate) fn found(check: Check, model: &Model) -> Vec<String> {
+    let mut findings = Vec::new();
+    check(model, &mut findings);
+    findings.iter().map(ToString::to_string).collect()
+}

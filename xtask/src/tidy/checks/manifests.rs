@@ -1,0 +1,148 @@
+//! Manifests: names that can be guessed, settings that are inherited, dependencies without their defaults.
+
+use toml::{Table, Value};
+
+use crate::tidy::finding::{Finding, line_of};
+use crate::tidy::model::Model;
+
+/// Every package is called after its folder, so one can be found from the other. `core` above all must not be a
+/// package called `core`, which would hide the standard library's.
+pub(crate) fn names(model: &Model, findings: &mut Vec<Finding>) {
+    for member in &model.workspace.members {
+        let expected = format!("aqueduct-{}", member.folder.replace('/', "-"));
+        if member.name != expected {
+            let what = format!("the package is called `{}`", member.name);
+            let help = format!("call it `{expected}`, after its folder");
+            let line = line_of(&member.manifest, "name");
+            findings.push(Finding::error("package-name", &member.manifest_path(), line, what, &help));
+        }
+    }
+}
+
+/// Edition and lints come from the workspace, and so do the versions of dependencies.
+pub(crate) fn inherited(model: &Model, findings: &mut Vec<Finding>) {
+    for member in &model.workspace.members {
+        let Ok(manifest) = member.manifest.parse::<Table>() else {
+            continue; // Cargo has read it, or there would be no model.
+        };
+        let mut report = |line, what, help: &str| {
+            findings.push(Finding::error("inherited-settings", &member.manifest_path(), line, what, help));
+        };
+        let edition = manifest.get("package").and_then(|package| package.get("edition"));
+        if !edition.is_some_and(is_inherited) {
+            let line = line_of(&member.manifest, "edition");
+            report(line, "the edition is not the workspace's".to_owned(), "write `edition.workspace = true`");
+        }
+        if !manifest.get("lints").is_some_and(is_inherited) {
+            let help = "write `[lints] workspace = true`; exceptions go into the source as `#[expect]`";
+            report(line_of(&member.manifest, "[lints"), "the lints are not the workspace's".to_owned(), help);
+        }
+        for (name, _) in own_dependencies(&manifest).into_iter().filter(|(_, value)| !is_shared(value)) {
+            let help = "declare it under [workspace.dependencies] and write `workspace = true` here";
+            report(
+                line_of(&member.manifest, name),
+                format!("`{name}` is not the workspace's dependency"),
+                help,
+            );
+        }
+    }
+}
+
+/// Features are chosen by the crate that needs them, never taken by default.
+pub(crate) fn default_features(model: &Model, findings: &mut Vec<Finding>) {
+    let manifest = &model.workspace.manifest;
+    let Ok(root) = manifest.parse::<Table>() else {
+        return;
+    };
+    let shared = root.get("workspace").and_then(|workspace| workspace.get("dependencies"));
+    for (name, value) in shared.and_then(Value::as_table).into_iter().flatten() {
+        if value.get("default-features").and_then(Value::as_bool) != Some(false) {
+            let what = format!("`{name}` comes with its default features");
+            let help = "write `default-features = false`; the crate that needs a feature names it";
+            findings.push(Finding::error(
+                "default-features",
+                "Cargo.toml",
+                line_of(manifest, name),
+                what,
+                help,
+            ));
+        }
+    }
+}
+
+fn is_inherited(value: &Value) -> bool {
+    value.get("workspace").and_then(Value::as_bool) == Some(true)
+}
+
+/// From the workspace, or a path: a crate that names itself in its tests.
+fn is_shared(value: &Value) -> bool {
+    is_inherited(value) || value.get("path").is_some()
+}
+
+/// The entries of all dependency tables, those for one platform included.
+fn own_dependencies(manifest: &Table) -> Vec<(&str, &Value)> {
+    let targets = manifest.get("target").and_then(Value::as_table).into_iter().flatten();
+    let tables = std::iter::once(manifest).chain(targets.filter_map(|(_, target)| target.as_table()));
+    let kinds = ["dependencies", "dev-dependencies", "build-dependencies"];
+    let lists = tables.flat_map(|table| kinds.into_iter().filter_map(|kind| table.get(kind)?.as_table()));
+    lists.flatten().map(|(name, value)| (name.as_str(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::checks::found;
+    use crate::tidy::model::samples::{crates, member};
+    use crate::tidy::model::{Member, Workspace};
+
+    fn with_manifest(manifest: &str) -> Model {
+        crates(vec![Member { manifest: manifest.to_owned(), ..member("core", &[]) }])
+    }
+
+    #[test]
+    fn a_good_crate_passes() {
+        let model = crates(vec![member("core", &["bytes"]), member("tests/peers", &["bytes"])]);
+        assert_eq!(found(names, &model), [""; 0]);
+        assert_eq!(found(inherited, &model), [""; 0]);
+    }
+
+    #[test]
+    fn a_package_not_called_after_its_folder_is_found() {
+        let model = crates(vec![Member { name: "core".to_owned(), ..member("core", &[]) }]);
+        let found = found(names, &model);
+        assert!(found[0].starts_with("core/Cargo.toml:2: error[package-name]: the package is called `core`"));
+        assert!(found[0].contains("`aqueduct-core`"), "{found:?}");
+    }
+
+    #[test]
+    fn own_settings_are_found() {
+        let found =
+            found(inherited, &with_manifest("[package]\nname = \"aqueduct-core\"\nedition = \"2021\"\n"));
+        assert!(
+            found[0].starts_with("core/Cargo.toml:3: error[inherited-settings]: the edition"),
+            "{found:?}"
+        );
+        assert!(found[1].starts_with("core/Cargo.toml: error[inherited-settings]: the lints"), "{found:?}");
+    }
+
+    #[test]
+    fn own_versions_are_found_for_every_kind_and_platform() {
+        let manifest = "[package]\nedition.workspace = true\n[lints]\nworkspace = true\n\
+            [dependencies]\na = \"1\"\nb.workspace = true\n[dev-dependencies]\nc = { version = \"1\" }\nme = { path = \".\" }\n\
+            [target.'cfg(unix)'.dependencies]\nd = \"1\"\n";
+        let found = found(inherited, &with_manifest(manifest));
+        let lines: Vec<_> = found.iter().filter_map(|text| text.split(':').nth(1)).collect();
+        assert_eq!(lines, ["6", "9", "12"], "{found:?}");
+    }
+
+    #[test]
+    fn default_features_are_found() {
+        let manifest = "[workspace.dependencies]\na = { version = \"1\", default-features = false }\nb = \"1\"\n\
+            c = { version = \"1\" }\n";
+        let workspace = Workspace { manifest: manifest.to_owned(), members: Vec::new() };
+        let found = found(default_features, &Model { workspace, ..Model::default() });
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("Cargo.toml:3: error[default-features]: `b`"), "{found:?}");
+        assert!(found[1].starts_with("Cargo.toml:4: error[default-features]: `c`"), "{found:?}");
+    }
+}

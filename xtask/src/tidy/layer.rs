@@ -1,0 +1,75 @@
+//! The layers of the workspace and who may depend on whom.
+//!
+//! ```text
+//! gateway ──► adapter-*  ──► core ◄── transport-*, runlog ◄── gateway
+//! tests, benches, fuzz ──► anything        xtask ──► nothing of ours
+//! ```
+//!
+//! The folder decides the layer, so a new folder needs a decision here before it can join.
+
+/// The place of a crate in the picture above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// Canonical model and machines.
+    Core,
+    /// One agent protocol.
+    Adapter,
+    /// One way to move bytes.
+    Transport,
+    /// The run log.
+    Runlog,
+    /// The binary that wires all together.
+    Gateway,
+    /// Tests, benches and fuzz targets.
+    Tests,
+    /// This tool.
+    Xtask,
+}
+
+impl Layer {
+    /// The layer of the crate in `folder` (a path from the root of the workspace).
+    pub(crate) fn of(folder: &str) -> Option<Self> {
+        let top = folder.split('/').next()?;
+        match top {
+            "core" => Some(Self::Core),
+            "runlog" => Some(Self::Runlog),
+            "gateway" => Some(Self::Gateway),
+            "tests" | "benches" | "fuzz" => Some(Self::Tests),
+            "xtask" => Some(Self::Xtask),
+            _ if top.starts_with("adapter-") => Some(Self::Adapter),
+            _ if top.starts_with("transport-") => Some(Self::Transport),
+            _ => None,
+        }
+    }
+
+    /// Whether a crate of this layer may depend on another crate of ours in layer `other`.
+    pub(crate) fn may_use(self, other: Self) -> bool {
+        match self {
+            Self::Core | Self::Xtask => false,
+            Self::Adapter | Self::Transport | Self::Runlog => other == Self::Core,
+            Self::Gateway | Self::Tests => true,
+        }
+    }
+
+    /// Whether its code must work without a runtime, a socket or a clock.
+    pub(crate) fn is_sans_io(self) -> bool {
+        matches!(self, Self::Core | Self::Adapter)
+    }
+
+    /// Whether it may use untyped errors: programs may, libraries owe their callers a typed error.
+    pub(crate) fn may_use_anyhow(self) -> bool {
+        matches!(self, Self::Gateway | Self::Tests | Self::Xtask)
+    }
+
+    /// The rule in words, for messages.
+    pub(crate) fn rule(self) -> &'static str {
+        match self {
+            Self::Core => "core depends on no other crate of the workspace",
+            Self::Adapter => "an adapter depends on core alone, never on a transport or another adapter",
+            Self::Transport => "a transport depends on core alone, and knows no agent protocol",
+            Self::Runlog => "runlog depends on core alone",
+            Self::Xtask => "xtask depends on no crate of the workspace",
+            Self::Gateway | Self::Tests => "anything goes",
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What the checks look at: the workspace's crates and its files, in memory.
+
+/// All that the checks may look at.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    /// The crates.
+    pub(crate) workspace: Workspace,
+    /// The files.
+    pub(crate) tree: Tree,
+}
+
+/// The crates of the workspace.
+#[derive(Debug, Default)]
+pub(crate) struct Workspace {
+    /// Text of the root `Cargo.toml`.
+    pub(crate) manifest: String,
+    /// The member crates.
+    pub(crate) members: Vec<Member>,
+}
+
+/// One crate of the workspace.
+#[derive(Debug, Default)]
+pub(crate) struct Member {
+    /// Path of its folder from the root, with slashes.
+    pub(crate) folder: String,
+    /// Name of its package.
+    pub(crate) name: String,
+    /// Text of its `Cargo.toml`.
+    pub(crate) manifest: String,
+    /// Packages it declares as dependencies, of every kind, optional ones too.
+    pub(crate) declared: Vec<String>,
+    /// What it links in its default features: its tree of normal dependencies, itself first.
+    /// Loaded only for the layers that have a rule about it.
+    pub(crate) linked: Vec<LinkedPackage>,
+}
+
+impl Member {
+    /// Path of its manifest from the root.
+    pub(crate) fn manifest_path(&self) -> String {
+        format!("{}/Cargo.toml", self.folder)
+    }
+}
+
+/// One line of a dependency tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LinkedPackage {
+    /// Distance from the member: 0 is the member itself.
+    pub(crate) depth: usize,
+    /// Name of the package.
+    pub(crate) name: String,
+}
+
+/// The files of the project.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    /// In the order of their paths.
+    pub(crate) files: Vec<TextFile>,
+}
+
+/// One file, as text.
+#[derive(Debug)]
+pub(crate) struct TextFile {
+    /// Path from the root, with slashes.
+    pub(crate) path: String,
+    /// What is in it.
+    pub(crate) text: String,
+}
+
+impl TextFile {
+    /// Whether it is Rust source.
+    pub(crate) fn is_rust(&self) -> bool {
+        self.has_extension("rs")
+    }
+
+    /// Whether its name ends in one of the extensions.
+    pub(crate) fn has_extension(&self, extension: &str) -> bool {
+        self.path.rsplit_once('.').is_some_and(|(_, found)| found == extension)
+    }
+
+    /// Whether a program wrote it: it lies in a folder called `generated`.
+    pub(crate) fn is_generated(&self) -> bool {
+        self.path.split('/').any(|part| part == "generated")
+    }
+
+    /// Whether all of it is test code: `tests.rs`, or anything below a folder `tests`.
+    pub(crate) fn is_test(&self) -> bool {
+        self.path.split('/').any(|part| part == "tests" || part == "tests.rs")
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    //! Small models for the tests of the checks.
+
+    use super::{LinkedPackage, Member, Model, TextFile, Tree, Workspace};
+
+    /// A model with one file.
+    pub(crate) fn file(path: &str, text: &str) -> Model {
+        let files = vec![TextFile { path: path.to_owned(), text: text.to_owned() }];
+        Model { tree: Tree { files }, ..Model::default() }
+    }
+
+    /// A model with crates only.
+    pub(crate) fn crates(members: Vec<Member>) -> Model {
+        Model { workspace: Workspace { members, ..Workspace::default() }, ..Model::default() }
+    }
+
+    /// A crate in a folder, with the dependencies it declares.
+    pub(crate) fn member(folder: &str, declared: &[&str]) -> Member {
+        let name = format!("aqueduct-{}", folder.replace('/', "-"));
+        let declared: Vec<String> = declared.iter().map(|&name| name.to_owned()).collect();
+        let lines = declared.iter().fold(String::new(), |text, name| text + name + ".workspace = true\n");
+        let manifest = format!(
+            "[package]\nname = \"{name}\"\nedition.workspace = true\n[dependencies]\n{lines}[lints]\nworkspace = true\n"
+        );
+        Member { folder: folder.to_owned(), name, manifest, declared, linked: Vec::new() }
+    }
+
+    /// The same, with what it links as (depth, name).
+    pub(crate) fn linking(folder: &str, linked: &[(usize, &str)]) -> Member {
+        let linked =
+            linked.iter().map(|&(depth, name)| LinkedPackage { depth, name: name.to_owned() }).collect();
+        Member { linked, ..member(folder, &[]) }
+    }
+}

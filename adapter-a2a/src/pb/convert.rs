@@ -198,6 +198,7 @@ macro_rules! conversions {
         }
 
         impl $pb::Message {
+            #[allow(clippy::needless_update, reason = "only one of the two has more fields")]
             fn of(message: &Message<'_>) -> Self {
                 let known = $pb::Role::from_str_name(message.role.v1_name()).map(|role| role as i32);
                 Self {

@@ -53,17 +53,11 @@ impl TaskMemory {
             (None, _) => AnswerMatch::None,
             (Some((place, Relation::Extends(_))), None) => AnswerMatch::Continues(place.clone()),
             (Some((place, _)), None) => AnswerMatch::Differs(place.clone()),
-            _ => ["", "\n", "\n\n"]
-                .iter()
-                .find_map(|separator| {
-                    let all = Print::joined(self.answers().map(|(_, record)| &record.text), separator);
-                    match all.relation(text) {
-                        Relation::Same => Some(AnswerMatch::RepeatsAll),
-                        Relation::Extends(at) => Some(AnswerMatch::ContinuesAll(at)),
-                        Relation::Different => None,
-                    }
-                })
-                .unwrap_or(AnswerMatch::DiffersFromAll),
+            _ => match Print::relation_to_all(self.answers().map(|(_, record)| &record.text), text) {
+                Relation::Same => AnswerMatch::RepeatsAll,
+                Relation::Extends(rest) => AnswerMatch::ContinuesAll(text.len() - rest.len()),
+                Relation::Different => AnswerMatch::DiffersFromAll,
+            },
         }
     }
 }

@@ -122,7 +122,7 @@ impl Record {
             1 => RESTATED_SINGLE_BYTES,
             RESTATED_CHUNKS.. => RESTATED_BYTES,
         };
-        self.segment.body_len() >= long && self.segment.relation(chunk) == Relation::Same
+        self.segment.len() >= long && self.segment.relation(chunk) == Relation::Same
     }
 
     /// The next restatement begins here.

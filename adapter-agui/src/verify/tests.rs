@@ -1,5 +1,6 @@
 //! Each rule with a stream that breaks it and one that does not, for both dialects; and the recorded streams.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Level, Rule, Severity, TextVerifier, Verifier, verify_json_lines, verify_sse};
@@ -495,4 +496,13 @@ fn recorded_streams_are_legal_but_two() {
         }
     }
     assert!(seen >= 29);
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), text in "(data: ?[{}\\[\\]\"a-z:,0-9]{0,30}\r?\n){0,9}") {
+        for input in [bytes.as_slice(), text.as_bytes()] {
+            let _found = verify_sse(input, Dialect::V1_0, Level::Strict);
+        }
+    }
 }

@@ -1,0 +1,33 @@
+"""Waiting for a condition that other tasks of the same event loop change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class Signal:
+    """Like ``asyncio.Condition`` without a lock: one loop runs all tasks, so nothing changes between awaits.
+
+    Whoever changes what a waiter may wait for calls `notify`, which needs no await and so cannot be interrupted.
+    """
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def notify(self) -> None:
+        """Let every waiter look again."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait until the condition holds."""
+        while not condition():
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.discard(waiter)

@@ -1,7 +1,9 @@
 """Workflows of every orchestration, with what they must come to. The expectations are written from the scripts.
 
 ``answer`` holds who says what on the answer channel of the last run, in order; ``texts`` what each agent's model
-said that the workflow shows (turn by turn, answers included); ``outcomes`` how each ``run()`` ended.
+said that the workflow shows (turn by turn, answers included); ``intermediate`` what of it is shown as work and not as
+the answer, in all runs (an answer under review is; it is told again as the answer once it stands); ``outcomes`` how
+each ``run()`` ended.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class Case:
     build: Callable[[], Any]
     answer: list[tuple[str, str]]
     texts: dict[str, list[str]]
+    intermediate: dict[str, list[str]] = field(default_factory=dict)
     outcomes: list[str] = field(default_factory=lambda: ["success"])
     replies: list[Any] = field(default_factory=list)
     """The human's words, one reply after the other, in the forms that a frontend would send."""
@@ -46,6 +49,7 @@ class Case:
             "answer": [{"agent": agent, "text": text} for agent, text in self.answer],
             "answer_text": "\n".join(text for _, text in self.answer),
             "texts": self.texts,
+            "intermediate": self.intermediate,
             "tools": self.tools,
             "outcomes": self.outcomes,
             "outcome": self.outcomes[-1],
@@ -189,6 +193,7 @@ CASES: dict[str, Case] = {
         build=lambda: _sequential(output_from=["writer"], intermediate_output_from="all_other"),
         answer=[("writer", "Rust: safe and fast. 🦀")],
         texts={"researcher": ["Rust is memory-safe."], "writer": ["Rust: safe and fast. 🦀"]},
+        intermediate={"researcher": ["Rust is memory-safe."]},
     ),
     "concurrent": Case(
         build=_concurrent,
@@ -199,21 +204,25 @@ CASES: dict[str, Case] = {
         build=lambda: _concurrent(intermediate_output_from="all_other"),
         answer=list(_CONCURRENT.items()),
         texts={name: [text] for name, text in _CONCURRENT.items()},
+        intermediate={name: [text] for name, text in _CONCURRENT.items()},
     ),
     "group_chat": Case(
         build=_group_chat,
         answer=[("group_chat_orchestrator", MAX_ROUNDS)],
         texts=_TEAM,
+        intermediate=_TEAM,
     ),
     "magentic": Case(
         build=_magentic,
         answer=[("magentic_orchestrator", "Rust is a memory-safe language.")],
         texts=_TEAM,
+        intermediate=_TEAM,
     ),
     "magentic_plan_review": Case(
         build=_magentic_review,
         answer=[("magentic_orchestrator", "Rust is a memory-safe language.")],
         texts=_TEAM,
+        intermediate=_TEAM,
         outcomes=["interrupted", "interrupted", "success"],
         replies=[{"approved": False, "feedback": "Name the source."}, {"approved": True}],
     ),
@@ -235,6 +244,7 @@ CASES: dict[str, Case] = {
         build=_reviewed,
         answer=[("writer", "A short draft.")],
         texts={"writer": ["A long draft.", "A short draft."]},
+        intermediate={"writer": ["A long draft.", "A short draft."]},
         outcomes=["interrupted", "interrupted", "success"],
         replies=[{"feedback": "Shorter, please."}, True],
     ),
@@ -272,6 +282,7 @@ CASES: dict[str, Case] = {
         build=_failing,
         answer=[("crasher", "Half a sen")],
         texts={"researcher": ["Rust is memory-safe."], "crasher": ["Half a sen"]},
+        intermediate={"researcher": ["Rust is memory-safe."]},
         outcomes=["failed"],
         failure=OVERLOADED,
     ),

@@ -11,6 +11,7 @@ from the events:
 | ``answer`` | ``[{"agent", "text"}]``: who says what on the answer channel of the last run, in order |
 | ``answer_text`` | the same texts, joined by line feeds |
 | ``texts`` | ``{agent: [text]}``: what each model said that the workflow shows, turn by turn, answers included |
+| ``intermediate`` | ``{agent: [text]}``: what is shown as work and not as the answer, in all runs, by agent in order |
 | ``tools`` | ``[{"agent", "call_id", "name", "arguments", "result"?, "error"?}]`` |
 | ``outcomes`` | how each ``run()`` ended: ``success``, ``interrupted``, ``failed`` |
 | ``outcome`` | the last of them |

@@ -270,6 +270,27 @@ def test_patience_ends() -> None:
     assert 50.0 < clock[0] <= 100.0
 
 
+def test_waiting_for_a_human_is_no_outage() -> None:
+    clock = [0.0]
+
+    async def use() -> None:
+        pauses = Pauses()
+        gateway = Gateway(cuts={5})
+        async with gateway.serving() as url:
+            options: dict[str, Any] = {"sleep": pauses, "clock": lambda: clock[0], "give_up_after": 100.0}
+            async with forwarder(url, backoff=Backoff(first=1.0, rand=lambda: 0.0), **options) as target:
+                await target.send(LINES[0])
+                while target.acknowledged < 1:
+                    await asyncio.sleep(0)
+                clock[0] += 10_000.0
+                for line in LINES[1:]:
+                    await target.send(line)
+        check(gateway)
+        assert pauses.taken == [1.0]
+
+    run(use())
+
+
 def test_a_gateway_that_forgot_is_not_fed_on() -> None:
     async def use() -> None:
         gateway = Gateway(cuts={12})

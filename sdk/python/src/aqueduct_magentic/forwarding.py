@@ -43,6 +43,10 @@ FRAGMENT = 60_000
 MAX_WAITING_REPLIES = 1_024
 """Answers that nobody has taken. A workflow asks few questions at once, so more means that nobody listens."""
 
+STEADY_SECONDS = 30.0
+"""A connection that lasted so long was a good one, even if there was nothing to acknowledge: a workflow may wait for
+hours for its human. What follows is a new outage."""
+
 _REFUSALS = frozenset({"not_found", "unauthenticated", "invalid", "conflict", "gone", "unsupported"})
 _FATAL_CLOSES = frozenset({1002, 1003, 1007, 1009, 4400, 4401, 4404, 4409, 4410, 4501})
 
@@ -140,6 +144,7 @@ class Forwarder:
         self._options = dict(connect_options or {})
         self._websockets = _load_websockets()
         self._changed = Signal()
+        self._sending = asyncio.Lock()
         self._replies: deque[Reply] = deque()
         self._error: Exception | None = None
         self._began = False
@@ -147,6 +152,7 @@ class Forwarder:
         self._finish_sent = False
         self._finished = False
         self._progress_at = 0.0
+        self._opened_at: float | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -187,10 +193,12 @@ class Forwarder:
         if self._finishing:
             raise RuntimeError("the run was finished: no line can follow")
         line, size = fit(line, self._max_line_bytes)
-        await self._changed.wait_until(lambda: self._error is not None or self._window.has_room(size))
-        self._raise_error()
-        self._window.push(line, size)
-        self._changed.notify()
+        # The lock keeps the order of tasks that wait for room.
+        async with self._sending:
+            await self._changed.wait_until(lambda: self._error is not None or self._window.has_room(size))
+            self._raise_error()
+            self._window.push(line, size)
+            self._changed.notify()
 
     async def finish(self) -> None:
         """Wait until every line is acknowledged and the gateway has closed the run."""
@@ -230,9 +238,13 @@ class Forwarder:
         self._progress_at = self._clock()
         try:
             while not self._finished:
+                self._opened_at = None
                 problem = await self._connect_once()
-                if problem is not None:
-                    await self._pause(problem)
+                if problem is None:
+                    continue
+                if self._opened_at is not None and self._clock() - self._opened_at >= STEADY_SECONDS:
+                    self._handle_progress()
+                await self._pause(problem)
         except (ForwarderError, ResumeError) as error:
             code = "conflict" if isinstance(error, ResumeError) else ""
             self._error = error if not code else ForwarderError(code, str(error))
@@ -312,6 +324,7 @@ class Forwarder:
                     int(message.get("window_bytes", 1)),
                 )
                 self._began = True
+                self._opened_at = self._clock()
                 self._changed.notify()
                 return
 

@@ -13,7 +13,7 @@ class Signal:
     """
 
     def __init__(self) -> None:
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiters: list[asyncio.Future[None]] = []
 
     def notify(self) -> None:
         """Let every waiter look again."""
@@ -26,8 +26,9 @@ class Signal:
         """Wait until the condition holds."""
         while not condition():
             waiter = asyncio.get_running_loop().create_future()
-            self._waiters.add(waiter)
+            self._waiters.append(waiter)
             try:
                 await waiter
             finally:
-                self._waiters.discard(waiter)
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)

@@ -121,6 +121,25 @@ def test_a_slow_gateway_slows_the_sender_down() -> None:
     run(use())
 
 
+def test_who_waits_longest_is_first() -> None:
+    async def use() -> None:
+        target = forwarder("ws://localhost", max_lines=1)
+        await target.send("0")
+        waiting = asyncio.create_task(target.send("1"))
+        await asyncio.sleep(0)
+        # The gateway takes the first line; before the one who waits is awake, another comes.
+        target._window.resume(1, 10, 10)
+        target._changed.notify()
+        late = asyncio.create_task(target.send("2"))
+        await waiting
+        target._window.resume(2, 10, 10)
+        target._changed.notify()
+        await late
+        assert target._window.take() == (3, "2")
+
+    run(use())
+
+
 def test_a_large_line_goes_in_frames_that_a_gateway_takes() -> None:
     frames: list[int] = []
 
@@ -315,6 +334,17 @@ def test_pauses_grow_are_shortened_at_random_and_begin_anew() -> None:
     assert backoff.next() == 5.0
     backoff.reset()
     assert backoff.next() == 1.0
+
+
+def test_a_cut_after_progress_is_the_first_one_again() -> None:
+    async def use() -> None:
+        pauses = Pauses()
+        gateway = Gateway(window=1, cuts={5, 11})
+        await deliver(gateway, sleep=pauses, backoff=Backoff(first=1.0, rand=lambda: 0.0))
+        check(gateway)
+        assert pauses.taken == [1.0, 1.0]
+
+    run(use())
 
 
 def test_replies_reach_the_callback() -> None:

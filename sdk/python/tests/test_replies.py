@@ -120,9 +120,11 @@ def test_again(request_: PendingRequest, response: Any) -> None:
 
 @pytest.mark.parametrize("request_", [REVIEW, PLAN], ids=["review", "plan"])
 def test_a_review_needs_words(request_: PendingRequest) -> None:
-    for response, resolved in [({"approved": False}, True), (False, True), (7, True), (None, False)]:
+    for response in ({"approved": False}, {"approved": False, "feedback": ""}, {"approved": False, "review": []}, False, 7):
         with pytest.raises(ReplyError):
-            decode(request_, response, resolved)
+            decode(request_, response)
+    with pytest.raises(ReplyError):
+        decode(request_, None, resolved=False)
 
 
 def test_a_word_in_a_handoff() -> None:

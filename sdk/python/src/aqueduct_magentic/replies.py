@@ -221,8 +221,8 @@ class _Answer:
         for name in ("messages", "review", "feedback", "text", "comments"):
             value = self._field(name)
             if value is not None:
-                # The framework's own form of "it stands" is an empty list.
-                return value if value != [] else None
+                # An empty list is the framework's own "it stands", an empty text a form left empty.
+                return value if value not in ([], "") else None
         return [self._said] if self._field("contents") is not None else None
 
     def _message(self, item: Any) -> Any:

@@ -123,19 +123,22 @@ def test_a_slow_gateway_slows_the_sender_down() -> None:
 
 def test_who_waits_longest_is_first() -> None:
     async def use() -> None:
-        target = forwarder("ws://localhost", max_lines=1)
-        await target.send("0")
-        waiting = asyncio.create_task(target.send("1"))
+        target = forwarder("ws://localhost", max_lines=2)
+        for line in ("1", "2"):
+            await target.send(line)
+        waiting = asyncio.create_task(target.send("3"))
         await asyncio.sleep(0)
-        # The gateway takes the first line; before the one who waits is awake, another comes.
-        target._window.resume(1, 10, 10)
-        target._changed.notify()
-        late = asyncio.create_task(target.send("2"))
+
+        def acknowledge(number: int) -> None:
+            target._window.resume(number, 10, 10)
+            target._changed.notify()
+
+        # There is room again, and before the one who waits is awake, another comes.
+        acknowledge(1)
+        asyncio.get_running_loop().call_soon(acknowledge, 2)
+        await target.send("4")
         await waiting
-        target._window.resume(2, 10, 10)
-        target._changed.notify()
-        await late
-        assert target._window.take() == (3, "2")
+        assert [target._window.take(), target._window.take()] == [(3, "3"), (4, "4")]
 
     run(use())
 

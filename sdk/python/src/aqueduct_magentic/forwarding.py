@@ -10,6 +10,10 @@
 The protocol is ``aqueduct.v1.json`` (``docs/websocket.md`` of the project). A line is kept until the gateway has
 acknowledged it; after a cut the gateway says what it has, and sending goes on from there. `Forwarder.send` waits
 while too much is kept: a slow gateway slows the workflow down instead of filling the memory.
+
+One ``publish`` carries a whole conversation, also when it takes several ``run()`` calls because humans were asked. The
+``responses`` line tells the gateway which answers have reached the workflow. One that is told again, because a cut made
+it doubtful, does no harm.
 """
 
 from __future__ import annotations

@@ -24,10 +24,8 @@ struct Suite {
 /// Variables that tell the tests where the peers are.
 type Env = Vec<(&'static str, String)>;
 
-const SUITES: &[Suite] = &[
-    Suite { name: "agui", run: agui::prepare },
-    Suite { name: "magentic", run: magentic::prepare },
-];
+const SUITES: &[Suite] =
+    &[Suite { name: "agui", run: agui::prepare }, Suite { name: "magentic", run: magentic::prepare }];
 
 /// Runs one suite, or all.
 pub(crate) fn run(project: &Project, only: Option<&str>) -> Result<()> {

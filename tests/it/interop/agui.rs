@@ -213,14 +213,16 @@ fn the_verifier_agrees_with_client_0_0_59_on_every_single_mistake() {
 
 #[test]
 fn the_verifier_agrees_with_both_clients_on_the_matrix() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/agui/matrix.jsonl");
-    let rows: Vec<Value> = std::fs::read_to_string(path)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
+    let rows: Vec<Value> = ["interop/agui/matrix.jsonl", "fixtures/agui/verifier_cases.jsonl"]
+        .into_iter()
+        .map(|file| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file))
+        .flat_map(|file| {
+            std::fs::read_to_string(file).unwrap().lines().map(ToOwned::to_owned).collect::<Vec<_>>()
+        })
+        .map(|line| serde_json::from_str(&line).unwrap())
         .filter(|row: &Value| row.get("proto_hex").is_none())
         .collect();
-    assert!(rows.len() > 35);
+    assert!(rows.len() > 150);
     for (oracle, dialect) in [(Oracle::Client1_0, Dialect::V1_0), (Oracle::Client0_0_59, Dialect::V0_0_59)] {
         for (row, verdict) in rows.iter().zip(oracle.judge("matrix", &rows)) {
             let raw = || row["sse"].as_str().unwrap().to_owned();

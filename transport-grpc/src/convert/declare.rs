@@ -28,13 +28,7 @@ pub(super) struct Declared {
 
 impl Declared {
     pub(super) fn new() -> Self {
-        Self {
-            lanes: HashMap::new(),
-            blocks: HashMap::new(),
-            last_block: None,
-            next_lane: 1,
-            next_block: 1,
-        }
+        Self { lanes: HashMap::new(), blocks: HashMap::new(), last_block: None, next_lane: 1, next_block: 1 }
     }
 
     /// The handle of a block; its declaration goes into `out` if it is new.
@@ -65,7 +59,8 @@ impl Declared {
         let mut handle = 0;
         // A loop, because how deep agents nest is the source's choice.
         while let Some(lane) = current {
-            let known = self.lanes.get(&lane.id).filter(|(_, known)| Arc::ptr_eq(known, lane) || known == lane);
+            let known =
+                self.lanes.get(&lane.id).filter(|(_, known)| Arc::ptr_eq(known, lane) || known == lane);
             if let Some((known, _)) = known {
                 handle = *known;
                 break;

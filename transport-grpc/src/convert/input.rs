@@ -43,8 +43,7 @@ pub fn input_from_proto(input: proto::RunInput, depth: JsonDepth) -> Result<RunI
         let description = text("input.context.description", entry.description)?;
         Ok((description, text("input.context.value", entry.value)?))
     });
-    let value =
-        |field, bytes: Option<&Bytes>| Ok(optional_json(field, bytes, depth)?.unwrap_or(Value::Null));
+    let value = |field, bytes: Option<&Bytes>| Ok(optional_json(field, bytes, depth)?.unwrap_or(Value::Null));
     Ok(RunInput {
         thread_id: ThreadId::new(required("input.thread_id", input.thread_id)?),
         run_id: RunId::new(required("input.run_id", input.run_id)?),

@@ -23,12 +23,18 @@ use proto::event::Event as Kind;
 #[derive(Debug, Default)]
 pub struct EventReader {
     known: Known,
+    skipped: u64,
 }
 
 impl EventReader {
     /// A reader for a new stream.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// How many events were of a kind that is not known here, and were left out: the service is newer.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
     }
 
     /// Takes a message and hands its events to `take`, in order. An error ends the stream: what follows could not be
@@ -41,7 +47,10 @@ impl EventReader {
         message.lanes.into_iter().try_for_each(|lane| self.known.learn_lane(lane))?;
         message.blocks.into_iter().try_for_each(|block| self.known.learn_block(block))?;
         for event in message.events {
-            let kind = event.event.ok_or(ConvertError::Missing { field: "event.event" })?;
+            let Some(kind) = event.event else {
+                self.skipped += 1;
+                continue;
+            };
             take(NumberedEvent { number: event.number, event: self.event(kind)? });
         }
         Ok(())

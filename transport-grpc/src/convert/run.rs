@@ -148,10 +148,7 @@ pub(super) fn agents_to_proto(source: &Source) -> Vec<proto::Agent> {
     agents
 }
 
-pub(super) fn agents_from_proto(
-    agents: Vec<proto::Agent>,
-    depth: JsonDepth,
-) -> Result<Source, ConvertError> {
+pub(super) fn agents_from_proto(agents: Vec<proto::Agent>, depth: JsonDepth) -> Result<Source, ConvertError> {
     let mut source = Source::root();
     for agent in agents {
         source = source.child(kept("agent.key", &agent.key)?);

@@ -33,7 +33,7 @@ impl EventWriter {
         Self { declared: Declared::new(), message, bytes: 0 }
     }
 
-    /// Adds an event to the message. If it has no form in `aqueduct.v1`, the message is as before.
+    /// Adds an event to the message. If it has no form in `aqueduct.v1`, no event is added.
     pub fn push(&mut self, event: &NumberedEvent) -> Result<(), ConvertError> {
         let (lanes, blocks) = (self.message.lanes.len(), self.message.blocks.len());
         let kind = self.kind(&event.event)?;
@@ -102,9 +102,10 @@ impl EventWriter {
                 lane: self.lane(lane),
                 state_json: json_to_bytes(state),
             }),
-            BlockEvent::StateDelta { lane, patch } => {
-                Kind::StateDelta(proto::StateDelta { lane: self.lane(lane), patch_json: patch_to_bytes(patch) })
-            }
+            BlockEvent::StateDelta { lane, patch } => Kind::StateDelta(proto::StateDelta {
+                lane: self.lane(lane),
+                patch_json: patch_to_bytes(patch),
+            }),
             BlockEvent::Usage { lane, usage } => Kind::UsageReported(proto::UsageReported {
                 lane: self.lane(lane),
                 usage: Some(usage_to_proto(usage)),

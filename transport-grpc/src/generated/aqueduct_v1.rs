@@ -1141,7 +1141,7 @@ pub mod agent_stream_client {
                 .ready()
                 .await
                 .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::MessageCodec::default();
             let path = http::uri::PathAndQuery::from_static("/aqueduct.v1.AgentStream/Run");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("aqueduct.v1.AgentStream", "Run"));
@@ -1157,7 +1157,7 @@ pub mod agent_stream_client {
                 .ready()
                 .await
                 .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::MessageCodec::default();
             let path = http::uri::PathAndQuery::from_static("/aqueduct.v1.AgentStream/Watch");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("aqueduct.v1.AgentStream", "Watch"));
@@ -1172,7 +1172,7 @@ pub mod agent_stream_client {
                 .ready()
                 .await
                 .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::MessageCodec::default();
             let path = http::uri::PathAndQuery::from_static("/aqueduct.v1.AgentStream/Cancel");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("aqueduct.v1.AgentStream", "Cancel"));
@@ -1187,7 +1187,7 @@ pub mod agent_stream_client {
                 .ready()
                 .await
                 .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::MessageCodec::default();
             let path = http::uri::PathAndQuery::from_static("/aqueduct.v1.AgentStream/ListAgents");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("aqueduct.v1.AgentStream", "ListAgents"));
@@ -1207,7 +1207,7 @@ pub mod agent_stream_client {
                 .ready()
                 .await
                 .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::MessageCodec::default();
             let path = http::uri::PathAndQuery::from_static("/aqueduct.v1.AgentStream/Publish");
             let mut req = request.into_streaming_request();
             req.extensions_mut().insert(GrpcMethod::new("aqueduct.v1.AgentStream", "Publish"));
@@ -1360,7 +1360,7 @@ pub mod agent_stream_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::MessageCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1395,7 +1395,7 @@ pub mod agent_stream_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = WatchSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::MessageCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1429,7 +1429,7 @@ pub mod agent_stream_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CancelSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::MessageCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1466,7 +1466,7 @@ pub mod agent_stream_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListAgentsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::MessageCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1504,7 +1504,7 @@ pub mod agent_stream_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PublishSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::MessageCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

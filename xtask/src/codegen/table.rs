@@ -23,7 +23,9 @@ pub(crate) const GENERATORS: &[Generator] = &[
         run: |folder, inputs| {
             proto::messages_with_shared_text(folder, inputs, |config| {
                 config.bytes(["."]);
-                let services = tonic_prost_build::configure().build_transport(false);
+                let services = tonic_prost_build::configure()
+                    .build_transport(false)
+                    .codec_path("crate::codec::MessageCodec");
                 config.service_generator(services.service_generator());
             })
         },

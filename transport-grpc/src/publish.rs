@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use aqueduct_core::service::{Ingest, ServiceError};
+use aqueduct_core::service::{BoxFuture, Ingest, ServiceError};
 use futures_core::Stream;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
@@ -36,7 +36,7 @@ const MOST_ANSWERS: usize = 16;
 
 /// The answers to a publisher.
 pub(crate) struct Answers {
-    work: Option<Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>>,
+    work: Option<BoxFuture<'static, Result<(), Status>>>,
     failure: Option<Box<Status>>,
     outbox: Outbox,
     shared: Arc<Shared>,

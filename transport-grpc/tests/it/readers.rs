@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::{BlockEvent, Update};
-use aqueduct_transport_grpc::{ClientError, RunStream, ServerConfig, Timeouts};
-use futures_util::StreamExt as _;
+use aqueduct_transport_grpc::{ClientError, Limits, RunStream, ServerConfig, Timeouts};
+use futures_util::{FutureExt as _, StreamExt as _};
 
 use crate::service::{MemoryService, Run};
 use crate::support::{Running, assert_cut, collect, prompt, run_id, until};
@@ -120,4 +120,38 @@ async fn a_reader_of_a_silent_run_is_not_stalled() {
     run.succeed();
     assert_eq!(collect(stream).await, run.events());
     assert_eq!(server.counters.snapshot().stalled, 0);
+}
+
+#[tokio::test]
+async fn a_large_event_goes_alone_and_whole() {
+    let service = MemoryService::default().with_agent("large", |_, run| {
+        for text in ["before".to_owned(), "x".repeat(5 * 1024 * 1024), "after".to_owned()] {
+            run.say(Update::text(text));
+        }
+        run.succeed();
+        Ok(())
+    });
+    let service = Arc::new(service);
+    let server = Running::share(&service, ServerConfig::default()).await;
+    let events = collect(server.client().await.run("large", &prompt("run")).await.unwrap()).await;
+    assert!(events == service.run(&run_id("run")).unwrap().events(), "something was lost");
+    assert_eq!(server.counters.snapshot().messages_out, 2, "all up to the large one, and the rest");
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_their_turn() {
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let config = ServerConfig { limits, ..ServerConfig::default() };
+    let server = Running::serve(MemoryService::with_examples(), config).await;
+    let first = server.client().await;
+    assert_eq!(first.list_agents().await.unwrap().len(), 3);
+    let second = server.client().await;
+    let mut waiting = Box::pin(second.list_agents());
+    for _ in 0..200 {
+        assert!(waiting.as_mut().now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.counters.snapshot().connections, 1);
+    drop(first);
+    assert_eq!(waiting.await.unwrap().len(), 3);
 }

@@ -21,10 +21,10 @@ use std::sync::Arc;
 use bytestring::ByteString;
 
 use super::error::StreamError;
-use super::fingerprint::{Fingerprint, Relation, hash_bytes};
 use super::memory::Memory;
 use super::outlet::Outlet;
 use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, SpanKind};
+use crate::fingerprint::{Fingerprint, Relation, hash_bytes};
 use crate::id::{BlockId, MessageId};
 use crate::update::{Channel, Mode, Track, Update};
 

@@ -160,6 +160,10 @@ impl Session for MuxSession {
     }
 
     fn handle_binary(&mut self, data: &Bytes) -> Result<(), CloseReason> {
+        self.fresh = false;
+        if self.owes_token() {
+            return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "bring a token in `auth` first"));
+        }
         let Some((reference, number, at)) = binary::read_payload(data) else {
             let reason = "a binary message must be a payload (docs/websocket.md, binary messages)";
             return Err(CloseReason::new(CloseReason::UNSUPPORTED_DATA, reason));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const MASK: [u8; 4] = [0x12, 0x34, 0x56, 0x78];
 
 /// A frame as it was received.
@@ -83,7 +83,14 @@ pub(crate) fn request(path: &str, extra: &[(&str, &str)]) -> String {
 
 impl RawPeer<TcpStream> {
     pub(crate) async fn dial(address: SocketAddr) -> Self {
-        Self { io: TcpStream::connect(address).await.unwrap() }
+        let io = TcpStream::connect(address).await.unwrap();
+        io.set_nodelay(true).unwrap();
+        Self { io }
+    }
+
+    /// Ends the connection with a reset instead of an orderly end.
+    pub(crate) fn reset(self) {
+        socket2::SockRef::from(&self.io).set_linger(Some(Duration::ZERO)).unwrap();
     }
 
     /// Connects and upgrades.
@@ -165,5 +172,17 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> RawPeer<IO> {
             }
         }
         close
+    }
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> RawPeer<IO> {
+    /// The code of the next close frame, which is not answered. Waits as long as it takes.
+    pub(crate) async fn io_close_code(&mut self) -> u16 {
+        loop {
+            let frame = self.read_frame().await.expect("the connection ended");
+            if frame.opcode == 8 {
+                return frame.close().0;
+            }
+        }
     }
 }

@@ -119,10 +119,13 @@ async fn keep_alives_can_be_off_and_are_never_in_binary_streams() {
 async fn ids_number_every_payload_after_a_start_that_can_be_resumed() {
     let options = StreamOptions { ids: true, ..StreamOptions::default() };
     let chunks = chunks(body(ready(script(&["a|b", "c"])), &options)).await;
-    assert_eq!(chunks.concat(), concat!(
-        "id: run.0\nretry: 1000\n\n",
-        "id: run.1.1\ndata: a\n\nid: run.1.2\ndata: b\n\nid: run.2.1\ndata: c\n\nid: run.3.1\ndata: end\n\n",
-    ));
+    assert_eq!(
+        chunks.concat(),
+        concat!(
+            "id: run.0\nretry: 1000\n\n",
+            "id: run.1.1\ndata: a\n\nid: run.1.2\ndata: b\n\nid: run.2.1\ndata: c\n\nid: run.3.1\ndata: end\n\n",
+        )
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +173,8 @@ async fn binary_payloads_are_written_as_they_are() {
 
 #[tokio::test]
 async fn the_head_tells_caches_and_proxies_to_stay_out() {
-    let response = stream_response(&start(), ready(script(&[])), Box::new(TextEncoder), &StreamOptions::default());
+    let response =
+        stream_response(&start(), ready(script(&[])), Box::new(TextEncoder), &StreamOptions::default());
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     assert!(response.headers()["cache-control"].to_str().unwrap().contains("no-cache"));
     assert_eq!(response.headers()["x-accel-buffering"], "no");

@@ -116,7 +116,12 @@ async fn two_hosts_that_differ_are_turned_away() {
     for attempt in attempts {
         let attempt = attempt.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
         let answer = server.exchange(attempt.as_bytes()).await;
-        assert!(answer.starts_with("HTTP/1.1 403") || answer.starts_with("HTTP/1.1 400") || answer.starts_with("HTTP/1.0 403"), "{attempt:?}: {answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 403")
+                || answer.starts_with("HTTP/1.1 400")
+                || answer.starts_with("HTTP/1.0 403"),
+            "{attempt:?}: {answer}"
+        );
     }
 }
 

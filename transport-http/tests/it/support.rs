@@ -127,7 +127,8 @@ pub(crate) struct BinaryEncoder;
 
 impl EventEncoder for BinaryEncoder {
     fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
-        let payload = if let BlockEvent::BlockDelta { delta, .. } = event { delta } else { "\n\0end" }.as_bytes();
+        let payload =
+            if let BlockEvent::BlockDelta { delta, .. } = event { delta } else { "\n\0end" }.as_bytes();
         sink.push(&mut |out| {
             out.push(u8::try_from(payload.len()).unwrap());
             out.extend_from_slice(payload);
@@ -184,7 +185,10 @@ impl Drop for Counted {
     }
 }
 
-fn refused<T: Send + 'static>(kind: RefusalKind, message: &str) -> BoxFuture<'static, Result<T, ServiceError>> {
+fn refused<T: Send + 'static>(
+    kind: RefusalKind,
+    message: &str,
+) -> BoxFuture<'static, Result<T, ServiceError>> {
     Box::pin(std::future::ready(Err(ServiceError::new(kind, message))))
 }
 
@@ -193,7 +197,12 @@ impl RunService for ScriptedService {
         refused(RefusalKind::Unsupported, "no list")
     }
 
-    fn start(&self, caller: &Caller, agent: &str, input: RunInput) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
+    fn start(
+        &self,
+        caller: &Caller,
+        agent: &str,
+        input: RunInput,
+    ) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
         if agent != "agent" {
             return refused(RefusalKind::NotFound, "no such agent");
         }
@@ -210,7 +219,8 @@ impl RunService for ScriptedService {
             return refused(RefusalKind::Gone { earliest: 7 }, "trimmed");
         }
         let events = self.events(run.as_str());
-        let rest = futures_util::StreamExt::filter(events, move |event| std::future::ready(event.number > after));
+        let rest =
+            futures_util::StreamExt::filter(events, move |event| std::future::ready(event.number > after));
         Box::pin(std::future::ready(Ok(Box::pin(rest) as EventStream)))
     }
 
@@ -226,8 +236,10 @@ impl RunService for ScriptedService {
 /// Takes any JSON string as the prompt.
 pub(crate) fn parse(parts: &Parts, body: &Bytes) -> Result<RunRequest, Refusal> {
     let text: String = serde_json::from_slice(body).map_err(|error| Refusal::invalid(error.to_string()))?;
-    let wants_binary = parts.headers.get("accept").is_some_and(|accept| accept == "application/x.frames+proto");
-    let encoder: Box<dyn EventEncoder> = if wants_binary { Box::new(BinaryEncoder) } else { Box::new(TextEncoder) };
+    let wants_binary =
+        parts.headers.get("accept").is_some_and(|accept| accept == "application/x.frames+proto");
+    let encoder: Box<dyn EventEncoder> =
+        if wants_binary { Box::new(BinaryEncoder) } else { Box::new(TextEncoder) };
     Ok(RunRequest { input: RunInput::prompt("thread", "run", &text), encoder })
 }
 

@@ -56,8 +56,13 @@ pub fn stream_response(
     // `no-transform` keeps proxies from compressing, which would hold events back.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response.extensions_mut().insert(EventStreamMark);
     response
 }
+
+/// Marks a response as a stream of ours, for the server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EventStreamMark;
 
 /// The body of such a response.
 struct StreamBody {

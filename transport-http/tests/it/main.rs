@@ -5,6 +5,7 @@ mod client;
 mod driver;
 mod endpoint;
 mod http2;
+mod quiet;
 mod readers;
 mod shutdown;
 mod support;

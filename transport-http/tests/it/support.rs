@@ -147,6 +147,40 @@ impl EventEncoder for BinaryEncoder {
 /// Makes the events of a run from the text of its input.
 pub(crate) type Script = dyn Fn(&str) -> EventStream + Send + Sync;
 
+/// Makes a service whose runs say what comes through the sender they are given; it ends them by `end`.
+pub(crate) fn fed_service() -> (Arc<ScriptedService>, tokio::sync::mpsc::Receiver<Feed>) {
+    let (runs, started) = tokio::sync::mpsc::channel(16);
+    let service = ScriptedService::new(move |_| {
+        let (feed, mut receiver) = tokio::sync::mpsc::channel::<BlockEvent>(1024);
+        runs.try_send(Feed(feed)).unwrap();
+        let mut number = 0;
+        Box::pin(futures_util::stream::poll_fn(move |cx| {
+            receiver.poll_recv(cx).map(|event| {
+                number += 1;
+                event.map(|event| NumberedEvent { number, event })
+            })
+        }))
+    });
+    (service, started)
+}
+
+/// Says what a run says.
+pub(crate) struct Feed(tokio::sync::mpsc::Sender<BlockEvent>);
+
+impl Feed {
+    pub(crate) fn say(&self, text: impl Into<ByteString>) {
+        self.0.try_send(delta(text)).unwrap();
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.try_send(finished()).unwrap();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
 /// A service with one agent, `agent`, and one token, `secret` (or none).
 pub(crate) struct ScriptedService {
     script: Box<Script>,

@@ -39,6 +39,7 @@ pub(crate) struct Handoff {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that come and go independently of each other")]
 pub(crate) struct Lent {
     pub(crate) socket: Option<GuardedSocket>,
     pub(crate) stream: Option<LentStream>,

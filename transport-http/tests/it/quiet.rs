@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use aqueduct_core::service::{Caller, RunService};
 use aqueduct_transport_http::{Client, ClientConfig, ServerConfig, StreamOptions, Timeouts, stream_response};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -172,12 +173,10 @@ async fn http_1_0_has_no_chunks_and_stays_with_the_library() {
 
 #[tokio::test]
 async fn a_request_whose_body_nobody_read_stays_with_the_library() {
-    let (sender, _) = tokio::sync::broadcast::channel::<()>(1);
     let (service, mut runs) = fed_service();
     let events = service.clone();
     let careless = axum::routing::post(async move |_: axum::extract::Request| {
-        let run =
-            aqueduct_core::service::RunService::watch(&*events, &Default::default(), &"run".into(), 0).await;
+        let run = RunService::watch(&*events, &Caller::default(), &"run".into(), 0).await;
         let position = aqueduct_transport_http::EventPosition::start("run".into());
         stream_response(&position, run.unwrap(), Box::new(TextEncoder), &StreamOptions::default())
     });
@@ -191,7 +190,6 @@ async fn a_request_whose_body_nobody_read_stays_with_the_library() {
     assert_eq!(server.counters.handoffs(), 0);
     run.end();
     read_to_close(&mut socket).await;
-    drop(sender);
 }
 
 #[tokio::test]
@@ -212,7 +210,7 @@ async fn a_quiet_stream_whose_reader_stalls_is_closed() {
     let (server, mut runs) =
         start(Timeouts { write_stall: Duration::from_millis(200), ..Timeouts::default() }).await;
     let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
+    socket.set_recv_buffer_size(16 * 1024).unwrap();
     let mut socket = socket.connect(server.addr).await.unwrap();
     socket.write_all(raw_post("x").as_bytes()).await.unwrap();
     let run = runs.recv().await.unwrap();
@@ -229,7 +227,7 @@ async fn a_quiet_stream_whose_reader_stalls_is_closed() {
 async fn bursts_between_quiet_times_lose_nothing_for_a_slow_reader() {
     let (server, mut runs) = start(Timeouts::default()).await;
     let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
+    socket.set_recv_buffer_size(16 * 1024).unwrap();
     let mut socket = socket.connect(server.addr).await.unwrap();
     socket.write_all(raw_post("x").as_bytes()).await.unwrap();
     let run = runs.recv().await.unwrap();

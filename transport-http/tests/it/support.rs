@@ -14,8 +14,8 @@ use aqueduct_core::service::{
     PublishRequest, RefusalKind, RunService, ServiceError, StartedRun,
 };
 use aqueduct_core::{
-    BlockEvent, BlockId, ByteString, Channel, LaneId, Role, RunId, RunInfo, RunInput, RunOutcome, Source,
-    SpanKind,
+    BlockEvent, BlockId, ByteString, Channel, LaneId, Message, Role, RunId, RunInfo, RunInput, RunOutcome,
+    Source, SpanKind,
 };
 use aqueduct_transport_http::{
     Counters, Drained, Refusal, RunRequest, Server, ServerConfig, Shutdown, StreamOptions, run_endpoint,
@@ -33,10 +33,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits for something that must happen.
 pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(output) => output,
-        Err(_) => panic!("{what}: not within {PATIENCE:?}"),
-    }
+    let output = tokio::time::timeout(PATIENCE, future).await;
+    output.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
 }
 
 /// Waits until a condition holds that nobody announces.
@@ -243,7 +241,7 @@ impl RunService for ScriptedService {
         if caller.token.as_deref().is_some_and(|token| token != "secret") {
             return refused(RefusalKind::Unauthenticated, "wrong token");
         }
-        let text = input.latest_user_message().map(|message| message.text()).unwrap_or_default();
+        let text = input.latest_user_message().map(Message::text).unwrap_or_default();
         let run = StartedRun { run_id: input.run_id, events: self.events(&text) };
         Box::pin(std::future::ready(Ok(run)))
     }

@@ -4,15 +4,15 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aqueduct_core::service::{Caller, RunService};
+use aqueduct_core::service::{Caller, NumberedEvent, RunService};
 use aqueduct_transport_http::{Client, ClientConfig, ServerConfig, StreamOptions, Timeouts, stream_response};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 
 use crate::support::{
-    Feed, Running, ScriptedService, TextEncoder, eventually, fed_service, post, raw_post, read_to_close,
-    read_until, ready, routes, script, soon,
+    Feed, Running, ScriptedService, TextEncoder, delta, eventually, fed_service, finished, post, raw_post,
+    read_to_close, read_until, ready, routes, script, soon,
 };
 
 async fn start(timeouts: Timeouts) -> (Running, tokio::sync::mpsc::Receiver<Feed>) {
@@ -252,6 +252,46 @@ async fn bursts_between_quiet_times_lose_nothing_for_a_slow_reader() {
     let answer = soon("the reader", reader).await.unwrap();
     let numbers = answer.lines().filter_map(|line| line.strip_prefix("data: ")?.parse::<u64>().ok());
     assert!(numbers.eq(0..800));
+}
+
+/// A run says as much as the kernel and the library can hold between them, more or less, and then goes quiet before its
+/// reader has read a byte: what the library still holds must not be left behind.
+#[tokio::test]
+async fn a_stream_is_not_taken_while_the_library_holds_bytes_of_it() {
+    let go = tokio::sync::watch::Sender::new(false);
+    let waiting = go.subscribe();
+    let service = ScriptedService::new(move |text| {
+        let mut go = waiting.clone();
+        let count: u64 = text.parse().unwrap();
+        let first = (1..=count).map(|number| event(number, delta(format!("{number:01000}"))));
+        let last = futures_util::stream::once(async move {
+            go.wait_for(|go| *go).await.unwrap();
+            event(count + 1, finished())
+        });
+        Box::pin(futures_util::stream::iter(first).chain(last))
+    });
+    let server = Running::start(routes(&service), ServerConfig::default()).await;
+    let mut sockets = Vec::new();
+    for count in (20..200).step_by(4) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        let mut socket = socket.connect(server.addr).await.unwrap();
+        socket.write_all(raw_post(&count.to_string()).as_bytes()).await.unwrap();
+        sockets.push((count, socket));
+    }
+    eventually("all runs", || service.open.load(Ordering::SeqCst) == sockets.len() as u64).await;
+    let few = server.counters.handoffs();
+    assert!(few < sockets.len() as u64, "some cannot be written yet");
+    go.send_replace(true);
+    for (count, mut socket) in sockets {
+        let answer = read_until(&mut socket, "data: end\n\n").await;
+        let numbers = answer.lines().filter_map(|line| line.strip_prefix("data: ")?.parse::<u64>().ok());
+        assert!(numbers.eq(1..=count), "{count}");
+    }
+}
+
+fn event(number: u64, event: aqueduct_core::BlockEvent) -> NumberedEvent {
+    NumberedEvent { number, event }
 }
 
 #[tokio::test]

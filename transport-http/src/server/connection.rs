@@ -1,0 +1,202 @@
+//! One accepted connection from the handshake to its end: the clock over its phases, and the way between the HTTP
+//! library and quiet streams.
+//!
+//! ```text
+//!               a stream goes quiet (HTTP/1.1)
+//!  Http ───────────────────────────────────────────► Quiet
+//!   │  ▲────────── the stream came to its end ───────── │
+//!   └─────────────► closed ◄────────────────────────────┘
+//! ```
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::UpgradeableConnection;
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use super::Shared;
+use super::counters::Counted;
+use super::handoff::{Handoff, SocketHandle};
+use super::io::{GuardedSocket, Place, Socket};
+use super::phase::{Phase, PhaseWatch};
+use super::quiet::QuietStream;
+use super::service::ConnectionService;
+
+/// Serves one socket until it is closed, by whichever side.
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, place: Place) {
+    // In a box, since a handshake is much larger than what comes after, and over soon.
+    let Some(socket) = Box::pin(handshake(&shared, stream)).await else {
+        shared.counters.count(Counted::HandshakeFailure);
+        return;
+    };
+    let phase = Arc::new(PhaseWatch::default());
+    let stall = shared.timeouts.write_stall;
+    let socket = GuardedSocket::new(socket, Arc::clone(&phase), stall, shared.counters.clone(), place);
+    let shutdown = shared.shutdown.clone();
+    let stage = Stage::http(&shared, &phase, peer, socket);
+    let asked_to_stop = Box::pin(async move { shutdown.triggered().await });
+    Connection { stage, peer, phase, seen: None, timer: None, asked_to_stop, stopping: false, shared }.await;
+}
+
+#[cfg(not(feature = "tls"))]
+async fn handshake(_: &Shared, stream: TcpStream) -> Option<Socket> {
+    std::future::ready(Some(Socket::Plain(stream))).await
+}
+
+#[cfg(feature = "tls")]
+async fn handshake(shared: &Shared, stream: TcpStream) -> Option<Socket> {
+    let Some(config) = &shared.tls else {
+        return Some(Socket::Plain(stream));
+    };
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(config));
+    let handshake = tokio::time::timeout(shared.timeouts.handshake, acceptor.accept(stream));
+    Some(Socket::Tls(Box::new(handshake.await.ok()?.ok()?)))
+}
+
+type Hyper = UpgradeableConnection<'static, TokioIo<SocketHandle>, ConnectionService, TokioExecutor>;
+
+/// Who drives the socket.
+enum Stage {
+    Http(Pin<Box<Hyper>>, Arc<Handoff>),
+    Quiet(Box<QuietStream>),
+    Closed,
+}
+
+impl Stage {
+    fn http(shared: &Arc<Shared>, phase: &Arc<PhaseWatch>, peer: SocketAddr, socket: GuardedSocket) -> Self {
+        let handoff = Handoff::new(socket);
+        let service =
+            ConnectionService::new(Arc::clone(shared), Arc::clone(phase), Arc::clone(&handoff), peer);
+        let io = TokioIo::new(SocketHandle(Arc::clone(&handoff)));
+        let connection = shared.builder.serve_connection_with_upgrades(io, service).into_owned();
+        Self::Http(Box::pin(connection), handoff)
+    }
+}
+
+/// Drives a connection and its clock. All changes of phase happen while the connection is polled (or wake it), so the
+/// clock is looked at after each poll and needs no wake-ups of its own while a stream runs.
+struct Connection<F> {
+    stage: Stage,
+    peer: SocketAddr,
+    phase: Arc<PhaseWatch>,
+    seen: Option<(Phase, u64)>,
+    timer: Option<Pin<Box<Sleep>>>,
+    asked_to_stop: Pin<Box<F>>,
+    /// It was told to end; the timer now bounds how long that may take.
+    stopping: bool,
+    shared: Arc<Shared>,
+}
+
+impl<F: Future<Output = ()>> Future for Connection<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if !this.stopping && this.asked_to_stop.as_mut().poll(cx).is_ready() {
+            this.stop();
+        }
+        loop {
+            if this.poll_stage(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            this.follow_phase();
+            let Some(timer) = &mut this.timer else {
+                return Poll::Pending;
+            };
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if this.handle_timeout() {
+                return Poll::Ready(());
+            }
+        }
+    }
+}
+
+impl<F> Connection<F> {
+    /// Ready when the connection is over. Errors are the peer's (garbage, resets, timeouts), and closing is the answer
+    /// to all of them.
+    fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match &mut self.stage {
+                Stage::Http(connection, handoff) => {
+                    let mut polled = connection.as_mut().poll(cx);
+                    if polled.is_pending() && handoff.needs_read() {
+                        polled = connection.as_mut().poll(cx);
+                    }
+                    if polled.is_ready() {
+                        self.stage = Stage::Closed;
+                        return Poll::Ready(());
+                    }
+                    let Some((socket, stream)) = handoff.take_quiet() else {
+                        return Poll::Pending;
+                    };
+                    self.shared.counters.count(Counted::Handoff);
+                    self.stage = Stage::Quiet(Box::new(QuietStream::new(socket, stream)));
+                }
+                Stage::Quiet(quiet) => {
+                    if quiet.poll(cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                    if self.end_quiet().is_none() {
+                        return Poll::Ready(());
+                    }
+                }
+                Stage::Closed => return Poll::Ready(()),
+            }
+        }
+    }
+
+    /// Back to the library, if the connection goes on.
+    fn end_quiet(&mut self) -> Option<()> {
+        let Stage::Quiet(quiet) = std::mem::replace(&mut self.stage, Stage::Closed) else {
+            return None;
+        };
+        let socket = quiet.into_socket().filter(|_| !self.stopping)?;
+        self.stage = Stage::http(&self.shared, &self.phase, self.peer, socket);
+        Some(())
+    }
+
+    fn follow_phase(&mut self) {
+        let now = self.phase.phase();
+        if self.seen == Some(now) {
+            return;
+        }
+        self.seen = Some(now);
+        let limit = match now.0 {
+            Phase::Busy => None,
+            Phase::Head => Some(self.shared.timeouts.header),
+            Phase::Idle if self.stopping => Some(self.shared.timeouts.header),
+            Phase::Idle => Some(self.shared.timeouts.idle),
+        };
+        self.timer = limit.map(|limit| Box::pin(tokio::time::sleep(limit)));
+    }
+
+    /// True if the connection is to be dropped.
+    fn handle_timeout(&mut self) -> bool {
+        let is_idle = matches!(self.seen, Some((Phase::Idle, _)));
+        if is_idle && !self.stopping {
+            self.shared.counters.count(Counted::IdleTimeout);
+            self.stop();
+            self.timer = Some(Box::pin(tokio::time::sleep(self.shared.timeouts.header)));
+            return false;
+        }
+        if !is_idle {
+            self.shared.counters.count(Counted::HeaderTimeout);
+        }
+        true
+    }
+
+    /// Lets what runs come to its end, and takes nothing new.
+    fn stop(&mut self) {
+        self.stopping = true;
+        if let Stage::Http(connection, _) = &mut self.stage {
+            connection.as_mut().graceful_shutdown();
+        }
+    }
+}

@@ -49,7 +49,9 @@ pub fn stream_response(
     encoder: Box<dyn EventEncoder>,
     options: &StreamOptions,
 ) -> Response {
-    let media_type = HeaderValue::from_static(encoder.media_type());
+    // An encoder whose media type is no header value is at fault; its bytes still are what they are.
+    let media_type = HeaderValue::from_str(encoder.media_type());
+    let media_type = media_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
     let mut response = Response::new(AxumBody::new(StreamBody::new(position, events, encoder, options)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, media_type);

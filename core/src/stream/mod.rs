@@ -24,8 +24,9 @@
 //! Cost: constant per event, whatever the length of the run and the number of lanes; no allocation for a delta of
 //! an open block.
 
+mod call;
+mod ending;
 mod error;
-mod fingerprint;
 mod lanes;
 mod limits;
 mod memory;
@@ -41,16 +42,15 @@ mod tests;
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub use error::{Fault, StreamError};
 pub use limits::Limits;
-pub use tools::UNKNOWN_TOOL;
 
 use crate::block::{ContentBlock, Custom, ToolOutput, ToolResult, ToolUse};
-use crate::event::{BlockEvent, CustomEvent, Lane, PendingInterrupt, RunFailed, RunFinished, SpanKind};
+use crate::event::{BlockEvent, CustomEvent, Lane, PendingInterrupt, SpanKind};
 use crate::id::{BlockId, LaneId, ResponseId, ToolCallId};
-use crate::run::{Interrupt, LaneOutcome, RunFailure, RunInfo, RunOutcome, Usage};
+use crate::run::{Interrupt, RunFailure, RunInfo, RunOutcome, Usage};
 use crate::source::Source;
 use crate::update::{Mode, SourceEvent, Update};
 use crate::usage_sum::UsageSum;
@@ -60,6 +60,9 @@ use outlet::Outlet;
 use questions::Questions;
 use speech::{Fragment, Plan};
 use tools::CallKey;
+
+/// What a tool is called whose name nobody told.
+pub const UNKNOWN_TOOL: &str = "unknown";
 
 /// The state of one run's stream.
 #[derive(Debug)]
@@ -346,56 +349,6 @@ impl StreamContext {
         let (lane, _) = self.lanes.open(source, &mut self.out)?;
         self.out.emit(event(lane));
         Ok(())
-    }
-
-    /// A run that waits for a human is interrupted, whatever word its source has for it.
-    fn finish(&mut self, outcome: RunOutcome, result: Option<Value>) {
-        if self.ended {
-            return;
-        }
-        let outcome = match outcome {
-            RunOutcome::Success if !self.questions.is_empty() => RunOutcome::Interrupted,
-            other => other,
-        };
-        if outcome == RunOutcome::Interrupted && self.questions.is_empty() {
-            self.ask_anything();
-        }
-        let (lanes, interrupts) = match outcome {
-            RunOutcome::Success => (LaneOutcome::Success(None), Vec::new()),
-            RunOutcome::Interrupted => (LaneOutcome::Suspended, self.questions.take()),
-            RunOutcome::Cancelled => (LaneOutcome::Cancelled, Vec::new()),
-        };
-        self.lanes.close_all(&lanes, &mut self.out);
-        let finished = RunFinished {
-            run: Arc::clone(&self.run),
-            outcome,
-            result,
-            interrupts,
-            pending_calls: self.lanes.pending_calls(),
-            usage: self.usage.totals(),
-        };
-        self.out.emit(BlockEvent::RunFinished(Box::new(finished)));
-        self.ended = true;
-    }
-
-    /// A source that waits without saying for what: there must be something to answer.
-    fn ask_anything(&mut self) {
-        let interrupt = Interrupt::new(self.out.mint(), ByteString::from_static("input_required"));
-        // The root lane is always open and no question is pending, so nothing can be refused.
-        if let Err(error) = self.interrupt(&Source::root(), interrupt) {
-            debug_assert!(false, "refused: {error}");
-        }
-    }
-
-    fn fail(&mut self, failure: RunFailure) {
-        if self.ended {
-            return;
-        }
-        self.lanes.close_all(&LaneOutcome::Failed(failure.clone()), &mut self.out);
-        let usage = self.usage.totals();
-        let failed = RunFailed { run: Arc::clone(&self.run), failure, usage };
-        self.out.emit(BlockEvent::RunFailed(Box::new(failed)));
-        self.ended = true;
     }
 }
 

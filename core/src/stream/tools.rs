@@ -15,40 +15,22 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 
+use super::call::Call;
 use super::error::StreamError;
-use super::fingerprint::{JsonFingerprint, Relation, hash_bytes};
 use super::memory::Memory;
 use super::outlet::Outlet;
 use super::speech::{Speech, origin};
 use crate::block::{ToolOutput, ToolResult, ToolUse};
-use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, SpanKind, ToolResultEvent};
+use crate::event::{BlockEvent, EndReason, Lane, Origin, ToolResultEvent};
+use crate::fingerprint::{JsonFingerprint, Relation, hash_bytes};
 use crate::id::{BlockId, ToolCallId};
 use crate::update::{Mode, Update};
-
-/// What a tool is called whose name nobody told.
-pub const UNKNOWN_TOOL: &str = "unknown";
 
 /// How the source tells calls apart; calls without id are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum CallKey {
     Given(ToolCallId),
     Counted(u64),
-}
-
-#[derive(Debug)]
-struct Call {
-    name: ByteString,
-    /// Arguments that arrived before the name did.
-    held: String,
-    print: JsonFingerprint,
-    /// Present from the start of the block on.
-    head: Option<Arc<BlockHead>>,
-    /// The place in the order of opening while the block is open.
-    opened: Option<u64>,
-    origin: Origin,
-    parent: Option<BlockId>,
-    /// The place among the unanswered.
-    arrival: u64,
 }
 
 #[derive(Debug)]
@@ -278,16 +260,8 @@ impl ToolBook {
         let max = out.limits.bytes_per_block;
         Outlet::check(bytes, max, "bytes_per_block", "bytes of ids in one block", path)?;
         let arrival = out.next_opened();
-        let call = Call {
-            name: ByteString::new(),
-            held: String::new(),
-            print: JsonFingerprint::default(),
-            head: None,
-            opened: None,
-            origin: Origin { tool_call_id: tool.id.as_ref().map(ToolCallId::detached), ..origin(update) },
-            parent: speech.text_block(update),
-            arrival,
-        };
+        let origin = Origin { tool_call_id: tool.id.as_ref().map(ToolCallId::detached), ..origin(update) };
+        let call = Call::new(origin, speech.text_block(update), arrival);
         self.unanswered.insert(key.clone(), call);
         self.by_arrival.insert(arrival, key);
         self.shed(out.limits.remembered_blocks);
@@ -336,134 +310,12 @@ impl ToolBook {
             let name = name.unwrap_or_default();
             return (id.detached(), name, JsonFingerprint::default(), key);
         }
-        let mut call = Call {
-            name: ByteString::new(),
-            held: String::new(),
-            print: JsonFingerprint::default(),
-            head: None,
-            opened: None,
-            origin: Origin { tool_call_id: given.map(|id| id.detached()), ..origin(update) },
-            parent: None,
-            arrival: 0,
-        };
+        let origin = Origin { tool_call_id: given.map(|id| id.detached()), ..origin(update) };
+        let mut call = Call::new(origin, None, 0);
         call.name_or(name);
         call.start(lane, out);
         call.end(EndReason::Complete, out);
         (call.outgoing(), call.name.clone(), call.print, key)
-    }
-}
-
-impl Call {
-    fn take_arguments(
-        &mut self,
-        arguments: ByteString,
-        lane: &Arc<Lane>,
-        update: &Update,
-        out: &mut Outlet,
-    ) -> Result<(), StreamError> {
-        let Some(head) = self.head.clone() else {
-            return self.hold(&arguments, update.mode, lane, out);
-        };
-        let missing = match (update.mode, self.print.relation(&arguments)) {
-            _ if arguments.is_empty() => return Ok(()),
-            (Mode::Append, _) | (_, Relation::First) => arguments,
-            (_, Relation::Same) => return Ok(()),
-            (_, Relation::Extends(rest)) => arguments.slice_ref(rest),
-            (_, Relation::Different) => {
-                return {
-                    self.replace(&head, arguments, out);
-                    Ok(())
-                };
-            }
-        };
-        self.print.push(&missing);
-        out.emit(BlockEvent::BlockDelta { block: head, delta: missing });
-        Ok(())
-    }
-
-    /// Keeps arguments until the name is known.
-    fn hold(&mut self, arguments: &str, mode: Mode, lane: &Lane, out: &Outlet) -> Result<(), StreamError> {
-        let held = if mode == Mode::Append { self.held.len() } else { 0 };
-        let max = out.limits.bytes_per_block;
-        let what = "bytes of arguments of a tool call without name";
-        Outlet::check(held + arguments.len(), max, "bytes_per_block", what, lane.source.path())?;
-        if mode != Mode::Append && !arguments.is_empty() {
-            self.held.clear();
-        }
-        self.held.push_str(arguments);
-        Ok(())
-    }
-
-    /// Ends the block whose arguments no longer count and starts one with the right ones, under a new id.
-    fn replace(&mut self, old: &Arc<BlockHead>, arguments: ByteString, out: &mut Outlet) {
-        out.emit(BlockEvent::BlockEnded { block: Arc::clone(old), reason: EndReason::Replaced });
-        self.print = JsonFingerprint::default();
-        self.print.push(&arguments);
-        let head = Arc::new(BlockHead {
-            id: BlockId::new(out.mint()),
-            kind: SpanKind::ToolUse,
-            lane: Arc::clone(&old.lane),
-            channel: old.channel,
-            role: old.role,
-            tool_name: old.tool_name.clone(),
-            parent: old.parent.clone(),
-            continues: None,
-            replaces: Some(old.id.clone()),
-            origin: old.origin.clone(),
-        });
-        out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
-        out.emit(BlockEvent::BlockDelta { block: Arc::clone(&head), delta: arguments });
-        self.head = Some(head);
-    }
-
-    fn start(&mut self, lane: &Arc<Lane>, out: &mut Outlet) {
-        let head = Arc::new(BlockHead {
-            id: out.call_id(self.origin.tool_call_id.as_ref()),
-            kind: SpanKind::ToolUse,
-            lane: Arc::clone(lane),
-            channel: crate::update::Channel::Answer,
-            role: crate::update::Role::Assistant,
-            tool_name: self.name.clone(),
-            parent: self.parent.take(),
-            continues: None,
-            replaces: None,
-            origin: self.origin.clone(),
-        });
-        self.opened = Some(out.next_opened());
-        out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
-        if !self.held.is_empty() {
-            self.print.push(&self.held);
-            let delta = ByteString::from(std::mem::take(&mut self.held));
-            out.emit(BlockEvent::BlockDelta { block: Arc::clone(&head), delta });
-        }
-        self.head = Some(head);
-    }
-
-    fn start_if_needed(&mut self, lane: &Arc<Lane>, out: &mut Outlet) {
-        if self.head.is_none() {
-            self.name_or(None);
-            self.start(lane, out);
-        }
-    }
-
-    fn end(&mut self, reason: EndReason, out: &mut Outlet) {
-        if let (Some(_), Some(head)) = (self.opened.take(), &self.head) {
-            out.emit(BlockEvent::BlockEnded { block: Arc::clone(head), reason });
-        }
-    }
-
-    fn has_ended(&self) -> bool {
-        self.head.is_some() && self.opened.is_none()
-    }
-
-    fn name_or(&mut self, name: Option<ByteString>) {
-        if self.name.is_empty() {
-            self.name = name.map_or(ByteString::from_static(UNKNOWN_TOOL), |name| crate::id::detach(&name));
-        }
-    }
-
-    fn outgoing(&self) -> ToolCallId {
-        self.head.as_ref().map_or_else(|| ToolCallId::from(""), |head| head.tool_call_id())
     }
 }
 

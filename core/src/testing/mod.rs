@@ -6,11 +6,13 @@
 mod audit;
 mod check;
 mod generate;
+mod scenarios;
 mod trace;
 
 pub use audit::audit_content;
 pub use check::{InvariantChecker, Violation};
 pub use generate::{arb_ending, arb_source_events};
+pub use scenarios::scenarios;
 pub use trace::{trace, trace_line};
 
 use crate::event::BlockEvent;

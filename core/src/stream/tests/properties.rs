@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-use crate::testing::{InvariantChecker, arb_ending, arb_source_events, audit_content, run_to_end, trace};
+use crate::testing::{
+    InvariantChecker, arb_ending, arb_source_events, audit_content, run_to_end, scenarios, trace,
+};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
@@ -16,5 +18,15 @@ proptest! {
         let out = run_to_end(events.clone());
         prop_assert_eq!(InvariantChecker::check_all(&out), Ok(()), "{}", trace(&out));
         prop_assert_eq!(audit_content(&events, &out), Ok(()), "{}", trace(&out));
+    }
+}
+
+#[test]
+fn every_scenario_is_balanced_with_all_its_content_and_repeats_itself() {
+    for (name, events) in scenarios() {
+        let out = run_to_end(events.clone());
+        assert_eq!(InvariantChecker::check_all(&out), Ok(()), "{name}\n{}", trace(&out));
+        assert_eq!(audit_content(&events, &out), Ok(()), "{name}\n{}", trace(&out));
+        assert_eq!(run_to_end(events), out, "{name}");
     }
 }

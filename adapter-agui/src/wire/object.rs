@@ -1,0 +1,173 @@
+//! How wire objects are read and written: one declaration per object, from which both encodings follow.
+//!
+//! The macros of [`declare`](super::declare) take the members of an object with their JSON names (and their protobuf field
+//! numbers, where the object has a plain protobuf message) and make the struct, its reader and its writers. A
+//! member is read by its *type*: `Option` may be absent, everything else is required.
+//!
+//! Invariants: what is `None` is not written; a member that no declaration knows is kept in `extra` and written
+//! again; an error names the way to the member.
+
+use serde::ser::SerializeMap;
+use serde_json::Value;
+
+use crate::error::{Problem, WireError};
+
+/// A JSON object's members, in their order.
+pub(crate) type Members = serde_json::Map<String, Value>;
+
+/// How to take what is not quite right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Strictness {
+    /// As the protocol says: `null` is not absent, a timestamp is an integer.
+    #[default]
+    Strict,
+    /// As a peer that wants to understand: `null` in place of an optional member counts as absent, and a
+    /// timestamp with a fraction is rounded down.
+    Forgiving,
+}
+
+/// The way to a value, for error messages. Lives on the stack; becomes text only if there is an error.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    parent: Option<&'a At<'a>>,
+    segment: Segment<'a>,
+    pub(crate) strictness: Strictness,
+}
+
+#[derive(Clone, Copy)]
+enum Segment<'a> {
+    Root(&'a str),
+    Member(&'static str),
+    Index(usize),
+}
+
+impl<'a> At<'a> {
+    pub(crate) fn root(name: &'a str, strictness: Strictness) -> Self {
+        Self { parent: None, segment: Segment::Root(name), strictness }
+    }
+
+    pub(crate) fn member(&'a self, name: &'static str) -> At<'a> {
+        At { parent: Some(self), segment: Segment::Member(name), strictness: self.strictness }
+    }
+
+    pub(crate) fn index(&'a self, index: usize) -> At<'a> {
+        At { parent: Some(self), segment: Segment::Index(index), strictness: self.strictness }
+    }
+
+    pub(crate) fn missing(&self, expected: &'static str) -> WireError {
+        self.error(Problem::Missing { expected })
+    }
+
+    pub(crate) fn null(&self, expected: &'static str) -> WireError {
+        self.error(Problem::Null { expected })
+    }
+
+    pub(crate) fn wrong(&self, expected: &'static str, found: &Value) -> WireError {
+        self.error(Problem::Wrong { expected, found: describe(found) })
+    }
+
+    fn error(&self, problem: Problem) -> WireError {
+        let mut place = String::new();
+        self.write(&mut place);
+        WireError { place, problem }
+    }
+
+    fn write(&self, place: &mut String) {
+        use std::fmt::Write as _;
+        if let Some(parent) = self.parent {
+            parent.write(place);
+        }
+        // Writing to a `String` cannot fail.
+        let _written = match self.segment {
+            Segment::Root(name) => write!(place, "{name}"),
+            Segment::Member(name) => write!(place, ".{name}"),
+            Segment::Index(index) => write!(place, "[{index}]"),
+        };
+    }
+}
+
+/// Longest value that an error message quotes.
+const QUOTED: usize = 40;
+
+/// A value in the words of an error message.
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        Value::String(text) if text.chars().count() > QUOTED => "a long string".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Reads a value of a known shape.
+pub(crate) trait FromWire: Sized {
+    /// What an error message says was expected.
+    const EXPECTED: &'static str;
+
+    fn from_wire(value: Value, at: &At<'_>) -> Result<Self, WireError>;
+
+    /// What to do if the member is not there.
+    fn from_absent(at: &At<'_>) -> Result<Self, WireError> {
+        Err(at.missing(Self::EXPECTED))
+    }
+}
+
+/// Tells whether a member is to be written.
+pub(crate) trait MaybeAbsent {
+    fn is_absent(&self) -> bool {
+        false
+    }
+}
+
+/// An object made of members.
+pub(crate) trait Object: Sized {
+    /// Takes the members it knows out of `members`; the rest stays.
+    fn take(members: &mut Members, at: &At<'_>) -> Result<Self, WireError>;
+
+    /// Takes over what no declaration knows.
+    fn keep_extra(&mut self, extra: Members);
+
+    /// Writes its members.
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
+}
+
+/// Reads one member out of an object.
+pub(crate) fn member<T: FromWire>(
+    members: &mut Members,
+    name: &'static str,
+    at: &At<'_>,
+) -> Result<T, WireError> {
+    let at = at.member(name);
+    // `shift_remove` keeps the order of what stays; objects are small.
+    match members.shift_remove(name) {
+        Some(value) => T::from_wire(value, &at),
+        None => T::from_absent(&at),
+    }
+}
+
+/// Reads a whole object, unknown members included.
+pub(crate) fn whole<T: Object>(mut members: Members, at: &At<'_>) -> Result<T, WireError> {
+    let mut object = T::take(&mut members, at)?;
+    if !members.is_empty() {
+        object.keep_extra(members);
+    }
+    Ok(object)
+}
+
+/// The members of a value that must be an object.
+pub(crate) fn members(value: Value, at: &At<'_>) -> Result<Members, WireError> {
+    match value {
+        Value::Object(members) => Ok(members),
+        other => Err(at.wrong("an object", &other)),
+    }
+}
+
+/// Writes `value` unless it is absent.
+pub(crate) fn put<M, T>(map: &mut M, name: &'static str, value: &T) -> Result<(), M::Error>
+where
+    M: SerializeMap,
+    T: serde::Serialize + MaybeAbsent,
+{
+    if value.is_absent() { Ok(()) } else { map.serialize_entry(name, value) }
+}

@@ -1,0 +1,79 @@
+//! What the benches share: measuring time and allocations per event, and printing them as one table.
+//!
+//! Each bench is a program of its own (`harness = false`): the figures wanted are nanoseconds and allocations per
+//! event over streams of very different lengths, and ratios against peers in the same run; statistics of repeated
+//! micro-runs say little about those. A figure is the best of several rounds: on a shared machine the rest is noise.
+
+#![expect(clippy::print_stdout, reason = "a bench is a program that prints")]
+
+use std::time::{Duration, Instant};
+
+/// Rounds per figure.
+const ROUNDS: usize = 5;
+
+/// What one round gave.
+#[derive(Debug, Clone, Copy)]
+pub struct Figure {
+    /// Events in a round.
+    pub events: usize,
+    /// The time of the best round.
+    pub time: Duration,
+    /// Allocations of one round.
+    pub allocations: u64,
+}
+
+impl Figure {
+    /// Nanoseconds per event.
+    pub fn nanoseconds(&self) -> f64 {
+        self.time.as_secs_f64() * 1e9 / as_f64(self.events)
+    }
+
+    /// Allocations per event.
+    pub fn allocations(&self) -> f64 {
+        as_f64(usize::try_from(self.allocations).unwrap_or(usize::MAX)) / as_f64(self.events)
+    }
+
+    /// Events per second.
+    pub fn rate(&self) -> f64 {
+        as_f64(self.events) / self.time.as_secs_f64()
+    }
+}
+
+/// Measures `work` over inputs that `prepare` makes anew for each round. `events` is how many events one round has.
+pub fn measure<I, O>(events: usize, mut prepare: impl FnMut() -> I, mut work: impl FnMut(I) -> O) -> Figure {
+    let mut time = Duration::MAX;
+    for _ in 0..ROUNDS {
+        let input = prepare();
+        let start = Instant::now();
+        let output = work(input);
+        time = time.min(start.elapsed());
+        drop(output);
+    }
+    let input = prepare();
+    let mut output = None;
+    let counted = allocation_counter::measure(|| output = Some(work(input)));
+    drop(output);
+    Figure { events, time, allocations: counted.count_total }
+}
+
+/// Prints the head of a table.
+pub fn print_head(title: &str) {
+    println!("\n{title}");
+    println!("{:<44} {:>10} {:>10} {:>12} {:>14}", "case", "events", "ns/event", "allocs/event", "events/s");
+}
+
+/// Prints one figure.
+pub fn print_figure(case: &str, figure: &Figure) {
+    println!(
+        "{case:<44} {:>10} {:>10.1} {:>12.4} {:>14.0}",
+        figure.events,
+        figure.nanoseconds(),
+        figure.allocations(),
+        figure.rate()
+    );
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a bench are far below 2^53")]
+fn as_f64(count: usize) -> f64 {
+    count as f64
+}

@@ -1,0 +1,157 @@
+//! One tool call, from its first fragment to its end.
+
+use std::sync::Arc;
+
+use bytestring::ByteString;
+
+use super::UNKNOWN_TOOL;
+use super::error::StreamError;
+use super::outlet::Outlet;
+use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, SpanKind};
+use crate::fingerprint::{JsonFingerprint, Relation};
+use crate::id::{BlockId, ToolCallId};
+use crate::update::{Channel, Mode, Role, Update};
+
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) name: ByteString,
+    /// Arguments that arrived before the name did.
+    pub(super) held: String,
+    pub(super) print: JsonFingerprint,
+    /// Present from the start of the block on.
+    pub(super) head: Option<Arc<BlockHead>>,
+    /// The place in the order of opening while the block is open.
+    pub(super) opened: Option<u64>,
+    pub(super) origin: Origin,
+    pub(super) parent: Option<BlockId>,
+    /// The place among the unanswered.
+    pub(super) arrival: u64,
+}
+
+impl Call {
+    /// A call of which nothing is known but where it comes from.
+    pub(super) fn new(origin: Origin, parent: Option<BlockId>, arrival: u64) -> Self {
+        Self {
+            name: ByteString::new(),
+            held: String::new(),
+            print: JsonFingerprint::default(),
+            head: None,
+            opened: None,
+            origin,
+            parent,
+            arrival,
+        }
+    }
+
+    pub(super) fn take_arguments(
+        &mut self,
+        arguments: ByteString,
+        lane: &Arc<Lane>,
+        update: &Update,
+        out: &mut Outlet,
+    ) -> Result<(), StreamError> {
+        let Some(head) = self.head.clone() else {
+            return self.hold(&arguments, update.mode, lane, out);
+        };
+        let missing = match (update.mode, self.print.relation(&arguments)) {
+            _ if arguments.is_empty() => return Ok(()),
+            (Mode::Append, _) | (_, Relation::First) => arguments,
+            (_, Relation::Same) => return Ok(()),
+            (_, Relation::Extends(rest)) => arguments.slice_ref(rest),
+            (_, Relation::Different) => {
+                return {
+                    self.replace(&head, arguments, out);
+                    Ok(())
+                };
+            }
+        };
+        self.print.push(&missing);
+        out.emit(BlockEvent::BlockDelta { block: head, delta: missing });
+        Ok(())
+    }
+
+    /// Keeps arguments until the name is known.
+    fn hold(&mut self, arguments: &str, mode: Mode, lane: &Lane, out: &Outlet) -> Result<(), StreamError> {
+        let held = if mode == Mode::Append { self.held.len() } else { 0 };
+        let max = out.limits.bytes_per_block;
+        let what = "bytes of arguments of a tool call without name";
+        Outlet::check(held + arguments.len(), max, "bytes_per_block", what, lane.source.path())?;
+        if mode != Mode::Append && !arguments.is_empty() {
+            self.held.clear();
+        }
+        self.held.push_str(arguments);
+        Ok(())
+    }
+
+    /// Ends the block whose arguments no longer count and starts one with the right ones, under a new id.
+    fn replace(&mut self, old: &Arc<BlockHead>, arguments: ByteString, out: &mut Outlet) {
+        out.emit(BlockEvent::BlockEnded { block: Arc::clone(old), reason: EndReason::Replaced });
+        self.print = JsonFingerprint::default();
+        self.print.push(&arguments);
+        let head = Arc::new(BlockHead {
+            id: BlockId::new(out.mint()),
+            kind: SpanKind::ToolUse,
+            lane: Arc::clone(&old.lane),
+            channel: old.channel,
+            role: old.role,
+            tool_name: old.tool_name.clone(),
+            parent: old.parent.clone(),
+            continues: None,
+            replaces: Some(old.id.clone()),
+            origin: old.origin.clone(),
+        });
+        out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
+        out.emit(BlockEvent::BlockDelta { block: Arc::clone(&head), delta: arguments });
+        self.head = Some(head);
+    }
+
+    pub(super) fn start(&mut self, lane: &Arc<Lane>, out: &mut Outlet) {
+        let head = Arc::new(BlockHead {
+            id: out.call_id(self.origin.tool_call_id.as_ref()),
+            kind: SpanKind::ToolUse,
+            lane: Arc::clone(lane),
+            channel: Channel::Answer,
+            role: Role::Assistant,
+            tool_name: self.name.clone(),
+            parent: self.parent.take(),
+            continues: None,
+            replaces: None,
+            origin: self.origin.clone(),
+        });
+        self.opened = Some(out.next_opened());
+        out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
+        if !self.held.is_empty() {
+            self.print.push(&self.held);
+            let delta = ByteString::from(std::mem::take(&mut self.held));
+            out.emit(BlockEvent::BlockDelta { block: Arc::clone(&head), delta });
+        }
+        self.head = Some(head);
+    }
+
+    pub(super) fn start_if_needed(&mut self, lane: &Arc<Lane>, out: &mut Outlet) {
+        if self.head.is_none() {
+            self.name_or(None);
+            self.start(lane, out);
+        }
+    }
+
+    pub(super) fn end(&mut self, reason: EndReason, out: &mut Outlet) {
+        if let (Some(_), Some(head)) = (self.opened.take(), &self.head) {
+            out.emit(BlockEvent::BlockEnded { block: Arc::clone(head), reason });
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.head.is_some() && self.opened.is_none()
+    }
+
+    pub(super) fn name_or(&mut self, name: Option<ByteString>) {
+        if self.name.is_empty() {
+            self.name = name.map_or(ByteString::from_static(UNKNOWN_TOOL), |name| crate::id::detach(&name));
+        }
+    }
+
+    pub(super) fn outgoing(&self) -> ToolCallId {
+        self.head.as_ref().map_or_else(|| ToolCallId::from(""), |head| head.tool_call_id())
+    }
+}

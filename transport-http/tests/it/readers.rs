@@ -134,11 +134,11 @@ async fn a_stalled_stream_costs_what_is_documented() {
     // All that was pulled is in the process or in the kernel, on either side.
     let held = settled(&pulled).await * EVENT_BYTES / STALLED;
     assert!(held <= USER_BYTES + KERNEL_BYTES, "{held} bytes were pulled for each");
-    let queues = send_queues(server.addr.port());
+    let kernel = send_queues(server.addr.port());
     for socket in &sockets {
-        let backlog = queues[&socket.local_addr().unwrap().port()];
-        assert!(backlog <= KERNEL_BYTES, "{backlog} bytes in the kernel");
-        assert!(held - backlog <= USER_BYTES, "{} bytes in the process", held - backlog);
+        let queued = kernel[&socket.local_addr().unwrap().port()];
+        assert!(queued <= KERNEL_BYTES, "{queued} bytes in the kernel");
+        assert!(held - queued <= USER_BYTES, "{} bytes in the process", held - queued);
     }
     // The whole process, with everything else that the test does: a loose bound that an unbounded queue breaks.
     let grown = resident_bytes().saturating_sub(before) / STALLED;

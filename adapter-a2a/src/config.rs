@@ -1,8 +1,8 @@
-//! Settings of the decoder, each with its reason. All have a default that loses nothing.
+//! Settings of decoder, client and converters, each with its reason. All have a default that loses nothing.
 
 use std::time::Duration;
 
-use aqueduct_core::Source;
+use aqueduct_core::{ByteString, IntermediateView, RunInfo, Source};
 
 use crate::recognise::Recognisers;
 use crate::wire::Dialect;
@@ -34,6 +34,9 @@ pub struct DecodeConfig {
     /// If a chunk that appends to an artifact repeats all of it, it is taken for a restatement and adds nothing.
     /// Microsoft Agent Framework sends the whole message again after its chunks, as one more chunk.
     pub drop_restated_chunks: bool,
+    /// Reads the [marks](crate::mark) of Aqueduct's own server, which restore the stream as it was. Without it they
+    /// are metadata like any other.
+    pub marks: bool,
     /// The message that this stream answers. History up to it belongs to earlier turns.
     pub sent_message_id: Option<String>,
     /// True if that message went to a task that existed before: what its first snapshot holds is known already.
@@ -55,6 +58,7 @@ impl Default for DecodeConfig {
             closing_remark: ClosingRemark::Intermediate,
             promote_last_status: true,
             drop_restated_chunks: true,
+            marks: true,
             sent_message_id: None,
             follow_up: false,
             limits: DecodeLimits::default(),
@@ -192,5 +196,39 @@ impl Retry {
     pub fn pause(&self, attempt: u32) -> Duration {
         let Some(doublings) = attempt.checked_sub(1) else { return Duration::ZERO };
         self.base.saturating_mul(2_u32.saturating_pow(doublings)).min(self.cap)
+    }
+}
+
+/// How a run is shown as an A2A task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The task. Every item carries it, and most events do not know their run, so it is given here.
+    pub task_id: ByteString,
+    /// The conversation.
+    pub context_id: ByteString,
+    /// How intermediate text is shown. As text by default: its artifact says what it is.
+    pub intermediate: IntermediateView,
+    /// True to show thoughts. They are artifacts, which a simple client may take for the answer.
+    pub thinking: bool,
+    /// True to tell lanes, steps, state and usage, as `working` statuses. Without them, blocks still say whose
+    /// they are.
+    pub signals: bool,
+}
+
+impl Settings {
+    /// For a task of that id in that conversation: everything is shown.
+    pub fn new(task_id: impl Into<ByteString>, context_id: impl Into<ByteString>) -> Self {
+        Self {
+            task_id: task_id.into(),
+            context_id: context_id.into(),
+            intermediate: IntermediateView::Text,
+            thinking: true,
+            signals: true,
+        }
+    }
+
+    /// The task has the run's id, the conversation that of the thread.
+    pub fn of_run(run: &RunInfo) -> Self {
+        Self::new(run.run_id.as_bytes().clone(), run.thread_id.as_bytes().clone())
     }
 }

@@ -12,6 +12,7 @@
 //! * [`call`], [`jsonrpc`], [`rest`]: requests of all client methods; [`input`]: what a run starts from, as a message.
 //! * [`decode`], [`recognise`]: what agents send, as canonical events.
 //! * [`client`]: one task from the first message to its end, over cuts and reconnects.
+//! * [`convert`], [`encode`]: canonical events as the items of a task's stream; [`mark`]: how they say what A2A cannot.
 //! * `pb` (feature `proto`): the messages of gRPC, to and from the same model.
 //!
 //! What is not here: framing (SSE, HTTP, gRPC) and sockets, which belong to the transports; and the decision when
@@ -21,10 +22,13 @@ pub mod call;
 pub mod card;
 pub mod client;
 pub mod config;
+pub mod convert;
 pub mod decode;
+pub mod encode;
 pub mod error;
 pub mod input;
 pub mod jsonrpc;
+pub mod mark;
 #[cfg(feature = "proto")]
 pub mod pb;
 pub mod recognise;
@@ -33,5 +37,7 @@ pub mod version;
 pub mod wire;
 
 pub use client::TaskClient;
-pub use config::{ClientConfig, DecodeConfig};
+pub use config::{ClientConfig, DecodeConfig, Settings};
+pub use convert::converters;
 pub use decode::{Decoder, Settled, TaskMemory};
+pub use encode::{Envelope, StreamEncoder};

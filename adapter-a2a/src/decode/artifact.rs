@@ -109,11 +109,14 @@ impl Decoder {
     /// A chunk, a whole artifact, or one out of a snapshot.
     pub(super) fn artifact(
         &mut self,
-        artifact: Artifact<'_>,
+        mut artifact: Artifact<'_>,
         beside: Metadata,
         arrival: Arrival,
         sink: &mut Sink<'_>,
     ) {
+        if self.config.marks && self.marked_artifact(&mut artifact, arrival, sink) {
+            return;
+        }
         let id = self.memory.place(&artifact, arrival.append, arrival.live);
         let agent = match self.memory.artifacts.get(&*id) {
             Some(record) => record.agent.clone(),

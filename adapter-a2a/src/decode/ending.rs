@@ -256,6 +256,11 @@ impl Decoder {
 
     /// The run, or the lane, ends well.
     pub(super) fn finish(&mut self, how: Settled, out: &mut Vec<SourceEvent>) {
+        self.finish_with(how, None, out);
+    }
+
+    /// The same, with a value.
+    pub(super) fn finish_with(&mut self, how: Settled, result: Option<Value>, out: &mut Vec<SourceEvent>) {
         self.settled = Some(how);
         out.push(match self.config.ending {
             Ending::Run => SourceEvent::Finished {
@@ -264,14 +269,14 @@ impl Decoder {
                     Settled::Cancelled => RunOutcome::Cancelled,
                     _ => RunOutcome::Success,
                 },
-                result: None,
+                result,
             },
             Ending::Lane => SourceEvent::LaneClosed {
                 source: self.source.clone(),
                 outcome: match how {
                     Settled::Interrupted => LaneOutcome::Suspended,
                     Settled::Cancelled => LaneOutcome::Cancelled,
-                    _ => LaneOutcome::Success(None),
+                    _ => LaneOutcome::Success(result),
                 },
             },
         });

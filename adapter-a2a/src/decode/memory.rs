@@ -9,6 +9,7 @@ use aqueduct_core::{ByteString, Channel, Source};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
+use super::marked::Marked;
 use super::parts::part_number;
 use super::print::{Print, Relation};
 use crate::config::DecodeLimits;
@@ -25,6 +26,8 @@ pub struct TaskMemory {
     pub(crate) messages: Messages,
     /// Progress cards of this turn.
     pub(crate) cards: Vec<ByteString>,
+    /// What Aqueduct's own server sent.
+    pub(crate) marked: Marked,
     /// Counts turns: only artifacts of this turn are its answer.
     pub(crate) turn: u32,
     pub(crate) counter: u64,

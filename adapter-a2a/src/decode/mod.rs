@@ -17,6 +17,7 @@
 
 mod artifact;
 mod ending;
+mod marked;
 mod memory;
 pub mod metadata;
 mod parts;
@@ -114,6 +115,7 @@ impl Decoder {
     pub fn resuming(config: DecodeConfig, mut memory: TaskMemory) -> Self {
         memory.turn += 1;
         memory.cards.clear();
+        memory.marked.begin_turn();
         Self {
             source: config.source.clone(),
             dialect: config.dialect,

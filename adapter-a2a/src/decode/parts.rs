@@ -220,7 +220,7 @@ impl Decoder {
     }
 }
 
-fn file_value(key: &str, content: &Text<'_>, part: &Part<'_>) -> Value {
+pub(super) fn file_value(key: &str, content: &Text<'_>, part: &Part<'_>) -> Value {
     let mut value = Map::new();
     value.insert(key.to_owned(), content.as_str().into());
     for (key, text) in [("mediaType", &part.media_type), ("name", &part.filename)] {

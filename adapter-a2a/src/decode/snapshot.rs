@@ -12,6 +12,7 @@ use super::print::Relation;
 use super::sink::Sink;
 use super::status::{joined_text, raw_metadata};
 use super::{Decoder, metadata};
+use crate::mark;
 use crate::wire::{Message, Role, StateClass, Task};
 
 impl Decoder {
@@ -39,7 +40,10 @@ impl Decoder {
             self.artifact(artifact, Metadata::new(), arrival, sink);
         }
         let mut beside = Metadata::new();
-        let own = raw_metadata(task.metadata.as_ref());
+        let mut own = raw_metadata(task.metadata.as_ref());
+        if self.config.marks {
+            own.remove(mark::KEY);
+        }
         if !own.is_empty() {
             beside.insert(metadata::EVENT.to_owned(), Value::Object(own));
         }
@@ -69,6 +73,9 @@ impl Decoder {
 
     /// A message of the history. One that repeats the answer is the answer as the server filed it.
     fn past_message(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
+        if self.config.marks && self.marked_message(&message, true, sink) {
+            return;
+        }
         let text = joined_text(&message.parts);
         let repeats = self.memory.answers().any(|(_, record)| record.text.relation(&text) == Relation::Same);
         if repeats {

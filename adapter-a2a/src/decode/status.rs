@@ -34,6 +34,12 @@ impl Decoder {
         sink: &mut Sink<'_>,
     ) {
         let TaskStatus { state, message, timestamp, .. } = status;
+        if self.config.marks
+            && let Some(message) = &message
+            && self.marked_message(message, false, sink)
+        {
+            return;
+        }
         let created_at = time::parse(&timestamp);
         let wordless = message.is_none();
         if matches!(state, TaskState::Other(_)) || (wordless && !beside.is_empty()) {

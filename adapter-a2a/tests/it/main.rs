@@ -11,5 +11,6 @@
 mod caipe;
 mod cuts;
 mod golden;
+mod round_trip;
 mod support;
 mod turns;

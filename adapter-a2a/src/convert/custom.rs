@@ -1,0 +1,71 @@
+//! Custom content: files as file parts, everything else as data parts.
+
+use aqueduct_core::event::CustomEvent;
+use aqueduct_core::{BlockEvent, BlockEventConverter, wellknown};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::show::{Chunk, Piece, artifact, converter, owned, put_origin};
+use crate::mark::{Mark, channel_name, kind};
+use crate::wire::{Content, Part, StreamItem};
+
+converter! {
+    /// One artifact per piece of custom content.
+    CustomConverter
+}
+
+impl BlockEventConverter<StreamItem<'static>> for CustomConverter {
+    fn convert(&self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
+        let BlockEvent::Custom(custom) = event else { return };
+        let mut mark = Mark::new(kind::CUSTOM).of_lane(&custom.lane);
+        mark.put("name", &*custom.name);
+        mark.put_set("channel", channel_name(custom.channel));
+        put_origin(&mut mark, &custom.origin);
+        let part = file(custom).unwrap_or_else(|| plain(&custom.value, &mut mark));
+        // A card is told under one id again and again, and an artifact must not replace the one before.
+        let id = match &*custom.name {
+            wellknown::ACTIVITY_DELTA => format!("{}/changes", custom.id),
+            _ => custom.id.as_str().to_owned(),
+        };
+        let chunk = if &*custom.name == wellknown::ACTIVITY_DELTA { Chunk::More } else { Chunk::Whole };
+        out.push(artifact(
+            &self.settings,
+            Piece { id: &id, name: &custom.name, part, mark: Some(mark), chunk },
+        ));
+    }
+}
+
+/// Data in all dialects is an object, or wrapped in one.
+fn plain(value: &Value, mark: &mut Mark) -> Part<'static> {
+    if value.is_object() {
+        return Part::data(value);
+    }
+    mark.put("wrapped", true);
+    Part::data(&json!({ "value": value }))
+}
+
+/// A file part, if one can hold all that the value has, as it is.
+fn file(custom: &CustomEvent) -> Option<Part<'static>> {
+    if &*custom.name != wellknown::FILE {
+        return None;
+    }
+    let file = custom.value.as_object()?;
+    let known = ["url", "data", "mediaType", "name"];
+    if !file
+        .iter()
+        .all(|(key, value)| known.contains(&key.as_str()) && value.as_str().is_some_and(|v| !v.is_empty()))
+    {
+        return None;
+    }
+    let text = |key: &str| file.get(key).and_then(Value::as_str);
+    let content = match (text("url"), text("data")) {
+        (Some(url), None) => Content::Url(owned(url)),
+        (None, Some(bytes)) if STANDARD.decode(bytes).is_ok() => Content::Bytes(owned(bytes)),
+        _ => return None,
+    };
+    let mut part = Part::new(content);
+    part.media_type = owned(text("mediaType").unwrap_or_default());
+    part.filename = owned(text("name").unwrap_or_default());
+    Some(part)
+}

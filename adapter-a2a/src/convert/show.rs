@@ -1,0 +1,150 @@
+//! What the converters have in common: items with the task's ids on them, and the marks of heads and origins.
+
+use aqueduct_core::event::Origin;
+use aqueduct_core::{BlockHead, EventKind};
+use serde_json::Value;
+
+use crate::config::Settings;
+use crate::mark::{MEDIA_TYPE, Mark, channel_name, role_name};
+use crate::wire::{
+    Artifact, ArtifactUpdate, Message, Part, Raw, Role, StatusUpdate, StreamItem, TaskState, TaskStatus, Text,
+};
+
+/// Declares a converter that knows the settings.
+macro_rules! converter {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone)]
+        pub struct $name {
+            settings: std::sync::Arc<crate::config::Settings>,
+        }
+
+        impl $name {
+            /// A converter for these settings.
+            pub fn new(settings: std::sync::Arc<crate::config::Settings>) -> Self {
+                Self { settings }
+            }
+        }
+    };
+}
+pub(super) use converter;
+
+pub(super) fn owned(text: &str) -> Text<'static> {
+    Text::from(text.to_owned())
+}
+
+/// How a chunk joins its artifact.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chunk {
+    First,
+    More,
+    Last,
+    Whole,
+}
+
+/// One chunk of an artifact.
+pub(super) struct Piece<'p> {
+    pub(super) id: &'p str,
+    /// For people; told with the first chunk.
+    pub(super) name: &'p str,
+    pub(super) part: Part<'static>,
+    pub(super) mark: Option<Mark>,
+    pub(super) chunk: Chunk,
+}
+
+pub(super) fn artifact(settings: &Settings, piece: Piece<'_>) -> StreamItem<'static> {
+    StreamItem::Artifact(ArtifactUpdate {
+        task_id: owned(&settings.task_id),
+        context_id: owned(&settings.context_id),
+        artifact: Artifact {
+            artifact_id: owned(piece.id),
+            name: owned(piece.name),
+            parts: vec![piece.part],
+            metadata: piece.mark.map(Mark::into_metadata),
+            ..Artifact::default()
+        },
+        append: matches!(piece.chunk, Chunk::More | Chunk::Last),
+        last_chunk: matches!(piece.chunk, Chunk::Last | Chunk::Whole),
+        ..ArtifactUpdate::default()
+    })
+}
+
+/// A status, with or without a message.
+pub(super) fn status(
+    settings: &Settings,
+    state: TaskState<'static>,
+    message: Option<Message<'static>>,
+) -> StreamItem<'static> {
+    let is_final = !matches!(state, TaskState::Working | TaskState::Submitted);
+    StreamItem::Status(StatusUpdate {
+        task_id: owned(&settings.task_id),
+        context_id: owned(&settings.context_id),
+        status: TaskStatus { state, message, ..TaskStatus::default() },
+        is_final,
+        ..StatusUpdate::default()
+    })
+}
+
+/// A message of the agent about its task.
+pub(super) fn message(
+    settings: &Settings,
+    id: String,
+    parts: Vec<Part<'static>>,
+    mark: Mark,
+) -> Message<'static> {
+    Message {
+        message_id: id.into(),
+        context_id: owned(&settings.context_id),
+        task_id: owned(&settings.task_id),
+        role: Role::Agent,
+        parts,
+        metadata: Some(mark.into_metadata()),
+        ..Message::default()
+    }
+}
+
+/// A data part of our own media type.
+pub(super) fn data(value: &Value) -> Part<'static> {
+    let mut part = Part::data(value);
+    part.media_type = Text::new(MEDIA_TYPE);
+    part
+}
+
+/// The mark of a block's first chunk.
+pub(super) fn head_mark(kind: &str, block: &BlockHead) -> Mark {
+    let mut mark = Mark::new(kind).of_lane(&block.lane);
+    mark.put_set("channel", channel_name(block.channel));
+    mark.put_set("role", role_name(block.role));
+    let links = [("parent", &block.parent), ("continues", &block.continues), ("replaces", &block.replaces)];
+    for (key, id) in links {
+        mark.put_set(key, id.as_ref().map(|id| id.as_str()));
+    }
+    put_origin(&mut mark, &block.origin);
+    mark
+}
+
+pub(super) fn put_origin(mark: &mut Mark, origin: &Origin) {
+    mark.put_set("message", origin.message_id.as_ref().map(|id| id.as_str()));
+    mark.put_set("response", origin.response_id.as_ref().map(|id| id.as_str()));
+    mark.put_set("track", Some(origin.track.as_str()));
+    if let Some(at) = origin.created_at {
+        mark.put("createdAt", at.0);
+    }
+    if let Some(metadata) = origin.metadata.as_ref().filter(|own| !own.is_empty()) {
+        mark.put("metadata", Value::Object((**metadata).clone()));
+    }
+}
+
+/// The metadata by which other clients know a thought.
+pub(super) fn thought(part: Part<'static>) -> Part<'static> {
+    Part { metadata: Some(Raw::from_value(&serde_json::json!({"thought": true}))), ..part }
+}
+
+/// True if events of that kind are told.
+pub(super) fn tells(settings: &Settings, kind: EventKind) -> bool {
+    match kind {
+        EventKind::Thinking => settings.thinking,
+        EventKind::Lane | EventKind::Step | EventKind::State | EventKind::Usage => settings.signals,
+        _ => true,
+    }
+}

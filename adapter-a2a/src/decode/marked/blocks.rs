@@ -1,0 +1,363 @@
+//! Marked artifacts: words, thoughts, tool calls, results and custom content.
+
+use aqueduct_core::block::{Thinking, ToolOutput, ToolResult, ToolUse};
+use aqueduct_core::{
+    ByteString, ContentBlock, MessageId, Metadata, Mode, ResponseId, Timestamp, Track, Update, wellknown,
+};
+use serde_json::{Map, Value};
+
+use super::super::artifact::Arrival;
+use super::super::print::{Print, Relation};
+use super::super::sink::Sink;
+use super::super::{Decoder, metadata};
+use super::{Block, Origin, What, data_of};
+use crate::mark::{Mark, kind};
+use crate::wire::{Artifact, Content, Dialect, Part};
+
+/// A fragment of a block.
+enum Fragment {
+    Words(ByteString),
+    Seal(ByteString),
+}
+
+impl Block {
+    /// More words of it.
+    fn say(&mut self, words: ByteString) -> ContentBlock {
+        self.text.push(&words);
+        self.broken |= self.after_complete;
+        self.complete = false;
+        match self.what {
+            What::Thinking => ContentBlock::thinking(words),
+            What::Call => ContentBlock::tool_arguments(self.call.clone(), words),
+            What::Text | What::Told => ContentBlock::text(words),
+        }
+    }
+}
+
+impl Decoder {
+    /// Reads an artifact if it bears a mark, or follows one that did.
+    pub(in super::super) fn marked_artifact(
+        &mut self,
+        artifact: &mut Artifact<'_>,
+        arrival: Arrival,
+        sink: &mut Sink<'_>,
+    ) -> bool {
+        let mark = Mark::read(artifact.metadata.as_ref()).unwrap_or_default();
+        let word = mark.kind();
+        let is_known = self.memory.marked.blocks.contains_key(artifact.artifact_id.as_str());
+        if word.is_empty() && !is_known {
+            return false;
+        }
+        let id = ByteString::from(artifact.artifact_id.as_str());
+        // What an earlier turn has shown, and somebody else has read.
+        if !arrival.live && !is_known && self.memory.artifacts.contains_key(&*id) {
+            return true;
+        }
+        let mut parts = std::mem::take(&mut artifact.parts);
+        if self.dialect == Dialect::V03Rest && self.config.dialect != Dialect::V03Rest {
+            parts.iter_mut().for_each(Part::unwrap_data);
+        }
+        match word {
+            kind::TEXT | kind::THINKING if !is_known => self.begin_words(&id, &mark),
+            kind::TOOL_CALL if !is_known => self.begin_call(&id, &mark, parts.first(), sink),
+            kind::TOOL_RESULT | kind::CUSTOM => self.tell(&id, &mark, &parts, arrival, sink),
+            "" | kind::TEXT | kind::THINKING | kind::TOOL_CALL => {}
+            // A kind of a later version: whatever it holds is told as it looks.
+            _ => {
+                artifact.parts = parts;
+                return false;
+            }
+        }
+        let is_whole = !arrival.live || (is_known && !arrival.append);
+        self.fragments(&id, &parts, is_whole, sink);
+        if arrival.live && arrival.last {
+            self.end_block(&id, mark.text("end"), sink);
+        }
+        true
+    }
+
+    fn marked_source(&self, mark: &Mark) -> aqueduct_core::Source {
+        mark.source(&self.source, |call| self.memory.marked.call(call))
+    }
+
+    fn new_block(&self, what: What, id: &ByteString, mark: &Mark) -> Block {
+        Block {
+            what,
+            source: self.marked_source(mark),
+            channel: mark.channel(),
+            role: mark.role(),
+            track: mark.bytes("track").map_or(Track::MAIN, Track::new),
+            message: mark.bytes("message").unwrap_or_else(|| id.clone()),
+            call: id.clone(),
+            mode: Mode::Append,
+            complete: false,
+            after_complete: false,
+            broken: false,
+            origin: origin(mark),
+            text: Print::default(),
+            told: 0,
+        }
+    }
+
+    fn begin_words(&mut self, id: &ByteString, mark: &Mark) {
+        let what = if mark.kind() == kind::THINKING { What::Thinking } else { What::Text };
+        let mut block = self.new_block(what, id, mark);
+        let marked = &mut self.memory.marked;
+        let earlier = |key: &str| mark.text(key).and_then(|id| marked.blocks.get(id));
+        if let Some(earlier) = earlier("replaces").filter(|earlier| !earlier.broken) {
+            block.message = earlier.message.clone();
+            block.track = earlier.track.clone();
+            block.mode = Mode::Replace;
+        } else if let Some(earlier) = earlier("continues") {
+            block.message = earlier.message.clone();
+            block.track = earlier.track.clone();
+            block.broken = earlier.broken;
+            block.complete = earlier.complete;
+            block.after_complete = earlier.complete;
+        } else {
+            let key = |message: &str| {
+                let place = (block.source.path(), block.track.as_str(), message);
+                Print::number(&format!("{what:?} {:?} {place:?}", block.channel))
+            };
+            if marked.begun.contains(&key(&block.message)) {
+                block.message = ByteString::from(format!("{}#{id}", block.message));
+            }
+            if marked.begun.len() >= self.config.limits.artifacts.max(1) {
+                marked.begun.shift_remove_index(0);
+            }
+            let key = key(&block.message);
+            marked.begun.insert(key);
+        }
+        let path = ByteString::from(block.source.path());
+        marked.interrupted.remove(&path);
+        marked.open.insert((path, block.track.clone()), id.clone());
+        marked.keep(id.clone(), block, self.config.limits.artifacts);
+    }
+
+    fn begin_call(&mut self, id: &ByteString, mark: &Mark, first: Option<&Part<'_>>, sink: &mut Sink<'_>) {
+        let mut block = self.new_block(What::Call, id, mark);
+        let marked = &mut self.memory.marked;
+        let earlier = |key: &str| mark.text(key).and_then(|id| marked.blocks.get(id));
+        if let Some(replaced) = earlier("replaces") {
+            block.call = replaced.call.clone();
+            block.message = replaced.message.clone();
+            block.track = replaced.track.clone();
+            block.mode = Mode::Replace;
+            marked.keep(id.clone(), block, self.config.limits.artifacts);
+            return;
+        }
+        if let Some(parent) = earlier("parent") {
+            block.message = parent.message.clone();
+            block.track = parent.track.clone();
+        }
+        // The call ends what is open on its track, and must end nothing else.
+        let path = ByteString::from(block.source.path());
+        if let Some(track) = marked.interrupted.remove(&path) {
+            block.track = track;
+        } else if marked.open.contains_key(&(path, block.track.clone())) {
+            block.track = Track::new(id.clone());
+        }
+        let name =
+            first.and_then(data_of).and_then(|data| Some(ByteString::from(data.get("name")?.as_str()?)));
+        let use_ = ToolUse { id: Some(id.clone().into()), name, arguments: ByteString::new() };
+        let mut update = self.block_update(&block, ContentBlock::ToolUse(use_));
+        // Only the parent's message matters to a call.
+        if mark.text("message").is_none() && mark.text("parent").is_none() {
+            update.message_id = None;
+        }
+        attach(&mut update, std::mem::take(&mut block.origin));
+        sink.push(update);
+        self.memory.marked.keep(id.clone(), block, self.config.limits.artifacts);
+    }
+
+    fn block_update(&self, block: &Block, content: ContentBlock) -> Update {
+        let mut update = self.update(content, block.channel);
+        update.source = block.source.clone();
+        update.track = block.track.clone();
+        update.message_id = Some(MessageId::new(block.message.clone()));
+        update.role = block.role;
+        update.mode = block.mode;
+        update
+    }
+
+    /// What a chunk adds to its block; of a whole artifact, what is new of it.
+    fn fragments(&mut self, id: &ByteString, parts: &[Part<'_>], is_whole: bool, sink: &mut Sink<'_>) {
+        let Some(block) = self.memory.marked.blocks.get(id).filter(|block| block.what != What::Told) else {
+            return;
+        };
+        let found = parts.iter().filter_map(|part| fragment(part, block.what, sink));
+        if !is_whole {
+            found.collect::<Vec<_>>().into_iter().for_each(|fragment| self.speak(id, fragment, sink));
+            return;
+        }
+        let words = |fragment| match fragment {
+            Fragment::Words(words) => Some(words),
+            Fragment::Seal(_) => None,
+        };
+        let whole: String = found.filter_map(words).map(|words| words.to_string()).collect();
+        let new = match block.text.relation(&whole) {
+            Relation::Same => return,
+            Relation::Extends(rest) => rest,
+            Relation::Different if block.text.len() == 0 => &whole,
+            Relation::Different => return self.counts.repeated += 1,
+        };
+        self.speak(id, Fragment::Words(new.into()), sink);
+    }
+
+    fn speak(&mut self, id: &ByteString, fragment: Fragment, sink: &mut Sink<'_>) {
+        let Some(block) = self.memory.marked.blocks.get_mut(id) else { return };
+        let content = match fragment {
+            Fragment::Words(words) if words.is_empty() => return,
+            Fragment::Words(words) => block.say(words),
+            Fragment::Seal(seal) => {
+                ContentBlock::Thinking(Thinking { text: ByteString::new(), encrypted: Some(seal) })
+            }
+        };
+        let origin = std::mem::take(&mut block.origin);
+        let mode = std::mem::take(&mut block.mode);
+        let Some(block) = self.memory.marked.blocks.get(id) else { return };
+        let mut update = self.block_update(block, content);
+        update.mode = mode;
+        attach(&mut update, origin);
+        self.answer_shown = true;
+        sink.push(update);
+    }
+
+    fn end_block(&mut self, id: &ByteString, why: Option<&str>, sink: &mut Sink<'_>) {
+        let Some(mut block) = self.memory.marked.blocks.get(id).filter(|b| b.what != What::Told).cloned()
+        else {
+            return;
+        };
+        let path = ByteString::from(block.source.path());
+        let place = (path.clone(), block.track.clone());
+        let marked = &mut self.memory.marked;
+        let is_open = marked.open.get(&place) == Some(id);
+        match why {
+            Some("interrupted") => {
+                marked.interrupted.insert(path, block.track.clone());
+            }
+            Some("closed") => {
+                marked.closing.insert(path);
+                return;
+            }
+            Some("replaced") => return,
+            _ => {}
+        }
+        if is_open {
+            marked.open.remove(&place);
+        }
+        if why.is_none() {
+            let content = match block.what {
+                What::Call => ContentBlock::tool_arguments(block.call.clone(), ByteString::new()),
+                What::Thinking => ContentBlock::thinking(ByteString::new()),
+                _ => ContentBlock::text(ByteString::new()),
+            };
+            block.mode = Mode::Append;
+            block.complete = true;
+            let mut update = self.block_update(&block, content);
+            update.last = true;
+            sink.push(update);
+            self.memory.marked.blocks.insert(id.clone(), block);
+        }
+    }
+
+    /// Results and custom content: each part that was not told before.
+    fn tell(
+        &mut self,
+        id: &ByteString,
+        mark: &Mark,
+        parts: &[Part<'_>],
+        arrival: Arrival,
+        sink: &mut Sink<'_>,
+    ) {
+        let told = self.memory.marked.blocks.get(id).map_or(0, |block| block.told);
+        let skipped = if arrival.live { 0 } else { told };
+        let mut block = self.new_block(What::Told, id, mark);
+        block.told = if arrival.append { told + parts.len() } else { parts.len() };
+        for part in parts.iter().skip(skipped) {
+            let content = match mark.kind() {
+                kind::TOOL_RESULT => self.result_of(part, mark),
+                _ => self.custom_of(part, mark),
+            };
+            let mut update = self.block_update(&block, content);
+            update.message_id = mark.bytes("message").map(MessageId::new);
+            attach(&mut update, block.origin.clone());
+            self.answer_shown = true;
+            sink.push(update);
+        }
+        self.memory.marked.keep(id.clone(), block, self.config.limits.artifacts);
+    }
+
+    fn result_of(&self, part: &Part<'_>, mark: &Mark) -> ContentBlock {
+        let mut data = match data_of(part) {
+            Some(Value::Object(data)) => data,
+            _ => Map::new(),
+        };
+        let text = |key: &str| data.get(key).and_then(Value::as_str);
+        let id = text("toolCallId").map(|id| self.memory.marked.call(id).into());
+        let name = text("name").filter(|name| !name.is_empty()).map(ByteString::from);
+        let is_error = data.get("isError") == Some(&Value::Bool(true));
+        let output = match data.remove("payload").unwrap_or_default() {
+            Value::String(text) if !mark.flag("json") => ToolOutput::Text(text.into()),
+            value => ToolOutput::Json(value),
+        };
+        ContentBlock::ToolResult(ToolResult { id, name, output, is_error })
+    }
+
+    fn custom_of(&self, part: &Part<'_>, mark: &Mark) -> ContentBlock {
+        let name = mark.bytes("name").unwrap_or_else(|| ByteString::from_static(wellknown::DATA));
+        let value = match &part.content {
+            Content::Data(raw) if mark.flag("wrapped") => match raw.to_value() {
+                Value::Object(mut data) => data.remove("value").unwrap_or_default(),
+                other => other,
+            },
+            Content::Data(raw) => raw.to_value(),
+            Content::Bytes(text) => super::super::parts::file_value("data", text, part),
+            Content::Url(text) => super::super::parts::file_value("url", text, part),
+            _ => part.to_json(Dialect::V1),
+        };
+        self.progress_of(&name, &value).unwrap_or_else(|| ContentBlock::custom(name, value))
+    }
+
+    /// A tool's sign of life is made anew if its call goes by another id here.
+    fn progress_of(&self, name: &str, value: &Value) -> Option<ContentBlock> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        let given = text("toolCallId").filter(|_| name == wellknown::TOOL_PROGRESS)?;
+        let call = Some(self.memory.marked.call(given)).filter(|call| *call != given)?;
+        Some(ContentBlock::ToolResult(ToolResult {
+            id: Some(call.into()),
+            name: text("toolName").map(ByteString::from),
+            output: ToolOutput::Progress(text("text").unwrap_or_default().into()),
+            is_error: false,
+        }))
+    }
+}
+
+fn fragment(part: &Part<'_>, what: What, sink: &Sink<'_>) -> Option<Fragment> {
+    if let Some(text) = part.as_text() {
+        return (what != What::Call).then(|| Fragment::Words(sink.share_str(text)));
+    }
+    let data = data_of(part)?;
+    let text = |key: &str| data.get(key)?.as_str().map(ByteString::from);
+    match data.get("type")?.as_str()? {
+        "tool-call-arguments" => text("delta").map(Fragment::Words),
+        "sealed-thinking" => text("value").map(Fragment::Seal),
+        _ => None,
+    }
+}
+
+fn origin(mark: &Mark) -> Origin {
+    Origin {
+        response: mark.bytes("response"),
+        created_at: mark.get("createdAt").and_then(Value::as_i64),
+        metadata: mark.metadata().cloned().unwrap_or_else(Metadata::new),
+    }
+}
+
+fn attach(update: &mut Update, origin: Origin) {
+    if let Some(response) = origin.response {
+        update.response_id = Some(ResponseId::new(response));
+    }
+    update.created_at = origin.created_at.map(Timestamp);
+    metadata::attach(update, origin.metadata);
+}

@@ -1,0 +1,130 @@
+//! What Aqueduct's own server sends, read back as it was: the [marks](crate::mark) say what A2A cannot.
+//!
+//! The stream machine behind the decoder decides when blocks open and end, so it is told what makes it decide
+//! as the first one did:
+//!
+//! ```text
+//!   block begins            a message of its own, so that nothing is glued to it
+//!   … continues another     the same message: appended
+//!   … replaces another      the same message: its first words replace
+//!   ends, complete          `last`
+//!   ends, interrupted       nothing: what begins next on its track ends it
+//!   ends, replaced          nothing: the block that replaces it ends it
+//!   ends, closed            nothing: its lane or the run ends it
+//! ```
+//!
+//! What is not here: pieces without a mark, which are read as every other agent's.
+
+mod blocks;
+mod signals;
+
+use std::collections::{HashMap, HashSet};
+
+use aqueduct_core::{ByteString, Channel, Metadata, Mode, Role, Source, Track};
+use foldhash::fast::RandomState;
+use indexmap::{IndexMap, IndexSet};
+
+use super::print::Print;
+use crate::wire::{Content, Part};
+use serde_json::Value;
+
+/// What a marked artifact is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Text,
+    Thinking,
+    Call,
+    /// Told part by part: results and custom content.
+    Told,
+}
+
+/// What is remembered of a marked artifact.
+#[derive(Debug, Clone)]
+struct Block {
+    what: What,
+    source: Source,
+    channel: Channel,
+    role: Role,
+    track: Track,
+    /// The message it goes by here; blocks that continue each other share it.
+    message: ByteString,
+    /// The call it goes by here.
+    call: ByteString,
+    /// How its next words relate to what came before.
+    mode: Mode,
+    /// The machine was told that its message is complete.
+    complete: bool,
+    /// It continues a message that was complete; with its first words the machine begins another one.
+    after_complete: bool,
+    /// The machine does not know all of its text, so it cannot be replaced.
+    broken: bool,
+    /// What goes with its first words.
+    origin: Origin,
+    text: Print,
+    told: usize,
+}
+
+/// What the source said about a block.
+#[derive(Debug, Clone, Default)]
+struct Origin {
+    response: Option<ByteString>,
+    created_at: Option<i64>,
+    metadata: Metadata,
+}
+
+/// What was read of marked pieces so far. Bounded by `DecodeLimits::artifacts`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Marked {
+    blocks: IndexMap<ByteString, Block, RandomState>,
+    /// Messages that were begun, by lane, kind, channel and track, as numbers.
+    begun: IndexSet<u64, RandomState>,
+    /// The block that is open on a track of a lane.
+    open: HashMap<(ByteString, Track), ByteString, RandomState>,
+    /// The track on which a block was interrupted, by lane, until what interrupts it begins.
+    interrupted: HashMap<ByteString, Track, RandomState>,
+    /// Lanes whose blocks end because they do: their steps end by themselves too.
+    closing: HashSet<ByteString, RandomState>,
+    /// Questions of this turn. The end of the turn repeats them, for those who came late; their lanes have
+    /// ended by then, and must not begin anew.
+    asked: HashSet<ByteString, RandomState>,
+}
+
+impl Marked {
+    fn keep(&mut self, id: ByteString, block: Block, max: usize) {
+        if self.blocks.len() >= max.max(1) {
+            self.blocks.shift_remove_index(0);
+        }
+        self.blocks.insert(id, block);
+    }
+
+    /// Another turn: nothing of the last one is open.
+    pub(crate) fn begin_turn(&mut self) {
+        self.open.clear();
+        self.interrupted.clear();
+        self.closing.clear();
+        self.asked.clear();
+    }
+
+    /// The id that a call goes by here.
+    fn call(&self, id: &str) -> ByteString {
+        match self.blocks.get(id) {
+            Some(block) if block.what == What::Call => block.call.clone(),
+            _ => ByteString::from(id),
+        }
+    }
+
+    /// Nothing of a lane is open any more.
+    fn forget_lane(&mut self, path: &str) {
+        self.closing.remove(path);
+        self.interrupted.remove(path);
+        self.open.retain(|(lane, _), _| lane != path);
+    }
+}
+
+/// The object of a data part.
+fn data_of(part: &Part<'_>) -> Option<Value> {
+    match &part.content {
+        Content::Data(raw) => Some(raw.to_value()),
+        _ => None,
+    }
+}

@@ -1,0 +1,118 @@
+//! Marked statuses: lanes, steps, state, usage, questions, and the end of the turn.
+
+use aqueduct_core::{ByteString, Interrupt, SourceEvent};
+use serde_json::Value;
+
+use super::super::sink::Sink;
+use super::super::{Decoder, Settled, shared};
+use super::data_of;
+use crate::config::InterruptView;
+use crate::mark::{Mark, failure_of, interrupt_of, kind, outcome_of, usage_of};
+use crate::wire::{Dialect, Message};
+
+impl Decoder {
+    /// Reads a status message if it bears a mark. `is_past` if it comes out of a history: what it asked or ended
+    /// then is over.
+    pub(in super::super) fn marked_message(
+        &mut self,
+        message: &Message<'_>,
+        is_past: bool,
+        sink: &mut Sink<'_>,
+    ) -> bool {
+        let Some(mark) = Mark::read(message.metadata.as_ref()) else { return false };
+        let is_ending = matches!(mark.kind(), kind::FINISHED | kind::FAILED);
+        let is_question = mark.kind() == kind::INTERRUPT;
+        let as_text = self.config.interrupts == InterruptView::Text;
+        if is_ending && !is_past && as_text && mark.text("outcome") == Some("interrupted") {
+            return false;
+        }
+        let is_known = self.memory.messages.knows(message, "");
+        self.memory.messages.note(message, "", !is_past, &self.config.limits);
+        if is_past && (is_known || is_ending || is_question) || is_question && as_text {
+            return true;
+        }
+        if is_ending { self.marked_ending(&mark, sink) } else { self.signal(&mark, message, sink) }
+    }
+
+    fn signal(&mut self, mark: &Mark, message: &Message<'_>, sink: &mut Sink<'_>) -> bool {
+        let source = mark.source(&self.source, |call| self.memory.marked.call(call));
+        let content = message.parts.iter().find_map(|part| {
+            let mut part = part.clone();
+            if self.dialect == Dialect::V03Rest && self.config.dialect != Dialect::V03Rest {
+                part.unwrap_data();
+            }
+            data_of(&part)
+        });
+        let Some(Value::Object(mut content)) = content else { return false };
+        let name = content.get("name").and_then(Value::as_str).map(ByteString::from).unwrap_or_default();
+        let marked = &mut self.memory.marked;
+        sink.push(match mark.kind() {
+            kind::LANE_OPENED => SourceEvent::LaneOpened(match mark.metadata() {
+                Some(own) => source.with_metadata(own.clone()),
+                None => source,
+            }),
+            kind::LANE_CLOSED => {
+                marked.forget_lane(source.path());
+                SourceEvent::LaneClosed { source, outcome: outcome_of(&Value::Object(content)) }
+            }
+            kind::STEP_STARTED => SourceEvent::StepStarted { source, name },
+            // Steps end after the blocks of a lane that closes, by themselves.
+            kind::STEP_FINISHED if marked.closing.contains(source.path()) => return true,
+            kind::STEP_FINISHED => SourceEvent::StepFinished { source, name },
+            kind::STATE => {
+                SourceEvent::StateSnapshot { source, state: content.remove("state").unwrap_or_default() }
+            }
+            kind::STATE_PATCH => match content.remove("patch") {
+                Some(Value::Array(patch)) => SourceEvent::StateDelta { source, patch },
+                _ => return false,
+            },
+            kind::USAGE => {
+                SourceEvent::Usage { source, usage: usage_of(content.get("usage").unwrap_or(&Value::Null)) }
+            }
+            kind::INTERRUPT => match content.get("interrupt").and_then(interrupt_of) {
+                Some(interrupt) => {
+                    marked.asked.insert(interrupt.id.as_bytes().clone());
+                    SourceEvent::InterruptRequested { source, interrupt: self.own_question(interrupt) }
+                }
+                None => return false,
+            },
+            _ => return false,
+        });
+        true
+    }
+
+    /// The question as one of this task: the answer goes to whoever passed it on.
+    fn own_question(&self, mut interrupt: Interrupt) -> Interrupt {
+        let state = if &*interrupt.reason == "auth_required" { "auth-required" } else { "input-required" };
+        let mut beside = interrupt.metadata.take().map(|own| (*own).clone()).unwrap_or_default();
+        beside.extend(self.task_metadata());
+        beside.insert("state".to_owned(), state.into());
+        interrupt.metadata = shared(beside);
+        interrupt.tool_call_id = interrupt.tool_call_id.map(|id| self.memory.marked.call(id.as_str()).into());
+        interrupt
+    }
+
+    fn marked_ending(&mut self, mark: &Mark, sink: &mut Sink<'_>) -> bool {
+        if mark.kind() == kind::FAILED {
+            self.fail(failure_of(mark.get("failure").unwrap_or(&Value::Null)), sink.out);
+            return true;
+        }
+        for asked in mark.get("interrupts").and_then(Value::as_array).into_iter().flatten() {
+            let lane = Mark::of_path(asked.get("lane"));
+            let source = lane.source(&self.source, |call| self.memory.marked.call(call));
+            let question = asked.get("interrupt").and_then(interrupt_of);
+            let is_new = |asked: &Interrupt| !self.memory.marked.asked.contains(asked.id.as_bytes());
+            if let Some(interrupt) = question.filter(is_new) {
+                let interrupt = self.own_question(interrupt);
+                sink.push(SourceEvent::InterruptRequested { source, interrupt });
+            }
+        }
+        let how = match mark.text("outcome") {
+            Some("interrupted") => Settled::Interrupted,
+            Some("cancelled") => Settled::Cancelled,
+            _ => Settled::Completed,
+        };
+        self.finish_with(how, mark.get("result").cloned(), sink.out);
+        true
+    }
+}

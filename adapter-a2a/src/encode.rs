@@ -1,0 +1,68 @@
+//! [`StreamEncoder`]: canonical events in, payloads of an A2A stream out, for one watcher of a task.
+//!
+//! What a payload is wrapped in belongs to the binding ([`Envelope`]); framing (SSE, HTTP) belongs to the transport.
+
+use aqueduct_core::service::{EventEncoder, PayloadSink};
+use aqueduct_core::{BlockEvent, ConverterSet};
+use serde_json::{Value, json};
+
+use crate::wire::{Dialect, StreamItem};
+
+/// What stands around each item.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Envelope {
+    /// A JSON-RPC result that answers the request of that id.
+    JsonRpc(Value),
+    /// Nothing: HTTP+JSON.
+    Bare,
+}
+
+/// Converts and writes for one watcher.
+#[derive(Debug)]
+pub struct StreamEncoder {
+    converters: ConverterSet<StreamItem<'static>>,
+    dialect: Dialect,
+    envelope: Envelope,
+    items: Vec<StreamItem<'static>>,
+}
+
+impl StreamEncoder {
+    /// An encoder with these converters.
+    pub fn new(converters: ConverterSet<StreamItem<'static>>, dialect: Dialect, envelope: Envelope) -> Self {
+        Self { converters, dialect, envelope, items: Vec::new() }
+    }
+
+    /// One item as a payload.
+    pub fn payload(&self, item: &StreamItem<'_>) -> Value {
+        let item = item.to_json(self.dialect);
+        match &self.envelope {
+            Envelope::JsonRpc(id) => json!({"jsonrpc": "2.0", "id": id, "result": item}),
+            Envelope::Bare => item,
+        }
+    }
+}
+
+impl EventEncoder for StreamEncoder {
+    fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
+        let mut items = std::mem::take(&mut self.items);
+        self.converters.convert(event, &mut items);
+        for item in &items {
+            let payload = self.payload(item);
+            sink.push(&mut |out| {
+                // Writing a `Value` to memory cannot fail.
+                let written = serde_json::to_writer(&mut *out, &payload);
+                debug_assert!(written.is_ok(), "a payload is JSON");
+            });
+        }
+        items.clear();
+        self.items = items;
+    }
+
+    fn media_type(&self) -> &'static str {
+        "text/event-stream"
+    }
+
+    fn is_binary(&self) -> bool {
+        false
+    }
+}

@@ -7,7 +7,7 @@ use aqueduct_core::{
 use serde_json::{Map, Value};
 
 use super::super::artifact::Arrival;
-use super::super::print::{Print, Relation};
+use super::super::print::Print;
 use super::super::sink::Sink;
 use super::super::{Decoder, metadata};
 use super::{Block, Origin, What, data_of};
@@ -185,23 +185,21 @@ impl Decoder {
         let Some(block) = self.memory.marked.blocks.get(id).filter(|block| block.what != What::Told) else {
             return;
         };
-        let found = parts.iter().filter_map(|part| fragment(part, block.what, sink));
-        if !is_whole {
-            found.collect::<Vec<_>>().into_iter().for_each(|fragment| self.speak(id, fragment, sink));
-            return;
+        let found: Vec<_> = parts.iter().filter_map(|part| fragment(part, block.what, sink)).collect();
+        // Our artifacts only grow, so what is new of a whole one begins where the last chunk ended.
+        let mut known = if is_whole { block.text.len() } else { 0 };
+        for fragment in found {
+            let fragment = match fragment {
+                Fragment::Words(words) if known > 0 => {
+                    let new = words.get(known..).map(|new| words.slice_ref(new)).unwrap_or_default();
+                    known = known.saturating_sub(words.len());
+                    Fragment::Words(new)
+                }
+                // The machine knows a seal that it has.
+                other => other,
+            };
+            self.speak(id, fragment, sink);
         }
-        let words = |fragment| match fragment {
-            Fragment::Words(words) => Some(words),
-            Fragment::Seal(_) => None,
-        };
-        let whole: String = found.filter_map(words).map(|words| words.to_string()).collect();
-        let new = match block.text.relation(&whole) {
-            Relation::Same => return,
-            Relation::Extends(rest) => rest,
-            Relation::Different if block.text.len() == 0 => &whole,
-            Relation::Different => return self.counts.repeated += 1,
-        };
-        self.speak(id, Fragment::Words(new.into()), sink);
     }
 
     fn speak(&mut self, id: &ByteString, fragment: Fragment, sink: &mut Sink<'_>) {

@@ -75,7 +75,7 @@ impl Decoder {
 
     /// A message of the history. One that repeats the answer is the answer as the server filed it.
     fn past_message(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
-        if self.reads_marks() && self.marked_message(&message, Heard::Past, sink) {
+        if self.reads_marks() && self.marked_message(&message, Heard::Past, false, sink) {
             return;
         }
         let text = joined_text(&message.parts);

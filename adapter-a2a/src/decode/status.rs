@@ -35,9 +35,11 @@ impl Decoder {
         sink: &mut Sink<'_>,
     ) {
         let TaskStatus { state, message, timestamp, .. } = status;
+        let heard = if live { Heard::Live } else { Heard::Told };
+        let ends_turn = state.class() != StateClass::Active;
         if self.reads_marks()
             && let Some(message) = &message
-            && self.marked_message(message, if live { Heard::Live } else { Heard::Told }, sink)
+            && self.marked_message(message, heard, ends_turn, sink)
         {
             return;
         }

@@ -10,6 +10,7 @@
 //!   on the wire both have ids of their own, and both wait.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 
 use aqueduct_adapter_a2a::config::Marks;
 use aqueduct_adapter_a2a::wire::{Dialect, Frame};
@@ -95,14 +96,14 @@ impl Normal {
                 self.broken.insert(block.id.clone());
             }
             if !self.complete.contains(earlier) {
-                head += &format!(" continues {}", self.id(earlier.as_str()));
+                write!(head, " continues {}", self.id(earlier.as_str())).unwrap();
             }
         }
         if let Some(earlier) = block.replaces.as_ref().filter(|earlier| !self.broken.contains(*earlier)) {
-            head += &format!(" replaces {}", self.id(earlier.as_str()));
+            write!(head, " replaces {}", self.id(earlier.as_str())).unwrap();
         }
         if let Some(parent) = block.parent.as_ref().filter(|_| self.is_strict) {
-            head += &format!(" in {}", self.id(parent.as_str()));
+            write!(head, " in {}", self.id(parent.as_str())).unwrap();
         }
         head
     }
@@ -228,7 +229,7 @@ fn snapshot(payloads: &[ByteString]) -> ByteString {
                 None => artifacts.push(update["artifact"].clone()),
             }
         } else {
-            let status = item["statusUpdate"].get("status").unwrap_or(&item["task"]["status"]);
+            let status = item["statusUpdate"].get("status").unwrap_or_else(|| &item["task"]["status"]);
             if let Some(said) = task["status"].get("message").cloned() {
                 task["history"].as_array_mut().unwrap().push(said);
             }
@@ -252,7 +253,7 @@ fn content(events: &[BlockEvent]) -> Vec<String> {
                 words.entry(key).or_default().push_str(delta);
             }
             BlockEvent::ToolResult(result) => {
-                others.push(format!("{:?} {:?}", result.tool_name, result.output))
+                others.push(format!("{:?} {:?}", result.tool_name, result.output));
             }
             BlockEvent::Custom(custom) => others.push(format!("{} {}", custom.name, custom.value)),
             BlockEvent::StepStarted { name, .. } => others.push(format!("step {name}")),
@@ -334,5 +335,62 @@ fn without_marks_the_answer_and_the_end_are_still_there() {
             _ => "failed".to_owned(),
         };
         assert_eq!(outcome(&read), outcome(&events), "{name}");
+    }
+}
+
+/// As a sub-agent behind another one, its lanes lie below its own, and its end ends its lane.
+#[test]
+fn a_sub_agent_keeps_its_own_sub_agents() {
+    let (_, source) = scenarios().into_iter().find(|(name, _)| *name == "lanes-nested-and-parallel").unwrap();
+    let payloads = payloads(&run_to_end(source), Dialect::V1, &Settings::new("task-1", "context-1"));
+    let mut events = decoded(&payloads, DecodeConfig::lane(aqueduct_core::Source::root().child("team")));
+    events.push(SourceEvent::Finished { outcome: aqueduct_core::RunOutcome::Success, result: None });
+    let read = run_to_end(events);
+    InvariantChecker::check_all(&read).unwrap();
+    let opened = read.iter().filter_map(|event| match event {
+        BlockEvent::LaneOpened(lane) => {
+            Some((lane.source.path().replace('\u{1f}', "/"), lane.name().to_owned()))
+        }
+        _ => None,
+    });
+    let expected = [
+        ("team", "team"),
+        ("team/research", "Researcher"),
+        ("team/write", "Writer"),
+        ("team/research/deep", "deep"),
+    ];
+    let expected: Vec<_> = expected.map(|(path, name)| (path.to_owned(), name.to_owned())).to_vec();
+    assert_eq!(opened.collect::<Vec<_>>(), expected);
+}
+
+/// Marks that make no sense are read as far as they do; nothing is lost, and nothing ends that did not.
+#[test]
+fn odd_marks_end_nothing_and_lose_nothing() {
+    let odd = [
+        json!({"kind": "finished", "outcome": "success"}),
+        json!({"kind": "failed"}),
+        json!({"kind": "of a later version"}),
+        json!({"kind": 7, "lane": "nobody"}),
+        json!({"kind": "state-patch"}),
+        json!({"kind": "interrupt"}),
+        json!("no object"),
+    ];
+    for mark in odd {
+        let metadata = json!({"aqueduct/v1": mark});
+        let ids = json!({"taskId": "t", "contextId": "c"});
+        let with = |name: &str, mut update: Value| -> ByteString {
+            update.as_object_mut().unwrap().extend(ids.as_object().unwrap().clone());
+            json!({ name: update }).to_string().into()
+        };
+        let message = json!({"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "heard"}], "metadata": metadata});
+        let artifact = json!({"artifactId": "a", "parts": [{"text": "read"}], "metadata": metadata});
+        let payloads = [
+            with("statusUpdate", json!({"status": {"state": "TASK_STATE_WORKING", "message": message}})),
+            with("artifactUpdate", json!({"artifact": artifact})),
+            with("statusUpdate", json!({"status": {"state": "TASK_STATE_COMPLETED"}})),
+        ];
+        let told = aqueduct_core::testing::trace(&replayed(&payloads, Dialect::V1));
+        assert!(told.contains("heard") && told.contains("read"), "{mark}\n{told}");
+        assert!(told.contains("run finished success"), "{mark}\n{told}");
     }
 }

@@ -17,6 +17,7 @@
 
 mod blocks;
 mod signals;
+mod told;
 
 pub(super) use signals::Heard;
 

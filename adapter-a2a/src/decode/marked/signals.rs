@@ -22,15 +22,20 @@ pub(in super::super) enum Heard {
 }
 
 impl Decoder {
-    /// Reads a status message if it bears a mark.
+    /// Reads a status message if it bears a mark. `ends_turn` if its state does.
     pub(in super::super) fn marked_message(
         &mut self,
         message: &Message<'_>,
         heard: Heard,
+        ends_turn: bool,
         sink: &mut Sink<'_>,
     ) -> bool {
         let Some(mark) = Mark::read(message.metadata.as_ref()) else { return false };
         let is_ending = matches!(mark.kind(), kind::FINISHED | kind::FAILED);
+        // An agent that passes on what it heard from one of ours must not end its own turn by that.
+        if heard != Heard::Past && is_ending != ends_turn {
+            return false;
+        }
         let is_question = mark.kind() == kind::INTERRUPT;
         let as_text = self.config.interrupts == InterruptView::Text;
         if is_ending && heard != Heard::Past && as_text && mark.text("outcome") == Some("interrupted") {

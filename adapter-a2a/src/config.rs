@@ -34,9 +34,8 @@ pub struct DecodeConfig {
     /// If a chunk that appends to an artifact repeats all of it, it is taken for a restatement and adds nothing.
     /// Microsoft Agent Framework sends the whole message again after its chunks, as one more chunk.
     pub drop_restated_chunks: bool,
-    /// Reads the [marks](crate::mark) of Aqueduct's own server, which restore the stream as it was. Without it they
-    /// are metadata like any other.
-    pub marks: bool,
+    /// Reads the [marks](crate::mark) of Aqueduct's own server, which restore the stream as it was.
+    pub marks: Marks,
     /// The message that this stream answers. History up to it belongs to earlier turns.
     pub sent_message_id: Option<String>,
     /// True if that message went to a task that existed before: what its first snapshot holds is known already.
@@ -58,7 +57,7 @@ impl Default for DecodeConfig {
             closing_remark: ClosingRemark::Intermediate,
             promote_last_status: true,
             drop_restated_chunks: true,
-            marks: true,
+            marks: Marks::Read,
             sent_message_id: None,
             follow_up: false,
             limits: DecodeLimits::default(),
@@ -85,6 +84,15 @@ pub enum Ending {
     Run,
     /// The agent's lane.
     Lane,
+}
+
+/// What the marks of Aqueduct's own server are taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marks {
+    /// What they say.
+    Read,
+    /// Metadata like any other.
+    Ignore,
 }
 
 /// How `input-required` and `auth-required` are told.

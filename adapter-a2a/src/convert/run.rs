@@ -1,7 +1,7 @@
 //! The life of a run: the task, and the status it ends with.
 
 use aqueduct_core::event::{PendingInterrupt, RunFailed, RunFinished};
-use aqueduct_core::{BlockEvent, BlockEventConverter, RunInfo, RunOutcome};
+use aqueduct_core::{BlockEvent, BlockEventConverter, RunId, RunInfo, RunOutcome};
 use serde_json::{Value, json};
 
 use super::show::{converter, data, message, owned, status};
@@ -28,7 +28,7 @@ impl RunConverter {
     fn task(&self, run: &RunInfo) -> StreamItem<'static> {
         let mut mark = Mark::default();
         mark.put("run", run.run_id.as_str());
-        mark.put_set("parentRun", run.parent_run_id.as_ref().map(|id| id.as_str()));
+        mark.put_set("parentRun", run.parent_run_id.as_ref().map(RunId::as_str));
         mark.put_set("agent", run.agent.as_deref());
         StreamItem::Task(Task {
             id: owned(&self.settings.task_id),

@@ -1,7 +1,7 @@
 //! What the converters have in common: items with the task's ids on them, and the marks of heads and origins.
 
 use aqueduct_core::event::Origin;
-use aqueduct_core::{BlockHead, EventKind};
+use aqueduct_core::{BlockHead, BlockId, EventKind, MessageId, ResponseId};
 use serde_json::Value;
 
 use crate::config::Settings;
@@ -117,15 +117,15 @@ pub(super) fn head_mark(kind: &str, block: &BlockHead) -> Mark {
     mark.put_set("role", role_name(block.role));
     let links = [("parent", &block.parent), ("continues", &block.continues), ("replaces", &block.replaces)];
     for (key, id) in links {
-        mark.put_set(key, id.as_ref().map(|id| id.as_str()));
+        mark.put_set(key, id.as_ref().map(BlockId::as_str));
     }
     put_origin(&mut mark, &block.origin);
     mark
 }
 
 pub(super) fn put_origin(mark: &mut Mark, origin: &Origin) {
-    mark.put_set("message", origin.message_id.as_ref().map(|id| id.as_str()));
-    mark.put_set("response", origin.response_id.as_ref().map(|id| id.as_str()));
+    mark.put_set("message", origin.message_id.as_ref().map(MessageId::as_str));
+    mark.put_set("response", origin.response_id.as_ref().map(ResponseId::as_str));
     mark.put_set("track", Some(origin.track.as_str()));
     if let Some(at) = origin.created_at {
         mark.put("createdAt", at.0);

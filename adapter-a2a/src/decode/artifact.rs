@@ -114,7 +114,7 @@ impl Decoder {
         arrival: Arrival,
         sink: &mut Sink<'_>,
     ) {
-        if self.config.marks && self.marked_artifact(&mut artifact, arrival, sink) {
+        if self.reads_marks() && self.marked_artifact(&mut artifact, arrival, sink) {
             return;
         }
         let id = self.memory.place(&artifact, arrival.append, arrival.live);

@@ -7,6 +7,7 @@ use aqueduct_core::{Channel, Metadata};
 use serde_json::Value;
 
 use super::artifact::Arrival;
+use super::marked::Heard;
 use super::memory::Kind;
 use super::print::Relation;
 use super::sink::Sink;
@@ -39,9 +40,10 @@ impl Decoder {
             let arrival = Arrival { append: false, last: class == StateClass::Terminal, live: false };
             self.artifact(artifact, Metadata::new(), arrival, sink);
         }
+        self.end_meanwhile(sink);
         let mut beside = Metadata::new();
         let mut own = raw_metadata(task.metadata.as_ref());
-        if self.config.marks {
+        if self.reads_marks() {
             own.remove(mark::KEY);
         }
         if !own.is_empty() {
@@ -73,7 +75,7 @@ impl Decoder {
 
     /// A message of the history. One that repeats the answer is the answer as the server filed it.
     fn past_message(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
-        if self.config.marks && self.marked_message(&message, true, sink) {
+        if self.reads_marks() && self.marked_message(&message, Heard::Past, false, sink) {
             return;
         }
         let text = joined_text(&message.parts);

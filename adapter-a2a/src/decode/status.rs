@@ -3,6 +3,7 @@
 use aqueduct_core::{ByteString, Channel, Metadata, Mode, Timestamp, Track};
 use serde_json::{Value, json};
 
+use super::marked::Heard;
 use super::memory::Novelty;
 use super::parts::Place;
 use super::sink::Sink;
@@ -34,9 +35,11 @@ impl Decoder {
         sink: &mut Sink<'_>,
     ) {
         let TaskStatus { state, message, timestamp, .. } = status;
-        if self.config.marks
+        let heard = if live { Heard::Live } else { Heard::Told };
+        let ends_turn = state.class() != StateClass::Active;
+        if self.reads_marks()
             && let Some(message) = &message
-            && self.marked_message(message, false, sink)
+            && self.marked_message(message, heard, ends_turn, sink)
         {
             return;
         }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use aqueduct_core::{ByteString, Interrupt, LaneOutcome, RunFailure, Usage};
+use aqueduct_core::{ByteString, Interrupt, LaneOutcome, RunFailure, ToolCallId, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::error;
@@ -59,7 +59,7 @@ pub(crate) fn interrupt_value(interrupt: &Interrupt) -> Value {
     put(&mut map, "id", Some(interrupt.id.as_str()));
     put(&mut map, "reason", Some(&*interrupt.reason));
     put(&mut map, "message", interrupt.message.as_deref());
-    put(&mut map, "toolCallId", interrupt.tool_call_id.as_ref().map(|id| id.as_str()));
+    put(&mut map, "toolCallId", interrupt.tool_call_id.as_ref().map(ToolCallId::as_str));
     put(&mut map, "responseSchema", interrupt.response_schema.clone());
     put(&mut map, "expiresAt", interrupt.expires_at.as_deref());
     put(&mut map, "metadata", interrupt.metadata.as_ref().map(|own| Value::Object((**own).clone())));

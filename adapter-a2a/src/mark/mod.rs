@@ -6,7 +6,7 @@
 
 mod codec;
 
-use aqueduct_core::{ByteString, Channel, Lane, LaneId, Metadata, Role, Source};
+use aqueduct_core::{ByteString, Channel, Lane, LaneId, Metadata, Role, Source, ToolCallId};
 use serde_json::{Map, Value, json};
 
 pub(crate) use codec::{
@@ -178,7 +178,7 @@ fn lane_value(lane: &Lane) -> Value {
     put("key", Some(lane.source.key()));
     put("name", Some(lane.name()).filter(|name| *name != lane.source.key()));
     put("description", lane.source.description().map(|text| &**text));
-    put("call", lane.parent_call.as_ref().map(|call| call.as_str()));
+    put("call", lane.parent_call.as_ref().map(ToolCallId::as_str));
     Value::Object(step)
 }
 

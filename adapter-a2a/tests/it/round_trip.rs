@@ -10,7 +10,9 @@
 //!   on the wire both have ids of their own, and both wait.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 
+use aqueduct_adapter_a2a::config::Marks;
 use aqueduct_adapter_a2a::wire::{Dialect, Frame};
 use aqueduct_adapter_a2a::{DecodeConfig, Decoder, Envelope, Settings, StreamEncoder, converters};
 use aqueduct_core::event::EndReason;
@@ -88,22 +90,22 @@ impl Normal {
         let lane = self.lane(&block.lane);
         let id = self.id(block.id.as_str());
         let (kind, channel, role, tool) = (block.kind, block.channel, block.role, &*block.tool_name);
-        let mut line = format!("+{id}{lane} {kind:?} {channel:?} {role:?} {tool:?}");
+        let mut head = format!("+{id}{lane} {kind:?} {channel:?} {role:?} {tool:?}");
         if let Some(earlier) = &block.continues {
             if self.complete.contains(earlier) || self.broken.contains(earlier) {
                 self.broken.insert(block.id.clone());
             }
             if !self.complete.contains(earlier) {
-                line += &format!(" continues {}", self.id(earlier.as_str()));
+                write!(head, " continues {}", self.id(earlier.as_str())).unwrap();
             }
         }
         if let Some(earlier) = block.replaces.as_ref().filter(|earlier| !self.broken.contains(*earlier)) {
-            line += &format!(" replaces {}", self.id(earlier.as_str()));
+            write!(head, " replaces {}", self.id(earlier.as_str())).unwrap();
         }
         if let Some(parent) = block.parent.as_ref().filter(|_| self.is_strict) {
-            line += &format!(" in {}", self.id(parent.as_str()));
+            write!(head, " in {}", self.id(parent.as_str())).unwrap();
         }
-        line
+        head
     }
 
     fn end(&mut self, block: &BlockHead, reason: EndReason) -> String {
@@ -209,6 +211,91 @@ proptest! {
     }
 }
 
+/// What a server would keep of a task: artifacts by id, chunks as parts, and what was said.
+fn snapshot(payloads: &[ByteString]) -> ByteString {
+    let mut task = json!({"id": "task-1", "contextId": "context-1", "artifacts": [], "history": []});
+    for payload in payloads {
+        let payload: Value = serde_json::from_str(payload).unwrap();
+        let item = &payload["result"];
+        if let Some(update) = item.get("artifactUpdate") {
+            let artifacts = task["artifacts"].as_array_mut().unwrap();
+            let known = artifacts.iter_mut().find(|a| a["artifactId"] == update["artifact"]["artifactId"]);
+            match known {
+                Some(known) if update["append"] == true => {
+                    let more = update["artifact"]["parts"].as_array().unwrap();
+                    known["parts"].as_array_mut().unwrap().extend(more.iter().cloned());
+                }
+                Some(known) => *known = update["artifact"].clone(),
+                None => artifacts.push(update["artifact"].clone()),
+            }
+        } else {
+            let status = item["statusUpdate"].get("status").unwrap_or_else(|| &item["task"]["status"]);
+            if let Some(said) = task["status"].get("message").cloned() {
+                task["history"].as_array_mut().unwrap().push(said);
+            }
+            task["status"] = status.clone();
+        }
+    }
+    json!({"jsonrpc": "2.0", "id": "r-1", "result": {"task": task}}).to_string().into()
+}
+
+/// All that was said, whoever said it and in however many blocks, and how it ended.
+fn content(events: &[BlockEvent]) -> Vec<String> {
+    let mut words: std::collections::BTreeMap<String, String> = std::collections::BTreeMap::new();
+    let mut others = Vec::new();
+    for event in events {
+        match event {
+            BlockEvent::BlockDelta { block, delta } => {
+                // Parallel outputs come one after the other in a snapshot.
+                let track = if block.tool_name.is_empty() { block.origin.track.as_str() } else { "" };
+                let key =
+                    format!("{} {:?} {} {track}", block.lane.source.path(), block.kind, block.tool_name);
+                words.entry(key).or_default().push_str(delta);
+            }
+            BlockEvent::ToolResult(result) => {
+                others.push(format!("{:?} {:?}", result.tool_name, result.output));
+            }
+            BlockEvent::Custom(custom) => others.push(format!("{} {}", custom.name, custom.value)),
+            BlockEvent::StepStarted { name, .. } => others.push(format!("step {name}")),
+            BlockEvent::StateSnapshot { state, .. } => others.push(format!("state {state}")),
+            BlockEvent::Usage { usage, .. } => others.push(format!("{usage:?}")),
+            _ => {}
+        }
+    }
+    others.sort();
+    others.extend(words.into_iter().map(|(key, words)| format!("{key}: {words:?}")));
+    others.push(match events.last().unwrap() {
+        BlockEvent::RunFinished(end) => format!("{:?} {:?}", end.outcome, end.result),
+        other => format!("{other:?}").split("usage").next().unwrap().to_owned(),
+    });
+    others
+}
+
+/// The stream is cut anywhere, some of it is missed, and the task is told whole before it goes on.
+#[test]
+fn a_snapshot_after_a_cut_loses_and_doubles_nothing() {
+    for (name, source) in scenarios() {
+        let events = run_to_end(source);
+        let all = payloads(&events, Dialect::V1, &Settings::new("task-1", "context-1"));
+        for cut in 1..all.len() {
+            for missed in [0, 1, 2, all.len()] {
+                let on = (cut + missed).min(all.len());
+                let mut read = all[..cut].to_vec();
+                read.push(snapshot(&all[..on]));
+                read.extend_from_slice(&all[on..]);
+                let mut again = content(&replayed(&read, Dialect::V1));
+                let mut sent = content(&events);
+                // The run's own ids are part of a failure's debug text, and differ.
+                for ends in [again.last_mut(), sent.last_mut()] {
+                    let end = ends.unwrap();
+                    *end = end.split("failure").last().unwrap().to_owned();
+                }
+                assert_eq!(again, sent, "{name}: cut {cut}, {missed} missed\n{}", read.join("\n"));
+            }
+        }
+    }
+}
+
 /// Every item at the start of a task tells the ids, and the first is the task.
 #[test]
 fn every_item_belongs_to_the_task() {
@@ -229,7 +316,8 @@ fn without_marks_the_answer_and_the_end_are_still_there() {
     for (name, source) in scenarios() {
         let events = run_to_end(source);
         let payloads = payloads(&events, Dialect::V1, &Settings::new("task-1", "context-1"));
-        let config = DecodeConfig { marks: false, drop_restated_chunks: false, ..DecodeConfig::root() };
+        let config =
+            DecodeConfig { marks: Marks::Ignore, drop_restated_chunks: false, ..DecodeConfig::root() };
         let read = run_to_end(decoded(&payloads, config));
         InvariantChecker::check_all(&read).unwrap();
         let words = |events: &[BlockEvent]| -> String {
@@ -247,5 +335,62 @@ fn without_marks_the_answer_and_the_end_are_still_there() {
             _ => "failed".to_owned(),
         };
         assert_eq!(outcome(&read), outcome(&events), "{name}");
+    }
+}
+
+/// As a sub-agent behind another one, its lanes lie below its own, and its end ends its lane.
+#[test]
+fn a_sub_agent_keeps_its_own_sub_agents() {
+    let (_, source) = scenarios().into_iter().find(|(name, _)| *name == "lanes-nested-and-parallel").unwrap();
+    let payloads = payloads(&run_to_end(source), Dialect::V1, &Settings::new("task-1", "context-1"));
+    let mut events = decoded(&payloads, DecodeConfig::lane(aqueduct_core::Source::root().child("team")));
+    events.push(SourceEvent::Finished { outcome: aqueduct_core::RunOutcome::Success, result: None });
+    let read = run_to_end(events);
+    InvariantChecker::check_all(&read).unwrap();
+    let opened = read.iter().filter_map(|event| match event {
+        BlockEvent::LaneOpened(lane) => {
+            Some((lane.source.path().replace('\u{1f}', "/"), lane.name().to_owned()))
+        }
+        _ => None,
+    });
+    let expected = [
+        ("team", "team"),
+        ("team/research", "Researcher"),
+        ("team/write", "Writer"),
+        ("team/research/deep", "deep"),
+    ];
+    let expected: Vec<_> = expected.map(|(path, name)| (path.to_owned(), name.to_owned())).to_vec();
+    assert_eq!(opened.collect::<Vec<_>>(), expected);
+}
+
+/// Marks that make no sense are read as far as they do; nothing is lost, and nothing ends that did not.
+#[test]
+fn odd_marks_end_nothing_and_lose_nothing() {
+    let odd = [
+        json!({"kind": "finished", "outcome": "success"}),
+        json!({"kind": "failed"}),
+        json!({"kind": "of a later version"}),
+        json!({"kind": 7, "lane": "nobody"}),
+        json!({"kind": "state-patch"}),
+        json!({"kind": "interrupt"}),
+        json!("no object"),
+    ];
+    for mark in odd {
+        let metadata = json!({"aqueduct/v1": mark});
+        let ids = json!({"taskId": "t", "contextId": "c"});
+        let with = |name: &str, mut update: Value| -> ByteString {
+            update.as_object_mut().unwrap().extend(ids.as_object().unwrap().clone());
+            json!({ name: update }).to_string().into()
+        };
+        let message = json!({"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "heard"}], "metadata": metadata});
+        let artifact = json!({"artifactId": "a", "parts": [{"text": "read"}], "metadata": metadata});
+        let payloads = [
+            with("statusUpdate", json!({"status": {"state": "TASK_STATE_WORKING", "message": message}})),
+            with("artifactUpdate", json!({"artifact": artifact})),
+            with("statusUpdate", json!({"status": {"state": "TASK_STATE_COMPLETED"}})),
+        ];
+        let told = aqueduct_core::testing::trace(&replayed(&payloads, Dialect::V1));
+        assert!(told.contains("heard") && told.contains("read"), "{mark}\n{told}");
+        assert!(told.contains("run finished success"), "{mark}\n{told}");
     }
 }

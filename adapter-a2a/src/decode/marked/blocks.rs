@@ -1,18 +1,18 @@
-//! Marked artifacts: words, thoughts, tool calls, results and custom content.
+//! Marked artifacts that begin, grow and end: words, thoughts and tool calls.
 
-use aqueduct_core::block::{Thinking, ToolOutput, ToolResult, ToolUse};
+use aqueduct_core::block::{Thinking, ToolUse};
 use aqueduct_core::{
-    ByteString, ContentBlock, MessageId, Metadata, Mode, ResponseId, Timestamp, Track, Update, wellknown,
+    ByteString, ContentBlock, MessageId, Metadata, Mode, ResponseId, Timestamp, Track, Update,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::artifact::Arrival;
-use super::super::print::{Print, Relation};
+use super::super::print::Print;
 use super::super::sink::Sink;
 use super::super::{Decoder, metadata};
 use super::{Block, Origin, What, data_of};
 use crate::mark::{Mark, kind};
-use crate::wire::{Artifact, Content, Dialect, Part};
+use crate::wire::{Artifact, Dialect, Part};
 
 /// A fragment of a block.
 enum Fragment {
@@ -80,7 +80,7 @@ impl Decoder {
         mark.source(&self.source, |call| self.memory.marked.call(call))
     }
 
-    fn new_block(&self, what: What, id: &ByteString, mark: &Mark) -> Block {
+    pub(super) fn new_block(&self, what: What, id: &ByteString, mark: &Mark) -> Block {
         Block {
             what,
             source: self.marked_source(mark),
@@ -170,7 +170,7 @@ impl Decoder {
         self.memory.marked.keep(id.clone(), block, self.config.limits.artifacts);
     }
 
-    fn block_update(&self, block: &Block, content: ContentBlock) -> Update {
+    pub(super) fn block_update(&self, block: &Block, content: ContentBlock) -> Update {
         let mut update = self.update(content, block.channel);
         update.source = block.source.clone();
         update.track = block.track.clone();
@@ -185,23 +185,21 @@ impl Decoder {
         let Some(block) = self.memory.marked.blocks.get(id).filter(|block| block.what != What::Told) else {
             return;
         };
-        let found = parts.iter().filter_map(|part| fragment(part, block.what, sink));
-        if !is_whole {
-            found.collect::<Vec<_>>().into_iter().for_each(|fragment| self.speak(id, fragment, sink));
-            return;
+        let found: Vec<_> = parts.iter().filter_map(|part| fragment(part, block.what, sink)).collect();
+        // Our artifacts only grow, so what is new of a whole one begins where the last chunk ended.
+        let mut known = if is_whole { block.text.len() } else { 0 };
+        for fragment in found {
+            let fragment = match fragment {
+                Fragment::Words(words) if known > 0 => {
+                    let new = words.get(known..).map(|new| words.slice_ref(new)).unwrap_or_default();
+                    known = known.saturating_sub(words.len());
+                    Fragment::Words(new)
+                }
+                // The machine knows a seal that it has.
+                other => other,
+            };
+            self.speak(id, fragment, sink);
         }
-        let words = |fragment| match fragment {
-            Fragment::Words(words) => Some(words),
-            Fragment::Seal(_) => None,
-        };
-        let whole: String = found.filter_map(words).map(|words| words.to_string()).collect();
-        let new = match block.text.relation(&whole) {
-            Relation::Same => return,
-            Relation::Extends(rest) => rest,
-            Relation::Different if block.text.len() == 0 => &whole,
-            Relation::Different => return self.counts.repeated += 1,
-        };
-        self.speak(id, Fragment::Words(new.into()), sink);
     }
 
     fn speak(&mut self, id: &ByteString, fragment: Fragment, sink: &mut Sink<'_>) {
@@ -260,77 +258,6 @@ impl Decoder {
             self.memory.marked.blocks.insert(id.clone(), block);
         }
     }
-
-    /// Results and custom content: each part that was not told before.
-    fn tell(
-        &mut self,
-        id: &ByteString,
-        mark: &Mark,
-        parts: &[Part<'_>],
-        arrival: Arrival,
-        sink: &mut Sink<'_>,
-    ) {
-        let told = self.memory.marked.blocks.get(id).map_or(0, |block| block.told);
-        let skipped = if arrival.live { 0 } else { told };
-        let mut block = self.new_block(What::Told, id, mark);
-        block.told = if arrival.append { told + parts.len() } else { parts.len() };
-        for part in parts.iter().skip(skipped) {
-            let content = match mark.kind() {
-                kind::TOOL_RESULT => self.result_of(part, mark),
-                _ => self.custom_of(part, mark),
-            };
-            let mut update = self.block_update(&block, content);
-            update.message_id = mark.bytes("message").map(MessageId::new);
-            attach(&mut update, block.origin.clone());
-            self.answer_shown = true;
-            sink.push(update);
-        }
-        self.memory.marked.keep(id.clone(), block, self.config.limits.artifacts);
-    }
-
-    fn result_of(&self, part: &Part<'_>, mark: &Mark) -> ContentBlock {
-        let mut data = match data_of(part) {
-            Some(Value::Object(data)) => data,
-            _ => Map::new(),
-        };
-        let text = |key: &str| data.get(key).and_then(Value::as_str);
-        let id = text("toolCallId").map(|id| self.memory.marked.call(id).into());
-        let name = text("name").filter(|name| !name.is_empty()).map(ByteString::from);
-        let is_error = data.get("isError") == Some(&Value::Bool(true));
-        let output = match data.remove("payload").unwrap_or_default() {
-            Value::String(text) if !mark.flag("json") => ToolOutput::Text(text.into()),
-            value => ToolOutput::Json(value),
-        };
-        ContentBlock::ToolResult(ToolResult { id, name, output, is_error })
-    }
-
-    fn custom_of(&self, part: &Part<'_>, mark: &Mark) -> ContentBlock {
-        let name = mark.bytes("name").unwrap_or_else(|| ByteString::from_static(wellknown::DATA));
-        let value = match &part.content {
-            Content::Data(raw) if mark.flag("wrapped") => match raw.to_value() {
-                Value::Object(mut data) => data.remove("value").unwrap_or_default(),
-                other => other,
-            },
-            Content::Data(raw) => raw.to_value(),
-            Content::Bytes(text) => super::super::parts::file_value("data", text, part),
-            Content::Url(text) => super::super::parts::file_value("url", text, part),
-            _ => part.to_json(Dialect::V1),
-        };
-        self.progress_of(&name, &value).unwrap_or_else(|| ContentBlock::custom(name, value))
-    }
-
-    /// A tool's sign of life is made anew if its call goes by another id here.
-    fn progress_of(&self, name: &str, value: &Value) -> Option<ContentBlock> {
-        let text = |key: &str| value.get(key).and_then(Value::as_str);
-        let given = text("toolCallId").filter(|_| name == wellknown::TOOL_PROGRESS)?;
-        let call = Some(self.memory.marked.call(given)).filter(|call| *call != given)?;
-        Some(ContentBlock::ToolResult(ToolResult {
-            id: Some(call.into()),
-            name: text("toolName").map(ByteString::from),
-            output: ToolOutput::Progress(text("text").unwrap_or_default().into()),
-            is_error: false,
-        }))
-    }
 }
 
 fn fragment(part: &Part<'_>, what: What, sink: &Sink<'_>) -> Option<Fragment> {
@@ -354,7 +281,7 @@ fn origin(mark: &Mark) -> Origin {
     }
 }
 
-fn attach(update: &mut Update, origin: Origin) {
+pub(super) fn attach(update: &mut Update, origin: Origin) {
     if let Some(response) = origin.response {
         update.response_id = Some(ResponseId::new(response));
     }

@@ -17,14 +17,20 @@
 
 mod blocks;
 mod signals;
+mod told;
+
+pub(super) use signals::Heard;
 
 use std::collections::{HashMap, HashSet};
 
-use aqueduct_core::{ByteString, Channel, Metadata, Mode, Role, Source, Track};
+use aqueduct_core::{ByteString, Channel, Metadata, Mode, Role, Source, SourceEvent, Track};
 use foldhash::fast::RandomState;
 use indexmap::{IndexMap, IndexSet};
 
+use super::Decoder;
 use super::print::Print;
+use super::sink::Sink;
+use crate::config::Marks;
 use crate::wire::{Content, Part};
 use serde_json::Value;
 
@@ -87,6 +93,24 @@ pub(crate) struct Marked {
     /// Questions of this turn. The end of the turn repeats them, for those who came late; their lanes have
     /// ended by then, and must not begin anew.
     asked: HashSet<ByteString, RandomState>,
+    /// Ends of lanes that a history tells: what is left of their artifacts comes first.
+    meanwhile: Vec<SourceEvent>,
+}
+
+impl Decoder {
+    pub(super) fn reads_marks(&self) -> bool {
+        self.config.marks == Marks::Read
+    }
+
+    /// Ends the lanes that ended while nobody listened.
+    pub(super) fn end_meanwhile(&mut self, sink: &mut Sink<'_>) {
+        for event in std::mem::take(&mut self.memory.marked.meanwhile) {
+            if let SourceEvent::LaneClosed { source, .. } = &event {
+                self.memory.marked.forget_lane(source.path());
+            }
+            sink.push(event);
+        }
+    }
 }
 
 impl Marked {

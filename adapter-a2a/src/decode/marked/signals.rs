@@ -10,31 +10,48 @@ use crate::config::InterruptView;
 use crate::mark::{Mark, failure_of, interrupt_of, kind, outcome_of, usage_of};
 use crate::wire::{Dialect, Message};
 
+/// Where a message stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Heard {
+    /// In an event of the stream.
+    Live,
+    /// In the status of a task that is told whole.
+    Told,
+    /// In its history: what it asked or ended is over.
+    Past,
+}
+
 impl Decoder {
-    /// Reads a status message if it bears a mark. `is_past` if it comes out of a history: what it asked or ended
-    /// then is over.
+    /// Reads a status message if it bears a mark. `ends_turn` if its state does.
     pub(in super::super) fn marked_message(
         &mut self,
         message: &Message<'_>,
-        is_past: bool,
+        heard: Heard,
+        ends_turn: bool,
         sink: &mut Sink<'_>,
     ) -> bool {
         let Some(mark) = Mark::read(message.metadata.as_ref()) else { return false };
         let is_ending = matches!(mark.kind(), kind::FINISHED | kind::FAILED);
+        // An agent that passes on what it heard from one of ours must not end its own turn by that.
+        if heard != Heard::Past && is_ending != ends_turn {
+            return false;
+        }
         let is_question = mark.kind() == kind::INTERRUPT;
         let as_text = self.config.interrupts == InterruptView::Text;
-        if is_ending && !is_past && as_text && mark.text("outcome") == Some("interrupted") {
+        if is_ending && heard != Heard::Past && as_text && mark.text("outcome") == Some("interrupted") {
             return false;
         }
         let is_known = self.memory.messages.knows(message, "");
-        self.memory.messages.note(message, "", !is_past, &self.config.limits);
-        if is_past && (is_known || is_ending || is_question) || is_question && as_text {
+        self.memory.messages.note(message, "", heard == Heard::Live, &self.config.limits);
+        let is_over = heard == Heard::Past && (is_ending || is_question);
+        let is_repeated = heard != Heard::Live && is_known && !is_ending;
+        if is_over || is_repeated || is_question && as_text {
             return true;
         }
-        if is_ending { self.marked_ending(&mark, sink) } else { self.signal(&mark, message, sink) }
+        if is_ending { self.marked_ending(&mark, sink) } else { self.signal(&mark, message, heard, sink) }
     }
 
-    fn signal(&mut self, mark: &Mark, message: &Message<'_>, sink: &mut Sink<'_>) -> bool {
+    fn signal(&mut self, mark: &Mark, message: &Message<'_>, heard: Heard, sink: &mut Sink<'_>) -> bool {
         let source = mark.source(&self.source, |call| self.memory.marked.call(call));
         let content = message.parts.iter().find_map(|part| {
             let mut part = part.clone();
@@ -52,8 +69,12 @@ impl Decoder {
                 None => source,
             }),
             kind::LANE_CLOSED => {
-                marked.forget_lane(source.path());
-                SourceEvent::LaneClosed { source, outcome: outcome_of(&Value::Object(content)) }
+                let outcome = outcome_of(&Value::Object(content));
+                marked.meanwhile.push(SourceEvent::LaneClosed { source, outcome });
+                if heard != Heard::Past {
+                    self.end_meanwhile(sink);
+                }
+                return true;
             }
             kind::STEP_STARTED => SourceEvent::StepStarted { source, name },
             // Steps end after the blocks of a lane that closes, by themselves.

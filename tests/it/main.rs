@@ -9,6 +9,7 @@
 )]
 
 mod agui_path;
+mod contract;
 mod golden;
 #[cfg(feature = "interop")]
 mod interop;

@@ -11,6 +11,7 @@
     reason = "a panic is how a test says no"
 )]
 
+pub mod a2a;
 pub mod agui;
 pub mod fixture;
 pub mod golden;

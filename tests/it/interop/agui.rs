@@ -7,9 +7,9 @@ use aqueduct_core::testing::{run_to_end, scenarios};
 use aqueduct_core::{BlockEvent, SpanKind, ToolCallId};
 use aqueduct_tests::agui::{all_settings, convert, decode_sse, hex, proto_body, sse_body, sse_frames};
 use aqueduct_tests::fixture::{Fixture, fixtures};
-use aqueduct_tests::magentic;
 use aqueduct_tests::oracle::{Oracle, Verdict};
 use aqueduct_tests::view::View;
+use aqueduct_tests::{a2a, magentic};
 use serde_json::{Value, json};
 
 /// A case, and what its reader must end up with.
@@ -101,27 +101,45 @@ fn python_reads_every_event_of_both_dialects() {
     }
 }
 
+/// Streams of other protocols, shown to both clients in their dialect.
+fn pass_both_clients(file: &str, recorded: &[(String, Vec<BlockEvent>)]) {
+    for (oracle, dialect) in [(Oracle::Client1_0, Dialect::V1_0), (Oracle::Client0_0_59, Dialect::V0_0_59)] {
+        let settings = Settings::new(dialect);
+        let cases: Vec<Case> = recorded
+            .iter()
+            .map(|(name, blocks)| {
+                let body = json!({ "sse": sse_body(&convert(blocks, &settings)) });
+                Case { name: name.clone(), body, blocks: blocks.clone(), settings }
+            })
+            .collect();
+        accepts_all(oracle, &format!("{file}-{dialect:?}"), &cases);
+    }
+}
+
 #[test]
 fn workflows_of_the_agent_framework_pass_both_clients_with_all_their_content() {
-    let mut modern = Vec::new();
-    let mut conservative = Vec::new();
+    let mut recorded = Vec::new();
     for ending in ["events.jsonl", "events-run.jsonl", "agent.jsonl"] {
         for fixture in fixtures("magentic", ending) {
             let runs = magentic::runs(std::str::from_utf8(&fixture.bytes).unwrap());
-            for (number, blocks) in runs.into_iter().enumerate() {
-                for (cases, dialect) in [(&mut modern, Dialect::V1_0), (&mut conservative, Dialect::V0_0_59)]
-                {
-                    let settings = Settings::new(dialect);
-                    let body = json!({ "sse": sse_body(&convert(&blocks, &settings)) });
-                    let name = format!("{} {ending} run {number}", fixture.name);
-                    cases.push(Case { name, body, blocks: blocks.clone(), settings });
-                }
-            }
+            let named = |(n, blocks)| (format!("{} {ending} run {n}", fixture.name), blocks);
+            recorded.extend(runs.into_iter().enumerate().map(named));
         }
     }
-    assert!(modern.len() > 80);
-    accepts_all(Oracle::Client1_0, "magentic-1.0", &modern);
-    accepts_all(Oracle::Client0_0_59, "magentic-0.0.59", &conservative);
+    assert!(recorded.len() > 80);
+    pass_both_clients("magentic", &recorded);
+}
+
+#[test]
+fn recorded_a2a_streams_pass_both_clients_with_all_their_content() {
+    let recorded: Vec<_> = fixtures("a2a", "sse")
+        .into_iter()
+        .map(|fixture| {
+            (fixture.name.clone(), a2a::decode_sse(&fixture.bytes, a2a::dialect_of(&fixture.name)))
+        })
+        .collect();
+    assert!(recorded.len() > 40);
+    pass_both_clients("a2a", &recorded);
 }
 
 #[test]

@@ -80,6 +80,16 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The same, where a limit of nothing would stop the connection altogether.
+    pub(crate) fn at_least_one(mut self) -> Self {
+        for limit in
+            [&mut self.replies, &mut self.fair_share, &mut self.batch_bytes, &mut self.window_payloads]
+        {
+            *limit = (*limit).max(1);
+        }
+        self
+    }
+
     /// The settings of the WebSocket codec under these limits.
     pub(crate) fn codec(&self) -> WebSocketConfig {
         // The write buffer holds a whole batch with its frame headers, so that a batch is one write. It cannot grow

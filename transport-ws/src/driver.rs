@@ -122,6 +122,8 @@ where
 
 impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // First, so that a peer that keeps us busy cannot outrun its deadlines.
+        self.poll_clock(cx);
         for _ in 0..TURN {
             self.poll_stop(cx);
             let read = self.poll_read(cx);

@@ -127,6 +127,15 @@ impl Link {
         }
     }
 
+    /// Stops feeding a run without finishing it, as far as that needs no waiting.
+    pub(crate) fn abandon(&self, reference: &str) {
+        let fed = self.shared.open().publishers.remove(reference);
+        let message = Outgoing { reference: Some(reference), ..Outgoing::of("abandon") };
+        if let (Some(_), Ok(text)) = (fed, message.to_text()) {
+            self.queue.try_send(Message::text(text)).unwrap_or_default();
+        }
+    }
+
     pub(crate) async fn close(&self) {
         // Gone already is closed too.
         self.send(Message::Close(Some(CloseFrame { code: 1000.into(), reason: "".into() })))

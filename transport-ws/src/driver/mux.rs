@@ -134,6 +134,13 @@ impl MuxSession {
                 Some(publisher) => publisher.handle_finish(),
                 None => self.replies.push_back(unknown_publisher(&reference)),
             },
+            // The feeder ends when its inbox does, which this closes.
+            Request::Abandon { reference } => {
+                self.replies.push_back(match self.publishers.remove(&reference) {
+                    Some(_) => Reply::Abandoned { reference },
+                    None => unknown_publisher(&reference),
+                })
+            }
         }
         Ok(())
     }

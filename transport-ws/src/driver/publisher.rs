@@ -52,6 +52,8 @@ pub(crate) enum Step {
     Replied(InterruptReply),
     /// All was taken.
     Finished,
+    /// The peer stopped without finishing.
+    Abandoned,
     /// The service refused.
     Failed(ServiceError),
 }
@@ -100,7 +102,7 @@ impl Publisher {
 }
 
 impl Feeder {
-    /// Waits for the next thing to happen. After `Finished` and `Failed` the feeder is to be dropped.
+    /// Waits for the next thing to happen. After `Finished`, `Abandoned` and `Failed` it is to be dropped.
     pub(crate) async fn step(mut self) -> (Step, Self) {
         let step = tokio::select! {
             feed = self.inbox.recv() => match feed {
@@ -108,8 +110,7 @@ impl Feeder {
                     self.ingest.accept(number, data).await.map_or_else(Step::Failed, Step::Acknowledged)
                 }
                 Some(Feed::Finish) => self.ingest.finish().await.map_or_else(Step::Failed, |()| Step::Finished),
-                // The connection dropped its half; it drops this one too.
-                None => std::future::pending().await,
+                None => Step::Abandoned,
             },
             reply = self.ingest.reply() => Step::Replied(reply),
         };

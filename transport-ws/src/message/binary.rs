@@ -16,8 +16,11 @@
 pub(crate) const EVENT: u8 = 1;
 /// The first byte of a payload.
 pub(crate) const PAYLOAD: u8 = 2;
-/// The bit of `k` that says that more payloads of the same event follow.
-pub(crate) const MORE: u32 = 1 << 31;
+/// The bit in the first byte of `k` that says that more payloads of the same event follow.
+pub(crate) const MORE_BIT: u8 = 0x80;
+/// The same bit in `k` as a number.
+#[cfg(feature = "client")]
+const MORE: u32 = 1 << 31;
 /// Where `k` stands in an event.
 pub(crate) const K_OFFSET: usize = 9;
 

@@ -30,6 +30,8 @@ pub(crate) enum Request<'a> {
     Payload { reference: String, number: u64, data: &'a str },
     /// All payloads were sent.
     Finish { reference: String },
+    /// No more payloads come over this connection.
+    Abandon { reference: String },
 }
 
 /// Why a text is no request.
@@ -117,6 +119,7 @@ impl<'a> Fields<'a> {
                 data: self.data.ok_or_else(|| missing("data"))?.get(),
             },
             "finish" => Request::Finish { reference: named()? },
+            "abandon" => Request::Abandon { reference: named()? },
             _ => {
                 let message = format!("no message of type `{kind}` in this version of the protocol");
                 return Err(RequestError::Refused { reference, message, known: false });

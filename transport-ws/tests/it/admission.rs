@@ -43,6 +43,7 @@ async fn listed_origins_and_hosts_pass() {
 async fn other_paths_and_other_requests_are_refused() {
     let host = Host::new().await;
     for (path, headers, status) in [
+        ("/", [("Origin", "https://evil.example")], "403"),
         ("/", [MUX], "404"),
         ("/agents//ws", [MUX], "404"),
         ("/agents/a/b/ws", [MUX], "404"),
@@ -82,7 +83,7 @@ async fn endless_and_slow_heads_are_cut_off() {
         peer.write(garbage.as_bytes()).await;
         assert!(peer.read_head().await.starts_with("HTTP/1.1 400 "), "{garbage:?}");
     }
-    let many: String = (0..100).map(|n| format!("h{n}: x\r\n")).collect();
+    let many: String = "h: x\r\n".repeat(100);
     let mut peer = RawPeer::dial(host.address).await;
     peer.write(format!("GET /ws HTTP/1.1\r\n{many}\r\n").as_bytes()).await;
     assert!(peer.read_head().await.starts_with("HTTP/1.1 400 "));

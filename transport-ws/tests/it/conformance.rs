@@ -19,7 +19,7 @@ async fn echoed(peer: &mut RawPeer) -> String {
         let frame = peer.message().await;
         let message: serde_json::Value = serde_json::from_str(frame.text()).unwrap();
         match (message["type"].as_str().unwrap(), message["number"].as_u64()) {
-            ("event", Some(2)) => said = message["data"].as_str().unwrap().to_owned(),
+            ("event", Some(2)) => message["data"].as_str().unwrap().clone_into(&mut said),
             ("ended", _) => return said,
             ("error", _) => panic!("{message}"),
             _ => {}

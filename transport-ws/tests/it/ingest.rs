@@ -163,6 +163,25 @@ async fn human_answers_reach_the_publisher() {
 }
 
 #[tokio::test]
+async fn a_publisher_can_be_given_up_while_the_socket_stays() {
+    let host = Host::new().await;
+    let client = host.client().await;
+    let mut publisher = client.publish(&request("r")).await.unwrap();
+    publisher.send("1").await.unwrap();
+    publisher.drain().await.unwrap();
+    drop(publisher);
+    let fed = host.service.ingested("r");
+    assert!(within(Duration::from_secs(5), || fed.open.load(Ordering::SeqCst) == 0).await);
+    assert!(!*fed.finished.lock().unwrap());
+    let mut again = client.publish(&request("r")).await.unwrap();
+    assert_eq!(again.acknowledged(), 1);
+    assert_eq!(again.send("2").await.unwrap(), 2);
+    again.finish().await.unwrap();
+    assert_eq!(fed.texts(), ["1", "2"]);
+    assert_eq!(host.counters().snapshot().publishers, 0);
+}
+
+#[tokio::test]
 async fn a_cut_is_no_finish() {
     let host = Host::new().await;
     let client = host.client().await;

@@ -101,6 +101,7 @@ impl MuxSession {
                 self.publishers.remove(&reference);
                 self.replies.push_back(Reply::Finished { reference });
             }
+            Step::Abandoned => {}
             Step::Failed(error) => {
                 self.publishers.remove(&reference);
                 let run = feeder.ingest.run_id().as_str().to_owned();

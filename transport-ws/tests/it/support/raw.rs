@@ -40,11 +40,11 @@ pub(crate) fn frame(first: u8, payload: &[u8], mask: Option<[u8; 4]>) -> Vec<u8>
     match payload.len() {
         length @ 0..=125 => out.push(bit | u8::try_from(length).unwrap()),
         length @ 126..=0xffff => {
-            out.push(bit | 126);
+            out.push(bit | 0x7e);
             out.extend_from_slice(&u16::try_from(length).unwrap().to_be_bytes());
         }
         length => {
-            out.push(bit | 127);
+            out.push(bit | 0x7f);
             out.extend_from_slice(&(length as u64).to_be_bytes());
         }
     }
@@ -76,7 +76,7 @@ pub(crate) fn request(path: &str, extra: &[(&str, &str)]) -> String {
     let mut text = format!("GET {path} HTTP/1.1\r\n");
     let kept = usual.iter().filter(|(name, _)| !extra.iter().any(|(other, _)| other == name));
     for (name, value) in kept.chain(extra.iter().filter(|(_, value)| !value.is_empty())) {
-        text += &format!("{name}: {value}\r\n");
+        text.extend([name, ": ", value, "\r\n"]);
     }
     text + "\r\n"
 }

@@ -26,6 +26,7 @@ use crate::counters::Open;
 use crate::driver::Shared;
 use crate::proto;
 use crate::stall::Stallable;
+use crate::status::malformed;
 use proto::publish_request::Request;
 use proto::publish_response::Response;
 
@@ -103,8 +104,8 @@ impl Publishing {
             None => Err(self.shared.statuses.cut()),
             Some(Some(Request::Payload(payload))) => self.take_payloads(payload).await,
             Some(Some(Request::Finish(_))) => self.finish().await,
-            Some(Some(Request::Open(_))) => Err(self.shared.statuses.malformed("`open` came twice")),
-            Some(None) => Err(self.shared.statuses.malformed("a publish request has nothing in it")),
+            Some(Some(Request::Open(_))) => Err(malformed("`open` came twice")),
+            Some(None) => Err(malformed("a publish request has nothing in it")),
         }
     }
 
@@ -121,7 +122,7 @@ impl Publishing {
                     self.state = State::Finishing;
                     break;
                 }
-                Some(Ok(Some(_))) => return Err(self.shared.statuses.malformed("only payloads may follow")),
+                Some(Ok(Some(_))) => return Err(malformed("only payloads may follow")),
                 Some(Ok(None)) => return Err(self.shared.statuses.cut()),
                 Some(Err(status)) => return Err(status),
                 None => break,

@@ -18,6 +18,7 @@ use crate::proto;
 use crate::proto::agent_stream_server::AgentStream;
 use crate::publish;
 use crate::stall::{StallWatch, WatchedStream};
+use crate::status::malformed;
 
 /// The address of the peer, in the extensions of a request; for mounted services too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +141,7 @@ impl Handler {
             .await
             .map_err(|_| statuses.late_request())??;
         let Some(Some(Request::Open(open))) = first.map(|first| first.request) else {
-            return Err(statuses.malformed("the first publish request must be `open`"));
+            return Err(malformed("the first publish request must be `open`"));
         };
         self.valid(opening(open))
     }

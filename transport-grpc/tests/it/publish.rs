@@ -1,15 +1,16 @@
 //! Feeding a run: acknowledgements, the window, replies, cuts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aqueduct_core::service::{PublishRequest, RefusalKind};
 use aqueduct_core::{BlockEvent, InterruptReply};
 use aqueduct_transport_grpc::proto::agent_stream_client::AgentStreamClient;
 use aqueduct_transport_grpc::proto::publish_request::Request;
 use aqueduct_transport_grpc::proto::publish_response::Response;
-use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, Limits, ServerConfig, proto};
+use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, Limits, ServerConfig, Timeouts, proto};
 use bytes::Bytes;
-use futures_util::{FutureExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tonic::Code;
@@ -185,6 +186,52 @@ async fn requests_out_of_place_are_refused() {
         assert_eq!((status.code(), reason(&status).as_deref()), (code, Some(word)), "{requests:?}");
     }
     server.is_empty().await;
+}
+
+#[tokio::test]
+async fn a_deadline_ends_a_publisher_whose_payload_is_not_accepted() {
+    let mut service = MemoryService::with_examples();
+    service.gate = Some(Arc::new(Semaphore::new(0)));
+    let server = Running::serve(service, ServerConfig::default()).await;
+    let mut client = AgentStreamClient::new(server.channel().await);
+    let requests = stream::iter([open_request("run"), payload(1, "x")]).chain(stream::pending());
+    let mut request = tonic::Request::new(requests);
+    request.set_timeout(Duration::from_millis(100));
+    let mut answers = client.publish(request).await.unwrap().into_inner();
+    assert!(matches!(answers.message().await.unwrap().unwrap().response, Some(Response::Opened(_))));
+    let status = answers.message().await.unwrap_err();
+    assert_eq!((status.code(), reason(&status).as_deref()), (Code::DeadlineExceeded, Some("DEADLINE")));
+    until("the publisher is gone", || server.counters.snapshot().publishers == 0).await;
+}
+
+#[tokio::test]
+async fn a_publisher_that_rests_gets_signs_of_life() {
+    let timeouts = Timeouts { heartbeat: Some(Duration::from_millis(20)), ..Timeouts::default() };
+    let config = ServerConfig { timeouts, ..ServerConfig::default() };
+    let server = Running::serve(MemoryService::with_examples(), config).await;
+    let mut client = AgentStreamClient::new(server.channel().await);
+    let requests = stream::iter([open_request("run"), payload(1, "x")]).chain(stream::pending());
+    let mut answers = client.publish(requests).await.unwrap().into_inner();
+    answers.message().await.unwrap();
+    for _ in 0..3 {
+        let answer = answers.message().await.unwrap().unwrap().response.unwrap();
+        assert_eq!(answer, Response::Acknowledged(proto::PublishAcknowledged { number: 1 }));
+    }
+}
+
+#[tokio::test]
+async fn a_stopping_server_tells_its_publishers() {
+    let drain = Duration::from_millis(50);
+    let timeouts = Timeouts { drain, ..Timeouts::default() };
+    let config = ServerConfig { timeouts, ..ServerConfig::default() };
+    let server = Running::serve(MemoryService::with_examples(), config).await;
+    let mut publisher = server.client().await.publish(opening("run")).await.unwrap();
+    publisher.send("x").await.unwrap();
+    publisher.flush().await.unwrap();
+    server.shutdown.trigger();
+    assert_cut(&publisher.reply().await.unwrap_err(), Code::Unavailable);
+    drop(publisher);
+    assert_eq!(server.task.await.unwrap().cut, 0);
 }
 
 fn open_request(run: &'static str) -> proto::PublishRequest {

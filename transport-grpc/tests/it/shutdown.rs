@@ -9,7 +9,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::service::MemoryService;
-use crate::support::{Running, assert_cut, collect, prompt, run_id};
+use crate::support::{Running, assert_cut, collect, prompt, run_id, until};
 
 fn hasty() -> ServerConfig {
     let drain = Duration::from_millis(100);
@@ -76,4 +76,20 @@ async fn a_peer_that_does_not_leave_is_cut() {
     server.shutdown.trigger();
     assert_eq!(server.task.await.unwrap(), Drained { cut: 1 });
     assert_eq!(server.counters.snapshot().connections, 0);
+}
+
+#[tokio::test]
+async fn a_server_that_is_dropped_takes_its_connections_along() {
+    let service = Arc::new(MemoryService::with_examples());
+    let server = Running::share(&service, ServerConfig::default()).await;
+    let mut stream = server.client().await.run("wait", &prompt("run")).await.unwrap();
+    server.task.abort();
+    while let Some(event) = stream.next().await {
+        if let Err(error) = event {
+            assert!(error.can_continue(), "{error:?}");
+        }
+    }
+    let run = service.run(&run_id("run")).unwrap();
+    until("the service knows", || run.watchers() == 0).await;
+    until("no connection is left", || server.counters.snapshot().connections == 0).await;
 }

@@ -86,16 +86,13 @@ pub(crate) async fn collect(mut run: RunStream) -> Vec<NumberedEvent> {
 }
 
 /// Waits for a condition without a clock: every other task has its turn in between.
-#[track_caller]
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> impl Future<Output = ()> {
-    async move {
-        let waiting = async {
-            while !is_so() {
-                tokio::task::yield_now().await;
-            }
-        };
-        assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "waited too long until {what}");
-    }
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "waited too long until {what}");
 }
 
 /// Passes bytes on until it is cut, and keeps what the client sent.

@@ -26,7 +26,7 @@ pub enum Dialect {
     /// 1.0.
     #[default]
     V1_0,
-    /// What 0.0.59 and, with the default settings, its predecessors back to 0.0.53 accept.
+    /// What 0.0.59 accepts.
     V0_0_59,
 }
 

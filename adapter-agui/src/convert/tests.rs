@@ -100,6 +100,14 @@ fn a_text() {
 }
 
 #[test]
+fn a_delta_is_shared_not_copied() {
+    let words = aqueduct_core::ByteString::from("Hello");
+    let out = converted(new(), vec![Update::text(words.clone()).into(), success()]);
+    let Event::TextMessageContent(content) = &out[2] else { panic!("{:?}", out[2]) };
+    assert_eq!(content.delta.as_ptr(), words.as_ptr());
+}
+
+#[test]
 fn a_thought_has_its_span() {
     let sealed = ContentBlock::Thinking(aqueduct_core::block::Thinking {
         text: "".into(),

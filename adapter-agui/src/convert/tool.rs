@@ -5,7 +5,7 @@ use aqueduct_core::event::ToolResultEvent;
 use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, ByteString};
 use serde_json::Value;
 
-use super::show::{META_IS_ERROR, converter, head_base, origin_base};
+use super::show::{META_IS_ERROR, converter, head_base, is_of_lane, origin_base};
 use crate::config::Dialect;
 use crate::wire::object::{At, FromWire as _};
 use crate::wire::{
@@ -51,13 +51,10 @@ impl BlockEventConverter<Event> for ToolUseConverter {
 }
 
 /// The message that a call is part of. It is a text of the answer, so whoever sees the call has seen it as a text
-/// message; unless it is of an earlier invocation of the agent, under another tag, which clients refuse. Ids are
-/// minted in order, so such a text is older than the lane.
+/// message; unless it is of an earlier invocation of the agent, under another tag, which clients refuse.
 fn parent(block: &BlockHead) -> Option<ByteString> {
-    let ordinal = |id: &str| id.rsplit_once('/').and_then(|(_, ordinal)| ordinal.parse::<u64>().ok());
     let parent = block.parent.as_ref()?;
-    let of_this_lane = block.lane.is_root() || ordinal(parent.as_str()) > ordinal(block.lane.id.as_str());
-    of_this_lane.then(|| parent.as_bytes().clone())
+    is_of_lane(parent, &block.lane).then(|| parent.as_bytes().clone())
 }
 
 converter! {

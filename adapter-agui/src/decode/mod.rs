@@ -162,14 +162,21 @@ impl Decoder {
                     value.insert("replace".to_owned(), Value::Bool(replace));
                 }
                 let value = Value::Object(value);
-                self.seen.hear_card(&activity.message_id);
                 let tag = activity.subagent_run_id.as_ref();
+                self.seen.hear_card(&activity.message_id, tag);
                 self.custom(wellknown::ACTIVITY, value, Some(&activity.message_id), tag, activity.base);
             }
             Event::ActivityDelta(activity) => {
                 let value = json!({ "type": &*activity.activity_type, "patch": activity.patch });
-                let tag = activity.subagent_run_id.as_ref();
-                self.custom(wellknown::ACTIVITY_DELTA, value, Some(&activity.message_id), tag, activity.base);
+                let card = self.seen.card_tag(&activity.message_id);
+                let tag = activity.subagent_run_id.or(card);
+                self.custom(
+                    wellknown::ACTIVITY_DELTA,
+                    value,
+                    Some(&activity.message_id),
+                    tag.as_ref(),
+                    activity.base,
+                );
             }
             Event::Raw(raw) => {
                 let mut value = Metadata::from_iter([("event".to_owned(), raw.event)]);

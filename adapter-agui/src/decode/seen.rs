@@ -21,7 +21,8 @@ pub(super) struct Seen {
     thoughts: HashMap<ByteString, Fingerprint, RandomState>,
     calls: HashSet<ByteString, RandomState>,
     results: HashSet<ByteString, RandomState>,
-    cards: HashSet<ByteString, RandomState>,
+    /// Cards and the tags they were shown under.
+    cards: HashMap<ByteString, Option<ByteString>, RandomState>,
 }
 
 impl Seen {
@@ -52,8 +53,15 @@ impl Seen {
         remember(&mut self.results, call);
     }
 
-    pub(super) fn hear_card(&mut self, id: &ByteString) {
-        remember(&mut self.cards, id);
+    pub(super) fn hear_card(&mut self, id: &ByteString, tag: Option<&ByteString>) {
+        if self.cards.len() < REMEMBERED || self.cards.contains_key(id) {
+            self.cards.insert(detached(id), tag.map(detached));
+        }
+    }
+
+    /// The tag of a card: a change of it need not repeat it.
+    pub(super) fn card_tag(&self, id: &ByteString) -> Option<ByteString> {
+        self.cards.get(id).cloned().flatten()
     }
 
     pub(super) fn knows_text(&self, id: &str) -> bool {
@@ -76,7 +84,7 @@ impl Seen {
                 Message::Assistant(_) => self.texts.contains_key(id),
                 Message::Reasoning(_) => self.thoughts.contains_key(id),
                 Message::Tool(result) => self.results.contains(&result.tool_call_id),
-                Message::Activity(_) => self.cards.contains(id),
+                Message::Activity(_) => self.cards.contains_key(id),
                 _ => false,
             }
     }

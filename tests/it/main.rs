@@ -9,6 +9,7 @@
 )]
 
 mod agui_path;
+mod examples;
 mod golden;
 #[cfg(feature = "interop")]
 mod interop;

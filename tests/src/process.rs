@@ -1,7 +1,7 @@
 //! A program under test: started, asked where it listens, watched, and ended with the test.
 
 use std::ffi::OsStr;
-use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -19,8 +19,9 @@ impl Program {
     pub fn start(program: impl AsRef<OsStr>, args: &[&str]) -> Self {
         let mut command = Command::new(program.as_ref());
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child =
-            command.spawn().unwrap_or_else(|error| panic!("cannot start {}: {error}", program.as_ref().display()));
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {}: {error}", program.as_ref().display()));
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let errors = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut address = String::new();

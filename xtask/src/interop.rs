@@ -5,6 +5,7 @@
 
 mod agui;
 pub(crate) mod peers;
+mod transports;
 
 use anyhow::{Context as _, Result};
 
@@ -23,7 +24,8 @@ struct Suite {
 /// Variables that tell the tests where the peers are.
 type Env = Vec<(&'static str, String)>;
 
-const SUITES: &[Suite] = &[Suite { name: "agui", run: agui::prepare }];
+const SUITES: &[Suite] =
+    &[Suite { name: "agui", run: agui::prepare }, Suite { name: "transports", run: transports::prepare }];
 
 /// Runs one suite, or all.
 pub(crate) fn run(project: &Project, only: Option<&str>) -> Result<()> {

@@ -135,6 +135,7 @@ impl Drop for TaskRun {
 /// A request of the adapter, for the transport.
 pub(crate) fn http_request(request: HttpRequest) -> Result<Request<Bytes>, http::Error> {
     let HttpRequest { method, url, headers, body, .. } = request;
-    let builder = headers.into_iter().fold(Request::builder(), |builder, (name, value)| builder.header(name, value));
+    let builder =
+        headers.into_iter().fold(Request::builder(), |builder, (name, value)| builder.header(name, value));
     builder.method(method).uri(url).body(Bytes::from(body))
 }

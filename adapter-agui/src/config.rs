@@ -38,7 +38,8 @@ pub enum Subagents {
     Attributed,
     /// As part of the run: texts carry the agent's name, a step surrounds its work, the tag stays.
     Inline,
-    /// Not at all. Only their interrupts are shown, because the run waits for them.
+    /// Not at all, but for what concerns the whole run: text on the answer channel (a workflow answers by one of its
+    /// agents), changes of the shared state, and interrupts, which the run waits for.
     Hidden,
 }
 

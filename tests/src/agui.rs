@@ -1,5 +1,7 @@
 //! Canonical events as AG-UI bodies, in every dialect, setting and encoding.
 
+use std::fmt::Write as _;
+
 use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
 use aqueduct_adapter_agui::convert::converters;
 use aqueduct_adapter_agui::decode::Decoder;
@@ -7,6 +9,7 @@ use aqueduct_adapter_agui::encode;
 use aqueduct_adapter_agui::verify::SseSplitter;
 use aqueduct_adapter_agui::wire::{Event, RunAgentInput};
 use aqueduct_core::{BlockEvent, ByteString, IntermediateView, RunInfo, StreamContext, ToolCallId};
+use serde_json::Value;
 
 /// Every combination of settings.
 pub fn all_settings() -> Vec<Settings> {
@@ -30,7 +33,9 @@ pub fn all_settings() -> Vec<Settings> {
 pub fn convert(events: &[BlockEvent], settings: &Settings) -> Vec<Event> {
     let set = converters(settings);
     let mut out = Vec::new();
-    events.iter().for_each(|event| set.convert(event, &mut out));
+    for event in events {
+        set.convert(event, &mut out);
+    }
     out
 }
 
@@ -44,17 +49,39 @@ pub fn json_lines(events: &[Event]) -> String {
     String::from_utf8(lines).unwrap()
 }
 
+/// Any JSON values as the body of an SSE response, legal or not.
+pub fn sse_frames(events: &[Value]) -> String {
+    let mut body = String::new();
+    for event in events {
+        writeln!(body, "data: {event}\n").unwrap();
+    }
+    body
+}
+
+/// Bytes in hex.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
+}
+
 /// The body of an SSE response.
 pub fn sse_body(events: &[Event]) -> String {
     let mut body = Vec::new();
-    events.iter().for_each(|event| encode::sse(event, None, &mut body).unwrap());
+    for event in events {
+        encode::sse(event, None, &mut body).unwrap();
+    }
     String::from_utf8(body).unwrap()
 }
 
 /// The body of a protobuf response.
 pub fn proto_body(events: &[Event]) -> Vec<u8> {
     let mut body = Vec::new();
-    events.iter().for_each(|event| encode::proto_frame(event, &mut body).unwrap());
+    for event in events {
+        encode::proto_frame(event, &mut body).unwrap();
+    }
     body
 }
 

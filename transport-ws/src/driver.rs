@@ -90,11 +90,8 @@ where
     let _present = stop.clone();
     let codec = shared.config.limits.codec();
     let io = Metered::new(io);
-    let socket = if unread.is_empty() {
-        WebSocketStream::from_raw_socket(io, Role::Server, Some(codec)).await
-    } else {
-        WebSocketStream::from_partially_read(io, unread, Role::Server, Some(codec)).await
-    };
+    // Boxed, so that the task does not keep room for this moment all its life.
+    let socket = Box::pin(WebSocketStream::from_partially_read(io, unread, Role::Server, Some(codec))).await;
     let Upgrade { mode, agent, caller, .. } = upgrade;
     let caller = Arc::new(caller);
     let session: Box<dyn Session> = match mode {
@@ -333,7 +330,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
     }
 
     /// Ends the socket in an orderly way where it still can be: TLS wants to say so.
-    async fn hang_up(mut self) {
+    async fn hang_up(&mut self) {
         if self.unflushed || self.shut {
             return;
         }

@@ -202,7 +202,8 @@ impl Endpoint {
         match decision {
             Ok((upgrade, unread)) => {
                 if io.write_all(&head::write_upgrade(&upgrade.response())).await.is_ok() {
-                    self.drive(io, unread, upgrade).await;
+                    // Boxed, so that room for the request is not kept while the connection is served.
+                    Box::pin(self.drive(io, unread, upgrade)).await;
                 }
             }
             Err(refusal) => head::refuse(io, &refusal, config.timeouts.close).await,

@@ -5,7 +5,7 @@ use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, Metadata, wellk
 use serde_json::Value;
 
 use super::history;
-use super::show::{converter, is_of_lane, origin_base};
+use super::show::{converter, origin_base};
 use super::state::operations;
 use crate::wire::{ActivityDelta, ActivitySnapshot, Custom, Event, MessagesSnapshot, Raw};
 
@@ -44,12 +44,10 @@ impl CustomConverter {
         }))
     }
 
-    /// A change of a card that an earlier invocation of the agent showed has no tag: clients would refuse another one
-    /// than the card's.
     fn activity_delta(self, custom: &CustomEvent) -> Option<Event> {
         Some(Event::ActivityDelta(ActivityDelta {
             base: origin_base(&custom.origin),
-            subagent_run_id: self.settings.tag(&custom.lane).filter(|_| is_of_lane(&custom.id, &custom.lane)),
+            subagent_run_id: self.settings.tag(&custom.lane),
             message_id: custom.id.as_bytes().clone(),
             activity_type: text(&custom.value, "type")?,
             patch: operations(custom.value.get("patch")?.as_array()?)?,

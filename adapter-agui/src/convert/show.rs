@@ -1,7 +1,7 @@
 //! What all converters ask: is the lane shown, under which tag, and what stands beside a block.
 
 use aqueduct_core::event::Origin;
-use aqueduct_core::{BlockHead, BlockId, ByteString, Channel, Lane, Metadata};
+use aqueduct_core::{BlockHead, ByteString, Channel, Lane, Metadata};
 use serde_json::Value;
 
 use crate::config::{Settings, Subagents};
@@ -46,6 +46,11 @@ impl Settings {
         self.subagents == Subagents::Hidden && !lane.is_root()
     }
 
+    /// True if the text is not shown. The answer of the run is, whoever gives it.
+    pub(super) fn hides_text(self, block: &BlockHead) -> bool {
+        self.hides(&block.lane) && block.channel != Channel::Answer
+    }
+
     /// The tag of what belongs to the lane; none for the root.
     pub(super) fn tag(self, lane: &Lane) -> Option<ByteString> {
         (!lane.is_root() && self.subagents != Subagents::Hidden).then(|| lane.id.as_bytes().clone())
@@ -55,13 +60,6 @@ impl Settings {
 /// The name of a lane's agent; none for the root.
 pub(super) fn agent_name(lane: &Lane) -> Option<ByteString> {
     Some(lane.name()).filter(|name| !name.is_empty()).map(ByteString::from)
-}
-
-/// False for a block of an earlier invocation of the lane's agent. Ids are minted in order, so such a block is older
-/// than the lane.
-pub(super) fn is_of_lane(block: &BlockId, lane: &Lane) -> bool {
-    let ordinal = |id: &str| id.rsplit_once('/').and_then(|(_, ordinal)| ordinal.parse::<u64>().ok());
-    lane.is_root() || ordinal(block.as_str()) > ordinal(lane.id.as_str())
 }
 
 /// What stands beside the start of a block: time, the source's metadata, and how it relates to other blocks.

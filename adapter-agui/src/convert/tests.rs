@@ -319,7 +319,19 @@ fn sub_agents_inline() {
 #[test]
 fn sub_agents_hidden() {
     let events = inner(new().with_subagents(Subagents::Hidden), delegation());
-    assert_eq!(types(&events), ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]);
+    // Of the sub-agent only its answer is shown, as part of the run.
+    let shown = [
+        "TOOL_CALL_START",
+        "TOOL_CALL_ARGS",
+        "TEXT_MESSAGE_START",
+        "TEXT_MESSAGE_CONTENT",
+        "TEXT_MESSAGE_END",
+        "TOOL_CALL_END",
+    ];
+    assert_eq!(types(&events), shown);
+    assert!(events.iter().all(|event| event.get("subagentRunId").is_none()));
+    let draft = Update::text("draft").from_source(&Source::root().child("sub")).intermediate();
+    assert!(inner(new().with_subagents(Subagents::Hidden), vec![draft.into()]).is_empty());
 }
 
 #[test]

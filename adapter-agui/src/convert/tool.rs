@@ -5,7 +5,7 @@ use aqueduct_core::event::ToolResultEvent;
 use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, ByteString};
 use serde_json::Value;
 
-use super::show::{META_IS_ERROR, converter, head_base, is_of_lane, origin_base};
+use super::show::{META_IS_ERROR, converter, head_base, origin_base};
 use crate::config::Dialect;
 use crate::wire::object::{At, FromWire as _};
 use crate::wire::{
@@ -50,11 +50,10 @@ impl BlockEventConverter<Event> for ToolUseConverter {
     }
 }
 
-/// The message that a call is part of. It is a text of the answer, so whoever sees the call has seen it as a text
-/// message; unless it is of an earlier invocation of the agent, under another tag, which clients refuse.
+/// The message that a call is part of: a text of the answer and of the same lane, so whoever sees the call has seen it
+/// as a text message under the same tag.
 fn parent(block: &BlockHead) -> Option<ByteString> {
-    let parent = block.parent.as_ref()?;
-    is_of_lane(parent, &block.lane).then(|| parent.as_bytes().clone())
+    block.parent.as_ref().map(|parent| parent.as_bytes().clone())
 }
 
 converter! {

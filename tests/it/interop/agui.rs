@@ -5,7 +5,7 @@ use aqueduct_adapter_agui::input::read_input;
 use aqueduct_adapter_agui::verify::{Level, Severity, verify_sse};
 use aqueduct_core::testing::{run_to_end, scenarios};
 use aqueduct_core::{BlockEvent, SpanKind, ToolCallId};
-use aqueduct_tests::agui::{all_settings, convert, decode_sse, proto_body, sse_body};
+use aqueduct_tests::agui::{all_settings, convert, decode_sse, hex, proto_body, sse_body, sse_frames};
 use aqueduct_tests::fixture::{Fixture, fixtures};
 use aqueduct_tests::magentic;
 use aqueduct_tests::oracle::{Oracle, Verdict};
@@ -59,7 +59,7 @@ fn accepts_all(oracle: Oracle, file: &str, cases: &[Case]) {
         let Case { name, blocks, settings, .. } = case;
         assert!(verdict.ok(), "{name}: {}\n{}", verdict.error(), case.body);
         assert!(verdict.warnings().is_empty(), "{name}: {:?}\n{}", verdict.warnings(), case.body);
-        let (wanted, got) = (View::of_blocks(blocks, settings), View::of_messages(verdict.messages()));
+        let (wanted, got) = (View::of_blocks(blocks, *settings), View::of_messages(verdict.messages()));
         assert_eq!(got, wanted, "{name}\n{}", case.body);
         let failed = matches!(blocks.last(), Some(BlockEvent::RunFailed(_)));
         if failed {
@@ -77,8 +77,7 @@ fn client_1_0_reads_sse_of_every_scenario_and_setting() {
 
 #[test]
 fn client_1_0_reads_protobuf_of_every_scenario_and_setting() {
-    let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let cases = cases(Dialect::V1_0, |events| json!({ "proto_hex": hex(proto_body(events)) }));
+    let cases = cases(Dialect::V1_0, |events| json!({ "proto_hex": hex(&proto_body(events)) }));
     accepts_all(Oracle::Client1_0, "1.0-proto", &cases);
 }
 
@@ -135,7 +134,7 @@ fn a_view_that_differs_is_noticed() {
     let line = json!({ "name": "lost delta", "sse": sse_body(&events) });
     let verdict = Oracle::Client1_0.judge("lost-delta", &[line]).remove(0);
     assert!(verdict.ok(), "the client itself does not notice lost content");
-    assert_ne!(View::of_messages(verdict.messages()), View::of_blocks(&blocks, &settings));
+    assert_ne!(View::of_messages(verdict.messages()), View::of_blocks(&blocks, settings));
 }
 
 /// Streams that are broken in every way a single mistake can break them.
@@ -149,8 +148,7 @@ fn mistakes() -> Vec<(String, String)> {
                 .map(|event| serde_json::to_value(event).unwrap())
                 .collect();
             let mut mistake = |what: String, events: &[Value]| {
-                let body = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-                mistakes.push((format!("{name} {dialect:?} {what}"), body));
+                mistakes.push((format!("{name} {dialect:?} {what}"), sse_frames(events)));
             };
             for at in 0..good.len() {
                 let mut dropped = good.clone();
@@ -215,19 +213,20 @@ fn the_verifier_agrees_with_client_0_0_59_on_every_single_mistake() {
 
 #[test]
 fn the_verifier_agrees_with_both_clients_on_the_matrix() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/agui/matrix.jsonl");
-    let rows: Vec<Value> = std::fs::read_to_string(path)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
+    let rows: Vec<Value> = ["interop/agui/matrix.jsonl", "fixtures/agui/verifier_cases.jsonl"]
+        .into_iter()
+        .map(|file| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file))
+        .flat_map(|file| {
+            std::fs::read_to_string(file).unwrap().lines().map(ToOwned::to_owned).collect::<Vec<_>>()
+        })
+        .map(|line| serde_json::from_str(&line).unwrap())
         .filter(|row: &Value| row.get("proto_hex").is_none())
         .collect();
-    assert!(rows.len() > 35);
+    assert!(rows.len() > 150);
     for (oracle, dialect) in [(Oracle::Client1_0, Dialect::V1_0), (Oracle::Client0_0_59, Dialect::V0_0_59)] {
         for (row, verdict) in rows.iter().zip(oracle.judge("matrix", &rows)) {
-            let frames = |events: &Vec<Value>| events.iter().map(|e| format!("data: {e}\n\n")).collect();
-            let sse: String =
-                row["events"].as_array().map_or_else(|| row["sse"].as_str().unwrap().to_owned(), frames);
+            let raw = || row["sse"].as_str().unwrap().to_owned();
+            let sse = row["events"].as_array().map_or_else(raw, |events| sse_frames(events));
             let found = verify_sse(sse.as_bytes(), dialect, Level::Strict);
             let ours = !found.iter().any(|violation| violation.severity == Severity::Rejected);
             assert_eq!(

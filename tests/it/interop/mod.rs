@@ -1,4 +1,5 @@
 //! Interop with real peers. `cargo xtask interop` installs them and runs these tests.
 
 mod agui;
+mod magentic;
 mod transports;

@@ -130,17 +130,14 @@ impl MuxSession {
             Request::Payload { reference, number, data } => {
                 return self.payload(&reference, number, cut_out(message, data));
             }
-            Request::Finish { reference } => match self.publishers.get_mut(&reference) {
+            Request::Finish { reference } => match self.publisher(&reference) {
                 Some(publisher) => publisher.handle_finish(),
                 None => self.replies.push_back(unknown_publisher(&reference)),
             },
-            // The feeder ends when its inbox does, which this closes.
-            Request::Abandon { reference } => {
-                self.replies.push_back(match self.publishers.remove(&reference) {
-                    Some(_) => Reply::Abandoned { reference },
-                    None => unknown_publisher(&reference),
-                })
-            }
+            Request::Abandon { reference } => match self.publisher(&reference) {
+                Some(publisher) => publisher.handle_abandon(),
+                None => self.replies.push_back(unknown_publisher(&reference)),
+            },
         }
         Ok(())
     }
@@ -159,6 +156,7 @@ impl Session for MuxSession {
                 Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "bring a token in `auth` first"))
             }
             Err(RequestError::Refused { reference, message, known }) => {
+                self.fresh = false;
                 let code = if known { "invalid" } else { "unsupported" };
                 self.replies.push_back(Reply::error(reference, code, message));
                 Ok(())

@@ -101,6 +101,8 @@ impl Subscriptions {
             Arc::new(Signal { is_set: AtomicBool::new(true), connection: Arc::clone(&self.connection) });
         let waker = Waker::from(Arc::clone(&signal));
         let number = subscription.after;
+        // Most connections follow one run, and they are many: no room for three more.
+        self.followed.reserve_exact(1);
         self.followed.push(Followed { subscription, number, signal, waker });
     }
 

@@ -86,6 +86,18 @@ mod tests {
         assert_eq!(read_event(&out), Some(("run", 9, 1, true, out.len())));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_bytes_are_read_or_refused(mut bytes: Vec<u8>, kind in 1_u8..=2) {
+            if let Some(first) = bytes.first_mut() {
+                *first = kind;
+            }
+            let whole = bytes.len();
+            assert!(read_payload(&bytes).is_none_or(|(_, _, at)| at <= whole));
+            assert!(read_event(&bytes).is_none_or(|(.., at)| at <= whole));
+        }
+    }
+
     #[test]
     fn cut_messages_are_no_messages() {
         let mut out = Vec::new();

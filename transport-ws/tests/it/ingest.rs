@@ -182,6 +182,27 @@ async fn a_publisher_can_be_given_up_while_the_socket_stays() {
 }
 
 #[tokio::test]
+async fn a_name_stays_taken_until_the_service_has_let_go() {
+    let host = Host::new().await;
+    host.service.gate.forget_permits(usize::MAX);
+    let mut peer = host.raw().await;
+    let publish = r#"{"type":"publish","ref":"p","agent":"a","run":"r","format":"lines"}"#;
+    peer.text(publish).await;
+    assert!(peer.message().await.text().contains("publishing"));
+    peer.text(&payload("p", 1, "1")).await;
+    peer.text(r#"{"type":"abandon","ref":"p"}"#).await;
+    peer.text(publish).await;
+    assert!(peer.message().await.text().contains("conflict"));
+    peer.text(&payload("p", 2, "2")).await;
+    assert!(peer.message().await.text().contains("not_found"));
+    host.service.gate.add_permits(10);
+    assert_eq!(peer.message().await.text(), r#"{"type":"ack","ref":"p","number":1}"#);
+    assert_eq!(peer.message().await.text(), r#"{"type":"abandoned","ref":"p"}"#);
+    peer.text(publish).await;
+    assert!(peer.message().await.text().contains(r#""acknowledged":1"#));
+}
+
+#[tokio::test]
 async fn a_cut_is_no_finish() {
     let host = Host::new().await;
     let client = host.client().await;

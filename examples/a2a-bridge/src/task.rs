@@ -67,15 +67,12 @@ impl TaskRun {
 
     /// One event of the stream. None if there is no stream: then the task cannot go on.
     async fn read(&mut self) -> Option<()> {
-        match self.frames.as_mut()?.next().await {
-            Some(Ok(event)) => {
-                self.task.handle_frame(Frame { event: event.event.as_deref(), data: &event.data });
-            }
+        if let Some(Ok(event)) = self.frames.as_mut()?.next().await {
+            self.task.handle_frame(Frame { event: event.event.as_deref(), data: &event.data });
+        } else {
             // Whether the stream ended or broke off, the task is where it was.
-            Some(Err(_)) | None => {
-                self.frames = None;
-                self.task.handle_stream_end();
-            }
+            self.frames = None;
+            self.task.handle_stream_end();
         }
         Some(())
     }

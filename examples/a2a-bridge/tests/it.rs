@@ -1,4 +1,5 @@
 //! The bridge between a recorded A2A agent and a reader of AG-UI.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "the helpers of tests fail like tests")]
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +20,6 @@ const QUESTION: &str = include_str!("../../../tests/fixtures/a2a/v1-jsonrpc-inpu
 type Heard = Arc<Mutex<Vec<Value>>>;
 
 /// An agent that says what one said when it was recorded. To `hang` it never says how it ended.
-#[expect(clippy::unwrap_used, reason = "a helper of tests fails like a test")]
 async fn agent() -> (String, Heard) {
     let server = Server::bind("127.0.0.1:0", ServerConfig::default()).await.unwrap();
     let address = server.local_addr().unwrap().to_string();
@@ -33,7 +33,7 @@ async fn agent() -> (String, Heard) {
             "ask" => Body::from(QUESTION),
             "hang" => {
                 // Three events: the task, a thought, a tool that was called.
-                let lines = ANSWER.split_inclusive('\n').take(6).map(|line| Ok::<_, std::io::Error>(line));
+                let lines = ANSWER.split_inclusive('\n').take(6).map(Ok::<_, std::io::Error>);
                 Body::from_stream(stream::iter(lines).chain(stream::pending()))
             }
             _ => Body::from(ANSWER),
@@ -58,7 +58,6 @@ async fn bridge() -> (Program, Heard) {
     (Program::start(env!("CARGO_BIN_EXE_aqueduct-examples-a2a-bridge"), &[&agent, "0"]), heard)
 }
 
-#[expect(clippy::unwrap_used, reason = "a helper of tests fails like a test")]
 async fn run(program: &Program, input: Value) -> Vec<Value> {
     let url = program.address.clone();
     payloads(&tokio::task::spawn_blocking(move || post_whole(&url, &input.to_string())).await.unwrap())

@@ -1,4 +1,5 @@
 //! The example as its user meets it: runs, resume, cancel and ingest by typed messages.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "the helpers of tests fail like tests")]
 
 use aqueduct_core::service::{NumberedEvent, PublishRequest};
 use aqueduct_core::{BlockEvent, RunId, RunInput, RunOutcome, SpanKind};
@@ -6,14 +7,12 @@ use aqueduct_tests::process::Program;
 use aqueduct_transport_grpc::{Client, ClientConfig, RunStream};
 use futures_util::TryStreamExt as _;
 
-#[expect(clippy::unwrap_used, reason = "a helper of tests fails like a test")]
 async fn connect() -> (Program, Client) {
     let program = Program::start(env!("CARGO_BIN_EXE_aqueduct-examples-grpc-service"), &["0"]);
     let address = format!("http://{}", program.address);
     (program, Client::connect(&address, ClientConfig::default()).await.unwrap())
 }
 
-#[expect(clippy::unwrap_used, reason = "a helper of tests fails like a test")]
 async fn rest(events: RunStream) -> Vec<NumberedEvent> {
     events.try_collect().await.unwrap()
 }

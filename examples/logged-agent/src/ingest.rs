@@ -35,17 +35,16 @@ pub(crate) async fn open(
     let chosen = || RunId::from(format!("published-{}", locked(&service.fed).len() + 1));
     let id = request.run_id.unwrap_or_else(chosen);
     let known = locked(&service.fed).get(&id).cloned();
-    let feed = match known {
-        Some(feed) => feed,
-        None => {
-            let thread = ThreadId::new(request.thread_id.unwrap_or_else(|| ByteString::from("published")));
-            let lease = service.open(&request.agent, &thread, &id).await?;
-            let context = StreamContext::new(RunInfo::new(thread.as_str(), id.as_str()));
-            let run = Run { log: Arc::clone(&service.log), lease, context };
-            let feed = Arc::new(Mutex::new(Feed { run, acknowledged: 0 }));
-            locked(&service.fed).insert(id.clone(), Arc::clone(&feed));
-            feed
-        }
+    let feed = if let Some(feed) = known {
+        feed
+    } else {
+        let thread = ThreadId::new(request.thread_id.unwrap_or_else(|| ByteString::from("published")));
+        let lease = service.open(&request.agent, &thread, &id).await?;
+        let context = StreamContext::new(RunInfo::new(thread.as_str(), id.as_str()));
+        let run = Run { log: Arc::clone(&service.log), lease, context };
+        let feed = Arc::new(Mutex::new(Feed { run, acknowledged: 0 }));
+        locked(&service.fed).insert(id.clone(), Arc::clone(&feed));
+        feed
     };
     // Held for as long as the publisher is there: two that feed one run would mix.
     let feed = feed.try_lock_owned();

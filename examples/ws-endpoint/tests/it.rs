@@ -1,4 +1,5 @@
 //! The example as its reader meets it: runs, resume, cancel and ingest over one socket.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "the helpers of tests fail like tests")]
 
 use aqueduct_core::service::PublishRequest;
 use aqueduct_tests::process::Program;
@@ -8,7 +9,6 @@ use serde_json::{Value, json};
 async fn connect() -> (Program, Client) {
     let program = Program::start(env!("CARGO_BIN_EXE_aqueduct-examples-ws-endpoint"), &["0"]);
     let client = Client::connect(&ConnectOptions::new(program.address.as_str())).await;
-    #[expect(clippy::unwrap_used, reason = "a helper of tests fails like a test")]
     (program, client.unwrap())
 }
 
@@ -20,7 +20,6 @@ fn input(run: &str) -> String {
 }
 
 /// The numbers and payloads that are left.
-#[expect(clippy::unwrap_used, reason = "a helper of tests fails like a test")]
 async fn rest(mut events: RunEvents) -> Vec<(u64, Value)> {
     let mut all = Vec::new();
     while let Some(event) = events.next().await {

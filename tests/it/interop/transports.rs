@@ -31,7 +31,6 @@ fn accepts(mut command: Command) {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{command:?} ended with {status}\n{stdout}{stderr}");
-    print!("{stdout}");
 }
 
 /// The script says no, and says what it saw instead.

@@ -10,6 +10,7 @@
 
 mod agui_path;
 mod contract;
+mod examples;
 mod golden;
 #[cfg(feature = "interop")]
 mod interop;

@@ -17,4 +17,5 @@ pub mod fixture;
 pub mod golden;
 pub mod magentic;
 pub mod oracle;
+pub mod process;
 pub mod view;

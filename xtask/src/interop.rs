@@ -6,6 +6,7 @@
 mod agui;
 mod magentic;
 pub(crate) mod peers;
+mod transports;
 
 use anyhow::{Context as _, Result};
 
@@ -24,8 +25,11 @@ struct Suite {
 /// Variables that tell the tests where the peers are.
 type Env = Vec<(&'static str, String)>;
 
-const SUITES: &[Suite] =
-    &[Suite { name: "agui", run: agui::prepare }, Suite { name: "magentic", run: magentic::prepare }];
+const SUITES: &[Suite] = &[
+    Suite { name: "agui", run: agui::prepare },
+    Suite { name: "magentic", run: magentic::prepare },
+    Suite { name: "transports", run: transports::prepare },
+];
 
 /// Runs one suite, or all.
 pub(crate) fn run(project: &Project, only: Option<&str>) -> Result<()> {

@@ -41,8 +41,9 @@ fn workspace(test: &str) -> PathBuf {
 /// A crate of the workspace with these dependencies.
 fn package(root: &Path, folder: &str, dependencies: &str) {
     let manifest = format!(
-        "[package]\nname = \"aqueduct-{folder}\"\nedition.workspace = true\n\
-         [features]\nextra = []\n[lints]\nworkspace = true\n[dependencies]\n{dependencies}\n"
+        "[package]\nname = \"aqueduct-{}\"\nedition.workspace = true\n\
+         [features]\nextra = []\n[lints]\nworkspace = true\n[dependencies]\n{dependencies}\n",
+        folder.replace('/', "-")
     );
     write(root, &format!("{folder}/Cargo.toml"), &manifest);
     write(root, &format!("{folder}/src/lib.rs"), "//! Nothing.\n");
@@ -123,4 +124,25 @@ fn an_adapter_that_depends_on_a_transport_fails() {
         &root,
         "adapter-agui/Cargo.toml:9: error[dependency-direction]: aqueduct-adapter-agui depends on aqueduct-transport-ws",
     );
+}
+
+#[test]
+fn an_example_may_join_an_adapter_and_a_transport() {
+    let root = workspace("example");
+    let members = ROOT.replace(r#""transport-ws"]"#, r#""transport-ws", "examples/*"]"#);
+    write(&root, "Cargo.toml", &members);
+    package(
+        &root,
+        "examples/endpoint",
+        "aqueduct-core.workspace = true\naqueduct-transport-ws.workspace = true\ntokio.workspace = true",
+    );
+    let output = tidy(&root);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("4 crates"), "{text}");
+    // Its package is called after its whole path.
+    let manifest = root.join("examples/endpoint/Cargo.toml");
+    let renamed = fs::read_to_string(&manifest).unwrap().replace("aqueduct-examples-", "aqueduct-");
+    fs::write(manifest, renamed).unwrap();
+    check_fails(&root, "error[package-name]: the package is called `aqueduct-endpoint`");
 }

@@ -2,3 +2,4 @@
 
 mod agui;
 mod magentic;
+mod transports;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! gateway ──► adapter-*  ──► core ◄── transport-*, runlog ◄── gateway
-//! tests, benches, fuzz ──► anything        xtask ──► nothing of ours
+//! tests, benches, fuzz, examples ──► anything        xtask ──► nothing of ours
 //! ```
 //!
 //! The folder decides the layer, so a new folder needs a decision here before it can join.
@@ -22,6 +22,8 @@ pub(crate) enum Layer {
     Gateway,
     /// Tests, benches and fuzz targets.
     Tests,
+    /// Programs that show how the crates are put together.
+    Examples,
     /// This tool.
     Xtask,
 }
@@ -35,6 +37,7 @@ impl Layer {
             "runlog" => Some(Self::Runlog),
             "gateway" => Some(Self::Gateway),
             "tests" | "benches" | "fuzz" => Some(Self::Tests),
+            "examples" => Some(Self::Examples),
             "xtask" => Some(Self::Xtask),
             _ if top.starts_with("adapter-") => Some(Self::Adapter),
             _ if top.starts_with("transport-") => Some(Self::Transport),
@@ -47,7 +50,7 @@ impl Layer {
         match self {
             Self::Core | Self::Xtask => false,
             Self::Adapter | Self::Transport | Self::Runlog => other == Self::Core,
-            Self::Gateway | Self::Tests => true,
+            Self::Gateway | Self::Tests | Self::Examples => true,
         }
     }
 
@@ -58,7 +61,7 @@ impl Layer {
 
     /// Whether it may use untyped errors: programs may, libraries owe their callers a typed error.
     pub(crate) fn may_use_anyhow(self) -> bool {
-        matches!(self, Self::Gateway | Self::Tests | Self::Xtask)
+        matches!(self, Self::Gateway | Self::Tests | Self::Examples | Self::Xtask)
     }
 
     /// The rule in words, for messages.
@@ -69,7 +72,29 @@ impl Layer {
             Self::Transport => "a transport depends on core alone, and knows no agent protocol",
             Self::Runlog => "runlog depends on core alone",
             Self::Xtask => "xtask depends on no crate of the workspace",
-            Self::Gateway | Self::Tests => "anything goes",
+            Self::Gateway | Self::Tests | Self::Examples => "anything goes",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_may_use_everything_and_nobody_below_may_use_them() {
+        let examples = Layer::of("examples/agui-endpoint").unwrap();
+        assert_eq!(examples, Layer::Examples);
+        for other in [Layer::Core, Layer::Adapter, Layer::Transport, Layer::Runlog, Layer::Examples] {
+            assert!(examples.may_use(other), "{other:?}");
+        }
+        for lower in [Layer::Core, Layer::Adapter, Layer::Transport, Layer::Runlog, Layer::Xtask] {
+            assert!(!lower.may_use(examples), "{lower:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_without_a_layer_has_none() {
+        assert_eq!(Layer::of("example/agui-endpoint"), None);
     }
 }

@@ -1,0 +1,117 @@
+//! Real peers talk to the running examples: npm AG-UI clients over HTTP, Python and a browser over WebSocket, grpcio.
+//!
+//! Each script checks what it sees; here it is run, and run again with an expectation that it must not accept.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use aqueduct_tests::process::Program;
+
+const WORDS: &str = "one two — three ✅";
+
+fn variable(name: &str) -> PathBuf {
+    let value = std::env::var_os(name);
+    value.unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask interop transports`")).into()
+}
+
+fn example(name: &str) -> Program {
+    let program = variable("AQUEDUCT_INTEROP_EXAMPLES").join(format!("aqueduct-examples-{name}"));
+    Program::start(program, &["0"])
+}
+
+fn script(program: &str, name: &str) -> Command {
+    let program = if program == "node" { PathBuf::from(program) } else { variable(program) };
+    let mut command = Command::new(program);
+    command.arg(variable("AQUEDUCT_INTEROP_DIR").join("transports").join(name));
+    command
+}
+
+#[track_caller]
+fn accepts(mut command: Command) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?} ended with {status}\n{stdout}{stderr}");
+}
+
+/// The script says no, and says what it saw instead.
+#[track_caller]
+fn refuses(mut command: Command, seen: &str) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(!status.success(), "{command:?} accepted what is wrong\n{stdout}");
+    assert!(stderr.contains(seen), "{command:?} failed for another reason\n{stderr}");
+}
+
+fn http_client_reads_the_endpoint(project: &str, version: &str) {
+    let mut endpoint = example("agui-endpoint");
+    let client = |expected: &str| {
+        let mut command = script("node", "http_agent.mjs");
+        command.arg("--project").arg(variable(project)).args(["--url", &endpoint.address]);
+        command.args(["--ask", WORDS, "--expect", expected]);
+        command
+    };
+    let answer = format!("You asked: {WORDS} The answer is 42.");
+    let (right, wrong) = (client(&answer), client("something else"));
+    accepts(right);
+    assert_eq!(endpoint.error_line(), format!("run whole-{version}: 0 updates left"));
+    // The second run was left in the middle, and the agent was told at once.
+    let line = endpoint.error_line();
+    let left = line
+        .strip_prefix(&format!("run left-{version}: "))
+        .and_then(|rest| rest.strip_suffix(" updates left"));
+    assert!(left.unwrap().parse::<usize>().unwrap() > 0, "{line}");
+    refuses(wrong, &answer);
+}
+
+#[test]
+fn agui_client_1_0_reads_the_http_example() {
+    http_client_reads_the_endpoint("AQUEDUCT_INTEROP_AGUI_1_0", "1.0.0");
+}
+
+#[test]
+fn agui_client_0_0_59_reads_the_http_example() {
+    http_client_reads_the_endpoint("AQUEDUCT_INTEROP_AGUI_0_0_59", "0.0.59");
+}
+
+#[test]
+fn python_websockets_uses_the_websocket_example() {
+    let python = |endpoint: &Program, expected: &str| {
+        let mut command = script("AQUEDUCT_INTEROP_TRANSPORTS_PY", "websocket.py");
+        command.args([&endpoint.address, "--say", WORDS, "--expect", expected]);
+        command
+    };
+    accepts(python(&example("ws-endpoint"), WORDS));
+    refuses(python(&example("ws-endpoint"), "something else"), "not 'something else'");
+}
+
+#[test]
+fn a_browser_uses_the_websocket_example() {
+    let browser = |endpoint: &Program, expected: &str| {
+        let mut command = script("node", "browser.mjs");
+        command.arg("--project").arg(variable("AQUEDUCT_INTEROP_BROWSER"));
+        command.arg("--chromium").arg(variable("AQUEDUCT_INTEROP_CHROMIUM"));
+        command.args(["--url", &endpoint.address, "--say", WORDS, "--expect", expected]);
+        command
+    };
+    accepts(browser(&example("ws-endpoint"), WORDS));
+    refuses(browser(&example("ws-endpoint"), "something else"), "something else");
+}
+
+fn grpc(service: &Program, types: &str, expected: &str) -> Command {
+    let mut command = script("AQUEDUCT_INTEROP_TRANSPORTS_PY", "grpc_peer.py");
+    command.args([&service.address, "--types", types, "--say", WORDS, "--expect", expected]);
+    command
+}
+
+#[test]
+fn grpcio_with_stubs_from_the_proto_uses_the_grpc_example() {
+    let protos = concat!(env!("CARGO_MANIFEST_DIR"), "/../transport-grpc/proto");
+    accepts(grpc(&example("grpc-service"), protos, WORDS));
+    refuses(grpc(&example("grpc-service"), protos, "something else"), "not 'something else'");
+}
+
+#[test]
+fn grpcio_with_types_from_reflection_uses_the_grpc_example() {
+    accepts(grpc(&example("grpc-service"), "reflection", WORDS));
+    refuses(grpc(&example("grpc-service"), "reflection", "something else"), "not 'something else'");
+}

@@ -1,0 +1,74 @@
+//! A program under test: started, asked where it listens, watched, and ended with the test.
+
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+/// A program that prints where it listens on its first line.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+    /// What it printed first.
+    pub address: String,
+    errors: Lines<BufReader<ChildStderr>>,
+}
+
+impl Program {
+    /// Starts it, and waits until it listens.
+    pub fn start(program: impl AsRef<OsStr>, args: &[&str]) -> Self {
+        let mut command = Command::new(program.as_ref());
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {}: {error}", program.as_ref().display()));
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let errors = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut address = String::new();
+        output.read_line(&mut address).unwrap();
+        assert!(!address.is_empty(), "the program did not say where it listens");
+        Self { child, address: address.trim().to_owned(), errors }
+    }
+
+    /// The next line of its standard error. The test runner ends a test that waits for ever.
+    pub fn error_line(&mut self) -> String {
+        self.errors.next().expect("the program ended").unwrap()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended by itself, which is a failure that the test has seen already.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// A `POST` of JSON to `http://host:port/path`, as a plain socket sends it. The response is read as far as `read` likes.
+pub fn post<T>(url: &str, body: &str, read: impl FnOnce(&mut dyn std::io::BufRead) -> T) -> T {
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut socket = TcpStream::connect(host).unwrap();
+    write!(
+        socket,
+        "POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    read(&mut BufReader::new(socket))
+}
+
+/// The whole response of such a `POST`: head and body, in chunks as they came.
+pub fn post_whole(url: &str, body: &str) -> String {
+    post(url, body, |response| {
+        let mut text = String::new();
+        response.read_to_string(&mut text).unwrap();
+        text
+    })
+}
+
+/// The `data:` payloads of an SSE response.
+pub fn payloads(response: &str) -> Vec<serde_json::Value> {
+    let data = response.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.map(|payload| serde_json::from_str(payload).unwrap()).collect()
+}

@@ -1,0 +1,66 @@
+//! Peers of the transports: the npm AG-UI clients, Python `websockets` and grpcio, and a headless Chromium, against the
+//! programs of `examples/`.
+//!
+//! The programs are built here, because tests of one package cannot ask cargo for the binaries of another. That the
+//! scripts can fail is proved by the tests, which also run each with a wrong expectation.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use crate::interop::Env;
+use crate::interop::peers::Peers;
+use crate::invocation::Invocation;
+use crate::project::Project;
+
+/// The programs that the peers talk to.
+const EXAMPLES: [&str; 3] = ["agui-endpoint", "grpc-service", "ws-endpoint"];
+
+const CHROMIUM_HINT: &str = "install Chromium (on Debian: the package `chromium`), or say where it is by the \
+                             variable AQUEDUCT_CHROMIUM";
+
+/// Installs the peers, builds the examples, and says where everything is.
+pub(crate) fn prepare(project: &Project) -> Result<Env> {
+    let (clients, peers) = (Peers::of(project, "agui")?, Peers::of(project, "transports")?);
+    let new = clients.npm_project("client-1.0.0")?;
+    let old = clients.npm_project("client-0.0.59")?;
+    let browser = peers.npm_project("browser")?;
+    let python = peers.python_venv("python")?;
+    let chromium = chromium(peers.scripts())?;
+    let scripts = peers.scripts().parent().context("the scripts have no folder")?;
+    Ok(vec![
+        ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
+        ("AQUEDUCT_INTEROP_AGUI_1_0", text(&new)?),
+        ("AQUEDUCT_INTEROP_AGUI_0_0_59", text(&old)?),
+        ("AQUEDUCT_INTEROP_BROWSER", text(&browser)?),
+        ("AQUEDUCT_INTEROP_CHROMIUM", chromium),
+        ("AQUEDUCT_INTEROP_TRANSPORTS_PY", text(&python)?),
+        ("AQUEDUCT_INTEROP_EXAMPLES", build_examples(project)?),
+    ])
+}
+
+/// The browser of this machine: no package manager that we pin with has it.
+fn chromium(folder: &Path) -> Result<String> {
+    let name = std::env::var("AQUEDUCT_CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
+    let version = Invocation::new(&name, folder).args(["--version"]).hint(CHROMIUM_HINT).output()?;
+    println!("{}", version.trim());
+    if name.contains('/') {
+        return Ok(name);
+    }
+    // The driver wants a path.
+    let path = std::env::var_os("PATH").context("PATH is not set")?;
+    let found =
+        std::env::split_paths(&path).map(|folder| folder.join(&name)).find(|program| program.is_file());
+    text(&found.with_context(|| format!("{name} is not in PATH: {CHROMIUM_HINT}"))?)
+}
+
+fn build_examples(project: &Project) -> Result<String> {
+    let packages =
+        EXAMPLES.iter().flat_map(|name| ["--package".to_owned(), format!("aqueduct-examples-{name}")]);
+    project.cargo(["build"]).args(packages).run()?;
+    text(&project.metadata()?.target_directory()?.join("debug"))
+}
+
+fn text(path: &Path) -> Result<String> {
+    Ok(path.to_str().context("the path of the target folder is not UTF-8")?.to_owned())
+}

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use aqueduct_adapter_a2a::config::Marks;
-use aqueduct_adapter_a2a::wire::{Dialect, Frame};
+use aqueduct_adapter_a2a::wire::{Dialect, Frame, StreamItem};
 use aqueduct_adapter_a2a::{DecodeConfig, Decoder, Envelope, Settings, StreamEncoder, converters};
 use aqueduct_core::event::EndReason;
 use aqueduct_core::service::{EventEncoder as _, PayloadSink};
@@ -208,6 +208,40 @@ proptest! {
     ) {
         events.extend(ending);
         assert_round_trip("any", events, dialect, false);
+    }
+}
+
+/// The same over the messages of both gRPC packages.
+#[test]
+fn every_scenario_survives_grpc() {
+    // A `Struct` does not keep the order of its members, so lines compare without the order of their letters.
+    let loose = |events: &[BlockEvent]| -> Vec<String> {
+        let sorted = |line: String| {
+            let mut letters: Vec<char> = line.chars().collect();
+            letters.sort_unstable();
+            letters.into_iter().collect()
+        };
+        normal(events, true).into_iter().map(sorted).collect()
+    };
+    for (name, source) in scenarios() {
+        let events = run_to_end(source);
+        let set = converters(&Settings::new("task-1", "context-1"));
+        let mut items = Vec::new();
+        events.iter().for_each(|event| set.convert(event, &mut items));
+        for version in ["1.0", "0.3"] {
+            let mut decoder = Decoder::new(DecodeConfig::root());
+            let mut out = Vec::new();
+            for item in &items {
+                let item = match version {
+                    "1.0" => StreamItem::from_v1(item.to_v1()),
+                    _ => StreamItem::from_v03(item.to_v03()),
+                };
+                decoder.handle_item(item.unwrap(), &ByteString::new(), &mut out);
+            }
+            decoder.handle_end(&mut out);
+            let read = run_context(StreamContext::new(RunInfo::new("again", "again")), out);
+            assert_eq!(loose(&read), loose(&events), "{name} in {version}");
+        }
     }
 }
 

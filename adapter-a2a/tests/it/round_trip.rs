@@ -21,7 +21,8 @@ use aqueduct_core::testing::{
     InvariantChecker, arb_ending, arb_source_events, run_context, run_to_end, scenarios,
 };
 use aqueduct_core::{
-    BlockEvent, BlockHead, BlockId, ByteString, Lane, RunInfo, SourceEvent, StreamContext, wellknown,
+    BlockEvent, BlockHead, BlockId, ByteString, Channel, IntermediateView, Lane, RunInfo, SourceEvent,
+    SpanKind, StreamContext, wellknown,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -227,7 +228,9 @@ fn every_scenario_survives_grpc() {
         let events = run_to_end(source);
         let set = converters(&Settings::new("task-1", "context-1"));
         let mut items = Vec::new();
-        events.iter().for_each(|event| set.convert(event, &mut items));
+        for event in &events {
+            set.convert(event, &mut items);
+        }
         for version in ["1.0", "0.3"] {
             let mut decoder = Decoder::new(DecodeConfig::root());
             let mut out = Vec::new();
@@ -242,6 +245,29 @@ fn every_scenario_survives_grpc() {
             let read = run_context(StreamContext::new(RunInfo::new("again", "again")), out);
             assert_eq!(loose(&read), loose(&events), "{name} in {version}");
         }
+    }
+}
+
+/// What is left out takes nothing of the answer with it.
+#[test]
+fn a_quiet_server_still_tells_the_answer() {
+    let answer = |events: &[BlockEvent]| -> Vec<(String, String)> {
+        let of_answer = |event: &BlockEvent| match event {
+            BlockEvent::BlockDelta { block, delta }
+                if block.kind == SpanKind::Text && block.channel == Channel::Answer =>
+            {
+                Some((block.lane.name().to_owned(), delta.to_string()))
+            }
+            _ => None,
+        };
+        events.iter().filter_map(of_answer).collect()
+    };
+    for (name, source) in scenarios() {
+        let events = run_to_end(source);
+        let mut quiet = Settings::new("task-1", "context-1");
+        (quiet.thinking, quiet.signals, quiet.intermediate) = (false, false, IntermediateView::Hidden);
+        let read = replayed(&payloads(&events, Dialect::V1, &quiet), Dialect::V1);
+        assert_eq!(answer(&read), answer(&events), "{name}");
     }
 }
 
@@ -356,7 +382,7 @@ fn without_marks_the_answer_and_the_end_are_still_there() {
         InvariantChecker::check_all(&read).unwrap();
         let words = |events: &[BlockEvent]| -> String {
             let of_text = |event: &BlockEvent| match event {
-                BlockEvent::BlockDelta { block, delta } if block.kind == aqueduct_core::SpanKind::Text => {
+                BlockEvent::BlockDelta { block, delta } if block.kind == SpanKind::Text => {
                     Some(delta.to_string())
                 }
                 _ => None,

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use aqueduct_core::fingerprint::hash_bytes;
 use aqueduct_core::{BlockEvent, BlockEventConverter, EventKind, Lane};
 use serde_json::{Value, json};
 
@@ -37,7 +38,8 @@ converter! {
     InterruptConverter
 }
 
-/// A status with one data part. The id tells the subject: two of one subject differ in their words.
+/// A status with one data part. Its id is made of what it says, because a converter cannot count: who reads a
+/// history knows by it what was heard before.
 fn signal(
     settings: &Settings,
     mark: Mark,
@@ -46,11 +48,12 @@ fn signal(
     out: &mut Vec<StreamItem<'static>>,
 ) {
     let kind = mark.kind().to_owned();
-    let id = format!("{}/{kind}/{subject}", settings.task_id);
     let mut value = json!({ "type": kind });
     if let (Some(value), Value::Object(content)) = (value.as_object_mut(), content) {
         value.extend(content);
     }
+    let print = hash_bytes(0, value.to_string().as_bytes());
+    let id = format!("{}/{kind}/{subject}/{print:x}", settings.task_id);
     let message = message(settings, id, vec![data(&value)], mark);
     out.push(status(settings, TaskState::Working, Some(message)));
 }

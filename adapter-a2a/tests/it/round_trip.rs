@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use aqueduct_adapter_a2a::config::Marks;
-use aqueduct_adapter_a2a::wire::{Dialect, Frame};
+use aqueduct_adapter_a2a::wire::{Dialect, Frame, StreamItem};
 use aqueduct_adapter_a2a::{DecodeConfig, Decoder, Envelope, Settings, StreamEncoder, converters};
 use aqueduct_core::event::EndReason;
 use aqueduct_core::service::{EventEncoder as _, PayloadSink};
@@ -21,7 +21,8 @@ use aqueduct_core::testing::{
     InvariantChecker, arb_ending, arb_source_events, run_context, run_to_end, scenarios,
 };
 use aqueduct_core::{
-    BlockEvent, BlockHead, BlockId, ByteString, Lane, RunInfo, SourceEvent, StreamContext, wellknown,
+    BlockEvent, BlockHead, BlockId, ByteString, Channel, IntermediateView, Lane, RunInfo, SourceEvent,
+    SpanKind, StreamContext, wellknown,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -211,6 +212,65 @@ proptest! {
     }
 }
 
+/// The same over the messages of both gRPC packages.
+#[test]
+fn every_scenario_survives_grpc() {
+    // A `Struct` does not keep the order of its members, so lines compare without the order of their letters.
+    let loose = |events: &[BlockEvent]| -> Vec<String> {
+        let sorted = |line: String| {
+            let mut letters: Vec<char> = line.chars().collect();
+            letters.sort_unstable();
+            letters.into_iter().collect()
+        };
+        normal(events, true).into_iter().map(sorted).collect()
+    };
+    for (name, source) in scenarios() {
+        let events = run_to_end(source);
+        let set = converters(&Settings::new("task-1", "context-1"));
+        let mut items = Vec::new();
+        for event in &events {
+            set.convert(event, &mut items);
+        }
+        for version in ["1.0", "0.3"] {
+            let mut decoder = Decoder::new(DecodeConfig::root());
+            let mut out = Vec::new();
+            for item in &items {
+                let item = match version {
+                    "1.0" => StreamItem::from_v1(item.to_v1()),
+                    _ => StreamItem::from_v03(item.to_v03()),
+                };
+                decoder.handle_item(item.unwrap(), &ByteString::new(), &mut out);
+            }
+            decoder.handle_end(&mut out);
+            let read = run_context(StreamContext::new(RunInfo::new("again", "again")), out);
+            assert_eq!(loose(&read), loose(&events), "{name} in {version}");
+        }
+    }
+}
+
+/// What is left out takes nothing of the answer with it.
+#[test]
+fn a_quiet_server_still_tells_the_answer() {
+    let answer = |events: &[BlockEvent]| -> Vec<(String, String)> {
+        let of_answer = |event: &BlockEvent| match event {
+            BlockEvent::BlockDelta { block, delta }
+                if block.kind == SpanKind::Text && block.channel == Channel::Answer =>
+            {
+                Some((block.lane.name().to_owned(), delta.to_string()))
+            }
+            _ => None,
+        };
+        events.iter().filter_map(of_answer).collect()
+    };
+    for (name, source) in scenarios() {
+        let events = run_to_end(source);
+        let mut quiet = Settings::new("task-1", "context-1");
+        (quiet.thinking, quiet.signals, quiet.intermediate) = (false, false, IntermediateView::Hidden);
+        let read = replayed(&payloads(&events, Dialect::V1, &quiet), Dialect::V1);
+        assert_eq!(answer(&read), answer(&events), "{name}");
+    }
+}
+
 /// What a server would keep of a task: artifacts by id, chunks as parts, and what was said.
 fn snapshot(payloads: &[ByteString]) -> ByteString {
     let mut task = json!({"id": "task-1", "contextId": "context-1", "artifacts": [], "history": []});
@@ -322,7 +382,7 @@ fn without_marks_the_answer_and_the_end_are_still_there() {
         InvariantChecker::check_all(&read).unwrap();
         let words = |events: &[BlockEvent]| -> String {
             let of_text = |event: &BlockEvent| match event {
-                BlockEvent::BlockDelta { block, delta } if block.kind == aqueduct_core::SpanKind::Text => {
+                BlockEvent::BlockDelta { block, delta } if block.kind == SpanKind::Text => {
                     Some(delta.to_string())
                 }
                 _ => None,

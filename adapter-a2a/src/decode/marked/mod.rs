@@ -114,11 +114,25 @@ impl Decoder {
 }
 
 impl Marked {
+    /// Remembers a block; past the limit the oldest is forgotten, with all that was noted because of it.
     fn keep(&mut self, id: ByteString, block: Block, max: usize) {
-        if self.blocks.len() >= max.max(1) {
-            self.blocks.shift_remove_index(0);
+        if !self.blocks.contains_key(&id)
+            && self.blocks.len() >= max.max(1)
+            && let Some((_, oldest)) = self.blocks.shift_remove_index(0)
+        {
+            let path = ByteString::from(oldest.source.path());
+            self.interrupted.remove(&path);
+            self.closing.remove(&path);
+            self.open.remove(&(path, oldest.track));
         }
         self.blocks.insert(id, block);
+    }
+
+    /// Notes a question; past the limit it would be asked again at the end of the turn.
+    fn note_asked(&mut self, id: &ByteString, max: usize) {
+        if self.asked.len() < max.max(1) {
+            self.asked.insert(id.clone());
+        }
     }
 
     /// Another turn: nothing of the last one is open.
@@ -150,5 +164,42 @@ fn data_of(part: &Part<'_>) -> Option<Value> {
     match &part.content {
         Content::Data(raw) => Some(raw.to_value()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::DecodeConfig;
+    use crate::wire::Frame;
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut config = DecodeConfig::root();
+        config.limits.artifacts = 4;
+        let mut decoder = Decoder::new(config);
+        let mut out = Vec::new();
+        for n in 0..100 {
+            let lane = json!([{"key": format!("agent {n}")}]);
+            let mark = json!({"kind": "text", "track": format!("{n}"), "lane": lane});
+            let chunk = |mark: Value, append: bool| -> ByteString {
+                let metadata = json!({ crate::mark::KEY: mark });
+                let artifact =
+                    json!({"artifactId": format!("{n}"), "parts": [{"text": "x"}], "metadata": metadata});
+                let update =
+                    json!({"taskId": "t", "artifact": artifact, "append": append, "lastChunk": append});
+                json!({ "artifactUpdate": update }).to_string().into()
+            };
+            decoder.handle_frame(Frame::data(&chunk(mark, false)), &mut out);
+            let end = if n % 2 == 0 { "interrupted" } else { "closed" };
+            decoder.handle_frame(Frame::data(&chunk(json!({ "end": end }), true)), &mut out);
+        }
+        let marked = &decoder.memory.marked;
+        let sizes = [marked.blocks.len(), marked.begun.len(), marked.open.len()];
+        let others = [marked.interrupted.len(), marked.closing.len()];
+        assert!(sizes.into_iter().chain(others).all(|size| size <= 4), "{sizes:?} {others:?}");
+        assert_eq!(out.len(), 200);
     }
 }

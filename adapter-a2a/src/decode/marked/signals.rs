@@ -92,7 +92,7 @@ impl Decoder {
             }
             kind::INTERRUPT => match content.get("interrupt").and_then(interrupt_of) {
                 Some(interrupt) => {
-                    marked.asked.insert(interrupt.id.as_bytes().clone());
+                    marked.note_asked(interrupt.id.as_bytes(), self.config.limits.artifacts);
                     SourceEvent::InterruptRequested { source, interrupt: self.own_question(interrupt) }
                 }
                 None => return false,

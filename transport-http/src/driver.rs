@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariants: nothing is read ahead, so a reader that stalls costs one chunk and what its socket holds, and holds up
-//! nobody else; a clean end of the body means that the terminal event was sent; events that end without one break the
+//! nobody else; a clean end of the body means that the terminal event was sent, now or before the reader came back; events that end without one break the
 //! connection instead, so that no reader takes a lost run for a finished one.
 //!
 //! It spawns nothing, and touches its timer only when the stream has been quiet.
@@ -49,7 +49,9 @@ pub fn stream_response(
     encoder: Box<dyn EventEncoder>,
     options: &StreamOptions,
 ) -> Response {
-    let media_type = HeaderValue::from_static(encoder.media_type());
+    // An encoder whose media type is no header value is at fault; its bytes still are what they are.
+    let media_type = HeaderValue::from_str(encoder.media_type());
+    let media_type = media_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
     let mut response = Response::new(AxumBody::new(StreamBody::new(position, events, encoder, options)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, media_type);
@@ -78,6 +80,8 @@ struct StreamBody {
     received: (u64, u64),
     keep_alive: Option<KeepAlive>,
     failure: Option<StreamError>,
+    /// The reader comes back and there was no event for it yet: if none comes, it has the terminal event already.
+    is_after_end: bool,
 }
 
 impl StreamBody {
@@ -99,6 +103,7 @@ impl StreamBody {
             received: (*number, *payloads),
             keep_alive: options.keep_alive.filter(|_| !is_binary).map(KeepAlive::new),
             failure: None,
+            is_after_end: *number > 0,
         };
         if *number == 0 {
             body.write_start(options.retry);
@@ -129,7 +134,7 @@ impl StreamBody {
                 Poll::Pending => return false,
                 Poll::Ready(None) => {
                     self.events = None;
-                    self.failure = Some(StreamError::LostRun);
+                    self.failure = (!self.is_after_end).then_some(StreamError::LostRun);
                 }
                 Poll::Ready(Some(event)) => self.encode(&event),
             }
@@ -138,6 +143,7 @@ impl StreamBody {
     }
 
     fn encode(&mut self, event: &NumberedEvent) {
+        self.is_after_end = false;
         if self.chunk.capacity() == 0 {
             self.chunk.reserve(self.chunk_hint);
         }

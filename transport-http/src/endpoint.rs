@@ -19,13 +19,13 @@ use axum::routing::{MethodRouter, post};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Request, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use crate::config::StreamOptions;
 use crate::driver::stream_response;
 use crate::position::EventPosition;
 use crate::refusal::Refusal;
-use crate::server::{BodyTooSlow, PeerAddr};
+use crate::server::{BodyLimits, BodyTooSlow, PeerAddr};
 
 /// What a request asks for: a run, and how its events are to be written.
 pub struct RunRequest {
@@ -99,18 +99,21 @@ pub fn caller(parts: &Parts) -> Caller {
 }
 
 /// Reads a body that must be JSON by its content type: a form or plain text can be sent by any web page without
-/// asking, JSON cannot.
+/// asking, JSON cannot. On a server other than ours, which sets no limits, the default ones hold.
 pub async fn read_json(request: Request<Body>) -> Result<(Parts, Bytes), Refusal> {
     let (parts, body) = request.into_parts();
     if !is_json(&parts.headers) {
         let message = "the body must be JSON: send it with `Content-Type: application/json`";
         return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
     }
-    let body = body.collect().await.map_err(|error| body_refusal(&error))?;
+    let limits = parts.extensions.get::<BodyLimits>().cloned().unwrap_or_default();
+    let body = tokio::time::timeout(limits.timeout, Limited::new(body, limits.bytes).collect());
+    let body = body.await.unwrap_or_else(|_| Err(Box::new(BodyTooSlow)));
+    let body = body.map_err(|error| body_refusal(&*error))?;
     Ok((parts, body.to_bytes()))
 }
 
-fn body_refusal(error: &axum::Error) -> Refusal {
+fn body_refusal(error: &(dyn std::error::Error + 'static)) -> Refusal {
     if caused_by::<LengthLimitError>(error) {
         let message = "the body of the request is too long: shorten it, or raise the limit `body_bytes`";
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", message)

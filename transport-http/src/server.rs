@@ -34,7 +34,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 pub use self::counters::Counters;
-pub(crate) use self::exchange::BodyTooSlow;
+pub(crate) use self::exchange::{BodyLimits, BodyTooSlow};
 
 use self::counters::Counted;
 use self::io::Place;

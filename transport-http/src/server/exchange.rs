@@ -24,6 +24,7 @@ use tokio::time::{Instant, Sleep};
 use super::counters::{Counted, Counters, OpenGuard};
 use super::handoff::{Handoff, LentStream};
 use super::phase::PhaseWatch;
+use crate::config::{Limits, Timeouts};
 use crate::error::StreamError;
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -32,6 +33,19 @@ type BoxError = Box<dyn Error + Send + Sync>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the body of the request did not arrive within the limit `body`")]
 pub(crate) struct BodyTooSlow;
+
+/// The limits of request bodies, as an extension of every request.
+#[derive(Debug, Clone)]
+pub(crate) struct BodyLimits {
+    pub(crate) bytes: usize,
+    pub(crate) timeout: Duration,
+}
+
+impl Default for BodyLimits {
+    fn default() -> Self {
+        Self { bytes: Limits::default().body_bytes, timeout: Timeouts::default().body }
+    }
+}
 
 /// The body of a request, limited in size and time.
 #[derive(Debug)]
@@ -43,11 +57,11 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, handoff: Arc<Handoff>, limit: usize, timeout: Duration) -> Self {
+    pub(crate) fn new(body: Incoming, handoff: Arc<Handoff>, limits: &BodyLimits) -> Self {
         handoff.handle_request();
-        let deadline = Instant::now() + timeout;
+        let deadline = Instant::now() + limits.timeout;
         let mut body =
-            Self { body: Limited::new(body, limit), handoff: Some(handoff), deadline, timer: None };
+            Self { body: Limited::new(body, limits.bytes), handoff: Some(handoff), deadline, timer: None };
         body.note_end(body.body.is_end_stream());
         body
     }

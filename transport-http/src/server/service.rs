@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use tower::ServiceExt as _;
 
-use super::exchange::{Exchange, RequestBody, ResponseBody};
+use super::exchange::{BodyLimits, Exchange, RequestBody, ResponseBody};
 use super::handoff::{Handoff, LentStream};
 use super::phase::PhaseWatch;
 use super::{PeerAddr, Shared};
@@ -48,9 +48,10 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         let kind = RequestKind::of(&request);
         let is_http2 = kind == RequestKind::Multiplexed;
         let exchange = Exchange::open(Arc::clone(&self.phase), &shared.counters, is_http2);
-        let (limit, timeout) = (shared.limits.body_bytes, shared.timeouts.body);
-        let mut request = request.map(|body| RequestBody::new(body, Arc::clone(&handoff), limit, timeout));
+        let limits = BodyLimits { bytes: shared.limits.body_bytes, timeout: shared.timeouts.body };
+        let mut request = request.map(|body| RequestBody::new(body, Arc::clone(&handoff), &limits));
         request.extensions_mut().insert(PeerAddr(self.peer));
+        request.extensions_mut().insert(limits);
         let response = shared.router.clone().oneshot(request.map(axum::body::Body::new));
         Box::pin(async move {
             let response = response.await?;

@@ -82,6 +82,26 @@ async fn events_that_end_without_a_terminal_one_break_the_body() {
     assert!(error.to_string().contains("without a terminal event"), "{error}");
 }
 
+#[tokio::test]
+async fn a_reader_that_comes_back_after_the_end_gets_a_clean_end() {
+    let resumed = |events| {
+        let position = EventPosition::parse("run.3.1").unwrap();
+        stream_response(&position, ready(events), Box::new(TextEncoder), &StreamOptions::default())
+            .into_body()
+    };
+    assert_eq!(chunks(resumed(Vec::new())).await, [""; 0]);
+    // The event whose payloads it has comes again: nothing is left of it, and the end is clean as well.
+    assert_eq!(chunks(resumed(script(&["a", "b"]).split_off(2))).await, [""; 0]);
+    // A run that goes on and is lost then is a cut.
+    let lost = resumed(script(&["a", "b", "c"])[2..3].to_vec()).collect().await;
+    assert!(lost.is_err());
+}
+
+#[tokio::test]
+async fn a_new_run_without_events_is_a_lost_one() {
+    assert!(body(ready(Vec::new()), &StreamOptions::default()).collect().await.is_err());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_quiet_stream_is_kept_alive_and_a_busy_one_left_alone() {
     let (sender, events) = channel();

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::{Method, Request, Response, StatusCode};
 
-use crate::support::{Running, ScriptedService, TextEncoder, post, ready, routes, script};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::support::{Running, ScriptedService, TextEncoder, post, read_until, ready, routes, script};
 
 fn client() -> Client {
     Client::new(ClientConfig::default()).unwrap()
@@ -195,4 +197,44 @@ async fn a_reader_comes_back_with_the_last_id_it_saw() {
             other => panic!("{id}: {other:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn the_default_limits_hold_without_our_server() {
+    let service = ScriptedService::new(|text| ready(script(&[text])));
+    let body = axum::body::Body::from_stream(futures_util::stream::repeat(
+        Ok::<_, std::convert::Infallible>(Bytes::from_static(&[b' '; 1024])),
+    ));
+    let request = Request::post("/").header("content-type", "application/json").body(body).unwrap();
+    let response = tower::ServiceExt::oneshot(routes(&service), request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn an_upgraded_connection_is_the_handlers_and_still_counts() {
+    let routes = axum::Router::new().route(
+        "/up",
+        get(async |request: axum::extract::Request| {
+            tokio::spawn(async move {
+                let upgraded = hyper::upgrade::on(request).await.unwrap();
+                let (mut reader, mut writer) = tokio::io::split(hyper_util::rt::TokioIo::new(upgraded));
+                tokio::io::copy(&mut reader, &mut writer).await.ok();
+            });
+            let head = Response::builder().status(StatusCode::SWITCHING_PROTOCOLS);
+            head.header("connection", "upgrade")
+                .header("upgrade", "echo")
+                .body(axum::body::Body::empty())
+                .unwrap()
+        }),
+    );
+    let server = Running::start(routes, ServerConfig::default()).await;
+    let mut socket = server.connect().await;
+    let request = b"GET /up HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+    socket.write_all(request).await.unwrap();
+    read_until(&mut socket, "\r\n\r\n").await;
+    socket.write_all(b"hello").await.unwrap();
+    read_until(&mut socket, "hello").await;
+    assert_eq!((server.counters.connections_open(), server.counters.requests_open()), (1, 0));
+    drop(socket);
+    server.is_empty().await;
 }

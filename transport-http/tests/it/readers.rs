@@ -134,9 +134,9 @@ async fn a_stalled_stream_costs_what_is_documented() {
     // All that was pulled is in the process or in the kernel, on either side.
     let held = settled(&pulled).await * EVENT_BYTES / STALLED;
     assert!(held <= USER_BYTES + KERNEL_BYTES, "{held} bytes were pulled for each");
-    let queues = send_queues(server.addr.port());
+    let kernel = send_queues(server.addr.port());
     for socket in &sockets {
-        let queued = queues[&socket.local_addr().unwrap().port()];
+        let queued = kernel[&socket.local_addr().unwrap().port()];
         assert!(queued <= KERNEL_BYTES, "{queued} bytes in the kernel");
         assert!(held - queued <= USER_BYTES, "{} bytes in the process", held - queued);
     }

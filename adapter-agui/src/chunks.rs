@@ -1,0 +1,5 @@
+//! temp
+/// temp
+#[derive(Debug, thiserror::Error)]
+#[error("x")]
+pub struct ChunkError;

@@ -2,7 +2,11 @@
 #![cfg_attr(test, allow(clippy::too_many_lines, reason = "a table of cases is read from top to bottom"))]
 
 pub mod chunks;
+pub mod config;
+pub mod convert;
+pub mod encode;
 pub mod error;
 #[cfg(feature = "proto")]
 pub mod proto;
+pub mod version;
 pub mod wire;

@@ -64,7 +64,9 @@ pub(super) fn write_struct(members: &Metadata, out: &mut Vec<u8>) {
     // JavaScript objects have array indices first, by value; then the rest, in the order of insertion.
     let mut ordered: Vec<_> = members.iter().collect();
     ordered.sort_by_key(|(name, _)| array_index(name).unwrap_or(u64::MAX));
-    ordered.into_iter().for_each(|member| write(member, out));
+    for member in ordered {
+        write(member, out);
+    }
 }
 
 /// The value of a key that JavaScript treats as an array index (0 to 2^32 - 2, no leading zero).

@@ -8,5 +8,6 @@ pub mod encode;
 pub mod error;
 #[cfg(feature = "proto")]
 pub mod proto;
+pub mod verify;
 pub mod version;
 pub mod wire;

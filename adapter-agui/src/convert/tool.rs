@@ -2,7 +2,7 @@
 
 use aqueduct_core::block::ToolOutput;
 use aqueduct_core::event::ToolResultEvent;
-use aqueduct_core::{BlockEvent, BlockEventConverter, BlockId};
+use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, ByteString};
 use serde_json::Value;
 
 use super::show::{META_IS_ERROR, converter, head_base, origin_base};
@@ -34,9 +34,7 @@ impl BlockEventConverter<Event> for ToolUseConverter {
                     base: head_base(block),
                     tool_call_id: block.id.as_bytes().clone(),
                     tool_call_name: block.tool_name.clone(),
-                    // The parent is a text of the answer and of the same lane, so whoever sees the call has
-                    // seen it as a text message.
-                    parent_message_id: block.parent.as_ref().map(BlockId::as_bytes).cloned(),
+                    parent_message_id: parent(block),
                     subagent_run_id: self.settings.tag(&block.lane),
                 }));
             }
@@ -50,6 +48,16 @@ impl BlockEventConverter<Event> for ToolUseConverter {
             _ => {}
         }
     }
+}
+
+/// The message that a call is part of. It is a text of the answer, so whoever sees the call has seen it as a text
+/// message; unless it is of an earlier invocation of the agent, under another tag, which clients refuse. Ids are
+/// minted in order, so such a text is older than the lane.
+fn parent(block: &BlockHead) -> Option<ByteString> {
+    let ordinal = |id: &str| id.rsplit_once('/').and_then(|(_, ordinal)| ordinal.parse::<u64>().ok());
+    let parent = block.parent.as_ref()?;
+    let of_this_lane = block.lane.is_root() || ordinal(parent.as_str()) > ordinal(block.lane.id.as_str());
+    of_this_lane.then(|| parent.as_bytes().clone())
 }
 
 converter! {

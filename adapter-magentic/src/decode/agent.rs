@@ -1,0 +1,54 @@
+//! `as_agent()`: updates without executor, and the response at their end.
+//!
+//! Nothing on an update says who stands behind it but the author, and nothing says whether it is intermediate: all
+//! of it is the answer. The final response is the framework's own merge of the updates, which doubles and cuts
+//! texts; it ends the run, and adds content only if there was no update.
+
+use aqueduct_core::{ByteString, Channel, RunOutcome};
+
+use super::run::Run;
+use crate::wire::{AgentResponse, AgentResponseUpdate, Json, Line};
+
+impl Run {
+    /// Takes a line of `as_agent()`. False if it cannot be read.
+    pub(super) fn handle_agent(&mut self, text: &ByteString, line: &Line<'_>) -> bool {
+        if let Some(update) = line.update {
+            return self.handle_agent_update(text, update);
+        }
+        if let Some(response) = line.final_response {
+            return response.read().is_some_and(|response| self.handle_agent_end(text, &response));
+        }
+        match line.kind.as_deref() {
+            Some("agent_response_update" | "agent_run_response_update") => {
+                serde_json::from_str(text).is_ok_and(|update| self.take_agent_update(text, &update))
+            }
+            _ => serde_json::from_str(text).is_ok_and(|response| self.handle_agent_end(text, &response)),
+        }
+    }
+
+    fn handle_agent_update(&mut self, text: &ByteString, update: Json<'_>) -> bool {
+        update.read().is_some_and(|update| self.take_agent_update(text, &update))
+    }
+
+    fn take_agent_update(&mut self, text: &ByteString, update: &AgentResponseUpdate<'_>) -> bool {
+        self.streamed = true;
+        let source = self.sources.voice(None, update.author_name.as_deref());
+        if !update.contents.is_empty() {
+            self.close_stopped(Some(&source));
+        }
+        self.handle_update(text, None, Channel::Answer, update);
+        self.stopped.retain(|stopped| *stopped != source || update.contents.is_empty());
+        if update.finish_reason.as_deref().is_some_and(|reason| reason != "tool_calls") {
+            self.stopped.push(source);
+        }
+        true
+    }
+
+    fn handle_agent_end(&mut self, text: &ByteString, response: &AgentResponse<'_>) -> bool {
+        if !self.streamed {
+            self.handle_response(text, None, Channel::Answer, response);
+        }
+        self.finish(RunOutcome::Success);
+        true
+    }
+}

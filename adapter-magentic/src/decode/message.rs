@@ -1,0 +1,251 @@
+//! Updates, messages and whole responses to canonical updates.
+//!
+//! | the source says | mode | why |
+//! |---|---|---|
+//! | a fragment | `Append` | it follows |
+//! | `merge_mode: replace` | `Replace`, last | the Responses client re-sends the whole text when an item is done |
+//! | a whole message with an id | `Snapshot`, last | an aggregator keeps the ids of what it repeats |
+//! | a whole message without id | `Append`, last, unless the agent is known to have said it | there is nothing to compare by |
+//! | an update that restates a finished message | nothing | `as_agent()` turns an aggregate into updates |
+//!
+//! The prompt (messages of the user) that an output restates is no output.
+
+use std::sync::Arc;
+
+use aqueduct_core::{
+    ByteString, Channel, ContentBlock, LaneOutcome, Metadata, Mode, Role, Source, SourceEvent, Timestamp,
+};
+use serde_json::Value;
+
+use super::run::Run;
+use super::usage::usage;
+use super::voice::{Terms, Voice};
+use crate::wire::{AgentResponse, AgentResponseUpdate, Content, Json, MergeMode, Message, Text};
+
+/// What a response says about its messages.
+#[derive(Debug, Default)]
+pub(super) struct ResponseMeta {
+    pub(super) response_id: Option<ByteString>,
+    pub(super) created_at: Option<Timestamp>,
+}
+
+impl ResponseMeta {
+    pub(super) fn of(response: &AgentResponse<'_>, line: &ByteString) -> Self {
+        Self {
+            response_id: response.response_id.as_ref().map(|id| id.share(line)),
+            created_at: response.created_at.as_ref().and_then(|at| timestamp(at)),
+        }
+    }
+}
+
+impl Run {
+    /// Takes a fragment that `executor` streams.
+    pub(super) fn handle_update(
+        &mut self,
+        line: &ByteString,
+        executor: Option<&str>,
+        channel: Channel,
+        update: &AgentResponseUpdate<'_>,
+    ) {
+        let author = update.author_name.as_deref();
+        let source = self.sources.voice(executor, author);
+        let id = update.message_id.as_deref().filter(|id| !id.is_empty());
+        let voice = Voice {
+            channel,
+            role: role(update.role.as_deref()),
+            message_id: id.and(update.message_id.as_ref()).map(|id| id.share(line)),
+            response_id: self.response_id(&source, update.response_id.as_ref(), line),
+            created_at: update.created_at.as_ref().and_then(|at| timestamp(at)),
+            metadata: metadata(update.additional_properties),
+            source,
+        };
+        if voice.role == Role::Tool {
+            self.end_message(&voice, None, None);
+        }
+        let over = id.is_some() && self.said.is_over(&voice.source, channel, id);
+        let restated = over && self.restates(&voice, &update.contents);
+        let turn = executor.or(author).unwrap_or_default();
+        let finish = update.finish_reason.as_ref().map(|reason| reason.share(line));
+        for (index, content) in update.contents.iter().enumerate() {
+            let is_last = finish.is_some() && index + 1 == update.contents.len();
+            let terms = Terms { merge: update.merge_mode, is_last, restated, whole: restated };
+            self.handle_content(line, turn, &voice, content, terms);
+        }
+        if finish.is_some() {
+            self.end_message(&voice, id, finish);
+        }
+    }
+
+    /// Takes a whole response that `executor` gives out.
+    pub(super) fn handle_response(
+        &mut self,
+        line: &ByteString,
+        executor: Option<&str>,
+        channel: Channel,
+        response: &AgentResponse<'_>,
+    ) {
+        let meta = ResponseMeta::of(response, line);
+        self.handle_messages(line, executor, channel, &response.messages, &meta);
+        let source = executor.map_or_else(Source::root, |id| self.sources.executor(id));
+        if let Some(details) = response.usage_details
+            && let Some(usage) = self.spending.total(executor.unwrap_or_default(), &usage(details))
+        {
+            self.emit(SourceEvent::Usage { source: source.clone(), usage });
+        }
+        if let Some(value) = response.value {
+            self.data(&source, channel, value.value());
+        }
+    }
+
+    /// Takes whole messages that `executor` gives out; some may be another's.
+    pub(super) fn handle_messages(
+        &mut self,
+        line: &ByteString,
+        executor: Option<&str>,
+        channel: Channel,
+        messages: &[Message<'_>],
+        meta: &ResponseMeta,
+    ) {
+        let mut others: Vec<Source> = Vec::new();
+        for message in messages {
+            let maker = self.handle_message(line, executor, channel, message, meta);
+            others.extend(maker.filter(|maker| executor.is_some() && !others.contains(maker)));
+        }
+        // A participant whose message an aggregator repeats does not work again.
+        for source in others {
+            self.emit(SourceEvent::LaneClosed { source, outcome: LaneOutcome::Success(None) });
+        }
+    }
+
+    /// Takes a whole message that `executor` gives out. Gives its maker, if that is another who is not at work.
+    fn handle_message(
+        &mut self,
+        line: &ByteString,
+        executor: Option<&str>,
+        channel: Channel,
+        message: &Message<'_>,
+        meta: &ResponseMeta,
+    ) -> Option<Source> {
+        let role = role(message.role.as_deref());
+        if matches!(role, Role::User | Role::System | Role::Developer) {
+            return None;
+        }
+        let id = message.message_id.as_deref().filter(|id| !id.is_empty());
+        let author = message.author_name.as_deref();
+        let voice = Voice {
+            channel,
+            role,
+            message_id: id.and(message.message_id.as_ref()).map(|id| id.share(line)),
+            response_id: meta.response_id.clone(),
+            created_at: meta.created_at,
+            metadata: metadata(message.additional_properties),
+            source: self.sources.maker(executor, author, id),
+        };
+        let own = self.sources.voice(executor, author) == voice.source;
+        let text = message.text();
+        let restated = match id {
+            Some(_) => {
+                self.said.is_over(&voice.source, channel, id) && self.restates(&voice, &message.contents)
+            }
+            None => !own && self.said.has_text(&voice.source, channel, &text),
+        };
+        self.handle_parts(line, executor.unwrap_or_default(), &voice, &message.contents, restated);
+        self.said.replace(&voice.source, channel, id, &text);
+        let idle = !self.turns.iter().any(|turn| **turn == *voice.source.key());
+        (!own && idle).then_some(voice.source)
+    }
+
+    /// Takes the contents of a whole message. Texts of a message with id are one growing text, so that a later
+    /// repetition of the message can be compared with it.
+    fn handle_parts(
+        &mut self,
+        line: &ByteString,
+        turn: &str,
+        voice: &Voice,
+        contents: &[Content<'_>],
+        restated: bool,
+    ) {
+        let grows = voice.message_id.is_some() && !restated;
+        let mut so_far = ByteString::new();
+        for (index, content) in contents.iter().enumerate() {
+            if grows && let Some(text) = content.text.as_ref().filter(|_| content.is_text()) {
+                so_far =
+                    if so_far.is_empty() { text.share(line) } else { [&*so_far, &**text].concat().into() };
+                self.say(voice, ContentBlock::text(so_far.clone()), Mode::Snapshot, false);
+                self.cite(voice, content);
+            } else {
+                let is_last = index + 1 == contents.len();
+                let terms = Terms { merge: MergeMode::Append, is_last, restated, whole: true };
+                self.handle_content(line, turn, voice, content, terms);
+            }
+        }
+        if grows && !so_far.is_empty() {
+            self.say(voice, ContentBlock::text(so_far), Mode::Snapshot, true);
+        }
+    }
+
+    /// True if contents only repeat the message that is over: its text, or if it has none its calls or thoughts.
+    /// An id alone proves nothing: some sources use one again.
+    fn restates(&self, voice: &Voice, contents: &[Content<'_>]) -> bool {
+        let joined = |kind: &str| -> String {
+            contents
+                .iter()
+                .filter(|content| &*content.kind == kind)
+                .filter_map(|c| c.text.as_deref())
+                .collect()
+        };
+        let text = joined("text");
+        if !text.is_empty() {
+            let id = voice.message_id.as_deref().unwrap_or_default();
+            return self.said.restates(&voice.source, voice.channel, id, &text);
+        }
+        let mut calls =
+            contents.iter().filter(|content| content.is_call()).filter_map(|c| c.call_id.as_deref());
+        if let Some(call) = calls.next() {
+            return self.said.has_called(&voice.source, call);
+        }
+        let thought = joined("text_reasoning");
+        !thought.is_empty() && self.thoughts.has_text(&voice.source, Channel::Intermediate, &thought)
+    }
+
+    /// The response that an update belongs to: its own, or the one that its agent is in. The Responses client
+    /// names it only on the first and last update.
+    fn response_id(
+        &mut self,
+        source: &Source,
+        given: Option<&Text<'_>>,
+        line: &ByteString,
+    ) -> Option<ByteString> {
+        let known = self.responses.get(source.path());
+        let Some(given) = given.filter(|id| !id.is_empty()) else { return known.cloned() };
+        if let Some(known) = known.filter(|known| ***known == **given) {
+            return Some(known.clone());
+        }
+        self.responses.insert(source.path().to_owned(), ByteString::from(&**given));
+        Some(given.share(line))
+    }
+}
+
+fn metadata(properties: Option<Json<'_>>) -> Option<Arc<Metadata>> {
+    match properties.filter(|properties| !properties.is_empty())?.value() {
+        Value::Object(fields) => Some(Arc::new(fields)),
+        _ => None,
+    }
+}
+
+pub(super) fn role(name: Option<&str>) -> Role {
+    match name {
+        Some("user") => Role::User,
+        Some("system") => Role::System,
+        Some("developer") => Role::Developer,
+        Some("tool") => Role::Tool,
+        _ => Role::Assistant,
+    }
+}
+
+/// ISO 8601 with an offset, as Python's `isoformat` writes it. Without an offset the moment is not known.
+fn timestamp(text: &str) -> Option<Timestamp> {
+    let moment = time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339).ok()?;
+    let milliseconds = moment.unix_timestamp_nanos() / 1_000_000;
+    i64::try_from(milliseconds).ok().map(Timestamp)
+}

@@ -1,0 +1,264 @@
+//! Lines to [`SourceEvent`]s: [`Decoder`].
+//!
+//! A pure machine: lines go in by [`handle_line`](Decoder::handle_line), events come out by
+//! [`poll_event`](Decoder::poll_event). One decoder serves one conversation: after a terminal event
+//! (`Finished`, `Failed`) the next event belongs to the next run.
+//!
+//! | what | where |
+//! |---|---|
+//! | order and repetition of lines | `sequence.rs` |
+//! | the three generations of events | `workflow.rs`, `agent.rs`, `legacy.rs` |
+//! | who speaks | `sources.rs` |
+//! | what was said before | `said.rs` |
+//! | contents, messages, responses | `content.rs`, `voice.rs`, `message.rs` |
+//! | plans, ledgers, turns, hand-offs | `plan.rs`, `orchestration.rs` |
+//! | requests to a human | `request.rs` |
+//! | the end of a run | `run.rs` |
+
+mod agent;
+mod content;
+mod legacy;
+mod message;
+mod orchestration;
+mod plan;
+mod request;
+mod run;
+mod said;
+mod sequence;
+mod sources;
+mod usage;
+mod voice;
+mod workflow;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use aqueduct_core::{ByteString, InterruptReply, Metadata, RunOutcome, Source, SourceEvent, ToolCallId};
+use serde_json::Value;
+
+use crate::config::{Config, EndOfInput, Numbering};
+use crate::error::{DecodeError, ReplyError};
+use crate::reply::Reply;
+use crate::version::Dialect;
+use crate::wire::{Json, Line};
+use run::{Phase, Run};
+use sequence::{Sequence, Verdict};
+
+/// What a decoder left aside, for the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Lines read.
+    pub lines: u64,
+    /// Lines that came twice.
+    pub repeated: u64,
+    /// Lines after the end of a run that start no new one.
+    pub late: u64,
+    /// Lines that are not JSON objects.
+    pub unreadable: u64,
+    /// Lines that no rule knows; they were told as raw custom blocks.
+    pub unknown: u64,
+    /// Lines that never arrived.
+    pub lost: u64,
+}
+
+/// Turns the lines of one conversation into events.
+#[derive(Debug)]
+pub struct Decoder {
+    config: Config,
+    sequence: Sequence,
+    run: Run,
+    /// Calls of earlier runs that wait for a result.
+    calls: VecDeque<ToolCallId>,
+    counts: Counts,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new(Config::default())
+    }
+}
+
+impl Decoder {
+    /// A decoder for one conversation.
+    pub fn new(config: Config) -> Self {
+        Self {
+            sequence: Sequence::new(config.limits.held_lines, config.limits.held_bytes),
+            run: Run::new(&config.limits),
+            config,
+            calls: VecDeque::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes the next line, without its end.
+    pub fn handle_line(&mut self, text: &ByteString) -> Result<(), DecodeError> {
+        let line = self.parse(text)?;
+        let restarts = self.run.is_ended() && self.config.numbering == Numbering::Run;
+        match self.sequence.verdict(line.seq, restarts) {
+            Verdict::Read => self.read(text, &line),
+            Verdict::Repeated => self.counts.repeated += 1,
+            Verdict::Hold => {
+                let lost = line.seq.and_then(|seq| self.sequence.hold(seq, text.clone()));
+                self.tell_lost(lost);
+            }
+        }
+        self.read_held()
+    }
+
+    /// Takes the end of the input. A run that was cut short is not ended here: the stream machine says so.
+    pub fn handle_eof(&mut self) -> Result<(), DecodeError> {
+        let lost = self.sequence.give_up();
+        self.tell_lost(lost);
+        self.read_held()?;
+        if let Phase::Failing(failure) = &self.run.phase {
+            let failure = failure.clone();
+            self.run.fail(failure);
+        }
+        if self.config.end_of_input == EndOfInput::Finished && matches!(self.run.phase, Phase::Running) {
+            self.run.finish(RunOutcome::Success);
+        }
+        Ok(())
+    }
+
+    /// The next event, in order.
+    pub fn poll_event(&mut self) -> Option<SourceEvent> {
+        self.run.poll()
+    }
+
+    /// Puts the answer to an interrupt into the framework's words. The request waits no longer.
+    pub fn handle_reply(&mut self, reply: &InterruptReply) -> Result<Reply, ReplyError> {
+        let id = reply.id.as_str();
+        let unknown = || ReplyError::UnknownRequest { id: id.to_owned() };
+        let mut waiting = self.run.earlier.iter().chain(&self.run.requests);
+        let asked = waiting.find(|asked| asked.request.id == id).ok_or_else(unknown)?;
+        let answer = Reply::new(&asked.request, reply)?;
+        self.run.forget_request(id);
+        Ok(answer)
+    }
+
+    /// Tool calls of earlier runs that nobody has answered (they wait for an approval, say): their results are no
+    /// orphans in the run that starts now.
+    pub fn waiting_calls(&self) -> impl Iterator<Item = &ToolCallId> {
+        self.calls.iter()
+    }
+
+    /// What was left aside so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn parse<'de>(&mut self, text: &'de ByteString) -> Result<Line<'de>, DecodeError> {
+        let number = self.counts.lines;
+        self.counts.lines += 1;
+        serde_json::from_str(text).or_else(|error| {
+            // A field of an unexpected type: the line is still an object, and is passed on as it is.
+            if let Ok(fields) = serde_json::from_str::<Metadata>(text) {
+                return Ok(Line { seq: fields.get("seq").and_then(Value::as_u64), ..Line::default() });
+            }
+            self.counts.unreadable += 1;
+            Err(DecodeError::NotAnObject { number, reason: error.to_string() })
+        })
+    }
+
+    fn read_held(&mut self) -> Result<(), DecodeError> {
+        while let Some(text) = self.sequence.next_held() {
+            let line = self.parse(&text)?;
+            if self.sequence.verdict(line.seq, false) == Verdict::Read {
+                self.read(&text, &line);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, text: &ByteString, line: &Line<'_>) {
+        let dialect = Dialect::of(line);
+        if let Phase::Failing(failure) = &self.run.phase
+            && dialect != Dialect::Forwarder
+        {
+            let failure = failure.clone();
+            self.run.fail(failure);
+        }
+        if self.run.is_ended() && !self.start_next(dialect, line) {
+            return;
+        }
+        let known = match dialect {
+            Dialect::Workflow => self.run.handle_workflow(text, line),
+            Dialect::Agent => self.run.handle_agent(text, line),
+            Dialect::Legacy => self.run.handle_legacy(text, line),
+            Dialect::Forwarder => {
+                self.handle_forwarder(line);
+                true
+            }
+            Dialect::Unknown => false,
+        };
+        if !known {
+            self.counts.unknown += 1;
+            self.run.raw(text);
+        }
+    }
+
+    /// After the end of a run, only a line that belongs to a new run is read.
+    fn start_next(&mut self, dialect: Dialect, line: &Line<'_>) -> bool {
+        let starts = match dialect {
+            Dialect::Workflow => {
+                matches!(line.kind.as_deref(), Some("started" | "status" | "superstep_started"))
+            }
+            Dialect::Legacy => {
+                matches!(line.event_class.as_deref(), Some("WorkflowStartedEvent" | "WorkflowStatusEvent"))
+            }
+            Dialect::Agent => true,
+            Dialect::Forwarder | Dialect::Unknown => false,
+        };
+        let ends = line.state.as_deref().is_some_and(|state| !state.contains("PROGRESS"));
+        if dialect == Dialect::Forwarder {
+            self.note_answers(line);
+            return false;
+        }
+        if !starts || ends {
+            self.counts.late += 1;
+            return false;
+        }
+        self.calls.extend(std::mem::take(&mut self.run.calls).into_keys().map(ToolCallId::from));
+        self.run = self.run.next(&self.config.limits);
+        while self.calls.len() > self.config.limits.pending_requests {
+            self.calls.pop_front();
+        }
+        true
+    }
+
+    fn handle_forwarder(&mut self, line: &Line<'_>) {
+        self.note_answers(line);
+        let Some(class) = line.exception.as_deref() else { return };
+        let text = line.message.and_then(Json::text);
+        let failure = match std::mem::take(&mut self.run.phase) {
+            Phase::Failing(failure) => failure,
+            phase => {
+                self.run.phase = phase;
+                self.run.failure.take().unwrap_or_else(|| run::failure(None, None))
+            }
+        };
+        let failure = run::with_exception(failure, class, text.as_deref().unwrap_or_default());
+        self.run.fail(failure);
+    }
+
+    /// Replies that were given past this decoder: those requests wait no longer.
+    fn note_answers(&mut self, line: &Line<'_>) {
+        let Some(Value::Object(responses)) = line.responses.map(Json::value) else { return };
+        for id in responses.keys() {
+            self.run.forget_request(id);
+        }
+    }
+
+    fn tell_lost(&mut self, lost: Option<Range<u64>>) {
+        let Some(lost) = lost.filter(|lost| !lost.is_empty()) else { return };
+        self.counts.lost += lost.end - lost.start;
+        if !self.run.is_ended() {
+            let text = format!(
+                "lines {} to {} of the workflow's events never arrived: something may be missing here",
+                lost.start,
+                lost.end - 1
+            );
+            self.run.notice(&Source::root(), "error", &text);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What orchestrators say about the work: plans, ledgers, turns, hand-offs.
+
+use aqueduct_core::{Source, wellknown};
+use serde_json::{Map, Value, json};
+
+use super::plan::plan;
+use super::run::Run;
+use crate::names;
+use crate::wire::{
+    GroupChatEvent, HandoffSentEvent, Json, MagenticOrchestratorEvent, Message, ProgressLedger,
+};
+
+impl Run {
+    /// Takes a word of the Magentic manager. False if it is none.
+    pub(super) fn handle_orchestrator(&mut self, executor: Option<&str>, data: Option<Json<'_>>) -> bool {
+        let Some(event) = data.and_then(Json::read::<MagenticOrchestratorEvent<'_>>) else {
+            return false;
+        };
+        let (Some(kind), Some(content)) = (event.event_type.as_deref(), event.content) else { return false };
+        let executor = executor.unwrap_or("magentic_orchestrator");
+        self.sources.orchestrates(executor);
+        let source = self.sources.executor(executor);
+        if let Some(message) = content.read::<Message<'_>>().filter(|message| !message.contents.is_empty()) {
+            self.show_plan(&source, &message.text());
+        } else if content.read::<ProgressLedger<'_>>().is_some() {
+            self.custom(&source, names::LEDGER, content.value());
+        } else {
+            self.custom(&source, format!("{}{kind}", names::CONTENT_PREFIX), content.value());
+        }
+        true
+    }
+
+    /// Shows a plan, once: a manager that plans anew tells the same plan twice.
+    pub(super) fn show_plan(&mut self, source: &Source, text: &str) {
+        if self.last_plan.as_deref() != Some(text) {
+            self.last_plan = Some(text.to_owned());
+            self.custom(source, wellknown::PLAN, plan(text));
+        }
+    }
+
+    /// Takes a turn of a group chat, which names no executor. False if it is none.
+    pub(super) fn handle_group_chat(&mut self, data: Option<Json<'_>>) -> bool {
+        let Some(event) = data.and_then(Json::read::<GroupChatEvent<'_>>) else { return false };
+        let name = match event.class.as_deref() {
+            Some("GroupChatRequestSentEvent") => names::TURN_REQUESTED,
+            Some("GroupChatResponseReceivedEvent") => names::TURN_RECEIVED,
+            _ => return false,
+        };
+        // The executor at work while a turn is given is the orchestrator, whatever its name.
+        if let [orchestrator] = self.turns.as_slice() {
+            self.sources.orchestrates(&orchestrator.clone());
+        }
+        let mut value = fields(&event.unknown);
+        if let Some(round) = event.round_index {
+            value.insert("round_index".to_owned(), json!(round));
+        }
+        if let Some(participant) = &event.participant_name {
+            value.insert("participant_name".to_owned(), json!(&**participant));
+        }
+        self.custom(&Source::root(), name, Value::Object(value));
+        true
+    }
+
+    /// Takes a hand-off, which names no executor. False if it is none.
+    pub(super) fn handle_handoff(&mut self, data: Option<Json<'_>>) -> bool {
+        let Some(event) = data.and_then(Json::read::<HandoffSentEvent<'_>>) else { return false };
+        let (Some(from), Some(to)) = (&event.source, &event.target) else { return false };
+        let mut value = fields(&event.unknown);
+        value.insert("source".to_owned(), json!(&**from));
+        value.insert("target".to_owned(), json!(&**to));
+        self.custom(&Source::root(), names::HANDOFF, Value::Object(value));
+        true
+    }
+}
+
+fn fields(unknown: &crate::wire::Unknown<'_>) -> Map<String, Value> {
+    unknown.iter().map(|(key, value)| ((**key).to_owned(), value.value())).collect()
+}

@@ -1,0 +1,315 @@
+//! Requests to a human: `request_info` events and contents that need an answer, as interrupts.
+//!
+//! | request | reason | answer |
+//! |---|---|---|
+//! | `function_approval_request` | `tool_call` | `{"approved": bool}` |
+//! | `oauth_consent_request` | `auth_required` | none: go to the address, then start again |
+//! | `AgentExecutorResponse` (an agent's answer under review) | `confirmation` | `{"feedback"?: text}`; without it the answer stands |
+//! | `MagenticPlanReviewRequest` | `magentic:plan_review` | `{"approved": bool, "feedback"?: text}` |
+//! | `HandoffAgentUserRequest` | `input_required` | `{"text": …}`; declined: the workflow ends |
+//! | anything else | `magentic:<class>` | what its response type asks for |
+//!
+//! The whole request stays in the interrupt's metadata.
+
+use std::sync::Arc;
+
+use aqueduct_core::block::ToolUse;
+use aqueduct_core::{
+    ByteString, Channel, ContentBlock, Interrupt, Metadata, Source, SourceEvent, ToolCallId, Update,
+    wellknown,
+};
+use serde_json::{Value, json};
+
+use super::content::{arguments, function_call};
+use super::message::ResponseMeta;
+use super::plan::plan;
+use super::run::{Asked, Run};
+use crate::names;
+use crate::reply::{Request, RequestKind};
+use crate::wire::{
+    AgentExecutorResponse, AgentResponse, Content, ContentType, HandoffAgentUserRequest, Json,
+    LegacyPlanReviewRequest, Line, Message, PlanReviewRequest, Tagged,
+};
+
+/// An interrupt in the making.
+struct Question {
+    kind: RequestKind,
+    reason: ByteString,
+    message: Option<String>,
+    schema: Option<Value>,
+    call: Option<ToolCallId>,
+}
+
+impl Question {
+    fn new(kind: RequestKind, reason: impl Into<ByteString>) -> Self {
+        Self { kind, reason: reason.into(), message: None, schema: None, call: None }
+    }
+
+    fn saying(mut self, message: impl Into<String>) -> Self {
+        self.message = Some(message.into()).filter(|message| !message.trim().is_empty());
+        self
+    }
+
+    fn answered_by(mut self, schema: Value) -> Self {
+        self.schema = Some(schema);
+        self
+    }
+}
+
+impl Run {
+    /// Takes a `request_info` event.
+    pub(super) fn handle_request(&mut self, text: &ByteString, line: &Line<'_>) {
+        let Some(id) = line.request_id.as_deref() else {
+            return self.raw(text);
+        };
+        let executor = line.source_executor_id.as_deref().or(line.executor_id.as_deref());
+        let source = executor.map_or_else(Source::root, |id| self.sources.executor(id));
+        let question = self.question(text, executor, &source, line);
+        let mut metadata = Metadata::new();
+        let texts = [("request_type", &line.request_type), ("response_type", &line.response_type)];
+        for (key, text) in texts {
+            if let Some(text) = text {
+                metadata.insert(key.to_owned(), json!(&**text));
+            }
+        }
+        if let Some(executor) = executor {
+            metadata.insert("source_executor_id".to_owned(), json!(executor));
+            self.wait(executor);
+        }
+        if let Some(data) = line.data {
+            metadata.insert("data".to_owned(), data.value());
+        }
+        self.ask(&source, id, question, metadata);
+    }
+
+    /// Takes a content that needs an answer.
+    pub(super) fn handle_request_content(&mut self, source: &Source, content: &Content<'_>) {
+        let Some(question) = content_question(content) else { return };
+        self.tell_waiting_call(source, content);
+        let maker = question.call.as_ref().and_then(|call| self.calls.get(call.as_str())).cloned();
+        let source = &maker.unwrap_or_else(|| source.clone());
+        let id = content.id.as_deref().or(content.call_id.as_deref()).unwrap_or("consent");
+        let mut metadata = Metadata::new();
+        if let Some(call) = &content.function_call {
+            metadata.insert("function_call".to_owned(), function_call(call));
+        }
+        for (key, value) in &content.unknown {
+            metadata.insert((**key).to_owned(), value.value());
+        }
+        self.ask(source, id, question, metadata);
+    }
+
+    /// Takes a call of the pseudo tool `request_info`, as which `as_agent()` tells a request. False if it is none.
+    pub(super) fn handle_request_call(&mut self, source: &Source, content: &Content<'_>) -> bool {
+        if content.content_type() != Some(ContentType::FunctionCall)
+            || content.name.as_deref() != Some("request_info")
+        {
+            return false;
+        }
+        let Some(arguments) = content.arguments.map(Json::value) else { return false };
+        let event = arguments.get("request_event").cloned().unwrap_or_default();
+        let id = content.call_id.as_deref().or_else(|| arguments.get("request_id").and_then(Value::as_str));
+        let Some(id) = id else { return false };
+        let class = event.get("request_type").and_then(Value::as_str).map_or("request_info", class_of);
+        let response = event.get("response_type").and_then(Value::as_str);
+        let question = match class {
+            "AgentExecutorResponse" => review(RequestKind::Review),
+            "MagenticPlanReviewRequest" => plan_review(RequestKind::PlanReview),
+            "HandoffAgentUserRequest" => user_input(),
+            other => unknown_question(other, response),
+        };
+        let metadata = event.as_object().cloned().unwrap_or_default();
+        let asker =
+            event.get("source_executor_id").and_then(Value::as_str).map(|id| self.sources.executor(id));
+        let source = &asker.unwrap_or_else(|| source.clone());
+        self.ask(source, id, question, metadata);
+        true
+    }
+
+    /// Tells the call that waits for an approval, unless it was streamed: without streaming only the request has it.
+    fn tell_waiting_call(&mut self, source: &Source, content: &Content<'_>) {
+        let Some(call) = content.function_call.as_deref() else { return };
+        let Some(id) = call.call_id.as_deref().or(call.id.as_deref()) else { return };
+        if self.calls.contains_key(id) {
+            return;
+        }
+        let id = ToolCallId::from(id);
+        self.called(Some(&id), source);
+        let (arguments, _) = arguments(call.arguments, &ByteString::new());
+        let name = call.name.as_deref().or(call.tool_name.as_deref()).map(ByteString::from);
+        let call = ContentBlock::ToolUse(ToolUse { id: Some(id), name, arguments });
+        self.emit(Update::new(call).from_source(source).snapshot().last().into());
+    }
+
+    fn ask(&mut self, source: &Source, id: &str, question: Question, metadata: Metadata) {
+        if self.requests.iter().any(|asked| asked.request.id == id) {
+            return;
+        }
+        let mut interrupt = Interrupt::new(ByteString::from(id), question.reason);
+        interrupt.message = question.message.map(ByteString::from);
+        interrupt.response_schema = question.schema;
+        interrupt.tool_call_id = question.call;
+        interrupt.metadata = (!metadata.is_empty()).then(|| Arc::new(metadata));
+        let request = Request { id: id.to_owned(), kind: question.kind };
+        self.earlier.retain(|asked| asked.request.id != id);
+        self.requests.push(Asked { source: source.clone(), interrupt: interrupt.clone(), request });
+        if self.requests.len() > self.max_requests {
+            self.requests.remove(0);
+        }
+        self.emit(SourceEvent::InterruptRequested { source: source.clone(), interrupt });
+    }
+
+    fn question(
+        &mut self,
+        text: &ByteString,
+        executor: Option<&str>,
+        source: &Source,
+        line: &Line<'_>,
+    ) -> Question {
+        let named = line.request_type.as_deref().map(class_of);
+        let response = line.response_type.as_deref();
+        let tag = line.data.and_then(Json::read::<Tagged<'_>>).unwrap_or_default();
+        let class = tag.class.as_deref().or(named).unwrap_or("request_info");
+        let Some(data) = line.data else { return unknown_question(class, response) };
+        if let Some(content) = data.read::<Content<'_>>()
+            && let Some(question) = content_question(&content)
+        {
+            self.tell_waiting_call(source, &content);
+            return question;
+        }
+        let question = match class {
+            "AgentExecutorResponse" => data.read::<AgentExecutorResponse<'_>>().map(|reviewed| {
+                self.show_reviewed(text, executor, &reviewed.agent_response);
+                review(RequestKind::Review).saying(last_text(&reviewed.agent_response))
+            }),
+            "HandoffAgentUserRequest" => data.read::<HandoffAgentUserRequest<'_>>().map(|asked| {
+                self.show_reviewed(text, executor, &asked.agent_response);
+                user_input().saying(last_text(&asked.agent_response))
+            }),
+            "MagenticPlanReviewRequest" => self.plan_question(source, data),
+            _ => None,
+        };
+        question.unwrap_or_else(|| unknown_question(class, response).saying(asked(data).unwrap_or_default()))
+    }
+
+    fn plan_question(&mut self, source: &Source, data: Json<'_>) -> Option<Question> {
+        let legacy: LegacyPlanReviewRequest<'_> = data.read()?;
+        if let Some(text) = &legacy.plan_text {
+            if self.last_plan.as_deref().is_none_or(|shown| !shown.contains(text.trim())) {
+                let text = format!("Here is the plan to follow as best as possible:\n\n{}", &**text);
+                self.last_plan = Some(text.clone());
+                self.custom(source, wellknown::PLAN, plan(&text));
+            }
+            return Some(plan_review(RequestKind::LegacyPlanReview).saying(&**text));
+        }
+        let request: PlanReviewRequest<'_> = data.read()?;
+        let text = request.plan.as_ref().map(Message::text)?;
+        self.show_plan(source, &text);
+        Some(plan_review(RequestKind::PlanReview).saying(text.trim()))
+    }
+
+    /// Shows what a human is to judge, unless the agent has streamed it already: an agent under review streams
+    /// nothing, one in a handoff has said everything.
+    fn show_reviewed(&mut self, line: &ByteString, executor: Option<&str>, response: &AgentResponse<'_>) {
+        for message in &response.messages {
+            let source =
+                self.sources.maker(executor, message.author_name.as_deref(), message.message_id.as_deref());
+            self.said.finish_all(&source);
+            let text = message.text();
+            let said = [Channel::Answer, Channel::Intermediate]
+                .into_iter()
+                .any(|channel| self.said.has_text(&source, channel, &text));
+            if !said {
+                let meta = ResponseMeta::of(response, line);
+                self.handle_messages(
+                    line,
+                    executor,
+                    Channel::Intermediate,
+                    std::slice::from_ref(message),
+                    &meta,
+                );
+            }
+        }
+    }
+}
+
+fn content_question(content: &Content<'_>) -> Option<Question> {
+    match content.content_type()? {
+        ContentType::FunctionApprovalRequest => {
+            let call = content.function_call.as_deref();
+            let name = call.and_then(|call| call.name.as_deref()).unwrap_or("a tool");
+            let kind = RequestKind::Approval { function_call: call.map(function_call).unwrap_or_default() };
+            let mut question =
+                Question::new(kind, "tool_call").saying(format!("approve the call of {name}?"));
+            let id = call.and_then(|call| call.call_id.as_deref().or(call.id.as_deref()));
+            question.call = id.map(ToolCallId::from);
+            let approved = json!({"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]});
+            Some(question.answered_by(approved))
+        }
+        ContentType::OauthConsentRequest => {
+            let link = content.unknown.iter().find(|(key, _)| &**key == "consent_link");
+            let link = link.and_then(|(_, link)| link.text()).or_else(|| content.uri.clone());
+            let asks = link.map_or_else(
+                || "consent is needed".to_owned(),
+                |link| format!("consent is needed: {}", &*link),
+            );
+            Some(Question::new(RequestKind::Other, "auth_required").saying(asks))
+        }
+        _ => None,
+    }
+}
+
+fn review(kind: RequestKind) -> Question {
+    let schema = json!({"type": "object", "properties": {"feedback": {"type": "string", "description": "what to change; without it the answer stands"}}});
+    Question::new(kind, "confirmation").answered_by(schema)
+}
+
+fn plan_review(kind: RequestKind) -> Question {
+    let schema = json!({"type": "object", "properties": {"approved": {"type": "boolean"}, "feedback": {"type": "string", "description": "what to change, if it is not approved"}}, "required": ["approved"]});
+    Question::new(kind, names::PLAN_REVIEW).answered_by(schema)
+}
+
+fn user_input() -> Question {
+    let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+    Question::new(RequestKind::UserInput, "input_required").answered_by(schema)
+}
+
+fn unknown_question(class: &str, response_type: Option<&str>) -> Question {
+    let mut question = Question::new(RequestKind::Other, format!("{}{class}", names::REASON_PREFIX));
+    let kind = match response_type.map(class_of) {
+        Some("str") => Some("string"),
+        Some("bool") => Some("boolean"),
+        Some("int") => Some("integer"),
+        Some("float") => Some("number"),
+        Some("dict") => Some("object"),
+        Some("list") => Some("array"),
+        _ => None,
+    };
+    question.schema = kind.map(|kind| json!({ "type": kind }));
+    question
+}
+
+/// The last name of a Python class: of `a.b.C` and of `<class 'a.b.C'>`.
+fn class_of(path: &str) -> &str {
+    let path = path.strip_prefix("<class '").and_then(|rest| rest.strip_suffix("'>")).unwrap_or(path);
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+/// What a request of the user's own asks: its text, or the field that classes of this kind have for it.
+fn asked(data: Json<'_>) -> Option<String> {
+    match data.value() {
+        Value::String(text) => Some(text),
+        Value::Object(mut fields) => {
+            let names = ["prompt", "question", "message", "text"];
+            names.iter().find_map(|name| match fields.remove(*name) {
+                Some(Value::String(text)) => Some(text),
+                _ => None,
+            })
+        }
+        _ => None,
+    }
+}
+
+fn last_text(response: &AgentResponse<'_>) -> String {
+    response.messages.iter().rev().map(Message::text).find(|text| !text.trim().is_empty()).unwrap_or_default()
+}

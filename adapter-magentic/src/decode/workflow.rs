@@ -1,0 +1,224 @@
+//! Events of the current packages: one class, told apart by `type`.
+//!
+//! | type | becomes |
+//! |---|---|
+//! | `output` | content on the answer channel |
+//! | `intermediate`, `data` | content on the intermediate channel |
+//! | `request_info` | an interrupt |
+//! | `superstep_*`, `executor_*` | steps; the end of a turn closes the executor's lane |
+//! | `magentic_orchestrator`, `group_chat`, `handoff_sent` | plan and custom blocks |
+//! | `warning`, `error` | notices |
+//! | `status` | the end of the run, if it is one |
+//! | `failed`, `executor_failed` | kept for the end of the run |
+//!
+//! An executor that is invoked with `should_respond: false` takes note of a broadcast: that is no turn.
+//! What `executor_invoked` and `executor_completed` carry restates the conversation and is not told; only who made
+//! which message, and what it cost, is learnt from it.
+
+use aqueduct_core::{ByteString, Channel, Role, RunOutcome, Source, SourceEvent, Update};
+
+use super::message::{ResponseMeta, role};
+use super::run::{Run, failure};
+use super::usage::usage;
+use crate::wire::{
+    AgentExecutorRequest, AgentExecutorResponse, AgentResponse, AgentResponseUpdate, Json, Line, Message,
+    Tagged,
+};
+
+impl Run {
+    /// Takes a workflow event. False if no rule knows its type.
+    pub(super) fn handle_workflow(&mut self, text: &ByteString, line: &Line<'_>) -> bool {
+        let executor = line.executor_id.as_deref();
+        match line.kind.as_deref().unwrap_or_default() {
+            "started" => {}
+            "status" => return self.handle_status(line.state.as_deref()),
+            "output" => self.handle_output(text, executor, Channel::Answer, line.data),
+            "intermediate" | "data" => self.handle_output(text, executor, Channel::Intermediate, line.data),
+            "request_info" => self.handle_request(text, line),
+            "superstep_started" => self.step_started(superstep(line.iteration)),
+            "superstep_completed" => self.step_finished(superstep(line.iteration)),
+            "executor_invoked" => self.handle_invoked(executor, line.data),
+            "executor_completed" => self.handle_completed(executor, line.data),
+            "executor_bypassed" => self.end_turn(executor.unwrap_or_default(), None),
+            "executor_failed" => {
+                self.note_failure(executor, line.details.as_ref());
+                let failure = failure(executor, line.details.as_ref());
+                self.end_turn(executor.unwrap_or_default(), Some(failure));
+            }
+            "failed" => self.note_failure(executor, line.details.as_ref()),
+            "magentic_orchestrator" => return self.handle_orchestrator(executor, line.data),
+            "group_chat" => return self.handle_group_chat(line.data),
+            "handoff_sent" => return self.handle_handoff(line.data),
+            level @ ("warning" | "error") => self.handle_remark(executor, level, line.data),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Takes the state of the run. Only a final state ends it: the last output never does.
+    pub(super) fn handle_status(&mut self, state: Option<&str>) -> bool {
+        match state.unwrap_or_default() {
+            "STARTED" | "IN_PROGRESS" | "IN_PROGRESS_PENDING_REQUESTS" => {}
+            "IDLE" => self.finish(RunOutcome::Success),
+            "IDLE_WITH_PENDING_REQUESTS" => self.finish(RunOutcome::Interrupted),
+            "CANCELLED" => self.finish(RunOutcome::Cancelled),
+            "FAILED" => self.start_failing(),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Takes whatever an executor gives out.
+    pub(super) fn handle_output(
+        &mut self,
+        line: &ByteString,
+        executor: Option<&str>,
+        channel: Channel,
+        data: Option<Json<'_>>,
+    ) {
+        let Some(data) = data else { return };
+        let source = executor.map_or_else(Source::root, |id| self.sources.executor(id));
+        if let Some(text) = data.text() {
+            let mut update = Update::text(text.share(line)).from_source(&source).last();
+            update.channel = channel;
+            self.produced |= channel == Channel::Answer;
+            return self.emit(update.into());
+        }
+        if let Some(list) = data.list() {
+            let messages: Vec<Message<'_>> = list.iter().filter_map(|item| read_message(*item)).collect();
+            if messages.is_empty() || messages.len() < list.len() {
+                return self.data(&source, channel, data.value());
+            }
+            return self.handle_conversation(line, executor, channel, &messages);
+        }
+        match payload(data) {
+            Payload::Update(update) => {
+                if !self.handle_magentic_update(line, executor, channel, &update) {
+                    self.handle_update(line, executor, channel, &update);
+                }
+            }
+            Payload::Response(response) => self.handle_response(line, executor, channel, &response),
+            Payload::ExecutorResponse(response) => {
+                let executor = response.executor_id.as_deref().or(executor);
+                self.handle_response(line, executor, channel, &response.agent_response);
+            }
+            Payload::Message(message) => {
+                self.handle_messages(
+                    line,
+                    executor,
+                    channel,
+                    std::slice::from_ref(&message),
+                    &ResponseMeta::default(),
+                );
+            }
+            Payload::Other => self.data(&source, channel, data.value()),
+        }
+    }
+
+    /// Takes a conversation that is given out as a whole: the prompt is no output. What an aggregator gathered is
+    /// the answer; else the last word is, and what came before it is the work that led there.
+    fn handle_conversation(
+        &mut self,
+        line: &ByteString,
+        executor: Option<&str>,
+        channel: Channel,
+        messages: &[Message<'_>],
+    ) {
+        let gathered = executor == Some("aggregator");
+        let last = messages.iter().rposition(|message| role(message.role.as_deref()) == Role::Assistant);
+        let split = if gathered { 0 } else { last.unwrap_or(0) };
+        let (before, after) = messages.split_at_checked(split).unwrap_or((&[], messages));
+        let meta = ResponseMeta::default();
+        self.handle_messages(line, executor, Channel::Intermediate, before, &meta);
+        self.handle_messages(line, executor, channel, after, &meta);
+    }
+
+    fn handle_invoked(&mut self, executor: Option<&str>, data: Option<Json<'_>>) {
+        let Some(executor) = executor else { return };
+        self.sources.invoked(executor);
+        let request = data.and_then(Json::read::<AgentExecutorRequest<'_>>);
+        let broadcast = request.is_some_and(|request| request.should_respond == Some(false));
+        if !broadcast {
+            self.start_turn(executor);
+        }
+    }
+
+    pub(super) fn start_turn(&mut self, executor: &str) {
+        let name = ByteString::from(executor);
+        if !self.turns.contains(&name) && self.turns.len() < self.max_turns {
+            self.waiting.retain(|waiting| *waiting != name);
+            self.turns.push(name.clone());
+            self.step_started(name);
+        }
+    }
+
+    fn handle_completed(&mut self, executor: Option<&str>, data: Option<Json<'_>>) {
+        let Some(executor) = executor else { return };
+        if !self.turns.iter().any(|turn| **turn == *executor) {
+            // The end of a broadcast.
+            return;
+        }
+        for part in data.and_then(Json::list).unwrap_or_default() {
+            if let Payload::ExecutorResponse(response) = payload(part) {
+                self.learn(executor, &response);
+            }
+        }
+        self.end_turn(executor, None);
+    }
+
+    /// Learns who made which message, and what a turn that streamed nothing cost.
+    fn learn(&mut self, executor: &str, response: &AgentExecutorResponse<'_>) {
+        let response_of = response.executor_id.as_deref().unwrap_or(executor);
+        if response_of != executor {
+            return;
+        }
+        for message in &response.agent_response.messages {
+            self.sources.made(executor, message.author_name.as_deref(), message.message_id.as_deref());
+        }
+        let Some(details) = response.agent_response.usage_details else { return };
+        if let Some(usage) = self.spending.total(executor, &usage(details)) {
+            // A hidden agent has no lane, and its cost must not open one.
+            self.emit(SourceEvent::Usage { source: Source::root(), usage });
+        }
+    }
+}
+
+pub(super) fn superstep(iteration: Option<u64>) -> ByteString {
+    match iteration {
+        Some(iteration) => format!("superstep {iteration}").into(),
+        None => ByteString::from_static("superstep"),
+    }
+}
+
+/// The classes a payload can have.
+pub(super) enum Payload<'de> {
+    Update(Box<AgentResponseUpdate<'de>>),
+    Response(Box<AgentResponse<'de>>),
+    ExecutorResponse(Box<AgentExecutorResponse<'de>>),
+    Message(Box<Message<'de>>),
+    Other,
+}
+
+/// Reads a payload by the class it names.
+pub(super) fn payload(data: Json<'_>) -> Payload<'_> {
+    let read = || -> Option<Payload<'_>> {
+        let tag: Tagged<'_> = data.read()?;
+        Some(match (tag.class.as_deref(), tag.kind.as_deref()) {
+            (Some("AgentExecutorResponse"), _) => Payload::ExecutorResponse(Box::new(data.read()?)),
+            (_, Some("agent_response_update" | "agent_run_response_update")) => {
+                Payload::Update(Box::new(data.read()?))
+            }
+            (_, Some("agent_response" | "agent_run_response")) => Payload::Response(Box::new(data.read()?)),
+            (_, Some("message" | "chat_message")) => Payload::Message(Box::new(data.read()?)),
+            _ => Payload::Other,
+        })
+    };
+    read().unwrap_or(Payload::Other)
+}
+
+fn read_message(data: Json<'_>) -> Option<Message<'_>> {
+    match payload(data) {
+        Payload::Message(message) => Some(*message),
+        _ => None,
+    }
+}

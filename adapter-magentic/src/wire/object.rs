@@ -1,0 +1,227 @@
+//! How the framework's objects are read: known fields by name, unknown ones kept as they came, nothing copied.
+//!
+//! The framework drops `None` and the recorders write `null`, so an absent field, a `null` and a default are one.
+//! A field of a wrong type is an error of the whole object: the caller then passes the line on as it is.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use bytestring::ByteString;
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A JSON string: a slice of the line where it has no escapes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Text<'de>(Cow<'de, str>);
+
+impl Text<'_> {
+    /// The text as a shared string: a slice of `line` where it lies in it, so that nothing is copied.
+    pub fn share(&self, line: &ByteString) -> ByteString {
+        share(line, &self.0)
+    }
+}
+
+/// `part` as a slice of `line` where it lies in it, else as a copy.
+pub(crate) fn share(line: &ByteString, part: &str) -> ByteString {
+    let (outer, inner) = (line.as_bytes().as_ptr_range(), part.as_bytes().as_ptr_range());
+    if outer.start <= inner.start && inner.end <= outer.end {
+        line.slice_ref(part)
+    } else {
+        ByteString::from(part)
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_string<E: Error>(self, text: String) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text)))
+            }
+        }
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+/// The role of a message: a word, or in the older classes `{"type": "role", "value": word}`.
+#[derive(Debug, Clone, Default)]
+pub struct RoleName<'de>(Text<'de>);
+
+impl Deref for RoleName<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for RoleName<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct RoleVisitor;
+        impl<'de> Visitor<'de> for RoleVisitor {
+            type Value = RoleName<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a role")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(RoleName(Text(Cow::Borrowed(text))))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(RoleName(Text(Cow::Owned(text.to_owned()))))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut role = RoleName::default();
+                while let Some(key) = map.next_key::<Text<'de>>()? {
+                    if &*key == "value" {
+                        role = RoleName(map.next_value::<Option<Text<'de>>>()?.unwrap_or_default());
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(role)
+            }
+        }
+        deserializer.deserialize_any(RoleVisitor)
+    }
+}
+
+/// JSON that is looked at only when it is needed, as it stands in the line.
+#[derive(Debug, Clone, Copy)]
+pub struct Json<'de>(&'de RawValue);
+
+impl<'de> Json<'de> {
+    /// Its text, as it came.
+    pub fn as_str(self) -> &'de str {
+        self.0.get()
+    }
+
+    /// Reads it as an object of the framework.
+    pub fn read<T: Deserialize<'de>>(self) -> Option<T> {
+        serde_json::from_str(self.0.get()).ok()
+    }
+
+    /// It as a string, if it is one.
+    pub fn text(self) -> Option<Text<'de>> {
+        if self.as_str().starts_with('"') { self.read() } else { None }
+    }
+
+    /// Its parts, if it is a list.
+    pub fn list(self) -> Option<Vec<Json<'de>>> {
+        if self.as_str().starts_with('[') { self.read() } else { None }
+    }
+
+    /// It as a value.
+    pub fn value(self) -> Value {
+        self.read().unwrap_or_default()
+    }
+
+    /// True for `{}` and `[]`.
+    pub fn is_empty(self) -> bool {
+        let inner = self.as_str().strip_prefix(['{', '[']).and_then(|rest| rest.strip_suffix(['}', ']']));
+        inner.is_some_and(|inner| inner.trim().is_empty())
+    }
+}
+
+impl<'de> Deserialize<'de> for Json<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&'de RawValue>::deserialize(deserializer).map(Json)
+    }
+}
+
+/// Fields that no rule knows, as they came.
+pub type Unknown<'de> = Vec<(Text<'de>, Json<'de>)>;
+
+/// Reads an object field by field; what the macro below generates.
+pub(crate) struct ObjectVisitor<T>(pub(crate) PhantomData<T>);
+
+/// What a [`wire_object!`] does with one field of the object.
+pub(crate) trait WireObject<'de>: Default {
+    fn field<A: MapAccess<'de>>(&mut self, key: Text<'de>, map: &mut A) -> Result<(), A::Error>;
+}
+
+impl<'de, T: WireObject<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
+        let mut object = T::default();
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            object.field(key, &mut map)?;
+        }
+        Ok(object)
+    }
+}
+
+/// Declares an object of the framework: each field with its name on the wire.
+macro_rules! wire_object {
+    (
+        $(#[$doc:meta])*
+        pub struct $name:ident {
+            $($(#[$field_doc:meta])* $field:ident: $ty:ty = $key:literal,)*
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Default)]
+        pub struct $name<'de> {
+            $($(#[$field_doc])* pub $field: $ty,)*
+            /// Fields that no rule knows, as they came.
+            pub unknown: $crate::wire::Unknown<'de>,
+        }
+
+        impl<'de> $crate::wire::object::WireObject<'de> for $name<'de> {
+            fn field<A: serde::de::MapAccess<'de>>(
+                &mut self,
+                key: $crate::wire::Text<'de>,
+                map: &mut A,
+            ) -> Result<(), A::Error> {
+                match &*key {
+                    $($key => self.$field = map.next_value::<Option<$ty>>()?.unwrap_or_default(),)*
+                    _ => {
+                        let value = map.next_value()?;
+                        self.unknown.push((key, value));
+                    }
+                }
+                Ok(())
+            }
+        }
+
+        impl<'de> serde::de::Deserialize<'de> for $name<'de> {
+            fn deserialize<D: serde::de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_map($crate::wire::object::ObjectVisitor(std::marker::PhantomData))
+            }
+        }
+    };
+}
+pub(crate) use wire_object;

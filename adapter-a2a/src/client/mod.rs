@@ -1,0 +1,422 @@
+//! [`TaskClient`]: one task, from the message that starts it to its end, over cuts and reconnects. A pure machine:
+//! it says what to send and after which pause; whoever drives it sends, waits, and tells what came back.
+//!
+//! ```text
+//!          poll_request: send          first frame                 settled (state, question, message)
+//!   ready ───────────────────► sending ───────────► streaming ───────────────────────────► settled
+//!                                 │                   │   ▲                                   ▲ ▲
+//!                    error, or    │       end, error, │   │ frames                            │ │
+//!                    end without  │       broken off  ▼   │                                   │ │
+//!                    a task       │              subscribing ── refused ──► getting ── rest ──┘ │
+//!                                 │                │   ▲                    │  │               │
+//!                                 │     no answer, │   └───── task works ───┘  │ no answer,    │
+//!                                 │     attempts   │                           │ attempts      │
+//!                                 └──── used up ───┴───────────────────────────┴─ used up ─────┘  (failed)
+//! ```
+//!
+//! The rules it keeps (facts of the field; numbers in `docs/a2a.md`):
+//! * the end of a stream means nothing; only a state, a question or a message does;
+//! * a message is sent once: after an answer got lost it is *looked for*, never sent again;
+//! * what a snapshot repeats is not shown again; what it adds is;
+//! * attempts are bounded, and only those count that bring nothing new;
+//! * leaving does not cancel; [`handle_cancel`](TaskClient::handle_cancel) does.
+//!
+//! Poll order: `poll_event` until empty, then `poll_request` until empty. Once [`is_settled`](TaskClient::is_settled),
+//! streams can be dropped.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use aqueduct_core::{ByteString, RunFailure, SourceEvent};
+
+use crate::call::{Call, SendMessage, TaskRef};
+use crate::config::ClientConfig;
+use crate::decode::{Decoder, Settled, TaskMemory, failure_of};
+use crate::wire::{ErrorKind, Frame, FrameContent, WireError};
+
+/// What a request is for; its answer is told with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// The message that starts the turn.
+    Send,
+    /// The stream of a task that was lost.
+    Subscribe,
+    /// A look at the task.
+    Get,
+    /// The end of the task.
+    Cancel,
+}
+
+/// A request to be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// What to send.
+    pub call: Call,
+    /// How long to wait before.
+    pub after: Duration,
+}
+
+/// What the machine waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// For the answer to its message, or for the task's stream.
+    Streaming,
+    /// For the stream to be taken up again.
+    Subscribing,
+    /// For a look at the task.
+    Getting,
+}
+
+/// How far a wish to stop has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cancel {
+    NotAsked,
+    Asked,
+    Sent,
+}
+
+/// One task.
+#[derive(Debug)]
+pub struct TaskClient {
+    config: ClientConfig,
+    decoder: Decoder,
+    message: SendMessage,
+    state: State,
+    cancel: Cancel,
+    can_subscribe: bool,
+    /// Attempts in a row that brought nothing new.
+    attempts: u32,
+    polls: u32,
+    cancel_attempts: u32,
+    last_error: Option<WireError>,
+    planned: VecDeque<Planned>,
+    events: VecDeque<SourceEvent>,
+    scratch: Vec<SourceEvent>,
+}
+
+impl TaskClient {
+    /// A turn that this message starts.
+    pub fn new(config: ClientConfig, message: SendMessage) -> Self {
+        Self::resuming(config, message, TaskMemory::default())
+    }
+
+    /// A further turn of a task whose earlier turns were read here.
+    pub fn resuming(mut config: ClientConfig, message: SendMessage, mut memory: TaskMemory) -> Self {
+        memory.expect_task(&message.message);
+        config.decode.sent_message_id = message.message.message_id.set().map(str::to_owned);
+        config.decode.follow_up = !message.message.task_id.is_empty();
+        let decoder = Decoder::resuming(config.decode.clone(), memory);
+        let mut client = Self {
+            can_subscribe: config.streaming,
+            config,
+            decoder,
+            message,
+            state: State::Streaming,
+            cancel: Cancel::NotAsked,
+            attempts: 0,
+            polls: 0,
+            cancel_attempts: 0,
+            last_error: None,
+            planned: VecDeque::new(),
+            events: VecDeque::new(),
+            scratch: Vec::new(),
+        };
+        let send = client.send_call(client.config.streaming);
+        client.plan(Purpose::Send, send, Duration::ZERO);
+        client
+    }
+
+    /// The next event of the task.
+    pub fn poll_event(&mut self) -> Option<SourceEvent> {
+        self.events.pop_front()
+    }
+
+    /// The next request to send. A new stream takes the place of the old one, which can be dropped.
+    pub fn poll_request(&mut self) -> Option<Planned> {
+        self.planned.pop_front()
+    }
+
+    /// How the task came to rest, if it has.
+    pub fn is_settled(&self) -> Option<Settled> {
+        self.decoder.settled()
+    }
+
+    /// The task, once it is known.
+    pub fn task_ref(&self) -> Option<TaskRef> {
+        self.decoder.task_ref()
+    }
+
+    /// What the next turn of the same task needs to know.
+    pub fn into_memory(self) -> TaskMemory {
+        self.decoder.into_memory()
+    }
+
+    /// One event of the stream.
+    pub fn handle_frame(&mut self, frame: Frame<'_>) {
+        if self.is_settled().is_some() {
+            return;
+        }
+        self.state = State::Streaming;
+        // What cannot be read is counted by the decoder; if it was cut in the middle, the end follows.
+        if let Some(content) = self.decoder.parse(frame) {
+            self.handle_content(content, frame.data);
+        }
+    }
+
+    /// The stream ended or broke off; which of the two is not worth knowing.
+    pub fn handle_stream_end(&mut self) {
+        // The end of a stream whose place another request is about to take says nothing new.
+        let replaced =
+            self.planned.iter().any(|planned| matches!(planned.purpose, Purpose::Subscribe | Purpose::Get));
+        if self.is_settled().is_some() || replaced || self.state == State::Getting {
+            return;
+        }
+        if self.decoder.rests_at_end() {
+            return self.decode(Decoder::handle_end);
+        }
+        self.recover();
+    }
+
+    /// A response that is no stream: the answer to a blocking call, a look at the task, or an error.
+    pub fn handle_response(&mut self, purpose: Purpose, status: u16, body: &ByteString) {
+        if self.is_settled().is_some() {
+            return;
+        }
+        if let Some(error) = WireError::from_response(status, body.as_bytes()) {
+            return self.handle_response_error(purpose, error);
+        }
+        let content = self.decoder.parse(Frame::data(body));
+        let Some(content @ FrameContent::Item(_)) = content else {
+            let error = WireError::transport("the agent's answer holds neither a task nor a message");
+            return self.handle_response_error(purpose, error);
+        };
+        self.handle_content(content, body);
+        if self.is_settled().is_none() {
+            self.handle_active(purpose);
+        }
+    }
+
+    /// A request was answered with an error, or not at all ([`WireError::transport`]).
+    pub fn handle_response_error(&mut self, purpose: Purpose, error: WireError) {
+        if self.is_settled().is_some() {
+            return;
+        }
+        match purpose {
+            Purpose::Send => self.handle_refused_message(&error),
+            Purpose::Subscribe => self.handle_refused_stream(error),
+            Purpose::Get => self.handle_refused_look(error),
+            Purpose::Cancel => self.handle_refused_cancel(&error),
+        }
+    }
+
+    /// Somebody wants the task stopped.
+    pub fn handle_cancel(&mut self) {
+        if self.is_settled().is_some() || self.cancel != Cancel::NotAsked {
+            return;
+        }
+        self.cancel = Cancel::Asked;
+        let unsent = self.planned.iter().any(|planned| planned.purpose == Purpose::Send);
+        if unsent {
+            self.planned.clear();
+            return self.decode(Decoder::cancelled);
+        }
+        self.plan_cancel();
+    }
+
+    fn handle_content(&mut self, content: FrameContent<'_>, frame: &ByteString) {
+        match content {
+            FrameContent::Item(item) => {
+                let before = self.events.len();
+                self.decode(|decoder, out| decoder.handle_item(item, frame, out));
+                if self.events.len() > before {
+                    self.attempts = 0;
+                    self.polls = 0;
+                }
+                self.plan_cancel();
+            }
+            FrameContent::Unknown(raw) => {
+                self.decode(|decoder, out| decoder.handle_unknown(&raw, frame, out));
+            }
+            FrameContent::Error(error) => self.handle_error_frame(error),
+        }
+    }
+
+    /// An error on the stream. The task may have failed, or go on without this watcher (one that was too slow, for
+    /// instance): only the task itself can tell.
+    fn handle_error_frame(&mut self, error: WireError) {
+        if self.task_ref().is_none() || !is_passing(&error) {
+            return self.fail(failure_of(&error));
+        }
+        self.decoder.note_error(&error);
+        self.last_error = Some(error);
+        self.recover();
+    }
+
+    fn handle_refused_message(&mut self, error: &WireError) {
+        let no_stream = matches!(error.kind(), ErrorKind::UnsupportedOperation | ErrorKind::MethodNotFound);
+        if no_stream && self.config.streaming {
+            // Refused before anything was done: the same message may be sent again, without asking for a stream.
+            self.config.streaming = false;
+            self.can_subscribe = false;
+            let send = self.send_call(false);
+            return self.plan(Purpose::Send, send, Duration::ZERO);
+        }
+        self.fail(failure_of(error));
+    }
+
+    fn handle_refused_stream(&mut self, error: WireError) {
+        if is_passing(&error) && error.kind() != ErrorKind::TaskNotFound {
+            self.last_error = Some(error);
+            return self.recover();
+        }
+        // Terminal already (-32004), not subscribable while it waits (-32001 of some servers), or no such method:
+        // the task itself tells which. If it works on, it has to be looked at from time to time.
+        self.can_subscribe = false;
+        self.look(Duration::ZERO);
+    }
+
+    fn handle_refused_look(&mut self, error: WireError) {
+        if !is_passing(&error) || error.kind() == ErrorKind::TaskNotFound {
+            return self.fail(failure_of(&error));
+        }
+        self.last_error = Some(error);
+        self.attempts += 1;
+        if self.attempts > self.config.retry.attempts {
+            return self.give_up();
+        }
+        self.look(self.config.retry.pause(self.attempts));
+    }
+
+    fn handle_refused_cancel(&mut self, error: &WireError) {
+        match error.kind() {
+            // It has come to rest in the meantime.
+            ErrorKind::TaskNotCancelable => self.look(Duration::ZERO),
+            ErrorKind::TaskNotFound => self.decode(Decoder::cancelled),
+            _ if is_passing(error) && self.cancel_attempts < self.config.retry.attempts => {
+                self.cancel_attempts += 1;
+                self.cancel = Cancel::Asked;
+                self.plan_cancel();
+            }
+            // Nobody will listen any more; that the agent goes on is not to be helped.
+            _ => self.decode(Decoder::cancelled),
+        }
+    }
+
+    /// A task that works on, seen in a response instead of a stream.
+    fn handle_active(&mut self, purpose: Purpose) {
+        match purpose {
+            // The stream, if there is one, will tell.
+            Purpose::Cancel => {}
+            Purpose::Get if self.can_subscribe => self.subscribe_again(),
+            Purpose::Send | Purpose::Subscribe | Purpose::Get => {
+                self.polls += 1;
+                if self.polls > self.config.retry.polls {
+                    return self.give_up();
+                }
+                self.look(self.config.retry.poll_interval);
+            }
+        }
+    }
+
+    /// The stream is lost.
+    fn recover(&mut self) {
+        if self.task_ref().is_none() {
+            return self.fail(self.decoder.cut());
+        }
+        // Half an event at the cut; the snapshot has the whole of it.
+        self.decoder.forget_unread();
+        if self.can_subscribe { self.subscribe_again() } else { self.look(Duration::ZERO) }
+    }
+
+    fn subscribe_again(&mut self) {
+        if self.attempts >= self.config.retry.attempts {
+            // Streams do not get through; a last look tells whether the task is to be had at all.
+            self.can_subscribe = false;
+            return self.look(Duration::ZERO);
+        }
+        let pause = self.config.retry.pause(self.attempts);
+        self.attempts += 1;
+        if let Some(task) = self.task_ref() {
+            self.state = State::Subscribing;
+            self.plan(Purpose::Subscribe, Call::SubscribeToTask { id: task.task_id }, pause);
+        }
+    }
+
+    fn look(&mut self, pause: Duration) {
+        if let Some(task) = self.task_ref() {
+            self.state = State::Getting;
+            self.plan(Purpose::Get, Call::GetTask { id: task.task_id, history_length: None }, pause);
+        }
+    }
+
+    fn give_up(&mut self) {
+        let failure = match self.last_error.take() {
+            Some(error) => failure_of(&error),
+            None => self.decoder.cut(),
+        };
+        self.fail(failure);
+    }
+
+    fn fail(&mut self, failure: RunFailure) {
+        self.planned.clear();
+        self.decode(|decoder, out| decoder.fail(failure, out));
+    }
+
+    fn send_call(&self, streaming: bool) -> Call {
+        let send = Box::new(self.message.clone());
+        if streaming { Call::SendStreamingMessage(send) } else { Call::SendMessage(send) }
+    }
+
+    fn plan_cancel(&mut self) {
+        if self.cancel == Cancel::Asked
+            && self.is_settled().is_none()
+            && let Some(task) = self.task_ref()
+        {
+            self.cancel = Cancel::Sent;
+            let pause = self.config.retry.pause(self.cancel_attempts);
+            self.plan(Purpose::Cancel, Call::CancelTask { id: task.task_id, metadata: None }, pause);
+        }
+    }
+
+    /// There is never more than one request of a purpose under way that nobody has sent yet.
+    fn plan(&mut self, purpose: Purpose, call: Call, after: Duration) {
+        self.planned.retain(|planned| planned.purpose != purpose);
+        self.planned.push_back(Planned { purpose, call, after });
+    }
+
+    fn decode(&mut self, step: impl FnOnce(&mut Decoder, &mut Vec<SourceEvent>)) {
+        step(&mut self.decoder, &mut self.scratch);
+        self.events.extend(self.scratch.drain(..));
+        if self.is_settled().is_some() {
+            self.planned.clear();
+        }
+    }
+}
+
+/// True if the same request may fare better later.
+fn is_passing(error: &WireError) -> bool {
+    match error.kind() {
+        ErrorKind::Internal
+        | ErrorKind::InvalidAgentResponse
+        | ErrorKind::Unavailable
+        | ErrorKind::TaskNotFound
+        | ErrorKind::Other => true,
+        ErrorKind::TaskNotCancelable
+        | ErrorKind::PushNotificationNotSupported
+        | ErrorKind::UnsupportedOperation
+        | ErrorKind::ContentTypeNotSupported
+        | ErrorKind::ExtendedCardNotConfigured
+        | ErrorKind::ExtensionSupportRequired
+        | ErrorKind::VersionNotSupported
+        | ErrorKind::Parse
+        | ErrorKind::InvalidRequest
+        | ErrorKind::MethodNotFound
+        | ErrorKind::InvalidParams
+        | ErrorKind::Unauthorized => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

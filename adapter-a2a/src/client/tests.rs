@@ -1,0 +1,465 @@
+//! The machine against a model of a server, cut and refused wherever that can happen.
+
+use aqueduct_core::testing::{InvariantChecker, run_to_end, trace};
+use aqueduct_core::{BlockEvent, SpanKind};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::call::{follow_up, user_message};
+use crate::wire::{Dialect, Part, Role, StreamItem, Task};
+
+fn message() -> SendMessage {
+    SendMessage::new(user_message("m-1", None, vec![Part::text("go")]))
+}
+
+fn client() -> TaskClient {
+    TaskClient::new(ClientConfig::default(), message())
+}
+
+fn rpc(result: &Value) -> ByteString {
+    json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string().into()
+}
+
+fn status(state: &str, id: &str, text: &str) -> Value {
+    let mut status = json!({"state": state});
+    if !text.is_empty() {
+        status["message"] = json!({"messageId": id, "role": "ROLE_AGENT", "parts": [{"text": text}]});
+    }
+    json!({"statusUpdate": {"taskId": "t", "contextId": "c", "status": status}})
+}
+
+fn chunk(id: &str, text: &str, append: bool) -> Value {
+    json!({"artifactUpdate": {"taskId": "t", "contextId": "c", "append": append,
+        "artifact": {"artifactId": id, "parts": [{"text": text}]}}})
+}
+
+fn task(state: &str) -> Value {
+    json!({"task": {"id": "t", "contextId": "c", "status": {"state": state}}})
+}
+
+/// A turn with everything in it that a snapshot can repeat.
+fn script() -> Vec<Value> {
+    vec![
+        task("TASK_STATE_SUBMITTED"),
+        status("TASK_STATE_WORKING", "s1", "Planning"),
+        status("TASK_STATE_WORKING", "s2", "🔧 Calling tool: **search**"),
+        chunk("a", "Hello ", false),
+        status("TASK_STATE_WORKING", "s3", "✅ Tool **search** completed"),
+        chunk("b", "log 1\n", false),
+        chunk("a", "wor", true),
+        json!({"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "f",
+            "parts": [{"url": "https://x/f.pdf", "filename": "f.pdf"}]}}}),
+        chunk("b", "log 2\n", true),
+        chunk("a", "ld.", true),
+        status("TASK_STATE_WORKING", "s4", "Nearly there"),
+        chunk("b", "log 3\n", false),
+        status("TASK_STATE_COMPLETED", "s5", "All done"),
+    ]
+}
+
+/// The server's side of a task: what it has after some events, as a snapshot.
+fn snapshot(events: &[Value]) -> Value {
+    let mut task = Task { id: "t".into(), context_id: "c".into(), ..Task::default() };
+    let texts: Vec<String> = events.iter().map(Value::to_string).collect();
+    for text in &texts {
+        match FrameContent::parse(text, Dialect::V1).unwrap() {
+            FrameContent::Item(StreamItem::Status(update)) => {
+                task.history.extend(task.status.message.take());
+                task.status = update.status;
+            }
+            FrameContent::Item(StreamItem::Artifact(update)) => {
+                let known =
+                    task.artifacts.iter_mut().find(|known| known.artifact_id == update.artifact.artifact_id);
+                match known {
+                    Some(known) if update.append => known.parts.extend(update.artifact.parts),
+                    Some(known) => *known = update.artifact,
+                    None => task.artifacts.push(update.artifact),
+                }
+            }
+            FrameContent::Item(StreamItem::Task(first)) => task.status.state = first.status.state,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(task.history.iter().all(|message| message.role == Role::Agent));
+    StreamItem::Task(task).to_json(Dialect::V1)
+}
+
+fn feed(client: &mut TaskClient, event: &Value) {
+    client.handle_frame(Frame::data(&rpc(event)));
+}
+
+fn drain(client: &mut TaskClient) -> Vec<SourceEvent> {
+    std::iter::from_fn(|| client.poll_event()).collect()
+}
+
+fn next(client: &mut TaskClient) -> (Purpose, Duration) {
+    let planned = client.poll_request().expect("a request");
+    assert!(matches!(
+        (planned.purpose, &planned.call),
+        (Purpose::Send, Call::SendStreamingMessage(_) | Call::SendMessage(_))
+            | (Purpose::Subscribe, Call::SubscribeToTask { .. })
+            | (Purpose::Get, Call::GetTask { .. })
+            | (Purpose::Cancel, Call::CancelTask { .. })
+    ));
+    (planned.purpose, planned.after)
+}
+
+/// What a reader ends up with: the text of each block by source message, tool calls and results, other content.
+fn content(events: Vec<SourceEvent>) -> Vec<String> {
+    let events = run_to_end(events);
+    InvariantChecker::check_all(&events).unwrap();
+    let mut lines: Vec<(String, String)> = Vec::new();
+    let mut tail = Vec::new();
+    for event in &events {
+        match event {
+            BlockEvent::BlockDelta { block, delta } if block.kind == SpanKind::Text => {
+                let key = format!("{:?} {:?}", block.channel, block.origin.message_id);
+                // A replaced text does not count any more.
+                match lines.iter_mut().find(|(known, _)| *known == key) {
+                    Some((_, text)) if block.replaces.is_some() && !text.ends_with('\u{1}') => {
+                        *text = format!("{delta}\u{1}");
+                    }
+                    Some((_, text)) => {
+                        let mark = text.ends_with('\u{1}');
+                        *text = format!(
+                            "{}{delta}{}",
+                            text.trim_end_matches('\u{1}'),
+                            if mark { "\u{1}" } else { "" }
+                        );
+                    }
+                    None => lines.push((key, delta.to_string())),
+                }
+            }
+            BlockEvent::BlockStarted(block) if block.kind == SpanKind::ToolUse => {
+                tail.push(format!("tool {} {}", block.id, &*block.tool_name));
+            }
+            BlockEvent::ToolResult(result) => {
+                tail.push(format!("result {} {}", result.call_id, result.output.to_text()));
+            }
+            BlockEvent::Custom(custom) => tail.push(format!("custom {} {}", &*custom.name, custom.value)),
+            BlockEvent::RunFinished(_) | BlockEvent::RunFailed(_) => {
+                tail.push(aqueduct_core::testing::trace_line(event));
+            }
+            _ => {}
+        }
+    }
+    let mut all: Vec<String> =
+        lines.into_iter().map(|(key, text)| format!("{key} {}", text.trim_end_matches('\u{1}'))).collect();
+    all.extend(tail);
+    all.sort();
+    all
+}
+
+fn uncut() -> Vec<String> {
+    let mut client = client();
+    next(&mut client);
+    for event in script() {
+        feed(&mut client, &event);
+    }
+    content(drain(&mut client))
+}
+
+#[test]
+fn an_uncut_stream_needs_nothing_more() {
+    let mut client = client();
+    assert_eq!(next(&mut client), (Purpose::Send, Duration::ZERO));
+    for event in script() {
+        assert_eq!(client.is_settled(), None);
+        feed(&mut client, &event);
+    }
+    assert_eq!(client.is_settled(), Some(Settled::Completed));
+    assert_eq!(client.poll_request(), None);
+    client.handle_stream_end();
+    assert_eq!(client.poll_request(), None);
+    let expected = uncut();
+    assert!(expected.iter().any(|line| line.ends_with("Hello world.")), "{expected:#?}");
+    assert!(expected.iter().any(|line| line.ends_with(" log 3\n")), "{expected:#?}");
+}
+
+/// Cut after any event, while the server went on for any number of events: nothing is lost, nothing doubled.
+#[test]
+fn a_cut_anywhere_loses_and_doubles_nothing() {
+    let (script, expected) = (script(), uncut());
+    for heard in 1..script.len() {
+        for missed in heard..script.len() {
+            let mut client = client();
+            next(&mut client);
+            script[..heard].iter().for_each(|event| feed(&mut client, event));
+            client.handle_frame(Frame::data(&"{\"jsonrpc\":\"2.0\",\"resu".into()));
+            client.handle_stream_end();
+            assert_eq!(next(&mut client), (Purpose::Subscribe, Duration::ZERO));
+            feed(&mut client, &snapshot(&script[..missed]));
+            script[missed..].iter().for_each(|event| feed(&mut client, event));
+            assert_eq!(client.is_settled(), Some(Settled::Completed), "heard {heard}, missed {missed}");
+            assert_eq!(content(drain(&mut client)), expected, "heard {heard}, missed {missed}");
+        }
+    }
+}
+
+#[test]
+fn a_task_that_ended_meanwhile_is_looked_up() {
+    let (script, expected) = (script(), uncut());
+    for heard in 1..script.len() {
+        let mut client = client();
+        next(&mut client);
+        script[..heard].iter().for_each(|event| feed(&mut client, event));
+        client.handle_stream_end();
+        assert_eq!(next(&mut client).0, Purpose::Subscribe);
+        let refused = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32004, "message": "terminal"}});
+        client.handle_response(Purpose::Subscribe, 200, &refused.to_string().into());
+        assert_eq!(next(&mut client), (Purpose::Get, Duration::ZERO));
+        client.handle_response(Purpose::Get, 200, &rpc(&snapshot(&script)["task"]));
+        assert_eq!(client.is_settled(), Some(Settled::Completed));
+        assert_eq!(content(drain(&mut client)), expected, "heard {heard}");
+    }
+}
+
+#[test]
+fn attempts_are_bounded_and_pauses_grow() {
+    let mut client = client();
+    next(&mut client);
+    feed(&mut client, &task("TASK_STATE_WORKING"));
+    client.handle_stream_end();
+    let mut pauses = Vec::new();
+    loop {
+        let (purpose, pause) = next(&mut client);
+        client.handle_response_error(purpose, WireError::transport("connection refused"));
+        pauses.push((purpose, pause.as_millis()));
+        if client.is_settled().is_some() {
+            break;
+        }
+        assert!(pauses.len() < 20);
+    }
+    let expected = [0, 500, 1000, 2000, 4000].map(|pause| (Purpose::Subscribe, pause));
+    assert_eq!(pauses[..5], expected);
+    assert_eq!(pauses[5..], [(Purpose::Get, 0)]);
+    let events = drain(&mut client);
+    let Some(SourceEvent::Failed(failure)) = events.last() else { panic!("{events:?}") };
+    assert_eq!((&*failure.code, &*failure.message), ("upstream_error", "connection refused"));
+}
+
+#[test]
+fn a_server_that_closes_after_each_snapshot_is_not_asked_for_ever() {
+    let mut client = client();
+    next(&mut client);
+    feed(&mut client, &task("TASK_STATE_WORKING"));
+    let mut purposes = Vec::new();
+    for _ in 0..2000 {
+        client.handle_stream_end();
+        let Some(planned) = client.poll_request() else { break };
+        purposes.push(planned.purpose);
+        match planned.purpose {
+            Purpose::Subscribe => feed(&mut client, &task("TASK_STATE_WORKING")),
+            _ => client.handle_response(Purpose::Get, 200, &rpc(&task("TASK_STATE_WORKING")["task"])),
+        }
+    }
+    assert_eq!(client.is_settled(), Some(Settled::Failed));
+    assert_eq!(purposes.iter().filter(|purpose| **purpose == Purpose::Subscribe).count(), 5);
+    let polls = usize::try_from(ClientConfig::default().retry.polls).unwrap();
+    assert_eq!(purposes.iter().filter(|purpose| **purpose == Purpose::Get).count(), polls + 1);
+}
+
+#[test]
+fn an_executor_that_throws_is_told_with_its_words() {
+    // The stream ends with an error, the task has failed in the store without saying why.
+    let mut client = client();
+    next(&mut client);
+    feed(&mut client, &task("TASK_STATE_WORKING"));
+    let error: ByteString = r#"{"error":{"code":-32603,"message":"boom"},"id":1,"jsonrpc":"2.0"}"#.into();
+    client.handle_frame(Frame { event: Some("error"), data: &error });
+    client.handle_stream_end();
+    assert_eq!(next(&mut client).0, Purpose::Subscribe);
+    client
+        .handle_response_error(Purpose::Subscribe, WireError { code: Some(-32004), ..WireError::default() });
+    assert_eq!(next(&mut client).0, Purpose::Get);
+    client.handle_response(Purpose::Get, 200, &rpc(&task("TASK_STATE_FAILED")["task"]));
+    let events = drain(&mut client);
+    let Some(SourceEvent::Failed(failure)) = events.last() else { panic!("{events:?}") };
+    assert_eq!((&*failure.code, &*failure.message), ("agent_failed", "boom"));
+}
+
+#[test]
+fn a_slow_watcher_that_was_thrown_out_goes_on() {
+    // An error frame, but the task works on.
+    let mut client = client();
+    next(&mut client);
+    feed(&mut client, &task("TASK_STATE_WORKING"));
+    feed(&mut client, &chunk("a", "one ", false));
+    client.handle_frame(Frame::data(
+        &r#"{"error":{"code":-32603,"message":"Internal error"},"id":1,"jsonrpc":"2.0"}"#.into(),
+    ));
+    assert_eq!(next(&mut client).0, Purpose::Subscribe);
+    let whole = [task("TASK_STATE_WORKING"), chunk("a", "one ", false), chunk("a", "two", true)];
+    feed(&mut client, &snapshot(&whole));
+    feed(&mut client, &status("TASK_STATE_COMPLETED", "", ""));
+    let trace = trace(&run_to_end(drain(&mut client)));
+    assert!(trace.contains("\"one \"\n") && trace.contains("\"two\"\n"), "{trace}");
+    assert!(trace.ends_with("run finished success\n"), "{trace}");
+}
+
+#[test]
+fn a_message_is_never_sent_twice() {
+    // No task is known: whether the message arrived cannot be found out.
+    let mut client = client();
+    next(&mut client);
+    client.handle_stream_end();
+    assert_eq!(client.poll_request(), None);
+    let events = drain(&mut client);
+    assert!(
+        matches!(events.last(), Some(SourceEvent::Failed(failure)) if *failure.code == *"upstream_ended")
+    );
+    // A follow-up names its task: the answer is looked for there.
+    let to = TaskRef { task_id: "t".into(), context_id: "c".into() };
+    let send = SendMessage::new(follow_up("m-2", &to, vec![Part::text("prod")]));
+    let mut client = TaskClient::new(ClientConfig::default(), send);
+    next(&mut client);
+    client.handle_stream_end();
+    assert_eq!(next(&mut client).0, Purpose::Subscribe);
+}
+
+#[test]
+fn refused_messages_are_told_as_what_they_are() {
+    for (status, body, code) in [
+        (200, r#"{"error":{"code":-32001,"message":"no task"},"id":1,"jsonrpc":"2.0"}"#, "task_not_found"),
+        (
+            200,
+            r#"{"error":{"code":-32602,"message":"bad"},"id":1,"jsonrpc":"2.0"}"#,
+            "upstream_refused_request",
+        ),
+        (
+            200,
+            r#"{"error":{"code":-32009,"message":"version"},"id":1,"jsonrpc":"2.0"}"#,
+            "version_not_supported",
+        ),
+        (401, "", "upstream_unauthorized"),
+        (503, "<html>busy</html>", "upstream_error"),
+        (200, "[]", "upstream_error"),
+        (200, r#"{"weather":"fine"}"#, "upstream_error"),
+    ] {
+        let mut client = client();
+        next(&mut client);
+        client.handle_response(Purpose::Send, status, &body.into());
+        let events = drain(&mut client);
+        let Some(SourceEvent::Failed(failure)) = events.last() else { panic!("{body}: {events:?}") };
+        assert_eq!(&*failure.code, code, "{body}");
+        assert_eq!(client.poll_request(), None);
+    }
+}
+
+#[test]
+fn an_agent_that_cannot_stream_is_asked_without() {
+    let mut client = client();
+    next(&mut client);
+    client.handle_response_error(Purpose::Send, WireError { code: Some(-32004), ..WireError::default() });
+    let planned = client.poll_request().unwrap();
+    assert!(matches!(planned.call, Call::SendMessage(_)));
+    client.handle_response(Purpose::Send, 200, &rpc(&task("TASK_STATE_WORKING")));
+    assert_eq!(next(&mut client), (Purpose::Get, Duration::from_secs(2)));
+    client.handle_response(Purpose::Get, 200, &rpc(&snapshot(&script())["task"]));
+    assert_eq!(client.is_settled(), Some(Settled::Completed));
+    assert_eq!(content(drain(&mut client)), uncut());
+}
+
+#[test]
+fn cancel_reaches_the_agent() {
+    // Before anything was sent: nothing is sent.
+    let mut early = client();
+    early.handle_cancel();
+    assert_eq!((early.poll_request(), early.is_settled()), (None, Some(Settled::Cancelled)));
+    // Before the task is known: as soon as it is.
+    let mut client = client();
+    next(&mut client);
+    client.handle_cancel();
+    assert_eq!(client.poll_request(), None);
+    feed(&mut client, &task("TASK_STATE_WORKING"));
+    assert_eq!(next(&mut client).0, Purpose::Cancel);
+    // The stream goes on meanwhile; its end is the task's.
+    feed(&mut client, &status("TASK_STATE_WORKING", "s", "tick"));
+    feed(&mut client, &status("TASK_STATE_CANCELED", "e", "Cancelled by client."));
+    let canceled = json!({"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_CANCELED"}});
+    client.handle_response(Purpose::Cancel, 200, &rpc(&canceled));
+    let trace = trace(&run_to_end(drain(&mut client)));
+    assert!(trace.ends_with("run finished cancelled\n"), "{trace}");
+}
+
+#[test]
+fn a_cancel_that_comes_too_late_shows_the_end() {
+    let mut client = client();
+    next(&mut client);
+    feed(&mut client, &task("TASK_STATE_WORKING"));
+    client.handle_cancel();
+    next(&mut client);
+    client.handle_response_error(Purpose::Cancel, WireError { code: Some(-32002), ..WireError::default() });
+    assert_eq!(next(&mut client).0, Purpose::Get);
+    client.handle_response(Purpose::Get, 200, &rpc(&snapshot(&script())["task"]));
+    assert_eq!(client.is_settled(), Some(Settled::Completed));
+}
+
+#[test]
+fn a_cancel_that_nobody_answers_is_repeated_and_then_believed() {
+    let mut client = client();
+    next(&mut client);
+    feed(&mut client, &task("TASK_STATE_WORKING"));
+    client.handle_cancel();
+    let mut count = 0;
+    while let Some(planned) = client.poll_request() {
+        assert_eq!(planned.purpose, Purpose::Cancel);
+        count += 1;
+        client.handle_response_error(Purpose::Cancel, WireError::transport("reset"));
+    }
+    assert_eq!((count, client.is_settled()), (6, Some(Settled::Cancelled)));
+}
+
+#[test]
+fn a_question_settles_and_its_answer_resumes_the_task() {
+    let mut client = client();
+    next(&mut client);
+    feed(&mut client, &task("TASK_STATE_WORKING"));
+    feed(&mut client, &chunk("a", "Draft. ", false));
+    feed(&mut client, &status("TASK_STATE_INPUT_REQUIRED", "q", "Which cluster?"));
+    assert_eq!(client.is_settled(), Some(Settled::Interrupted));
+    let events = drain(&mut client);
+    let interrupt = events.iter().find_map(|event| match event {
+        SourceEvent::InterruptRequested { interrupt, .. } => Some(interrupt.clone()),
+        _ => None,
+    });
+    let task_ref = TaskRef::of_interrupt(&interrupt.unwrap()).unwrap();
+    assert_eq!((task_ref.task_id.as_str(), task_ref.context_id.as_str()), ("t", "c"));
+    let memory = client.into_memory();
+    let send = SendMessage::new(follow_up("m-2", &task_ref, vec![Part::text("prod")]));
+    let mut client = TaskClient::resuming(ClientConfig::default(), send, memory);
+    next(&mut client);
+    // A server that follows the specification repeats the task first; the first turn is not shown again.
+    let old = [
+        task("TASK_STATE_WORKING"),
+        chunk("a", "Draft. ", false),
+        status("TASK_STATE_INPUT_REQUIRED", "q", "Which cluster?"),
+    ];
+    let mut first = snapshot(&old);
+    let history = json!([first["task"]["status"]["message"], {"messageId": "m-2", "role": "ROLE_USER", "parts": [{"text": "prod"}]}]);
+    first["task"]["history"] = history;
+    first["task"]["status"] = json!({"state": "TASK_STATE_WORKING"});
+    feed(&mut client, &first);
+    feed(&mut client, &chunk("z", "You said prod.", false));
+    feed(&mut client, &status("TASK_STATE_COMPLETED", "", ""));
+    let trace = trace(&run_to_end(drain(&mut client)));
+    assert!(!trace.contains("Draft") && !trace.contains("Which"), "{trace}");
+    assert!(trace.contains("You said prod."), "{trace}");
+}
+
+#[test]
+fn auth_may_keep_the_stream() {
+    let mut config = ClientConfig::default();
+    config.decode.auth_required = crate::config::AuthRequired::KeepsStream;
+    let mut client = TaskClient::new(config, message());
+    next(&mut client);
+    feed(&mut client, &task("TASK_STATE_WORKING"));
+    feed(&mut client, &status("TASK_STATE_AUTH_REQUIRED", "q", "Sign in"));
+    assert_eq!(client.is_settled(), None);
+    feed(&mut client, &status("TASK_STATE_WORKING", "s", "Thanks"));
+    feed(&mut client, &chunk("a", "Done.", false));
+    feed(&mut client, &status("TASK_STATE_COMPLETED", "", ""));
+    assert_eq!(client.is_settled(), Some(Settled::Completed));
+    let events = drain(&mut client);
+    assert!(events.iter().any(|event| matches!(event, SourceEvent::InterruptRequested { .. })));
+}

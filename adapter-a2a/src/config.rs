@@ -1,0 +1,180 @@
+//! Settings of the decoder, each with its reason. All have a default that loses nothing.
+
+use std::time::Duration;
+
+use aqueduct_core::Source;
+
+use crate::recognise::Recognisers;
+use crate::wire::Dialect;
+
+/// How a task's events are read.
+#[derive(Debug, Clone)]
+pub struct DecodeConfig {
+    /// The agent: the root, or the child of whoever called it.
+    pub source: Source,
+    /// What the end of the task ends.
+    pub ending: Ending,
+    /// How the peer spells JSON. Wrong only costs the wrapping of data parts in 0.3 over REST.
+    pub dialect: Dialect,
+    /// Who recognises tool notices, plans and final results in what is only words.
+    pub recognisers: Recognisers,
+    /// How a question to the user is told.
+    pub interrupts: InterruptView,
+    /// What `auth-required` means for the stream.
+    pub auth_required: AuthRequired,
+    /// The channel of a `completed` message that differs from the answer ("Done.", beside artifacts). Without any
+    /// other answer such a message *is* the answer.
+    pub closing_remark: ClosingRemark,
+    /// If a completed task has shown nothing but status texts, its last one is told again as the answer. Older
+    /// agents answer in a `working` status and complete without a word; a frontend that folds intermediate text
+    /// away would show nothing.
+    pub promote_last_status: bool,
+    /// If a chunk that appends to an artifact repeats all of it, it is taken for a restatement and adds nothing.
+    /// Microsoft Agent Framework sends the whole message again after its chunks, as one more chunk.
+    pub drop_restated_chunks: bool,
+    /// The message that this stream answers. History up to it belongs to earlier turns.
+    pub sent_message_id: Option<String>,
+    /// True if that message went to a task that existed before: what its first snapshot holds is known already.
+    pub follow_up: bool,
+    /// How much is remembered.
+    pub limits: DecodeLimits,
+}
+
+impl Default for DecodeConfig {
+    fn default() -> Self {
+        Self {
+            source: Source::root(),
+            ending: Ending::Run,
+            dialect: Dialect::V1,
+            recognisers: Recognisers::default(),
+            interrupts: InterruptView::Interrupt,
+            auth_required: AuthRequired::EndsTurn,
+            closing_remark: ClosingRemark::Intermediate,
+            promote_last_status: true,
+            drop_restated_chunks: true,
+            sent_message_id: None,
+            follow_up: false,
+            limits: DecodeLimits::default(),
+        }
+    }
+}
+
+impl DecodeConfig {
+    /// For an agent that the run is about.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// For a sub-agent: its end closes its lane, and the run goes on.
+    pub fn lane(source: Source) -> Self {
+        Self { source, ending: Ending::Lane, ..Self::default() }
+    }
+}
+
+/// What the end of a task ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The run.
+    Run,
+    /// The agent's lane.
+    Lane,
+}
+
+/// How `input-required` and `auth-required` are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterruptView {
+    /// As interrupts: the run waits, and the answer resumes the same task.
+    Interrupt,
+    /// As text of the answer, after which the turn is over; for frontends that know no interrupts.
+    Text,
+}
+
+/// What `auth-required` means for the stream. (The specification says both, §3.1.2 and §7.6.1.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthRequired {
+    /// The turn is over, as with `input-required`.
+    EndsTurn,
+    /// The agent goes on by itself once the user has authorised it elsewhere; the turn is over when the stream is.
+    KeepsStream,
+}
+
+/// The channel of a `completed` message beside another answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClosingRemark {
+    /// Words on the way.
+    Intermediate,
+    /// Part of the answer.
+    Answer,
+}
+
+/// How much one task may make the decoder remember.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecodeLimits {
+    /// Artifacts remembered. Agents make two per tool call, so ten thousand is a task of hours; each costs about
+    /// 200 bytes. Past it, the oldest is forgotten, and a snapshot that repeats it shows it again.
+    pub artifacts: usize,
+    /// Status messages remembered, for the same reason and with the same consequence; each costs about 40 bytes.
+    pub messages: usize,
+    /// Tool notices waiting for their end. Past it, the oldest is taken for never ended.
+    pub open_calls: usize,
+}
+
+impl Default for DecodeLimits {
+    fn default() -> Self {
+        Self { artifacts: 10_000, messages: 50_000, open_calls: 1_000 }
+    }
+}
+
+/// How a client keeps hold of its task.
+#[derive(Debug, Clone)]
+pub struct ClientConfig {
+    /// How the task's events are read.
+    pub decode: DecodeConfig,
+    /// True to take the answer as a stream; false for agents whose card says they cannot.
+    pub streaming: bool,
+    /// How a lost stream is found again.
+    pub retry: Retry,
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        Self { decode: DecodeConfig::default(), streaming: true, retry: Retry::default() }
+    }
+}
+
+/// How often, and after which pauses, a lost stream is looked for. Pauses are given as data: whoever drives the
+/// client waits, and may add jitter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// Attempts in a row that bring nothing new, before the task is given up. Five attempts with the pauses below
+    /// outlast a restart of the agent (7.5 s) and not the patience of a reader.
+    pub attempts: u32,
+    /// The pause before the second attempt; the first is made at once. It doubles each time.
+    pub base: Duration,
+    /// The longest pause.
+    pub cap: Duration,
+    /// The pause between two looks at a task that works and cannot be streamed.
+    pub poll_interval: Duration,
+    /// Such looks in a row that show nothing new, before the task is given up. With the interval: half an hour.
+    pub polls: u32,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            attempts: 5,
+            base: Duration::from_millis(500),
+            cap: Duration::from_secs(10),
+            poll_interval: Duration::from_secs(2),
+            polls: 900,
+        }
+    }
+}
+
+impl Retry {
+    /// The pause before an attempt; the first is number 0.
+    pub fn pause(&self, attempt: u32) -> Duration {
+        let Some(doublings) = attempt.checked_sub(1) else { return Duration::ZERO };
+        self.base.saturating_mul(2_u32.saturating_pow(doublings)).min(self.cap)
+    }
+}

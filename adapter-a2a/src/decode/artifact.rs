@@ -1,0 +1,251 @@
+//! Artifacts: chunks of the answer, each artifact on its own track; and those that stand for something else.
+
+use aqueduct_core::{ByteString, Channel, ContentBlock, Metadata, Mode, Track};
+
+use super::memory::{Kind, TaskMemory};
+use super::parts::{Place, part_number};
+use super::print::{Print, Relation};
+use super::sink::Sink;
+use super::status::joined_text;
+use super::{Decoder, metadata};
+use crate::recognise::Sign;
+use crate::wire::{Artifact, ArtifactUpdate, Content, Part};
+
+/// How an artifact arrived.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival {
+    /// It follows what came before.
+    pub(super) append: bool,
+    /// Nothing more follows.
+    pub(super) last: bool,
+    /// False if it comes out of a snapshot.
+    pub(super) live: bool,
+}
+
+/// What the answer so far is to a text that claims to be the whole of it.
+pub(super) enum AnswerMatch {
+    /// There is no answer yet.
+    None,
+    /// It repeats that artifact.
+    Repeats(ByteString),
+    /// It repeats all of them together.
+    RepeatsAll,
+    /// It continues all of them together from that byte on.
+    ContinuesAll(usize),
+    /// It continues the only one there is.
+    Continues(ByteString),
+    /// It is another text than the only one there is.
+    Differs(ByteString),
+    /// It is another text than all of them.
+    DiffersFromAll,
+}
+
+impl TaskMemory {
+    pub(super) fn match_answer(&self, text: &str) -> AnswerMatch {
+        let mut relations = self.answers().map(|(place, record)| (place, record.text.relation(text)));
+        if let Some((place, _)) =
+            self.answers().find(|(_, record)| record.text.relation(text) == Relation::Same)
+        {
+            return AnswerMatch::Repeats(place.clone());
+        }
+        match (relations.next(), relations.next()) {
+            (None, _) => AnswerMatch::None,
+            (Some((place, Relation::Extends(_))), None) => AnswerMatch::Continues(place.clone()),
+            (Some((place, _)), None) => AnswerMatch::Differs(place.clone()),
+            _ => ["", "\n", "\n\n"]
+                .iter()
+                .find_map(|separator| {
+                    let all = Print::joined(self.answers().map(|(_, record)| &record.text), separator);
+                    match all.relation(text) {
+                        Relation::Same => Some(AnswerMatch::RepeatsAll),
+                        Relation::Extends(at) => Some(AnswerMatch::ContinuesAll(at)),
+                        Relation::Different => None,
+                    }
+                })
+                .unwrap_or(AnswerMatch::DiffersFromAll),
+        }
+    }
+}
+
+/// An artifact on its way in.
+struct Incoming<'a> {
+    artifact: Artifact<'a>,
+    /// What the event around it said.
+    beside: Metadata,
+    /// What it is remembered under; also its track.
+    id: ByteString,
+    arrival: Arrival,
+}
+
+impl Incoming<'_> {
+    /// Where its content goes. `first` if its name and description were not told yet.
+    fn place(&mut self, channel: Channel, first: bool) -> Place {
+        let artifact = &self.artifact;
+        // The hot path: a chunk that follows and has nothing beside it.
+        let plain = !first
+            && artifact.metadata.is_none()
+            && artifact.extensions.is_empty()
+            && artifact.extra.is_empty();
+        let mut own = if plain { Metadata::new() } else { metadata::of_artifact(artifact, first) };
+        own.append(&mut self.beside);
+        Place {
+            message_id: self.id.clone(),
+            track: Track::new(self.id.clone()),
+            channel,
+            created_at: None,
+            metadata: own,
+            last: self.arrival.last,
+        }
+    }
+}
+
+impl Decoder {
+    pub(super) fn artifact_update(&mut self, update: ArtifactUpdate<'_>, sink: &mut Sink<'_>) {
+        self.meet(&update.task_id, &update.context_id, sink);
+        let mut beside = Metadata::new();
+        metadata::put_event(&mut beside, update.metadata.as_ref());
+        let arrival = Arrival { append: update.append, last: update.last_chunk, live: true };
+        self.artifact(update.artifact, beside, arrival, sink);
+    }
+
+    /// A chunk, a whole artifact, or one out of a snapshot.
+    pub(super) fn artifact(
+        &mut self,
+        artifact: Artifact<'_>,
+        beside: Metadata,
+        arrival: Arrival,
+        sink: &mut Sink<'_>,
+    ) {
+        let id = self.memory.place(&artifact, arrival.append, arrival.live);
+        let mut incoming = Incoming { artifact, beside, id, arrival };
+        let Some(record) = self.memory.artifacts.get(&*incoming.id) else {
+            return self.whole_artifact(incoming, sink);
+        };
+        let told_before = || record.text.relation(&joined_text(&incoming.artifact.parts)) == Relation::Same;
+        if !arrival.live && !matches!(record.kind, Kind::Words(_)) && told_before() {
+            return;
+        }
+        match record.kind.clone() {
+            Kind::Words(channel) if arrival.append => self.append_words(incoming, channel, sink),
+            Kind::Restated(target) if arrival.append => {
+                incoming.id = target;
+                self.append_words(incoming, Channel::Answer, sink);
+            }
+            _ => self.whole_artifact(incoming, sink),
+        }
+    }
+
+    /// A new artifact, or one that is told anew: it is asked what it stands for.
+    fn whole_artifact(&mut self, incoming: Incoming<'_>, sink: &mut Sink<'_>) {
+        match self.config.recognisers.artifact(&incoming.artifact) {
+            None | Some(Sign::Thinking) => self.whole_words(incoming, Channel::Answer, sink),
+            Some(Sign::Intermediate) => self.whole_words(incoming, Channel::Intermediate, sink),
+            Some(Sign::Final) => self.final_words(incoming, sink),
+            Some(sign) => self.notice(sign, incoming, sink),
+        }
+    }
+
+    fn notice(&mut self, sign: Sign, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
+        let id = incoming.id.clone();
+        let id_was_used = self.memory.artifacts.contains_key(&*id);
+        let text = incoming.artifact.text();
+        self.memory.record(&id, Kind::Sign, &self.config.limits).set(&text);
+        let call_id = if id_was_used { ByteString::from(format!("{id}#{}", self.memory.next())) } else { id };
+        let mut place = incoming.place(Channel::Intermediate, true);
+        let own = std::mem::take(&mut place.metadata);
+        let is_data = matches!(sign, Sign::Plan(_) | Sign::InputForm(_));
+        self.emit_sign(sign, &text, &call_id, own, &place, sink);
+        let others = incoming.artifact.parts.into_iter().filter(|part| part.as_text().is_none());
+        for part in others.filter(|part| !(is_data && matches!(part.content, Content::Data(_)))) {
+            self.emit_other(part, &mut place, sink);
+        }
+    }
+
+    fn append_words(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
+        let mut place = incoming.place(channel, false);
+        let Incoming { artifact, id, arrival, .. } = incoming;
+        let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
+        let text = joined_text(&artifact.parts);
+        if self.config.drop_restated_chunks && record.is_restated_by(&text) {
+            record.begin_segment();
+            self.counts.repeated += 1;
+            self.emit_others(artifact.parts, &mut place, &id, sink);
+            if arrival.last {
+                self.emit_end(&place, sink);
+            }
+            return;
+        }
+        record.note(&text, &artifact.parts);
+        let is_wordless = artifact.parts.iter().all(|part| part.as_text().is_none());
+        self.emit_parts(artifact.parts, &mut place, false, sink);
+        if is_wordless && arrival.last {
+            self.emit_end(&place, sink);
+        }
+    }
+
+    /// A whole artifact: new, replaced, or out of a snapshot.
+    fn whole_words(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
+        let is_known = self.memory.artifacts.contains_key(&*incoming.id);
+        let mut place = incoming.place(channel, !is_known || incoming.arrival.live);
+        let Incoming { artifact, id, arrival, .. } = incoming;
+        let turn = self.memory.turn;
+        let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
+        let text = joined_text(&artifact.parts);
+        if !is_known {
+            record.note(&text, &artifact.parts);
+            return self.emit_parts(artifact.parts, &mut place, false, sink);
+        }
+        // A snapshot that repeats what this or an earlier turn has shown.
+        let is_repeated = !arrival.live && record.text.relation(&text) == Relation::Same;
+        if !is_repeated {
+            record.kind = Kind::Words(channel);
+            record.turn = turn;
+            record.set(&text);
+            self.emit_whole(&artifact.parts, Mode::Replace, &mut place, sink);
+        }
+        self.emit_others(artifact.parts, &mut place, &id, sink);
+    }
+
+    /// The whole answer once more.
+    fn final_words(&mut self, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
+        let text = incoming.artifact.text();
+        let own_id = incoming.id.clone();
+        let (target, mode, from) = match self.memory.match_answer(&text) {
+            AnswerMatch::None => return self.whole_words(incoming, Channel::Answer, sink),
+            AnswerMatch::Repeats(target) | AnswerMatch::Continues(target) => (target, Mode::Snapshot, 0),
+            AnswerMatch::Differs(target) => (target, Mode::Replace, 0),
+            AnswerMatch::RepeatsAll => (own_id.clone(), Mode::Snapshot, text.len()),
+            AnswerMatch::ContinuesAll(at) => (own_id.clone(), Mode::Append, at),
+            AnswerMatch::DiffersFromAll => (own_id.clone(), Mode::Append, 0),
+        };
+        let is_own = target == own_id;
+        incoming.id = target.clone();
+        let mut place = incoming.place(Channel::Answer, is_own);
+        self.memory.record(&own_id, Kind::Restated(target.clone()), &self.config.limits).set(&text);
+        if !is_own {
+            self.memory.record(&target, Kind::Words(Channel::Answer), &self.config.limits).set(&text);
+        }
+        match text.get(from..).filter(|rest| !rest.is_empty()) {
+            Some(rest) => self.emit_whole(&[Part::text(rest)], mode, &mut place, sink),
+            None => self.counts.repeated += 1,
+        }
+        self.emit_others(incoming.artifact.parts, &mut place, &own_id, sink);
+    }
+
+    /// The parts of a known artifact that are no words and were not shown before.
+    fn emit_others(&mut self, parts: Vec<Part<'_>>, place: &mut Place, id: &ByteString, sink: &mut Sink<'_>) {
+        for part in parts.into_iter().filter(|part| part.as_text().is_none()) {
+            let record = self.memory.artifacts.get_mut(&**id);
+            if record.is_none_or(|record| record.note_other(part_number(&part))) {
+                self.emit_other(part, place, sink);
+            }
+        }
+    }
+
+    /// Nothing more follows for an artifact.
+    fn emit_end(&self, place: &Place, sink: &mut Sink<'_>) {
+        let mut update = self.update_at(place, ContentBlock::text(ByteString::new()));
+        update.last = true;
+        sink.push(update);
+    }
+}

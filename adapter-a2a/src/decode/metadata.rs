@@ -1,0 +1,91 @@
+//! What agents say beside their content, put where readers find it again.
+//!
+//! A message's or an artifact's own metadata stays as it is; what has no place of its own goes under names that
+//! start with `a2a.`.
+
+use aqueduct_core::{Metadata, Update};
+use serde_json::{Map, Value};
+
+use crate::wire::{Artifact, Extra, Message, Part, Raw, Text};
+
+/// Metadata of the event around a message or an artifact.
+pub const EVENT: &str = "a2a.event";
+/// Members that no rule knows.
+pub const UNKNOWN: &str = "a2a.unknown";
+/// Extensions that took part.
+pub const EXTENSIONS: &str = "a2a.extensions";
+/// Other tasks that a message speaks of.
+pub const REFERENCES: &str = "a2a.referenceTaskIds";
+/// An artifact's name.
+pub const ARTIFACT_NAME: &str = "a2a.artifactName";
+/// An artifact's description.
+pub const ARTIFACT_DESCRIPTION: &str = "a2a.artifactDescription";
+/// A part's metadata.
+pub const PART: &str = "a2a.part";
+/// The media type of a text or data part.
+pub const MEDIA_TYPE: &str = "a2a.mediaType";
+/// The file name of a text or data part.
+pub const FILENAME: &str = "a2a.filename";
+
+fn put_texts(metadata: &mut Metadata, key: &str, texts: &[Text<'_>]) {
+    if !texts.is_empty() {
+        metadata.insert(key.to_owned(), texts.iter().map(|text| Value::from(text.as_str())).collect());
+    }
+}
+
+fn put_extra(metadata: &mut Metadata, extra: &Extra<'_>) {
+    if !extra.is_empty() {
+        let unknown: Map<String, Value> = extra.to_values().collect();
+        metadata.insert(UNKNOWN.to_owned(), Value::Object(unknown));
+    }
+}
+
+pub(super) fn put_event(metadata: &mut Metadata, event: Option<&Raw<'_>>) {
+    if let Some(event) = event.and_then(Raw::to_object) {
+        metadata.insert(EVENT.to_owned(), Value::Object(event));
+    }
+}
+
+/// What a message says beside its content.
+pub(super) fn of_message(message: &Message<'_>) -> Metadata {
+    let mut metadata = message.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
+    put_texts(&mut metadata, EXTENSIONS, &message.extensions);
+    put_texts(&mut metadata, REFERENCES, &message.reference_task_ids);
+    put_extra(&mut metadata, &message.extra);
+    metadata
+}
+
+/// What an artifact says beside its content. Name and description are told once, with its first chunk.
+pub(super) fn of_artifact(artifact: &Artifact<'_>, first: bool) -> Metadata {
+    let mut metadata = artifact.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
+    if first {
+        for (key, text) in [(ARTIFACT_NAME, &artifact.name), (ARTIFACT_DESCRIPTION, &artifact.description)] {
+            if let Some(text) = text.set() {
+                metadata.insert(key.to_owned(), text.into());
+            }
+        }
+    }
+    put_texts(&mut metadata, EXTENSIONS, &artifact.extensions);
+    put_extra(&mut metadata, &artifact.extra);
+    metadata
+}
+
+/// What a text or data part says beside its content.
+pub(super) fn put_part(metadata: &mut Metadata, part: &Part<'_>) {
+    if let Some(own) = part.metadata.as_ref().and_then(Raw::to_object) {
+        metadata.insert(PART.to_owned(), Value::Object(own));
+    }
+    for (key, text) in [(MEDIA_TYPE, &part.media_type), (FILENAME, &part.filename)] {
+        if let Some(text) = text.set() {
+            metadata.insert(key.to_owned(), text.into());
+        }
+    }
+    put_extra(metadata, &part.extra);
+}
+
+/// Gives an update its metadata, if there is any.
+pub(super) fn attach(update: &mut Update, metadata: Metadata) {
+    if !metadata.is_empty() {
+        update.details_mut().metadata = Some(metadata.into());
+    }
+}

@@ -1,0 +1,284 @@
+//! [`Decoder`]: what an A2A agent sends, as canonical [`SourceEvent`]s.
+//!
+//! ```text
+//!                 status, artifact, task (active)
+//!                    ┌──────┐
+//!                    ▼      │
+//!   (nothing) ──► open ─────┘ ── completed, failed, rejected, canceled ──► settled: the run (or lane) has ended
+//!      │             │ ──────── input-required, auth-required ──────────► settled: it waits for the user
+//!      │             │ ──────── error (JSON-RPC, REST, `event: error`) ─► settled: failed
+//!      │             └───────── end of the stream ──────────────────────► settled: failed, "cut"
+//!      └── a message without a task ────────────────────────────────────► settled: the message was the answer
+//! ```
+//!
+//! Once settled, nothing more is emitted; what still arrives is counted. The decoder says what the agent said. It
+//! does not reconnect ([`TaskClient`](crate::client::TaskClient) does) and does not open or close blocks
+//! (`StreamContext` does). The mapping is in `docs/a2a.md`.
+
+mod artifact;
+mod ending;
+mod memory;
+pub mod metadata;
+mod parts;
+mod print;
+mod sink;
+mod snapshot;
+mod status;
+mod tools;
+
+use std::sync::Arc;
+
+use aqueduct_core::{
+    ByteString, Channel, ContentBlock, Metadata, ResponseId, Source, SourceEvent, Update, wellknown,
+};
+use serde_json::json;
+
+pub(crate) use ending::failure_of;
+pub use memory::TaskMemory;
+
+use crate::call::TaskRef;
+use crate::config::DecodeConfig;
+use crate::wire::{Dialect, Frame, FrameContent, Raw, StreamItem, WireError};
+use sink::Sink;
+use tools::Calls;
+
+/// How a task's stream came to rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Settled {
+    /// It is done.
+    Completed,
+    /// It failed, was rejected, or the stream did.
+    Failed,
+    /// Somebody stopped it.
+    Cancelled,
+    /// It waits for the user.
+    Interrupted,
+}
+
+/// What the end of the stream would mean now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AtEnd {
+    /// The task is unfinished.
+    Cut,
+    /// A question was asked, and the stream stayed open.
+    Waits,
+    /// A message came on the stream of a task.
+    Answered,
+}
+
+/// What was counted instead of shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Frames that could not be read.
+    pub unreadable: u64,
+    /// Texts that repeated what was shown.
+    pub repeated: u64,
+    /// Items that came after the end.
+    pub late: u64,
+}
+
+/// Reads one task's events.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    config: DecodeConfig,
+    /// The agent, with its task's ids once they are known.
+    source: Source,
+    memory: TaskMemory,
+    calls: Calls,
+    dialect: Dialect,
+    settled: Option<Settled>,
+    at_end: AtEnd,
+    is_first: bool,
+    answer_shown: bool,
+    last_status: Option<ByteString>,
+    /// What the agent said went wrong, although its task will be `completed`.
+    failure: Option<String>,
+    /// What the agent's server reported before the stream broke off.
+    reported: Option<String>,
+    form: Option<serde_json::Value>,
+    unread: Option<ByteString>,
+    counts: Counts,
+}
+
+impl Decoder {
+    /// For a new task.
+    pub fn new(config: DecodeConfig) -> Self {
+        Self::resuming(config, TaskMemory::default())
+    }
+
+    /// For a further turn of a task whose earlier turns were read here.
+    pub fn resuming(config: DecodeConfig, mut memory: TaskMemory) -> Self {
+        memory.turn += 1;
+        Self {
+            source: config.source.clone(),
+            dialect: config.dialect,
+            config,
+            memory,
+            calls: Calls::default(),
+            settled: None,
+            at_end: AtEnd::Cut,
+            is_first: true,
+            answer_shown: false,
+            last_status: None,
+            failure: None,
+            reported: None,
+            form: None,
+            unread: None,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes one event of the stream. What cannot be read is shown as it is once more of the stream follows; at
+    /// the very end of a stream it is the trace of the cut.
+    pub fn handle_frame(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) {
+        match self.parse(frame) {
+            Some(FrameContent::Item(item)) => self.handle_item(item, frame.data, out),
+            Some(FrameContent::Error(error)) => self.handle_error(&error, out),
+            Some(FrameContent::Unknown(raw)) => self.handle_unknown(&raw, frame.data, out),
+            None => {}
+        }
+    }
+
+    /// Reads a frame; nothing if it cannot be read, which is counted.
+    pub(crate) fn parse<'f>(&mut self, frame: Frame<'f>) -> Option<FrameContent<'f>> {
+        let content = frame.parse(self.dialect).ok();
+        if content.is_none() {
+            self.counts.unreadable += 1;
+            self.unread = Some(frame.data.clone());
+        }
+        content
+    }
+
+    /// Takes one item. `frame` is the text it borrows from, if there is one.
+    pub fn handle_item(&mut self, item: StreamItem<'_>, frame: &ByteString, out: &mut Vec<SourceEvent>) {
+        let mut sink = Sink::new(frame, out);
+        if self.settled.is_some() {
+            self.counts.late +=
+                u64::from(!matches!(&item, StreamItem::Status(update) if update.status.message.is_none()));
+            return;
+        }
+        self.show_unread(&mut sink);
+        self.learn_dialect(&item);
+        match item {
+            StreamItem::Task(task) => self.task(task, &mut sink),
+            StreamItem::Message(message) => self.bare_message(message, &mut sink),
+            StreamItem::Status(update) => self.status_update(update, &mut sink),
+            StreamItem::Artifact(update) => self.artifact_update(update, &mut sink),
+        }
+        self.is_first = false;
+    }
+
+    /// JSON that no rule knows is passed on whole.
+    pub(crate) fn handle_unknown(&mut self, raw: &Raw<'_>, frame: &ByteString, out: &mut Vec<SourceEvent>) {
+        if self.settled.is_some() {
+            self.counts.late += 1;
+            return;
+        }
+        let mut sink = Sink::new(frame, out);
+        self.show_unread(&mut sink);
+        self.show_raw(&raw.to_value(), &mut sink);
+    }
+
+    /// How the task came to rest, if it has.
+    pub fn settled(&self) -> Option<Settled> {
+        self.settled
+    }
+
+    /// The task, once it is known.
+    pub fn task_ref(&self) -> Option<TaskRef> {
+        let has_task = !self.memory.task_id.is_empty();
+        has_task.then(|| TaskRef {
+            task_id: self.memory.task_id.to_string(),
+            context_id: self.memory.context_id.to_string(),
+        })
+    }
+
+    /// What was counted instead of shown.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What the next turn of the same task needs to know.
+    pub fn into_memory(self) -> TaskMemory {
+        self.memory
+    }
+
+    /// Data parts of 0.3 over REST are wrapped; a message under `content` gives that dialect away.
+    fn learn_dialect(&mut self, item: &StreamItem<'_>) {
+        let as_content = match item {
+            StreamItem::Task(task) => task.history.iter().any(|message| message.parts_as_content),
+            StreamItem::Message(message) => message.parts_as_content,
+            StreamItem::Status(update) => update.status.message.as_ref().is_some_and(|m| m.parts_as_content),
+            StreamItem::Artifact(_) => false,
+        };
+        if as_content {
+            self.dialect = Dialect::V03Rest;
+        }
+    }
+
+    /// Takes note of the task, and opens the lane of a sub-agent.
+    fn meet(&mut self, task_id: &str, context_id: &str, sink: &mut Sink<'_>) {
+        let news = self.is_first || self.memory.task_id.is_empty();
+        if self.memory.task_id.is_empty() {
+            self.memory.task_id = ByteString::from(task_id);
+        }
+        if self.memory.context_id.is_empty() {
+            self.memory.context_id = ByteString::from(context_id);
+        }
+        if news && !self.source.is_root() {
+            let mut ids = self.source.metadata().map(|own| Metadata::clone(own)).unwrap_or_default();
+            ids.extend(self.task_metadata());
+            self.source = self.source.clone().with_metadata(ids);
+            sink.push(SourceEvent::LaneOpened(self.source.clone()));
+        }
+    }
+
+    /// The ids that lead back to the task.
+    fn task_metadata(&self) -> Metadata {
+        let ids = [(TaskRef::TASK_ID, &self.memory.task_id), (TaskRef::CONTEXT_ID, &self.memory.context_id)];
+        let set = ids.into_iter().filter(|(_, id)| !id.is_empty());
+        set.map(|(key, id)| (key.to_owned(), (&**id).into())).collect()
+    }
+
+    /// An update of this agent and task.
+    fn update(&self, block: ContentBlock, channel: Channel) -> Update {
+        let mut update = Update::new(block);
+        update.source = self.source.clone();
+        update.channel = channel;
+        if !self.memory.task_id.is_empty() {
+            update.response_id = Some(ResponseId::new(self.memory.task_id.clone()));
+        }
+        update
+    }
+
+    /// What could not be read was the trace of a cut that is being mended.
+    pub(crate) fn forget_unread(&mut self) {
+        self.unread = None;
+    }
+
+    fn show_unread(&mut self, sink: &mut Sink<'_>) {
+        if let Some(text) = self.unread.take() {
+            self.show_raw(&(&*text).into(), sink);
+        }
+    }
+
+    fn show_raw(&mut self, event: &serde_json::Value, sink: &mut Sink<'_>) {
+        let value = json!({"event": event, "source": "a2a"});
+        let block = ContentBlock::custom(ByteString::from_static(wellknown::RAW), value);
+        sink.push(self.update(block, Channel::Intermediate));
+    }
+
+    /// The agent, or the transport, reported an error: the task's stream has failed.
+    pub fn handle_error(&mut self, error: &WireError, out: &mut Vec<SourceEvent>) {
+        self.fail(failure_of(error), out);
+    }
+}
+
+/// Metadata behind a shared pointer, unless there is none.
+fn shared(metadata: Metadata) -> Option<Arc<Metadata>> {
+    (!metadata.is_empty()).then(|| Arc::new(metadata))
+}
+
+#[cfg(test)]
+mod tests;

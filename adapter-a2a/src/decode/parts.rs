@@ -1,0 +1,215 @@
+//! Parts as updates: words, thoughts, files, data, tool calls, and what no rule knows.
+
+use aqueduct_core::{
+    ByteString, Channel, ContentBlock, MessageId, Metadata, Mode, Timestamp, Track, Update, wellknown,
+};
+use serde_json::{Map, Value, json};
+
+use super::print::Print;
+use super::sink::Sink;
+use super::{Decoder, metadata};
+use crate::recognise::Sign;
+use crate::wire::{Content, Dialect, Part, Text};
+
+/// Where the parts of one message or artifact go.
+pub(super) struct Place {
+    pub(super) message_id: ByteString,
+    pub(super) track: Track,
+    pub(super) channel: Channel,
+    pub(super) created_at: Option<Timestamp>,
+    /// For the first update.
+    pub(super) metadata: Metadata,
+    /// True if no more words follow.
+    pub(super) last: bool,
+}
+
+impl Decoder {
+    /// An update at a place.
+    pub(super) fn update_at(&self, place: &Place, block: ContentBlock) -> Update {
+        let mut update = self.update(block, place.channel);
+        update.message_id = Some(MessageId::new(place.message_id.clone()));
+        update.track = place.track.clone();
+        update.created_at = place.created_at;
+        update
+    }
+
+    /// Every part, words as fragments that follow each other. `skip_text` leaves words out that were recognised.
+    pub(super) fn emit_parts(
+        &mut self,
+        parts: Vec<Part<'_>>,
+        place: &mut Place,
+        skip_text: bool,
+        sink: &mut Sink<'_>,
+    ) {
+        let is_text = |part: &Part<'_>| part.as_text().is_some() && !skip_text;
+        let mut texts_left = parts.iter().filter(|part| is_text(part)).count();
+        for part in parts {
+            if !is_text(&part) {
+                if part.as_text().is_none() {
+                    self.emit_other(part, place, sink);
+                }
+                continue;
+            }
+            texts_left -= 1;
+            let thinking = self.is_thought(&part);
+            let mut beside = std::mem::take(&mut place.metadata);
+            if !thinking {
+                metadata::put_part(&mut beside, &part);
+            }
+            let Content::Text(text) = part.content else { continue };
+            let last = place.last && texts_left == 0;
+            self.emit_words(sink.share(text), thinking, Mode::Append, last, beside, place, sink);
+        }
+    }
+
+    /// The whole words of an artifact or message anew: only what differs will show.
+    pub(super) fn emit_whole(
+        &mut self,
+        parts: &[Part<'_>],
+        mode: Mode,
+        place: &mut Place,
+        sink: &mut Sink<'_>,
+    ) {
+        for thinking in [true, false] {
+            let mut texts = parts
+                .iter()
+                .filter(|part| part.as_text().is_some() && self.is_thought(part) == thinking)
+                .filter_map(Part::as_text)
+                .peekable();
+            let Some(first) = texts.next() else { continue };
+            let whole = if texts.peek().is_none() {
+                sink.share_str(first)
+            } else {
+                std::iter::once(first).chain(texts).map(Text::as_str).collect::<String>().into()
+            };
+            let beside = std::mem::take(&mut place.metadata);
+            self.emit_words(whole, thinking, mode, place.last, beside, place, sink);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one fragment has these many sides")]
+    fn emit_words(
+        &mut self,
+        text: ByteString,
+        thinking: bool,
+        mode: Mode,
+        last: bool,
+        beside: Metadata,
+        place: &Place,
+        sink: &mut Sink<'_>,
+    ) {
+        self.answer_shown |= place.channel == Channel::Answer && !thinking && !text.trim().is_empty();
+        let block = if thinking { ContentBlock::thinking(text) } else { ContentBlock::text(text) };
+        let mut update = self.update_at(place, block);
+        update.mode = mode;
+        update.last = last;
+        metadata::attach(&mut update, beside);
+        sink.push(update);
+    }
+
+    /// A part that is no words.
+    pub(super) fn emit_other(&mut self, mut part: Part<'_>, place: &mut Place, sink: &mut Sink<'_>) {
+        // The dialect may have been learned from this very frame.
+        if self.dialect == Dialect::V03Rest && self.config.dialect != Dialect::V03Rest {
+            part.unwrap_data();
+        }
+        match self.config.recognisers.part(&part) {
+            Some(
+                sign @ (Sign::ToolStarted(_) | Sign::ToolEnded(_) | Sign::ToolOutput(_) | Sign::Plan(_)),
+            ) => {
+                let id = ByteString::from(format!("{}#{}", place.message_id, self.memory.next()));
+                let mut beside = std::mem::take(&mut place.metadata);
+                if let Some(own) = part.metadata.as_ref().and_then(crate::wire::Raw::to_object) {
+                    beside.insert(metadata::PART.to_owned(), Value::Object(own));
+                }
+                self.emit_sign(sign, "", &id, beside, place, sink);
+            }
+            _ => self.emit_custom(&part, place, sink),
+        }
+    }
+
+    fn emit_custom(&mut self, part: &Part<'_>, place: &mut Place, sink: &mut Sink<'_>) {
+        let mut beside = std::mem::take(&mut place.metadata);
+        let (name, value) = match &part.content {
+            Content::Bytes(data) => (wellknown::FILE, file_value("data", data, part)),
+            Content::Url(url) => (wellknown::FILE, file_value("url", url, part)),
+            Content::Data(raw) => (wellknown::DATA, raw.to_value()),
+            Content::Text(_) | Content::Unknown(_) => {
+                (wellknown::RAW, json!({"event": part.to_json(Dialect::V1), "source": "a2a"}))
+            }
+        };
+        match &part.content {
+            Content::Data(_) => metadata::put_part(&mut beside, part),
+            Content::Unknown(_) => {}
+            _ => {
+                if let Some(own) = part.metadata.as_ref().and_then(crate::wire::Raw::to_object) {
+                    beside.insert(metadata::PART.to_owned(), Value::Object(own));
+                }
+            }
+        }
+        self.answer_shown |= place.channel == Channel::Answer;
+        let mut update = self.update_at(place, ContentBlock::custom(ByteString::from_static(name), value));
+        metadata::attach(&mut update, beside);
+        sink.push(update);
+    }
+
+    fn is_thought(&self, part: &Part<'_>) -> bool {
+        part.metadata.is_some() && self.config.recognisers.part(part) == Some(Sign::Thinking)
+    }
+
+    /// What was recognised, as an event. `text` is what was said, `id` what the call is called if it has no id.
+    pub(super) fn emit_sign(
+        &mut self,
+        sign: Sign,
+        text: &str,
+        id: &ByteString,
+        beside: Metadata,
+        place: &Place,
+        sink: &mut Sink<'_>,
+    ) {
+        let block = match sign {
+            Sign::ToolStarted(start) => self.calls.start(start, id.clone(), self.config.limits.open_calls),
+            Sign::ToolEnded(end) => self.calls.end(end, text, id.clone()),
+            Sign::ToolOutput(output) => self.calls.output(output),
+            Sign::Plan(plan) => ContentBlock::custom(ByteString::from_static(wellknown::PLAN), plan),
+            Sign::Failure(words) => {
+                self.failure = Some(words);
+                return;
+            }
+            Sign::InputForm(form) => {
+                self.form = Some(form);
+                return;
+            }
+            Sign::Thinking | Sign::Intermediate | Sign::Final => return,
+        };
+        let is_call = matches!(block, ContentBlock::ToolUse(_));
+        let mut update = self.update(block, Channel::Intermediate);
+        update.message_id = Some(MessageId::new(place.message_id.clone()));
+        update.created_at = place.created_at;
+        update.last = is_call;
+        metadata::attach(&mut update, beside);
+        sink.push(update);
+    }
+}
+
+fn file_value(key: &str, content: &Text<'_>, part: &Part<'_>) -> Value {
+    let mut value = Map::new();
+    value.insert(key.to_owned(), content.as_str().into());
+    for (key, text) in [("mediaType", &part.media_type), ("name", &part.filename)] {
+        if let Some(text) = text.set() {
+            value.insert(key.to_owned(), text.into());
+        }
+    }
+    Value::Object(value)
+}
+
+/// A number that stands for a part that is no words.
+pub(super) fn part_number(part: &Part<'_>) -> u64 {
+    let content = match &part.content {
+        Content::Text(text) | Content::Bytes(text) | Content::Url(text) | Content::Unknown(text) => {
+            text.as_str()
+        }
+        Content::Data(raw) => raw.as_str(),
+    };
+    Print::number(content).wrapping_add(Print::number(&part.filename))
+}

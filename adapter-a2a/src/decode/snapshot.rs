@@ -1,0 +1,80 @@
+//! Whole tasks: the first event of a stream, the answer to a blocking call, the snapshot after a reconnect, the end.
+//!
+//! A task is told in the order history, artifacts, status; whatever was shown before adds nothing. History is
+//! where status messages are found that were said while nobody listened.
+
+use aqueduct_core::{Channel, Metadata};
+use serde_json::Value;
+
+use super::artifact::Arrival;
+use super::memory::Kind;
+use super::print::Relation;
+use super::sink::Sink;
+use super::status::{joined_text, raw_metadata};
+use super::{Decoder, metadata};
+use crate::wire::{Message, Role, StateClass, Task};
+
+impl Decoder {
+    pub(super) fn task(&mut self, task: Task<'_>, sink: &mut Sink<'_>) {
+        self.meet(&task.id, &task.context_id, sink);
+        let class = task.status.state.class();
+        // The first snapshot of a further turn shows what earlier turns left; if they were read elsewhere, it is
+        // taken as known. (One that has come to rest already is the answer itself.)
+        let is_baseline = self.is_first
+            && self.config.follow_up
+            && class == StateClass::Active
+            && self.memory.artifacts.is_empty();
+        self.history(task.history, is_baseline, sink);
+        for artifact in task.artifacts {
+            if is_baseline {
+                let place = self.memory.place(&artifact, false, false);
+                let turn = self.memory.turn;
+                let record = self.memory.record(&place, Kind::Words(Channel::Answer), &self.config.limits);
+                record.set(&joined_text(&artifact.parts));
+                // An answer of a turn before this one.
+                record.turn = turn.saturating_sub(1);
+                continue;
+            }
+            let arrival = Arrival { append: false, last: class == StateClass::Terminal, live: false };
+            self.artifact(artifact, Metadata::new(), arrival, sink);
+        }
+        let mut beside = Metadata::new();
+        let own = raw_metadata(task.metadata.as_ref());
+        if !own.is_empty() {
+            beside.insert(metadata::EVENT.to_owned(), Value::Object(own));
+        }
+        if !task.extra.is_empty() {
+            beside.insert(metadata::UNKNOWN.to_owned(), Value::Object(task.extra.to_values().collect()));
+        }
+        self.status(task.status, beside, false, sink);
+    }
+
+    /// What the agent said, as far as nobody heard it yet. What users said is theirs, and known.
+    fn history(&mut self, history: Vec<Message<'_>>, is_baseline: bool, sink: &mut Sink<'_>) {
+        let sent = self.config.sent_message_id.as_deref();
+        let after = sent.and_then(|sent| history.iter().rposition(|message| *message.message_id == *sent));
+        for (at, message) in history.into_iter().enumerate() {
+            let is_agent = matches!(message.role, Role::Agent | Role::Unspecified);
+            if !is_agent {
+                continue;
+            }
+            if is_baseline || after.is_some_and(|after| at <= after) {
+                let text = joined_text(&message.parts);
+                self.memory.messages.note(&message, &text, false, &self.config.limits);
+                continue;
+            }
+            self.past_message(message, sink);
+        }
+    }
+
+    /// A message of the history. One that repeats the answer is the answer as the server filed it.
+    fn past_message(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
+        let text = joined_text(&message.parts);
+        let repeats = self.memory.answers().any(|(_, record)| record.text.relation(&text) == Relation::Same);
+        if repeats {
+            self.memory.messages.note(&message, &text, false, &self.config.limits);
+            return;
+        }
+        self.say(message, Metadata::new(), None, Channel::Intermediate, false, sink);
+    }
+}

@@ -1,0 +1,217 @@
+//! Status updates and messages: words on the way, tool notices, questions, the end.
+
+use aqueduct_core::{ByteString, Channel, Metadata, Mode, Timestamp, Track};
+use serde_json::{Value, json};
+
+use super::memory::Novelty;
+use super::parts::Place;
+use super::sink::Sink;
+use super::{AtEnd, Decoder, Settled, metadata};
+use crate::recognise::Sign;
+use crate::wire::{Message, Part, Raw, StateClass, StatusUpdate, TaskState, TaskStatus, Text, time};
+use aqueduct_core::ContentBlock;
+
+/// Name of the custom block that carries a state no rule knows, or what was said beside a wordless status.
+pub(super) const STATUS: &str = "a2a.status";
+
+impl Decoder {
+    pub(super) fn status_update(&mut self, update: StatusUpdate<'_>, sink: &mut Sink<'_>) {
+        self.meet(&update.task_id, &update.context_id, sink);
+        let mut beside = Metadata::new();
+        metadata::put_event(&mut beside, update.metadata.as_ref());
+        if !update.extra.is_empty() {
+            beside.insert(metadata::UNKNOWN.to_owned(), Value::Object(update.extra.to_values().collect()));
+        }
+        self.status(update.status, beside, true, sink);
+    }
+
+    /// A status of a live update, or of a snapshot.
+    pub(super) fn status(
+        &mut self,
+        status: TaskStatus<'_>,
+        beside: Metadata,
+        live: bool,
+        sink: &mut Sink<'_>,
+    ) {
+        let TaskStatus { state, message, timestamp, .. } = status;
+        let created_at = time::parse(&timestamp);
+        let wordless = message.is_none();
+        if matches!(state, TaskState::Other(_)) || (wordless && !beside.is_empty()) {
+            self.show_status(&state, &beside, created_at, sink);
+        }
+        match state.class() {
+            StateClass::Active => {
+                if self.at_end == AtEnd::Waits {
+                    self.at_end = AtEnd::Cut;
+                }
+                if let Some(message) = message {
+                    self.say(message, beside, created_at, Channel::Intermediate, live, sink);
+                }
+            }
+            StateClass::Interrupted => self.ask(&state, message, beside, sink),
+            StateClass::Terminal => self.conclude(&state, message, beside, created_at, live, sink),
+        }
+    }
+
+    fn show_status(
+        &self,
+        state: &TaskState<'_>,
+        beside: &Metadata,
+        at: Option<Timestamp>,
+        sink: &mut Sink<'_>,
+    ) {
+        let mut value = json!({"state": state.v03_name()});
+        if let Some(object) = value.as_object_mut() {
+            for (key, name) in [(metadata::EVENT, "metadata"), (metadata::UNKNOWN, "unknown")] {
+                if let Some(beside) = beside.get(key) {
+                    object.insert(name.to_owned(), beside.clone());
+                }
+            }
+        }
+        let block = ContentBlock::custom(ByteString::from_static(STATUS), value);
+        let mut update = self.update(block, Channel::Intermediate);
+        update.created_at = at;
+        sink.push(update);
+    }
+
+    /// A message as a text of its own, unless it was heard before or is made of notices.
+    pub(super) fn say(
+        &mut self,
+        message: Message<'_>,
+        beside: Metadata,
+        created_at: Option<Timestamp>,
+        channel: Channel,
+        live: bool,
+        sink: &mut Sink<'_>,
+    ) {
+        let text = joined_text(&message.parts);
+        let novelty = self.memory.messages.note(&message, &text, live, &self.config.limits);
+        if novelty == Novelty::Repeated {
+            self.counts.repeated += 1;
+            return;
+        }
+        let mut place = Place {
+            message_id: self.message_place(&message, novelty, sink),
+            track: Track::MAIN,
+            channel,
+            created_at,
+            metadata: metadata::of_message(&message),
+            last: true,
+        };
+        place.metadata.extend(beside);
+        let recognised = self.say_notices(&message, &text, &mut place, sink);
+        if !recognised && channel == Channel::Intermediate && !text.trim().is_empty() {
+            self.last_status = Some(match &text {
+                Joined::One(text) => sink.share_str(text),
+                Joined::Many(text) => ByteString::from(text.as_str()),
+            });
+        }
+        if novelty == Novelty::Extended && !recognised {
+            self.emit_whole(&message.parts, Mode::Snapshot, &mut place, sink);
+        } else {
+            self.emit_parts(message.parts, &mut place, recognised, sink);
+        }
+    }
+
+    /// True if the words of a message were notices, which are told as what they are.
+    fn say_notices(
+        &mut self,
+        message: &Message<'_>,
+        text: &str,
+        place: &mut Place,
+        sink: &mut Sink<'_>,
+    ) -> bool {
+        let own = message.metadata.as_ref().map(|_| &place.metadata);
+        let signs = self.config.recognisers.status_text(text, own);
+        let doubtful = |sign: &Sign| match sign {
+            Sign::ToolEnded(end) => end.uncertain && !self.calls.has_named(end),
+            _ => false,
+        };
+        if signs.is_empty() || signs.iter().any(doubtful) {
+            return false;
+        }
+        let several = signs.len() > 1;
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        for (at, sign) in signs.into_iter().enumerate() {
+            let id = match at {
+                0 => place.message_id.clone(),
+                _ => ByteString::from(format!("{}#{at}", place.message_id)),
+            };
+            let words = if several { lines.next().unwrap_or_default() } else { text };
+            let beside = if at == 0 { std::mem::take(&mut place.metadata) } else { Metadata::new() };
+            self.emit_sign(sign, words, &id, beside, place, sink);
+        }
+        true
+    }
+
+    /// The id that a message goes by: its own, unless it has none or had other words before.
+    fn message_place(&mut self, message: &Message<'_>, novelty: Novelty, sink: &Sink<'_>) -> ByteString {
+        match (message.message_id.set(), novelty) {
+            (None, _) => ByteString::from(format!("status-{}", self.memory.next())),
+            (Some(id), Novelty::Changed) => ByteString::from(format!("{id}#{}", self.memory.next())),
+            (Some(id), _) => sink.share_str(id),
+        }
+    }
+
+    /// A reply without a task is the answer, and all of it. On the stream of a task it is part of the answer.
+    pub(super) fn bare_message(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
+        let on_task = !self.memory.task_id.is_empty() && !self.is_first;
+        if self.memory.context_id.is_empty() {
+            self.memory.context_id = ByteString::from(message.context_id.as_str());
+        }
+        if !self.source.is_root() && self.is_first {
+            sink.push(aqueduct_core::SourceEvent::LaneOpened(self.source.clone()));
+        }
+        self.say(message, Metadata::new(), None, Channel::Answer, true, sink);
+        self.at_end = AtEnd::Answered;
+        if !on_task {
+            self.finish(Settled::Completed, sink.out);
+        }
+    }
+}
+
+/// The words of several parts; borrowed if there is only one.
+pub(super) enum Joined<'t> {
+    One(&'t str),
+    Many(String),
+}
+
+impl std::ops::Deref for Joined<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::One(text) => text,
+            Self::Many(text) => text,
+        }
+    }
+}
+
+/// The words of all parts, joined without separator.
+pub(super) fn joined_text<'t>(parts: &'t [Part<'_>]) -> Joined<'t> {
+    let mut texts = parts.iter().filter_map(Part::as_text).map(Text::as_str);
+    match (texts.next(), texts.next()) {
+        (None, _) => Joined::One(""),
+        (Some(text), None) => Joined::One(text),
+        (Some(first), Some(second)) => Joined::Many([first, second].into_iter().chain(texts).collect()),
+    }
+}
+
+/// Parts that are no words, as 1.0 JSON, for whoever answers a question.
+pub(super) fn other_parts(parts: &[Part<'_>]) -> Vec<Value> {
+    let others = parts.iter().filter(|part| part.as_text().is_none());
+    others.map(|part| part.to_json(crate::wire::Dialect::V1)).collect()
+}
+
+/// A schema that came with a question.
+pub(super) fn response_schema(parts: &[Part<'_>]) -> Option<Value> {
+    parts.iter().filter_map(Part::data_value).find_map(|data| {
+        let keys = ["responseSchema", "response_schema", "schema"];
+        keys.iter().find_map(|key| data.get(*key).filter(|schema| schema.is_object()).cloned())
+    })
+}
+
+/// Metadata of a raw object, or none.
+pub(super) fn raw_metadata(raw: Option<&Raw<'_>>) -> Metadata {
+    raw.and_then(Raw::to_object).unwrap_or_default()
+}

@@ -1,0 +1,124 @@
+//! Tool notices: which end belongs to which start.
+//!
+//! Notices rarely have ids. An end is taken for the oldest open call with the same name and agent, then with the
+//! same name, then (for an end that names no tool) of the same agent, then the oldest of all. Names are compared
+//! by their letters and digits alone: frameworks show `list_apps` as "List Apps".
+
+use std::collections::VecDeque;
+
+use aqueduct_core::block::{ToolOutput, ToolResult, ToolUse};
+use aqueduct_core::{ByteString, ContentBlock, ToolCallId};
+
+use crate::recognise::{ToolEnd, ToolStart};
+
+#[derive(Debug, Clone)]
+struct OpenCall {
+    id: ByteString,
+    name: ByteString,
+    folded: String,
+    agent: Option<String>,
+}
+
+/// The calls that wait for their end.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Calls {
+    open: VecDeque<OpenCall>,
+    latest: Option<(ByteString, ByteString)>,
+}
+
+fn fold(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+impl Calls {
+    /// A call that begins. `fallback` is its id if the agent gave none.
+    pub(super) fn start(&mut self, start: ToolStart, fallback: ByteString, max: usize) -> ContentBlock {
+        let id = start.call_id.filter(|id| !id.is_empty()).map_or(fallback, ByteString::from);
+        let name = ByteString::from(start.name);
+        if self.open.len() >= max.max(1) {
+            self.open.pop_front();
+        }
+        let call = OpenCall { id: id.clone(), folded: fold(&name), name: name.clone(), agent: start.agent };
+        self.latest = Some((id.clone(), name.clone()));
+        self.open.push_back(call);
+        ContentBlock::ToolUse(ToolUse {
+            id: Some(ToolCallId::new(id)),
+            name: Some(name),
+            arguments: ByteString::from(start.arguments),
+        })
+    }
+
+    /// True if an end has a call to end by name or id.
+    pub(super) fn has_named(&self, end: &ToolEnd) -> bool {
+        self.by_id(end).or_else(|| self.by_name(end)).is_some()
+    }
+
+    /// A call that ends. Text is what the notice said, for those that tell no output.
+    pub(super) fn end(&mut self, end: ToolEnd, text: &str, fallback: ByteString) -> ContentBlock {
+        let at = match (&end.call_id, &end.name) {
+            (Some(_), _) => self.by_id(&end),
+            (None, Some(_)) => self.by_name(&end).or_else(|| self.by_phrase(&end)),
+            (None, None) => self.by_agent(&end),
+        };
+        let call = at.and_then(|at| self.open.remove(at));
+        let id = match (&call, end.call_id) {
+            (Some(call), _) => call.id.clone(),
+            (None, Some(id)) => ByteString::from(id),
+            (None, None) => fallback,
+        };
+        let name = call.map(|call| call.name).or_else(|| end.name.map(ByteString::from));
+        self.latest = Some((id.clone(), name.clone().unwrap_or_default()));
+        ContentBlock::ToolResult(ToolResult {
+            id: Some(ToolCallId::new(id)),
+            name,
+            output: end.output.unwrap_or_else(|| ToolOutput::Text(ByteString::from(text.trim()))),
+            is_error: end.failed,
+        })
+    }
+
+    /// What a tool printed: of the call that was last heard of.
+    pub(super) fn output(&self, text: String) -> ContentBlock {
+        let (id, name) = self.latest.clone().unzip();
+        ContentBlock::ToolResult(ToolResult {
+            id: id.map(ToolCallId::new),
+            name,
+            output: ToolOutput::Progress(ByteString::from(text)),
+            is_error: false,
+        })
+    }
+
+    fn position(&self, matches: impl Fn(&OpenCall) -> bool) -> Option<usize> {
+        self.open.iter().position(matches)
+    }
+
+    fn by_id(&self, end: &ToolEnd) -> Option<usize> {
+        let id = end.call_id.as_deref()?;
+        self.position(|call| *call.id == *id)
+    }
+
+    fn by_name(&self, end: &ToolEnd) -> Option<usize> {
+        let name = fold(end.name.as_deref()?);
+        let same_agent = |call: &OpenCall| match (&call.agent, &end.agent) {
+            (Some(a), Some(b)) => fold(a) == fold(b),
+            _ => true,
+        };
+        self.position(|call| call.folded == name && same_agent(call))
+            .or_else(|| self.position(|call| call.folded == name))
+    }
+
+    /// Unusual notices name the same thing in other words ("Fetching versions", "Versions there"): the only call
+    /// open for that agent is meant.
+    fn by_phrase(&self, end: &ToolEnd) -> Option<usize> {
+        let agent = fold(end.agent.as_deref()?);
+        let of_agent = |call: &OpenCall| call.agent.as_deref().map(fold).as_ref() == Some(&agent);
+        let mut calls = self.open.iter().enumerate().filter(|(_, call)| of_agent(call));
+        let (at, _) = calls.next()?;
+        calls.next().is_none().then_some(at)
+    }
+
+    fn by_agent(&self, end: &ToolEnd) -> Option<usize> {
+        let agent = end.agent.as_deref().map(fold);
+        let of_agent = |call: &OpenCall| agent.is_some() && call.agent.as_deref().map(fold) == agent;
+        self.position(of_agent).or_else(|| self.position(|_| true))
+    }
+}

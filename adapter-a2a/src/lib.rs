@@ -1,0 +1,33 @@
+//! A2A 1.0 and 0.3 for Aqueduct: what agents say over A2A, as canonical events. No sockets, no clock.
+//!
+//! ```text
+//! card::card_urls ► (fetch) ► card::parse ► card::choose ► Endpoint
+//! Call ► Endpoint::http_request ► (send) ► frames ► client::TaskClient ► SourceEvents
+//!                                   ▲                     │
+//!                                   └── Calls, delays ◄───┘   (subscribe, get, cancel)
+//! ```
+//!
+//! * [`wire`]: the model, borrowed from the frame; unknown members, states and parts are kept.
+//! * [`card`], [`version`]: discovery and the choice of interface, binding and version.
+//! * [`call`], [`jsonrpc`], [`rest`]: requests of all client methods.
+//! * [`decode`], [`recognise`]: what agents send, as canonical events.
+//! * [`client`]: one task from the first message to its end, over cuts and reconnects.
+//!
+//! What is not here: framing (SSE, HTTP, gRPC) and sockets, which belong to the transports; and the decision when
+//! blocks open and close, which belongs to `aqueduct_core::StreamContext`.
+
+pub mod call;
+pub mod card;
+pub mod client;
+pub mod config;
+pub mod decode;
+pub mod error;
+pub mod jsonrpc;
+pub mod recognise;
+pub mod rest;
+pub mod version;
+pub mod wire;
+
+pub use client::TaskClient;
+pub use config::{ClientConfig, DecodeConfig};
+pub use decode::{Decoder, Settled, TaskMemory};

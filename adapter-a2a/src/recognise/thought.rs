@@ -1,0 +1,28 @@
+//! Text parts that are thoughts: metadata `adk_thought` (Google ADK), `thought`, or `type: "thinking"` / `"reasoning"`.
+
+use serde_json::Value;
+
+use super::{Recogniser, Sign};
+use crate::wire::Part;
+
+/// Reads thoughts.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ThoughtParts;
+
+impl Recogniser for ThoughtParts {
+    fn part(&self, part: &Part<'_>) -> Option<Sign> {
+        part.as_text()?;
+        let metadata = part.metadata.as_ref()?;
+        if !["thought", "thinking", "reasoning"].iter().any(|word| metadata.as_str().contains(word)) {
+            return None;
+        }
+        let metadata = metadata.to_object()?;
+        let flagged = ["adk_thought", "thought", "is_thought"]
+            .iter()
+            .any(|key| metadata.get(*key) == Some(&Value::Bool(true)));
+        let typed = ["type", "kind"].iter().any(|key| {
+            matches!(metadata.get(*key).and_then(Value::as_str), Some("thinking" | "reasoning" | "thought"))
+        });
+        (flagged || typed).then_some(Sign::Thinking)
+    }
+}

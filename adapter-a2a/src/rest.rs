@@ -1,0 +1,135 @@
+//! Calls as REST requests: methods and paths of both versions, and their bodies.
+//!
+//! Paths are below the interface's address, and below `/{tenant}` where the card names one; 0.3 has `/v1` before
+//! all of them. `:subscribe` is sent by `POST`: the specification's text and its proto file disagree, and every
+//! known server takes `POST`.
+
+use serde_json::{Map, Value, json};
+
+use crate::call::{Call, HttpRequest};
+use crate::card::Endpoint;
+use crate::error::RequestError;
+use crate::jsonrpc::{list_fields, push_json, send_params};
+use crate::version::{Binding, EVENT_STREAM, Version, headers};
+
+/// Writes a call.
+pub fn request(endpoint: &Endpoint, call: &Call) -> Result<HttpRequest, RequestError> {
+    let version = endpoint.version;
+    let (method, path) = route(call, version)?;
+    let mut url = endpoint.url.trim_end_matches('/').to_owned();
+    if version == Version::V03 {
+        // Cards of 0.3 name the address with or without the prefix; the route has it in either case.
+        url.truncate(url.strip_suffix("/v1").unwrap_or(&url).len());
+        url.push_str("/v1");
+    } else if !endpoint.tenant.is_empty() {
+        url.push('/');
+        url.push_str(&encode_segment(&endpoint.tenant));
+    }
+    url.push_str(&path);
+    let body = body(call, version);
+    let media_type = Binding::HttpJson.media_type(version);
+    let mut headers = headers(version, &endpoint.extensions);
+    let accept = if call.is_streaming() { EVENT_STREAM } else { media_type };
+    headers.push(("accept", accept.to_owned()));
+    if body.is_some() {
+        headers.push(("content-type", media_type.to_owned()));
+    }
+    Ok(HttpRequest {
+        method,
+        url,
+        headers,
+        body: body.map(|body| Value::Object(body).to_string().into_bytes()).unwrap_or_default(),
+        streaming: call.is_streaming(),
+    })
+}
+
+fn route(call: &Call, version: Version) -> Result<(&'static str, String), RequestError> {
+    let task = |id: &str| format!("/tasks/{}", encode_segment(id));
+    let configs = |id: &str| format!("{}/pushNotificationConfigs", task(id));
+    Ok(match call {
+        Call::SendMessage(_) => ("POST", "/message:send".to_owned()),
+        Call::SendStreamingMessage(_) => ("POST", "/message:stream".to_owned()),
+        Call::GetTask { id, history_length } => {
+            let length = history_length.filter(|length| version == Version::V1 || *length > 0);
+            let query = length.map(|length| format!("?historyLength={length}")).unwrap_or_default();
+            ("GET", format!("{}{query}", task(id)))
+        }
+        Call::ListTasks(_) if version == Version::V03 => {
+            return Err(RequestError::NotInVersion { method: "ListTasks", version: version.as_str() });
+        }
+        Call::ListTasks(list) => ("GET", format!("/tasks{}", query(list_fields(list)))),
+        Call::CancelTask { id, .. } => ("POST", format!("{}:cancel", task(id))),
+        Call::SubscribeToTask { id } => ("POST", format!("{}:subscribe", task(id))),
+        Call::CreatePushConfig(config) => ("POST", configs(&config.task_id)),
+        Call::ListPushConfigs { task_id } => ("GET", configs(task_id)),
+        Call::GetPushConfig { task_id, id } => {
+            ("GET", format!("{}/{}", configs(task_id), encode_segment(id)))
+        }
+        Call::DeletePushConfig { task_id, id } => {
+            ("DELETE", format!("{}/{}", configs(task_id), encode_segment(id)))
+        }
+        Call::GetExtendedCard => match version {
+            Version::V1 => ("GET", "/extendedAgentCard".to_owned()),
+            Version::V03 => ("GET", "/card".to_owned()),
+        },
+    })
+}
+
+fn body(call: &Call, version: Version) -> Option<Map<String, Value>> {
+    match call {
+        Call::SendMessage(send) | Call::SendStreamingMessage(send) => {
+            Some(send_params(send, version, Binding::HttpJson))
+        }
+        Call::CancelTask { metadata, .. } => {
+            let metadata = metadata.as_ref().filter(|_| version == Version::V1);
+            let fields = metadata.map(|metadata| ("metadata".to_owned(), Value::Object(metadata.clone())));
+            Some(fields.into_iter().collect())
+        }
+        Call::SubscribeToTask { .. } => Some(Map::new()),
+        Call::CreatePushConfig(config) => match (version, push_json(config, version)) {
+            (Version::V1, Value::Object(object)) => Some(object),
+            // The body is the `config` of the 0.3 request: a name below the task, and the configuration.
+            (_, value) => Some(Map::from_iter([
+                (
+                    "name".to_owned(),
+                    json!(format!("tasks/{}/pushNotificationConfigs/{}", config.task_id, config.id)),
+                ),
+                ("pushNotificationConfig".to_owned(), value),
+            ])),
+        },
+        _ => None,
+    }
+}
+
+fn query(fields: impl Iterator<Item = (&'static str, Value)>) -> String {
+    let mut query = String::new();
+    for (key, value) in fields {
+        query.push(if query.is_empty() { '?' } else { '&' });
+        query.push_str(key);
+        query.push('=');
+        match value {
+            Value::String(text) => query.push_str(&encode_segment(&text)),
+            other => query.push_str(&other.to_string()),
+        }
+    }
+    query
+}
+
+/// Percent-encodes all but unreserved characters: an id of the peer must not reach into the path.
+fn encode_segment(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            let hex = |nibble: u8| {
+                char::from(b"0123456789ABCDEF".get(usize::from(nibble)).copied().unwrap_or(b'0'))
+            };
+            encoded.push('%');
+            encoded.push(hex(byte >> 4));
+            encoded.push(hex(byte & 15));
+        }
+    }
+    // "." and ".." would be taken for directions.
+    if encoded.bytes().all(|byte| byte == b'.') { encoded.replace('.', "%2E") } else { encoded }
+}

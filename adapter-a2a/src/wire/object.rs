@@ -1,0 +1,66 @@
+//! How objects of the wire are read: one pass, borrowed, unknown members kept.
+//!
+//! `serde(flatten)` would keep unknown members too, but buffers the whole object first. So the `object!` macro
+//! writes the visitor: known members go to their fields (`null` reads as absent, the last of two wins), all
+//! others to `extra`. Member names of both spellings (`taskId`, `task_id`) can be given: `ProtoJSON` readers must
+//! take both.
+
+use serde::de::{Deserialize, Deserializer};
+
+/// Reads `null` as the default value.
+pub(crate) struct Nullable<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Nullable<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::<T>::deserialize(deserializer).map(|value| Self(value.unwrap_or_default()))
+    }
+}
+
+/// Declares a struct of the wire and how it is read from JSON.
+macro_rules! object {
+    ($(#[$doc:meta])* $vis:vis struct $name:ident {
+        $($(#[$field_doc:meta])* $field:ident : $type:ty = $($key:literal)|+),* $(,)?
+    }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Default, PartialEq)]
+        $vis struct $name<'a> {
+            $($(#[$field_doc])* $vis $field: $type,)*
+            /// Members that no rule knows.
+            $vis extra: $crate::wire::text::Extra<'a>,
+        }
+
+        impl<'de: 'a, 'a> serde::de::Deserialize<'de> for $name<'a> {
+            fn deserialize<D: serde::de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct ObjectVisitor;
+                impl<'a> serde::de::Visitor<'a> for ObjectVisitor {
+                    type Value = $name<'a>;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str(concat!("an object (", stringify!($name), ")"))
+                    }
+
+                    fn visit_map<A: serde::de::MapAccess<'a>>(self, mut map: A) -> Result<$name<'a>, A::Error> {
+                        let mut object = $name::default();
+                        while let Some(key) = map.next_key::<$crate::wire::text::Text<'a>>()? {
+                            match key.as_str() {
+                                $($($key)|+ => {
+                                    object.$field =
+                                        map.next_value::<$crate::wire::object::Nullable<$type>>()?.0;
+                                })*
+                                _ => {
+                                    let value = map.next_value::<$crate::wire::text::Raw<'a>>()?;
+                                    if !value.is_null() {
+                                        object.extra.0.push((key, value));
+                                    }
+                                }
+                            }
+                        }
+                        Ok(object)
+                    }
+                }
+                deserializer.deserialize_map(ObjectVisitor)
+            }
+        }
+    };
+}
+pub(crate) use object;

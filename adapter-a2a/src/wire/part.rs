@@ -1,0 +1,264 @@
+//! [`Part`]: one piece of a message or an artifact, in three spellings.
+//!
+//! | | 1.0 | 0.3 JSON-RPC | 0.3 REST |
+//! |---|---|---|---|
+//! | text | `text` | `kind: text`, `text` | `text` |
+//! | bytes | `raw` | `file.bytes` | `file.fileWithBytes` |
+//! | address | `url` | `file.uri` | `file.fileWithUri` |
+//! | data | `data` | `kind: data`, `data` | `data.data` |
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::de::{Deserialize, Deserializer};
+
+use super::object::object;
+use super::text::{Extra, Raw, Text};
+
+/// One piece of a message or an artifact.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part<'a> {
+    /// What it holds.
+    pub content: Content<'a>,
+    /// What the sender says about it.
+    pub metadata: Option<Raw<'a>>,
+    /// Name of the file.
+    pub filename: Text<'a>,
+    /// Media type of the content.
+    pub media_type: Text<'a>,
+    /// Members that no rule knows.
+    pub extra: Extra<'a>,
+}
+
+/// What a [`Part`] holds.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Content<'a> {
+    /// Words.
+    Text(Text<'a>),
+    /// Bytes, in standard base64 with padding.
+    Bytes(Text<'a>),
+    /// Where the bytes are.
+    Url(Text<'a>),
+    /// Any JSON.
+    Data(Raw<'a>),
+    /// A kind that no rule knows; its members are in [`Part::extra`]. Holds the 0.3 `kind`, if there was one.
+    Unknown(Text<'a>),
+}
+
+impl<'a> Part<'a> {
+    /// A part with nothing beside its content.
+    pub fn new(content: Content<'a>) -> Self {
+        Self {
+            content,
+            metadata: None,
+            filename: Text::default(),
+            media_type: Text::default(),
+            extra: Extra::default(),
+        }
+    }
+
+    /// A text part.
+    pub fn text(text: impl Into<Text<'a>>) -> Self {
+        Self::new(Content::Text(text.into()))
+    }
+
+    /// A data part.
+    pub fn data(value: &serde_json::Value) -> Self {
+        Self::new(Content::Data(Raw::from_value(value)))
+    }
+
+    /// The words of a text part.
+    pub fn as_text(&self) -> Option<&Text<'a>> {
+        match &self.content {
+            Content::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The JSON of a data part.
+    pub fn data_value(&self) -> Option<serde_json::Value> {
+        match &self.content {
+            Content::Data(raw) => Some(raw.to_value()),
+            _ => None,
+        }
+    }
+
+    /// Takes away the wrapping that 0.3 over REST has around data: `{"data": {"data": {…}}}`. In other dialects
+    /// that would be data with a member of that name.
+    pub(crate) fn unwrap_data(&mut self) {
+        let Content::Data(raw) = &self.content else { return };
+        if let Some(DataShape { data: Some(inner), extra }) = raw.parse::<DataShape<'_>>()
+            && extra.is_empty()
+        {
+            let inner = inner.into_owned();
+            self.content = Content::Data(self.unwrap_value(inner));
+        }
+    }
+
+    /// The same, borrowing from nothing.
+    pub fn into_owned(self) -> Part<'static> {
+        let content = match self.content {
+            Content::Text(text) => Content::Text(text.into_owned()),
+            Content::Bytes(text) => Content::Bytes(text.into_owned()),
+            Content::Url(text) => Content::Url(text.into_owned()),
+            Content::Data(raw) => Content::Data(raw.into_owned()),
+            Content::Unknown(kind) => Content::Unknown(kind.into_owned()),
+        };
+        Part {
+            content,
+            metadata: self.metadata.map(Raw::into_owned),
+            filename: self.filename.into_owned(),
+            media_type: self.media_type.into_owned(),
+            extra: self.extra.into_owned(),
+        }
+    }
+}
+
+/// Metadata key by which a 0.3 part says that its data is wrapped (`{"value": …}`) because it is no object.
+pub(crate) const WRAPPED_DATA: &str = "data_part_compat";
+
+object! {
+    struct WrappedShape {
+        value: Option<Raw<'a>> = "value",
+    }
+}
+
+object! {
+    struct PartShape {
+        kind: Text<'a> = "kind",
+        text: Option<Text<'a>> = "text",
+        raw: Option<Text<'a>> = "raw",
+        url: Option<Text<'a>> = "url",
+        data: Option<Raw<'a>> = "data",
+        file: Option<FileShape<'a>> = "file",
+        metadata: Option<Raw<'a>> = "metadata",
+        filename: Text<'a> = "filename",
+        media_type: Text<'a> = "mediaType" | "media_type",
+    }
+}
+
+object! {
+    struct DataShape {
+        data: Option<Raw<'a>> = "data",
+    }
+}
+
+object! {
+    struct FileShape {
+        bytes: Option<Text<'a>> = "bytes",
+        uri: Option<Text<'a>> = "uri",
+        proto_bytes: Option<Text<'a>> = "fileWithBytes" | "file_with_bytes",
+        proto_uri: Option<Text<'a>> = "fileWithUri" | "file_with_uri",
+        mime_type: Text<'a> = "mimeType" | "mime_type",
+        name: Text<'a> = "name",
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Part<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        PartShape::deserialize(deserializer).map(PartShape::into_part)
+    }
+}
+
+impl<'a> Part<'a> {
+    /// Undoes the wrapping of data that is no object, and forgets the mark.
+    fn unwrap_value(&mut self, data: Raw<'a>) -> Raw<'a> {
+        let mark = self.metadata.as_ref().filter(|raw| raw.as_str().contains(WRAPPED_DATA));
+        let Some(mut metadata) = mark.and_then(Raw::to_object) else { return data };
+        let value = data.parse::<WrappedShape<'_>>().and_then(|shape| shape.value).map(Raw::into_owned);
+        let (Some(value), Some(_)) = (value, metadata.remove(WRAPPED_DATA)) else { return data };
+        self.metadata = Some(Raw::from_value(&metadata.into())).filter(|raw| !raw.is_empty_object());
+        value
+    }
+}
+
+impl<'a> PartShape<'a> {
+    fn into_part(self) -> Part<'a> {
+        let Self { kind, text, raw, url, data, file, metadata, filename, media_type, mut extra } = self;
+        let mut part = Part {
+            content: Content::Unknown(Text::default()),
+            metadata: metadata.filter(|raw| !raw.is_empty_object()),
+            filename,
+            media_type,
+            extra: Extra::default(),
+        };
+        // Servers that print all defaults send `"text": ""` beside the member that counts: a member with
+        // something in it goes first, an empty text counts only if nothing else is there.
+        let set = |text: &Text<'_>| !text.is_empty();
+        part.content = if let Some(text) = text.clone().filter(set) {
+            Content::Text(text)
+        } else if let Some(raw) = raw.filter(set) {
+            Content::Bytes(standard_base64(raw))
+        } else if let Some(url) = url.filter(set) {
+            Content::Url(url)
+        } else if let Some(file) = file {
+            file.fill(&mut part, &mut extra)
+        } else if let Some(data) = data {
+            Content::Data(part.unwrap_value(data))
+        } else if let Some(text) = text {
+            Content::Text(text)
+        } else {
+            Content::Unknown(kind)
+        };
+        part.extra = extra;
+        part
+    }
+}
+
+impl<'a> FileShape<'a> {
+    fn fill(self, part: &mut Part<'a>, extra: &mut Extra<'a>) -> Content<'a> {
+        if !self.name.is_empty() {
+            part.filename = self.name;
+        }
+        if !self.mime_type.is_empty() {
+            part.media_type = self.mime_type;
+        }
+        extra.0.extend(self.extra.0);
+        if let Some(bytes) = self.bytes {
+            Content::Bytes(standard_base64(bytes))
+        } else if let Some(uri) = self.uri.or(self.proto_uri) {
+            Content::Url(uri)
+        } else if let Some(bytes) = self.proto_bytes {
+            Content::Bytes(unwrap_twice_encoded(standard_base64(bytes)))
+        } else {
+            Content::Bytes(Text::default())
+        }
+    }
+}
+
+const LENIENT: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+
+/// `ProtoJSON` readers must take url-safe and unpadded base64; frontends take neither. What is no base64 at all is
+/// passed on as it is.
+fn standard_base64(text: Text<'_>) -> Text<'_> {
+    let url_safe = text.contains(['-', '_']);
+    if !url_safe && text.len().is_multiple_of(4) {
+        return text;
+    }
+    let engine = if url_safe { &URL_SAFE } else { &STANDARD };
+    match engine.decode(text.as_bytes()) {
+        Ok(bytes) => Text(Cow::Owned(STANDARD.encode(bytes))),
+        Err(_) => text,
+    }
+}
+
+/// Python's 0.3 REST server encodes the base64 text of a file a second time. If the decoded bytes are base64
+/// themselves, they are what was meant. (A file that holds nothing but unbroken base64 text is misread by this;
+/// every file sent by that server is misread without it.)
+fn unwrap_twice_encoded(text: Text<'_>) -> Text<'_> {
+    let inner = STANDARD.decode(text.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    match inner {
+        Some(inner)
+            if inner.len() >= 4 && inner.len().is_multiple_of(4) && STANDARD.decode(&inner).is_ok() =>
+        {
+            Text(Cow::Owned(inner))
+        }
+        _ => text,
+    }
+}

@@ -1,0 +1,201 @@
+//! Task states and roles in all their spellings. A value that is not known is kept, not mapped to another.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer};
+
+use super::text::Text;
+
+/// Where a task stands.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum TaskState<'a> {
+    /// Not said (`TASK_STATE_UNSPECIFIED`, `unknown`, or no state at all).
+    #[default]
+    Unspecified,
+    /// Taken in, not begun.
+    Submitted,
+    /// Being worked on.
+    Working,
+    /// Done.
+    Completed,
+    /// Given up.
+    Failed,
+    /// Stopped by somebody.
+    Canceled,
+    /// Waits for words of the user.
+    InputRequired,
+    /// Refused.
+    Rejected,
+    /// Waits for the user's authorisation.
+    AuthRequired,
+    /// A state that no rule knows.
+    Other(Cow<'a, str>),
+}
+
+/// What a state means for the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateClass {
+    /// The task goes on.
+    Active,
+    /// The task waits for the user.
+    Interrupted,
+    /// Nothing more will come.
+    Terminal,
+}
+
+impl<'a> TaskState<'a> {
+    /// Reads any spelling: `TASK_STATE_INPUT_REQUIRED` (1.0), `input-required` (0.3), `TASK_STATE_CANCELLED` (0.3
+    /// over REST and gRPC).
+    pub fn parse(name: Cow<'a, str>) -> Self {
+        match &*name {
+            "" | "TASK_STATE_UNSPECIFIED" | "unknown" => Self::Unspecified,
+            "TASK_STATE_SUBMITTED" | "submitted" => Self::Submitted,
+            "TASK_STATE_WORKING" | "working" => Self::Working,
+            "TASK_STATE_COMPLETED" | "completed" => Self::Completed,
+            "TASK_STATE_FAILED" | "failed" => Self::Failed,
+            "TASK_STATE_CANCELED" | "TASK_STATE_CANCELLED" | "canceled" | "cancelled" => Self::Canceled,
+            "TASK_STATE_INPUT_REQUIRED" | "input-required" => Self::InputRequired,
+            "TASK_STATE_REJECTED" | "rejected" => Self::Rejected,
+            "TASK_STATE_AUTH_REQUIRED" | "auth-required" => Self::AuthRequired,
+            _ => Self::Other(name),
+        }
+    }
+
+    /// The 1.0 name.
+    pub fn v1_name(&self) -> &str {
+        match self {
+            Self::Unspecified => "TASK_STATE_UNSPECIFIED",
+            Self::Submitted => "TASK_STATE_SUBMITTED",
+            Self::Working => "TASK_STATE_WORKING",
+            Self::Completed => "TASK_STATE_COMPLETED",
+            Self::Failed => "TASK_STATE_FAILED",
+            Self::Canceled => "TASK_STATE_CANCELED",
+            Self::InputRequired => "TASK_STATE_INPUT_REQUIRED",
+            Self::Rejected => "TASK_STATE_REJECTED",
+            Self::AuthRequired => "TASK_STATE_AUTH_REQUIRED",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// The 0.3 JSON-RPC name, which is also the one for readers.
+    pub fn v03_name(&self) -> &str {
+        match self {
+            Self::Unspecified => "unknown",
+            Self::Submitted => "submitted",
+            Self::Working => "working",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+            Self::InputRequired => "input-required",
+            Self::Rejected => "rejected",
+            Self::AuthRequired => "auth-required",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// The 0.3 name in `ProtoJSON`: two L in "cancelled".
+    pub fn v03_proto_name(&self) -> &str {
+        if matches!(self, Self::Canceled) { "TASK_STATE_CANCELLED" } else { self.v1_name() }
+    }
+
+    /// What it means for the stream. A state that is not known ends nothing.
+    pub fn class(&self) -> StateClass {
+        match self {
+            Self::Unspecified | Self::Submitted | Self::Working | Self::Other(_) => StateClass::Active,
+            Self::InputRequired | Self::AuthRequired => StateClass::Interrupted,
+            Self::Completed | Self::Failed | Self::Canceled | Self::Rejected => StateClass::Terminal,
+        }
+    }
+
+    /// The same, borrowing from nothing.
+    pub fn into_owned(self) -> TaskState<'static> {
+        match self {
+            Self::Other(name) => TaskState::Other(Cow::Owned(name.into_owned())),
+            Self::Unspecified => TaskState::Unspecified,
+            Self::Submitted => TaskState::Submitted,
+            Self::Working => TaskState::Working,
+            Self::Completed => TaskState::Completed,
+            Self::Failed => TaskState::Failed,
+            Self::Canceled => TaskState::Canceled,
+            Self::InputRequired => TaskState::InputRequired,
+            Self::Rejected => TaskState::Rejected,
+            Self::AuthRequired => TaskState::AuthRequired,
+        }
+    }
+}
+
+impl fmt::Display for TaskState<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.v03_name())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for TaskState<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Text::deserialize(deserializer).map(|text| Self::parse(text.0))
+    }
+}
+
+/// Who wrote a message.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Role<'a> {
+    /// Not said.
+    #[default]
+    Unspecified,
+    /// The client's side.
+    User,
+    /// The agent.
+    Agent,
+    /// A role that no rule knows.
+    Other(Cow<'a, str>),
+}
+
+impl<'a> Role<'a> {
+    /// Reads either spelling.
+    pub fn parse(name: Cow<'a, str>) -> Self {
+        match &*name {
+            "" | "ROLE_UNSPECIFIED" => Self::Unspecified,
+            "ROLE_USER" | "user" => Self::User,
+            "ROLE_AGENT" | "agent" => Self::Agent,
+            _ => Self::Other(name),
+        }
+    }
+
+    /// The 1.0 name.
+    pub fn v1_name(&self) -> &str {
+        match self {
+            Self::Unspecified => "ROLE_UNSPECIFIED",
+            Self::User => "ROLE_USER",
+            Self::Agent => "ROLE_AGENT",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// The 0.3 JSON-RPC name; an unsaid role is the agent's, which 0.3 must name.
+    pub fn v03_name(&self) -> &str {
+        match self {
+            Self::User => "user",
+            Self::Agent | Self::Unspecified => "agent",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// The same, borrowing from nothing.
+    pub fn into_owned(self) -> Role<'static> {
+        match self {
+            Self::Unspecified => Role::Unspecified,
+            Self::User => Role::User,
+            Self::Agent => Role::Agent,
+            Self::Other(name) => Role::Other(Cow::Owned(name.into_owned())),
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Role<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Text::deserialize(deserializer).map(|text| Self::parse(text.0))
+    }
+}

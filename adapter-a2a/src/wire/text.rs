@@ -1,0 +1,194 @@
+//! The two leaves of the wire model: [`Text`] and [`Raw`], both borrowed from the frame where that is possible.
+//!
+//! A `Text` that is empty means "not set": `ProtoJSON` leaves default values out, and some servers print them all
+//! (`"filename": ""`), so the two must read alike (client rule 5).
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+
+use serde::de::{Deserialize, Deserializer, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A string of the wire. Borrowed unless it held escapes.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Text<'a>(pub Cow<'a, str>);
+
+impl<'a> Text<'a> {
+    /// A borrowed text.
+    pub const fn new(text: &'a str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text, unless it is empty.
+    pub fn set(&self) -> Option<&str> {
+        if self.0.is_empty() { None } else { Some(&self.0) }
+    }
+
+    /// A text that borrows from nothing.
+    pub fn into_owned(self) -> Text<'static> {
+        Text(Cow::Owned(self.0.into_owned()))
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Self(Cow::Owned(text))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // serde's own `Cow` copies unless a field says `borrow`, and that attribute does not see through aliases.
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_string<E>(self, text: String) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text)))
+            }
+        }
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+/// JSON that no rule needed to look into, as its own text. Checked to be well-formed when it was read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Raw<'a>(Cow<'a, str>);
+
+impl Raw<'_> {
+    /// The JSON text of a value.
+    pub fn from_value(value: &Value) -> Raw<'static> {
+        Raw(Cow::Owned(value.to_string()))
+    }
+
+    /// The JSON text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The value. Nesting beyond what the JSON reader takes (128 levels) comes back as the text itself, so that
+    /// it is passed on instead of lost.
+    pub fn to_value(&self) -> Value {
+        serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.clone().into_owned()))
+    }
+
+    /// The value if it is an object with something in it.
+    pub fn to_object(&self) -> Option<serde_json::Map<String, Value>> {
+        if self.is_empty_object() {
+            return None;
+        }
+        match self.to_value() {
+            Value::Object(map) if !map.is_empty() => Some(map),
+            _ => None,
+        }
+    }
+
+    /// True for `null`.
+    pub fn is_null(&self) -> bool {
+        &*self.0 == "null"
+    }
+
+    /// True for objects.
+    pub fn is_object(&self) -> bool {
+        self.0.starts_with('{')
+    }
+
+    /// True for `{}`: what protobuf-backed servers print for "no metadata".
+    pub fn is_empty_object(&self) -> bool {
+        let inner = self.0.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        inner.is_some_and(|inner| inner.trim_ascii().is_empty())
+    }
+
+    /// The same, borrowing from nothing.
+    pub fn into_owned(self) -> Raw<'static> {
+        Raw(Cow::Owned(self.0.into_owned()))
+    }
+
+    /// Reads this JSON as something else that borrows from the same frame.
+    pub(crate) fn parse<'s, T: Deserialize<'s>>(&'s self) -> Option<T> {
+        serde_json::from_str(&self.0).ok()
+    }
+}
+
+impl fmt::Debug for Raw<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&'de RawValue>::deserialize(deserializer).map(|raw| Raw(Cow::Borrowed(raw.get())))
+    }
+}
+
+/// Members of an object that no rule knows, in their order.
+#[derive(Clone, Default, PartialEq)]
+pub struct Extra<'a>(pub Vec<(Text<'a>, Raw<'a>)>);
+
+impl<'a> Extra<'a> {
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One of them by name.
+    pub fn get(&self, name: &str) -> Option<&Raw<'a>> {
+        self.0.iter().find(|(key, _)| key.as_str() == name).map(|(_, raw)| raw)
+    }
+
+    /// The names and values.
+    pub fn to_values(&self) -> impl Iterator<Item = (String, Value)> {
+        self.0.iter().map(|(key, raw)| (key.to_string(), raw.to_value()))
+    }
+
+    /// The same, borrowing from nothing.
+    pub fn into_owned(self) -> Extra<'static> {
+        Extra(self.0.into_iter().map(|(key, raw)| (key.into_owned(), raw.into_owned())).collect())
+    }
+}
+
+impl fmt::Debug for Extra<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(key, raw)| (key, raw))).finish()
+    }
+}

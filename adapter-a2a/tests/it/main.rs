@@ -1,0 +1,15 @@
+//! Recorded and scripted A2A streams, decoded to the end.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "these are tests"
+)]
+
+mod caipe;
+mod cuts;
+mod golden;
+mod support;
+mod turns;

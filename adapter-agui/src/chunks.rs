@@ -1,0 +1,517 @@
+//! Chunk events spelled out: `*_CHUNK` as start, content and end.
+//!
+//! Each lane (the parent agent and each sub-agent tag) has at most one chunk stream open:
+//!
+//! ```text
+//!              chunk with a new id                     chunk with the same id, or none: content
+//!   (nothing) ─────────────────────► open ◄──────────────────────────────────────────────────┐
+//!       ▲                             │ └─────────────────────────────────────────────────────┘
+//!       │  anything else in the lane  │
+//!       │  that is not a side note,   │ chunk with another id: end, then start
+//!       └──── or the end of lane/run ─┘
+//! ```
+//!
+//! Side notes that end nothing: `RAW`, `ACTIVITY_*`, `REASONING_ENCRYPTED_VALUE`, `SUBAGENT_STARTED`. A stream
+//! that just stops gets no end from here: whoever reads it decides what that means.
+
+use aqueduct_core::ByteString;
+
+use crate::config::Dialect;
+use crate::wire::{
+    Base, Event, EventType, ReasoningMessageChunk, ReasoningMessageContent, ReasoningMessageEnd,
+    ReasoningMessageStart, ReasoningRole, TextMessageChunk, TextMessageContent, TextMessageEnd,
+    TextMessageStart, TextRole, ToolCallArgs, ToolCallChunk, ToolCallEnd, ToolCallStart,
+};
+
+/// Chunks that cannot be spelled out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChunkError {
+    /// The first chunk of a stream lacks what the start needs.
+    #[error("the first {event} of a stream has no {member}: only later chunks may leave it out")]
+    FirstWithout {
+        /// Which event.
+        event: &'static str,
+        /// Which member.
+        member: &'static str,
+    },
+    /// A chunk contradicts the start of its stream.
+    #[error("{event} says {member} {said:?}, but its stream began with {began:?}")]
+    Conflict {
+        /// Which event.
+        event: &'static str,
+        /// Which member.
+        member: &'static str,
+        /// What it says.
+        said: String,
+        /// What the stream began with; empty for nothing.
+        began: String,
+    },
+    /// A chunk has neither id nor tag, and several lanes have a stream that it could belong to.
+    #[error("{event} has neither an id nor a tag, and {lanes} lanes have an open stream: tag it")]
+    Ambiguous {
+        /// Which event.
+        event: &'static str,
+        /// How many lanes.
+        lanes: usize,
+    },
+}
+
+/// Spells chunk events out; passes everything else on.
+#[derive(Debug)]
+pub struct ChunkExpander {
+    dialect: Dialect,
+    /// Open streams by lane, in the order of opening. Few at a time, so a list is faster than a map.
+    open: Vec<(Lane, Stream)>,
+}
+
+type Lane = Option<ByteString>;
+
+#[derive(Debug, Clone)]
+struct Stream {
+    kind: Kind,
+    id: ByteString,
+    tag: Lane,
+    role: Option<TextRole>,
+    /// The speaker's or the tool's name.
+    name: Option<ByteString>,
+    parent: Option<ByteString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Tool,
+    Reasoning,
+}
+
+impl Kind {
+    fn event(self) -> &'static str {
+        match self {
+            Self::Text => EventType::TextMessageChunk.as_str(),
+            Self::Tool => EventType::ToolCallChunk.as_str(),
+            Self::Reasoning => EventType::ReasoningMessageChunk.as_str(),
+        }
+    }
+
+    fn id_member(self) -> &'static str {
+        if self == Self::Tool { "toolCallId" } else { "messageId" }
+    }
+}
+
+/// What the three kinds of chunk have in common.
+struct Chunk {
+    kind: Kind,
+    base: Base,
+    id: Option<ByteString>,
+    tag: Lane,
+    role: Option<TextRole>,
+    name: Option<ByteString>,
+    parent: Option<ByteString>,
+    delta: Option<ByteString>,
+}
+
+impl ChunkExpander {
+    /// An expander with no stream open. Only 1.0 minds chunks that repeat a member with another value.
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, open: Vec::new() }
+    }
+
+    /// True if the event would pass as it is.
+    pub fn passes(&self, event: &Event) -> bool {
+        let is_chunk = matches!(
+            event,
+            Event::TextMessageChunk(_) | Event::ToolCallChunk(_) | Event::ReasoningMessageChunk(_)
+        );
+        self.open.is_empty() && !is_chunk
+    }
+
+    /// Appends what the event means. A chunk in error changes nothing.
+    pub fn handle_event(&mut self, event: Event, out: &mut Vec<Event>) -> Result<(), ChunkError> {
+        let chunk = match event {
+            Event::TextMessageChunk(chunk) => Chunk::from(*chunk),
+            Event::ToolCallChunk(chunk) => Chunk::from(*chunk),
+            Event::ReasoningMessageChunk(chunk) => Chunk::from(chunk),
+            event => {
+                self.close_for(&event, out);
+                out.push(event);
+                return Ok(());
+            }
+        };
+        self.handle_chunk(chunk, out)
+    }
+
+    /// Ends the streams that an event of another kind interrupts.
+    fn close_for(&mut self, event: &Event, out: &mut Vec<Event>) {
+        match event {
+            Event::RunStarted(_)
+            | Event::RunFinished(_)
+            | Event::RunError(_)
+            | Event::MessagesSnapshot(_) => {
+                out.extend(self.open.drain(..).map(|(_, stream)| stream.end()));
+            }
+            Event::Raw(_)
+            | Event::ActivitySnapshot(_)
+            | Event::ActivityDelta(_)
+            | Event::ReasoningEncryptedValue(_)
+            | Event::SubagentStarted(_) => {}
+            Event::Unknown { kind, .. } if !kind.starts_with("THINKING_") => {}
+            event => self.close(event.subagent_run_id(), out),
+        }
+    }
+
+    fn close(&mut self, lane: Option<&ByteString>, out: &mut Vec<Event>) {
+        if let Some(at) = self.open.iter().position(|(open, _)| open.as_ref() == lane) {
+            out.push(self.open.remove(at).1.end());
+        }
+    }
+
+    fn handle_chunk(&mut self, chunk: Chunk, out: &mut Vec<Event>) -> Result<(), ChunkError> {
+        let lane = self.lane_of(&chunk)?;
+        let open = self.open.iter().find(|(open, _)| *open == lane).map(|(_, stream)| stream);
+        let continued = open.filter(|stream| {
+            stream.kind == chunk.kind && chunk.id.as_ref().is_none_or(|id| *id == stream.id)
+        });
+        let (stream, is_new) = if let Some(stream) = continued {
+            if self.dialect == Dialect::V1_0 {
+                stream.agrees(&chunk)?;
+            }
+            (stream.clone(), false)
+        } else {
+            (chunk.begin()?, true)
+        };
+        if is_new {
+            self.close(lane.as_ref(), out);
+            out.push(stream.start(&chunk.base));
+            self.open.push((lane, stream.clone()));
+        }
+        if chunk.delta.is_some() || chunk.base.rare.is_some() && !is_new {
+            out.push(stream.content(chunk));
+        }
+        Ok(())
+    }
+
+    /// The lane a chunk belongs to: the one that has its id open, else the one it is tagged with, else the one
+    /// that has a stream of its kind open.
+    fn lane_of(&self, chunk: &Chunk) -> Result<Lane, ChunkError> {
+        let same_kind = || self.open.iter().filter(|(_, stream)| stream.kind == chunk.kind);
+        if let Some(id) = &chunk.id {
+            let Some((lane, _)) = same_kind().find(|(_, stream)| stream.id == *id) else {
+                return Ok(chunk.tag.clone());
+            };
+            if chunk.tag.is_some() && chunk.tag != *lane {
+                return Err(conflict(chunk.kind, "subagentRunId", chunk.tag.as_deref(), lane.as_deref()));
+            }
+            return Ok(lane.clone());
+        }
+        if chunk.tag.is_some() || same_kind().any(|(lane, _)| lane.is_none()) {
+            return Ok(chunk.tag.clone());
+        }
+        match same_kind().count() {
+            0 => Ok(None),
+            1 => Ok(same_kind().next().and_then(|(lane, _)| lane.clone())),
+            lanes => Err(ChunkError::Ambiguous { event: chunk.kind.event(), lanes }),
+        }
+    }
+}
+
+fn conflict(kind: Kind, member: &'static str, said: Option<&str>, began: Option<&str>) -> ChunkError {
+    let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    ChunkError::Conflict { event: kind.event(), member, said: owned(said), began: owned(began) }
+}
+
+impl Chunk {
+    fn begin(&self) -> Result<Stream, ChunkError> {
+        let missing = |member| ChunkError::FirstWithout { event: self.kind.event(), member };
+        let id = self.id.clone().ok_or_else(|| missing(self.kind.id_member()))?;
+        if self.kind == Kind::Tool && self.name.is_none() {
+            return Err(missing("toolCallName"));
+        }
+        Ok(Stream {
+            kind: self.kind,
+            id,
+            tag: self.tag.clone(),
+            role: self.role,
+            name: self.name.clone(),
+            parent: self.parent.clone(),
+        })
+    }
+}
+
+impl Stream {
+    fn agrees(&self, chunk: &Chunk) -> Result<(), ChunkError> {
+        let role = |role: Option<TextRole>| role.unwrap_or_default().as_str();
+        if chunk.role.is_some_and(|said| role(Some(said)) != role(self.role)) {
+            let said = chunk.role.map(TextRole::as_str);
+            return Err(conflict(self.kind, "role", said, Some(role(self.role))));
+        }
+        let name = if self.kind == Kind::Tool { "toolCallName" } else { "name" };
+        for (member, said, began) in
+            [(name, &chunk.name, &self.name), ("parentMessageId", &chunk.parent, &self.parent)]
+        {
+            if said.is_some() && said != began {
+                return Err(conflict(self.kind, member, said.as_deref(), began.as_deref()));
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&self, base: &Base) -> Event {
+        let mut base = base.clone();
+        // The framework's event rides on the content alone.
+        if let Some(rare) = &mut base.rare {
+            rare.raw_event = None;
+        }
+        let (id, subagent_run_id) = (self.id.clone(), self.tag.clone());
+        match self.kind {
+            Kind::Text => Event::TextMessageStart(TextMessageStart {
+                base,
+                message_id: id,
+                role: Some(self.role.unwrap_or_default()),
+                name: self.name.clone(),
+                subagent_run_id,
+            }),
+            Kind::Tool => Event::ToolCallStart(ToolCallStart {
+                base,
+                tool_call_id: id,
+                tool_call_name: self.name.clone().unwrap_or_default(),
+                parent_message_id: self.parent.clone(),
+                subagent_run_id,
+            }),
+            Kind::Reasoning => Event::ReasoningMessageStart(ReasoningMessageStart {
+                base,
+                subagent_run_id,
+                message_id: id,
+                role: ReasoningRole::Reasoning,
+            }),
+        }
+    }
+
+    fn content(&self, chunk: Chunk) -> Event {
+        let (base, id, delta) = (chunk.base, self.id.clone(), chunk.delta.unwrap_or_default());
+        let subagent_run_id = chunk.tag.or_else(|| self.tag.clone());
+        match self.kind {
+            Kind::Text => {
+                Event::TextMessageContent(TextMessageContent { base, message_id: id, delta, subagent_run_id })
+            }
+            Kind::Tool => {
+                Event::ToolCallArgs(ToolCallArgs { base, tool_call_id: id, delta, subagent_run_id })
+            }
+            Kind::Reasoning => Event::ReasoningMessageContent(ReasoningMessageContent {
+                base,
+                subagent_run_id,
+                message_id: id,
+                delta,
+            }),
+        }
+    }
+
+    fn end(self) -> Event {
+        let (base, subagent_run_id) = (Base::default(), self.tag);
+        match self.kind {
+            Kind::Text => {
+                Event::TextMessageEnd(TextMessageEnd { base, message_id: self.id, subagent_run_id })
+            }
+            Kind::Tool => Event::ToolCallEnd(ToolCallEnd { base, tool_call_id: self.id, subagent_run_id }),
+            Kind::Reasoning => {
+                Event::ReasoningMessageEnd(ReasoningMessageEnd { base, subagent_run_id, message_id: self.id })
+            }
+        }
+    }
+}
+
+impl From<TextMessageChunk> for Chunk {
+    fn from(chunk: TextMessageChunk) -> Self {
+        Self {
+            kind: Kind::Text,
+            base: chunk.base,
+            id: chunk.message_id,
+            tag: chunk.subagent_run_id,
+            role: chunk.role,
+            name: chunk.name,
+            parent: None,
+            delta: chunk.delta,
+        }
+    }
+}
+
+impl From<ToolCallChunk> for Chunk {
+    fn from(chunk: ToolCallChunk) -> Self {
+        Self {
+            kind: Kind::Tool,
+            base: chunk.base,
+            id: chunk.tool_call_id,
+            tag: chunk.subagent_run_id,
+            role: None,
+            name: chunk.tool_call_name,
+            parent: chunk.parent_message_id,
+            delta: chunk.delta,
+        }
+    }
+}
+
+impl From<ReasoningMessageChunk> for Chunk {
+    fn from(chunk: ReasoningMessageChunk) -> Self {
+        Self {
+            kind: Kind::Reasoning,
+            base: chunk.base,
+            id: chunk.message_id,
+            tag: chunk.subagent_run_id,
+            role: None,
+            name: None,
+            parent: None,
+            delta: chunk.delta,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::wire::Strictness;
+
+    /// Feeds events and tells what came out, one short line per event.
+    fn expand(dialect: Dialect, events: &[Value]) -> Result<Vec<String>, ChunkError> {
+        let mut expander = ChunkExpander::new(dialect);
+        let mut out = Vec::new();
+        for event in events {
+            let event = Event::from_value(event.clone(), Strictness::Strict).unwrap();
+            expander.handle_event(event, &mut out)?;
+        }
+        Ok(out.iter().map(line).collect())
+    }
+
+    fn line(event: &Event) -> String {
+        let value = serde_json::to_value(event).unwrap();
+        let member = |name: &str| value.get(name).and_then(Value::as_str).map(|text| format!(" {text}"));
+        let members = ["messageId", "toolCallId", "stepName", "delta", "subagentRunId"];
+        format!("{}{}", event.kind(), members.into_iter().filter_map(member).collect::<String>())
+    }
+
+    fn text(id: &str, delta: &str) -> Value {
+        json!({"type": "TEXT_MESSAGE_CHUNK", "messageId": id, "delta": delta})
+    }
+
+    #[test]
+    fn another_id_ends_the_stream_and_the_first_may_come_back() {
+        let lines = expand(
+            Dialect::V1_0,
+            &[
+                text("a", "1"),
+                json!({"type": "TEXT_MESSAGE_CHUNK", "delta": "2"}),
+                text("b", "3"),
+                text("a", "4"),
+                json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}),
+            ],
+        )
+        .unwrap();
+        assert_eq!(
+            lines,
+            [
+                "TEXT_MESSAGE_START a",
+                "TEXT_MESSAGE_CONTENT a 1",
+                "TEXT_MESSAGE_CONTENT a 2",
+                "TEXT_MESSAGE_END a",
+                "TEXT_MESSAGE_START b",
+                "TEXT_MESSAGE_CONTENT b 3",
+                "TEXT_MESSAGE_END b",
+                "TEXT_MESSAGE_START a",
+                "TEXT_MESSAGE_CONTENT a 4",
+                "TEXT_MESSAGE_END a",
+                "RUN_FINISHED",
+            ]
+        );
+    }
+
+    #[test]
+    fn side_notes_end_nothing_and_other_lanes_neither() {
+        let lines = expand(
+            Dialect::V1_0,
+            &[
+                text("a", "1"),
+                json!({"type": "RAW", "event": 1}),
+                json!({"type": "STEP_STARTED", "stepName": "s", "subagentRunId": "x"}),
+                json!({"type": "TEXT_MESSAGE_CHUNK", "messageId": "b", "delta": "2", "subagentRunId": "x"}),
+                text("a", "3"),
+                json!({"type": "SUBAGENT_FINISHED", "subagentRunId": "x"}),
+                json!({"type": "STEP_STARTED", "stepName": "t"}),
+            ],
+        )
+        .unwrap();
+        assert_eq!(
+            lines,
+            [
+                "TEXT_MESSAGE_START a",
+                "TEXT_MESSAGE_CONTENT a 1",
+                "RAW",
+                "STEP_STARTED s x",
+                "TEXT_MESSAGE_START b x",
+                "TEXT_MESSAGE_CONTENT b 2 x",
+                "TEXT_MESSAGE_CONTENT a 3",
+                "TEXT_MESSAGE_END b x",
+                "SUBAGENT_FINISHED x",
+                "TEXT_MESSAGE_END a",
+                "STEP_STARTED t",
+            ]
+        );
+    }
+
+    #[test]
+    fn tools_and_reasoning_are_spelled_out_as_well() {
+        let lines = expand(
+            Dialect::V1_0,
+            &[
+                json!({"type": "REASONING_MESSAGE_CHUNK", "messageId": "r", "delta": "hm"}),
+                json!({"type": "TOOL_CALL_CHUNK", "toolCallId": "c", "toolCallName": "t", "delta": "{"}),
+                json!({"type": "TOOL_CALL_CHUNK", "delta": "}"}),
+                json!({"type": "MESSAGES_SNAPSHOT", "messages": []}),
+            ],
+        )
+        .unwrap();
+        assert_eq!(
+            lines,
+            [
+                "REASONING_MESSAGE_START r",
+                "REASONING_MESSAGE_CONTENT r hm",
+                "REASONING_MESSAGE_END r",
+                "TOOL_CALL_START c",
+                "TOOL_CALL_ARGS c {",
+                "TOOL_CALL_ARGS c }",
+                "TOOL_CALL_END c",
+                "MESSAGES_SNAPSHOT",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_first_chunk_must_say_what_it_begins() {
+        let first = |event: Value| expand(Dialect::V1_0, &[event]).unwrap_err().to_string();
+        assert!(first(json!({"type": "TEXT_MESSAGE_CHUNK", "delta": "d"})).contains("messageId"));
+        assert!(first(json!({"type": "TOOL_CALL_CHUNK", "toolCallName": "t"})).contains("toolCallId"));
+        assert!(first(json!({"type": "TOOL_CALL_CHUNK", "toolCallId": "c"})).contains("toolCallName"));
+    }
+
+    #[test]
+    fn contradictions_count_from_1_0_on() {
+        let events = [
+            json!({"type": "TEXT_MESSAGE_CHUNK", "messageId": "a", "delta": "1"}),
+            json!({"type": "TEXT_MESSAGE_CHUNK", "messageId": "a", "role": "user", "delta": "2"}),
+        ];
+        assert!(matches!(expand(Dialect::V1_0, &events), Err(ChunkError::Conflict { member: "role", .. })));
+        assert!(expand(Dialect::V0_0_59, &events).is_ok());
+    }
+
+    #[test]
+    fn an_untagged_chunk_needs_exactly_one_lane() {
+        let tagged = |id: &str, lane: &str| json!({"type": "TEXT_MESSAGE_CHUNK", "messageId": id, "delta": "1", "subagentRunId": lane});
+        let loose = json!({"type": "TEXT_MESSAGE_CHUNK", "delta": "2"});
+        let one = expand(Dialect::V1_0, &[tagged("a", "x"), loose.clone()]).unwrap();
+        assert_eq!(one.last().unwrap(), "TEXT_MESSAGE_CONTENT a 2 x");
+        let two = expand(Dialect::V1_0, &[tagged("a", "x"), tagged("b", "y"), loose]);
+        assert!(matches!(two, Err(ChunkError::Ambiguous { lanes: 2, .. })));
+        let wrong = expand(Dialect::V1_0, &[tagged("a", "x"), tagged("a", "y")]);
+        assert!(matches!(wrong, Err(ChunkError::Conflict { member: "subagentRunId", .. })));
+    }
+}

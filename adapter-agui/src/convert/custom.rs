@@ -1,0 +1,93 @@
+//! Custom blocks: by their well-known names as activities, restated messages and raw events; otherwise `CUSTOM`.
+
+use aqueduct_core::event::CustomEvent;
+use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, Metadata, wellknown};
+use serde_json::Value;
+
+use super::history;
+use super::show::{converter, origin_base};
+use super::state::operations;
+use crate::wire::{ActivityDelta, ActivitySnapshot, Custom, Event, MessagesSnapshot, Raw};
+
+converter! {
+    /// `ACTIVITY_SNAPSHOT`, `ACTIVITY_DELTA`, `MESSAGES_SNAPSHOT`, `RAW`, `CUSTOM`. A well-known name whose value is
+    /// not what the name says becomes `CUSTOM`: a client that is strict about it would end the stream.
+    CustomConverter
+}
+
+impl BlockEventConverter<Event> for CustomConverter {
+    fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
+        let BlockEvent::Custom(custom) = event else { return };
+        if self.settings.hides(&custom.lane) {
+            return;
+        }
+        let known = match &*custom.name {
+            wellknown::ACTIVITY => self.activity(custom),
+            wellknown::ACTIVITY_DELTA => self.activity_delta(custom),
+            wellknown::MESSAGES => self.messages(custom),
+            wellknown::RAW => self.raw(custom),
+            _ => None,
+        };
+        out.push(known.unwrap_or_else(|| self.plain(custom)));
+    }
+}
+
+impl CustomConverter {
+    fn activity(&self, custom: &CustomEvent) -> Option<Event> {
+        Some(Event::from(ActivitySnapshot {
+            base: origin_base(&custom.origin),
+            subagent_run_id: self.settings.tag(&custom.lane),
+            message_id: custom.id.as_bytes().clone(),
+            activity_type: text(&custom.value, "type")?,
+            content: custom.value.get("content")?.as_object()?.clone(),
+            replace: custom.value.get("replace").and_then(Value::as_bool),
+        }))
+    }
+
+    fn activity_delta(&self, custom: &CustomEvent) -> Option<Event> {
+        Some(Event::ActivityDelta(ActivityDelta {
+            base: origin_base(&custom.origin),
+            subagent_run_id: self.settings.tag(&custom.lane),
+            message_id: custom.id.as_bytes().clone(),
+            activity_type: text(&custom.value, "type")?,
+            patch: operations(custom.value.get("patch")?.as_array()?)?,
+        }))
+    }
+
+    /// Only the root may restate the conversation: a client drops what is not in the list, and what a sub-agent
+    /// remembers is not the thread.
+    fn messages(&self, custom: &CustomEvent) -> Option<Event> {
+        if !custom.lane.is_root() {
+            return None;
+        }
+        let messages = history::messages(&custom.value, self.settings.dialect)?;
+        Some(Event::MessagesSnapshot(MessagesSnapshot { base: origin_base(&custom.origin), messages }))
+    }
+
+    fn raw(&self, custom: &CustomEvent) -> Option<Event> {
+        let source = match custom.value.get("source") {
+            None | Some(Value::Null) => None,
+            Some(source) => Some(ByteString::from(source.as_str()?)),
+        };
+        Some(Event::Raw(Raw {
+            base: origin_base(&custom.origin),
+            event: custom.value.get("event")?.clone(),
+            source,
+            subagent_run_id: self.settings.tag(&custom.lane),
+        }))
+    }
+
+    fn plain(&self, custom: &CustomEvent) -> Event {
+        Event::Custom(Custom {
+            base: origin_base(&custom.origin),
+            name: custom.name.clone(),
+            value: custom.value.clone(),
+            subagent_run_id: self.settings.tag(&custom.lane),
+        })
+    }
+}
+
+fn text(value: &Value, name: &str) -> Option<ByteString> {
+    let members: &Metadata = value.as_object()?;
+    members.get(name)?.as_str().map(ByteString::from)
+}

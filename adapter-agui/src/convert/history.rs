@@ -1,0 +1,58 @@
+//! Restated messages, in what the peer's dialect has words for.
+
+use serde_json::Value;
+
+use super::tool::is_modern;
+use crate::config::Dialect;
+use crate::wire::object::{At, FromWire as _};
+use crate::wire::{Content, ContentPart, MediaPart, Message, PartSource, Strictness};
+
+/// The messages of a `MESSAGES` block; none if the peer could not read all of them.
+pub(super) fn messages(value: &Value, dialect: Dialect) -> Option<Vec<Message>> {
+    let at = At::root("messages", Strictness::Forgiving);
+    let messages: Vec<Message> = Vec::from_wire(value.clone(), &at).ok()?;
+    messages.into_iter().map(|message| readable(message, dialect)).collect()
+}
+
+fn readable(mut message: Message, dialect: Dialect) -> Option<Message> {
+    match &mut message {
+        Message::Unknown(_) => return None,
+        Message::User(user) => {
+            if let Content::Parts(parts) = &mut user.content
+                && !parts.iter().all(|part| is_readable(part, dialect))
+            {
+                return None;
+            }
+        }
+        Message::Tool(tool) => tool.content = tool_content(&tool.content, dialect)?,
+        _ => {}
+    }
+    Some(message)
+}
+
+fn is_readable(part: &ContentPart, dialect: Dialect) -> bool {
+    let is_file = |part: &MediaPart| matches!(part.source, PartSource::File(_));
+    match (dialect, part) {
+        (Dialect::V1_0, part) => is_modern(part),
+        (Dialect::V0_0_59, ContentPart::Binary(_)) => true,
+        (
+            Dialect::V0_0_59,
+            ContentPart::Image(part)
+            | ContentPart::Audio(part)
+            | ContentPart::Video(part)
+            | ContentPart::Document(part),
+        ) if is_file(part) => false,
+        (Dialect::V0_0_59, part) => is_modern(part),
+    }
+}
+
+/// Before 1.0 a tool answers with a text only.
+fn tool_content(content: &Content, dialect: Dialect) -> Option<Content> {
+    match (content, dialect) {
+        (Content::Text(_), _) => Some(content.clone()),
+        (Content::Parts(parts), Dialect::V1_0) => parts.iter().all(is_modern).then(|| content.clone()),
+        (Content::Parts(parts), Dialect::V0_0_59) => {
+            serde_json::to_string(parts).ok().map(|text| Content::Text(text.into()))
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The life of a run: its start and end, what it cost, and what it waits for.
+
+use aqueduct_core::event::{PendingInterrupt, RunFailed, RunFinished as Finished};
+use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, Metadata, RunFailure, RunOutcome, Usage};
+use serde_json::Value;
+
+use super::show::{agent_name, converter, noted};
+use crate::config::{Dialect, Interrupts};
+use crate::version::PROTOCOL_VERSION;
+use crate::wire::{
+    CancelledOutcome, Event, Interrupt, InterruptOutcome, MAX_SAFE_INTEGER, OpenObject, RunError,
+    RunFinished, RunFinishedOutcome, RunStarted, SuccessOutcome, TextMessageContent, TextMessageEnd,
+    TextMessageStart, TextRole, TokenUsage,
+};
+
+converter! {
+    /// `RUN_STARTED`, `RUN_FINISHED`, `RUN_ERROR`.
+    RunConverter
+}
+
+impl BlockEventConverter<Event> for RunConverter {
+    fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
+        match event {
+            BlockEvent::RunStarted(run) => {
+                let declares = self.settings.dialect == Dialect::V1_0;
+                out.push(Event::from(RunStarted {
+                    thread_id: run.thread_id.as_bytes().clone(),
+                    run_id: run.run_id.as_bytes().clone(),
+                    parent_run_id: run.parent_run_id.as_ref().map(|id| id.as_bytes().clone()),
+                    protocol_version: declares.then_some(ByteString::from_static(PROTOCOL_VERSION)),
+                    ..RunStarted::default()
+                }));
+            }
+            BlockEvent::RunFinished(finished) => self.finish(finished, out),
+            BlockEvent::RunFailed(failed) => out.push(self.failure(failed)),
+            _ => {}
+        }
+    }
+}
+
+impl RunConverter {
+    fn finish(&self, finished: &Finished, out: &mut Vec<Event>) {
+        let outcome = match (finished.outcome, self.settings.interrupts) {
+            (RunOutcome::Interrupted, Interrupts::Interrupt) => Some(self.interrupted(finished)),
+            (RunOutcome::Interrupted, Interrupts::Text) => {
+                finished.interrupts.iter().for_each(|pending| self.ask(pending, out));
+                self.success(finished)
+            }
+            (RunOutcome::Cancelled, _) if self.settings.dialect == Dialect::V0_0_59 => {
+                out.push(Event::RunError(RunError {
+                    code: Some(ByteString::from_static(RunFailure::CANCELLED)),
+                    message: ByteString::from_static("the run was cancelled"),
+                    usage: self.usage(&finished.usage),
+                    ..RunError::default()
+                }));
+                return;
+            }
+            (RunOutcome::Cancelled, _) => Some(RunFinishedOutcome::Cancelled(CancelledOutcome::default())),
+            _ => self.success(finished),
+        };
+        out.push(Event::from(RunFinished {
+            thread_id: finished.run.thread_id.as_bytes().clone(),
+            run_id: finished.run.run_id.as_bytes().clone(),
+            result: finished.result.clone().filter(|result| !result.is_null()),
+            outcome,
+            usage: self.usage(&finished.usage),
+            ..RunFinished::default()
+        }));
+    }
+
+    /// Absent means success: a peer that did not declare a version is told nothing more.
+    fn success(&self, finished: &Finished) -> Option<RunFinishedOutcome> {
+        let pending: Vec<_> = finished.pending_calls.iter().map(|call| call.as_bytes().clone()).collect();
+        let pending_tool_call_ids = Some(pending).filter(|pending| !pending.is_empty());
+        let outcome = SuccessOutcome { pending_tool_call_ids, extra: None };
+        (self.settings.dialect == Dialect::V1_0).then_some(RunFinishedOutcome::Success(outcome))
+    }
+
+    fn interrupted(&self, finished: &Finished) -> RunFinishedOutcome {
+        let interrupts = finished.interrupts.iter().map(|pending| self.interrupt(pending)).collect();
+        RunFinishedOutcome::Interrupt(InterruptOutcome { interrupts, extra: None })
+    }
+
+    /// An interrupt of a hidden lane is shown without what is hidden: its tag, and the call nobody has seen.
+    fn interrupt(&self, pending: &PendingInterrupt) -> Interrupt {
+        let hidden = self.settings.hides(&pending.lane);
+        let interrupt = &pending.interrupt;
+        let schema = interrupt.response_schema.as_ref().and_then(Value::as_object);
+        Interrupt {
+            id: interrupt.id.as_bytes().clone(),
+            reason: interrupt.reason.clone(),
+            message: interrupt.message.clone(),
+            tool_call_id: interrupt.tool_call_id.as_ref().filter(|_| !hidden).map(|id| id.as_bytes().clone()),
+            response_schema: schema.cloned().map(OpenObject),
+            expires_at: interrupt.expires_at.clone(),
+            metadata: interrupt.metadata.as_ref().map(|metadata| OpenObject((**metadata).clone())),
+            subagent_run_id: self.settings.tag(&pending.lane),
+            extra: None,
+        }
+    }
+
+    /// The question as a text message. Its id is that of the interrupt, which the asker keeps unique in the
+    /// thread, behind a word that no minted id begins with.
+    fn ask(&self, pending: &PendingInterrupt, out: &mut Vec<Event>) {
+        let interrupt = &pending.interrupt;
+        let message_id = ByteString::from(format!("interrupt/{}", interrupt.id));
+        let question = interrupt.message.clone().filter(|message| !message.is_empty()).unwrap_or_else(|| {
+            ByteString::from(format!("The agent waits for your answer ({}).", interrupt.reason))
+        });
+        let metadata = Metadata::from_iter([
+            ("aqueduct.interruptId".to_owned(), Value::from(interrupt.id.as_str())),
+            ("aqueduct.reason".to_owned(), Value::from(&*interrupt.reason)),
+        ]);
+        let name = agent_name(&pending.lane).filter(|_| !self.settings.hides(&pending.lane));
+        out.push(Event::TextMessageStart(TextMessageStart {
+            base: noted(metadata),
+            message_id: message_id.clone(),
+            role: Some(TextRole::Assistant),
+            name,
+            subagent_run_id: None,
+        }));
+        out.push(Event::TextMessageContent(TextMessageContent {
+            message_id: message_id.clone(),
+            delta: question,
+            ..TextMessageContent::default()
+        }));
+        out.push(Event::TextMessageEnd(TextMessageEnd { message_id, ..TextMessageEnd::default() }));
+    }
+
+    fn failure(&self, failed: &RunFailed) -> Event {
+        let mut metadata = Metadata::new();
+        if let Some(details) = &failed.failure.details {
+            metadata.insert("aqueduct.details".to_owned(), details.clone());
+        }
+        Event::RunError(RunError {
+            base: noted(metadata),
+            code: Some(failed.failure.code.clone()).filter(|code| !code.is_empty()),
+            message: failed.failure.message.clone(),
+            usage: self.usage(&failed.usage),
+        })
+    }
+
+    fn usage(&self, usage: &[Usage]) -> Option<Vec<TokenUsage>> {
+        let count = |count: Option<u64>| count.filter(|count| *count <= MAX_SAFE_INTEGER.unsigned_abs());
+        let converted = usage.iter().map(|usage| TokenUsage {
+            provider: usage.provider.clone(),
+            model: usage.model.clone(),
+            input_tokens: count(usage.input),
+            output_tokens: count(usage.output),
+            total_tokens: count(usage.total),
+            reasoning_tokens: count(usage.reasoning),
+            cached_input_tokens: count(usage.cached_input),
+            cache_write_input_tokens: count(usage.cache_write_input)
+                .filter(|_| self.settings.dialect == Dialect::V1_0),
+            extra: None,
+        });
+        Some(converted.collect::<Vec<_>>()).filter(|usage| !usage.is_empty())
+    }
+}
+
+/// Usage is told once, by the terminal event: AG-UI has no event for it.
+#[derive(Debug, Clone, Copy)]
+pub struct UsageConverter;
+
+impl BlockEventConverter<Event> for UsageConverter {
+    fn convert(&self, _event: &BlockEvent, _out: &mut Vec<Event>) {}
+}
+
+/// Interrupts are told by the terminal event, all at once: a client takes them only from there.
+#[derive(Debug, Clone, Copy)]
+pub struct InterruptConverter;
+
+impl BlockEventConverter<Event> for InterruptConverter {
+    fn convert(&self, _event: &BlockEvent, _out: &mut Vec<Event>) {}
+}

@@ -1,0 +1,97 @@
+//! What all converters ask: is the lane shown, under which tag, and what stands beside a block.
+
+use aqueduct_core::event::Origin;
+use aqueduct_core::{BlockHead, ByteString, Channel, Lane, Metadata};
+use serde_json::Value;
+
+use crate::config::{Settings, Subagents};
+use crate::wire::{Base, MAX_SAFE_INTEGER};
+
+/// Metadata key: the block that this one continues after an interruption.
+pub const META_CONTINUES: &str = "aqueduct.continues";
+/// Metadata key: the block whose text this one takes the place of.
+pub const META_REPLACES: &str = "aqueduct.replaces";
+/// Metadata key: `intermediate` for a text on the way to the answer.
+pub const META_CHANNEL: &str = "aqueduct.channel";
+/// Metadata key: true on a tool result that is an error; the protocol has no member for it.
+pub const META_IS_ERROR: &str = "aqueduct.isError";
+/// Metadata key: how a sub-agent ended that is shown as a step.
+pub const META_OUTCOME: &str = "aqueduct.outcome";
+/// Metadata key: the name of who wrote a text, where no sub-agent is known.
+pub const META_AUTHOR: &str = "aqueduct.author";
+
+/// Declares a converter that holds the settings.
+macro_rules! converter {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub struct $name {
+            settings: crate::config::Settings,
+        }
+
+        impl $name {
+            /// A converter with these settings.
+            pub fn new(settings: crate::config::Settings) -> Self {
+                Self { settings }
+            }
+        }
+    };
+}
+
+pub(super) use converter;
+
+impl Settings {
+    /// True if nothing of the lane is shown.
+    pub(super) fn hides(&self, lane: &Lane) -> bool {
+        self.subagents == Subagents::Hidden && !lane.is_root()
+    }
+
+    /// The tag of what belongs to the lane; none for the root.
+    pub(super) fn tag(&self, lane: &Lane) -> Option<ByteString> {
+        (!lane.is_root() && self.subagents != Subagents::Hidden).then(|| lane.id.as_bytes().clone())
+    }
+}
+
+/// The name of a lane's agent; none for the root.
+pub(super) fn agent_name(lane: &Lane) -> Option<ByteString> {
+    Some(lane.name()).filter(|name| !name.is_empty()).map(ByteString::from)
+}
+
+/// What stands beside the start of a block: time, the source's metadata, and how it relates to other blocks.
+pub(super) fn head_base(head: &BlockHead) -> Base {
+    let mut base = origin_base(&head.origin);
+    let mut note = |key: &str, value: &str| {
+        let metadata = base.rare_mut().metadata.get_or_insert_default();
+        metadata.insert(key.to_owned(), Value::from(value));
+    };
+    if let Some(earlier) = &head.continues {
+        note(META_CONTINUES, earlier.as_str());
+    }
+    if let Some(earlier) = &head.replaces {
+        note(META_REPLACES, earlier.as_str());
+    }
+    if head.channel == Channel::Intermediate {
+        note(META_CHANNEL, "intermediate");
+    }
+    base
+}
+
+/// Time and metadata as the source told them.
+pub(super) fn origin_base(origin: &Origin) -> Base {
+    let mut base = Base::default();
+    let in_range = |stamp: &i64| stamp.unsigned_abs() <= MAX_SAFE_INTEGER.unsigned_abs();
+    base.timestamp = origin.created_at.map(|stamp| stamp.0).filter(in_range);
+    if let Some(metadata) = origin.metadata.as_deref().filter(|metadata| !metadata.is_empty()) {
+        base.rare_mut().metadata = Some(metadata.clone());
+    }
+    base
+}
+
+/// A base with this metadata.
+pub(super) fn noted(metadata: Metadata) -> Base {
+    let mut base = Base::default();
+    if !metadata.is_empty() {
+        base.rare_mut().metadata = Some(metadata);
+    }
+    base
+}

@@ -1,0 +1,62 @@
+//! Text blocks as text messages.
+
+use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, ByteString, Role};
+use serde_json::Value;
+
+use super::show::{META_AUTHOR, agent_name, converter, head_base};
+use crate::wire::{Event, TextMessageContent, TextMessageEnd, TextMessageStart, TextRole};
+
+converter! {
+    /// `TEXT_MESSAGE_START`, `_CONTENT`, `_END`.
+    TextConverter
+}
+
+impl BlockEventConverter<Event> for TextConverter {
+    fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
+        match event {
+            BlockEvent::BlockDelta { block, delta } if !self.settings.hides(&block.lane) => {
+                out.push(Event::TextMessageContent(TextMessageContent {
+                    message_id: block.id.as_bytes().clone(),
+                    delta: delta.clone(),
+                    subagent_run_id: self.settings.tag(&block.lane),
+                    ..TextMessageContent::default()
+                }));
+            }
+            BlockEvent::BlockStarted(block) if !self.settings.hides(&block.lane) => {
+                out.push(Event::TextMessageStart(TextMessageStart {
+                    base: head_base(block),
+                    message_id: block.id.as_bytes().clone(),
+                    role: Some(role(block.role)),
+                    name: author(block),
+                    subagent_run_id: self.settings.tag(&block.lane),
+                }));
+            }
+            BlockEvent::BlockEnded { block, .. } if !self.settings.hides(&block.lane) => {
+                out.push(Event::TextMessageEnd(TextMessageEnd {
+                    message_id: block.id.as_bytes().clone(),
+                    subagent_run_id: self.settings.tag(&block.lane),
+                    ..TextMessageEnd::default()
+                }));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The name of who speaks: the sub-agent's, or what the source said.
+fn author(block: &BlockHead) -> Option<ByteString> {
+    agent_name(&block.lane).or_else(|| {
+        let name = block.origin.metadata.as_ref()?.get(META_AUTHOR).and_then(Value::as_str)?;
+        Some(ByteString::from(name))
+    })
+}
+
+/// A tool has no text messages in AG-UI: what it says as text, the agent says.
+fn role(role: Role) -> TextRole {
+    match role {
+        Role::User => TextRole::User,
+        Role::System => TextRole::System,
+        Role::Developer => TextRole::Developer,
+        _ => TextRole::Assistant,
+    }
+}

@@ -1,0 +1,71 @@
+//! Thinking blocks, and intermediate text that is shown as thinking, as reasoning messages in a span.
+
+use aqueduct_core::{BlockEvent, BlockEventConverter};
+
+use super::show::{converter, head_base};
+use crate::wire::{
+    EncryptedSubtype, Event, ReasoningEncryptedValue, ReasoningEnd, ReasoningMessageContent,
+    ReasoningMessageEnd, ReasoningMessageStart, ReasoningRole, ReasoningStart,
+};
+
+converter! {
+    /// `REASONING_START`, `REASONING_MESSAGE_*`, `REASONING_ENCRYPTED_VALUE`, `REASONING_END`. Span and message
+    /// have one id: they are different things to every client.
+    ThinkingConverter
+}
+
+impl BlockEventConverter<Event> for ThinkingConverter {
+    fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
+        let (BlockEvent::BlockStarted(block)
+        | BlockEvent::BlockDelta { block, .. }
+        | BlockEvent::ThinkingEncrypted { block, .. }
+        | BlockEvent::BlockEnded { block, .. }) = event
+        else {
+            return;
+        };
+        if self.settings.hides(&block.lane) {
+            return;
+        }
+        let message_id = block.id.as_bytes().clone();
+        let subagent_run_id = self.settings.tag(&block.lane);
+        match event {
+            BlockEvent::BlockDelta { delta, .. } => {
+                let delta = delta.clone();
+                out.push(Event::ReasoningMessageContent(ReasoningMessageContent {
+                    message_id,
+                    subagent_run_id,
+                    delta,
+                    ..ReasoningMessageContent::default()
+                }));
+            }
+            BlockEvent::BlockStarted(block) => {
+                out.push(Event::ReasoningStart(ReasoningStart {
+                    message_id: message_id.clone(),
+                    subagent_run_id: subagent_run_id.clone(),
+                    ..ReasoningStart::default()
+                }));
+                let (base, role) = (head_base(block), ReasoningRole::Reasoning);
+                let start = ReasoningMessageStart { base, subagent_run_id, message_id, role };
+                out.push(Event::ReasoningMessageStart(start));
+            }
+            BlockEvent::ThinkingEncrypted { value, .. } => {
+                out.push(Event::ReasoningEncryptedValue(ReasoningEncryptedValue {
+                    subagent_run_id,
+                    subtype: EncryptedSubtype::Message,
+                    entity_id: message_id,
+                    encrypted_value: value.clone(),
+                    ..ReasoningEncryptedValue::default()
+                }));
+            }
+            _ => {
+                out.push(Event::ReasoningMessageEnd(ReasoningMessageEnd {
+                    message_id: message_id.clone(),
+                    subagent_run_id: subagent_run_id.clone(),
+                    ..ReasoningMessageEnd::default()
+                }));
+                let end = ReasoningEnd { message_id, subagent_run_id, ..ReasoningEnd::default() };
+                out.push(Event::ReasoningEnd(end));
+            }
+        }
+    }
+}

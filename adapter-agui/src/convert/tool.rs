@@ -1,0 +1,109 @@
+//! Tool calls and their results.
+
+use aqueduct_core::block::ToolOutput;
+use aqueduct_core::event::ToolResultEvent;
+use aqueduct_core::{BlockEvent, BlockEventConverter, BlockId};
+use serde_json::Value;
+
+use super::show::{META_IS_ERROR, converter, head_base, origin_base};
+use crate::config::Dialect;
+use crate::wire::object::{At, FromWire as _};
+use crate::wire::{
+    Content, ContentPart, Event, PartSource, Strictness, ToolCallArgs, ToolCallEnd, ToolCallResult,
+    ToolCallStart, ToolRole,
+};
+
+converter! {
+    /// `TOOL_CALL_START`, `_ARGS`, `_END`.
+    ToolUseConverter
+}
+
+impl BlockEventConverter<Event> for ToolUseConverter {
+    fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
+        match event {
+            BlockEvent::BlockDelta { block, delta } if !self.settings.hides(&block.lane) => {
+                out.push(Event::ToolCallArgs(ToolCallArgs {
+                    tool_call_id: block.id.as_bytes().clone(),
+                    delta: delta.clone(),
+                    subagent_run_id: self.settings.tag(&block.lane),
+                    ..ToolCallArgs::default()
+                }));
+            }
+            BlockEvent::BlockStarted(block) if !self.settings.hides(&block.lane) => {
+                out.push(Event::ToolCallStart(ToolCallStart {
+                    base: head_base(block),
+                    tool_call_id: block.id.as_bytes().clone(),
+                    tool_call_name: block.tool_name.clone(),
+                    // The parent is a text of the answer and of the same lane, so whoever sees the call has
+                    // seen it as a text message.
+                    parent_message_id: block.parent.as_ref().map(BlockId::as_bytes).cloned(),
+                    subagent_run_id: self.settings.tag(&block.lane),
+                }));
+            }
+            BlockEvent::BlockEnded { block, .. } if !self.settings.hides(&block.lane) => {
+                out.push(Event::ToolCallEnd(ToolCallEnd {
+                    tool_call_id: block.id.as_bytes().clone(),
+                    subagent_run_id: self.settings.tag(&block.lane),
+                    ..ToolCallEnd::default()
+                }));
+            }
+            _ => {}
+        }
+    }
+}
+
+converter! {
+    /// `TOOL_CALL_RESULT`.
+    ToolResultConverter
+}
+
+impl BlockEventConverter<Event> for ToolResultConverter {
+    fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
+        let BlockEvent::ToolResult(result) = event else { return };
+        if self.settings.hides(&result.lane) {
+            return;
+        }
+        let mut base = origin_base(&result.origin);
+        if result.is_error {
+            let metadata = base.rare_mut().metadata.get_or_insert_default();
+            metadata.insert(META_IS_ERROR.to_owned(), Value::Bool(true));
+        }
+        out.push(Event::from(ToolCallResult {
+            base,
+            subagent_run_id: self.settings.tag(&result.lane),
+            message_id: result.id.as_bytes().clone(),
+            tool_call_id: result.call_id.as_bytes().clone(),
+            content: self.content(result),
+            role: Some(ToolRole::Tool),
+        }));
+    }
+}
+
+impl ToolResultConverter {
+    /// Parts where the answer is parts and the peer knows them; otherwise a text.
+    fn content(&self, result: &ToolResultEvent) -> Content {
+        let parts = match &result.output {
+            ToolOutput::Json(Value::Array(parts)) if self.settings.dialect == Dialect::V1_0 => parts,
+            output => return Content::Text(output.to_text()),
+        };
+        let at = At::root("content", Strictness::Strict);
+        let read = |value: &Value| ContentPart::from_wire(value.clone(), &at).ok().filter(is_modern);
+        let read: Option<Vec<_>> = parts.iter().map(read).collect();
+        match read {
+            Some(parts) if !parts.is_empty() => Content::Parts(parts),
+            _ => Content::Text(result.output.to_text()),
+        }
+    }
+}
+
+/// True for a part that 1.0 has a word for.
+pub(super) fn is_modern(part: &ContentPart) -> bool {
+    match part {
+        ContentPart::Text(_) => true,
+        ContentPart::Image(part)
+        | ContentPart::Audio(part)
+        | ContentPart::Video(part)
+        | ContentPart::Document(part) => !matches!(part.source, PartSource::Unknown(_)),
+        ContentPart::Binary(_) | ContentPart::Unknown(_) => false,
+    }
+}

@@ -1,0 +1,102 @@
+//! The envelope: which event a frame holds, and what all events have.
+
+use bytes::Bytes;
+
+use super::field::ProtoField as _;
+use super::reader::{Field, Reader};
+use super::writer::{VARINT, write_key, write_nested, write_varint};
+use crate::error::DecodeError;
+use crate::wire::{Base, Event, EventType};
+
+/// An event's own fields; number 1 is [`Base`] in all of them.
+pub(crate) trait ProtoEvent: Default {
+    fn base(&self) -> &Base;
+    fn base_mut(&mut self) -> &mut Base;
+    fn write_own(&self, out: &mut Vec<u8>);
+    fn read_own(&mut self, number: u32, field: &Field) -> Result<(), DecodeError>;
+    /// Called when all fields are read.
+    fn complete(&mut self) -> Result<(), DecodeError> {
+        Ok(())
+    }
+}
+
+/// Appends the bytes of an event, without a length. False if the encoding has no place for it.
+pub fn encode_event(event: &Event, out: &mut Vec<u8>) -> bool {
+    event.write_envelope(out)
+}
+
+/// Reads the bytes of one event.
+pub fn decode_event(bytes: Bytes) -> Result<Event, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let mut event = None;
+    let mut unknown = None;
+    while let Some((arm, field)) = reader.next()? {
+        match Event::read_arm(arm, field.message()?)? {
+            Some(_) if event.is_some() => {
+                return Err(DecodeError::Proto("an envelope holds more than one event"));
+            }
+            Some(read) => event = Some(read),
+            None => unknown = Some(arm),
+        }
+    }
+    match (event, unknown) {
+        (Some(event), _) => Ok(event),
+        (None, Some(arm)) => Err(DecodeError::UnknownArm(arm)),
+        (None, None) => Err(DecodeError::Proto("an envelope holds no event")),
+    }
+}
+
+pub(crate) fn write_event<E: ProtoEvent>(kind: EventType, arm: u32, event: &E, out: &mut Vec<u8>) {
+    write_nested(arm, out, |out| {
+        write_nested(1, out, |out| write_base(kind, event.base(), out));
+        event.write_own(out);
+    });
+}
+
+pub(crate) fn read_event<E: ProtoEvent>(kind: EventType, mut reader: Reader) -> Result<E, DecodeError> {
+    let mut event = E::default();
+    let mut based = false;
+    while let Some((number, field)) = reader.next()? {
+        if number == 1 {
+            read_base(kind, event.base_mut(), field.message()?)?;
+            based = true;
+        } else {
+            event.read_own(number, &field)?;
+        }
+    }
+    if !based {
+        return Err(DecodeError::Proto("an event has no base"));
+    }
+    event.complete()?;
+    Ok(event)
+}
+
+fn write_base(kind: EventType, base: &Base, out: &mut Vec<u8>) {
+    if kind.number() != 0 {
+        write_key(1, VARINT, out);
+        write_varint(u64::from(kind.number().unsigned_abs()), out);
+    }
+    base.timestamp.write(2, out);
+    if let Some(rare) = &base.rare {
+        rare.raw_event.write(3, out);
+        rare.metadata.write(4, out);
+    }
+}
+
+fn read_base(kind: EventType, base: &mut Base, mut reader: Reader) -> Result<(), DecodeError> {
+    let mut number_seen = 0;
+    while let Some((number, field)) = reader.next()? {
+        match number {
+            1 => number_seen = field.int64()?,
+            2 => base.timestamp.read(&field)?,
+            3 => base.rare_mut().raw_event.read(&field)?,
+            4 => base.rare_mut().metadata.read(&field)?,
+            _ => {}
+        }
+    }
+    if number_seen == i64::from(kind.number()) {
+        Ok(())
+    } else {
+        Err(DecodeError::Proto("an event's type is not that of its envelope"))
+    }
+}

@@ -1,0 +1,123 @@
+//! Reading the primitives of protobuf. Texts are slices of the frame: nothing is copied.
+
+use aqueduct_core::ByteString;
+use bytes::{Buf as _, Bytes};
+
+use super::writer::{FIXED64, LENGTH, VARINT};
+use crate::error::DecodeError;
+
+/// Deepest nesting of messages that is read. Protobuf readers stop at 100 by default; a deeper frame could
+/// exhaust the stack.
+const MAX_DEPTH: u32 = 100;
+
+/// The fields of one message, one after the other.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader {
+    bytes: Bytes,
+    depth: u32,
+}
+
+/// One field of a message.
+#[derive(Debug, Clone)]
+pub(crate) struct Field {
+    value: FieldValue,
+    depth: u32,
+}
+
+#[derive(Debug, Clone)]
+enum FieldValue {
+    Varint(u64),
+    Fixed64(u64),
+    Bytes(Bytes),
+    Other,
+}
+
+impl Reader {
+    pub(crate) fn new(bytes: Bytes) -> Self {
+        Self { bytes, depth: 0 }
+    }
+
+    /// The next field and its number; none at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, Field)>, DecodeError> {
+        if self.bytes.is_empty() {
+            return Ok(None);
+        }
+        let key = self.varint()?;
+        let number =
+            u32::try_from(key >> 3).map_err(|_| DecodeError::Proto("a field number is too large"))?;
+        if number == 0 {
+            return Err(DecodeError::Proto("a field has number 0"));
+        }
+        let value = match (key & 7) as u32 {
+            VARINT => FieldValue::Varint(self.varint()?),
+            FIXED64 => {
+                let value = self.bytes.try_get_u64_le();
+                FieldValue::Fixed64(value.map_err(|_| DecodeError::Proto("a number is cut off"))?)
+            }
+            LENGTH => FieldValue::Bytes(self.delimited()?),
+            5 => {
+                self.bytes.try_get_u32_le().map_err(|_| DecodeError::Proto("a number is cut off"))?;
+                FieldValue::Other
+            }
+            _ => return Err(DecodeError::Proto("a field has a wire type that proto3 does not have")),
+        };
+        Ok(Some((number, Field { value, depth: self.depth })))
+    }
+
+    fn varint(&mut self) -> Result<u64, DecodeError> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.bytes.try_get_u8().map_err(|_| DecodeError::Proto("a number is cut off"))?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(DecodeError::Proto("a number has more than ten bytes"))
+    }
+
+    fn delimited(&mut self) -> Result<Bytes, DecodeError> {
+        let length = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
+        if length > self.bytes.len() {
+            return Err(DecodeError::Proto("a field is longer than its message"));
+        }
+        Ok(self.bytes.split_to(length))
+    }
+}
+
+impl Field {
+    pub(crate) fn text(&self) -> Result<ByteString, DecodeError> {
+        let FieldValue::Bytes(bytes) = &self.value else {
+            return Err(DecodeError::Proto("a text field does not hold a text"));
+        };
+        ByteString::try_from(bytes.clone()).map_err(|_| DecodeError::Proto("a text is not UTF-8"))
+    }
+
+    pub(crate) fn message(&self) -> Result<Reader, DecodeError> {
+        let FieldValue::Bytes(bytes) = &self.value else {
+            return Err(DecodeError::Proto("a message field does not hold a message"));
+        };
+        if self.depth >= MAX_DEPTH {
+            return Err(DecodeError::Proto("messages are nested too deeply"));
+        }
+        Ok(Reader { bytes: bytes.clone(), depth: self.depth + 1 })
+    }
+
+    pub(crate) fn varint(&self) -> Result<u64, DecodeError> {
+        match self.value {
+            FieldValue::Varint(value) => Ok(value),
+            _ => Err(DecodeError::Proto("a number field does not hold a number")),
+        }
+    }
+
+    pub(crate) fn int64(&self) -> Result<i64, DecodeError> {
+        self.varint().map(u64::cast_signed)
+    }
+
+    pub(crate) fn double(&self) -> Result<f64, DecodeError> {
+        match self.value {
+            FieldValue::Fixed64(bits) => Ok(f64::from_bits(bits)),
+            _ => Err(DecodeError::Proto("a double field does not hold a double")),
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! The order of events: what the client's own verifier checks, in the same meaning.
+//!
+//! The state is that of one run; a run that starts after another ended starts afresh.
+
+use std::collections::{HashMap, HashSet};
+
+use aqueduct_core::ByteString;
+
+use super::rule::{Report, Rule, Severity};
+use crate::config::Dialect;
+use crate::wire::{ActivitySnapshot, EncryptedSubtype, Event, Message, SubagentStarted, ToolCallStart};
+
+/// Who opened something: a sub-agent, or the parent agent.
+type Owner = Option<ByteString>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing has come yet.
+    New,
+    Active,
+    Finished,
+    Errored,
+}
+
+#[derive(Debug)]
+pub(super) struct Order {
+    dialect: Dialect,
+    pub(super) phase: Phase,
+    run: Run,
+}
+
+#[derive(Debug, Default)]
+struct Run {
+    texts: Vec<ByteString>,
+    tools: Vec<ByteString>,
+    spans: Vec<ByteString>,
+    reasonings: Vec<ByteString>,
+    steps: Vec<(Owner, ByteString)>,
+    subagents: Vec<ByteString>,
+    ended_subagents: HashSet<ByteString>,
+    owners: Owners,
+}
+
+/// Who owns what, by kind: a message and a call may have one id. Kept after the end, because something may still
+/// refer to it.
+#[derive(Debug, Default)]
+struct Owners {
+    messages: HashMap<ByteString, Owner>,
+    calls: HashMap<ByteString, Owner>,
+    activities: HashMap<ByteString, Owner>,
+    reasonings: HashMap<ByteString, Owner>,
+}
+
+impl Order {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        Self { dialect, phase: Phase::New, run: Run::default() }
+    }
+
+    /// The text messages that are open.
+    pub(super) fn open_texts(&self) -> &[ByteString] {
+        &self.run.texts
+    }
+
+    /// What is open, for a message: its kind in words, and the ids.
+    pub(super) fn open_things(&self) -> Vec<(&'static str, String)> {
+        let run = &self.run;
+        let steps: Vec<_> = run.steps.iter().map(|(_, name)| name.clone()).collect();
+        let all = [
+            ("steps", &steps),
+            ("text messages", &run.texts),
+            ("reasoning messages", &run.reasonings),
+            ("reasoning spans", &run.spans),
+            ("tool calls", &run.tools),
+            ("sub-agents", &run.subagents),
+        ];
+        all.into_iter().filter(|(_, ids)| !ids.is_empty()).map(|(kind, ids)| (kind, ids.join(", "))).collect()
+    }
+
+    pub(super) fn handle(&mut self, event: &Event, report: &mut Report) {
+        if !self.handle_phase(event, report) {
+            return;
+        }
+        match event {
+            Event::RunStarted(started) => {
+                let messages = started.input.iter().flat_map(|input| &input.messages);
+                messages.for_each(|message| self.run.owners.seed(message, false));
+            }
+            Event::MessagesSnapshot(snapshot) => {
+                snapshot.messages.iter().for_each(|message| self.run.owners.seed(message, true));
+            }
+            Event::RunFinished(_) => self.finish(report),
+            Event::RunError(_) => self.phase = Phase::Errored,
+            Event::StepStarted(_) | Event::StepFinished(_) => self.run.step(event, report),
+            Event::SubagentStarted(_) | Event::SubagentFinished(_) | Event::SubagentError(_) => {
+                self.run.subagent(event, report);
+            }
+            Event::ReasoningStart(_)
+            | Event::ReasoningEnd(_)
+            | Event::ReasoningMessageStart(_)
+            | Event::ReasoningMessageContent(_)
+            | Event::ReasoningMessageEnd(_)
+            | Event::ReasoningEncryptedValue(_) => self.run.reasoning(event, self.dialect, report),
+            Event::ActivitySnapshot(activity) => self.run.owners.activity(activity),
+            Event::ActivityDelta(delta) => {
+                let owner = self.run.owners.activities.get(&delta.message_id);
+                check_owner(delta.subagent_run_id.as_ref(), owner, "activity", &delta.message_id, report);
+            }
+            _ => self.run.content(event, report),
+        }
+    }
+
+    /// The life of the run. False if the event is not looked at further.
+    fn handle_phase(&mut self, event: &Event, report: &mut Report) -> bool {
+        let kind = event.kind();
+        let (starts, errors) = (matches!(event, Event::RunStarted(_)), matches!(event, Event::RunError(_)));
+        match self.phase {
+            Phase::New if !starts && !errors => {
+                report.rejected(Rule::FirstEvent, format!("the stream begins with {kind}"));
+                self.phase = Phase::Active;
+            }
+            Phase::Errored if !starts => {
+                report.rejected(Rule::AfterError, format!("{kind} follows RUN_ERROR"));
+                return false;
+            }
+            Phase::Finished if !starts && !errors => {
+                report.rejected(Rule::AfterFinish, format!("{kind} follows RUN_FINISHED"));
+                return false;
+            }
+            Phase::Active if starts => {
+                report.rejected(Rule::RunActive, "RUN_STARTED comes while a run is active".to_owned());
+            }
+            _ => {}
+        }
+        if starts {
+            self.run = Run::default();
+            self.phase = Phase::Active;
+        }
+        true
+    }
+
+    fn finish(&mut self, report: &mut Report) {
+        for (kind, ids) in self.open_things() {
+            let reasoning = kind.starts_with("reasoning");
+            let severity = reasoning_severity(self.dialect, reasoning);
+            report.add(Rule::OpenAtFinish, severity, format!("the run finishes with open {kind}: {ids}"));
+        }
+        self.phase = Phase::Finished;
+        self.run.texts.clear();
+    }
+}
+
+/// Reasoning is verified from 1.0 on; before, the client went on with a warning.
+fn reasoning_severity(dialect: Dialect, reasoning: bool) -> Severity {
+    if reasoning && dialect == Dialect::V0_0_59 { Severity::Unnoticed } else { Severity::Rejected }
+}
+
+/// The name of an owner in a message.
+fn named(owner: Option<&ByteString>) -> String {
+    owner.map_or_else(|| "the parent agent".to_owned(), |id| format!("sub-agent '{id}'"))
+}
+
+fn check_owner(tag: Option<&ByteString>, owner: Option<&Owner>, kind: &str, id: &str, report: &mut Report) {
+    if let (Some(tag), Some(owner)) = (tag, owner)
+        && owner.as_ref() != Some(tag)
+    {
+        let (tag, owner) = (named(Some(tag)), named(owner.as_ref()));
+        report
+            .rejected(Rule::OwnerMismatch, format!("{kind} '{id}' is tagged {tag}, but belongs to {owner}"));
+    }
+}
+
+/// Takes an id out of a list of open ones. False if it is not there.
+fn close(open: &mut Vec<ByteString>, id: &str) -> bool {
+    let at = open.iter().position(|open| &**open == id);
+    at.map(|at| open.remove(at)).is_some()
+}
+
+impl Run {
+    fn content(&mut self, event: &Event, report: &mut Report) {
+        match event {
+            Event::TextMessageStart(start) => {
+                self.start_text(&start.message_id, start.subagent_run_id.as_ref(), report);
+            }
+            Event::TextMessageContent(content) => {
+                let (id, tag) = (&content.message_id, content.subagent_run_id.as_ref());
+                let open = self.texts.contains(id);
+                continue_thing(open, Rule::TextNotOpen, "text message", id, report);
+                check_owner(tag, self.owners.messages.get(id), "text message", id, report);
+            }
+            Event::TextMessageEnd(end) => {
+                let (id, tag) = (&end.message_id, end.subagent_run_id.as_ref());
+                let open = close(&mut self.texts, id);
+                continue_thing(open, Rule::TextNotOpen, "text message", id, report);
+                check_owner(tag, self.owners.messages.get(id), "text message", id, report);
+            }
+            Event::ToolCallStart(start) => self.start_tool(start, report),
+            Event::ToolCallArgs(args) => {
+                let (id, tag) = (&args.tool_call_id, args.subagent_run_id.as_ref());
+                continue_thing(self.tools.contains(id), Rule::ToolNotOpen, "tool call", id, report);
+                check_owner(tag, self.owners.calls.get(id), "tool call", id, report);
+            }
+            Event::ToolCallEnd(end) => {
+                let (id, tag) = (&end.tool_call_id, end.subagent_run_id.as_ref());
+                let open = close(&mut self.tools, id);
+                continue_thing(open, Rule::ToolNotOpen, "tool call", id, report);
+                check_owner(tag, self.owners.calls.get(id), "tool call", id, report);
+            }
+            Event::ToolCallResult(result) => {
+                self.owners.messages.insert(result.message_id.clone(), result.subagent_run_id.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn start_text(&mut self, id: &ByteString, tag: Option<&ByteString>, report: &mut Report) {
+        if self.texts.contains(id) {
+            report.rejected(Rule::TextOpenTwice, format!("text message '{id}' is already open"));
+        } else {
+            self.texts.push(id.clone());
+        }
+        check_owner(tag, self.owners.messages.get(id), "text message", id, report);
+        self.owners.messages.entry(id.clone()).or_insert_with(|| tag.cloned());
+    }
+
+    fn start_tool(&mut self, start: &ToolCallStart, report: &mut Report) {
+        let (id, tag) = (&start.tool_call_id, start.subagent_run_id.as_ref());
+        if self.tools.contains(id) {
+            report.rejected(Rule::ToolOpenTwice, format!("tool call '{id}' is already open"));
+        } else {
+            self.tools.push(id.clone());
+        }
+        let parent = start.parent_message_id.as_ref();
+        let inherited = parent.and_then(|parent| self.owners.messages.get(parent)).cloned();
+        let known = self.owners.calls.get(id);
+        if let (Some(owner), Some(parent)) = (&inherited, parent) {
+            // An untagged call takes its message's owner; one that is known already must agree with it.
+            let said = tag.cloned().map(Some).or_else(|| known.cloned());
+            if said.is_some_and(|said| said != *owner) {
+                let owner = named(owner.as_ref());
+                let what = format!("tool call '{id}' is not of {owner}, who owns its message '{parent}'");
+                report.rejected(Rule::ParentOwnerMismatch, what);
+            }
+        }
+        check_owner(tag, known, "tool call", id, report);
+        let owner = tag.cloned().or_else(|| inherited.flatten());
+        self.owners.calls.entry(id.clone()).or_insert(owner);
+    }
+
+    fn step(&mut self, event: &Event, report: &mut Report) {
+        match event {
+            Event::StepStarted(start) => {
+                let step = (start.subagent_run_id.clone(), start.step_name.clone());
+                if self.steps.contains(&step) {
+                    let what = format!("step '{}' of {} is already open", step.1, named(step.0.as_ref()));
+                    report.rejected(Rule::StepOpenTwice, what);
+                } else {
+                    self.steps.push(step);
+                }
+            }
+            Event::StepFinished(finish) => {
+                let (owner, name) = (finish.subagent_run_id.as_ref(), &finish.step_name);
+                let own = self.steps.iter().position(|step| step.0.as_ref() == owner && step.1 == *name);
+                if let Some(at) = own {
+                    self.steps.remove(at);
+                } else if let Some((other, _)) = self.steps.iter().find(|step| step.1 == *name) {
+                    let (owner, other) = (named(owner), named(other.as_ref()));
+                    let what = format!("step '{name}' is finished by {owner}, but open under {other}");
+                    report.rejected(Rule::StepWrongOwner, what);
+                } else {
+                    report.rejected(Rule::StepNotOpen, format!("step '{name}' is not open"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn subagent(&mut self, event: &Event, report: &mut Report) {
+        let id = match event {
+            Event::SubagentStarted(start) => return self.start_subagent(start, report),
+            Event::SubagentFinished(finish) => &finish.subagent_run_id,
+            Event::SubagentError(error) => &error.subagent_run_id,
+            _ => return,
+        };
+        if close(&mut self.subagents, id) {
+            self.ended_subagents.insert(id.clone());
+        } else {
+            report.rejected(Rule::SubagentNotOpen, format!("sub-agent '{id}' is not active"));
+        }
+    }
+
+    fn start_subagent(&mut self, start: &SubagentStarted, report: &mut Report) {
+        let id = &start.subagent_run_id;
+        if self.subagents.contains(id) {
+            report.rejected(Rule::SubagentOpenTwice, format!("sub-agent '{id}' is already active"));
+            return;
+        }
+        if self.ended_subagents.contains(id) {
+            report.rejected(Rule::SubagentReused, format!("sub-agent '{id}' has already ended in this run"));
+        }
+        if let Some(parent) = &start.parent_subagent_run_id
+            && !self.subagents.contains(parent)
+            && !self.ended_subagents.contains(parent)
+        {
+            let what = format!("the parent '{parent}' of sub-agent '{id}' has not started in this run");
+            report.rejected(Rule::SubagentUnknownParent, what);
+        }
+        self.subagents.push(id.clone());
+    }
+
+    fn reasoning(&mut self, event: &Event, dialect: Dialect, report: &mut Report) {
+        let severity = reasoning_severity(dialect, true);
+        let (id, tag) = match event {
+            Event::ReasoningStart(e) => (&e.message_id, e.subagent_run_id.as_ref()),
+            Event::ReasoningEnd(e) => (&e.message_id, e.subagent_run_id.as_ref()),
+            Event::ReasoningMessageStart(e) => (&e.message_id, e.subagent_run_id.as_ref()),
+            Event::ReasoningMessageContent(e) => (&e.message_id, e.subagent_run_id.as_ref()),
+            Event::ReasoningMessageEnd(e) => (&e.message_id, e.subagent_run_id.as_ref()),
+            Event::ReasoningEncryptedValue(e) => {
+                let tag = e.subagent_run_id.as_ref();
+                let owner = self.owners.sealed(e.subtype, &e.entity_id);
+                return check_owner(tag, owner, "sealed value of", &e.entity_id, report);
+            }
+            _ => return,
+        };
+        let span = matches!(event, Event::ReasoningStart(_) | Event::ReasoningEnd(_));
+        let (open, kind) = if span {
+            (&mut self.spans, "reasoning span")
+        } else {
+            (&mut self.reasonings, "reasoning message")
+        };
+        match event {
+            Event::ReasoningStart(_) | Event::ReasoningMessageStart(_) => {
+                if open.contains(id) {
+                    report.add(Rule::ReasoningOpenTwice, severity, format!("{kind} '{id}' is already open"));
+                } else {
+                    open.push(id.clone());
+                }
+            }
+            Event::ReasoningMessageContent(_) if open.contains(id) => {}
+            _ if close(open, id) => {}
+            _ => report.add(Rule::ReasoningNotOpen, severity, format!("{kind} '{id}' is not open")),
+        }
+        check_owner(tag, self.owners.reasonings.get(id), "reasoning", id, report);
+        if matches!(event, Event::ReasoningStart(_) | Event::ReasoningMessageStart(_)) {
+            self.owners.reasonings.entry(id.clone()).or_insert_with(|| tag.cloned());
+        }
+    }
+}
+
+fn continue_thing(open: bool, rule: Rule, kind: &str, id: &str, report: &mut Report) {
+    if !open {
+        report.rejected(rule, format!("{kind} '{id}' is not open"));
+    }
+}
+
+impl Owners {
+    /// Takes over what restated messages say. A snapshot overrules what is known; an echoed input does not.
+    fn seed(&mut self, message: &Message, overrule: bool) {
+        let owner = message.subagent_run_id().cloned();
+        let put = |map: &mut HashMap<ByteString, Owner>, id: &str| {
+            if overrule || !map.contains_key(id) {
+                map.insert(id.into(), owner.clone());
+            }
+        };
+        let map = match message {
+            Message::Reasoning(_) => &mut self.reasonings,
+            Message::Activity(_) => &mut self.activities,
+            _ => &mut self.messages,
+        };
+        put(map, message.id());
+        for call in message.tool_calls() {
+            put(&mut self.calls, &call.id);
+        }
+    }
+
+    fn activity(&mut self, activity: &ActivitySnapshot) {
+        let id = &activity.message_id;
+        if activity.replace != Some(false) || !self.activities.contains_key(id) {
+            self.activities.insert(id.clone(), activity.subagent_run_id.clone());
+        }
+    }
+
+    fn sealed(&self, subtype: EncryptedSubtype, id: &ByteString) -> Option<&Owner> {
+        match subtype {
+            EncryptedSubtype::ToolCall => self.calls.get(id),
+            EncryptedSubtype::Message => self.messages.get(id).or_else(|| self.reasonings.get(id)),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The front end that takes bytes: SSE as a client reads it, or one JSON object per line.
+
+use serde_json::Value;
+
+use super::Verifier;
+use super::rule::{Level, Rule, Severity, Violation};
+use crate::config::Dialect;
+use crate::encode::MAX_FRAME;
+use crate::error::{Problem, WireError};
+use crate::wire::{Event, Message, Strictness};
+
+/// Verifies a whole SSE stream.
+pub fn verify_sse(bytes: &[u8], dialect: Dialect, level: Level) -> Vec<Violation> {
+    let mut verifier = TextVerifier::new(Verifier::new(dialect, level));
+    verifier.handle_bytes(bytes);
+    verifier.handle_end()
+}
+
+/// Verifies a stream with one JSON object per line.
+pub fn verify_json_lines(text: &str, dialect: Dialect, level: Level) -> Vec<Violation> {
+    let mut verifier = TextVerifier::new(Verifier::new(dialect, level));
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        verifier.handle_payload(line);
+    }
+    verifier.handle_end()
+}
+
+/// Takes the bytes of a response body.
+#[derive(Debug)]
+pub struct TextVerifier {
+    verifier: Verifier,
+    splitter: SseSplitter,
+    crlf_reported: bool,
+}
+
+impl TextVerifier {
+    /// A front end for a verifier.
+    pub fn new(verifier: Verifier) -> Self {
+        Self { verifier, splitter: SseSplitter::default(), crlf_reported: false }
+    }
+
+    /// Declares the thread's history.
+    pub fn with_history<'a>(mut self, messages: impl IntoIterator<Item = &'a Message>) -> Self {
+        self.verifier = self.verifier.with_history(messages);
+        self
+    }
+
+    /// Takes bytes, however they are cut.
+    pub fn handle_bytes(&mut self, bytes: &[u8]) {
+        let mut frames = Vec::new();
+        self.splitter.handle_bytes(bytes, &mut frames);
+        frames.into_iter().for_each(|frame| self.handle_frame(&frame));
+    }
+
+    /// Takes the payload of one frame.
+    pub fn handle_payload(&mut self, payload: &str) {
+        match serde_json::from_str::<Value>(payload) {
+            Ok(value) => self.handle_value(value),
+            Err(error) => self.refuse(Rule::NotJson, format!("the frame is not JSON: {error}")),
+        }
+    }
+
+    /// The stream is over: everything that was found.
+    pub fn handle_end(mut self) -> Vec<Violation> {
+        let mut frames = Vec::new();
+        self.splitter.handle_end(&mut frames);
+        frames.into_iter().for_each(|frame| self.handle_frame(&frame));
+        self.verifier.handle_end();
+        self.verifier.take_violations()
+    }
+
+    fn handle_frame(&mut self, frame: &SseFrame) {
+        if frame.crlf && !self.crlf_reported {
+            self.crlf_reported = true;
+            self.verifier.report.index = self.verifier.next;
+            self.verifier.report.event.clear();
+            let what = "lines end with CR LF, and clients look for LF LF";
+            self.verifier.report.rejected(Rule::CrlfFraming, what);
+        }
+        match &frame.data {
+            Ok(data) => self.handle_payload(data),
+            Err(size) => self.refuse(Rule::FrameTooLarge, format!("a frame of {size} bytes and more")),
+        }
+    }
+
+    /// A frame that is no event.
+    fn refuse(&mut self, rule: Rule, what: String) {
+        self.verifier.begin("");
+        self.verifier.report.rejected(rule, what);
+    }
+
+    fn handle_value(&mut self, mut value: Value) {
+        let dialect = self.verifier.dialect;
+        let kind = value.get("type").and_then(Value::as_str).unwrap_or("").to_owned();
+        self.verifier.begin(&kind);
+        loop {
+            match Event::from_value(value.clone(), Strictness::Strict) {
+                Ok(event) => {
+                    super::schema::check(&event, dialect, &mut self.verifier.report);
+                    return self.verifier.follow(&event);
+                }
+                Err(error) => {
+                    let (rule, severity) = judge(&error, dialect);
+                    self.verifier.report.add(rule, severity, error.to_string());
+                    if !repair(&mut value, &error) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What an error means to a client.
+fn judge(error: &WireError, dialect: Dialect) -> (Rule, Severity) {
+    let (event, path) = error.place.split_once('.').unwrap_or((&error.place, ""));
+    let member = path.rsplit('.').next().unwrap_or("");
+    match &error.problem {
+        Problem::Null { .. } => {
+            // Both clients take these nulls for absent; all others end the stream.
+            let forgiven = match (event, path) {
+                (_, "rawEvent")
+                | ("TOOL_CALL_START" | "TOOL_CALL_CHUNK", "parentMessageId")
+                | ("RUN_FINISHED", "outcome" | "result")
+                | ("SUBAGENT_FINISHED", "result")
+                | ("RUN_STARTED", "input.forwardedProps") => true,
+                ("RUN_STARTED", path) => path.ends_with("].parameters") || path.ends_with("].payload"),
+                _ => false,
+            };
+            let media = member == "metadata" && path.contains("content[");
+            let severity = if forgiven || media { Severity::Unnoticed } else { Severity::Rejected };
+            (Rule::NullOptional, severity)
+        }
+        // 0.0.59 takes any number for a timestamp, and needs no open values.
+        Problem::Wrong { found, .. }
+            if dialect == Dialect::V0_0_59 && path == "timestamp" && found.parse::<f64>().is_ok() =>
+        {
+            (Rule::Schema, Severity::Unnoticed)
+        }
+        Problem::Missing { .. }
+            if dialect == Dialect::V0_0_59
+                && matches!(
+                    (event, path),
+                    ("CUSTOM", "value") | ("RAW", "event") | ("STATE_SNAPSHOT", "snapshot")
+                ) =>
+        {
+            (Rule::Schema, Severity::Unnoticed)
+        }
+        _ => (Rule::Schema, Severity::Rejected),
+    }
+}
+
+/// Mends what can be mended, so that the rest of the event is looked at too. False if nothing was mended.
+fn repair(value: &mut Value, error: &WireError) -> bool {
+    let Some((_, path)) = error.place.split_once('.') else { return false };
+    let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let Some(Value::Object(members)) = find(value, parent) else { return false };
+    match &error.problem {
+        Problem::Null { .. } => members.shift_remove(name).is_some(),
+        Problem::Wrong { .. } if name == "timestamp" => members.shift_remove(name).is_some(),
+        Problem::Missing { .. } if matches!(name, "value" | "event" | "snapshot") && parent.is_empty() => {
+            members.insert(name.to_owned(), Value::Null);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The value at a path like `a.b[2].c`.
+fn find<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
+    let mut at = value;
+    for segment in path.split('.').filter(|segment| !segment.is_empty()) {
+        let (name, indices) = segment.split_once('[').unwrap_or((segment, ""));
+        at = at.get_mut(name)?;
+        for index in indices.split('[').filter(|index| !index.is_empty()) {
+            at = at.get_mut(index.trim_end_matches(']').parse::<usize>().ok()?)?;
+        }
+    }
+    Some(at)
+}
+
+/// One frame of an SSE stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SseFrame {
+    /// Its `data:` lines, joined; or its size, if it is over the limit.
+    pub data: Result<String, usize>,
+    /// True if a line of it ended with CR LF.
+    pub crlf: bool,
+}
+
+/// Cuts an SSE stream into frames, as far as verification needs it: AG-UI clients look at `data:` lines alone.
+#[derive(Debug, Default)]
+pub struct SseSplitter {
+    line: Vec<u8>,
+    data: Option<String>,
+    size: usize,
+    crlf: bool,
+}
+
+impl SseSplitter {
+    /// Takes bytes, however they are cut, and appends the frames that are complete.
+    pub fn handle_bytes(&mut self, bytes: &[u8], frames: &mut Vec<SseFrame>) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.size += piece.len();
+            if self.size <= MAX_FRAME {
+                self.line.extend_from_slice(piece);
+            }
+            if piece.ends_with(b"\n") {
+                self.handle_line(frames);
+            }
+        }
+    }
+
+    /// The stream is over: what is left is a frame, even without a blank line.
+    pub fn handle_end(&mut self, frames: &mut Vec<SseFrame>) {
+        self.handle_line(frames);
+        self.handle_blank(frames);
+    }
+
+    fn handle_line(&mut self, frames: &mut Vec<SseFrame>) {
+        let mut line = std::mem::take(&mut self.line);
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        if line.last() == Some(&b'\r') {
+            line.pop();
+            self.crlf = true;
+        }
+        if line.is_empty() && self.size <= MAX_FRAME {
+            return self.handle_blank(frames);
+        }
+        if let Some(data) = line.strip_prefix(b"data:") {
+            let data = String::from_utf8_lossy(data.strip_prefix(b" ").unwrap_or(data));
+            match &mut self.data {
+                Some(earlier) => {
+                    earlier.push('\n');
+                    earlier.push_str(&data);
+                }
+                None => self.data = Some(data.into_owned()),
+            }
+        }
+        if line.is_empty() {
+            self.handle_blank(frames);
+        }
+    }
+
+    fn handle_blank(&mut self, frames: &mut Vec<SseFrame>) {
+        let (data, size, crlf) =
+            (self.data.take(), std::mem::take(&mut self.size), std::mem::take(&mut self.crlf));
+        if size > MAX_FRAME {
+            frames.push(SseFrame { data: Err(size), crlf });
+        } else if let Some(data) = data {
+            frames.push(SseFrame { data: Ok(data), crlf });
+        }
+    }
+}

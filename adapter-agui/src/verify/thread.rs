@@ -1,0 +1,227 @@
+//! What the client does not notice: lost content, shared ids, orphans, runs that do not end. Its state is that of
+//! the thread, over all runs.
+
+use std::collections::{HashMap, HashSet};
+
+use aqueduct_core::ByteString;
+
+use super::order::{Order, Phase};
+use super::rule::{Report, Rule, Severity};
+use crate::wire::{
+    EncryptedSubtype, Event, Message, MessagesSnapshot, RunFinished, RunFinishedOutcome, ToolCallStart,
+};
+
+/// What an id was used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Text,
+    Reasoning,
+    Result,
+    Activity,
+    Call,
+    /// An assistant's message that is there only because a tool call names it; its text may still come.
+    Carrier,
+    /// A message of a user, system or developer.
+    Other,
+}
+
+impl Use {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Text | Self::Carrier => "a text message",
+            Self::Reasoning => "a reasoning message",
+            Self::Result => "a tool result",
+            Self::Activity => "an activity",
+            Self::Call => "a tool call",
+            Self::Other => "a message of somebody else",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    uses: HashMap<ByteString, Use>,
+    calls: HashSet<ByteString>,
+    interrupts: HashSet<ByteString>,
+    /// Open messages without content so far.
+    empty: HashSet<ByteString>,
+    /// Reasoning messages that ended without content: a sealed value may still follow. With the index of the end.
+    unsealed: Vec<(ByteString, usize)>,
+    run: Option<(ByteString, ByteString)>,
+}
+
+impl Thread {
+    /// Declares an earlier message of the thread.
+    pub(super) fn seed(&mut self, message: &Message) {
+        let used = match message {
+            Message::Assistant(_) => Use::Text,
+            Message::Reasoning(_) => Use::Reasoning,
+            Message::Tool(_) => Use::Result,
+            Message::Activity(_) => Use::Activity,
+            _ => Use::Other,
+        };
+        self.uses.entry(message.id().into()).or_insert(used);
+        for call in message.tool_calls() {
+            self.uses.entry(call.id.clone()).or_insert(Use::Call);
+            self.calls.insert(call.id.clone());
+        }
+    }
+
+    /// Looks at an event before [`Order`] does.
+    pub(super) fn handle(&mut self, event: &Event, order: &Order, report: &mut Report) {
+        match event {
+            Event::RunStarted(started) => {
+                self.run = Some((started.thread_id.clone(), started.run_id.clone()));
+                started.input.iter().flat_map(|input| &input.messages).for_each(|message| self.seed(message));
+            }
+            Event::RunFinished(finished) => self.finish(finished, report),
+            Event::RunError(_) => {
+                if order.phase == Phase::Active {
+                    for (kind, ids) in order.open_things() {
+                        report.unnoticed(Rule::OpenAtError, format!("the run fails with open {kind}: {ids}"));
+                    }
+                }
+                self.report_unsealed(report);
+            }
+            Event::MessagesSnapshot(snapshot) => self.restate(snapshot, order, report),
+            Event::ActivitySnapshot(activity) => self.claim(&activity.message_id, Use::Activity, report),
+            Event::ActivityDelta(delta) => {
+                if self.uses.get(&delta.message_id) != Some(&Use::Activity) {
+                    let what = format!("activity '{}' was never shown", delta.message_id);
+                    report.unnoticed(Rule::ActivityWithoutSnapshot, what);
+                }
+            }
+            Event::ToolCallStart(start) => self.start_call(start, report),
+            Event::ToolCallResult(result) => {
+                if !self.calls.contains(&result.tool_call_id) {
+                    let what = format!("a result for tool call '{}', which nobody made", result.tool_call_id);
+                    report.unnoticed(Rule::ResultWithoutCall, what);
+                }
+                self.claim(&result.message_id, Use::Result, report);
+            }
+            _ => self.handle_content(event, report),
+        }
+    }
+
+    /// The stream is over.
+    pub(super) fn end(&mut self, order: &Order, report: &mut Report) {
+        if matches!(order.phase, Phase::New | Phase::Active) {
+            let what = "the stream ends without saying how the run ended".to_owned();
+            report.unnoticed(Rule::MissingTerminal, what);
+        }
+        self.report_unsealed(report);
+    }
+
+    fn handle_content(&mut self, event: &Event, report: &mut Report) {
+        match event {
+            Event::TextMessageStart(start) => {
+                self.claim(&start.message_id, Use::Text, report);
+                self.empty.insert(start.message_id.clone());
+            }
+            Event::ReasoningMessageStart(start) => {
+                self.claim(&start.message_id, Use::Reasoning, report);
+                self.empty.insert(start.message_id.clone());
+            }
+            Event::TextMessageContent(content) if !content.delta.is_empty() => {
+                self.empty.remove(&content.message_id);
+            }
+            Event::ReasoningMessageContent(content) if !content.delta.is_empty() => {
+                self.empty.remove(&content.message_id);
+            }
+            Event::TextMessageEnd(end) => {
+                if self.empty.remove(&end.message_id) {
+                    let what = format!("text message '{}' ends without content", end.message_id);
+                    report.unnoticed(Rule::LostContent, what);
+                }
+            }
+            Event::ReasoningMessageEnd(end) => {
+                if self.empty.remove(&end.message_id) {
+                    self.unsealed.push((end.message_id.clone(), report.index));
+                }
+            }
+            Event::ReasoningEncryptedValue(value) if value.subtype == EncryptedSubtype::Message => {
+                self.empty.remove(&value.entity_id);
+                self.unsealed.retain(|(id, _)| *id != value.entity_id);
+            }
+            _ => {}
+        }
+    }
+
+    fn report_unsealed(&mut self, report: &mut Report) {
+        for (id, index) in self.unsealed.drain(..) {
+            let what = format!("reasoning message '{id}' has neither content nor a sealed form");
+            let event = "REASONING_MESSAGE_END".to_owned();
+            report.add_at(index, event, Rule::LostContent, Severity::Unnoticed, what);
+        }
+    }
+
+    /// Notes what an id is used for, and reports a second use.
+    fn claim(&mut self, id: &ByteString, now: Use, report: &mut Report) {
+        match self.uses.insert(id.clone(), now) {
+            None => {}
+            // A card is shown again under its id, and a message that a call was part of may get its text.
+            Some(Use::Activity) if now == Use::Activity => {}
+            Some(Use::Carrier) if now == Use::Text => {}
+            Some(earlier) => {
+                let (earlier, now) = (earlier.word(), now.word());
+                report.unnoticed(Rule::IdReused, format!("id '{id}' of {now} was already that of {earlier}"));
+            }
+        }
+    }
+
+    fn start_call(&mut self, start: &ToolCallStart, report: &mut Report) {
+        self.claim(&start.tool_call_id, Use::Call, report);
+        self.calls.insert(start.tool_call_id.clone());
+        let Some(parent) = &start.parent_message_id else { return };
+        match self.uses.get(parent) {
+            None => {
+                self.uses.insert(parent.clone(), Use::Carrier);
+            }
+            Some(Use::Text | Use::Carrier) => {}
+            Some(other) => {
+                let what = format!("the parent '{parent}' of a tool call is {}", other.word());
+                report.unnoticed(Rule::ParentNotAssistant, what);
+            }
+        }
+    }
+
+    fn restate(&mut self, snapshot: &MessagesSnapshot, order: &Order, report: &mut Report) {
+        for open in order.open_texts() {
+            if !snapshot.messages.iter().any(|message| message.id() == &**open) {
+                let what = format!("the open text message '{open}' is not among the restated messages");
+                report.unnoticed(Rule::SnapshotDropsOpen, what);
+            }
+        }
+        snapshot.messages.iter().for_each(|message| self.seed(message));
+    }
+
+    fn finish(&mut self, finished: &RunFinished, report: &mut Report) {
+        self.report_unsealed(report);
+        if let Some((thread, run)) = &self.run
+            && (*thread != finished.thread_id || *run != finished.run_id)
+        {
+            let (thread_id, run_id) = (&finished.thread_id, &finished.run_id);
+            let what = format!("run '{run}' of thread '{thread}' ends as run '{run_id}' of '{thread_id}'");
+            report.unnoticed(Rule::RunMismatch, what);
+        }
+        match &finished.outcome {
+            Some(RunFinishedOutcome::Interrupt(outcome)) => {
+                for interrupt in &outcome.interrupts {
+                    if !self.interrupts.insert(interrupt.id.clone()) {
+                        let what = format!("interrupt '{}' was already asked", interrupt.id);
+                        report.unnoticed(Rule::InterruptReused, what);
+                    }
+                }
+            }
+            Some(RunFinishedOutcome::Success(outcome)) => {
+                for call in outcome.pending_tool_call_ids.iter().flatten() {
+                    if !self.calls.contains(call) {
+                        let what = format!("tool call '{call}' is pending, but nobody made it");
+                        report.unnoticed(Rule::PendingUnknown, what);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

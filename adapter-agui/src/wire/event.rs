@@ -1,0 +1,266 @@
+//! [`Event`]: one value for all 31 kinds of event, and [`EventType`], their names.
+
+use aqueduct_core::{ByteString, Metadata};
+use serde::ser::SerializeMap as _;
+use serde_json::Value;
+
+use super::base::Base;
+use super::object::{At, Object, Strictness, whole};
+use crate::error::{DecodeError, WireError};
+
+macro_rules! holder {
+    ($type:ident boxed) => { Box<super::$type> };
+    ($type:ident) => { super::$type };
+}
+
+macro_rules! events {
+    ($( $name:ident $($boxed:ident)? = $wire:literal, $number:literal, $arm:literal $(, $untagged:ident)? ; )+) => {
+        /// One AG-UI event.
+        #[derive(Debug, Clone, PartialEq)]
+        #[expect(missing_docs, reason = "each variant holds the struct of the same name")]
+        #[non_exhaustive]
+        pub enum Event {
+            $( $name(holder!($name $($boxed)?)), )+
+            /// A kind of event that no rule knows, whole (its `type` included).
+            Unknown { kind: ByteString, value: Box<Metadata> },
+        }
+
+        /// The 31 kinds of event.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[expect(missing_docs, reason = "the names are those of the protocol")]
+        #[non_exhaustive]
+        pub enum EventType { $( $name, )+ }
+
+        impl EventType {
+            /// Every kind.
+            pub const ALL: [Self; 31] = [ $( Self::$name, )+ ];
+
+            /// Its name on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $( Self::$name => $wire, )+ }
+            }
+
+            /// The kind with that name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name { $( $wire => Some(Self::$name), )+ _ => None }
+            }
+
+            /// Its number in the protobuf enumeration.
+            #[cfg(feature = "proto")]
+            pub(crate) const fn number(self) -> i32 {
+                match self { $( Self::$name => $number, )+ }
+            }
+        }
+
+        impl Event {
+            /// Its kind; none for an unknown one.
+            pub fn event_type(&self) -> Option<EventType> {
+                match self {
+                    $( Self::$name(_) => Some(EventType::$name), )+
+                    Self::Unknown { .. } => None,
+                }
+            }
+
+            /// What all events have; none for an unknown one.
+            pub fn base(&self) -> Option<&Base> {
+                match self {
+                    $( Self::$name(event) => Some(&event.base), )+
+                    Self::Unknown { .. } => None,
+                }
+            }
+
+            /// What all events have; none for an unknown one.
+            pub fn base_mut(&mut self) -> Option<&mut Base> {
+                match self {
+                    $( Self::$name(event) => Some(&mut event.base), )+
+                    Self::Unknown { .. } => None,
+                }
+            }
+
+            /// Reads the members of a known kind.
+            fn take(kind: EventType, members: Metadata, at: &At<'_>) -> Result<Self, WireError> {
+                Ok(match kind {
+                    $( EventType::$name => {
+                        let event: super::$name = whole(members, at)?;
+                        Self::from(event)
+                    } )+
+                })
+            }
+
+            fn write<M: serde::ser::SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+                match self {
+                    $( Self::$name(event) => event.write(map), )+
+                    Self::Unknown { value, .. } => {
+                        value.iter().filter(|(name, _)| *name != "type")
+                            .try_for_each(|(name, value)| map.serialize_entry(name, value))
+                    }
+                }
+            }
+        }
+
+        $(
+            impl From<super::$name> for Event {
+                fn from(event: super::$name) -> Self {
+                    Self::$name(event.into())
+                }
+            }
+        )+
+
+        #[cfg(feature = "proto")]
+        impl Event {
+            /// Writes the protobuf envelope: one field, whose number says which event it is.
+            pub(crate) fn write_envelope(&self, out: &mut Vec<u8>) -> bool {
+                match self {
+                    $( Self::$name(event) => {
+                        crate::proto::write_event(EventType::$name, $arm, &**holder_ref!(event $($boxed)?), out);
+                        true
+                    } )+
+                    Self::Unknown { .. } => false,
+                }
+            }
+
+            /// Reads the event of an envelope's field; none if no rule knows the number.
+            pub(crate) fn read_arm(
+                arm: u32,
+                reader: crate::proto::Reader,
+            ) -> Result<Option<Self>, DecodeError> {
+                Ok(Some(match arm {
+                    $( $arm => Self::from(
+                        crate::proto::read_event::<super::$name>(EventType::$name, reader)?
+                    ), )+
+                    _ => return Ok(None),
+                }))
+            }
+        }
+    };
+}
+
+#[cfg(feature = "proto")]
+macro_rules! holder_ref {
+    ($event:ident boxed) => {
+        $event
+    };
+    ($event:ident) => {
+        &$event
+    };
+}
+
+// Name, wire name, number in the enumeration, number of the envelope's field. The two numberings differ.
+events! {
+    TextMessageStart = "TEXT_MESSAGE_START", 0, 1;
+    TextMessageContent = "TEXT_MESSAGE_CONTENT", 1, 2;
+    TextMessageEnd = "TEXT_MESSAGE_END", 2, 3;
+    TextMessageChunk boxed = "TEXT_MESSAGE_CHUNK", 19, 17;
+    ToolCallStart = "TOOL_CALL_START", 3, 4;
+    ToolCallArgs = "TOOL_CALL_ARGS", 4, 5;
+    ToolCallEnd = "TOOL_CALL_END", 5, 6;
+    ToolCallChunk boxed = "TOOL_CALL_CHUNK", 20, 18;
+    ToolCallResult boxed = "TOOL_CALL_RESULT", 21, 22;
+    StateSnapshot = "STATE_SNAPSHOT", 6, 7;
+    StateDelta = "STATE_DELTA", 7, 8;
+    MessagesSnapshot = "MESSAGES_SNAPSHOT", 8, 9;
+    ActivitySnapshot boxed = "ACTIVITY_SNAPSHOT", 22, 23;
+    ActivityDelta = "ACTIVITY_DELTA", 23, 24;
+    Raw = "RAW", 9, 10;
+    Custom = "CUSTOM", 10, 11;
+    RunStarted boxed = "RUN_STARTED", 11, 12;
+    RunFinished boxed = "RUN_FINISHED", 12, 13;
+    RunError = "RUN_ERROR", 13, 14;
+    StepStarted = "STEP_STARTED", 14, 15;
+    StepFinished = "STEP_FINISHED", 15, 16;
+    ReasoningStart = "REASONING_START", 24, 25;
+    ReasoningMessageStart = "REASONING_MESSAGE_START", 25, 26;
+    ReasoningMessageContent = "REASONING_MESSAGE_CONTENT", 26, 27;
+    ReasoningMessageEnd = "REASONING_MESSAGE_END", 27, 28;
+    ReasoningMessageChunk = "REASONING_MESSAGE_CHUNK", 28, 29;
+    ReasoningEnd = "REASONING_END", 29, 30;
+    ReasoningEncryptedValue = "REASONING_ENCRYPTED_VALUE", 30, 31;
+    SubagentStarted boxed = "SUBAGENT_STARTED", 16, 19;
+    SubagentFinished boxed = "SUBAGENT_FINISHED", 17, 20;
+    SubagentError = "SUBAGENT_ERROR", 18, 21;
+}
+
+impl Event {
+    /// Its `type` on the wire.
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Unknown { kind, .. } => kind,
+            known => known.event_type().map_or("", EventType::as_str),
+        }
+    }
+
+    /// Reads one JSON object.
+    pub fn from_json(text: &str, strictness: Strictness) -> Result<Self, DecodeError> {
+        Ok(Self::from_value(serde_json::from_str(text)?, strictness)?)
+    }
+
+    /// Reads an event out of a JSON value.
+    pub fn from_value(value: Value, strictness: Strictness) -> Result<Self, WireError> {
+        let at = At::root("event", strictness);
+        let mut members = super::object::members(value, &at)?;
+        let kind = match members.get("type") {
+            Some(Value::String(kind)) if !kind.is_empty() => ByteString::from(kind.as_str()),
+            Some(other) => return Err(at.member("type").wrong("the name of an event", other)),
+            None => return Err(at.member("type").missing("the name of an event")),
+        };
+        let Some(event_type) = EventType::from_name(&kind) else {
+            return Ok(Self::Unknown { kind, value: Box::new(members) });
+        };
+        members.shift_remove("type");
+        Self::take(event_type, members, &At::root(event_type.as_str(), strictness))
+    }
+
+    /// The sub-agent that the event is tagged with or is about; none means the parent agent.
+    pub fn subagent_run_id(&self) -> Option<&ByteString> {
+        match self {
+            Self::TextMessageStart(event) => event.subagent_run_id.as_ref(),
+            Self::TextMessageContent(event) => event.subagent_run_id.as_ref(),
+            Self::TextMessageEnd(event) => event.subagent_run_id.as_ref(),
+            Self::TextMessageChunk(event) => event.subagent_run_id.as_ref(),
+            Self::ToolCallStart(event) => event.subagent_run_id.as_ref(),
+            Self::ToolCallArgs(event) => event.subagent_run_id.as_ref(),
+            Self::ToolCallEnd(event) => event.subagent_run_id.as_ref(),
+            Self::ToolCallChunk(event) => event.subagent_run_id.as_ref(),
+            Self::ToolCallResult(event) => event.subagent_run_id.as_ref(),
+            Self::StateSnapshot(event) => event.subagent_run_id.as_ref(),
+            Self::StateDelta(event) => event.subagent_run_id.as_ref(),
+            Self::ActivitySnapshot(event) => event.subagent_run_id.as_ref(),
+            Self::ActivityDelta(event) => event.subagent_run_id.as_ref(),
+            Self::Raw(event) => event.subagent_run_id.as_ref(),
+            Self::Custom(event) => event.subagent_run_id.as_ref(),
+            Self::StepStarted(event) => event.subagent_run_id.as_ref(),
+            Self::StepFinished(event) => event.subagent_run_id.as_ref(),
+            Self::ReasoningStart(event) => event.subagent_run_id.as_ref(),
+            Self::ReasoningMessageStart(event) => event.subagent_run_id.as_ref(),
+            Self::ReasoningMessageContent(event) => event.subagent_run_id.as_ref(),
+            Self::ReasoningMessageEnd(event) => event.subagent_run_id.as_ref(),
+            Self::ReasoningMessageChunk(event) => event.subagent_run_id.as_ref(),
+            Self::ReasoningEnd(event) => event.subagent_run_id.as_ref(),
+            Self::ReasoningEncryptedValue(event) => event.subagent_run_id.as_ref(),
+            Self::SubagentStarted(event) => Some(&event.subagent_run_id),
+            Self::SubagentFinished(event) => Some(&event.subagent_run_id),
+            Self::SubagentError(event) => Some(&event.subagent_run_id),
+            Self::MessagesSnapshot(_)
+            | Self::RunStarted(_)
+            | Self::RunFinished(_)
+            | Self::RunError(_)
+            | Self::Unknown { .. } => None,
+        }
+    }
+}
+
+impl serde::Serialize for Event {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", self.kind())?;
+        self.write(&mut map)?;
+        map.end()
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Event {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Self::from_value(value, Strictness::Strict).map_err(serde::de::Error::custom)
+    }
+}

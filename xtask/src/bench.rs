@@ -14,7 +14,13 @@ pub(crate) fn run(project: &Project, name: Option<&str>, args: &[String]) -> Res
     if project.metadata()?.package(PACKAGE).is_none() {
         bail!("this workspace has no package {PACKAGE}: there is nothing to measure yet");
     }
-    let mut call = project.cargo(["bench", "--package", PACKAGE]);
+    // The peers that benches compare with; a machine without them still measures our own side.
+    let peers = crate::interop::peers_of(project, "agui").unwrap_or_else(|error| {
+        println!("peers are not measured: {error:#}");
+        Vec::new()
+    });
+    let call = project.cargo(["bench", "--package", PACKAGE]);
+    let mut call = peers.into_iter().fold(call, |call, (name, value)| call.env(name, value));
     if let Some(name) = name {
         call = call.args(["--bench", name]);
     }

@@ -37,6 +37,12 @@ pub(crate) fn run(project: &Project, only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// Installs the peers of one suite and says where they are.
+pub(crate) fn peers_of(project: &Project, name: &str) -> Result<Env> {
+    let suite = SUITES.iter().find(|suite| suite.name == name).context("no suite of that name")?;
+    (suite.run)(project)
+}
+
 /// The modules of tests that need peers, which nobody else should run.
 pub(crate) fn test_modules() -> impl Iterator<Item = String> {
     SUITES.iter().map(|suite| test_module(suite.name))

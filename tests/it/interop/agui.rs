@@ -1,0 +1,213 @@
+//! The real AG-UI clients read what we write, and end up with what the source said; and they agree with our verifier.
+
+use aqueduct_adapter_agui::config::{Dialect, Settings};
+use aqueduct_adapter_agui::verify::{Level, Severity, verify_sse};
+use aqueduct_core::BlockEvent;
+use aqueduct_core::testing::{run_to_end, scenarios};
+use aqueduct_tests::agui::{all_settings, convert, proto_body, sse_body};
+use aqueduct_tests::oracle::{Oracle, Verdict};
+use aqueduct_tests::view::View;
+use serde_json::{Value, json};
+
+/// A case, and what its reader must end up with.
+struct Case {
+    name: String,
+    body: Value,
+    blocks: Vec<BlockEvent>,
+    settings: Settings,
+}
+
+fn sse_cases(dialect: Dialect) -> Vec<Case> {
+    cases(dialect, |events| json!({ "sse": sse_body(events) }))
+}
+
+fn cases(dialect: Dialect, body: impl Fn(&[aqueduct_adapter_agui::wire::Event]) -> Value) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (name, events) in scenarios() {
+        let blocks = run_to_end(events);
+        for settings in all_settings().into_iter().filter(|settings| settings.dialect == dialect) {
+            let name = format!(
+                "{name} {:?}/{:?}/{:?}",
+                settings.subagents, settings.intermediate, settings.interrupts
+            );
+            let body = body(&convert(&blocks, &settings));
+            cases.push(Case { name, body, blocks: blocks.clone(), settings });
+        }
+    }
+    cases
+}
+
+fn judge(oracle: Oracle, file: &str, cases: &[Case]) -> Vec<Verdict> {
+    let lines: Vec<Value> = cases
+        .iter()
+        .map(|case| {
+            let mut line = case.body.clone();
+            line["name"] = json!(case.name);
+            line["input"] = json!({ "threadId": "thread", "runId": "run", "messages": [], "state": {} });
+            line
+        })
+        .collect();
+    oracle.judge(file, &lines)
+}
+
+/// The client takes every stream, warns of nothing, and holds what the source said.
+fn accepts_all(oracle: Oracle, file: &str, cases: &[Case]) {
+    assert!(cases.len() > 500, "only {} cases", cases.len());
+    for (case, verdict) in cases.iter().zip(judge(oracle, file, cases)) {
+        let Case { name, blocks, settings, .. } = case;
+        assert!(verdict.ok(), "{name}: {}\n{}", verdict.error(), case.body);
+        assert!(verdict.warnings().is_empty(), "{name}: {:?}\n{}", verdict.warnings(), case.body);
+        let (wanted, got) = (View::of_blocks(blocks, settings), View::of_messages(verdict.messages()));
+        assert_eq!(got, wanted, "{name}\n{}", case.body);
+        let failed = matches!(blocks.last(), Some(BlockEvent::RunFailed(_)));
+        if failed {
+            assert!(verdict.0["runError"]["code"].is_string(), "{name}: a failure must be told with a code");
+        }
+    }
+}
+
+#[test]
+fn client_1_0_reads_sse_of_every_scenario_and_setting() {
+    accepts_all(Oracle::Client1_0, "1.0-sse", &sse_cases(Dialect::V1_0));
+}
+
+#[test]
+fn client_1_0_reads_protobuf_of_every_scenario_and_setting() {
+    let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let cases = cases(Dialect::V1_0, |events| json!({ "proto_hex": hex(proto_body(events)) }));
+    accepts_all(Oracle::Client1_0, "1.0-proto", &cases);
+}
+
+#[test]
+fn client_1_0_reads_the_conservative_dialect_too() {
+    accepts_all(Oracle::Client1_0, "1.0-conservative", &sse_cases(Dialect::V0_0_59));
+}
+
+#[test]
+fn client_0_0_59_reads_sse_of_every_scenario_and_setting() {
+    accepts_all(Oracle::Client0_0_59, "0.0.59-sse", &sse_cases(Dialect::V0_0_59));
+}
+
+#[test]
+fn python_reads_every_event_of_both_dialects() {
+    for dialect in [Dialect::V1_0, Dialect::V0_0_59] {
+        let cases = sse_cases(dialect);
+        for (case, verdict) in cases.iter().zip(judge(Oracle::Python, "python", &cases)) {
+            assert!(verdict.ok(), "{}: {}\n{}", case.name, verdict.error(), case.body);
+        }
+    }
+}
+
+#[test]
+fn a_view_that_differs_is_noticed() {
+    let blocks = run_to_end(scenarios().into_iter().find(|(name, _)| *name == "tool").unwrap().1);
+    let settings = Settings::new(Dialect::V1_0);
+    let mut events = convert(&blocks, &settings);
+    let at = events.iter().position(|event| event.kind() == "TEXT_MESSAGE_CONTENT").unwrap();
+    events.remove(at);
+    let line = json!({ "name": "lost delta", "sse": sse_body(&events) });
+    let verdict = Oracle::Client1_0.judge("lost-delta", &[line]).remove(0);
+    assert!(verdict.ok(), "the client itself does not notice lost content");
+    assert_ne!(View::of_messages(verdict.messages()), View::of_blocks(&blocks, &settings));
+}
+
+/// Streams that are broken in every way a single mistake can break them.
+fn mistakes() -> Vec<(String, String)> {
+    let mut mistakes = Vec::new();
+    for (name, events) in scenarios() {
+        let blocks = run_to_end(events);
+        for dialect in [Dialect::V1_0, Dialect::V0_0_59] {
+            let good: Vec<Value> = convert(&blocks, &Settings::new(dialect))
+                .iter()
+                .map(|event| serde_json::to_value(event).unwrap())
+                .collect();
+            let mut mistake = |what: String, events: &[Value]| {
+                let body = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+                mistakes.push((format!("{name} {dialect:?} {what}"), body));
+            };
+            for at in 0..good.len() {
+                let mut dropped = good.clone();
+                dropped.remove(at);
+                mistake(format!("without event {at}"), &dropped);
+                let mut doubled = good.clone();
+                doubled.insert(at, good[at].clone());
+                mistake(format!("event {at} twice"), &doubled);
+                if at + 1 < good.len() {
+                    let mut swapped = good.clone();
+                    swapped.swap(at, at + 1);
+                    mistake(format!("events {at} and {} swapped", at + 1), &swapped);
+                }
+                for key in good[at].as_object().unwrap().keys() {
+                    for value in [json!(null), json!("other"), json!(7)] {
+                        let mut wrong = good.clone();
+                        wrong[at][key] = value.clone();
+                        mistake(format!("event {at} with {key}={value}"), &wrong);
+                    }
+                    let mut without = good.clone();
+                    without[at].as_object_mut().unwrap().remove(key);
+                    mistake(format!("event {at} without {key}"), &without);
+                }
+            }
+        }
+    }
+    mistakes
+}
+
+fn agrees(oracle: Oracle, dialect: Dialect, file: &str) {
+    let mistakes = mistakes();
+    assert!(mistakes.len() > 5_000, "only {} mistakes", mistakes.len());
+    let lines: Vec<Value> = mistakes.iter().map(|(name, sse)| json!({ "name": name, "sse": sse })).collect();
+    let verdicts = oracle.judge(file, &lines);
+    let mut differences = Vec::new();
+    let mut rejected = 0;
+    for ((name, sse), verdict) in mistakes.iter().zip(verdicts) {
+        let found = verify_sse(sse.as_bytes(), dialect, Level::Strict);
+        let ours = !found.iter().any(|violation| violation.severity == Severity::Rejected);
+        rejected += usize::from(!verdict.ok());
+        if ours != verdict.ok() {
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            differences.push(format!("{name}: client {:?}, verifier {found:?}", verdict.error()));
+        }
+    }
+    assert!(rejected > 1_000, "the client rejected only {rejected}");
+    let sample = differences.iter().take(10).cloned().collect::<Vec<_>>().join("\n");
+    assert!(differences.is_empty(), "{} of {} differ:\n{sample}", differences.len(), mistakes.len());
+}
+
+#[test]
+fn the_verifier_agrees_with_client_1_0_on_every_single_mistake() {
+    agrees(Oracle::Client1_0, Dialect::V1_0, "mistakes-1.0");
+}
+
+#[test]
+fn the_verifier_agrees_with_client_0_0_59_on_every_single_mistake() {
+    agrees(Oracle::Client0_0_59, Dialect::V0_0_59, "mistakes-0.0.59");
+}
+
+#[test]
+fn the_verifier_agrees_with_both_clients_on_the_matrix() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/agui/matrix.jsonl");
+    let rows: Vec<Value> = std::fs::read_to_string(path)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|row: &Value| row.get("proto_hex").is_none())
+        .collect();
+    assert!(rows.len() > 35);
+    for (oracle, dialect) in [(Oracle::Client1_0, Dialect::V1_0), (Oracle::Client0_0_59, Dialect::V0_0_59)] {
+        for (row, verdict) in rows.iter().zip(oracle.judge("matrix", &rows)) {
+            let frames = |events: &Vec<Value>| events.iter().map(|e| format!("data: {e}\n\n")).collect();
+            let sse: String =
+                row["events"].as_array().map_or_else(|| row["sse"].as_str().unwrap().to_owned(), frames);
+            let found = verify_sse(sse.as_bytes(), dialect, Level::Strict);
+            let ours = !found.iter().any(|violation| violation.severity == Severity::Rejected);
+            assert_eq!(
+                ours,
+                verdict.ok(),
+                "{oracle:?} {}: client {:?}, verifier {found:?}",
+                row["name"],
+                verdict.error()
+            );
+        }
+    }
+}

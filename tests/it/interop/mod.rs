@@ -1,0 +1,3 @@
+//! Interop with real peers. `cargo xtask interop` installs them and runs these tests.
+
+mod agui;

@@ -1,0 +1,13 @@
+//! Tests of whole paths, in one binary.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a panic is how a test says no"
+)]
+
+mod agui_path;
+#[cfg(feature = "interop")]
+mod interop;

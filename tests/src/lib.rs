@@ -1,0 +1,16 @@
+//! Support for the tests of whole paths: views of what a reader ends up with, and the oracles that are real peers.
+//!
+//! Nothing here is production code; a panic is how a test says no.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    reason = "a panic is how a test says no"
+)]
+
+pub mod agui;
+pub mod oracle;
+pub mod view;

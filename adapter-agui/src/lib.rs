@@ -4,6 +4,7 @@
 pub mod chunks;
 pub mod config;
 pub mod convert;
+pub mod decode;
 pub mod encode;
 pub mod error;
 #[cfg(feature = "proto")]

@@ -1,0 +1,289 @@
+//! Texts, thoughts, tool calls and their results.
+
+use aqueduct_core::block::{Text, Thinking, ToolOutput, ToolResult, ToolUse};
+use aqueduct_core::{
+    ByteString, ContentBlock, MessageId, Metadata, Role, Source, Timestamp, ToolCallId, Track, Update,
+};
+use serde_json::Value;
+
+use super::open::{Call, Key, Kind, Message};
+use super::seen::detached;
+use super::{Decoder, details};
+use crate::convert::{META_AUTHOR, META_IS_ERROR};
+use crate::wire::{
+    Base, Content, EncryptedSubtype, Event, ReasoningEncryptedValue, TextMessageStart, TextRole,
+    ToolCallResult, ToolCallStart,
+};
+
+/// The name of the track for tool calls that must not end the text that is open beside them.
+const CALLS_TRACK: &str = "calls";
+
+impl Decoder {
+    pub(super) fn apply_content(&mut self, event: Event) {
+        match event {
+            Event::TextMessageContent(content) => {
+                self.seen.hear_text(&content.message_id, &content.delta);
+                let tag = content.subagent_run_id.as_ref();
+                self.speak(Kind::Text, content.message_id, tag, content.delta, content.base);
+            }
+            Event::TextMessageStart(start) => self.start_text(start),
+            Event::TextMessageEnd(end) => self.end_message(&(Kind::Text, end.message_id)),
+            Event::ReasoningMessageContent(content) => {
+                self.seen.hear_thought(&content.message_id, &content.delta);
+                let tag = content.subagent_run_id.as_ref();
+                self.speak(Kind::Thought, content.message_id, tag, content.delta, content.base);
+            }
+            Event::ReasoningMessageStart(start) => {
+                let tag = start.subagent_run_id.as_ref();
+                self.release_held(tag);
+                self.start_message(Kind::Thought, &start.message_id, tag, None, Role::Assistant, start.base);
+            }
+            Event::ReasoningMessageEnd(end) => self.end_thought(end.message_id),
+            Event::ReasoningStart(start) => self.lanes.get(start.subagent_run_id.as_ref(), None).spans += 1,
+            Event::ReasoningEnd(end) => {
+                let tag = end.subagent_run_id.as_ref();
+                let lane = self.lanes.get(tag, None);
+                lane.spans = lane.spans.saturating_sub(1);
+                if lane.spans == 0 {
+                    self.release_held(tag);
+                }
+            }
+            Event::ReasoningEncryptedValue(value) => self.seal(value),
+            Event::ToolCallStart(start) => self.start_call(start),
+            Event::ToolCallArgs(args) => {
+                let tag = args.subagent_run_id.as_ref();
+                self.continue_call(&args.tool_call_id, tag, args.delta, false, args.base);
+            }
+            Event::ToolCallEnd(end) => {
+                let tag = end.subagent_run_id.as_ref();
+                self.continue_call(&end.tool_call_id, tag, ByteString::new(), true, end.base);
+            }
+            Event::ToolCallResult(result) => self.answer(*result),
+            _ => {}
+        }
+    }
+
+    fn start_text(&mut self, start: TextMessageStart) {
+        let role = match start.role.unwrap_or_default() {
+            TextRole::Assistant => Role::Assistant,
+            TextRole::User => Role::User,
+            TextRole::System => Role::System,
+            TextRole::Developer => Role::Developer,
+        };
+        let (tag, mut base) = (start.subagent_run_id.as_ref(), start.base);
+        self.release_held(tag);
+        // Inside a lane the speaker is the lane's agent; elsewhere the name is all that is known.
+        if let Some(name) = start.name.as_ref().filter(|_| tag.is_none()) {
+            let metadata: &mut Metadata = base.rare_mut().metadata.get_or_insert_default();
+            metadata.entry(META_AUTHOR).or_insert_with(|| Value::from(&**name));
+        }
+        self.start_message(Kind::Text, &start.message_id, tag, start.name.as_ref(), role, base);
+    }
+
+    fn start_message(
+        &mut self,
+        kind: Kind,
+        id: &ByteString,
+        tag: Option<&ByteString>,
+        name: Option<&ByteString>,
+        role: Role,
+        base: Base,
+    ) {
+        let key = (kind, detached(id));
+        // A message that starts again is one that was never ended: the start says nothing new.
+        if self.open.contains_key(&key) {
+            return;
+        }
+        let lane = self.lanes.get(tag, name);
+        let message = Message {
+            tag: tag.map(detached),
+            source: lane.source.clone(),
+            track: lane.take_track(&key),
+            id: MessageId::new(key.1.clone()),
+            role,
+            created_at: base.timestamp.map(Timestamp),
+            details: details(base),
+            has_content: false,
+        };
+        self.open.insert(key, message);
+    }
+
+    /// Passes content on. A message without a start is begun by its first content: nothing is lost.
+    fn speak(&mut self, kind: Kind, id: ByteString, tag: Option<&ByteString>, delta: ByteString, base: Base) {
+        let key = (kind, id);
+        if !self.open.contains_key(&key) {
+            self.start_message(kind, &key.1, tag, None, Role::Assistant, Base::default());
+        }
+        let Some(message) = self.open.get_mut(&key) else { return };
+        if delta.is_empty() && base.rare.is_none() {
+            return;
+        }
+        message.has_content |= !delta.is_empty();
+        let mut update = message.update(kind, delta);
+        update.created_at = base.timestamp.map(Timestamp).or(message.created_at);
+        update.details = message.details.take().or_else(|| details(base));
+        self.emit(update);
+    }
+
+    fn end_message(&mut self, key: &Key) {
+        let Some(message) = self.open.remove(key) else { return };
+        self.lanes.get(message.tag.as_ref(), None).release(key);
+        if key.0 == Kind::Text && message.track != Track::MAIN {
+            self.tracks.insert(key.1.clone(), message.track.clone());
+        }
+        if message.has_content {
+            let update = message.update(key.0, ByteString::new()).last();
+            self.emit(update);
+        }
+    }
+
+    /// Inside a span the end of a thought waits: its sealed form may still come.
+    fn end_thought(&mut self, id: ByteString) {
+        let key = (Kind::Thought, id);
+        let Some(message) = self.open.get(&key) else { return };
+        let lane = self.lanes.get(message.tag.as_ref(), None);
+        if lane.spans > 0 {
+            lane.held.push(message.id.as_bytes().clone());
+        } else {
+            self.end_message(&key);
+        }
+    }
+
+    fn release_held(&mut self, tag: Option<&ByteString>) {
+        for id in std::mem::take(&mut self.lanes.get(tag, None).held) {
+            self.end_message(&(Kind::Thought, id));
+        }
+    }
+
+    fn seal(&mut self, value: ReasoningEncryptedValue) {
+        let key = (Kind::Thought, value.entity_id.clone());
+        let of_thought =
+            value.subtype == EncryptedSubtype::Message && !self.seen.knows_text(&value.entity_id);
+        if !of_thought {
+            return self.raw(&Event::ReasoningEncryptedValue(value));
+        }
+        let is_open = self.open.contains_key(&key);
+        if !is_open {
+            let tag = value.subagent_run_id.as_ref();
+            self.start_message(Kind::Thought, &key.1, tag, None, Role::Assistant, Base::default());
+        }
+        if let Some(message) = self.open.get_mut(&key) {
+            message.has_content = true;
+            let mut update = message.update(Kind::Thought, ByteString::new());
+            update.details = message.details.take().or_else(|| details(value.base));
+            if let ContentBlock::Thinking(thinking) = &mut update.block {
+                thinking.encrypted = Some(value.encrypted_value);
+            }
+            self.emit(update);
+        }
+        if !is_open {
+            self.end_message(&key);
+        }
+    }
+
+    fn start_call(&mut self, start: ToolCallStart) {
+        let tag = start.subagent_run_id.as_ref();
+        self.release_held(tag);
+        let parent = start.parent_message_id.as_ref();
+        let (source, track) = self.place_of_call(tag, parent);
+        self.seen.hear_call(&start.tool_call_id);
+        let parent = parent.map(|id| MessageId::new(detached(id)));
+        let call = Call { source, track, parent };
+        let mut update = call.update(&start.tool_call_id, ByteString::new());
+        if let ContentBlock::ToolUse(tool) = &mut update.block {
+            tool.name = Some(start.tool_call_name);
+        }
+        update.created_at = start.base.timestamp.map(Timestamp);
+        update.details = details(start.base);
+        self.calls.insert(detached(&start.tool_call_id), call);
+        self.emit(update);
+    }
+
+    /// A call goes on the track of its message, so that the two are found to belong together; unless something is
+    /// open there, which the call would end.
+    fn place_of_call(&mut self, tag: Option<&ByteString>, parent: Option<&ByteString>) -> (Source, Track) {
+        let open = parent.and_then(|id| self.open.get(&(Kind::Text, id.clone())));
+        let owner = open.map(|message| message.tag.clone());
+        let track = parent.and_then(|id| self.tracks.get(id)).cloned().unwrap_or_default();
+        let tag = tag.cloned().or_else(|| owner.flatten());
+        let is_open = open.is_some();
+        let lane = self.lanes.get(tag.as_ref(), None);
+        let free = !is_open && (track != Track::MAIN || lane.is_quiet());
+        (lane.source.clone(), if free { track } else { Track::new(CALLS_TRACK) })
+    }
+
+    fn continue_call(
+        &mut self,
+        id: &ByteString,
+        tag: Option<&ByteString>,
+        arguments: ByteString,
+        last: bool,
+        base: Base,
+    ) {
+        if arguments.is_empty() && !last {
+            return;
+        }
+        let call = match self.calls.get(id) {
+            Some(call) => call.clone(),
+            None => Call { source: self.lanes.source(tag), track: Track::new(CALLS_TRACK), parent: None },
+        };
+        let mut update = call.update(id, arguments);
+        update.last = last;
+        update.details = details(base);
+        self.emit(update);
+    }
+
+    fn answer(&mut self, result: ToolCallResult) {
+        let source = match self.calls.get(&result.tool_call_id) {
+            Some(call) if result.subagent_run_id.is_none() => call.source.clone(),
+            _ => self.lanes.source(result.subagent_run_id.as_ref()),
+        };
+        self.seen.hear_result(&result.tool_call_id);
+        let error = result.base.metadata().and_then(|metadata| metadata.get(META_IS_ERROR));
+        let block = ContentBlock::ToolResult(ToolResult {
+            is_error: error == Some(&Value::Bool(true)),
+            id: Some(ToolCallId::new(result.tool_call_id)),
+            name: None,
+            output: output(result.content),
+        });
+        let mut update = Update::new(block).from_source(&source).last();
+        update.message_id = Some(MessageId::new(result.message_id));
+        update.role = Role::Tool;
+        update.created_at = result.base.timestamp.map(Timestamp);
+        update.details = details(result.base);
+        self.emit(update);
+    }
+}
+
+/// What a tool answered.
+pub(crate) fn output(content: Content) -> ToolOutput {
+    match content {
+        Content::Text(text) => ToolOutput::Text(text),
+        Content::Parts(parts) => ToolOutput::Json(serde_json::to_value(parts).unwrap_or_default()),
+    }
+}
+
+impl Message {
+    fn update(&self, kind: Kind, text: ByteString) -> Update {
+        let block = match kind {
+            Kind::Text => ContentBlock::Text(Text { text }),
+            Kind::Thought => ContentBlock::Thinking(Thinking { text, encrypted: None }),
+        };
+        let mut update = Update::new(block).from_source(&self.source);
+        update.track = self.track.clone();
+        update.message_id = Some(self.id.clone());
+        update.role = self.role;
+        update
+    }
+}
+
+impl Call {
+    fn update(&self, id: &ByteString, arguments: ByteString) -> Update {
+        let id = Some(ToolCallId::new(id.clone()));
+        let block = ContentBlock::ToolUse(ToolUse { id, name: None, arguments });
+        let mut update = Update::new(block).from_source(&self.source);
+        update.track = self.track.clone();
+        update.message_id = self.parent.clone();
+        update
+    }
+}

@@ -1,0 +1,88 @@
+//! The retired events of 0.0.x: `THINKING_*`, in which reasoning had no ids, as the events that took their place.
+
+use aqueduct_core::{ByteString, Metadata};
+use serde_json::Value;
+
+use crate::error::{Problem, WireError};
+use crate::wire::{
+    Event, ReasoningEnd, ReasoningMessageContent, ReasoningMessageEnd, ReasoningMessageStart, ReasoningStart,
+};
+
+/// Gives old reasoning the ids it lacks.
+#[derive(Debug, Default)]
+pub(super) struct Thinking {
+    count: u64,
+    span: Option<ByteString>,
+    message: Option<ByteString>,
+    /// The title of the span, which the new events have no place for: it goes to the message's metadata.
+    title: Option<Value>,
+}
+
+impl Thinking {
+    /// What a retired event says in today's words; the event itself if it is not one of them.
+    pub(super) fn upgrade(&mut self, event: Event) -> Result<Event, WireError> {
+        let Event::Unknown { kind, value } = &event else { return Ok(event) };
+        let upgraded = match &**kind {
+            "THINKING_START" => {
+                self.title = value.get("title").filter(|title| !title.is_null()).cloned();
+                let message_id = self.mint();
+                self.span = Some(message_id.clone());
+                Event::ReasoningStart(ReasoningStart { message_id, ..ReasoningStart::default() })
+            }
+            "THINKING_END" => {
+                let message_id = self.span.take().unwrap_or_else(|| self.mint());
+                Event::ReasoningEnd(ReasoningEnd { message_id, ..ReasoningEnd::default() })
+            }
+            "THINKING_TEXT_MESSAGE_START" => {
+                let message_id = self.mint();
+                self.message = Some(message_id.clone());
+                let mut start = ReasoningMessageStart { message_id, ..ReasoningMessageStart::default() };
+                if let Some(title) = self.title.take() {
+                    start.base.rare_mut().metadata = Some(Metadata::from_iter([("title".to_owned(), title)]));
+                }
+                Event::ReasoningMessageStart(start)
+            }
+            "THINKING_TEXT_MESSAGE_CONTENT" => {
+                let delta = delta(value)?;
+                let message_id = self.current();
+                let base = crate::wire::Base::default();
+                let content = ReasoningMessageContent { base, subagent_run_id: None, message_id, delta };
+                Event::ReasoningMessageContent(content)
+            }
+            "THINKING_TEXT_MESSAGE_END" => {
+                let message_id = self.current();
+                self.message = None;
+                Event::ReasoningMessageEnd(ReasoningMessageEnd {
+                    message_id,
+                    ..ReasoningMessageEnd::default()
+                })
+            }
+            _ => return Ok(event),
+        };
+        Ok(upgraded)
+    }
+
+    fn current(&mut self) -> ByteString {
+        if self.message.is_none() {
+            self.message = Some(self.mint());
+        }
+        self.message.clone().unwrap_or_default()
+    }
+
+    fn mint(&mut self) -> ByteString {
+        self.count += 1;
+        ByteString::from(format!("thinking-{}", self.count))
+    }
+}
+
+fn delta(value: &Metadata) -> Result<ByteString, WireError> {
+    let expected = "a string";
+    let place = "THINKING_TEXT_MESSAGE_CONTENT.delta".to_owned();
+    match value.get("delta") {
+        Some(Value::String(delta)) => Ok(ByteString::from(delta.as_str())),
+        Some(other) => {
+            Err(WireError { place, problem: Problem::Wrong { expected, found: other.to_string() } })
+        }
+        None => Err(WireError { place, problem: Problem::Missing { expected } }),
+    }
+}

@@ -1,0 +1,228 @@
+//! The life of the run and its lanes, the state, and the restated history.
+
+use aqueduct_core::{
+    ByteString, ContentBlock, Interrupt, InterruptId, LaneOutcome, MessageId, Role, RunFailure, RunOutcome,
+    SourceEvent, ToolCallId, Update, Usage, wellknown,
+};
+use serde_json::Value;
+
+use super::Decoder;
+use crate::wire::{
+    self, Event, Message, MessagesSnapshot, RunError, RunFinished, RunFinishedOutcome, SubagentFinished,
+    SubagentFinishedOutcome, SubagentStarted, TokenUsage,
+};
+
+impl Decoder {
+    pub(super) fn apply_run(&mut self, event: Event) {
+        match event {
+            Event::RunStarted(started) => {
+                if let Some(input) = &started.input {
+                    self.seen.know_input(input);
+                }
+            }
+            Event::RunFinished(finished) => self.finish(*finished),
+            Event::RunError(error) => self.fail(error),
+            Event::StepStarted(step) => {
+                let tag = step.subagent_run_id.as_ref();
+                let source = self.lanes.get(tag, Some(&step.step_name)).source.clone();
+                self.emit(SourceEvent::StepStarted { source, name: step.step_name });
+            }
+            Event::StepFinished(step) => {
+                let source = self.lanes.source(step.subagent_run_id.as_ref());
+                self.emit(SourceEvent::StepFinished { source, name: step.step_name });
+            }
+            Event::StateSnapshot(state) => {
+                let source = self.lanes.source(state.subagent_run_id.as_ref());
+                self.emit(SourceEvent::StateSnapshot { source, state: state.snapshot });
+            }
+            Event::StateDelta(state) => {
+                let source = self.lanes.source(state.subagent_run_id.as_ref());
+                let patch = state.delta.into_iter().map(|operation| Value::Object(operation.0)).collect();
+                self.emit(SourceEvent::StateDelta { source, patch });
+            }
+            Event::SubagentStarted(started) => self.open_lane(*started),
+            Event::SubagentFinished(finished) => self.close_lane(*finished),
+            Event::SubagentError(error) => {
+                let source = self.lanes.source(Some(&error.subagent_run_id));
+                let outcome = match error.code.as_deref() {
+                    Some(RunFailure::CANCELLED) => LaneOutcome::Cancelled,
+                    _ => LaneOutcome::Failed(failure(error.code, error.message)),
+                };
+                self.emit(SourceEvent::LaneClosed { source, outcome });
+            }
+            Event::MessagesSnapshot(snapshot) => self.restate(snapshot),
+            _ => {}
+        }
+    }
+
+    fn open_lane(&mut self, started: SubagentStarted) {
+        let parent = self.lanes.source(started.parent_subagent_run_id.as_ref());
+        let mut source = parent.child(started.subagent_run_id.clone()).named(started.name);
+        if let Some(description) = started.description {
+            source = source.described(description);
+        }
+        if let Some(call) = started.parent_tool_call_id {
+            source = source.called_by(ToolCallId::new(call));
+        }
+        let mut base = started.base;
+        if let Some(message) = started.parent_message_id {
+            let metadata = base.rare_mut().metadata.get_or_insert_default();
+            metadata.insert("parentMessageId".to_owned(), Value::from(&*message));
+        }
+        if let Some(metadata) = super::details(base).and_then(|details| details.metadata) {
+            source = source.with_metadata((*metadata).clone());
+        }
+        self.lanes.start(&started.subagent_run_id, source.clone());
+        self.emit(SourceEvent::LaneOpened(source));
+    }
+
+    fn close_lane(&mut self, finished: SubagentFinished) {
+        let source = self.lanes.source(Some(&finished.subagent_run_id));
+        let outcome = match finished.outcome {
+            None | Some(SubagentFinishedOutcome::Success(_)) => LaneOutcome::Success(finished.result),
+            Some(SubagentFinishedOutcome::Suspended(_)) => LaneOutcome::Suspended,
+            Some(SubagentFinishedOutcome::Unknown(outcome)) => LaneOutcome::Failed(unknown_outcome(&outcome)),
+        };
+        self.emit(SourceEvent::LaneClosed { source, outcome });
+    }
+
+    fn finish(&mut self, finished: RunFinished) {
+        self.report_usage(finished.usage);
+        let outcome = match finished.outcome {
+            None | Some(RunFinishedOutcome::Success(_)) => RunOutcome::Success,
+            Some(RunFinishedOutcome::Cancelled(_)) => RunOutcome::Cancelled,
+            Some(RunFinishedOutcome::Interrupt(outcome)) => {
+                for interrupt in outcome.interrupts {
+                    let source = self.lanes.source(interrupt.subagent_run_id.as_ref());
+                    let interrupt = canonical_interrupt(interrupt);
+                    self.emit(SourceEvent::InterruptRequested { source, interrupt });
+                }
+                RunOutcome::Interrupted
+            }
+            // An end that no rule knows is never taken for a success.
+            Some(RunFinishedOutcome::Unknown(outcome)) => {
+                self.emit(SourceEvent::Failed(unknown_outcome(&outcome)));
+                self.ended = true;
+                return;
+            }
+        };
+        self.emit(SourceEvent::Finished { outcome, result: finished.result });
+        self.ended = true;
+    }
+
+    fn fail(&mut self, error: RunError) {
+        self.report_usage(error.usage);
+        if error.code.as_deref() == Some(RunFailure::CANCELLED) {
+            self.emit(SourceEvent::Finished { outcome: RunOutcome::Cancelled, result: None });
+        } else {
+            let mut failure = failure(error.code, error.message);
+            failure.details = error.base.raw_event().cloned();
+            self.emit(SourceEvent::Failed(failure));
+        }
+        self.ended = true;
+    }
+
+    fn report_usage(&mut self, usage: Option<Vec<TokenUsage>>) {
+        for usage in usage.into_iter().flatten() {
+            let source = aqueduct_core::Source::root();
+            self.emit(SourceEvent::Usage { source, usage: canonical_usage(usage) });
+        }
+    }
+
+    /// A history that says nothing new is nothing. Otherwise the messages of this run that were not streamed (those
+    /// after the last one of the user) are said now, and the whole is passed on.
+    fn restate(&mut self, snapshot: MessagesSnapshot) {
+        if snapshot.messages.iter().all(|message| self.seen.restates(message)) {
+            return;
+        }
+        let after_user = snapshot.messages.iter().rposition(|message| matches!(message, Message::User(_)));
+        let fresh = snapshot.messages.iter().skip(after_user.map_or(0, |at| at + 1));
+        for message in fresh {
+            self.say_whole(message);
+        }
+        let value = serde_json::to_value(&snapshot.messages).unwrap_or_default();
+        self.custom(wellknown::MESSAGES, value, None, None, snapshot.base);
+    }
+
+    /// A message that was never streamed.
+    fn say_whole(&mut self, message: &Message) {
+        let source = self.lanes.source(message.subagent_run_id());
+        let whole = |block: ContentBlock| {
+            let mut update = Update::new(block).from_source(&source).snapshot().last();
+            update.message_id = Some(MessageId::from(message.id()));
+            update.track = aqueduct_core::Track::new("restated");
+            update
+        };
+        let is_known = self.seen.knows(message);
+        match message {
+            Message::Assistant(said) => {
+                if let Some(text) = said.content.as_ref().filter(|text| !text.is_empty() && !is_known) {
+                    self.seen.hear_text(&said.id, text);
+                    self.emit(whole(ContentBlock::text(text.clone())));
+                }
+                for call in message.tool_calls() {
+                    if !self.seen.knows_call(&call.id) {
+                        self.seen.hear_call(&call.id);
+                        let (name, arguments) = (call.function.name.clone(), call.function.arguments.clone());
+                        self.emit(whole(ContentBlock::tool_use(call.id.clone(), name, arguments)));
+                    }
+                }
+            }
+            Message::Reasoning(thought) if !is_known && !thought.content.is_empty() => {
+                self.seen.hear_thought(&thought.id, &thought.content);
+                self.emit(whole(ContentBlock::thinking(thought.content.clone())));
+            }
+            Message::Tool(result) if !self.seen.knows_result(&result.tool_call_id) => {
+                self.seen.hear_result(&result.tool_call_id);
+                let block = ContentBlock::ToolResult(aqueduct_core::block::ToolResult {
+                    id: Some(ToolCallId::new(result.tool_call_id.clone())),
+                    name: None,
+                    output: super::content::output(result.content.clone()),
+                    is_error: result.error.is_some(),
+                });
+                let mut update = whole(block);
+                update.role = Role::Tool;
+                self.emit(update);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn failure(code: Option<ByteString>, message: ByteString) -> RunFailure {
+    let code = code.filter(|code| !code.is_empty());
+    RunFailure::new(code.unwrap_or(ByteString::from_static(RunFailure::AGENT_FAILED)), message)
+}
+
+fn unknown_outcome(outcome: &aqueduct_core::Metadata) -> RunFailure {
+    let kind = outcome.get("type").and_then(Value::as_str).unwrap_or("");
+    let message = format!("the agent ended with the outcome '{kind}', which no rule knows");
+    let mut failure = RunFailure::new(ByteString::from_static(RunFailure::UPSTREAM_INVALID), message);
+    failure.details = Some(Value::Object(outcome.clone()));
+    failure
+}
+
+fn canonical_interrupt(interrupt: wire::Interrupt) -> Interrupt {
+    Interrupt {
+        id: InterruptId::new(interrupt.id),
+        reason: interrupt.reason,
+        message: interrupt.message,
+        tool_call_id: interrupt.tool_call_id.map(ToolCallId::new),
+        response_schema: interrupt.response_schema.map(|schema| Value::Object(schema.0)),
+        expires_at: interrupt.expires_at,
+        metadata: interrupt.metadata.map(|metadata| metadata.0.into()),
+    }
+}
+
+fn canonical_usage(usage: TokenUsage) -> Usage {
+    Usage {
+        provider: usage.provider,
+        model: usage.model,
+        input: usage.input_tokens,
+        output: usage.output_tokens,
+        total: usage.total_tokens,
+        reasoning: usage.reasoning_tokens,
+        cached_input: usage.cached_input_tokens,
+        cache_write_input: usage.cache_write_input_tokens,
+    }
+}

@@ -1,0 +1,108 @@
+//! Writes `text/event-stream` frames into a caller's buffer.
+//!
+//! Invariants: only LF ends a line; ids and event names with CR, LF or NUL are refused, since they would forge fields
+//! or be ignored by readers; a line break in data starts a new `data` line, so no payload can leave its field.
+//! Nothing here allocates but the buffer's own growth.
+
+use memchr::{memchr2, memchr3};
+use thiserror::Error;
+
+/// One event to be written. Absent fields are not written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EventFields<'a> {
+    /// The name of the event; readers take an absent one for `message`.
+    pub event: Option<&'a str>,
+    /// The id under which a reader can resume.
+    pub id: Option<&'a str>,
+    /// The payload. Without one the frame is no event for a reader, but its id counts.
+    pub data: Option<&'a str>,
+}
+
+/// A field that cannot be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the {field} of an event holds CR, LF or NUL at byte {position}: take it out or escape it")]
+pub struct EncodeError {
+    /// Which field: `id` or `event`.
+    pub field: &'static str,
+    /// The place of the first such byte.
+    pub position: usize,
+}
+
+/// Appends one event and the empty line that ends it. On an error nothing is appended.
+pub fn encode_event(fields: &EventFields<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let event = fields.event.map(|name| checked("event", name)).transpose()?;
+    let id = fields.id.map(|id| checked("id", id)).transpose()?;
+    if let Some(name) = event {
+        push_line(out, b"event: ", name.as_bytes());
+    }
+    if let Some(id) = id {
+        push_line(out, b"id: ", id.as_bytes());
+    }
+    match fields.data {
+        Some(data) => encode_data_with(out, |out| out.extend_from_slice(data.as_bytes())),
+        None => out.push(b'\n'),
+    }
+    Ok(())
+}
+
+/// Appends a payload that `write` puts into the buffer itself, between `data: ` and the empty line: the way without a
+/// copy. Line breaks in it are found afterwards; without one (JSON on one line) nothing is moved.
+pub fn encode_data_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(b"data: ");
+    let start = out.len();
+    write(out);
+    // A writer that cut the buffer short has broken its promise; what it left is still ended as a frame.
+    let start = start.min(out.len());
+    if out.get(start..).is_some_and(|payload| memchr2(b'\r', b'\n', payload).is_some()) {
+        let payload = out.split_off(start);
+        push_split(out, &payload);
+    }
+    out.extend_from_slice(b"\n\n");
+}
+
+/// Appends an `id` line without ending the frame: what follows belongs to the same event.
+pub fn encode_id(id: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    push_line(out, b"id: ", checked("id", id)?.as_bytes());
+    Ok(())
+}
+
+/// Appends a `retry` line without ending the frame: after how many milliseconds a reader comes back.
+pub fn encode_retry(milliseconds: u64, out: &mut Vec<u8>) {
+    push_line(out, b"retry: ", milliseconds.to_string().as_bytes());
+}
+
+/// Appends a comment and an empty line: readers skip it, proxies see that the connection lives.
+pub fn encode_comment(text: &str, out: &mut Vec<u8>) {
+    for line in text.split(['\r', '\n']) {
+        push_line(out, b": ", line.as_bytes());
+    }
+    out.push(b'\n');
+}
+
+fn push_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(value);
+    out.push(b'\n');
+}
+
+/// Writes data with line breaks as several `data` lines. CRLF is one break.
+fn push_split(out: &mut Vec<u8>, payload: &[u8]) {
+    let mut rest = payload;
+    while let Some(at) = memchr2(b'\r', b'\n', rest) {
+        let (line, from_break) = rest.split_at(at);
+        out.extend_from_slice(line);
+        out.extend_from_slice(b"\ndata: ");
+        rest = match from_break {
+            [b'\r', b'\n', rest @ ..] | [_, rest @ ..] => rest,
+            [] => from_break,
+        };
+    }
+    out.extend_from_slice(rest);
+}
+
+fn checked<'a>(field: &'static str, value: &'a str) -> Result<&'a str, EncodeError> {
+    match memchr3(b'\r', b'\n', 0, value.as_bytes()) {
+        None => Ok(value),
+        Some(position) => Err(EncodeError { field, position }),
+    }
+}

@@ -1,2 +1,96 @@
-//! x
+//! HTTP for agent streams: a server and a client around hyper, and a sans-IO codec for server-sent events.
+//!
+//! This crate carries frames and knows no agent protocol. What a payload means is decided by an adapter, through the
+//! seams of [`aqueduct_core::service`].
+//!
+//! | module | feature | what |
+//! |---|---|---|
+//! | [`sse`] | | writer and incremental reader of `text/event-stream`, without IO |
+//! | `server` | `server` | HTTP/1.1 and h2c on one port, limits, timeouts, graceful end |
+//! | `driver` | `server` | the events of a run as a response |
+//! | `endpoint`, `refusal` | `server` | from a `POST` to a run; errors as JSON |
+//! | `walls` | `server` | `Host` and `Origin` checks, CORS |
+//! | `position` | `server` | event ids and `Last-Event-ID` |
+//! | `client` | `client` | requests and streams from upstreams |
+//! | `tls` | `tls` | certificates for both sides |
+//!
+//! Invariants, beside those of the modules: every queue, buffer and wait is bounded by a named field of `config`; a
+//! reader that stalls costs a bounded amount of memory, in the process and in the kernel, and harms nobody else; a peer
+//! that goes away is noticed at once; whatever is opened is closed on every path.
+//!
+//! # An endpoint for an agent
+//!
+//! ```
+//! # #[cfg(feature = "server")] {
+//! use std::sync::Arc;
+//!
+//! use aqueduct_core::service::RunService;
+//! use aqueduct_transport_http::{
+//!     Refusal, RunRequest, Server, ServerConfig, Shutdown, StreamOptions, Walls, run_endpoint,
+//! };
+//! use axum::Router;
+//!
+//! async fn serve(
+//!     agent: Arc<dyn RunService>,
+//!     parse: fn(&http::request::Parts, &bytes::Bytes) -> Result<RunRequest, Refusal>, // an adapter's
+//! ) -> Result<(), aqueduct_transport_http::ServerError> {
+//!     let routes = Router::new().route("/", run_endpoint(agent, "my-agent", parse, StreamOptions::default()));
+//!     let server = Server::bind("127.0.0.1:8000", ServerConfig::default()).await?;
+//!     server.serve(Walls::default().around(routes), Shutdown::new()).await;
+//!     Ok(())
+//! }
+//! # }
+//! ```
+
+#[cfg(feature = "client")]
+mod client;
+#[cfg(any(feature = "server", feature = "client"))]
+mod config;
+#[cfg(feature = "server")]
+mod driver;
+#[cfg(feature = "server")]
+mod endpoint;
+#[cfg(any(feature = "server", feature = "client"))]
+mod error;
+#[cfg(feature = "server")]
+mod position;
+#[cfg(feature = "server")]
+mod refusal;
+#[cfg(feature = "server")]
+mod server;
+#[cfg(feature = "server")]
+mod shutdown;
 pub mod sse;
+#[cfg(all(feature = "tls", any(feature = "server", feature = "client")))]
+pub mod tls;
+#[cfg(feature = "server")]
+mod walls;
+
+#[cfg(feature = "client")]
+pub use client::{ByteStream, Client, SseStream};
+#[cfg(feature = "client")]
+pub use config::{ClientConfig, ClientLimits, ClientTimeouts, HttpVersions};
+#[cfg(feature = "server")]
+pub use config::{Limits, ServerConfig, StreamOptions, Timeouts};
+#[cfg(feature = "server")]
+pub use driver::stream_response;
+#[cfg(feature = "server")]
+pub use endpoint::{RunRequest, caller, read_json, run_endpoint, start_run, watch_run};
+#[cfg(feature = "client")]
+pub use error::ClientError;
+#[cfg(any(feature = "server", feature = "client"))]
+pub use error::Fault;
+#[cfg(all(feature = "tls", any(feature = "server", feature = "client")))]
+pub use error::TlsError;
+#[cfg(feature = "server")]
+pub use error::{ServerError, StreamError};
+#[cfg(feature = "server")]
+pub use position::EventPosition;
+#[cfg(feature = "server")]
+pub use refusal::Refusal;
+#[cfg(feature = "server")]
+pub use server::{Counters, PeerAddr, Server};
+#[cfg(feature = "server")]
+pub use shutdown::{Drained, Shutdown};
+#[cfg(feature = "server")]
+pub use walls::Walls;

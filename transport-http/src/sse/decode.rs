@@ -61,7 +61,9 @@ pub enum DecodeError {
         limit: usize,
     },
     /// An event is too long.
-    #[error("the event before byte {position} of the event stream is longer than {limit} bytes (limit `event`)")]
+    #[error(
+        "the event before byte {position} of the event stream is longer than {limit} bytes (limit `event`)"
+    )]
     EventTooLong {
         /// Where the line starts that is too much.
         position: u64,

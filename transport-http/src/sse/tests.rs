@@ -74,9 +74,10 @@ fn a_line_feed_after_a_carriage_return_belongs_to_it() {
 #[test]
 fn comments_are_skipped_wherever_they_stand() {
     let long = "x".repeat(3000);
-    assert_eq!(data(&format!("data:1\r:\0\n:\r\ndata:2\n:{long}\rdata:3\n:data:fail\r\n\ndata:4\n\n")), [
-        "1\n2\n3", "4"
-    ]);
+    assert_eq!(
+        data(&format!("data:1\r:\0\n:\r\ndata:2\n:{long}\rdata:3\n:data:fail\r\n\ndata:4\n\n")),
+        ["1\n2\n3", "4"]
+    );
     assert_eq!(data(": keep-alive\n\n:\n\n"), [""; 0]);
 }
 
@@ -112,18 +113,19 @@ fn names_of_fields_are_exact() {
 
 #[test]
 fn unknown_fields_do_not_disturb_their_event() {
-    assert_eq!(data("data:test\n data\ndata\nfoobar:xxx\njustsometext\n:thisisacommentyay\ndata:test\n\n"), [
-        "test\n\ntest"
-    ]);
+    assert_eq!(
+        data("data:test\n data\ndata\nfoobar:xxx\njustsometext\n:thisisacommentyay\ndata:test\n\n"),
+        ["test\n\ntest"]
+    );
 }
 
 #[test]
 fn data_before_the_final_empty_line_comes_with_a_flag() {
     let (events, _) = decode(b"data:one\n\nretry:1000\ndata:two\n");
-    assert_eq!(events.iter().map(|e| (&*e.data, e.terminated)).collect::<Vec<_>>(), [
-        ("one", true),
-        ("two", false)
-    ]);
+    assert_eq!(
+        events.iter().map(|e| (&*e.data, e.terminated)).collect::<Vec<_>>(),
+        [("one", true), ("two", false)]
+    );
 }
 
 #[test]
@@ -292,11 +294,22 @@ fn chunks_pushed_without_polling_are_not_lost() {
 
 #[test]
 fn the_media_type_is_recognised_with_parameters_and_in_any_case() {
-    for good in ["text/event-stream", "text/event-stream; charset=utf-8", "TEXT/Event-Stream ;x=y", " text/event-stream"]
-    {
+    for good in [
+        "text/event-stream",
+        "text/event-stream; charset=utf-8",
+        "TEXT/Event-Stream ;x=y",
+        " text/event-stream",
+    ] {
         assert!(is_event_stream(good), "{good}");
     }
-    for bad in ["", "text/event-stream2", "text/html", "application/json", "x/text/event-stream", "text/event-stream,x"] {
+    for bad in [
+        "",
+        "text/event-stream2",
+        "text/html",
+        "application/json",
+        "x/text/event-stream",
+        "text/event-stream,x",
+    ] {
         assert!(!is_event_stream(bad), "{bad}");
     }
 }

@@ -1,0 +1,188 @@
+//! Requests to upstreams: one answer, or a stream of events.
+//!
+//! ```text
+//! open_stream ──► connect or reuse ──► head ──► status 2xx and the media type asked for? ──► SseStream / ByteStream
+//!                                                └ no: ClientError::NotAStream with head and body
+//! ```
+//!
+//! Invariants: a response is taken for a stream only if its status and content type say so (a 500 or an error in JSON
+//! never reads as an empty stream); redirects are answers like others and are not followed, so a request never reaches
+//! a host that nobody configured; every wait and every size has a limit; dropping a future or a stream ends the request
+//! at once, which the upstream sees.
+//!
+//! It does not retry (except where a reused connection turns out closed before a byte was sent), reconnect, or know
+//! what a payload means.
+
+mod stream;
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+pub use self::stream::{ByteStream, SseStream};
+
+use crate::config::{ClientConfig, ClientLimits, ClientTimeouts, HttpVersions};
+use crate::error::ClientError;
+use crate::sse;
+
+/// hyper panics below this.
+const LEAST_BUFFER_BYTES: usize = 8192;
+
+#[cfg(feature = "tls")]
+type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
+#[cfg(not(feature = "tls"))]
+type Connector = HttpConnector;
+
+/// A client. Clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: legacy::Client<Connector, Full<Bytes>>,
+    limits: ClientLimits,
+    timeouts: ClientTimeouts,
+}
+
+impl Client {
+    /// A client; no connection is made yet.
+    pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
+        let ClientConfig { limits, timeouts, versions, .. } = config;
+        let mut builder = legacy::Client::builder(TokioExecutor::new());
+        builder
+            .pool_timer(TokioTimer::new())
+            .timer(TokioTimer::new())
+            .pool_idle_timeout(timeouts.keep)
+            .pool_max_idle_per_host(limits.idle_connections)
+            .http1_max_buf_size(limits.header_bytes.max(LEAST_BUFFER_BYTES))
+            .http2_max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+            .http2_keep_alive_interval(Duration::from_secs(20))
+            .http2_only(versions == HttpVersions::Http2);
+        let mut tcp = HttpConnector::new();
+        tcp.set_connect_timeout(Some(timeouts.connect));
+        tcp.set_nodelay(true);
+        #[cfg(feature = "tls")]
+        let connector = secured(tcp, config.tls, versions)?;
+        #[cfg(not(feature = "tls"))]
+        let connector = tcp;
+        Ok(Self { http: builder.build(connector), limits, timeouts })
+    }
+
+    /// The same client with other timeouts (that for connecting stays as it was). Connections are shared.
+    pub fn with_timeouts(&self, timeouts: ClientTimeouts) -> Self {
+        Self { timeouts, ..self.clone() }
+    }
+
+    /// Sends a request and reads the answer whole, whatever its status.
+    pub async fn request(&self, request: Request<Bytes>) -> Result<Response<Bytes>, ClientError> {
+        let upstream = upstream_of(&request);
+        let response = self.send(request, &upstream).await?;
+        self.read_whole(response, &upstream).await
+    }
+
+    /// Sends a request that is answered with server-sent events.
+    pub async fn open_stream(&self, request: Request<Bytes>) -> Result<SseStream, ClientError> {
+        let (head, bytes) = self.open_bytes(request, sse::is_event_stream).await?;
+        Ok(SseStream::new(head, bytes, self.limits.events))
+    }
+
+    /// Sends a request that is answered with a stream of one of several media types: `accepts` is asked whether a
+    /// `Content-Type` is one of them. The chunks are as the network cut them.
+    pub async fn open_bytes(
+        &self,
+        request: Request<Bytes>,
+        accepts: impl FnOnce(&str) -> bool,
+    ) -> Result<(Response<()>, ByteStream), ClientError> {
+        let upstream = upstream_of(&request);
+        let response = self.send(request, &upstream).await?;
+        if !(is_content(response.status()) && accepts(content_type(response.headers()))) {
+            let response = self.read_whole(response, &upstream).await?;
+            return Err(ClientError::NotAStream(Box::new(response)));
+        }
+        let (parts, body) = response.into_parts();
+        Ok((Response::from_parts(parts, ()), ByteStream::new(body, upstream, self.timeouts.idle)))
+    }
+
+    async fn send(&self, request: Request<Bytes>, upstream: &str) -> Result<Response<Incoming>, ClientError> {
+        let response = self.http.request(request.map(Full::new));
+        let limit = self.timeouts.response;
+        let response = tokio::time::timeout(limit, response).await;
+        response
+            .map_err(|_| timeout(upstream, "response", limit))?
+            .map_err(|error| request_error(upstream, &error))
+    }
+
+    async fn read_whole(
+        &self,
+        response: Response<Incoming>,
+        upstream: &str,
+    ) -> Result<Response<Bytes>, ClientError> {
+        let (parts, body) = response.into_parts();
+        let limit = self.limits.body_bytes;
+        let body = tokio::time::timeout(self.timeouts.body, Limited::new(body, limit).collect()).await;
+        let body = body.map_err(|_| timeout(upstream, "body", self.timeouts.body))?.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                ClientError::BodyTooLong { upstream: upstream.to_owned(), limit }
+            } else {
+                ClientError::Cut { upstream: upstream.to_owned(), reason: reason(&*error) }
+            }
+        })?;
+        Ok(Response::from_parts(parts, body.to_bytes()))
+    }
+}
+
+#[cfg(feature = "tls")]
+fn secured(
+    mut tcp: HttpConnector,
+    tls: crate::tls::ClientTls,
+    versions: HttpVersions,
+) -> Result<Connector, ClientError> {
+    tcp.enforce_http(false);
+    let builder =
+        hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls.into_config()?).https_or_http();
+    Ok(match versions {
+        HttpVersions::Negotiated => builder.enable_http1().enable_http2().wrap_connector(tcp),
+        HttpVersions::Http1 => builder.enable_http1().wrap_connector(tcp),
+        HttpVersions::Http2 => builder.enable_http2().wrap_connector(tcp),
+    })
+}
+
+/// Statuses of success that carry what was asked for.
+fn is_content(status: StatusCode) -> bool {
+    status.is_success() && status != StatusCode::NO_CONTENT && status != StatusCode::RESET_CONTENT
+}
+
+fn content_type(headers: &HeaderMap) -> &str {
+    headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Scheme, host and port: without path and query, which may hold secrets.
+fn upstream_of(request: &Request<Bytes>) -> String {
+    let uri = request.uri();
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let without_credentials = authority.rsplit('@').next().unwrap_or_default();
+    format!("{}://{without_credentials}", uri.scheme_str().unwrap_or("http"))
+}
+
+fn timeout(upstream: &str, timeout: &'static str, limit: Duration) -> ClientError {
+    ClientError::Timeout { upstream: upstream.to_owned(), timeout, limit }
+}
+
+fn request_error(upstream: &str, error: &legacy::Error) -> ClientError {
+    let (upstream, reason) = (upstream.to_owned(), reason(error));
+    if error.is_connect() {
+        ClientError::Connect { upstream, reason }
+    } else {
+        ClientError::Request { upstream, reason }
+    }
+}
+
+/// An error and what caused it, in one line.
+fn reason(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,155 @@
+//! From a `POST` to a run: the body is read and checked, a caller's function makes a run of it, the service starts it,
+//! and the response streams its events.
+//!
+//! ```text
+//! POST ──► JSON? ──► body within size and time ──► parse (an adapter's) ──► RunService::start ──► stream_response
+//!   └────────────── no at any step: `{"error":{…}}` with its status ──────────────┘
+//! ```
+//!
+//! What the body means is the business of `parse`. Nothing here keeps a run alive: when the peer goes away its events
+//! are dropped, and the service decides what that means.
+
+use std::sync::Arc;
+
+use aqueduct_core::service::{Caller, EventEncoder, RunService};
+use aqueduct_core::{RunId, RunInput};
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, post};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError};
+
+use crate::config::StreamOptions;
+use crate::driver::stream_response;
+use crate::position::EventPosition;
+use crate::refusal::Refusal;
+use crate::server::{BodyTooSlow, PeerAddr};
+
+/// What a request asks for: a run, and how its events are to be written.
+pub struct RunRequest {
+    /// What the run starts from.
+    pub input: RunInput,
+    /// Writes the events in the protocol and dialect that the request asked for.
+    pub encoder: Box<dyn EventEncoder>,
+}
+
+impl std::fmt::Debug for RunRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunRequest").field("input", &self.input).finish_non_exhaustive()
+    }
+}
+
+/// A route for one agent: `Router::new().route("/", run_endpoint(service, "name", parse, options))`.
+pub fn run_endpoint<P>(
+    service: Arc<dyn RunService>,
+    agent: impl Into<String>,
+    parse: P,
+    options: StreamOptions,
+) -> MethodRouter
+where
+    P: Fn(&Parts, &Bytes) -> Result<RunRequest, Refusal> + Clone + Send + Sync + 'static,
+{
+    let agent: Arc<str> = agent.into().into();
+    post(async move |request: Request<Body>| start_run(&*service, &agent, request, parse, &options).await)
+}
+
+/// Starts the run that `request` asks for, and streams its events. For routes that find the agent by themselves.
+pub async fn start_run(
+    service: &dyn RunService,
+    agent: &str,
+    request: Request<Body>,
+    parse: impl FnOnce(&Parts, &Bytes) -> Result<RunRequest, Refusal>,
+    options: &StreamOptions,
+) -> Response {
+    let started = async {
+        let (parts, body) = read_json(request).await?;
+        let RunRequest { input, encoder } = parse(&parts, &body)?;
+        let run = service.start(&caller(&parts), agent, input).await?;
+        Ok(stream_response(&EventPosition::start(run.run_id), run.events, encoder, options))
+    };
+    started.await.unwrap_or_else(Refusal::into_response)
+}
+
+/// Watches `run` from where the reader was, as its `Last-Event-ID` says, or from the start.
+pub async fn watch_run(
+    service: &dyn RunService,
+    run: &RunId,
+    parts: &Parts,
+    encoder: Box<dyn EventEncoder>,
+    options: &StreamOptions,
+) -> Response {
+    let watched = async {
+        let position = last_position(run, &parts.headers)?;
+        let events = service.watch(&caller(parts), run, position.after()).await?;
+        Ok(stream_response(&position, events, encoder, options))
+    };
+    watched.await.unwrap_or_else(Refusal::into_response)
+}
+
+/// Who asks, as far as the request tells.
+pub fn caller(parts: &Parts) -> Caller {
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    Caller {
+        token: bearer_token(&parts.headers).map(str::to_owned),
+        headers: parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
+        peer: parts.extensions.get::<PeerAddr>().map(|peer| peer.0.to_string()),
+    }
+}
+
+/// Reads a body that must be JSON by its content type: a form or plain text can be sent by any web page without
+/// asking, JSON cannot.
+pub async fn read_json(request: Request<Body>) -> Result<(Parts, Bytes), Refusal> {
+    let (parts, body) = request.into_parts();
+    if !is_json(&parts.headers) {
+        let message = "the body must be JSON: send it with `Content-Type: application/json`";
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
+    }
+    let body = body.collect().await.map_err(|error| body_refusal(&error))?;
+    Ok((parts, body.to_bytes()))
+}
+
+fn body_refusal(error: &axum::Error) -> Refusal {
+    if caused_by::<LengthLimitError>(error) {
+        let message = "the body of the request is too long: shorten it, or raise the limit `body_bytes`";
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", message)
+    } else if caused_by::<BodyTooSlow>(error) {
+        Refusal::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", BodyTooSlow.to_string())
+    } else {
+        Refusal::invalid("the body of the request broke off")
+    }
+}
+
+fn caused_by<E: std::error::Error + 'static>(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |&error| error.source()).any(|error| error.is::<E>())
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(Ok(value)) = headers.get(header::CONTENT_TYPE).map(http::HeaderValue::to_str) else {
+        return false;
+    };
+    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// An id of another run is refused as if the run were unknown: ids are no way to ask about runs.
+fn last_position(run: &RunId, headers: &HeaderMap) -> Result<EventPosition, Refusal> {
+    let Some(id) = headers.get("last-event-id") else {
+        return Ok(EventPosition::start(run.clone()));
+    };
+    let position = id.to_str().ok().and_then(EventPosition::parse);
+    let position = position.ok_or_else(|| {
+        Refusal::invalid("`Last-Event-ID` is none of ours: send back the id of the last event as it was")
+    })?;
+    if position.run == *run {
+        Ok(position)
+    } else {
+        Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such run"))
+    }
+}

@@ -1,0 +1,77 @@
+//! Answers that say no: JSON `{"error":{"code":…,"message":…}}` with a fitting status.
+
+use aqueduct_core::service::{RefusalKind, ServiceError};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::json;
+
+/// Why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The status.
+    pub status: StatusCode,
+    /// A stable word for programs.
+    pub code: &'static str,
+    /// A sentence for people: what, where, and what to do.
+    pub message: String,
+    /// The earliest event that is still kept, where that is the reason.
+    pub earliest: Option<u64>,
+}
+
+impl Refusal {
+    /// A refusal.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), earliest: None }
+    }
+
+    /// A request that makes no sense.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+    }
+}
+
+impl From<ServiceError> for Refusal {
+    fn from(error: ServiceError) -> Self {
+        let (status, code) = match error.kind {
+            RefusalKind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+            RefusalKind::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
+            RefusalKind::Invalid => (StatusCode::BAD_REQUEST, "invalid_request"),
+            RefusalKind::Conflict => (StatusCode::CONFLICT, "conflict"),
+            RefusalKind::Gone { .. } => (StatusCode::GONE, "gone"),
+            RefusalKind::Busy => (StatusCode::TOO_MANY_REQUESTS, "busy"),
+            RefusalKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            RefusalKind::Unsupported => (StatusCode::NOT_IMPLEMENTED, "unsupported"),
+            // A kind that is new to this crate is told as what it is: not expected.
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        };
+        let earliest = match error.kind {
+            RefusalKind::Gone { earliest } => Some(earliest),
+            _ => None,
+        };
+        Self { earliest, ..Self::new(status, code, error.message) }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut error = json!({ "code": self.code, "message": self.message });
+        if let (Some(earliest), Some(error)) = (self.earliest, error.as_object_mut()) {
+            error.insert("earliest".to_owned(), earliest.into());
+        }
+        let body = json!({ "error": error }).to_string();
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match self.status {
+            // RFC 9110, section 15.5.2: the challenge must be there.
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
+        }
+        response
+    }
+}

@@ -1,0 +1,171 @@
+//! A server for an [`axum::Router`]: HTTP/1.1 and HTTP/2 (also without TLS) on one port, with every limit enforced.
+//!
+//! ```text
+//! accept ──► place among `connections` ──► handshake ──► hyper over a guarded socket ──► router ──► response
+//!                                                         └ clock over idle, head, busy (see `phase`)
+//! ```
+//!
+//! Why not `axum::serve`: it closes no connection that sends its head slowly, bounds neither connections nor the
+//! kernel's send buffers, and cannot be asked what it holds.
+//!
+//! Invariants: a peer can hold no more than [`Limits`](crate::Limits) say, nor for longer than
+//! [`Timeouts`](crate::Timeouts) say, without sending or taking bytes; whatever was counted as open is counted back on
+//! every path. It knows nothing of what the routes do.
+
+mod connection;
+mod counters;
+mod exchange;
+mod io;
+mod phase;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+pub use self::counters::Counters;
+pub(crate) use self::exchange::BodyTooSlow;
+
+use self::connection::Shared;
+use self::counters::Counted;
+use self::io::Place;
+use crate::config::ServerConfig;
+use crate::error::ServerError;
+use crate::shutdown::{Drained, Shutdown};
+
+/// How long to wait when the kernel has no more sockets to give: they come back as connections end.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The address of the peer, as an extension of every request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerAddr(pub SocketAddr);
+
+/// A listening socket and its limits.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    config: ServerConfig,
+    counters: Counters,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl Server {
+    /// Listens on `address`; port 0 takes a free one.
+    pub async fn bind(
+        address: impl ToSocketAddrs + std::fmt::Debug,
+        config: ServerConfig,
+    ) -> Result<Self, ServerError> {
+        let listener = TcpListener::bind(&address)
+            .await
+            .map_err(|source| ServerError::Bind { address: format!("{address:?}"), source })?;
+        Self::from_listener(listener, config)
+    }
+
+    /// Takes a socket that listens already.
+    pub fn from_listener(listener: TcpListener, config: ServerConfig) -> Result<Self, ServerError> {
+        #[cfg(feature = "tls")]
+        let tls = config.tls.clone().map(crate::tls::ServerTls::into_config).transpose()?;
+        Ok(Self {
+            listener,
+            config,
+            counters: Counters::default(),
+            #[cfg(feature = "tls")]
+            tls,
+        })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> Result<SocketAddr, ServerError> {
+        self.listener.local_addr().map_err(ServerError::Socket)
+    }
+
+    /// Its live counts.
+    pub fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    /// Serves until `shutdown` is triggered, then lets open streams end within the limit `drain` and cuts the rest.
+    pub async fn serve(self, router: Router, shutdown: Shutdown) -> Drained {
+        let ServerConfig { limits, timeouts, .. } = self.config;
+        let drain = timeouts.drain;
+        let places = Arc::new(Semaphore::new(limits.connections));
+        let shared = Arc::new(Shared {
+            router,
+            builder: connection::builder(&limits, &timeouts),
+            limits,
+            timeouts,
+            counters: self.counters,
+            shutdown,
+            #[cfg(feature = "tls")]
+            tls: self.tls,
+        });
+        let mut connections = JoinSet::new();
+        accept_until_shutdown(&self.listener, &shared, &places, &mut connections).await;
+        drop(self.listener);
+        drain_within(drain, connections).await
+    }
+}
+
+async fn accept_until_shutdown(
+    listener: &TcpListener,
+    shared: &Arc<Shared>,
+    places: &Arc<Semaphore>,
+    connections: &mut JoinSet<()>,
+) {
+    let asked_to_stop = shared.shutdown.triggered();
+    tokio::pin!(asked_to_stop);
+    loop {
+        let next = async {
+            let permit = Arc::clone(places).acquire_owned().await.ok()?;
+            Some((permit, listener.accept().await))
+        };
+        let accepted = tokio::select! {
+            biased;
+            () = &mut asked_to_stop => return,
+            Some(_ended) = connections.join_next() => continue,
+            accepted = next => accepted,
+        };
+        match accepted {
+            None => return,
+            Some((permit, Ok((stream, peer)))) => {
+                set_up(&stream, shared.limits.send_buffer_bytes);
+                let place = Place { _permit: permit, _open: shared.counters.open_connection() };
+                connections.spawn(connection::serve(Arc::clone(shared), stream, peer, place));
+            }
+            Some((_, Err(error))) => {
+                shared.counters.count(Counted::AcceptFailure);
+                if !is_of_one_peer(&error) {
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// A socket that refuses these options still works, only with more memory or latency.
+fn set_up(stream: &TcpStream, send_buffer_bytes: usize) {
+    let socket = socket2::SockRef::from(stream);
+    socket.set_send_buffer_size(send_buffer_bytes).ok();
+    socket.set_tcp_nodelay(true).ok();
+}
+
+/// True if one peer went away before it was accepted, which says nothing about the next.
+fn is_of_one_peer(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+async fn drain_within(limit: Duration, mut connections: JoinSet<()>) -> Drained {
+    let ended = tokio::time::timeout(limit, async { while connections.join_next().await.is_some() {} });
+    if ended.await.is_ok() {
+        return Drained { cut: 0 };
+    }
+    let cut = connections.len();
+    connections.shutdown().await;
+    Drained { cut }
+}

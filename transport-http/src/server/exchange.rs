@@ -1,0 +1,198 @@
+//! One request and its response on a connection: the bodies that keep the limits and the counts.
+//!
+//! * [`RequestBody`] ends with an error when it is too long or takes too long.
+//! * [`ResponseBody`] counts as open until it is dropped. On HTTP/2 a peer can stop one stream by its window while the
+//!   socket moves on, and then nobody polls the body any more: a watcher takes it away when that lasts, so that what it
+//!   holds (a run's events) is freed and the stream is reset, not the connection.
+
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::Body as AxumBody;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Limited;
+use hyper::body::Incoming;
+use thiserror::Error;
+use tokio::time::{Instant, Sleep};
+
+use super::counters::{Counted, Counters, OpenGuard};
+use super::phase::PhaseWatch;
+use crate::error::StreamError;
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The body did not come within the limit `body`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the body of the request did not arrive within the limit `body`")]
+pub(crate) struct BodyTooSlow;
+
+/// The body of a request, limited in size and time.
+#[derive(Debug)]
+pub(crate) struct RequestBody {
+    body: Limited<Incoming>,
+    deadline: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl RequestBody {
+    pub(crate) fn new(body: Incoming, limit: usize, timeout: Duration) -> Self {
+        Self { body: Limited::new(body, limit), deadline: Instant::now() + timeout, timer: None }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        let deadline = self.deadline;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        ready!(timer.as_mut().poll(cx));
+        Poll::Ready(Some(Err(Box::new(BodyTooSlow))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Counts a request as open, in its server and its connection.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    phase: Arc<PhaseWatch>,
+    _open: OpenGuard,
+}
+
+impl Exchange {
+    pub(crate) fn open(phase: Arc<PhaseWatch>, counters: &Counters, is_http2: bool) -> Self {
+        phase.handle_request(is_http2);
+        Self { phase, _open: counters.open_request() }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.phase.handle_response_end();
+    }
+}
+
+/// The body of a response.
+#[derive(Debug)]
+pub(crate) struct ResponseBody {
+    body: Held,
+    _exchange: Exchange,
+}
+
+#[derive(Debug)]
+enum Held {
+    /// The socket's own limit is enough.
+    Alone(AxumBody),
+    /// One of several streams in a connection.
+    Watched(Arc<Mutex<Watched>>),
+}
+
+#[derive(Debug)]
+struct Watched {
+    body: Option<AxumBody>,
+    /// How often it was polled.
+    polls: u64,
+    /// The last poll gave bytes, so the next one waits for the peer, not for the source.
+    waits_for_peer: bool,
+}
+
+impl ResponseBody {
+    pub(crate) fn new(body: AxumBody, exchange: Exchange) -> Self {
+        Self { body: Held::Alone(body), _exchange: exchange }
+    }
+
+    /// A body whose stream is reset when the peer takes nothing of it for `limit` (noticed within twice that).
+    pub(crate) fn watched(body: AxumBody, exchange: Exchange, limit: Duration, counters: Counters) -> Self {
+        if body.is_end_stream() {
+            return Self::new(body, exchange);
+        }
+        let watched = Arc::new(Mutex::new(Watched { body: Some(body), polls: 0, waits_for_peer: false }));
+        tokio::spawn(watch(Arc::downgrade(&watched), limit, counters));
+        Self { body: Held::Watched(watched), _exchange: exchange }
+    }
+}
+
+/// Takes the body away once it was not polled for `limit` although it had given bytes. Ends with the body.
+async fn watch(watched: Weak<Mutex<Watched>>, limit: Duration, counters: Counters) {
+    let mut last_polls = None;
+    loop {
+        tokio::time::sleep(limit).await;
+        let Some(watched) = watched.upgrade() else {
+            return;
+        };
+        let mut watched = lock(&watched);
+        if watched.waits_for_peer && last_polls == Some(watched.polls) {
+            watched.body = None;
+            counters.count(Counted::WriteStall);
+            return;
+        }
+        last_polls = Some(watched.polls);
+    }
+}
+
+/// A poisoned lock means that a poll panicked; the body is dropped soon, and taking it is still right.
+fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
+    watched.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.body {
+            Held::Alone(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Held::Watched(watched) => lock(watched).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.body {
+            Held::Alone(body) => body.is_end_stream(),
+            Held::Watched(watched) => lock(watched).body.as_ref().is_some_and(Body::is_end_stream),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.body {
+            Held::Alone(body) => body.size_hint(),
+            Held::Watched(watched) => {
+                lock(watched).body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
+            }
+        }
+    }
+}
+
+impl Watched {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.polls = self.polls.wrapping_add(1);
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(Some(Err(StreamError::WriteStall.into())));
+        };
+        let polled = Pin::new(body).poll_frame(cx).map_err(Into::into);
+        self.waits_for_peer = polled.is_ready();
+        polled
+    }
+}

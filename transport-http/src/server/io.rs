@@ -1,0 +1,142 @@
+//! An accepted socket under guard: it notices bytes that arrive, and gives up on a peer that takes none.
+//!
+//! The guard sits below hyper, so it works alike for HTTP/1.1, HTTP/2 and upgraded connections, and costs a timer only
+//! while a write waits. It holds the connection's place in the server's limits: a socket counts until it is closed,
+//! whoever holds it.
+
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Sleep;
+
+use super::counters::{Counted, Counters, OpenGuard};
+use super::phase::PhaseWatch;
+
+/// Plain or encrypted.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Plain(TcpStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<tokio_rustls::server::TlsStream<TcpStream>>),
+}
+
+/// A place among the server's connections, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) _permit: OwnedSemaphorePermit,
+    pub(crate) _open: OpenGuard,
+}
+
+#[derive(Debug)]
+pub(crate) struct GuardedSocket {
+    socket: Socket,
+    phase: Arc<PhaseWatch>,
+    write_stall: Duration,
+    stalled: Option<Pin<Box<Sleep>>>,
+    counters: Counters,
+    _place: Place,
+}
+
+impl GuardedSocket {
+    pub(crate) fn new(
+        socket: Socket,
+        phase: Arc<PhaseWatch>,
+        write_stall: Duration,
+        counters: Counters,
+        place: Place,
+    ) -> Self {
+        Self { socket, phase, write_stall, stalled: None, counters, _place: place }
+    }
+
+    /// Lets a write wait for so long and no longer. Any progress starts the time anew.
+    fn limit<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            self.stalled = None;
+            return polled;
+        }
+        let limit = self.write_stall;
+        let timer = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        if timer.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.stalled = None;
+        self.counters.count(Counted::WriteStall);
+        Poll::Ready(Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the peer took no byte within `write_stall`",
+        )))
+    }
+}
+
+/// Calls one method on whichever socket it is.
+macro_rules! on_socket {
+    ($socket:expr, $io:ident => $call:expr) => {
+        match $socket {
+            Socket::Plain(stream) => {
+                let $io = Pin::new(stream);
+                $call
+            }
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => {
+                let $io = Pin::new(stream.as_mut());
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for GuardedSocket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = on_socket!(&mut self.socket, io => io.poll_read(cx, buf));
+        if buf.filled().len() > before {
+            self.phase.handle_bytes();
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for GuardedSocket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = on_socket!(&mut self.socket, io => io.poll_write(cx, buf));
+        self.limit(cx, polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = on_socket!(&mut self.socket, io => io.poll_write_vectored(cx, bufs));
+        self.limit(cx, polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.socket {
+            Socket::Plain(stream) => stream.is_write_vectored(),
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = on_socket!(&mut self.socket, io => io.poll_flush(cx));
+        self.limit(cx, polled)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = on_socket!(&mut self.socket, io => io.poll_shutdown(cx));
+        self.limit(cx, polled)
+    }
+}

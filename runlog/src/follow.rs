@@ -1,0 +1,110 @@
+//! [`Follow`]: a watcher of a run, over any engine.
+//!
+//! It is a cursor, not a queue: it reads a page after the last number it gave, and waits only when it has given all
+//! there is. A watcher that lags reads full pages; one that keeps up reads single events. There is no gap between "what
+//! is in the log" and "what is live", because there is no live path beside the log.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use aqueduct_core::RunId;
+use aqueduct_core::service::{BoxFuture, NumberedEvent};
+use futures_core::Stream;
+
+use crate::log::{LogError, Page, RunLog};
+
+/// Events read at once: enough that a lagging watcher catches up in few steps, few enough that it holds little.
+pub const DEFAULT_PAGE: usize = 256;
+
+/// The events of a run after a number, then those to come. Ends after the last event of a run that has ended.
+pub struct Follow {
+    log: Arc<dyn RunLog>,
+    run: RunId,
+    /// The last number given.
+    after: u64,
+    page: usize,
+    ready: VecDeque<NumberedEvent>,
+    step: Step,
+}
+
+enum Step {
+    Read(BoxFuture<'static, Result<Page, LogError>>),
+    Wait(BoxFuture<'static, Result<(), LogError>>),
+    Between,
+    /// The run has ended: what is ready is all there is.
+    Ended,
+}
+
+impl Follow {
+    /// Follows a run from after that number.
+    pub fn new(log: Arc<dyn RunLog>, run: RunId, after: u64) -> Self {
+        Self { log, run, after, page: DEFAULT_PAGE, ready: VecDeque::new(), step: Step::Between }
+    }
+
+    /// The same with pages of another size.
+    pub fn with_page(mut self, events: usize) -> Self {
+        self.page = events.max(1);
+        self
+    }
+
+    fn read(&self) -> Step {
+        let (log, run, after, page) = (Arc::clone(&self.log), self.run.clone(), self.after, self.page);
+        Step::Read(Box::pin(async move { log.read(&run, after, page).await }))
+    }
+
+    fn wait(&self) -> Step {
+        let (log, run, after) = (Arc::clone(&self.log), self.run.clone(), self.after);
+        Step::Wait(Box::pin(async move { log.changed(&run, after).await }))
+    }
+
+    fn take(&mut self, page: Page) -> Step {
+        let last = page.events.last().map_or(self.after, |event| event.number);
+        self.ready.extend(page.events);
+        match (page.closed && last >= page.head, last >= page.head) {
+            (true, _) => Step::Ended,
+            (false, true) if self.ready.is_empty() => self.wait(),
+            _ => Step::Between,
+        }
+    }
+}
+
+impl Stream for Follow {
+    type Item = Result<NumberedEvent, LogError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(event) = this.ready.pop_front() {
+                this.after = event.number;
+                return Poll::Ready(Some(Ok(event)));
+            }
+            this.step = match &mut this.step {
+                Step::Ended => return Poll::Ready(None),
+                Step::Between => this.read(),
+                Step::Read(read) => match ready!(read.as_mut().poll(cx)) {
+                    Ok(page) => this.take(page),
+                    Err(error) => {
+                        this.step = Step::Ended;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                },
+                Step::Wait(wait) => match ready!(wait.as_mut().poll(cx)) {
+                    Ok(()) => this.read(),
+                    Err(error) => {
+                        this.step = Step::Ended;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                },
+            };
+        }
+    }
+}
+
+impl fmt::Debug for Follow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Follow").field("run", &self.run).field("after", &self.after).finish_non_exhaustive()
+    }
+}

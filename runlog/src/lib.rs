@@ -1,0 +1,34 @@
+//! The run log: every canonical event of a run gets a contiguous number, is appended *before* it is delivered, and is
+//! read by any number of watchers, each with a cursor of its own.
+//!
+//! Why a log and not a queue per watcher: no agent protocol can resume a stream, and a slow reader must cost nothing but
+//! its cursor. A watcher that comes back continues after the last number it saw; one that lags reads more per step; none
+//! of them can hold the writer up.
+//!
+//! ```text
+//!   writer ── append (numbers, lease checked) ──► RunLog ──► Follow (cursor) ──► watcher
+//!                                                   │  └────► Follow (cursor) ──► watcher
+//!                                                   └ the terminal event closes the run in the same append
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`log`] | [`RunLog`]: the trait, small on purpose |
+//! | [`memory`] | [`MemoryLog`]: the engine in memory, bounded |
+//! | [`follow`] | [`Follow`]: a watcher's stream over any engine |
+//! | `testing` (feature) | the suite that every engine passes |
+//!
+//! Invariants: numbers start at 1 and have no gaps; nothing follows the terminal event; who does not hold the lease cannot
+//! append; reading is strictly after a number.
+//!
+//! What is *not* here: protocols, sockets, and a clock. Times enter as arguments.
+
+pub mod follow;
+pub mod log;
+pub mod memory;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use follow::Follow;
+pub use log::{Lease, LogError, Page, RunLog, RunMeta, RunState};
+pub use memory::{MemoryLimits, MemoryLog};

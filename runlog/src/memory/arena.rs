@@ -1,0 +1,79 @@
+//! Shared pages for the texts of a run: one allocation per page instead of one per delta, and none that keeps a read
+//! buffer alive.
+
+use aqueduct_core::BlockEvent;
+use bytes::{BufMut as _, BytesMut};
+use bytestring::ByteString;
+
+/// Size of a page. A run of a few words holds one page; a long one a page per two hundred deltas or so.
+const PAGE: usize = 4 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Arena {
+    page: BytesMut,
+    bytes: usize,
+}
+
+impl Arena {
+    /// Bytes of text kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The event with its delta copied into a page. Everything else an event holds is detached already.
+    pub(super) fn keep(&mut self, event: BlockEvent) -> BlockEvent {
+        match event {
+            BlockEvent::BlockDelta { block, delta } => {
+                BlockEvent::BlockDelta { block, delta: self.copy(&delta) }
+            }
+            other => other,
+        }
+    }
+
+    fn copy(&mut self, text: &ByteString) -> ByteString {
+        self.bytes += text.len();
+        if text.len() > PAGE {
+            return ByteString::from(&**text);
+        }
+        if self.page.capacity() < text.len() {
+            self.page = BytesMut::with_capacity(PAGE);
+        }
+        self.page.put_slice(text.as_bytes());
+        let copy = self.page.split().freeze();
+        ByteString::try_from(copy).unwrap_or_else(|_| ByteString::from(&**text))
+    }
+}
+
+/// Bytes of text in a batch.
+pub(super) fn bytes_of(events: &[BlockEvent]) -> usize {
+    events
+        .iter()
+        .map(|event| match event {
+            BlockEvent::BlockDelta { delta, .. } => delta.len(),
+            _ => 0,
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_share_pages_and_not_the_buffer_they_came_from() {
+        let buffer = ByteString::from("Hello, world");
+        let mut arena = Arena::default();
+        let copies: Vec<ByteString> =
+            (0..1000).map(|_| arena.copy(&buffer.slice_ref(buffer.get(0..5).unwrap()))).collect();
+        assert!(copies.iter().all(|copy| &**copy == "Hello"));
+        let (first, second) = (copies[0].as_ptr() as usize, copies[1].as_ptr() as usize);
+        assert_eq!(second - first, 5, "the second lies behind the first in one page");
+        assert_eq!(arena.bytes(), 5000);
+    }
+
+    #[test]
+    fn a_text_larger_than_a_page_is_kept_whole() {
+        let text = ByteString::from("x".repeat(3 * PAGE));
+        assert_eq!(Arena::default().copy(&text), text);
+    }
+}

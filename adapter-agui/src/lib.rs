@@ -7,6 +7,7 @@ pub mod convert;
 pub mod decode;
 pub mod encode;
 pub mod error;
+pub mod input;
 #[cfg(feature = "proto")]
 pub mod proto;
 pub mod verify;

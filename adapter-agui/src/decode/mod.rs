@@ -34,6 +34,7 @@ use aqueduct_core::update::Details;
 use aqueduct_core::{ByteString, ContentBlock, Metadata, SourceEvent, Track, Update, wellknown};
 use serde_json::{Value, json};
 
+pub(crate) use content::output as tool_output;
 pub use frame::read_payload;
 pub use frames::ProtoFrames;
 

@@ -1,6 +1,8 @@
 //! Recorded streams, decoded and encoded again: the client sees the same, in both dialects and encodings, and what was
 //! illegal comes out repaired.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests stop the test")]
+
 mod support;
 
 use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};

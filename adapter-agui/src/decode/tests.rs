@@ -1,5 +1,6 @@
 //! What each AG-UI event says in canonical terms, and through the stream machine.
 
+use aqueduct_core::BlockKind::{Text, ToolUse};
 use aqueduct_core::testing::{InvariantChecker, run_to_end, trace};
 use aqueduct_core::{
     BlockEvent, ContentBlock, LaneOutcome, RunFailure, RunOutcome, Source, SourceEvent, Track, Update,
@@ -214,7 +215,6 @@ fn chunks_are_spelled_out() {
         json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}),
     ]));
     let kinds: Vec<_> = out.iter().map(|u| (u.block.kind(), u.last)).collect();
-    use aqueduct_core::BlockKind::{Text, ToolUse};
     assert_eq!(
         kinds,
         [(Text, false), (Text, false), (Text, true), (ToolUse, false), (ToolUse, false), (ToolUse, true)]
@@ -314,14 +314,14 @@ fn results_keep_their_structure() {
     assert_eq!(result.output.to_text(), r#"[{"type":"text","text":"x"}]"#);
 }
 
-fn finished(outcome: Value) -> Vec<SourceEvent> {
+fn finished(outcome: &Value) -> Vec<SourceEvent> {
     decode(vec![json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r", "outcome": outcome,
         "usage": [{"model": "m", "inputTokens": 3}]})])
 }
 
 #[test]
 fn ends_are_told_as_they_are() {
-    let end = |outcome: Value| finished(outcome).pop().unwrap();
+    let end = |outcome: Value| finished(&outcome).pop().unwrap();
     let finish = |outcome| SourceEvent::Finished { outcome, result: None };
     assert_eq!(end(Value::Null), finish(RunOutcome::Success));
     assert_eq!(end(json!({"type": "success", "pendingToolCallIds": ["c"]})), finish(RunOutcome::Success));
@@ -330,7 +330,7 @@ fn ends_are_told_as_they_are() {
         matches!(end(json!({"type": "bored"})), SourceEvent::Failed(f) if f.code == RunFailure::UPSTREAM_INVALID)
     );
     let asked = finished(
-        json!({"type": "interrupt", "interrupts": [{"id": "i", "reason": "input_required", "message": "?",
+        &json!({"type": "interrupt", "interrupts": [{"id": "i", "reason": "input_required", "message": "?",
         "toolCallId": "c", "responseSchema": {"type": "object"}, "expiresAt": "x", "metadata": {"a": 1}, "subagentRunId": "s"}]}),
     );
     assert!(matches!(&asked[0], SourceEvent::Usage { usage, .. } if usage.input == Some(3)));

@@ -1,7 +1,7 @@
 //! Inputs both ways; each id once; both spellings of files; what is malformed is refused with a place.
 
 use aqueduct_core::block::ToolOutput;
-use aqueduct_core::{ContentBlock, Message, Role, RunInput, wellknown};
+use aqueduct_core::{ContentBlock, Message, Role, RunInput, ToolCallId, wellknown};
 use serde_json::{Value, json};
 
 use super::{read_input, run_agent_input, run_input};
@@ -79,7 +79,7 @@ fn calls_results_and_replies_are_recognised() {
     ], "resume": [{"interruptId": "i", "status": "resolved", "payload": {"ok": true}},
         {"interruptId": "j", "status": "cancelled"}]});
     let input = run_input(read_input(body.to_string().as_bytes()).unwrap());
-    assert_eq!(input.known_calls().map(|id| id.as_str()).collect::<Vec<_>>(), ["c"]);
+    assert_eq!(input.known_calls().map(ToolCallId::as_str).collect::<Vec<_>>(), ["c"]);
     let results: Vec<_> = input.messages.iter().flat_map(|message| &message.contents).collect();
     let ContentBlock::ToolResult(found) = results[1] else { panic!() };
     assert!(!found.is_error && input.messages[1].role == Role::Tool);

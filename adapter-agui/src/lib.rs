@@ -1,4 +1,65 @@
-//! AG-UI for Aqueduct: 1.0 and its 0.0.59 dialect, in both directions.
+//! AG-UI for Aqueduct: 1.0 and its 0.0.59 dialect, in both directions, with no way to produce a stream that a client
+//! rejects.
+//!
+//! ```text
+//!   AG-UI agent ── payloads ──► decode ──► canonical source events ──► (core: StreamContext) ──► canonical events
+//!                                                                                                      │
+//!   AG-UI client ◄── payloads ── encode ◄── AG-UI events ◄──────────────── convert ◄───────────────────┘
+//!        │                                       │
+//!        └── RunAgentInput ──► input             └──► verify
+//! ```
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | [`wire`] | the protocol's own types |
+//! | [`convert`] | canonical events as AG-UI events, by [`config::Settings`] |
+//! | [`encode`] | AG-UI events as JSON, SSE frames or protobuf frames |
+//! | [`decode`] | an AG-UI agent as a source |
+//! | [`input`] | what a run starts from, both ways |
+//! | [`verify`] | would a client take this stream, and would it lose something? |
+//! | [`version`] | dialect and encoding for a peer |
+//! | [`chunks`] | chunk events spelled out |
+//! | `proto` | the protobuf encoding (feature `proto`) |
+//!
+//! # From updates to bytes
+//!
+//! ```
+//! use aqueduct_adapter_agui::{config::Settings, convert::converters, encode};
+//! use aqueduct_core::{RunInfo, RunOutcome, SourceEvent, StreamContext, Update};
+//!
+//! let mut context = StreamContext::new(RunInfo::new("thread-1", "run-1"));
+//! context.handle_update(Update::text("Hello"))?;
+//! context.handle_event(SourceEvent::Finished { outcome: RunOutcome::Success, result: None })?;
+//!
+//! // No version declared: the conservative dialect.
+//! let set = converters(&Settings::for_declared(None));
+//! let (mut events, mut bytes) = (Vec::new(), Vec::new());
+//! while let Some(event) = context.poll_event() {
+//!     set.convert(&event, &mut events);
+//! }
+//! for event in &events {
+//!     encode::sse(event, None, &mut bytes)?;
+//! }
+//! let text = String::from_utf8(bytes)?;
+//! assert!(text.contains(r#""delta":"Hello""#));
+//! assert!(text.ends_with("\n\n"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Settings and defaults
+//!
+//! [`config`] has the table. In short: a peer that declares `protocolVersion` gets 1.0 with sub-agents attributed and
+//! interrupts as interrupts; a peer that declares nothing gets what 0.0.59 takes, sub-agents inline and questions as
+//! text.
+//!
+//! # What this crate does not do
+//!
+//! It opens no sockets, reads no clock, spawns nothing. It knows no other protocol. It does not decide when blocks open
+//! and close: that is the stream machine's, and why the order of what comes out here cannot be wrong.
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `proto` | the protobuf encoding, without further dependencies |
 #![cfg_attr(test, allow(clippy::too_many_lines, reason = "a table of cases is read from top to bottom"))]
 
 pub mod chunks;
@@ -7,8 +68,12 @@ pub mod convert;
 pub mod decode;
 pub mod encode;
 pub mod error;
+pub mod input;
 #[cfg(feature = "proto")]
 pub mod proto;
 pub mod verify;
 pub mod version;
 pub mod wire;
+
+pub use config::{Dialect, Interrupts, Settings, Subagents};
+pub use error::{DecodeError, WireError};

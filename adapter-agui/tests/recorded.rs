@@ -1,6 +1,8 @@
 //! Recorded streams, decoded and encoded again: the client sees the same, in both dialects and encodings, and what was
 //! illegal comes out repaired.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests stop the test")]
+
 mod support;
 
 use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
@@ -60,7 +62,9 @@ fn result_of(event: &Event) -> Option<ToolCallId> {
 fn converted(stream: &Recorded, settings: Settings) -> Vec<Event> {
     let set = converters(&settings);
     let mut out = Vec::new();
-    balanced(stream).iter().for_each(|event| set.convert(event, &mut out));
+    for event in balanced(stream) {
+        set.convert(&event, &mut out);
+    }
     out
 }
 
@@ -152,7 +156,9 @@ fn our_own_output_is_read_back() {
         let calls: Vec<_> = out.iter().filter_map(result_of).collect();
         let context =
             if stream.name.ends_with(".resume") { context.with_known_calls(&calls) } else { context };
-        run_context(context, again).iter().for_each(|event| set.convert(event, &mut second));
+        for event in run_context(context, again) {
+            set.convert(&event, &mut second);
+        }
         same(&stream.name, &fold(&out), &fold(&second));
     }
 }

@@ -33,7 +33,7 @@ impl BlockEventConverter<Event> for CustomConverter {
 }
 
 impl CustomConverter {
-    fn activity(&self, custom: &CustomEvent) -> Option<Event> {
+    fn activity(self, custom: &CustomEvent) -> Option<Event> {
         Some(Event::from(ActivitySnapshot {
             base: origin_base(&custom.origin),
             subagent_run_id: self.settings.tag(&custom.lane),
@@ -44,7 +44,7 @@ impl CustomConverter {
         }))
     }
 
-    fn activity_delta(&self, custom: &CustomEvent) -> Option<Event> {
+    fn activity_delta(self, custom: &CustomEvent) -> Option<Event> {
         Some(Event::ActivityDelta(ActivityDelta {
             base: origin_base(&custom.origin),
             subagent_run_id: self.settings.tag(&custom.lane),
@@ -56,7 +56,7 @@ impl CustomConverter {
 
     /// Only the root may restate the conversation: a client drops what is not in the list, and what a sub-agent
     /// remembers is not the thread.
-    fn messages(&self, custom: &CustomEvent) -> Option<Event> {
+    fn messages(self, custom: &CustomEvent) -> Option<Event> {
         if !custom.lane.is_root() {
             return None;
         }
@@ -64,7 +64,7 @@ impl CustomConverter {
         Some(Event::MessagesSnapshot(MessagesSnapshot { base: origin_base(&custom.origin), messages }))
     }
 
-    fn raw(&self, custom: &CustomEvent) -> Option<Event> {
+    fn raw(self, custom: &CustomEvent) -> Option<Event> {
         let source = match custom.value.get("source") {
             None | Some(Value::Null) => None,
             Some(source) => Some(ByteString::from(source.as_str()?)),
@@ -77,7 +77,7 @@ impl CustomConverter {
         }))
     }
 
-    fn plain(&self, custom: &CustomEvent) -> Event {
+    fn plain(self, custom: &CustomEvent) -> Event {
         Event::Custom(Custom {
             base: origin_base(&custom.origin),
             name: custom.name.clone(),

@@ -32,17 +32,17 @@ fn readable(mut message: Message, dialect: Dialect) -> Option<Message> {
 
 fn is_readable(part: &ContentPart, dialect: Dialect) -> bool {
     let is_file = |part: &MediaPart| matches!(part.source, PartSource::File(_));
-    match (dialect, part) {
-        (Dialect::V1_0, part) => is_modern(part),
-        (Dialect::V0_0_59, ContentPart::Binary(_)) => true,
-        (
-            Dialect::V0_0_59,
-            ContentPart::Image(part)
-            | ContentPart::Audio(part)
-            | ContentPart::Video(part)
-            | ContentPart::Document(part),
-        ) if is_file(part) => false,
-        (Dialect::V0_0_59, part) => is_modern(part),
+    match part {
+        ContentPart::Binary(_) => dialect == Dialect::V0_0_59,
+        ContentPart::Image(media)
+        | ContentPart::Audio(media)
+        | ContentPart::Video(media)
+        | ContentPart::Document(media)
+            if is_file(media) =>
+        {
+            dialect == Dialect::V1_0
+        }
+        part => is_modern(part),
     }
 }
 

@@ -51,11 +51,10 @@ impl BlockEventConverter<Event> for LaneConverter {
 }
 
 impl LaneConverter {
-    fn end_inline(&self, lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
+    fn end_inline(self, lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
         let subagent_run_id = self.settings.tag(lane);
         let mut metadata = Metadata::new();
         let word = match outcome {
-            LaneOutcome::Success(None) => None,
             LaneOutcome::Success(Some(_)) => Some("success"),
             LaneOutcome::Suspended => Some("suspended"),
             LaneOutcome::Cancelled => Some("cancelled"),
@@ -141,14 +140,14 @@ impl BlockEventConverter<Event> for StepConverter {
         match event {
             BlockEvent::StepStarted { lane, name } if !self.settings.hides(lane) => {
                 out.push(Event::StepStarted(StepStarted {
-                    step_name: step_name(&self.settings, lane, name),
+                    step_name: step_name(self.settings, lane, name),
                     subagent_run_id: self.settings.tag(lane),
                     ..StepStarted::default()
                 }));
             }
             BlockEvent::StepFinished { lane, name } if !self.settings.hides(lane) => {
                 out.push(Event::StepFinished(StepFinished {
-                    step_name: step_name(&self.settings, lane, name),
+                    step_name: step_name(self.settings, lane, name),
                     subagent_run_id: self.settings.tag(lane),
                     ..StepFinished::default()
                 }));
@@ -158,7 +157,7 @@ impl BlockEventConverter<Event> for StepConverter {
     }
 }
 
-fn step_name(settings: &Settings, lane: &Lane, name: &ByteString) -> ByteString {
+fn step_name(settings: Settings, lane: &Lane, name: &ByteString) -> ByteString {
     if lane.is_root() || settings.subagents != Subagents::Inline {
         return name.clone();
     }

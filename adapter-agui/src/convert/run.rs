@@ -39,7 +39,7 @@ impl BlockEventConverter<Event> for RunConverter {
 }
 
 impl RunConverter {
-    fn finish(&self, finished: &Finished, out: &mut Vec<Event>) {
+    fn finish(self, finished: &Finished, out: &mut Vec<Event>) {
         let outcome = match (finished.outcome, self.settings.interrupts) {
             (RunOutcome::Interrupted, Interrupts::Interrupt) => Some(self.interrupted(finished)),
             (RunOutcome::Interrupted, Interrupts::Text) => {
@@ -69,20 +69,20 @@ impl RunConverter {
     }
 
     /// Absent means success: a peer that did not declare a version is told nothing more.
-    fn success(&self, finished: &Finished) -> Option<RunFinishedOutcome> {
+    fn success(self, finished: &Finished) -> Option<RunFinishedOutcome> {
         let pending: Vec<_> = finished.pending_calls.iter().map(|call| call.as_bytes().clone()).collect();
         let pending_tool_call_ids = Some(pending).filter(|pending| !pending.is_empty());
         let outcome = SuccessOutcome { pending_tool_call_ids, extra: None };
         (self.settings.dialect == Dialect::V1_0).then_some(RunFinishedOutcome::Success(outcome))
     }
 
-    fn interrupted(&self, finished: &Finished) -> RunFinishedOutcome {
+    fn interrupted(self, finished: &Finished) -> RunFinishedOutcome {
         let interrupts = finished.interrupts.iter().map(|pending| self.interrupt(pending)).collect();
         RunFinishedOutcome::Interrupt(InterruptOutcome { interrupts, extra: None })
     }
 
     /// An interrupt of a hidden lane is shown without what is hidden: its tag, and the call nobody has seen.
-    fn interrupt(&self, pending: &PendingInterrupt) -> Interrupt {
+    fn interrupt(self, pending: &PendingInterrupt) -> Interrupt {
         let hidden = self.settings.hides(&pending.lane);
         let interrupt = &pending.interrupt;
         let schema = interrupt.response_schema.as_ref().and_then(Value::as_object);
@@ -101,7 +101,7 @@ impl RunConverter {
 
     /// The question as a text message. Its id is that of the interrupt, which the asker keeps unique in the
     /// thread, behind a word that no minted id begins with.
-    fn ask(&self, pending: &PendingInterrupt, out: &mut Vec<Event>) {
+    fn ask(self, pending: &PendingInterrupt, out: &mut Vec<Event>) {
         let interrupt = &pending.interrupt;
         let message_id = ByteString::from(format!("interrupt/{}", interrupt.id));
         let question = interrupt.message.clone().filter(|message| !message.is_empty()).unwrap_or_else(|| {
@@ -127,7 +127,7 @@ impl RunConverter {
         out.push(Event::TextMessageEnd(TextMessageEnd { message_id, ..TextMessageEnd::default() }));
     }
 
-    fn failure(&self, failed: &RunFailed) -> Event {
+    fn failure(self, failed: &RunFailed) -> Event {
         let mut metadata = Metadata::new();
         if let Some(details) = &failed.failure.details {
             metadata.insert("aqueduct.details".to_owned(), details.clone());
@@ -140,7 +140,7 @@ impl RunConverter {
         })
     }
 
-    fn usage(&self, usage: &[Usage]) -> Option<Vec<TokenUsage>> {
+    fn usage(self, usage: &[Usage]) -> Option<Vec<TokenUsage>> {
         let count = |count: Option<u64>| count.filter(|count| *count <= MAX_SAFE_INTEGER.unsigned_abs());
         let converted = usage.iter().map(|usage| TokenUsage {
             provider: usage.provider.clone(),

@@ -42,12 +42,12 @@ pub(super) use converter;
 
 impl Settings {
     /// True if nothing of the lane is shown.
-    pub(super) fn hides(&self, lane: &Lane) -> bool {
+    pub(super) fn hides(self, lane: &Lane) -> bool {
         self.subagents == Subagents::Hidden && !lane.is_root()
     }
 
     /// The tag of what belongs to the lane; none for the root.
-    pub(super) fn tag(&self, lane: &Lane) -> Option<ByteString> {
+    pub(super) fn tag(self, lane: &Lane) -> Option<ByteString> {
         (!lane.is_root() && self.subagents != Subagents::Hidden).then(|| lane.id.as_bytes().clone())
     }
 }

@@ -32,8 +32,8 @@ impl BlockEventConverter<Event> for ThinkingConverter {
             BlockEvent::BlockDelta { delta, .. } => {
                 let delta = delta.clone();
                 out.push(Event::ReasoningMessageContent(ReasoningMessageContent {
-                    message_id,
                     subagent_run_id,
+                    message_id,
                     delta,
                     ..ReasoningMessageContent::default()
                 }));
@@ -63,7 +63,7 @@ impl BlockEventConverter<Event> for ThinkingConverter {
                     subagent_run_id: subagent_run_id.clone(),
                     ..ReasoningMessageEnd::default()
                 }));
-                let end = ReasoningEnd { message_id, subagent_run_id, ..ReasoningEnd::default() };
+                let end = ReasoningEnd { subagent_run_id, message_id, ..ReasoningEnd::default() };
                 out.push(Event::ReasoningEnd(end));
             }
         }

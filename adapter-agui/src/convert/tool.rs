@@ -89,7 +89,7 @@ impl BlockEventConverter<Event> for ToolResultConverter {
 
 impl ToolResultConverter {
     /// Parts where the answer is parts and the peer knows them; otherwise a text.
-    fn content(&self, result: &ToolResultEvent) -> Content {
+    fn content(self, result: &ToolResultEvent) -> Content {
         let parts = match &result.output {
             ToolOutput::Json(Value::Array(parts)) if self.settings.dialect == Dialect::V1_0 => parts,
             output => return Content::Text(output.to_text()),

@@ -150,7 +150,8 @@ impl Decoder {
     }
 
     fn release_held(&mut self, tag: Option<&ByteString>) {
-        for id in std::mem::take(&mut self.lanes.get(tag, None).held) {
+        let Some(lane) = self.lanes.find(tag) else { return };
+        for id in std::mem::take(&mut lane.held) {
             self.end_message(&(Kind::Thought, id));
         }
     }
@@ -283,7 +284,7 @@ impl Call {
         let block = ContentBlock::ToolUse(ToolUse { id, name: None, arguments });
         let mut update = Update::new(block).from_source(&self.source);
         update.track = self.track.clone();
-        update.message_id = self.parent.clone();
+        update.message_id.clone_from(&self.parent);
         update
     }
 }

@@ -39,20 +39,18 @@ fn read_delta(payload: &ByteString) -> Option<Event> {
     };
     let base = Base { timestamp: delta.timestamp, rare: None };
     let subagent_run_id = delta.tag.map(text);
-    let (id, delta) = (text(delta.id?), (text(delta.delta?), delta.kind));
-    Some(match delta.1 {
+    let (kind, id, delta) = (delta.kind, text(delta.id?), text(delta.said?));
+    Some(match kind {
         Kind::Text => {
-            let delta = delta.0;
             Event::TextMessageContent(TextMessageContent { base, message_id: id, delta, subagent_run_id })
         }
         Kind::Reasoning => Event::ReasoningMessageContent(ReasoningMessageContent {
             base,
             subagent_run_id,
             message_id: id,
-            delta: delta.0,
+            delta,
         }),
         Kind::Arguments => {
-            let delta = delta.0;
             Event::ToolCallArgs(ToolCallArgs { base, tool_call_id: id, delta, subagent_run_id })
         }
     })
@@ -68,7 +66,7 @@ enum Kind {
 struct Delta<'de> {
     kind: Kind,
     id: Option<Cow<'de, str>>,
-    delta: Option<Cow<'de, str>>,
+    said: Option<Cow<'de, str>>,
     tag: Option<Cow<'de, str>>,
     timestamp: Option<i64>,
 }
@@ -85,7 +83,7 @@ impl<'de> Visitor<'de> for DeltaVisitor {
     /// Gives up at anything unusual: the long way then reads the payload again, and says what is wrong.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Delta<'de>, A::Error> {
         let unusual = || A::Error::custom("unusual");
-        let (mut kind, mut id, mut delta, mut tag, mut timestamp) = (None, None, None, None, None);
+        let (mut kind, mut id, mut said, mut tag, mut timestamp) = (None, None, None, None, None);
         while let Some(Text(name)) = map.next_key()? {
             let slot = match (&*name, kind) {
                 ("type", None) => {
@@ -108,7 +106,7 @@ impl<'de> Visitor<'de> for DeltaVisitor {
                 ("messageId", Some(Kind::Text | Kind::Reasoning)) | ("toolCallId", Some(Kind::Arguments)) => {
                     &mut id
                 }
-                ("delta", _) => &mut delta,
+                ("delta", _) => &mut said,
                 ("subagentRunId", _) => &mut tag,
                 _ => return Err(unusual()),
             };
@@ -116,7 +114,7 @@ impl<'de> Visitor<'de> for DeltaVisitor {
                 return Err(unusual());
             }
         }
-        Ok(Delta { kind: kind.ok_or_else(unusual)?, id, delta, tag, timestamp })
+        Ok(Delta { kind: kind.ok_or_else(unusual)?, id, said, tag, timestamp })
     }
 }
 

@@ -34,6 +34,7 @@ use aqueduct_core::update::Details;
 use aqueduct_core::{ByteString, ContentBlock, Metadata, SourceEvent, Track, Update, wellknown};
 use serde_json::{Value, json};
 
+pub(crate) use content::output as tool_output;
 pub use frame::read_payload;
 pub use frames::ProtoFrames;
 
@@ -153,10 +154,13 @@ impl Decoder {
             | Event::ToolCallEnd(_)
             | Event::ToolCallResult(_) => self.apply_content(event),
             Event::ActivitySnapshot(activity) => {
-                let mut value = json!({ "type": &*activity.activity_type, "content": activity.content });
+                let mut value = Metadata::new();
+                value.insert("type".to_owned(), Value::from(&*activity.activity_type));
+                value.insert("content".to_owned(), Value::Object(activity.content));
                 if let Some(replace) = activity.replace {
-                    value["replace"] = Value::Bool(replace);
+                    value.insert("replace".to_owned(), Value::Bool(replace));
                 }
+                let value = Value::Object(value);
                 self.seen.hear_card(&activity.message_id);
                 let tag = activity.subagent_run_id.as_ref();
                 self.custom(wellknown::ACTIVITY, value, Some(&activity.message_id), tag, activity.base);
@@ -167,11 +171,17 @@ impl Decoder {
                 self.custom(wellknown::ACTIVITY_DELTA, value, Some(&activity.message_id), tag, activity.base);
             }
             Event::Raw(raw) => {
-                let mut value = json!({ "event": raw.event });
+                let mut value = Metadata::from_iter([("event".to_owned(), raw.event)]);
                 if let Some(source) = &raw.source {
-                    value["source"] = Value::from(&**source);
+                    value.insert("source".to_owned(), Value::from(&**source));
                 }
-                self.custom(wellknown::RAW, value, None, raw.subagent_run_id.as_ref(), raw.base);
+                self.custom(
+                    wellknown::RAW,
+                    Value::Object(value),
+                    None,
+                    raw.subagent_run_id.as_ref(),
+                    raw.base,
+                );
             }
             Event::Custom(custom) => {
                 let tag = custom.subagent_run_id.as_ref();

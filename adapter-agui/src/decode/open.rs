@@ -111,6 +111,14 @@ impl Lanes {
         self.tagged.get_mut(tag).unwrap_or(&mut self.root)
     }
 
+    /// The lane of a tag, if anything was heard of it.
+    pub(super) fn find(&mut self, tag: Option<&ByteString>) -> Option<&mut Lane> {
+        match tag {
+            Some(tag) => self.tagged.get_mut(tag),
+            None => Some(&mut self.root),
+        }
+    }
+
     /// The source of a tag.
     pub(super) fn source(&mut self, tag: Option<&ByteString>) -> Source {
         self.get(tag, None).source.clone()

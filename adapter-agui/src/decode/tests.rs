@@ -1,1 +1,470 @@
+//! What each AG-UI event says in canonical terms, and through the stream machine.
 
+use aqueduct_core::BlockKind::{Text, ToolUse};
+use aqueduct_core::testing::{InvariantChecker, run_to_end, trace};
+use aqueduct_core::{
+    BlockEvent, ContentBlock, LaneOutcome, RunFailure, RunOutcome, Source, SourceEvent, Track, Update,
+    wellknown,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::Decoder;
+use crate::error::DecodeError;
+use crate::wire::{Event, RunAgentInput, Strictness};
+
+fn event(value: Value) -> Event {
+    Event::from_value(value, Strictness::Forgiving).unwrap()
+}
+
+fn decode_with(mut decoder: Decoder, events: Vec<Value>) -> Vec<SourceEvent> {
+    let mut out = Vec::new();
+    for value in events {
+        decoder.handle_event(event(value)).unwrap();
+        out.extend(std::iter::from_fn(|| decoder.poll_event()));
+    }
+    out
+}
+
+fn decode(events: Vec<Value>) -> Vec<SourceEvent> {
+    decode_with(Decoder::new(), events)
+}
+
+fn updates(events: Vec<SourceEvent>) -> Vec<Update> {
+    let only = |event| match event {
+        SourceEvent::Update(update) => Some(update),
+        _ => None,
+    };
+    events.into_iter().filter_map(only).collect()
+}
+
+/// The whole way to balanced events, as a readable trace.
+fn traced(events: Vec<Value>) -> String {
+    let balanced = run_to_end(decode(events));
+    InvariantChecker::check_all(&balanced).unwrap();
+    trace(&balanced)
+}
+
+fn start(id: &str) -> Value {
+    json!({"type": "TEXT_MESSAGE_START", "messageId": id, "role": "assistant"})
+}
+
+fn content(id: &str, delta: &str) -> Value {
+    json!({"type": "TEXT_MESSAGE_CONTENT", "messageId": id, "delta": delta})
+}
+
+fn end(id: &str) -> Value {
+    json!({"type": "TEXT_MESSAGE_END", "messageId": id})
+}
+
+fn tagged(mut event: Value, tag: &str) -> Value {
+    event["subagentRunId"] = json!(tag);
+    event
+}
+
+fn call(id: &str, parent: &str) -> [Value; 2] {
+    [
+        json!({"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": "look", "parentMessageId": parent}),
+        json!({"type": "TOOL_CALL_END", "toolCallId": id}),
+    ]
+}
+
+#[test]
+fn a_text_takes_along_what_its_start_said() {
+    let mut first = start("m");
+    first["timestamp"] = json!(7);
+    first["metadata"] = json!({"k": 1});
+    first["rawEvent"] = json!({"r": 1});
+    first["x"] = json!(2);
+    first["name"] = json!("planner");
+    first["role"] = json!("user");
+    let out = updates(decode(vec![first, content("m", "Hi"), content("m", ""), content("m", "!"), end("m")]));
+    assert_eq!(out.len(), 3);
+    assert_eq!(out[0].block, ContentBlock::text("Hi"));
+    assert_eq!(out[0].message_id.as_ref().unwrap().as_str(), "m");
+    assert_eq!(out[0].created_at.unwrap().0, 7);
+    assert_eq!(out[0].role, aqueduct_core::Role::User);
+    let metadata = serde_json::to_value(&**out[0].metadata().unwrap()).unwrap();
+    assert_eq!(metadata, json!({"k": 1, "rawEvent": {"r": 1}, "x": 2, "aqueduct.author": "planner"}));
+    assert!(out[1].details.is_none() && !out[1].last && out[2].last);
+}
+
+#[test]
+fn an_empty_text_says_nothing() {
+    assert_eq!(decode(vec![start("m"), end("m")]), []);
+}
+
+#[test]
+fn content_without_a_start_is_not_lost() {
+    let out = updates(decode(vec![content("m", "Hi")]));
+    assert_eq!(out[0].block, ContentBlock::text("Hi"));
+}
+
+#[test]
+fn messages_that_interleave_do_not_end_each_other() {
+    let events = vec![
+        start("a"),
+        content("a", "1"),
+        start("b"),
+        content("b", "2"),
+        content("a", "3"),
+        end("a"),
+        content("b", "4"),
+        end("b"),
+    ];
+    let started = |event: &&BlockEvent| matches!(event, BlockEvent::BlockStarted(_));
+    assert_eq!(run_to_end(decode(events)).iter().filter(started).count(), 2);
+    let out = updates(decode(vec![
+        start("a"),
+        content("a", "1"),
+        start("b"),
+        content("b", "2"),
+        content("a", "3"),
+    ]));
+    assert_eq!(out[0].track, Track::MAIN);
+    assert_eq!(out[1].track, Track::new("text:b"));
+    assert_eq!(out[2].track, Track::MAIN);
+}
+
+#[test]
+fn a_call_beside_an_open_text_does_not_end_it() {
+    let [first, last] = call("c", "a");
+    let out = updates(decode(vec![start("a"), content("a", "1"), first, content("a", "2"), last]));
+    assert_ne!(out[1].track, out[0].track);
+}
+
+#[test]
+fn a_call_after_its_text_is_on_its_track() {
+    let mut events = vec![start("a"), content("a", "1"), start("b"), content("b", "2"), end("b"), end("a")];
+    events.extend(call("c", "b"));
+    let out = updates(decode(events));
+    let calls: Vec<_> = out.iter().filter(|u| matches!(u.block, ContentBlock::ToolUse(_))).collect();
+    assert_eq!(calls[0].track, Track::new("text:b"));
+    assert_eq!(calls[0].message_id.as_ref().unwrap().as_str(), "b");
+    assert!(calls[1].last);
+}
+
+#[test]
+fn a_sealed_thought_stays_one_block() {
+    let thought = |kind: &str| json!({"type": kind, "messageId": "q", "role": "reasoning", "delta": "hm"});
+    let out = updates(decode(vec![
+        thought("REASONING_START"),
+        thought("REASONING_MESSAGE_START"),
+        thought("REASONING_MESSAGE_CONTENT"),
+        thought("REASONING_MESSAGE_END"),
+        json!({"type": "REASONING_ENCRYPTED_VALUE", "subtype": "message", "entityId": "q", "encryptedValue": "e"}),
+        thought("REASONING_END"),
+    ]));
+    let sealed: Vec<_> = out
+        .iter()
+        .map(|u| match &u.block {
+            ContentBlock::Thinking(t) => (&*t.text, t.encrypted.as_deref(), u.last),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(sealed, [("hm", None, false), ("", Some("e"), false), ("", None, true)]);
+}
+
+#[test]
+fn the_end_of_a_thought_does_not_wait_for_ever() {
+    let thought = |kind: &str| json!({"type": kind, "messageId": "q", "role": "reasoning", "delta": "hm"});
+    let out = updates(decode(vec![
+        thought("REASONING_START"),
+        thought("REASONING_MESSAGE_START"),
+        thought("REASONING_MESSAGE_CONTENT"),
+        thought("REASONING_MESSAGE_END"),
+        start("a"),
+        content("a", "1"),
+    ]));
+    assert!(out[1].last && matches!(out[1].block, ContentBlock::Thinking(_)));
+    assert_eq!(out[2].track, Track::MAIN);
+}
+
+#[test]
+fn a_seal_of_something_else_is_passed_on_raw() {
+    let seal = json!({"type": "REASONING_ENCRYPTED_VALUE", "subtype": "tool-call", "entityId": "c", "encryptedValue": "e"});
+    let out = updates(decode(vec![seal.clone()]));
+    assert_eq!(out[0].block, ContentBlock::custom(wellknown::RAW, json!({"event": seal, "source": "ag-ui"})));
+}
+
+#[test]
+fn old_thinking_is_understood() {
+    let out = updates(decode(vec![
+        json!({"type": "THINKING_START", "title": "Plan"}),
+        json!({"type": "THINKING_TEXT_MESSAGE_START"}),
+        json!({"type": "THINKING_TEXT_MESSAGE_CONTENT", "delta": "hm"}),
+        json!({"type": "THINKING_TEXT_MESSAGE_END"}),
+        json!({"type": "THINKING_END"}),
+        json!({"type": "THINKING_TEXT_MESSAGE_CONTENT", "delta": "loose"}),
+    ]));
+    assert_eq!(out[0].block, ContentBlock::thinking("hm"));
+    assert_eq!(out[0].metadata().unwrap()["title"], "Plan");
+    assert!(out[1].last);
+    assert_eq!(out[2].block, ContentBlock::thinking("loose"));
+    assert_ne!(out[0].message_id, out[2].message_id);
+    let bad = Decoder::new().handle_event(event(json!({"type": "THINKING_TEXT_MESSAGE_CONTENT"})));
+    assert!(bad.unwrap_err().to_string().contains("THINKING_TEXT_MESSAGE_CONTENT.delta"));
+}
+
+#[test]
+fn chunks_are_spelled_out() {
+    let out = updates(decode(vec![
+        json!({"type": "TEXT_MESSAGE_CHUNK", "messageId": "a", "delta": "1"}),
+        json!({"type": "TEXT_MESSAGE_CHUNK", "delta": "2"}),
+        json!({"type": "TOOL_CALL_CHUNK", "toolCallId": "c", "toolCallName": "t", "delta": "{}"}),
+        json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}),
+    ]));
+    let kinds: Vec<_> = out.iter().map(|u| (u.block.kind(), u.last)).collect();
+    assert_eq!(
+        kinds,
+        [(Text, false), (Text, false), (Text, true), (ToolUse, false), (ToolUse, false), (ToolUse, true)]
+    );
+    let error = Decoder::new().handle_event(event(json!({"type": "TEXT_MESSAGE_CHUNK", "delta": "1"})));
+    assert!(matches!(error, Err(DecodeError::Chunk(_))));
+}
+
+#[test]
+fn sub_agents_are_lanes() {
+    let out = decode(vec![
+        json!({"type": "SUBAGENT_STARTED", "subagentRunId": "s1", "name": "researcher", "description": "d", "parentToolCallId": "c"}),
+        json!({"type": "SUBAGENT_STARTED", "subagentRunId": "s2", "name": "deep", "parentSubagentRunId": "s1"}),
+        tagged(content("m", "x"), "s2"),
+        json!({"type": "SUBAGENT_FINISHED", "subagentRunId": "s2", "result": 1}),
+        json!({"type": "SUBAGENT_FINISHED", "subagentRunId": "s2", "outcome": {"type": "suspended"}}),
+        json!({"type": "SUBAGENT_ERROR", "subagentRunId": "s1", "message": "m", "code": "e"}),
+        json!({"type": "SUBAGENT_ERROR", "subagentRunId": "s1", "message": "m", "code": "cancelled"}),
+        json!({"type": "SUBAGENT_FINISHED", "subagentRunId": "s1", "outcome": {"type": "bored"}}),
+    ]);
+    let s1 = Source::root().child("s1");
+    let SourceEvent::LaneOpened(opened) = &out[0] else { panic!() };
+    assert_eq!((opened.name(), opened.parent_call().unwrap().as_str()), ("researcher", "c"));
+    let SourceEvent::Update(update) = &out[2] else { panic!() };
+    assert_eq!(update.source, s1.child("s2"));
+    let outcomes: Vec<_> = out[3..]
+        .iter()
+        .map(|event| match event {
+            SourceEvent::LaneClosed { outcome, .. } => outcome.clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(outcomes[0], LaneOutcome::Success(Some(json!(1))));
+    assert_eq!(outcomes[1], LaneOutcome::Suspended);
+    assert_eq!(outcomes[2], LaneOutcome::Failed(RunFailure::new("e", "m")));
+    assert_eq!(outcomes[3], LaneOutcome::Cancelled);
+    assert!(
+        matches!(&outcomes[4], LaneOutcome::Failed(failure) if failure.code == RunFailure::UPSTREAM_INVALID)
+    );
+}
+
+#[test]
+fn a_tag_alone_is_a_lane_named_by_its_first_event() {
+    let mut named = tagged(start("m"), "s");
+    named["name"] = json!("helper");
+    let out = updates(decode(vec![named, content("m", "x")]));
+    assert_eq!((out[0].source.key(), out[0].source.name()), ("s", "helper"));
+}
+
+#[test]
+fn steps_states_and_customs() {
+    let out = decode(vec![
+        json!({"type": "STEP_STARTED", "stepName": "s"}),
+        json!({"type": "STEP_FINISHED", "stepName": "s"}),
+        json!({"type": "STATE_SNAPSHOT", "snapshot": null}),
+        json!({"type": "STATE_DELTA", "delta": [{"op": "add", "path": "/a", "value": 1, "by": "x"}]}),
+        json!({"type": "CUSTOM", "name": "chart", "value": null}),
+        json!({"type": "RAW", "event": {"a": 1}, "source": "s"}),
+        json!({"type": "ACTIVITY_SNAPSHOT", "messageId": "m", "activityType": "t", "content": {}, "replace": false}),
+        json!({"type": "ACTIVITY_DELTA", "messageId": "m", "activityType": "t", "patch": []}),
+        json!({"type": "HOLOGRAM", "x": 1}),
+    ]);
+    let root = Source::root();
+    assert_eq!(out[0], SourceEvent::StepStarted { source: root.clone(), name: "s".into() });
+    assert_eq!(out[2], SourceEvent::StateSnapshot { source: root.clone(), state: Value::Null });
+    assert_eq!(
+        out[3],
+        SourceEvent::StateDelta {
+            source: root,
+            patch: vec![json!({"op": "add", "path": "/a", "value": 1, "by": "x"})]
+        }
+    );
+    let blocks: Vec<_> =
+        updates(out).into_iter().map(|u| (u.block, u.message_id.map(|id| id.to_string()))).collect();
+    let custom = |name: &str, value: Value, id: Option<&str>| {
+        (ContentBlock::custom(name, value), id.map(str::to_owned))
+    };
+    assert_eq!(
+        blocks,
+        [
+            custom("chart", Value::Null, None),
+            custom(wellknown::RAW, json!({"event": {"a": 1}, "source": "s"}), None),
+            custom(wellknown::ACTIVITY, json!({"type": "t", "content": {}, "replace": false}), Some("m")),
+            custom(wellknown::ACTIVITY_DELTA, json!({"type": "t", "patch": []}), Some("m")),
+            custom(wellknown::RAW, json!({"event": {"type": "HOLOGRAM", "x": 1}, "source": "ag-ui"}), None),
+        ]
+    );
+}
+
+#[test]
+fn results_keep_their_structure() {
+    let mut result = json!({"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": [{"type": "text", "text": "x"}]});
+    result["metadata"] = json!({"aqueduct.isError": true});
+    let out = updates(decode(vec![result]));
+    let ContentBlock::ToolResult(result) = &out[0].block else { panic!() };
+    assert!(result.is_error);
+    assert_eq!(result.output.to_text(), r#"[{"type":"text","text":"x"}]"#);
+}
+
+fn finished(outcome: &Value) -> Vec<SourceEvent> {
+    decode(vec![json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r", "outcome": outcome,
+        "usage": [{"model": "m", "inputTokens": 3}]})])
+}
+
+#[test]
+fn ends_are_told_as_they_are() {
+    let end = |outcome: Value| finished(&outcome).pop().unwrap();
+    let finish = |outcome| SourceEvent::Finished { outcome, result: None };
+    assert_eq!(end(Value::Null), finish(RunOutcome::Success));
+    assert_eq!(end(json!({"type": "success", "pendingToolCallIds": ["c"]})), finish(RunOutcome::Success));
+    assert_eq!(end(json!({"type": "cancelled"})), finish(RunOutcome::Cancelled));
+    assert!(
+        matches!(end(json!({"type": "bored"})), SourceEvent::Failed(f) if f.code == RunFailure::UPSTREAM_INVALID)
+    );
+    let asked = finished(
+        &json!({"type": "interrupt", "interrupts": [{"id": "i", "reason": "input_required", "message": "?",
+        "toolCallId": "c", "responseSchema": {"type": "object"}, "expiresAt": "x", "metadata": {"a": 1}, "subagentRunId": "s"}]}),
+    );
+    assert!(matches!(&asked[0], SourceEvent::Usage { usage, .. } if usage.input == Some(3)));
+    let SourceEvent::InterruptRequested { source, interrupt } = &asked[1] else { panic!() };
+    assert_eq!((source.key(), interrupt.id.as_str(), &*interrupt.reason), ("s", "i", "input_required"));
+    assert_eq!(interrupt.response_schema, Some(json!({"type": "object"})));
+    assert_eq!(asked[2], finish(RunOutcome::Interrupted));
+    let failed =
+        |code: Value| decode(vec![json!({"type": "RUN_ERROR", "message": "m", "code": code})]).pop().unwrap();
+    assert_eq!(failed(json!("e")), SourceEvent::Failed(RunFailure::new("e", "m")));
+    assert_eq!(failed(Value::Null), SourceEvent::Failed(RunFailure::new(RunFailure::AGENT_FAILED, "m")));
+    assert_eq!(failed(json!("cancelled")), finish(RunOutcome::Cancelled));
+}
+
+#[test]
+fn nothing_follows_the_end() {
+    let mut decoder = Decoder::new();
+    decoder.handle_event(event(json!({"type": "RUN_ERROR", "message": "m"}))).unwrap();
+    let error = decoder.handle_event(event(json!({"type": "CUSTOM", "name": "n", "value": 1}))).unwrap_err();
+    assert!(error.can_continue() && error.to_string().starts_with("CUSTOM after the end"));
+}
+
+#[test]
+fn a_stream_that_just_stops_is_no_success() {
+    let trace = traced(vec![start("m"), content("m", "half")]);
+    assert!(trace.contains("upstream_ended"), "{trace}");
+}
+
+fn snapshot(messages: &Value) -> Value {
+    json!({"type": "MESSAGES_SNAPSHOT", "messages": messages})
+}
+
+#[test]
+fn a_restated_stream_adds_nothing() {
+    let whole = |text: &str| {
+        json!([
+            {"id": "u", "role": "user", "content": "?"},
+            {"id": "m", "role": "assistant", "content": text},
+            {"id": "x", "role": "assistant", "toolCalls": [{"id": "c", "type": "function", "function": {"name": "look", "arguments": ""}}]},
+        ])
+    };
+    let stream = |text: &str| {
+        let mut events = vec![start("m"), content("m", "He"), content("m", "llo"), end("m")];
+        events.extend(call("c", "x"));
+        events.push(snapshot(&whole(text)));
+        updates(decode(events)).pop().unwrap().block
+    };
+    assert!(matches!(stream("Hello"), ContentBlock::ToolUse(_)));
+    assert_eq!(stream("Hello!"), ContentBlock::custom(wellknown::MESSAGES, whole("Hello!")));
+}
+
+#[test]
+fn an_answer_that_is_only_restated_is_said() {
+    let history = json!([
+        {"id": "old", "role": "assistant", "content": "before"},
+        {"id": "u", "role": "user", "content": "?"},
+        {"id": "q", "role": "reasoning", "content": "hm"},
+        {"id": "a", "role": "assistant", "content": "now", "toolCalls": [
+            {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+        {"id": "t", "role": "tool", "toolCallId": "c", "content": "found"},
+    ]);
+    let blocks: Vec<_> = updates(decode(vec![snapshot(&history)])).into_iter().map(|u| u.block).collect();
+    assert_eq!(
+        blocks,
+        [
+            ContentBlock::thinking("hm"),
+            ContentBlock::text("now"),
+            ContentBlock::tool_use("c", "look", "{}"),
+            ContentBlock::tool_result("c", "found"),
+            ContentBlock::custom(wellknown::MESSAGES, history),
+        ]
+    );
+}
+
+#[test]
+fn what_was_sent_in_is_not_said_again() {
+    let input: RunAgentInput = serde_json::from_value(json!({"threadId": "t", "runId": "r", "messages": [
+        {"id": "old", "role": "assistant", "content": "before"}]}))
+    .unwrap();
+    let history = json!([{"id": "old", "role": "assistant", "content": "before"}]);
+    assert_eq!(decode_with(Decoder::new().with_input(&input), vec![snapshot(&history)]), []);
+    let echoed = json!({"type": "RUN_STARTED", "threadId": "t", "runId": "r", "input": input});
+    assert_eq!(decode(vec![echoed, snapshot(&history)]), []);
+}
+
+#[test]
+fn the_good_stream_is_decoded_whole() {
+    let text = include_str!("../../../tests/fixtures/agui/good.jsonl");
+    let trace = traced(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect());
+    for said in ["hmm", "Hel", "lo", "sub ", "text", "42", "done", "researcher", "plan"] {
+        assert!(trace.contains(said), "{said}\n{trace}");
+    }
+}
+
+/// Any events, legal or not, over few ids.
+fn arb_event() -> impl Strategy<Value = Value> {
+    let kinds =
+        prop::sample::select(crate::wire::EventType::ALL.map(crate::wire::EventType::as_str).to_vec());
+    let tag = prop::option::of("[xy]");
+    (kinds, "[ab]", "[d-f]{0,2}", tag, any::<bool>()).prop_map(|(kind, id, delta, tag, flag)| {
+        let mut value = json!({"type": kind, "messageId": id, "toolCallId": id, "toolCallName": "t", "delta": delta,
+            "stepName": id, "role": "reasoning", "subtype": "message", "entityId": id, "encryptedValue": "e",
+            "name": id, "value": 1, "event": 1, "snapshot": 1, "threadId": "t", "runId": "r", "message": "m",
+            "content": "c", "activityType": "t", "patch": [], "messages": []});
+        match kind {
+            "STATE_DELTA" => value["delta"] = json!([]),
+            "ACTIVITY_SNAPSHOT" => value["content"] = json!({}),
+            "TEXT_MESSAGE_START" | "TEXT_MESSAGE_CHUNK" => value["role"] = json!("assistant"),
+            "TOOL_CALL_RESULT" => value["role"] = json!("tool"),
+            "SUBAGENT_STARTED" | "SUBAGENT_FINISHED" | "SUBAGENT_ERROR" => value["subagentRunId"] = json!(id),
+            _ => {}
+        }
+        if flag && kind.ends_with("_CHUNK") {
+            let members = value.as_object_mut().unwrap();
+            members.shift_remove("messageId");
+            members.shift_remove("toolCallId");
+        }
+        if let Some(tag) = tag {
+            value["subagentRunId"] = json!(tag);
+        }
+        value
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_source_sends_the_stream_stays_balanced(events in prop::collection::vec(arb_event(), 0..40)) {
+        let mut decoder = Decoder::new();
+        let mut out = Vec::new();
+        for value in events {
+            // Refusals are fine; panics and imbalance are not.
+            let _refused = decoder.handle_event(event(value));
+            out.extend(std::iter::from_fn(|| decoder.poll_event()));
+        }
+        InvariantChecker::check_all(&run_to_end(out)).unwrap();
+    }
+}

@@ -8,6 +8,7 @@
 //! and keep-alives are a transport's.
 
 mod escape;
+mod watcher;
 
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,8 @@ mod tests;
 use std::io::Write as _;
 
 use aqueduct_core::ByteString;
+
+pub use watcher::WatcherEncoder;
 
 use crate::wire::{Base, Event};
 use escape::escape_into;

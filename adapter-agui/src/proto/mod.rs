@@ -7,10 +7,12 @@
 //! What the encoding cannot carry is lost: members that no rule knows, further members of patch operations, and
 //! the difference between an absent and an empty list. Unknown kinds of event have no place in it.
 
+mod content;
 mod event;
 mod field;
 mod json;
 mod message;
+mod outcome;
 mod reader;
 mod writer;
 

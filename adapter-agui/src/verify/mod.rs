@@ -131,7 +131,9 @@ impl Verifier {
 /// Verifies a whole stream of events.
 pub fn verify(events: &[Event], dialect: Dialect, level: Level) -> Vec<Violation> {
     let mut verifier = Verifier::new(dialect, level);
-    events.iter().for_each(|event| verifier.handle_event(event));
+    for event in events {
+        verifier.handle_event(event);
+    }
     verifier.handle_end();
     verifier.take_violations()
 }

@@ -26,10 +26,9 @@ pub(super) fn check(event: &Event, dialect: Dialect, report: &mut Report) {
         report.unnoticed(Rule::UnknownField, format!("unknown members: {}", names(extra)));
     }
     match event {
+        Event::Unknown { kind, .. } if THINKING.contains(&&**kind) && old => {}
         Event::Unknown { kind, .. } if THINKING.contains(&&**kind) => {
-            if !old {
-                report.unnoticed(Rule::RetiredEvent, format!("{kind} is not part of 1.0"));
-            }
+            report.unnoticed(Rule::RetiredEvent, format!("{kind} is not part of 1.0"));
         }
         Event::Unknown { kind, .. } => {
             report.add(Rule::UnknownEvent, rejected_by_old(old), format!("{kind} is no event type"));

@@ -14,7 +14,7 @@ const REJECTED: Verdict = Some(Severity::Rejected);
 const UNNOTICED: Verdict = Some(Severity::Unnoticed);
 
 fn lines(events: &[Value]) -> String {
-    events.iter().map(|event| format!("{event}\n")).collect()
+    events.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// A run around some events.
@@ -47,7 +47,7 @@ fn event(kind: &str, id: &str) -> Value {
     let mut event = json!({"type": kind, id_member: id});
     match kind {
         "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT" | "TOOL_CALL_ARGS" => {
-            event["delta"] = json!("d")
+            event["delta"] = json!("d");
         }
         "TOOL_CALL_START" => event["toolCallName"] = json!("tool"),
         "REASONING_MESSAGE_START" => event["role"] = json!("reasoning"),
@@ -196,7 +196,7 @@ fn owners() -> Vec<Case> {
     let both = [REJECTED, REJECTED];
     let parented = |tag: Option<&str>| {
         let start = with(event("TOOL_CALL_START", "c"), "parentMessageId", json!("m"));
-        let start = tag.map_or(start.clone(), |tag| with(start, "subagentRunId", json!(tag)));
+        let start = tag.map_or_else(|| start.clone(), |tag| with(start.clone(), "subagentRunId", json!(tag)));
         vec![start, event("TOOL_CALL_END", "c")]
     };
     let said_by = |id: &str, tag: &str| vec![tagged("TEXT_MESSAGE_START", id, tag), event("TEXT_MESSAGE_CONTENT", id), event("TEXT_MESSAGE_END", id)];
@@ -295,7 +295,7 @@ fn chunks() -> Vec<Case> {
     let both = [REJECTED, REJECTED];
     let chunk = |id: Option<&str>| {
         let chunk = json!({"type": "TEXT_MESSAGE_CHUNK", "delta": "d"});
-        id.map_or(chunk.clone(), |id| with(chunk, "messageId", json!(id)))
+        id.map_or_else(|| chunk.clone(), |id| with(chunk.clone(), "messageId", json!(id)))
     };
     vec![
         case(Rule::Chunk, "first without id", both, run(vec![chunk(None)])),
@@ -414,7 +414,8 @@ fn several_nulls_of_one_event_are_all_found() {
 }
 
 fn sse(events: &[Value], newline: &str) -> String {
-    events.iter().map(|event| format!("data: {event}{newline}{newline}")).collect()
+    let frame = |event: &Value| format!("data: {event}{newline}{newline}");
+    events.iter().map(frame).collect::<Vec<_>>().concat()
 }
 
 fn rules_of_sse(text: &str) -> Vec<Rule> {
@@ -457,7 +458,9 @@ fn history_is_known() {
     let verify = |events: &[Value]| {
         let verifier = Verifier::new(Dialect::V1_0, Level::Strict).with_history(&history);
         let mut verifier = TextVerifier::new(verifier);
-        events.iter().for_each(|event| verifier.handle_payload(&event.to_string()));
+        for event in events {
+            verifier.handle_payload(&event.to_string());
+        }
         verifier.handle_end().into_iter().map(|violation| violation.rule).collect::<Vec<_>>()
     };
     assert_eq!(verify(&run(vec![result("x", "c")])), []);

@@ -49,7 +49,9 @@ impl TextVerifier {
     pub fn handle_bytes(&mut self, bytes: &[u8]) {
         let mut frames = Vec::new();
         self.splitter.handle_bytes(bytes, &mut frames);
-        frames.into_iter().for_each(|frame| self.handle_frame(&frame));
+        for frame in &frames {
+            self.handle_frame(frame);
+        }
     }
 
     /// Takes the payload of one frame.
@@ -64,7 +66,9 @@ impl TextVerifier {
     pub fn handle_end(mut self) -> Vec<Violation> {
         let mut frames = Vec::new();
         self.splitter.handle_end(&mut frames);
-        frames.into_iter().for_each(|frame| self.handle_frame(&frame));
+        for frame in &frames {
+            self.handle_frame(frame);
+        }
         self.verifier.handle_end();
         self.verifier.take_violations()
     }

@@ -128,16 +128,12 @@ impl Thread {
             Event::ReasoningMessageContent(content) if !content.delta.is_empty() => {
                 self.empty.remove(&content.message_id);
             }
-            Event::TextMessageEnd(end) => {
-                if self.empty.remove(&end.message_id) {
-                    let what = format!("text message '{}' ends without content", end.message_id);
-                    report.unnoticed(Rule::LostContent, what);
-                }
+            Event::TextMessageEnd(end) if self.empty.remove(&end.message_id) => {
+                let what = format!("text message '{}' ends without content", end.message_id);
+                report.unnoticed(Rule::LostContent, what);
             }
-            Event::ReasoningMessageEnd(end) => {
-                if self.empty.remove(&end.message_id) {
-                    self.unsealed.push((end.message_id.clone(), report.index));
-                }
+            Event::ReasoningMessageEnd(end) if self.empty.remove(&end.message_id) => {
+                self.unsealed.push((end.message_id.clone(), report.index));
             }
             Event::ReasoningEncryptedValue(value) if value.subtype == EncryptedSubtype::Message => {
                 self.empty.remove(&value.entity_id);

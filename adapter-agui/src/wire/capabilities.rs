@@ -3,8 +3,8 @@
 
 use aqueduct_core::{ByteString, Metadata};
 
+use super::declare::object;
 use super::input::Tool;
-use super::object::object;
 
 object! {
     /// All that an agent declares.

@@ -3,7 +3,8 @@
 use aqueduct_core::ByteString;
 use serde_json::Value;
 
-use super::object::{At, FromWire, MaybeAbsent, deserialize_strictly, object, union};
+use super::declare::{deserialize_strictly, object, union};
+use super::object::{At, FromWire, MaybeAbsent};
 use crate::error::WireError;
 
 /// A text or a list of parts.

@@ -3,8 +3,8 @@
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
 
+use super::declare::object;
 use super::message::Message;
-use super::object::object;
 use super::scalar::words;
 
 object! {

@@ -3,7 +3,7 @@
 use aqueduct_core::{ByteString, Metadata};
 
 use super::content::Content;
-use super::object::{object, union};
+use super::declare::{object, union};
 use super::scalar::words;
 
 union! {

@@ -10,6 +10,7 @@
 mod base;
 mod capabilities;
 mod content;
+pub(crate) mod declare;
 mod event;
 mod input;
 mod message;

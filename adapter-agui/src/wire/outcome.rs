@@ -2,7 +2,7 @@
 
 use aqueduct_core::{ByteString, Metadata};
 
-use super::object::{object, union};
+use super::declare::{object, union};
 
 union! {
     /// How a run ended.

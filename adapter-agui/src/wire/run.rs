@@ -3,9 +3,9 @@
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
 
+use super::declare::{event, object};
 use super::input::RunAgentInput;
 use super::message::Message;
-use super::object::{event, object};
 use super::outcome::{RunFinishedOutcome, SubagentFinishedOutcome};
 use super::patch::PatchOperation;
 

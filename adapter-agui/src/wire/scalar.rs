@@ -165,7 +165,7 @@ macro_rules! words {
             }
         }
 
-        crate::wire::object::deserialize_strictly!($name);
+        crate::wire::declare::deserialize_strictly!($name);
 
         #[cfg(feature = "proto")]
         impl crate::proto::ProtoField for $name {

@@ -3,7 +3,7 @@
 use aqueduct_core::ByteString;
 
 use super::content::Content;
-use super::object::event;
+use super::declare::event;
 use super::scalar::words;
 
 words! {

@@ -41,7 +41,9 @@ pub(crate) fn fold(events: &[Event]) -> Client {
     for event in events {
         let mut expanded = Vec::new();
         chunks.handle_event(event.clone(), &mut expanded).unwrap();
-        expanded.iter().for_each(|event| client.apply(event));
+        for event in &expanded {
+            client.apply(event);
+        }
     }
     client
 }
@@ -116,7 +118,7 @@ impl Client {
                 }
             }
             Event::ToolCallResult(result) => {
-                self.answer(&result.message_id, &result.tool_call_id, &result.content)
+                self.answer(&result.message_id, &result.tool_call_id, &result.content);
             }
             Event::ActivitySnapshot(activity) => {
                 let exists = self.at(&activity.message_id).is_some();
@@ -135,7 +137,7 @@ impl Client {
             }
             Event::StateSnapshot(state) => self.state = state.snapshot.clone(),
             Event::StateDelta(state) => {
-                state.delta.iter().for_each(|operation| patch(&mut self.state, operation))
+                state.delta.iter().for_each(|operation| patch(&mut self.state, operation));
             }
             Event::MessagesSnapshot(snapshot) => self.restate(&snapshot.messages),
             Event::RunError(error) => {
@@ -194,7 +196,7 @@ fn shown(message: &Message) -> Shown {
         shown.calls.push((call.id.to_string(), name, arguments));
     }
     match message {
-        Message::Assistant(said) => shown.content = said.content.as_deref().unwrap_or("").to_owned(),
+        Message::Assistant(said) => said.content.as_deref().unwrap_or("").clone_into(&mut shown.content),
         Message::User(said) => shown.content = plain(&said.content),
         Message::Tool(result) => {
             shown.content = plain(&result.content);

@@ -1,0 +1,189 @@
+//! [`WatcherEncoder`]: canonical events in, payloads out, for one watcher of a run.
+
+use aqueduct_core::service::{EventEncoder, PayloadSink};
+use aqueduct_core::{BlockEvent, ByteString, ConverterSet, wellknown};
+use serde_json::json;
+
+use super::{EncodeError, MAX_FRAME};
+use crate::version::Encoding;
+use crate::wire::{Custom, Event};
+
+/// The longest delta that is sent in one event. Escaping makes a text up to six times longer, and clients take at
+/// most 10 MiB at once.
+const MAX_DELTA: usize = 1024 * 1024;
+
+/// Converts and encodes for one watcher. Its buffers are reused: a delta costs no allocation.
+#[derive(Debug)]
+pub struct WatcherEncoder {
+    converters: ConverterSet<Event>,
+    encoding: Encoding,
+    events: Vec<Event>,
+}
+
+impl WatcherEncoder {
+    /// An encoder with these converters. Without the feature `proto` everything is sent as JSON.
+    pub fn new(converters: ConverterSet<Event>, encoding: Encoding) -> Self {
+        let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Sse };
+        Self { converters, encoding, events: Vec::new() }
+    }
+
+    fn push(&self, event: &Event, sink: &mut dyn PayloadSink) {
+        if let Some((first, second)) = halves(event) {
+            self.push(&first, sink);
+            self.push(&second, sink);
+            return;
+        }
+        sink.push(&mut |out| {
+            let start = out.len();
+            if let Err(error) = self.write(event, out) {
+                out.truncate(start);
+                // What cannot be sent is said, so that nothing vanishes without a word.
+                let written = self.write(&notice(event, &error), out);
+                debug_assert!(written.is_ok(), "a notice is small and has a form in every encoding");
+            }
+        });
+    }
+
+    fn write(&self, event: &Event, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        match self.encoding {
+            #[cfg(feature = "proto")]
+            Encoding::Proto => super::proto_frame(event, out),
+            _ => {
+                let start = out.len();
+                super::json(event, out)?;
+                let size = out.len() - start;
+                if size > MAX_FRAME - 64 { Err(EncodeError::FrameTooLarge { size }) } else { Ok(()) }
+            }
+        }
+    }
+}
+
+impl EventEncoder for WatcherEncoder {
+    fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
+        let mut events = std::mem::take(&mut self.events);
+        self.converters.convert(event, &mut events);
+        for event in &events {
+            self.push(event, sink);
+        }
+        events.clear();
+        self.events = events;
+    }
+
+    fn media_type(&self) -> &'static str {
+        self.encoding.media_type()
+    }
+
+    fn is_binary(&self) -> bool {
+        self.encoding == Encoding::Proto
+    }
+}
+
+fn notice(event: &Event, error: &EncodeError) -> Event {
+    Event::Custom(Custom {
+        name: ByteString::from_static(wellknown::NOTICE),
+        value: json!({ "text": format!("{} was left out: {error}", event.kind()), "level": "error" }),
+        subagent_run_id: event.subagent_run_id().cloned(),
+        ..Custom::default()
+    })
+}
+
+/// A delta that is too long for one event, as two.
+fn halves(event: &Event) -> Option<(Event, Event)> {
+    let delta = match event {
+        Event::TextMessageContent(event) => &event.delta,
+        Event::ReasoningMessageContent(event) => &event.delta,
+        Event::ToolCallArgs(event) => &event.delta,
+        _ => return None,
+    };
+    if delta.len() <= MAX_DELTA {
+        return None;
+    }
+    let middle = (0..=delta.len() / 2).rev().find(|at| delta.is_char_boundary(*at))?;
+    let (first, second) = delta.split_at_checked(middle)?;
+    let with = |part: &str| {
+        let mut event = event.clone();
+        let part = delta.slice_ref(part);
+        match &mut event {
+            Event::TextMessageContent(event) => event.delta = part,
+            Event::ReasoningMessageContent(event) => event.delta = part,
+            Event::ToolCallArgs(event) => event.delta = part,
+            _ => {}
+        }
+        event
+    };
+    Some((with(first), with(second)))
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_core::testing::run_to_end;
+    use aqueduct_core::{ContentBlock, SourceEvent, Update};
+
+    use super::*;
+    use crate::config::{Dialect, Settings};
+    use crate::convert::converters;
+    use crate::wire::Strictness;
+
+    #[derive(Default)]
+    struct Payloads(Vec<Vec<u8>>);
+
+    impl PayloadSink for Payloads {
+        fn push(&mut self, write: &mut dyn FnMut(&mut Vec<u8>)) {
+            let mut payload = Vec::new();
+            write(&mut payload);
+            self.0.push(payload);
+        }
+    }
+
+    fn payloads(encoding: Encoding, block: ContentBlock) -> Vec<Vec<u8>> {
+        let mut encoder = WatcherEncoder::new(converters(&Settings::new(Dialect::V1_0)), encoding);
+        let mut sink = Payloads::default();
+        for event in run_to_end([SourceEvent::from(Update::new(block))]) {
+            encoder.encode(&event, &mut sink);
+        }
+        sink.0
+    }
+
+    fn read(payload: &[u8]) -> Event {
+        Event::from_json(std::str::from_utf8(payload).unwrap(), Strictness::Strict).unwrap()
+    }
+
+    #[test]
+    fn one_payload_per_event_in_either_encoding() {
+        let kinds =
+            ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_ERROR"];
+        let json: Vec<_> =
+            payloads(Encoding::Sse, ContentBlock::text("hi")).iter().map(|p| read(p)).collect();
+        assert_eq!(json.iter().map(Event::kind).collect::<Vec<_>>(), kinds);
+        for (payload, event) in payloads(Encoding::Proto, ContentBlock::text("hi")).into_iter().zip(json) {
+            let mut frame = Vec::new();
+            super::super::proto_frame(&event, &mut frame).unwrap();
+            assert_eq!(payload, frame);
+        }
+    }
+
+    #[test]
+    fn a_long_delta_is_sent_in_pieces() {
+        let text = "é\n".repeat(MAX_DELTA);
+        let payloads = payloads(Encoding::Sse, ContentBlock::text(text.as_str()));
+        let mut whole = String::new();
+        for payload in &payloads {
+            assert!(payload.len() < MAX_FRAME);
+            if let Event::TextMessageContent(content) = read(payload) {
+                whole.push_str(&content.delta);
+            }
+        }
+        assert!(whole == text);
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_said() {
+        let block = ContentBlock::custom("big", json!("x".repeat(MAX_FRAME)));
+        let payloads = payloads(Encoding::Proto, block);
+        let Event::Custom(notice) = crate::proto::decode_event(payloads[1][4..].to_vec().into()).unwrap()
+        else {
+            panic!()
+        };
+        assert_eq!(notice.name, wellknown::NOTICE);
+    }
+}

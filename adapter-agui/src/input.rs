@@ -1,0 +1,233 @@
+//! What a run starts from, both ways: `RunAgentInput` as canonical [`RunInput`] (an AG-UI client calls us), and back (we
+//! call an AG-UI agent).
+//!
+//! A client sends the whole history each time: each message id counts once, at its first place and with its latest
+//! content. Tool messages become tool results, `resume` entries become replies to interrupts, and files of either
+//! spelling become [`wellknown::FILE`] blocks. Nothing that a message says is dropped: what has no canonical place
+//! stays in its metadata and comes back from there.
+
+mod back;
+mod part;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aqueduct_core::block::{Thinking, ToolResult};
+use aqueduct_core::message::ToolSpec;
+use aqueduct_core::{
+    ByteString, ContentBlock, InterruptReply, Message, MessageId, Metadata, Role, RunId, RunInput, Source,
+    ThreadId, ToolCallId, wellknown,
+};
+use serde_json::{Value, json};
+
+pub use back::run_agent_input;
+
+use crate::convert::META_AUTHOR;
+use crate::decode::tool_output;
+use crate::error::DecodeError;
+use crate::wire::object::{At, FromWire as _};
+use crate::wire::{self, Content, ResumeStatus, RunAgentInput, Strictness};
+
+/// Metadata key: the sealed form of a message or tool call.
+const META_ENCRYPTED: &str = "encryptedValue";
+/// Metadata key: why a tool failed.
+const META_ERROR: &str = "error";
+/// Metadata key: metadata and sealed forms of a message's tool calls, by their ids.
+const META_CALLS: &str = "toolCalls";
+
+/// Reads a posted body. Unknown members survive, `null` counts as absent; what is malformed is refused, before any
+/// event is sent.
+pub fn read_input(body: &[u8]) -> Result<RunAgentInput, DecodeError> {
+    let text = std::str::from_utf8(body).map_err(|_| DecodeError::Utf8)?;
+    let value: Value = serde_json::from_str(text)?;
+    Ok(RunAgentInput::from_wire(value, &At::root("RunAgentInput", Strictness::Forgiving))?)
+}
+
+/// The canonical form of an input.
+pub fn run_input(input: RunAgentInput) -> RunInput {
+    RunInput {
+        thread_id: ThreadId::new(input.thread_id),
+        run_id: RunId::new(input.run_id),
+        parent_run_id: input.parent_run_id.map(RunId::new),
+        messages: once_each(input.messages),
+        tools: input.tools.into_iter().flatten().map(tool).collect(),
+        context: input.context.into_iter().flatten().map(|fact| (fact.description, fact.value)).collect(),
+        state: input.state.0.filter(|state| !state.is_null()).unwrap_or_else(|| json!({})),
+        resume: input.resume.into_iter().flatten().map(reply).collect(),
+        forwarded: input.forwarded_props.unwrap_or_default(),
+    }
+}
+
+/// The history with each id once: at its first place, with its latest content.
+fn once_each(messages: Vec<wire::Message>) -> Vec<Message> {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut history: Vec<Message> = Vec::new();
+    for message in messages {
+        let id = message.id().to_owned();
+        let message = canonical(message);
+        match places.get(&id).and_then(|place| history.get_mut(*place)) {
+            Some(earlier) if !id.is_empty() => *earlier = message,
+            _ => {
+                places.insert(id, history.len());
+                history.push(message);
+            }
+        }
+    }
+    history
+}
+
+fn tool(tool: wire::Tool) -> ToolSpec {
+    ToolSpec {
+        name: tool.name,
+        description: tool.description,
+        parameters: tool.parameters,
+        metadata: tool.metadata.map(Arc::new),
+    }
+}
+
+fn reply(entry: wire::ResumeEntry) -> InterruptReply {
+    InterruptReply {
+        id: entry.interrupt_id.into(),
+        resolved: entry.status == ResumeStatus::Resolved,
+        payload: entry.payload,
+    }
+}
+
+fn canonical(message: wire::Message) -> Message {
+    let id = MessageId::from(message.id());
+    let tag = message.subagent_run_id().cloned();
+    let mut draft = Draft::default();
+    let role = draft.take(message);
+    let mut source = Source::root();
+    if let Some(tag) = tag {
+        source = source.child(tag);
+        if let Some(name) = &draft.name {
+            source = source.named(name.clone());
+        }
+    } else if let Some(name) = &draft.name {
+        draft.metadata.insert(META_AUTHOR.to_owned(), Value::from(&**name));
+    }
+    let mut canonical = Message::new(role);
+    canonical.id = Some(id).filter(|id| !id.as_str().is_empty());
+    canonical.source = source;
+    canonical.contents = draft.contents;
+    canonical.metadata = Some(draft.metadata).filter(|metadata| !metadata.is_empty()).map(Arc::new);
+    canonical
+}
+
+/// A message in the making.
+#[derive(Default)]
+struct Draft {
+    contents: Vec<ContentBlock>,
+    metadata: Metadata,
+    name: Option<ByteString>,
+}
+
+impl Draft {
+    fn take(&mut self, message: wire::Message) -> Role {
+        match message {
+            wire::Message::Developer(message) => self.instruction(message, Role::Developer),
+            wire::Message::System(message) => self.instruction(message, Role::System),
+            wire::Message::User(message) => {
+                self.beside(message.metadata, message.name, message.encrypted_value, message.extra);
+                self.content(message.content);
+                Role::User
+            }
+            wire::Message::Assistant(message) => {
+                self.beside(message.metadata, message.name, message.encrypted_value, message.extra);
+                if let Some(text) = message.content.filter(|text| !text.is_empty()) {
+                    self.contents.push(ContentBlock::text(text));
+                }
+                message.tool_calls.into_iter().flatten().for_each(|call| self.call(call));
+                Role::Assistant
+            }
+            wire::Message::Tool(message) => {
+                self.beside(message.metadata, None, message.encrypted_value, message.extra);
+                let is_error = message.error.is_some();
+                if let Some(error) = message.error {
+                    self.metadata.insert(META_ERROR.to_owned(), Value::from(&*error));
+                }
+                self.contents.push(ContentBlock::ToolResult(ToolResult {
+                    id: Some(ToolCallId::new(message.tool_call_id)),
+                    name: None,
+                    output: tool_output(message.content),
+                    is_error,
+                }));
+                Role::Tool
+            }
+            wire::Message::Activity(message) => {
+                self.beside(message.metadata, None, None, message.extra);
+                let value = json!({ "type": &*message.activity_type, "content": message.content });
+                self.contents.push(ContentBlock::custom(wellknown::ACTIVITY, value));
+                Role::Assistant
+            }
+            wire::Message::Reasoning(message) => {
+                self.beside(message.metadata, None, None, message.extra);
+                let (text, encrypted) = (message.content, message.encrypted_value);
+                self.contents.push(ContentBlock::Thinking(Thinking { text, encrypted }));
+                Role::Assistant
+            }
+            wire::Message::Unknown(members) => {
+                let value = json!({ "event": members, "source": "ag-ui" });
+                self.contents.push(ContentBlock::custom(wellknown::RAW, value));
+                Role::Assistant
+            }
+        }
+    }
+
+    fn instruction(&mut self, message: wire::InstructionMessage, role: Role) -> Role {
+        self.beside(message.metadata, message.name, message.encrypted_value, message.extra);
+        self.contents.push(ContentBlock::text(message.content));
+        role
+    }
+
+    /// What stands beside the content.
+    fn beside(
+        &mut self,
+        metadata: Option<Metadata>,
+        name: Option<ByteString>,
+        encrypted: Option<ByteString>,
+        extra: Option<Box<Metadata>>,
+    ) {
+        self.metadata = metadata.unwrap_or_default();
+        self.name = name;
+        if let Some(encrypted) = encrypted {
+            self.metadata.insert(META_ENCRYPTED.to_owned(), Value::from(&*encrypted));
+        }
+        for (name, value) in extra.into_iter().flat_map(|extra| *extra) {
+            self.metadata.entry(name).or_insert(value);
+        }
+    }
+
+    fn content(&mut self, content: Content) {
+        match content {
+            Content::Text(text) => self.contents.push(ContentBlock::text(text)),
+            Content::Parts(parts) => {
+                for block in parts.into_iter().map(part::canonical) {
+                    // A file in the old spelling is often sent beside the same in the new one.
+                    if !self.contents.iter().any(|earlier| part::same_file(earlier, &block)) {
+                        self.contents.push(block);
+                    }
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, call: wire::ToolCall) {
+        let mut beside = call.metadata.unwrap_or_default();
+        if let Some(encrypted) = call.encrypted_value {
+            beside.insert(META_ENCRYPTED.to_owned(), Value::from(&*encrypted));
+        }
+        if !beside.is_empty() {
+            let calls = self.metadata.entry(META_CALLS).or_insert_with(|| json!({}));
+            if let Some(calls) = calls.as_object_mut() {
+                calls.insert(call.id.to_string(), Value::Object(beside));
+            }
+        }
+        let (name, arguments) = (call.function.name, call.function.arguments);
+        self.contents.push(ContentBlock::tool_use(call.id, name, arguments));
+    }
+}

@@ -1,0 +1,326 @@
+//! The way back: a canonical input for an AG-UI agent.
+//!
+//! AG-UI has one message per role: what a canonical message says in several kinds (thoughts, words and calls, results)
+//! becomes several messages, the first of which keeps the id.
+
+use aqueduct_core::block::ToolOutput;
+use aqueduct_core::message::ToolSpec;
+use aqueduct_core::{
+    ByteString, ContentBlock, InterruptReply, Message, MessageId, Metadata, Role, RunId, RunInput, wellknown,
+};
+use serde_json::{Value, json};
+
+use super::part::media_part;
+use super::{META_CALLS, META_ENCRYPTED, META_ERROR};
+use crate::config::Dialect;
+use crate::convert::META_AUTHOR;
+use crate::version::PROTOCOL_VERSION;
+use crate::wire::object::{At, FromWire as _};
+use crate::wire::{self};
+use crate::wire::{
+    ActivityMessage, AssistantMessage, Content, ContentPart, Context, FunctionCall, InstructionMessage,
+    MaybeValue, ReasoningMessage, ResumeEntry, ResumeStatus, RunAgentInput, Strictness, TextPart, Tool,
+    ToolCall, ToolCallType, ToolMessage, UserMessage,
+};
+
+/// The input for an agent that speaks this dialect. Members that 0.0.59 requires are always there.
+pub fn run_agent_input(input: &RunInput, dialect: Dialect) -> RunAgentInput {
+    let object = |value: &Value| if value.is_null() { json!({}) } else { value.clone() };
+    let mut messages = Vec::new();
+    for (index, message) in input.messages.iter().enumerate() {
+        Back::new(&input.run_id, index, message, dialect, &mut messages).write();
+    }
+    RunAgentInput {
+        thread_id: input.thread_id.as_bytes().clone(),
+        run_id: input.run_id.as_bytes().clone(),
+        parent_run_id: input.parent_run_id.as_ref().map(RunId::as_bytes).cloned(),
+        state: MaybeValue(Some(object(&input.state))),
+        messages,
+        tools: Some(input.tools.iter().map(tool).collect()),
+        context: Some(input.context.iter().map(fact).collect()),
+        forwarded_props: Some(object(&input.forwarded)),
+        resume: Some(input.resume.iter().map(entry).collect()).filter(|all: &Vec<_>| !all.is_empty()),
+        protocol_version: (dialect == Dialect::V1_0).then_some(ByteString::from_static(PROTOCOL_VERSION)),
+        extra: None,
+    }
+}
+
+fn tool(tool: &ToolSpec) -> Tool {
+    Tool {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.clone(),
+        metadata: tool.metadata.as_deref().cloned(),
+        extra: None,
+    }
+}
+
+fn fact((description, value): &(ByteString, ByteString)) -> Context {
+    Context { description: description.clone(), value: value.clone(), extra: None }
+}
+
+fn entry(reply: &InterruptReply) -> ResumeEntry {
+    let status = if reply.resolved { ResumeStatus::Resolved } else { ResumeStatus::Cancelled };
+    let payload = reply.payload.clone().filter(|payload| !payload.is_null());
+    ResumeEntry { interrupt_id: reply.id.as_bytes().clone(), status, payload, metadata: None, extra: None }
+}
+
+/// One canonical message on its way.
+struct Back<'a> {
+    message: &'a Message,
+    dialect: Dialect,
+    id: ByteString,
+    tag: Option<ByteString>,
+    name: Option<ByteString>,
+    metadata: Metadata,
+    out: &'a mut Vec<wire::Message>,
+    written: usize,
+    text: String,
+    parts: Vec<ContentPart>,
+    calls: Vec<ToolCall>,
+}
+
+impl<'a> Back<'a> {
+    fn new(
+        run: &RunId,
+        index: usize,
+        message: &'a Message,
+        dialect: Dialect,
+        out: &'a mut Vec<wire::Message>,
+    ) -> Self {
+        let own = message.id.as_ref().map(MessageId::as_bytes).cloned();
+        let mut metadata = message.metadata.as_deref().cloned().unwrap_or_default();
+        let author = metadata.shift_remove(META_AUTHOR);
+        let author = author.as_ref().and_then(Value::as_str).map(ByteString::from);
+        let tag = (!message.source.is_root()).then(|| ByteString::from(message.source.key()));
+        let named =
+            Some(message.source.name()).filter(|name| !name.is_empty() && *name != message.source.key());
+        Self {
+            message,
+            dialect,
+            id: own.unwrap_or_else(|| ByteString::from(format!("{run}/input/{index}"))),
+            tag,
+            name: author.or_else(|| named.map(ByteString::from)),
+            metadata,
+            out,
+            written: 0,
+            text: String::new(),
+            parts: Vec::new(),
+            calls: Vec::new(),
+        }
+    }
+
+    fn write(mut self) {
+        for block in &self.message.contents {
+            match block {
+                ContentBlock::Text(text) => self.say(&text.text),
+                ContentBlock::Thinking(thought) => {
+                    self.flush();
+                    let (id, metadata) = (self.next_id(), self.take_metadata());
+                    let message = ReasoningMessage {
+                        id,
+                        content: thought.text.clone(),
+                        metadata,
+                        subagent_run_id: self.tag.clone(),
+                        encrypted_value: thought.encrypted.clone(),
+                        extra: None,
+                    };
+                    self.out.push(wire::Message::Reasoning(message));
+                }
+                ContentBlock::ToolUse(call) => {
+                    let id = call.id.as_ref().map(|id| id.as_bytes().clone()).unwrap_or_default();
+                    let function = FunctionCall {
+                        name: call.name.clone().unwrap_or_default(),
+                        arguments: call.arguments.clone(),
+                        extra: None,
+                    };
+                    let call = self.call(id, function);
+                    self.calls.push(call);
+                }
+                ContentBlock::ToolResult(result) => {
+                    self.flush();
+                    let call = result.id.as_ref().map(|id| id.as_bytes().clone()).unwrap_or_default();
+                    let content = self.tool_content(&result.output);
+                    self.answer(call, content, result.is_error);
+                }
+                ContentBlock::Custom(custom) => self.custom(&custom.name, &custom.value),
+            }
+        }
+        let empty = self.written == 0 && self.message.contents.is_empty();
+        if empty { self.speak() } else { self.flush() }
+    }
+
+    fn say(&mut self, text: &str) {
+        if self.message.role == Role::User && !self.parts.is_empty() {
+            self.parts.push(text_part(text));
+        } else {
+            self.text.push_str(text);
+        }
+    }
+
+    fn custom(&mut self, name: &str, value: &Value) {
+        match name {
+            wellknown::ACTIVITY => {
+                let content = value.get("content").and_then(Value::as_object).cloned();
+                if let (Some(content), Some(kind)) = (content, value.get("type").and_then(Value::as_str)) {
+                    self.flush();
+                    let (id, metadata) = (self.next_id(), self.take_metadata());
+                    let message = ActivityMessage {
+                        id,
+                        metadata,
+                        subagent_run_id: self.tag.clone(),
+                        activity_type: kind.into(),
+                        content,
+                        extra: None,
+                    };
+                    self.out.push(wire::Message::Activity(message));
+                }
+            }
+            wellknown::FILE if self.message.role == Role::User => {
+                if let Some(part) = media_part(value) {
+                    self.push_part(part);
+                }
+            }
+            wellknown::RAW => self.raw(value),
+            // A model reads what it is told: other content is told as text.
+            _ => self.say(&value.to_string()),
+        }
+    }
+
+    /// What came in as an unknown message or part goes out as it was.
+    fn raw(&mut self, value: &Value) {
+        let Some(members) = value.get("event").and_then(Value::as_object) else { return };
+        if members.contains_key("role") {
+            self.flush();
+            self.written += 1;
+            self.out.push(wire::Message::Unknown(members.clone()));
+        } else if self.message.role == Role::User {
+            self.push_part(ContentPart::Unknown(members.clone()));
+        }
+    }
+
+    fn push_part(&mut self, part: ContentPart) {
+        let text = std::mem::take(&mut self.text);
+        if !text.is_empty() {
+            self.parts.push(text_part(&text));
+        }
+        self.parts.push(part);
+    }
+
+    fn call(&self, id: ByteString, function: FunctionCall) -> ToolCall {
+        let beside = self.metadata.get(META_CALLS).and_then(|calls| calls.get(&*id)?.as_object());
+        let mut metadata = beside.cloned().unwrap_or_default();
+        let encrypted = metadata.shift_remove(META_ENCRYPTED);
+        ToolCall {
+            id,
+            kind: ToolCallType::Function,
+            function,
+            metadata: Some(metadata).filter(|metadata| !metadata.is_empty()),
+            encrypted_value: encrypted.as_ref().and_then(Value::as_str).map(ByteString::from),
+            extra: None,
+        }
+    }
+
+    /// Parts where the answer is parts and the agent knows them; otherwise a text.
+    fn tool_content(&self, output: &ToolOutput) -> Content {
+        if let (ToolOutput::Json(value @ Value::Array(_)), Dialect::V1_0) = (output, self.dialect)
+            && let Ok(parts) = Vec::from_wire(value.clone(), &At::root("content", Strictness::Strict))
+        {
+            return Content::Parts(parts);
+        }
+        Content::Text(output.to_text())
+    }
+
+    fn answer(&mut self, tool_call_id: ByteString, content: Content, is_error: bool) {
+        let error = self.metadata.shift_remove(META_ERROR);
+        let error = error.as_ref().and_then(Value::as_str).map(ByteString::from);
+        let (id, encrypted_value) = (self.next_id(), self.take_encrypted());
+        let message = ToolMessage {
+            id,
+            content,
+            tool_call_id,
+            error: error.or_else(|| is_error.then(|| ByteString::from_static("the tool failed"))),
+            metadata: self.take_metadata(),
+            subagent_run_id: self.tag.clone(),
+            encrypted_value,
+            extra: None,
+        };
+        self.out.push(wire::Message::Tool(message));
+    }
+
+    /// Writes the words and calls that have gathered.
+    fn flush(&mut self) {
+        if !self.text.is_empty() || !self.parts.is_empty() || !self.calls.is_empty() {
+            self.speak();
+        }
+    }
+
+    fn speak(&mut self) {
+        let (id, encrypted_value) = (self.next_id(), self.take_encrypted());
+        let calls = std::mem::take(&mut self.calls);
+        self.metadata.shift_remove(META_CALLS);
+        let (name, metadata) = (self.name.clone(), self.take_metadata());
+        let subagent_run_id = self.tag.clone();
+        let text = ByteString::from(std::mem::take(&mut self.text));
+        let extra = None;
+        let message = match self.message.role {
+            Role::User => {
+                let parts = std::mem::take(&mut self.parts);
+                let content = if parts.is_empty() { Content::Text(text) } else { Content::Parts(parts) };
+                let user =
+                    UserMessage { id, content, name, metadata, subagent_run_id, encrypted_value, extra };
+                wire::Message::User(user)
+            }
+            Role::System | Role::Developer => {
+                let message = InstructionMessage {
+                    id,
+                    content: text,
+                    name,
+                    metadata,
+                    subagent_run_id,
+                    encrypted_value,
+                    extra,
+                };
+                let system = self.message.role == Role::System;
+                if system { wire::Message::System(message) } else { wire::Message::Developer(message) }
+            }
+            _ => wire::Message::Assistant(AssistantMessage {
+                id,
+                content: Some(text).filter(|text| !text.is_empty()),
+                name,
+                tool_calls: Some(calls).filter(|calls| !calls.is_empty()),
+                metadata,
+                subagent_run_id,
+                encrypted_value,
+                extra,
+            }),
+        };
+        self.out.push(message);
+    }
+
+    fn next_id(&mut self) -> ByteString {
+        self.written += 1;
+        match self.written {
+            1 => self.id.clone(),
+            more => ByteString::from(format!("{}/{more}", self.id)),
+        }
+    }
+
+    fn take_encrypted(&mut self) -> Option<ByteString> {
+        let encrypted = self.metadata.shift_remove(META_ENCRYPTED);
+        encrypted.as_ref().and_then(Value::as_str).map(ByteString::from)
+    }
+
+    /// The metadata goes with the first message that is written.
+    fn take_metadata(&mut self) -> Option<Metadata> {
+        let mut metadata = std::mem::take(&mut self.metadata);
+        if let Some(calls) = metadata.shift_remove(META_CALLS) {
+            self.metadata.insert(META_CALLS.to_owned(), calls);
+        }
+        Some(metadata).filter(|metadata| !metadata.is_empty())
+    }
+}
+
+fn text_part(text: &str) -> ContentPart {
+    ContentPart::Text(TextPart { text: text.into(), id: None, metadata: None, extra: None })
+}

@@ -1,0 +1,191 @@
+//! Inputs both ways; each id once; both spellings of files; what is malformed is refused with a place.
+
+use aqueduct_core::block::ToolOutput;
+use aqueduct_core::{ContentBlock, Message, Role, RunInput, ToolCallId, wellknown};
+use serde_json::{Value, json};
+
+use super::{read_input, run_agent_input, run_input};
+use crate::config::Dialect;
+
+fn input(messages: &Value) -> RunInput {
+    let body = json!({"threadId": "t", "runId": "r", "messages": messages});
+    run_input(read_input(body.to_string().as_bytes()).unwrap())
+}
+
+fn there_and_back(body: &Value) -> Value {
+    let canonical = run_input(read_input(body.to_string().as_bytes()).unwrap());
+    serde_json::to_value(run_agent_input(&canonical, Dialect::V1_0)).unwrap()
+}
+
+#[test]
+fn the_least_input_is_enough() {
+    let input = input(&json!([]));
+    assert_eq!((input.state, input.forwarded), (json!({}), Value::Null));
+    assert!(input.tools.is_empty() && input.context.is_empty() && input.resume.is_empty());
+}
+
+#[test]
+fn nulls_and_unknown_members_are_taken() {
+    let body = r#"{"threadId":"t","runId":"r","parentRunId":null,"state":null,"messages":[
+        {"id":"a","role":"assistant","content":null,"toolCalls":null,"name":null,"mood":"good"}],
+        "tools":null,"context":null,"forwardedProps":null,"resume":null,"future":1}"#;
+    let input = run_input(read_input(body.as_bytes()).unwrap());
+    assert_eq!(input.state, json!({}));
+    assert_eq!(input.messages[0].metadata.as_ref().unwrap()["mood"], "good");
+}
+
+#[test]
+fn what_is_malformed_is_refused_with_its_place() {
+    for (body, place) in [
+        (json!({"runId": "r", "messages": []}), "RunAgentInput.threadId"),
+        (json!({"threadId": "t", "runId": "r"}), "RunAgentInput.messages"),
+        (
+            json!({"threadId": "t", "runId": "r", "messages": [{"id": "a", "role": "user"}]}),
+            "RunAgentInput.messages[0].content",
+        ),
+        (
+            json!({"threadId": "t", "runId": "r", "messages": [], "resume": [{"interruptId": "i", "status": "maybe"}]}),
+            "RunAgentInput.resume[0].status",
+        ),
+    ] {
+        let error = read_input(body.to_string().as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{place}:")), "{error}");
+    }
+    assert!(read_input(b"{").is_err());
+    assert!(read_input(&[0xff]).is_err());
+}
+
+#[test]
+fn each_id_counts_once_with_its_latest_content() {
+    let input = input(&json!([
+        {"id": "1", "role": "user", "content": "a"},
+        {"id": "2", "role": "assistant", "content": "half"},
+        {"id": "1", "role": "user", "content": "a"},
+        {"id": "2", "role": "assistant", "content": "whole"},
+        {"id": "", "role": "user", "content": "x"},
+        {"id": "", "role": "user", "content": "y"},
+    ]));
+    let texts: Vec<_> = input.messages.iter().map(Message::text).collect();
+    assert_eq!(texts, ["a", "whole", "x", "y"]);
+}
+
+#[test]
+fn calls_results_and_replies_are_recognised() {
+    let body = json!({"threadId": "t", "runId": "r", "messages": [
+        {"id": "1", "role": "assistant", "toolCalls": [
+            {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+        {"id": "2", "role": "tool", "toolCallId": "c", "content": "found"},
+        {"id": "3", "role": "tool", "toolCallId": "d", "content": [{"type": "text", "text": "x"}], "error": "broke"},
+    ], "resume": [{"interruptId": "i", "status": "resolved", "payload": {"ok": true}},
+        {"interruptId": "j", "status": "cancelled"}]});
+    let input = run_input(read_input(body.to_string().as_bytes()).unwrap());
+    assert_eq!(input.known_calls().map(ToolCallId::as_str).collect::<Vec<_>>(), ["c"]);
+    let results: Vec<_> = input.messages.iter().flat_map(|message| &message.contents).collect();
+    let ContentBlock::ToolResult(found) = results[1] else { panic!() };
+    assert!(!found.is_error && input.messages[1].role == Role::Tool);
+    let ContentBlock::ToolResult(broken) = results[2] else { panic!() };
+    assert!(broken.is_error && broken.output == ToolOutput::Json(json!([{"type": "text", "text": "x"}])));
+    assert!(input.resume[0].resolved && input.resume[0].payload == Some(json!({"ok": true})));
+    assert!(!input.resume[1].resolved);
+}
+
+#[test]
+fn files_of_both_spellings() {
+    let input = input(&json!([{"id": "1", "role": "user", "content": [
+        {"type": "text", "text": "look"},
+        {"type": "image", "source": {"type": "url", "value": "u", "mimeType": "image/png"}},
+        {"type": "binary", "mimeType": "image/png", "url": "u"},
+        {"type": "binary", "mimeType": "application/pdf", "data": "AA==", "filename": "f.pdf"},
+        {"type": "binary", "mimeType": "audio/wav", "id": "h"},
+        {"type": "document", "source": {"type": "file", "value": "f", "provider": "p"}, "metadata": {"filename": "g"}},
+        {"type": "smell", "v": 1},
+    ]}]));
+    let customs: Vec<_> = input.messages[0]
+        .contents
+        .iter()
+        .filter_map(|block| match block {
+            ContentBlock::Custom(custom) => Some((&*custom.name, custom.value.clone())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        customs,
+        [
+            (wellknown::FILE, json!({"url": "u", "mediaType": "image/png", "kind": "image"})),
+            (
+                wellknown::FILE,
+                json!({"data": "AA==", "mediaType": "application/pdf", "name": "f.pdf", "kind": "document"})
+            ),
+            (wellknown::FILE, json!({"handle": "h", "mediaType": "audio/wav", "kind": "audio"})),
+            (
+                wellknown::FILE,
+                json!({"handle": "f", "provider": "p", "name": "g", "kind": "document", "metadata": {"filename": "g"}})
+            ),
+            (wellknown::RAW, json!({"event": {"type": "smell", "v": 1}, "source": "ag-ui"})),
+        ]
+    );
+}
+
+#[test]
+fn everything_comes_back() {
+    let body = json!({"threadId": "t", "runId": "r", "parentRunId": "p", "state": {"n": 1}, "messages": [
+        {"id": "1", "role": "system", "content": "be kind"},
+        {"id": "2", "role": "developer", "content": "be brief", "name": "dev"},
+        {"id": "3", "role": "user", "content": [{"type": "text", "text": "look"},
+            {"type": "image", "source": {"type": "url", "value": "u", "mimeType": "image/png"}, "id": "x", "metadata": {"a": 1}},
+            {"type": "smell", "v": 1}], "metadata": {"k": null}},
+        {"id": "4", "role": "reasoning", "content": "hm", "encryptedValue": "e"},
+        {"id": "5", "role": "assistant", "content": "I look", "name": "planner", "toolCalls": [
+            {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}, "encryptedValue": "e", "metadata": {"q": 1}}],
+            "encryptedValue": "f", "metadata": {"m": 1}},
+        {"id": "6", "role": "tool", "toolCallId": "c", "content": [{"type": "text", "text": "x"}], "error": "broke"},
+        {"id": "7", "role": "assistant", "content": "sub", "name": "helper", "subagentRunId": "s"},
+        {"id": "8", "role": "activity", "activityType": "plan", "content": {"a": 1}},
+        {"id": "9", "role": "oracle", "x": 1},
+        {"id": "10", "role": "user", "content": "thanks", "name": "ann"},
+    ], "tools": [{"name": "n", "description": "d", "parameters": {"type": "object"}, "metadata": {"a": 1}}],
+    "context": [{"description": "d", "value": "v"}], "forwardedProps": {"f": 1},
+    "resume": [{"interruptId": "i", "status": "resolved", "payload": 1}], "protocolVersion": "1.0"});
+    assert_eq!(there_and_back(&body), body);
+}
+
+#[test]
+fn recorded_inputs_come_back() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/agui");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_string_lossy().ends_with(".req.json") {
+            let body: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            let canonical = run_input(read_input(body.to_string().as_bytes()).unwrap());
+            let back = serde_json::to_value(run_agent_input(&canonical, Dialect::V0_0_59)).unwrap();
+            assert_eq!(back, body, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_canonical_message_of_several_kinds_becomes_several() {
+    let mut message = Message::new(Role::Assistant);
+    message.contents = vec![
+        ContentBlock::thinking("hm"),
+        ContentBlock::text("I "),
+        ContentBlock::text("look"),
+        ContentBlock::tool_use("c", "look", "{}"),
+        ContentBlock::tool_result("c", "found"),
+        ContentBlock::text("done"),
+    ];
+    let mut input = RunInput::prompt("t", "r", "go");
+    input.messages.push(message);
+    let back = serde_json::to_value(run_agent_input(&input, Dialect::V0_0_59)).unwrap();
+    assert_eq!(
+        back,
+        json!({"threadId": "t", "runId": "r", "state": {}, "messages": [
+        {"role": "user", "id": "r/input/0", "content": "go"},
+        {"role": "reasoning", "id": "r/input/1", "content": "hm"},
+        {"role": "assistant", "id": "r/input/1/2", "content": "I look", "toolCalls": [
+            {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+        {"role": "tool", "id": "r/input/1/3", "content": "found", "toolCallId": "c"},
+        {"role": "assistant", "id": "r/input/1/4", "content": "done"},
+    ], "tools": [], "context": [], "forwardedProps": {}})
+    );
+}

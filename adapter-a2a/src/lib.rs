@@ -12,6 +12,7 @@
 //! * [`call`], [`jsonrpc`], [`rest`]: requests of all client methods.
 //! * [`decode`], [`recognise`]: what agents send, as canonical events.
 //! * [`client`]: one task from the first message to its end, over cuts and reconnects.
+//! * `pb` (feature `proto`): the messages of gRPC, to and from the same model.
 //!
 //! What is not here: framing (SSE, HTTP, gRPC) and sockets, which belong to the transports; and the decision when
 //! blocks open and close, which belongs to `aqueduct_core::StreamContext`.
@@ -23,6 +24,8 @@ pub mod config;
 pub mod decode;
 pub mod error;
 pub mod jsonrpc;
+#[cfg(feature = "proto")]
+pub mod pb;
 pub mod recognise;
 pub mod rest;
 pub mod version;

@@ -1,3 +1,5 @@
+//! Requests, as bytes, for every call in every dialect.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Cards of real servers, and the choices they lead to.
+
 use super::*;
 
 const UNION: &str = include_str!("../../../tests/fixtures/a2a/v1-agent-card.json");

@@ -24,6 +24,9 @@
 //! Poll order: `poll_event` until empty, then `poll_request` until empty. Once [`is_settled`](TaskClient::is_settled),
 //! streams can be dropped.
 
+mod answer;
+mod plan;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -32,31 +35,9 @@ use aqueduct_core::{ByteString, RunFailure, SourceEvent};
 use crate::call::{Call, SendMessage, TaskRef};
 use crate::config::ClientConfig;
 use crate::decode::{Decoder, Settled, TaskMemory, failure_of};
-use crate::wire::{ErrorKind, Frame, FrameContent, WireError};
-
-/// What a request is for; its answer is told with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Purpose {
-    /// The message that starts the turn.
-    Send,
-    /// The stream of a task that was lost.
-    Subscribe,
-    /// A look at the task.
-    Get,
-    /// The end of the task.
-    Cancel,
-}
-
-/// A request to be sent.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Planned {
-    /// What it is for.
-    pub purpose: Purpose,
-    /// What to send.
-    pub call: Call,
-    /// How long to wait before.
-    pub after: Duration,
-}
+use crate::wire::{Frame, FrameContent, WireError};
+use answer::is_passing;
+pub use plan::{Planned, Purpose};
 
 /// What the machine waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -254,72 +235,6 @@ impl TaskClient {
         self.recover();
     }
 
-    fn handle_refused_message(&mut self, error: &WireError) {
-        let no_stream = matches!(error.kind(), ErrorKind::UnsupportedOperation | ErrorKind::MethodNotFound);
-        if no_stream && self.config.streaming {
-            // Refused before anything was done: the same message may be sent again, without asking for a stream.
-            self.config.streaming = false;
-            self.can_subscribe = false;
-            let send = self.send_call(false);
-            return self.plan(Purpose::Send, send, Duration::ZERO);
-        }
-        self.fail(failure_of(error));
-    }
-
-    fn handle_refused_stream(&mut self, error: WireError) {
-        if is_passing(&error) && error.kind() != ErrorKind::TaskNotFound {
-            self.last_error = Some(error);
-            return self.recover();
-        }
-        // Terminal already (-32004), not subscribable while it waits (-32001 of some servers), or no such method:
-        // the task itself tells which. If it works on, it has to be looked at from time to time.
-        self.can_subscribe = false;
-        self.look(Duration::ZERO);
-    }
-
-    fn handle_refused_look(&mut self, error: WireError) {
-        if !is_passing(&error) || error.kind() == ErrorKind::TaskNotFound {
-            return self.fail(failure_of(&error));
-        }
-        self.last_error = Some(error);
-        self.attempts += 1;
-        if self.attempts > self.config.retry.attempts {
-            return self.give_up();
-        }
-        self.look(self.config.retry.pause(self.attempts));
-    }
-
-    fn handle_refused_cancel(&mut self, error: &WireError) {
-        match error.kind() {
-            // It has come to rest in the meantime.
-            ErrorKind::TaskNotCancelable => self.look(Duration::ZERO),
-            ErrorKind::TaskNotFound => self.decode(Decoder::cancelled),
-            _ if is_passing(error) && self.cancel_attempts < self.config.retry.attempts => {
-                self.cancel_attempts += 1;
-                self.cancel = Cancel::Asked;
-                self.plan_cancel();
-            }
-            // Nobody will listen any more; that the agent goes on is not to be helped.
-            _ => self.decode(Decoder::cancelled),
-        }
-    }
-
-    /// A task that works on, seen in a response instead of a stream.
-    fn handle_active(&mut self, purpose: Purpose) {
-        match purpose {
-            // The stream, if there is one, will tell.
-            Purpose::Cancel => {}
-            Purpose::Get if self.can_subscribe => self.subscribe_again(),
-            Purpose::Send | Purpose::Subscribe | Purpose::Get => {
-                self.polls += 1;
-                if self.polls > self.config.retry.polls {
-                    return self.give_up();
-                }
-                self.look(self.config.retry.poll_interval);
-            }
-        }
-    }
-
     /// The stream is lost.
     fn recover(&mut self) {
         if self.task_ref().is_none() {
@@ -392,29 +307,6 @@ impl TaskClient {
         if self.is_settled().is_some() {
             self.planned.clear();
         }
-    }
-}
-
-/// True if the same request may fare better later.
-fn is_passing(error: &WireError) -> bool {
-    match error.kind() {
-        ErrorKind::Internal
-        | ErrorKind::InvalidAgentResponse
-        | ErrorKind::Unavailable
-        | ErrorKind::TaskNotFound
-        | ErrorKind::Other => true,
-        ErrorKind::TaskNotCancelable
-        | ErrorKind::PushNotificationNotSupported
-        | ErrorKind::UnsupportedOperation
-        | ErrorKind::ContentTypeNotSupported
-        | ErrorKind::ExtendedCardNotConfigured
-        | ErrorKind::ExtensionSupportRequired
-        | ErrorKind::VersionNotSupported
-        | ErrorKind::Parse
-        | ErrorKind::InvalidRequest
-        | ErrorKind::MethodNotFound
-        | ErrorKind::InvalidParams
-        | ErrorKind::Unauthorized => false,
     }
 }
 

@@ -1,3 +1,5 @@
+//! What becomes what, row by row; and that no input, however odd, leads to a broken run.
+
 use aqueduct_core::testing::{InvariantChecker, run_to_end, trace};
 use aqueduct_core::{Interrupt, RunOutcome};
 use proptest::prelude::*;

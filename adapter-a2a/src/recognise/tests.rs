@@ -1,3 +1,5 @@
+//! What is recognised, and what only looks like it.
+
 use serde_json::json;
 
 use super::*;

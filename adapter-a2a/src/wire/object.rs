@@ -29,6 +29,28 @@ macro_rules! object {
             $vis extra: $crate::wire::text::Extra<'a>,
         }
 
+        impl<'a> $name<'a> {
+            /// Reads the value of one member whose name was just read.
+            pub(crate) fn read_member<A: serde::de::MapAccess<'a>>(
+                &mut self,
+                key: $crate::wire::text::Text<'a>,
+                map: &mut A,
+            ) -> Result<(), A::Error> {
+                match key.as_str() {
+                    $($($key)|+ => {
+                        self.$field = map.next_value::<$crate::wire::object::Nullable<$type>>()?.0;
+                    })*
+                    _ => {
+                        let value = map.next_value::<$crate::wire::text::Raw<'a>>()?;
+                        if !value.is_null() {
+                            self.extra.0.push((key, value));
+                        }
+                    }
+                }
+                Ok(())
+            }
+        }
+
         impl<'de: 'a, 'a> serde::de::Deserialize<'de> for $name<'a> {
             fn deserialize<D: serde::de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct ObjectVisitor;
@@ -42,18 +64,7 @@ macro_rules! object {
                     fn visit_map<A: serde::de::MapAccess<'a>>(self, mut map: A) -> Result<$name<'a>, A::Error> {
                         let mut object = $name::default();
                         while let Some(key) = map.next_key::<$crate::wire::text::Text<'a>>()? {
-                            match key.as_str() {
-                                $($($key)|+ => {
-                                    object.$field =
-                                        map.next_value::<$crate::wire::object::Nullable<$type>>()?.0;
-                                })*
-                                _ => {
-                                    let value = map.next_value::<$crate::wire::text::Raw<'a>>()?;
-                                    if !value.is_null() {
-                                        object.extra.0.push((key, value));
-                                    }
-                                }
-                            }
+                            object.read_member(key, &mut map)?;
                         }
                         Ok(object)
                     }

@@ -165,7 +165,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Part<'a> {
 
 impl<'a> Part<'a> {
     /// Undoes the wrapping of data that is no object, and forgets the mark.
-    fn unwrap_value(&mut self, data: Raw<'a>) -> Raw<'a> {
+    pub(crate) fn unwrap_value(&mut self, data: Raw<'a>) -> Raw<'a> {
         let mark = self.metadata.as_ref().filter(|raw| raw.as_str().contains(WRAPPED_DATA));
         let Some(mut metadata) = mark.and_then(Raw::to_object) else { return data };
         let value = data.parse::<WrappedShape<'_>>().and_then(|shape| shape.value).map(Raw::into_owned);

@@ -1,3 +1,5 @@
+//! One model for all dialects: what is read, kept and written back.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -132,7 +132,7 @@ impl Part<'_> {
 }
 
 /// 0.3 takes only objects as data; the wrapping is the one Python's compatibility layer uses, and marks.
-fn object_only(value: Value) -> Value {
+pub(crate) fn object_only(value: Value) -> Value {
     if value.is_object() { value } else { json!({"value": value}) }
 }
 

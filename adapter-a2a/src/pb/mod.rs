@@ -1,0 +1,26 @@
+//! A2A over gRPC (feature `proto`): the messages of both packages, and their way to and from the wire model.
+//!
+//! The types are generated from `proto/` and checked in. A transport moves messages by method path; here is only
+//! what they hold. Conversions of stream items go both ways for both versions, so one reducer serves gRPC too.
+//!
+//! What gRPC cannot carry: members that no rule knows (proto3 drops them before we see them), the order of members
+//! in JSON objects, and the difference between `1` and `1.0` (numbers are doubles; whole ones read as integers).
+
+mod convert;
+mod value;
+
+/// Messages of 1.0: package `lf.a2a.v1`.
+#[path = "generated/v1.rs"]
+pub mod v1;
+
+/// Messages of 0.3: package `a2a.v1`.
+#[path = "generated/v03.rs"]
+pub mod v03;
+
+/// Method paths of the 1.0 service.
+pub const V1_SERVICE: &str = "lf.a2a.v1.A2AService";
+/// Method paths of the 0.3 service.
+pub const V03_SERVICE: &str = "a2a.v1.A2AService";
+
+#[cfg(test)]
+mod tests;

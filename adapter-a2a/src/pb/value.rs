@@ -1,0 +1,62 @@
+//! JSON as protobuf's `Struct` and `Value`, and back.
+
+use prost_types::value::Kind;
+use prost_types::{ListValue, Struct, Value as PbValue};
+use serde_json::{Map, Number, Value};
+
+use crate::wire::Raw;
+
+/// Whole doubles up to this size are exact integers.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+pub(super) fn to_json(value: PbValue) -> Value {
+    match value.kind {
+        None | Some(Kind::NullValue(_)) => Value::Null,
+        Some(Kind::BoolValue(flag)) => Value::Bool(flag),
+        Some(Kind::NumberValue(number)) => json_number(number),
+        Some(Kind::StringValue(text)) => Value::String(text),
+        Some(Kind::ListValue(list)) => list.values.into_iter().map(to_json).collect(),
+        Some(Kind::StructValue(object)) => Value::Object(object_to_json(object)),
+    }
+}
+
+pub(super) fn object_to_json(object: Struct) -> Map<String, Value> {
+    object.fields.into_iter().map(|(key, value)| (key, to_json(value))).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "whole and within the exact range")]
+fn json_number(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() < EXACT {
+        return Value::from(number as i64);
+    }
+    Number::from_f64(number).map_or_else(|| Value::String(number.to_string()), Value::Number)
+}
+
+pub(super) fn from_json(value: Value) -> PbValue {
+    let kind = match value {
+        Value::Null => Kind::NullValue(0),
+        Value::Bool(flag) => Kind::BoolValue(flag),
+        Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or(f64::NAN)),
+        Value::String(text) => Kind::StringValue(text),
+        Value::Array(list) => {
+            Kind::ListValue(ListValue { values: list.into_iter().map(from_json).collect() })
+        }
+        Value::Object(object) => Kind::StructValue(object_from_json(object)),
+    };
+    PbValue { kind: Some(kind) }
+}
+
+pub(super) fn object_from_json(object: Map<String, Value>) -> Struct {
+    Struct { fields: object.into_iter().map(|(key, value)| (key, from_json(value))).collect() }
+}
+
+/// Metadata as raw JSON; nothing if it is empty.
+pub(super) fn raw_metadata(object: Option<Struct>) -> Option<Raw<'static>> {
+    let object = object.filter(|object| !object.fields.is_empty())?;
+    Some(Raw::from_value(&Value::Object(object_to_json(object))))
+}
+
+/// Raw JSON as metadata; nothing if it is no object or an empty one.
+pub(super) fn metadata_struct(raw: Option<&Raw<'_>>) -> Option<Struct> {
+    raw.and_then(Raw::to_object).map(object_from_json)
+}

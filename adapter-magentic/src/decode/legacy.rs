@@ -24,8 +24,9 @@ use aqueduct_core::{
 use serde_json::json;
 
 use super::content::arguments;
+use super::failure::failure;
 use super::message::ResponseMeta;
-use super::run::{Run, failure};
+use super::run::Run;
 use crate::names;
 use crate::wire::{AgentResponseUpdate, Json, Line, MagenticProperties, Message};
 

@@ -10,17 +10,17 @@
 //!
 //! The prompt (messages of the user) that an output restates is no output.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use aqueduct_core::{
-    ByteString, Channel, ContentBlock, LaneOutcome, Metadata, Mode, Role, Source, SourceEvent, Timestamp,
+    ByteString, Channel, ContentBlock, LaneOutcome, Mode, Role, Source, SourceEvent, Timestamp,
 };
-use serde_json::Value;
 
 use super::run::Run;
+use super::said::Said;
 use super::usage::usage;
-use super::voice::{Terms, Voice};
-use crate::wire::{AgentResponse, AgentResponseUpdate, Content, Json, MergeMode, Message, Text};
+use super::voice::{Form, Terms, Voice, metadata};
+use crate::wire::{AgentResponse, AgentResponseUpdate, Content, MergeMode, Message, Text};
 
 /// What a response says about its messages.
 #[derive(Debug, Default)]
@@ -35,6 +35,19 @@ impl ResponseMeta {
             response_id: response.response_id.as_ref().map(|id| id.share(line)),
             created_at: response.created_at.as_ref().and_then(|at| timestamp(at)),
         }
+    }
+}
+
+/// The texts without id that a response repeats: each takes one time that its maker has said it before.
+#[derive(Debug, Default)]
+struct Repeated(HashMap<u64, u32>);
+
+impl Repeated {
+    /// True if the text was said once more than this response has had it. Either way it has had it now.
+    fn takes(&mut self, said: &Said, text_key: u64) -> bool {
+        let had = self.0.entry(text_key).or_default();
+        *had += 1;
+        said.times(text_key) >= *had
     }
 }
 
@@ -56,7 +69,7 @@ impl Run {
             message_id: id.and(update.message_id.as_ref()).map(|id| id.share(line)),
             response_id: self.response_id(&source, update.response_id.as_ref(), line),
             created_at: update.created_at.as_ref().and_then(|at| timestamp(at)),
-            metadata: metadata(update.additional_properties),
+            metadata: metadata(update.additional_properties, &update.unknown),
             source,
         };
         if voice.role == Role::Tool {
@@ -64,11 +77,12 @@ impl Run {
         }
         let over = id.is_some() && self.said.is_over(&voice.source, channel, id);
         let restated = over && self.restates(&voice, &update.contents);
+        let form = if restated { Form::Restated } else { Form::Fragment };
         let turn = executor.or(author).unwrap_or_default();
         let finish = update.finish_reason.as_ref().map(|reason| reason.share(line));
         for (index, content) in update.contents.iter().enumerate() {
             let is_last = finish.is_some() && index + 1 == update.contents.len();
-            let terms = Terms { merge: update.merge_mode, is_last, restated, whole: restated };
+            let terms = Terms { form, merge: update.merge_mode, is_last };
             self.handle_content(line, turn, &voice, content, terms);
         }
         if finish.is_some() {
@@ -107,8 +121,9 @@ impl Run {
         meta: &ResponseMeta,
     ) {
         let mut others: Vec<Source> = Vec::new();
+        let mut repeated = Repeated::default();
         for message in messages {
-            let maker = self.handle_message(line, executor, channel, message, meta);
+            let maker = self.handle_message(line, executor, channel, message, meta, &mut repeated);
             others.extend(maker.filter(|maker| executor.is_some() && !others.contains(maker)));
         }
         // A participant whose message an aggregator repeats does not work again.
@@ -125,6 +140,7 @@ impl Run {
         channel: Channel,
         message: &Message<'_>,
         meta: &ResponseMeta,
+        repeated: &mut Repeated,
     ) -> Option<Source> {
         let role = role(message.role.as_deref());
         if matches!(role, Role::User | Role::System | Role::Developer) {
@@ -138,7 +154,7 @@ impl Run {
             message_id: id.and(message.message_id.as_ref()).map(|id| id.share(line)),
             response_id: meta.response_id.clone(),
             created_at: meta.created_at,
-            metadata: metadata(message.additional_properties),
+            metadata: metadata(message.additional_properties, &message.unknown),
             source: self.sources.maker(executor, author, id),
         };
         let own = self.sources.voice(executor, author) == voice.source;
@@ -147,12 +163,21 @@ impl Run {
             Some(_) => {
                 self.said.is_over(&voice.source, channel, id) && self.restates(&voice, &message.contents)
             }
-            None => !own && self.said.has_text(&voice.source, channel, &text),
+            None => !own && repeated.takes(&self.said, Said::text_key(&voice.source, channel, &text)),
         };
-        self.handle_parts(line, executor.unwrap_or_default(), &voice, &message.contents, restated);
-        self.said.replace(&voice.source, channel, id, &text);
-        let idle = !self.turns.iter().any(|turn| **turn == *voice.source.key());
-        (!own && idle).then_some(voice.source)
+        let form = match (restated, own) {
+            (true, _) => Form::Restated,
+            (false, true) => Form::Whole,
+            (false, false) => Form::Gathered,
+        };
+        let terms = Terms { form, merge: MergeMode::Append, is_last: false };
+        self.handle_parts(line, executor.unwrap_or_default(), &voice, &message.contents, terms);
+        if !restated {
+            self.said.replace(&voice.source, channel, id, &text);
+        }
+        let outer = outermost(&voice.source);
+        let idle = !self.turns.iter().any(|turn| **turn == *outer.key());
+        (!own && idle).then(|| outer.clone())
     }
 
     /// Takes the contents of a whole message. Texts of a message with id are one growing text, so that a later
@@ -163,9 +188,9 @@ impl Run {
         turn: &str,
         voice: &Voice,
         contents: &[Content<'_>],
-        restated: bool,
+        terms: Terms,
     ) {
-        let grows = voice.message_id.is_some() && !restated;
+        let grows = voice.message_id.is_some() && terms.form != Form::Restated;
         let mut so_far = ByteString::new();
         for (index, content) in contents.iter().enumerate() {
             if grows && let Some(text) = content.text.as_ref().filter(|_| content.is_text()) {
@@ -174,8 +199,7 @@ impl Run {
                 self.say(voice, ContentBlock::text(so_far.clone()), Mode::Snapshot, false);
                 self.cite(voice, content);
             } else {
-                let is_last = index + 1 == contents.len();
-                let terms = Terms { merge: MergeMode::Append, is_last, restated, whole: true };
+                let terms = Terms { is_last: index + 1 == contents.len(), ..terms };
                 self.handle_content(line, turn, voice, content, terms);
             }
         }
@@ -226,11 +250,13 @@ impl Run {
     }
 }
 
-fn metadata(properties: Option<Json<'_>>) -> Option<Arc<Metadata>> {
-    match properties.filter(|properties| !properties.is_empty())?.value() {
-        Value::Object(fields) => Some(Arc::new(fields)),
-        _ => None,
+/// The lane in the run's own lane that a source is in.
+fn outermost(source: &Source) -> &Source {
+    let mut outer = source;
+    while let Some(parent) = outer.parent().filter(|parent| !parent.is_root()) {
+        outer = parent;
     }
+    outer
 }
 
 pub(super) fn role(name: Option<&str>) -> Role {

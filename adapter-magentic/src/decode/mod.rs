@@ -13,10 +13,11 @@
 //! | contents, messages, responses | `content.rs`, `voice.rs`, `message.rs` |
 //! | plans, ledgers, turns, hand-offs | `plan.rs`, `orchestration.rs` |
 //! | requests to a human | `request.rs` |
-//! | the end of a run | `run.rs` |
+//! | the end of a run, and why it failed | `run.rs`, `failure.rs` |
 
 mod agent;
 mod content;
+mod failure;
 mod legacy;
 mod message;
 mod orchestration;
@@ -234,10 +235,10 @@ impl Decoder {
             Phase::Failing(failure) => failure,
             phase => {
                 self.run.phase = phase;
-                self.run.failure.take().unwrap_or_else(|| run::failure(None, None))
+                self.run.failure.take().unwrap_or_else(|| failure::failure(None, None))
             }
         };
-        let failure = run::with_exception(failure, class, text.as_deref().unwrap_or_default());
+        let failure = failure::with_exception(failure, class, text.as_deref().unwrap_or_default());
         self.run.fail(failure);
     }
 

@@ -19,8 +19,9 @@ use aqueduct_core::{
     ByteString, Channel, ContentBlock, Interrupt, LaneOutcome, RunFailure, RunOutcome, Source, SourceEvent,
     ToolCallId, Update, wellknown,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::failure::failure;
 use super::said::Said;
 use super::sources::Sources;
 use super::usage::Spending;
@@ -299,62 +300,5 @@ impl Run {
         let failure = failure(executor, details);
         // The first word is that of the executor that failed; the workflow's own repeats it without the name.
         self.failure.get_or_insert(failure);
-    }
-}
-
-/// A failure as the framework reveals it: often no more than the class of the exception.
-pub(super) fn failure(executor: Option<&str>, details: Option<&ErrorDetails<'_>>) -> RunFailure {
-    let executor = executor.or_else(|| details.and_then(|details| details.executor_id.as_deref()));
-    let class = details.and_then(|details| details.error_type.as_deref());
-    let text = details.and_then(|details| details.message.as_deref());
-    let mut failure = RunFailure::new(RunFailure::AGENT_FAILED, sentence(executor, class, text));
-    let mut fields = Map::new();
-    if let Some(executor) = executor {
-        fields.insert("executor_id".to_owned(), json!(executor));
-    }
-    if let Some(details) = details {
-        let texts = [
-            ("error_type", &details.error_type),
-            ("message", &details.message),
-            ("traceback", &details.traceback),
-        ];
-        for (key, text) in texts {
-            if let Some(text) = text {
-                fields.insert(key.to_owned(), json!(&**text));
-            }
-        }
-        if let Some(extra) = details.extra {
-            fields.insert("extra".to_owned(), extra.value());
-        }
-        for (key, value) in &details.unknown {
-            fields.insert((**key).to_owned(), value.value());
-        }
-    }
-    failure.details = Some(Value::Object(fields));
-    failure
-}
-
-/// The failure with the text of the exception that left the run.
-pub(super) fn with_exception(mut failure: RunFailure, class: &str, text: &str) -> RunFailure {
-    let fields = failure.details.get_or_insert_with(|| json!({}));
-    let executor = fields.get("executor_id").and_then(Value::as_str).map(str::to_owned);
-    if let Some(fields) = fields.as_object_mut() {
-        fields.insert("error_type".to_owned(), json!(class));
-        fields.insert("message".to_owned(), json!(text));
-    }
-    failure.message = sentence(executor.as_deref(), Some(class), Some(text)).into();
-    failure
-}
-
-fn sentence(executor: Option<&str>, class: Option<&str>, text: Option<&str>) -> String {
-    let who = match executor {
-        Some(executor) => format!("executor {executor} failed"),
-        None => "the workflow failed".to_owned(),
-    };
-    match (class, text.filter(|text| !text.is_empty())) {
-        (Some(class), Some(text)) if class != text => format!("{who}: {class}: {text}"),
-        (Some(class), _) => format!("{who}: {class} (the framework reveals no more)"),
-        (None, Some(text)) => format!("{who}: {text}"),
-        (None, None) => format!("{who} and did not say why"),
     }
 }

@@ -69,12 +69,35 @@ impl Recent {
     }
 }
 
+/// How often something was said; the oldest times are forgotten.
+#[derive(Debug, Default)]
+struct Counted {
+    counts: HashMap<u64, u32, State>,
+    order: VecDeque<u64>,
+}
+
+impl Counted {
+    fn insert(&mut self, hash: u64, max: usize) {
+        *self.counts.entry(hash).or_default() += 1;
+        self.order.push_back(hash);
+        if self.order.len() > max
+            && let Some(oldest) = self.order.pop_front()
+            && let Some(count) = self.counts.get_mut(&oldest)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&oldest);
+            }
+        }
+    }
+}
+
 /// The memory of one run.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     messages: HashMap<u64, Entry, State>,
     order: VecDeque<u64>,
-    texts: Recent,
+    texts: Counted,
     customs: Recent,
     calls: Recent,
     max: usize,
@@ -151,7 +174,17 @@ impl Said {
 
     /// True if an agent has said exactly that in a message that is over, under whatever id.
     pub(super) fn has_text(&self, source: &Source, channel: Channel, text: &str) -> bool {
-        self.texts.set.contains(&hash((hash(source.path()), channel, Print::of(text))))
+        self.times(Self::text_key(source, channel, text)) > 0
+    }
+
+    /// What stands for a text of an agent.
+    pub(super) fn text_key(source: &Source, channel: Channel, text: &str) -> u64 {
+        hash((hash(source.path()), channel, Print::of(text)))
+    }
+
+    /// How often that text was said in messages that are over.
+    pub(super) fn times(&self, text_key: u64) -> u32 {
+        self.texts.counts.get(&text_key).copied().unwrap_or(0)
     }
 
     /// Takes note of a custom block; false if the agent has shown the same before.

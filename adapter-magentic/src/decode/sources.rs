@@ -60,9 +60,16 @@ impl Sources {
         };
         let room = self.count < self.max;
         let Some(seat) = self.seat(id) else { return Source::root() };
-        let Some(author) = author.filter(|author| !seat.orchestrates && !same_agent(id, author)) else {
+        let Some(author) = author.filter(|author| !seat.orchestrates && !author.is_empty()) else {
             return seat.source.clone();
         };
+        if same_agent(id, author) {
+            // The author's spelling is the one for readers.
+            if seat.source.name() != author {
+                seat.source = seat.source.clone().named(author);
+            }
+            return seat.source.clone();
+        }
         if let Some(source) = seat.inside.get(author) {
             return source.clone();
         }
@@ -154,8 +161,7 @@ fn same_agent(executor: &str, author: &str) -> bool {
     fn letters(name: &str) -> impl Iterator<Item = char> {
         name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
     }
-    author.is_empty()
-        || executor == author
+    executor == author
         || letters(executor).eq(letters(author))
         || executor.strip_prefix(LEGACY_PREFIX) == Some(author)
 }
@@ -170,7 +176,8 @@ mod tests {
         let inner = sources.voice(Some("team"), Some("writer"));
         assert_eq!(inner.parent().unwrap().key(), "team");
         assert_eq!(inner.name(), "writer");
-        assert_eq!(sources.voice(Some("Writer Agent"), Some("writer_agent")).key(), "Writer Agent");
+        let spelled = sources.voice(Some("writer_agent"), Some("Writer Agent"));
+        assert_eq!((spelled.path(), spelled.name()), ("writer_agent", "Writer Agent"));
         assert_eq!(
             sources.voice(Some("magentic_orchestrator"), Some("manager")).key(),
             "magentic_orchestrator"

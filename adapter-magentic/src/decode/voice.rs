@@ -10,13 +10,15 @@ use aqueduct_core::{
     Timestamp, Update,
 };
 
+use serde_json::Value;
+
 use super::content::{Piece, citations, piece, replaces};
 use super::run::Run;
 use super::usage::usage;
-use crate::wire::{Content, Json, MergeMode};
+use crate::wire::{Content, Json, MergeMode, Unknown};
 
 /// Who speaks, to whom, and as what.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Voice {
     pub(super) source: Source,
     pub(super) channel: Channel,
@@ -28,6 +30,25 @@ pub(super) struct Voice {
 }
 
 impl Voice {
+    /// The same voice with what a content says about itself; none if that is nothing. Custom blocks and hosted
+    /// calls have it in their value already.
+    fn noting(&self, content: &Content<'_>) -> Option<Self> {
+        let plain = matches!(&*content.kind, "text" | "text_reasoning" | "function_call" | "function_result");
+        let mut noted = metadata(content.additional_properties, &content.unknown).filter(|_| plain);
+        if let Some(class) = &content.exception {
+            Arc::make_mut(noted.get_or_insert_default())
+                .insert("exception".to_owned(), Value::from(&**class));
+        }
+        let mut noted = noted?;
+        if let Some(known) = &self.metadata {
+            let fields = Arc::make_mut(&mut noted);
+            known.iter().for_each(|(key, value)| {
+                fields.entry(key.clone()).or_insert_with(|| value.clone());
+            });
+        }
+        Some(Self { metadata: Some(noted), ..self.clone() })
+    }
+
     fn update(&self, block: ContentBlock, mode: Mode, last: bool) -> Update {
         let mut update = Update {
             source: self.source.clone(),
@@ -47,17 +68,48 @@ impl Voice {
     }
 }
 
+/// What an object says beside its known fields: its properties and the fields that no rule knows.
+pub(super) fn metadata(properties: Option<Json<'_>>, unknown: &Unknown<'_>) -> Option<Arc<Metadata>> {
+    let properties = properties.filter(|properties| !properties.is_empty()).map(Json::value);
+    let mut fields = match properties {
+        Some(Value::Object(fields)) => fields,
+        _ => Metadata::new(),
+    };
+    fields.extend(unknown.iter().map(|(key, value)| ((**key).to_owned(), value.value())));
+    (!fields.is_empty()).then(|| Arc::new(fields))
+}
+
+/// What a piece of content is to what was said before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// It follows, or says itself that it does not.
+    Fragment,
+    /// It is all there is of it, from its maker.
+    Whole,
+    /// It is all there is of it, from one who gathers what others made.
+    Gathered,
+    /// It repeats a message that is over.
+    Restated,
+}
+
 /// How a piece of content is meant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
+    pub(super) form: Form,
     /// How its update relates to the message.
     pub(super) merge: MergeMode,
     /// Nothing more follows in its message.
     pub(super) is_last: bool,
-    /// Its text was said before.
-    pub(super) restated: bool,
-    /// It is all there is of it.
-    pub(super) whole: bool,
+}
+
+impl Terms {
+    fn is_whole(self) -> bool {
+        self.form != Form::Fragment
+    }
+
+    fn is_restated(self) -> bool {
+        self.form == Form::Restated
+    }
 }
 
 impl Run {
@@ -79,6 +131,8 @@ impl Run {
             Piece::Usage(details) => self.spend(turn, &voice.source, details, replace),
             Piece::Request(content) => self.handle_request_content(&voice.source, content),
             Piece::Block { block, whole } => {
+                let noted = voice.noting(content);
+                let voice = noted.as_ref().unwrap_or(voice);
                 self.cite(voice, content);
                 match block {
                     ContentBlock::Text(text) => self.say_text(voice, text, replace, terms),
@@ -86,14 +140,14 @@ impl Run {
                         let id = content.id.as_ref().map(|id| id.share(line));
                         self.think(voice, thought, id, replace, terms);
                     }
-                    block => self.act(voice, block, whole || terms.whole, replace, terms),
+                    block => self.act(voice, block, whole || terms.is_whole(), replace, terms),
                 }
             }
         }
     }
 
     fn say_text(&mut self, voice: &Voice, text: TextBlock, replace: bool, terms: Terms) {
-        if terms.restated {
+        if terms.is_restated() {
             return;
         }
         let id = voice.message_id.as_deref();
@@ -118,20 +172,20 @@ impl Run {
         let message_id = voice.message_id.clone().or(content_id);
         let (thoughts, id) = (&mut self.thoughts, message_id.as_deref());
         let known = thoughts.has_text(&voice.source, Channel::Intermediate, &thought.text);
-        if terms.restated || terms.whole && known {
+        if terms.is_restated() || terms.form == Form::Gathered && known {
             return;
         }
-        if replace || terms.whole {
+        if replace || terms.is_whole() {
             thoughts.replace(&voice.source, Channel::Intermediate, id, &thought.text);
         } else {
             thoughts.push(&voice.source, Channel::Intermediate, id, &thought.text);
         }
-        let mode = match (replace, terms.whole && id.is_some()) {
+        let mode = match (replace, terms.is_whole() && id.is_some()) {
             (true, _) => Mode::Replace,
             (false, true) => Mode::Snapshot,
             (false, false) => Mode::Append,
         };
-        let mut update = voice.update(ContentBlock::Thinking(thought), mode, replace || terms.whole);
+        let mut update = voice.update(ContentBlock::Thinking(thought), mode, replace || terms.is_whole());
         update.message_id = message_id.map(MessageId::new);
         self.tell(update);
     }
@@ -141,7 +195,7 @@ impl Run {
         let (mode, last) = match &block {
             ContentBlock::ToolUse(call) => {
                 self.called(call.id.as_ref(), &voice.source);
-                if !terms.whole {
+                if !terms.is_whole() {
                     self.said.push(&voice.source, voice.channel, voice.message_id.as_deref(), "");
                 }
                 match (replace, whole) {
@@ -154,12 +208,12 @@ impl Run {
                 if let Some(id) = &result.id {
                     self.calls.remove(id.as_str());
                 }
-                (if terms.whole { Mode::Snapshot } else { Mode::Append }, true)
+                (if terms.is_whole() { Mode::Snapshot } else { Mode::Append }, true)
             }
             ContentBlock::Custom(custom) => {
                 let value = custom.value.to_string();
                 let new = self.said.custom(&voice.source, voice.channel, &custom.name, &value);
-                if terms.restated && !new {
+                if terms.is_restated() && !new {
                     return;
                 }
                 (Mode::Append, true)

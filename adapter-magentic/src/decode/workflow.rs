@@ -15,14 +15,17 @@
 //! What `executor_invoked` and `executor_completed` carry restates the conversation and is not told; only who made
 //! which message, and what it cost, is learnt from it.
 
+use std::borrow::Cow;
+
 use aqueduct_core::{ByteString, Channel, Role, RunOutcome, Source, SourceEvent, Update};
 
+use super::failure::failure;
 use super::message::{ResponseMeta, role};
-use super::run::{Run, failure};
+use super::run::Run;
 use super::usage::usage;
 use crate::wire::{
-    AgentExecutorRequest, AgentExecutorResponse, AgentResponse, AgentResponseUpdate, Json, Line, Message,
-    Tagged,
+    AgentExecutorRequest, AgentExecutorResponse, AgentResponse, AgentResponseUpdate, Content, ContentType,
+    Json, Line, Message, Tagged,
 };
 
 impl Run {
@@ -85,11 +88,7 @@ impl Run {
             return self.emit(update.into());
         }
         if let Some(list) = data.list() {
-            let messages: Vec<Message<'_>> = list.iter().filter_map(|item| read_message(*item)).collect();
-            if messages.is_empty() || messages.len() < list.len() {
-                return self.data(&source, channel, data.value());
-            }
-            return self.handle_conversation(line, executor, channel, &messages);
+            return self.handle_list(line, executor, channel, data, &list);
         }
         match payload(data) {
             Payload::Update(update) => {
@@ -111,7 +110,35 @@ impl Run {
                     &ResponseMeta::default(),
                 );
             }
+            Payload::Content(content) => {
+                let update =
+                    AgentResponseUpdate { contents: vec![*content], ..AgentResponseUpdate::default() };
+                self.handle_update(line, executor, channel, &update);
+            }
             Payload::Other => self.data(&source, channel, data.value()),
+        }
+    }
+
+    /// Takes a list: a conversation, or several of what an executor can give out. Anything else is data.
+    fn handle_list(
+        &mut self,
+        line: &ByteString,
+        executor: Option<&str>,
+        channel: Channel,
+        data: Json<'_>,
+        list: &[Json<'_>],
+    ) {
+        let messages: Vec<Message<'_>> = list.iter().filter_map(|item| read_message(*item)).collect();
+        let all = |fits: fn(&Payload<'_>) -> bool| list.iter().all(|item| fits(&payload(*item)));
+        if list.is_empty() || messages.is_empty() && all(|item| matches!(item, Payload::Other)) {
+            let source = executor.map_or_else(Source::root, |id| self.sources.executor(id));
+            self.data(&source, channel, data.value());
+        } else if messages.len() == list.len() {
+            self.handle_conversation(line, executor, channel, &messages);
+        } else {
+            for item in list {
+                self.handle_output(line, executor, channel, Some(*item));
+            }
         }
     }
 
@@ -196,24 +223,35 @@ pub(super) enum Payload<'de> {
     Response(Box<AgentResponse<'de>>),
     ExecutorResponse(Box<AgentExecutorResponse<'de>>),
     Message(Box<Message<'de>>),
+    Content(Box<Content<'de>>),
     Other,
 }
 
 /// Reads a payload by the class it names.
 pub(super) fn payload(data: Json<'_>) -> Payload<'_> {
-    let read = || -> Option<Payload<'_>> {
-        let tag: Tagged<'_> = data.read()?;
-        Some(match (tag.class.as_deref(), tag.kind.as_deref()) {
-            (Some("AgentExecutorResponse"), _) => Payload::ExecutorResponse(Box::new(data.read()?)),
-            (_, Some("agent_response_update" | "agent_run_response_update")) => {
-                Payload::Update(Box::new(data.read()?))
-            }
-            (_, Some("agent_response" | "agent_run_response")) => Payload::Response(Box::new(data.read()?)),
-            (_, Some("message" | "chat_message")) => Payload::Message(Box::new(data.read()?)),
-            _ => Payload::Other,
-        })
+    let (class, kind) = match data.first_field() {
+        Some(("type", kind)) => (None, Some(Cow::Borrowed(kind))),
+        Some(("__class__", class)) => (Some(Cow::Borrowed(class)), None),
+        _ => {
+            let tag = data.read::<Tagged<'_>>().unwrap_or_default();
+            (tag.class.map(|class| class.to_string().into()), tag.kind.map(|kind| kind.to_string().into()))
+        }
     };
-    read().unwrap_or(Payload::Other)
+    let read = match (class.as_deref(), kind.as_deref()) {
+        (Some("AgentExecutorResponse"), _) => data.read().map(|it| Payload::ExecutorResponse(Box::new(it))),
+        (_, Some("agent_response_update" | "agent_run_response_update")) => {
+            data.read().map(|it| Payload::Update(Box::new(it)))
+        }
+        (_, Some("agent_response" | "agent_run_response")) => {
+            data.read().map(|it| Payload::Response(Box::new(it)))
+        }
+        (_, Some("message" | "chat_message")) => data.read().map(|it| Payload::Message(Box::new(it))),
+        (None, Some(kind)) if ContentType::from_name(kind).is_some() => {
+            data.read().map(|it| Payload::Content(Box::new(it)))
+        }
+        _ => None,
+    };
+    read.unwrap_or(Payload::Other)
 }
 
 fn read_message(data: Json<'_>) -> Option<Message<'_>> {

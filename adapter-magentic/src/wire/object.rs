@@ -139,6 +139,18 @@ impl<'de> Json<'de> {
         if self.as_str().starts_with('[') { self.read() } else { None }
     }
 
+    /// The first field of an object, if its value is a plain string: the framework writes `type` or `__class__`
+    /// first, so most payloads are told without reading them.
+    pub fn first_field(self) -> Option<(&'de str, &'de str)> {
+        fn string(text: &str) -> Option<(&str, &str)> {
+            let (string, rest) = text.strip_prefix('"')?.split_once('"')?;
+            (!string.contains('\\')).then(|| (string, rest.trim_start()))
+        }
+        let (key, rest) = string(self.as_str().strip_prefix('{')?.trim_start())?;
+        let (value, _) = string(rest.strip_prefix(':')?.trim_start())?;
+        Some((key, value))
+    }
+
     /// It as a value.
     pub fn value(self) -> Value {
         self.read().unwrap_or_default()
@@ -225,3 +237,30 @@ macro_rules! wire_object {
     };
 }
 pub(crate) use wire_object;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_field_is_told_only_where_it_is_plain() {
+        let first = |text: &'static str| serde_json::from_str::<Json<'_>>(text).unwrap().first_field();
+        assert_eq!(first(r#"{"type": "message", "x": 1}"#), Some(("type", "message")));
+        assert_eq!(first(r#"{ "__class__" : "A" }"#), Some(("__class__", "A")));
+        for other in
+            ["{}", "[]", "7", r#""x""#, r#"{"type": 7}"#, r#"{"type": "a\"b"}"#, r#"{"ty\u0070e": "a"}"#]
+        {
+            assert_eq!(first(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn text_without_escapes_is_a_slice_of_the_line() {
+        let line = ByteString::from(r#"["plain", "with \n escape"]"#);
+        let texts: Vec<Text<'_>> = serde_json::from_str(&line).unwrap();
+        let range = line.as_bytes().as_ptr_range();
+        assert!(range.contains(&texts[0].share(&line).as_bytes().as_ptr()));
+        assert!(!range.contains(&texts[1].share(&line).as_bytes().as_ptr()));
+        assert_eq!(texts[1].share(&line), "with \n escape");
+    }
+}

@@ -120,11 +120,13 @@ fn what_an_update_says_about_itself_stays_with_it() {
         update(
             "output",
             "a",
-            &json!({"contents": [{"type": "text", "text": "hi"}], "additional_properties": {"trace": 7}, "created_at": "2026-01-01T00:00:01.500000Z"}),
+            &json!({"contents": [{"type": "text", "text": "hi", "newer_content_field": true}], "newer_field": "x", "additional_properties": {"trace": 7}, "created_at": "2026-01-01T00:00:01.500000Z"}),
         ),
         status("IDLE"),
     ]);
     let Some(SourceEvent::Update(update)) = run.said.first() else { panic!("no update") };
     assert_eq!(update.metadata().unwrap()["trace"], 7);
+    assert_eq!(update.metadata().unwrap()["newer_field"], "x");
+    assert_eq!(update.metadata().unwrap()["newer_content_field"], true);
     assert_eq!(update.created_at.unwrap().0, 1_767_225_601_500);
 }

@@ -13,6 +13,8 @@ mod human;
 #[cfg(test)]
 mod legacy;
 #[cfg(test)]
+mod once;
+#[cfg(test)]
 mod orchestrations;
 #[cfg(test)]
 mod support;

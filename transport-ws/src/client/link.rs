@@ -1,0 +1,340 @@
+//! The two tasks behind a client, and the table of what is expected.
+//!
+//! ```text
+//! handles ──► queue ──► writer ──► socket ──► reader ──► table ──► handles
+//! ```
+//!
+//! The lock of the table is held for a lookup, never across an await.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use aqueduct_core::run::InterruptReply;
+use aqueduct_core::service::AgentInfo;
+use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+
+use super::Outgoing;
+use super::connect::{ConnectOptions, Socket};
+use super::incoming::Incoming;
+use super::publisher::{Progress, Publisher};
+use super::run::{Item, RunEvents};
+use crate::close::CloseReason;
+use crate::error::Error;
+
+/// Where the answer to a request goes.
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, Error>>;
+
+/// What the answer to a request must be.
+#[derive(Debug)]
+pub(crate) enum Expected {
+    Agents(Answer<Vec<AgentInfo>>),
+    Run(Answer<RunEvents>),
+    Cancelled(Answer<bool>),
+    Publisher(Answer<Publisher>),
+}
+
+/// A connection. Clones share it; the last one closes it.
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    queue: mpsc::Sender<Message>,
+    shared: Arc<Table>,
+}
+
+#[derive(Debug)]
+struct Table {
+    next_reference: AtomicU64,
+    queued_events: usize,
+    /// How the connection ended.
+    end: OnceLock<CloseReason>,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    expected: HashMap<String, Expected>,
+    runs: HashMap<String, mpsc::Sender<Item>>,
+    publishers: HashMap<String, Fed>,
+    /// True once nothing more can be answered.
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Fed {
+    progress: watch::Sender<Progress>,
+    replies: mpsc::Sender<InterruptReply>,
+}
+
+impl Link {
+    /// Starts the tasks.
+    pub(crate) fn open(socket: Socket, options: &ConnectOptions) -> Self {
+        let (sink, stream) = socket.split();
+        let (queue, waiting) = mpsc::channel(options.queued_requests.max(1));
+        let shared = Arc::new(Table {
+            next_reference: AtomicU64::new(1),
+            queued_events: options.queued_events.max(1),
+            end: OnceLock::new(),
+            open: Mutex::default(),
+        });
+        tokio::spawn(write_all(sink, waiting, options.ping));
+        let reader = Reader { shared: Arc::clone(&shared), queue: queue.downgrade() };
+        tokio::spawn(reader.read_all(stream, options.ping.saturating_mul(3)));
+        Self { queue, shared }
+    }
+
+    /// Sends a request under a fresh reference and waits for its answer.
+    pub(crate) async fn ask<T>(
+        &self,
+        message: &Outgoing<'_>,
+        expected: fn(Answer<T>) -> Expected,
+    ) -> Result<T, Error> {
+        let reference = self.shared.next_reference.fetch_add(1, Ordering::Relaxed).to_string();
+        let text = Outgoing { reference: Some(&reference), ..*message }.to_text()?;
+        let (answer, waiting) = oneshot::channel();
+        {
+            let mut open = self.shared.open();
+            if open.ended {
+                return Err(self.end());
+            }
+            open.expected.insert(reference, expected(answer));
+        }
+        self.send(Message::text(text)).await?;
+        waiting.await.unwrap_or_else(|_| Err(self.end()))
+    }
+
+    /// Sends a message.
+    pub(crate) async fn send(&self, message: Message) -> Result<(), Error> {
+        self.queue.send(message).await.map_err(|_| self.end())
+    }
+
+    /// Waits for a place in the queue, so that what is sent then is sent without waiting.
+    pub(crate) async fn place(&self) -> Result<mpsc::OwnedPermit<Message>, Error> {
+        self.queue.clone().reserve_owned().await.map_err(|_| self.end())
+    }
+
+    /// Stops following a run, as far as that needs no waiting: if the queue is full the events go nowhere.
+    pub(crate) fn unwatch(&self, run: &str) {
+        self.shared.open().runs.remove(run);
+        if let Ok(text) = (Outgoing { run: Some(run), ..Outgoing::of("unwatch") }).to_text() {
+            self.queue.try_send(Message::text(text)).unwrap_or_default();
+        }
+    }
+
+    pub(crate) async fn close(&self) {
+        // Gone already is closed too.
+        self.send(Message::Close(Some(CloseFrame { code: 1000.into(), reason: "".into() })))
+            .await
+            .unwrap_or_default();
+    }
+
+    /// How the connection ended.
+    pub(crate) fn end(&self) -> Error {
+        self.shared.end.get().map_or(Error::Cut, |reason| Error::Closed(reason.clone()))
+    }
+}
+
+impl Table {
+    fn open(&self) -> MutexGuard<'_, Open> {
+        // Nothing panics while it is held; if something did, the table would still be whole.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn write_all(
+    mut sink: SplitSink<Socket, Message>,
+    mut waiting: mpsc::Receiver<Message>,
+    ping: Duration,
+) {
+    let mut ticks = time::interval(ping);
+    ticks.tick().await;
+    loop {
+        let mut next = tokio::select! {
+            next = waiting.recv() => next,
+            _ = ticks.tick() => Some(Message::Ping(Bytes::new())),
+        };
+        // What waits goes out with one flush.
+        while let Some(message) = next {
+            let closing = message.is_close();
+            if sink.feed(message).await.is_err() {
+                return;
+            }
+            if closing {
+                drop(sink.flush().await);
+                return;
+            }
+            next = waiting.try_recv().ok();
+        }
+        if sink.flush().await.is_err() {
+            return;
+        }
+        if waiting.is_closed() && waiting.is_empty() {
+            drop(sink.close().await);
+            return;
+        }
+    }
+}
+
+struct Reader {
+    shared: Arc<Table>,
+    /// Weak, so that the reader does not keep the connection open.
+    queue: mpsc::WeakSender<Message>,
+}
+
+impl Reader {
+    async fn read_all(self, mut stream: SplitStream<Socket>, silence: Duration) {
+        loop {
+            let Ok(Some(Ok(message))) = time::timeout(silence, stream.next()).await else { break };
+            let parsed = match &message {
+                Message::Text(text) => Incoming::parse_text(text, text.as_ref()),
+                Message::Binary(data) => Incoming::parse_binary(data),
+                Message::Close(frame) => {
+                    if let Some(frame) = frame {
+                        let reason = CloseReason::new(frame.code.into(), frame.reason.to_string());
+                        self.shared.end.set(reason).unwrap_or_default();
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            match parsed {
+                Ok(incoming) => self.deliver(incoming).await,
+                Err(error) => {
+                    self.shared
+                        .end
+                        .set(CloseReason::new(CloseReason::PROTOCOL, error.to_string()))
+                        .unwrap_or_default();
+                    break;
+                }
+            }
+        }
+        let mut open = self.shared.open();
+        *open = Open { ended: true, ..Open::default() };
+    }
+
+    async fn deliver(&self, incoming: Incoming) {
+        match incoming {
+            Incoming::Event { run, event } => self.enqueue(&run, Item::Event(event)).await,
+            Incoming::Ended { run } => self.end_run(&run, Item::Ended).await,
+            Incoming::Ack { reference, number } => {
+                if let Some(fed) = self.shared.open().publishers.get(&reference) {
+                    fed.progress
+                        .send_modify(|progress| progress.acknowledged = progress.acknowledged.max(number));
+                }
+            }
+            Incoming::Finished { reference } => {
+                if let Some(fed) = self.shared.open().publishers.remove(&reference) {
+                    fed.progress.send_modify(|progress| progress.finished = true);
+                }
+            }
+            Incoming::Reply { reference, reply } => {
+                let replies = self.shared.open().publishers.get(&reference).map(|fed| fed.replies.clone());
+                if let Some(replies) = replies {
+                    replies.send(reply).await.unwrap_or_default();
+                }
+            }
+            Incoming::Failed { reference, run, error } => self.fail(reference, run, error).await,
+            Incoming::Other => {}
+            answer => self.answer(answer),
+        }
+    }
+
+    async fn enqueue(&self, run: &str, item: Item) {
+        // Events of a run that nobody follows any more were on their way when it was unwatched.
+        let queue = self.shared.open().runs.get(run).cloned();
+        if let Some(queue) = queue {
+            queue.send(item).await.unwrap_or_default();
+        }
+    }
+
+    async fn end_run(&self, run: &str, item: Item) {
+        let queue = self.shared.open().runs.remove(run);
+        if let Some(queue) = queue {
+            queue.send(item).await.unwrap_or_default();
+        }
+    }
+
+    async fn fail(&self, reference: Option<String>, run: Option<String>, error: Error) {
+        let (expected, fed) = match reference {
+            Some(reference) => {
+                let mut open = self.shared.open();
+                (open.expected.remove(&reference), open.publishers.remove(&reference))
+            }
+            None => (None, None),
+        };
+        match (expected, fed, run) {
+            (Some(expected), ..) => expected.fail(error),
+            (None, Some(fed), _) => {
+                fed.progress.send_modify(|progress| progress.refused = Some(error.to_string()));
+            }
+            (None, None, Some(run)) => self.end_run(&run, Item::Failed(error)).await,
+            (None, None, None) => {}
+        }
+    }
+
+    /// Hands an answer to who waits for it. Who no longer waits dropped the other end.
+    fn answer(&self, answer: Incoming) {
+        let mut open = self.shared.open();
+        let reference = match &answer {
+            Incoming::Agents { reference, .. }
+            | Incoming::Opened { reference, .. }
+            | Incoming::Cancelled { reference, .. }
+            | Incoming::Publishing { reference, .. } => reference.clone(),
+            _ => return,
+        };
+        let Some(expected) = open.expected.remove(&reference) else { return };
+        let Some(queue) = self.queue.upgrade() else { return };
+        let link = Link { queue, shared: Arc::clone(&self.shared) };
+        match (expected, answer) {
+            (Expected::Agents(to), Incoming::Agents { agents, .. }) => drop(to.send(Ok(agents))),
+            (Expected::Cancelled(to), Incoming::Cancelled { running, .. }) => drop(to.send(Ok(running))),
+            (Expected::Run(to), Incoming::Opened { run, .. }) => {
+                let (items, queue) = mpsc::channel(self.shared.queued_events);
+                open.runs.insert(run.clone(), items);
+                // A handle that nobody takes unwatches when it is dropped, for which it needs the table.
+                drop(open);
+                drop(to.send(Ok(RunEvents::new(run, queue, link))));
+            }
+            (
+                Expected::Publisher(to),
+                Incoming::Publishing { run, acknowledged, window, window_bytes, .. },
+            ) => {
+                let (progress, followed) = watch::channel(Progress { acknowledged, ..Progress::default() });
+                let (replies, inbox) = mpsc::channel(self.shared.queued_events);
+                open.publishers.insert(reference.clone(), Fed { progress, replies });
+                drop(open);
+                let publisher = Publisher::new(
+                    link,
+                    reference,
+                    run,
+                    acknowledged,
+                    (window, window_bytes),
+                    followed,
+                    inbox,
+                );
+                drop(to.send(Ok(publisher)));
+            }
+            (expected, _) => {
+                expected.fail(Error::Protocol("the answer does not belong to the request".to_owned()));
+            }
+        }
+    }
+}
+
+impl Expected {
+    fn fail(self, error: Error) {
+        // Who no longer waits dropped the other end.
+        match self {
+            Self::Agents(to) => drop(to.send(Err(error))),
+            Self::Run(to) => drop(to.send(Err(error))),
+            Self::Cancelled(to) => drop(to.send(Err(error))),
+            Self::Publisher(to) => drop(to.send(Err(error))),
+        }
+    }
+}

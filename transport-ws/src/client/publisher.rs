@@ -1,0 +1,157 @@
+//! A run that this side feeds.
+
+use std::collections::VecDeque;
+
+use aqueduct_core::run::InterruptReply;
+use bytes::Bytes;
+use tokio::sync::{mpsc, watch};
+use tokio_tungstenite::tungstenite::Message;
+
+use super::link::Link;
+use super::{Outgoing, raw};
+use crate::error::Error;
+use crate::message::binary;
+
+/// What the server said about a fed run so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Progress {
+    pub(crate) acknowledged: u64,
+    pub(crate) finished: bool,
+    pub(crate) refused: Option<String>,
+}
+
+/// Feeds a run with payloads; waits where the server's window says so.
+#[derive(Debug)]
+pub struct Publisher {
+    link: Link,
+    reference: String,
+    run: String,
+    next: u64,
+    window: usize,
+    window_bytes: usize,
+    /// Numbers and sizes of payloads that are not acknowledged.
+    waiting: VecDeque<(u64, usize)>,
+    progress: watch::Receiver<Progress>,
+    replies: mpsc::Receiver<InterruptReply>,
+}
+
+impl Publisher {
+    pub(crate) fn new(
+        link: Link,
+        reference: String,
+        run: String,
+        acknowledged: u64,
+        (window, window_bytes): (usize, usize),
+        progress: watch::Receiver<Progress>,
+        replies: mpsc::Receiver<InterruptReply>,
+    ) -> Self {
+        let waiting = VecDeque::new();
+        Self {
+            link,
+            reference,
+            run,
+            next: acknowledged + 1,
+            window,
+            window_bytes,
+            waiting,
+            progress,
+            replies,
+        }
+    }
+
+    /// The run.
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// The highest number that is safe with the server. A run that is continued begins above it.
+    pub fn acknowledged(&self) -> u64 {
+        self.progress.borrow().acknowledged
+    }
+
+    /// Sends a payload of JSON text, as it is, and gives its number. Waits while the window is full; a wait that is
+    /// given up has sent nothing.
+    pub async fn send(&mut self, data: &str) -> Result<u64, Error> {
+        let value = raw(data)?;
+        self.wait_for_room(data.len()).await?;
+        let place = self.link.place().await?;
+        let reference = Some(self.reference.as_str());
+        let message =
+            Outgoing { reference, number: Some(self.next), data: Some(value), ..Outgoing::of("payload") };
+        place.send(Message::text(message.to_text()?));
+        Ok(self.count(data.len()))
+    }
+
+    /// Sends a payload of bytes and gives its number. Waits while the window is full.
+    pub async fn send_bytes(&mut self, data: &[u8]) -> Result<u64, Error> {
+        self.wait_for_room(data.len()).await?;
+        let place = self.link.place().await?;
+        let mut message = Vec::with_capacity(data.len() + 32);
+        binary::write_payload(&self.reference, self.next, &mut message);
+        message.extend_from_slice(data);
+        place.send(Message::Binary(Bytes::from(message)));
+        Ok(self.count(data.len()))
+    }
+
+    /// The next answer of a human; none when the connection has ended.
+    pub async fn reply(&mut self) -> Option<InterruptReply> {
+        self.replies.recv().await
+    }
+
+    /// Waits until all payloads are safe and the server has ended the feed.
+    pub async fn finish(mut self) -> Result<(), Error> {
+        self.end().await
+    }
+
+    pub(crate) async fn end(&mut self) -> Result<(), Error> {
+        let reference = Some(self.reference.as_str());
+        let text = Outgoing { reference, ..Outgoing::of("finish") }.to_text()?;
+        self.link.send(Message::text(text)).await?;
+        self.wait_until(|progress| progress.finished).await
+    }
+
+    /// Waits until the window has room for `bytes`.
+    async fn wait_for_room(&mut self, bytes: usize) -> Result<(), Error> {
+        loop {
+            let acknowledged = self.acknowledged();
+            self.waiting.retain(|(number, _)| *number > acknowledged);
+            let held: usize = self.waiting.iter().map(|(_, bytes)| *bytes).sum();
+            let fits = self.waiting.len() < self.window && held.saturating_add(bytes) <= self.window_bytes;
+            if fits || self.waiting.is_empty() {
+                return self.check();
+            }
+            self.wait_until(|progress| progress.acknowledged > acknowledged).await?;
+        }
+    }
+
+    /// Counts a payload that was sent; gives its number.
+    fn count(&mut self, bytes: usize) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.waiting.push_back((number, bytes));
+        number
+    }
+
+    /// Waits until all payloads sent so far are safe.
+    pub async fn drain(&mut self) -> Result<(), Error> {
+        let last = self.next - 1;
+        self.wait_until(|progress| progress.acknowledged >= last).await
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        match &self.progress.borrow().refused {
+            Some(message) => Err(Error::Rejected { code: "refused".to_owned(), message: message.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    async fn wait_until(&mut self, reached: impl Fn(&Progress) -> bool) -> Result<(), Error> {
+        let arrived =
+            self.progress.wait_for(|progress| progress.refused.is_some() || reached(progress)).await;
+        match arrived.map(|progress| progress.refused.clone()) {
+            Ok(None) => Ok(()),
+            Ok(Some(message)) => Err(Error::Rejected { code: "refused".to_owned(), message }),
+            Err(_) => Err(self.link.end()),
+        }
+    }
+}

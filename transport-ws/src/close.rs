@@ -1,0 +1,126 @@
+//! Why a connection is closed, as code and reason.
+//!
+//! | code | meaning | what the peer can do |
+//! |---|---|---|
+//! | 1000 | the run of a plain connection has ended | nothing |
+//! | 1001 | the server stops | connect again and watch from the last number |
+//! | 1002 | broken frames | repair the client |
+//! | 1003 | a kind of message that is not understood here | repair the client |
+//! | 1007 | text that is not UTF-8 | repair the client |
+//! | 1009 | a frame or message over its limit | send less |
+//! | 1011 | a fault of the server, or a run that was lost | start again |
+//! | 4xxx | 4000 + the HTTP status of the same meaning | see [`CloseReason`] |
+//!
+//! A reader that stalls cannot be told: what it has not read stands before any close frame. It sees the connection
+//! end without one (1006) and can resume.
+
+use std::borrow::Cow;
+
+use aqueduct_core::service::{RefusalKind, ServiceError};
+use tokio_tungstenite::tungstenite::error::{CapacityError, Error as CodecError, ProtocolError};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+
+/// A close code and its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CloseReason {
+    /// The code.
+    pub code: u16,
+    /// A sentence of at most 123 bytes, which is all that fits into a close frame.
+    pub reason: Cow<'static, str>,
+}
+
+impl CloseReason {
+    /// The run of a plain connection has ended.
+    pub const NORMAL: u16 = 1000;
+    /// The server stops.
+    pub const GOING_AWAY: u16 = 1001;
+    /// Broken frames.
+    pub const PROTOCOL: u16 = 1002;
+    /// A kind of message that is not understood here.
+    pub const UNSUPPORTED_DATA: u16 = 1003;
+    /// Text that is not UTF-8.
+    pub const INVALID_TEXT: u16 = 1007;
+    /// Over a size limit.
+    pub const TOO_BIG: u16 = 1009;
+    /// A fault of the server.
+    pub const INTERNAL: u16 = 1011;
+    /// A message that is no message of this protocol.
+    pub const BAD_MESSAGE: u16 = 4400;
+    /// No token, or not in time.
+    pub const UNAUTHENTICATED: u16 = 4401;
+    /// No such agent or run.
+    pub const NOT_FOUND: u16 = 4404;
+    /// The peer was silent for too long.
+    pub const TIMEOUT: u16 = 4408;
+    /// It contradicts what is there.
+    pub const CONFLICT: u16 = 4409;
+    /// The events are no longer kept.
+    pub const GONE: u16 = 4410;
+    /// Too much at once: the publish window was exceeded, or the service is busy.
+    pub const TOO_MANY: u16 = 4429;
+    /// The service does not do this.
+    pub const UNSUPPORTED: u16 = 4501;
+    /// The agent cannot be reached.
+    pub const UNAVAILABLE: u16 = 4503;
+
+    /// A reason, cut to what fits.
+    pub fn new(code: u16, reason: impl Into<Cow<'static, str>>) -> Self {
+        let reason = reason.into();
+        if reason.len() <= LONGEST_REASON {
+            return Self { code, reason };
+        }
+        let fitting = (0..=LONGEST_REASON).rev().find_map(|end| reason.get(..end)).unwrap_or_default();
+        Self { code, reason: Cow::Owned(fitting.to_owned()) }
+    }
+
+    /// The close frame.
+    pub(crate) fn frame(&self) -> CloseFrame {
+        CloseFrame { code: self.code.into(), reason: self.reason.as_ref().into() }
+    }
+
+    /// What to tell a peer whose frames cannot be read; none if there is nobody left to tell.
+    pub(crate) fn of_codec(error: &CodecError) -> Option<Self> {
+        match error {
+            CodecError::Capacity(CapacityError::MessageTooLong { size, max_size }) => Some(Self::new(
+                Self::TOO_BIG,
+                format!("{size} bytes in a frame or message, {max_size} allowed: send less at once"),
+            )),
+            CodecError::Utf8(_) => Some(Self::new(Self::INVALID_TEXT, "text message is not UTF-8")),
+            CodecError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
+            CodecError::Protocol(error) => Some(Self::new(Self::PROTOCOL, error.to_string())),
+            _ => None,
+        }
+    }
+}
+
+impl From<&ServiceError> for CloseReason {
+    fn from(error: &ServiceError) -> Self {
+        let code = match error.kind {
+            RefusalKind::NotFound => Self::NOT_FOUND,
+            RefusalKind::Unauthenticated => Self::UNAUTHENTICATED,
+            RefusalKind::Invalid => Self::BAD_MESSAGE,
+            RefusalKind::Conflict => Self::CONFLICT,
+            RefusalKind::Gone { .. } => Self::GONE,
+            RefusalKind::Busy => Self::TOO_MANY,
+            RefusalKind::Unavailable => Self::UNAVAILABLE,
+            RefusalKind::Unsupported => Self::UNSUPPORTED,
+            _ => Self::INTERNAL,
+        };
+        Self::new(code, error.message.clone())
+    }
+}
+
+/// RFC 6455 §5.5: a control frame holds 125 bytes, two of which are the code.
+const LONGEST_REASON: usize = 123;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_cut_at_a_character() {
+        let cut = CloseReason::new(1000, "ä".repeat(100));
+        assert_eq!(cut.reason.len(), 122);
+        assert_eq!(CloseReason::new(1000, "short").reason, "short");
+    }
+}

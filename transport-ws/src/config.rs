@@ -1,0 +1,142 @@
+//! Limits, timeouts and admission rules of a server, each with its reason.
+//!
+//! Nothing here is read from files or the environment: a program fills these in.
+
+use std::time::Duration;
+
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+
+/// Everything a server can be told.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    /// How much one connection may hold.
+    pub limits: Limits,
+    /// How long one connection may wait.
+    pub timeouts: Timeouts,
+    /// Who may connect.
+    pub admission: Admission,
+}
+
+/// How much one connection may hold. What passes a limit is closed or refused with a code, never cut silently.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Payload bytes of one incoming frame. The length in a frame's header reserves memory before a byte of it has
+    /// arrived, so it is kept well below the message limit.
+    pub frame_bytes: usize,
+    /// Bytes of one incoming message, all its frames together. A run input with a long history fits.
+    pub message_bytes: usize,
+    /// Bytes of the HTTP request before the upgrade, where this crate reads it. Browsers stay below 8 KiB.
+    pub head_bytes: usize,
+    /// Nesting of JSON in an incoming message, checked before it is parsed: deeper text costs stack in whoever reads
+    /// it next.
+    pub json_depth: usize,
+    /// Runs followed at once on one socket. Each costs a stream of the service and an encoder.
+    pub runs: usize,
+    /// Runs fed at once on one socket. Each may hold [`window_bytes`](Self::window_bytes).
+    pub publishers: usize,
+    /// Requests in progress at once on one socket. More are refused as `busy`.
+    pub requests: usize,
+    /// Replies that wait for the socket. Past it the socket is not read until the peer reads.
+    pub replies: usize,
+    /// Payloads of one publisher that may wait for their acknowledgement. Enough to cover a round trip of 100 ms at
+    /// 600 payloads a second.
+    pub window_payloads: usize,
+    /// Bytes of them. A single payload may be larger than this, but then it waits alone.
+    pub window_bytes: usize,
+    /// Events that one run may add to a write before the next run has its turn.
+    pub fair_share: usize,
+    /// Bytes that are gathered into one write: what a stalled reader can hold in user space, plus one event. Larger
+    /// writes save system calls only when the reader is slower than the source.
+    pub batch_bytes: usize,
+    /// The read buffer, allocated for every connection. Idle connections are many, and their requests small.
+    pub read_buffer: usize,
+    /// The kernel's send buffer of accepted sockets (it doubles the value). The default lets a stalled reader hold
+    /// 1.4 MB of kernel memory; this holds it near 64 KiB.
+    pub send_buffer: usize,
+    /// Connections of one listener. Each holds a file descriptor and about 8 KiB.
+    pub connections: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            frame_bytes: 256 * 1024,
+            message_bytes: 1024 * 1024,
+            head_bytes: 16 * 1024,
+            json_depth: 64,
+            runs: 64,
+            publishers: 16,
+            requests: 64,
+            replies: 256,
+            window_payloads: 64,
+            window_bytes: 1024 * 1024,
+            fair_share: 16,
+            batch_bytes: 16 * 1024,
+            read_buffer: 4 * 1024,
+            send_buffer: 32 * 1024,
+            connections: 10_000,
+        }
+    }
+}
+
+impl Limits {
+    /// The settings of the WebSocket codec under these limits.
+    pub(crate) fn codec(&self) -> WebSocketConfig {
+        // The write buffer holds a whole batch with its frame headers, so that a batch is one write. It cannot grow
+        // past a batch and one event: nothing is fed before the last batch has left.
+        WebSocketConfig::default()
+            .read_buffer_size(self.read_buffer)
+            .write_buffer_size(self.batch_bytes.saturating_mul(2))
+            .max_write_buffer_size(usize::MAX)
+            .max_frame_size(Some(self.frame_bytes))
+            .max_message_size(Some(self.message_bytes))
+    }
+}
+
+/// How long one connection may wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For the TLS handshake and the HTTP request before the upgrade: longer is a slow-header attack.
+    pub head: Duration,
+    /// For the token, if it was not in the request and [`Admission::token_required`] is set.
+    pub token: Duration,
+    /// For the run input on a plain connection, which exists for nothing else.
+    pub input: Duration,
+    /// Silence of the peer before it is asked for a pong. Below the 30 to 60 s after which proxies cut idle sockets.
+    pub ping: Duration,
+    /// Silence after that before the peer is taken for dead.
+    pub pong: Duration,
+    /// A reader that takes no byte for so long is dropped; it can come back and resume.
+    pub stall: Duration,
+    /// For the peer's half of the closing handshake.
+    pub close: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            token: Duration::from_secs(5),
+            input: Duration::from_secs(60),
+            ping: Duration::from_secs(20),
+            pong: Duration::from_secs(20),
+            stall: Duration::from_secs(30),
+            close: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Who may connect. The checks come before the upgrade: who fails them has caused no work.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Admission {
+    /// Host names (without port) under which the server may be addressed, beside loopback names. A page that rebinds
+    /// its own name to this machine's address sends its own name as `Host`.
+    pub hosts: Vec<String>,
+    /// Accepts every `Host`: for servers behind a proxy that checks it.
+    pub any_host: bool,
+    /// Origins (`https://app.example`) whose pages may connect, beside those of the same host and, on a loopback
+    /// host, those of loopback hosts. Requests without `Origin` do not come from a browser and pass.
+    pub origins: Vec<String>,
+    /// Closes connections that bring no token in time. Whether a token is worth anything, the service decides.
+    pub token_required: bool,
+}

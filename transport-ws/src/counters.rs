@@ -1,0 +1,119 @@
+//! What a server does right now and has done so far, for metrics and for tests that look for leaks.
+//!
+//! Counting is relaxed: the numbers are for people and dashboards, no decision hangs on them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The numbers of one server. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Counters(Arc<Cells>);
+
+#[derive(Debug, Default)]
+struct Cells {
+    connections: AtomicU64,
+    runs: AtomicU64,
+    publishers: AtomicU64,
+    accepted: AtomicU64,
+    refused: AtomicU64,
+    stalled: AtomicU64,
+    messages_in: AtomicU64,
+    messages_out: AtomicU64,
+    flushes: AtomicU64,
+}
+
+/// The numbers at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct CounterSnapshot {
+    /// Connections open now, those in their HTTP request included. Each is one task.
+    pub connections: u64,
+    /// Runs followed now.
+    pub runs: u64,
+    /// Runs fed now.
+    pub publishers: u64,
+    /// Upgrades so far.
+    pub accepted: u64,
+    /// Requests refused before the upgrade so far.
+    pub refused: u64,
+    /// Readers dropped because they did not read.
+    pub stalled: u64,
+    /// Messages received so far.
+    pub messages_in: u64,
+    /// Messages sent so far.
+    pub messages_out: u64,
+    /// Times that waiting messages were handed to the kernel so far. Messages per flush tell how well they merge.
+    pub flushes: u64,
+}
+
+/// Counts one thing that is open for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Open {
+    cells: Arc<Cells>,
+    gauge: fn(&Cells) -> &AtomicU64,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        (self.gauge)(&self.cells).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Counters {
+    /// The numbers now.
+    pub fn snapshot(&self) -> CounterSnapshot {
+        let read = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
+        CounterSnapshot {
+            connections: read(&self.0.connections),
+            runs: read(&self.0.runs),
+            publishers: read(&self.0.publishers),
+            accepted: read(&self.0.accepted),
+            refused: read(&self.0.refused),
+            stalled: read(&self.0.stalled),
+            messages_in: read(&self.0.messages_in),
+            messages_out: read(&self.0.messages_out),
+            flushes: read(&self.0.flushes),
+        }
+    }
+
+    fn open(&self, gauge: fn(&Cells) -> &AtomicU64) -> Open {
+        gauge(&self.0).fetch_add(1, Ordering::Relaxed);
+        Open { cells: Arc::clone(&self.0), gauge }
+    }
+
+    pub(crate) fn open_connection(&self) -> Open {
+        self.open(|cells| &cells.connections)
+    }
+
+    pub(crate) fn open_run(&self) -> Open {
+        self.open(|cells| &cells.runs)
+    }
+
+    pub(crate) fn open_publisher(&self) -> Open {
+        self.open(|cells| &cells.publishers)
+    }
+
+    pub(crate) fn accepted(&self) {
+        self.0.accepted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn refused(&self) {
+        self.0.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stalled(&self) {
+        self.0.stalled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn message_in(&self) {
+        self.0.messages_in.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn messages_out(&self, count: usize) {
+        self.0.messages_out.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn flush(&self) {
+        self.0.flushes.fetch_add(1, Ordering::Relaxed);
+    }
+}

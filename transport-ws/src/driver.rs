@@ -1,0 +1,331 @@
+//! Pumps one connection: reads requests, lets the [session] work, gathers what is to be sent and writes it at once.
+//!
+//! ```text
+//!          ┌────────────── Open ──────────────┐
+//!          │ read ► session ► batch ► flush   │
+//!          └──┬───────────────┬───────────┬───┘
+//!   we close  │   peer closes │           │ peer gone, stalled
+//!             ▼               ▼           │
+//!          Closing ──────► Leaving        │
+//!             │ their close, EOF, timeout │
+//!             └───────────► Done ◄────────┘
+//! ```
+//!
+//! Invariants: the session is dropped the moment the connection leaves `Open`, so services hear at once that a peer has
+//! gone; events are taken from services only when everything before has left; all waits have a deadline; nothing is
+//! spawned.
+//!
+//! What it does not know: agents, runs and payloads.
+
+pub(crate) mod batch;
+pub(crate) mod clock;
+pub(crate) mod envelope;
+pub(crate) mod metered;
+pub(crate) mod mux;
+pub(crate) mod plain;
+pub(crate) mod publisher;
+pub(crate) mod session;
+pub(crate) mod subscriptions;
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::{Sink, Stream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::{Error as CodecError, Message};
+
+use self::batch::Batch;
+use self::clock::{Alarm, Clock};
+use self::metered::Metered;
+use self::mux::MuxSession;
+use self::plain::PlainSession;
+use self::session::{Session, Shared};
+use crate::close::CloseReason;
+use crate::handshake::{Mode, Upgrade};
+use crate::shutdown::Listener;
+
+/// Messages read, or batches written, before the other direction has its turn.
+const TURN: usize = 32;
+
+/// One connection after the upgrade.
+pub(crate) struct Connection<IO> {
+    socket: WebSocketStream<Metered<IO>>,
+    shared: Arc<Shared>,
+    phase: Phase,
+    batch: Batch,
+    /// Messages that the codec has not taken yet. Filled only when empty.
+    outbox: VecDeque<Message>,
+    /// True while the codec holds bytes that the socket has not taken.
+    unflushed: bool,
+    /// True once the codec cannot read any more: what comes is thrown away.
+    broken: bool,
+    clock: Clock,
+    stopping: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+enum Phase {
+    Open(Box<dyn Session>),
+    /// We close. The frame goes out behind what was already gathered.
+    Closing {
+        frame: Option<CloseReason>,
+    },
+    /// The peer closes; the codec answers.
+    Leaving,
+    Done,
+}
+
+/// Drives an upgraded connection to its end. `unread` is what arrived behind the request.
+pub(crate) async fn run<IO>(shared: Arc<Shared>, io: IO, unread: Vec<u8>, upgrade: Upgrade, stop: Listener)
+where
+    IO: AsyncRead + AsyncWrite + Send + Unpin,
+{
+    let codec = shared.config.limits.codec();
+    let io = Metered::new(io);
+    let socket = if unread.is_empty() {
+        WebSocketStream::from_raw_socket(io, Role::Server, Some(codec)).await
+    } else {
+        WebSocketStream::from_partially_read(io, unread, Role::Server, Some(codec)).await
+    };
+    let Upgrade { mode, agent, caller, .. } = upgrade;
+    let caller = Arc::new(caller);
+    let session: Box<dyn Session> = match mode {
+        Mode::Multiplexed(encoding) => {
+            Box::new(MuxSession::new(Arc::clone(&shared), caller, agent, encoding))
+        }
+        Mode::Plain => Box::new(PlainSession::new(Arc::clone(&shared), caller, agent.unwrap_or_default())),
+    };
+    let clock = Clock::new(shared.config.timeouts.clone());
+    let mut connection = Connection {
+        socket,
+        shared,
+        phase: Phase::Open(session),
+        batch: Batch::default(),
+        outbox: VecDeque::new(),
+        unflushed: false,
+        broken: false,
+        clock,
+        stopping: Box::pin(stop.stopping()),
+    };
+    poll_fn(|cx| connection.poll(cx)).await;
+    connection.hang_up().await;
+}
+
+impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..TURN {
+            self.poll_stop(cx);
+            let read = self.poll_read(cx);
+            let worked = match &mut self.phase {
+                Phase::Open(session) => session.poll_work(cx),
+                _ => false,
+            };
+            let wrote = self.poll_write(cx);
+            if matches!(self.phase, Phase::Done) {
+                return Poll::Ready(());
+            }
+            if !(read || worked || wrote || self.poll_clock(cx)) {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_stop(&mut self, cx: &mut Context<'_>) {
+        if matches!(self.phase, Phase::Open(_)) && self.stopping.as_mut().poll(cx).is_ready() {
+            let hint = "the server stops; resumable: connect again and watch from your last number";
+            self.close(CloseReason::new(CloseReason::GOING_AWAY, hint));
+        }
+    }
+
+    /// Reads what is there; true if something was.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.broken {
+            return self.poll_discard(cx);
+        }
+        for turn in 0..TURN {
+            if let Phase::Open(session) = &self.phase
+                && session.is_backlogged()
+            {
+                return turn > 0;
+            }
+            match Pin::new(&mut self.socket).poll_next(cx) {
+                Poll::Pending => return turn > 0,
+                Poll::Ready(message) => self.handle_message(message),
+            }
+            if self.broken || matches!(self.phase, Phase::Done) {
+                return true;
+            }
+        }
+        true
+    }
+
+    fn handle_message(&mut self, message: Option<Result<Message, CodecError>>) {
+        self.clock.heard();
+        let message = match message {
+            None => return self.phase = Phase::Done,
+            Some(Err(error)) => return self.handle_codec_error(&error),
+            Some(Ok(message)) => message,
+        };
+        let Phase::Open(session) = &mut self.phase else { return };
+        let handled = match &message {
+            Message::Text(text) => session.handle_text(text),
+            Message::Binary(data) => session.handle_binary(data),
+            Message::Close(_) => {
+                self.outbox.clear();
+                self.phase = Phase::Leaving;
+                return self.clock.start_closing();
+            }
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return,
+        };
+        self.shared.counters.message_in();
+        if let Err(reason) = handled {
+            self.close(reason);
+        }
+    }
+
+    fn handle_codec_error(&mut self, error: &CodecError) {
+        match (CloseReason::of_codec(error), &self.phase) {
+            (Some(reason), Phase::Open(_)) => {
+                self.broken = true;
+                self.close(reason);
+            }
+            // Somebody who breaks the protocol while closing has nothing more to be told.
+            _ => self.phase = Phase::Done,
+        }
+    }
+
+    /// Throws away what a broken peer still sends, once it was told: closing a socket with unread bytes would reset
+    /// it, and the close frame could be lost on the way.
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.unflushed || !matches!(self.phase, Phase::Closing { frame: None }) {
+            return false;
+        }
+        let mut space = [0_u8; 1024];
+        let mut buffer = ReadBuf::new(&mut space);
+        match Pin::new(self.socket.get_mut()).poll_read(cx, &mut buffer) {
+            Poll::Pending => false,
+            Poll::Ready(Ok(())) if !buffer.filled().is_empty() => true,
+            Poll::Ready(_) => {
+                self.phase = Phase::Done;
+                true
+            }
+        }
+    }
+
+    /// Writes what is to be written; true if something was. Every round is one batch and one flush.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
+        for round in 0..TURN {
+            let sent = match self.poll_send(cx) {
+                Poll::Pending => {
+                    self.clock.blocked(self.socket.get_ref().written());
+                    return round > 0;
+                }
+                Poll::Ready(Err(_)) => {
+                    self.phase = Phase::Done;
+                    return true;
+                }
+                Poll::Ready(Ok(sent)) => sent,
+            };
+            self.clock.unblocked();
+            if !self.refill(cx) {
+                return sent || round > 0;
+            }
+        }
+        true
+    }
+
+    /// Hands the outbox to the codec and flushes it; tells whether there was anything.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CodecError>> {
+        let mut socket = Pin::new(&mut self.socket);
+        while !self.outbox.is_empty() {
+            std::task::ready!(socket.as_mut().poll_ready(cx))?;
+            if let Some(message) = self.outbox.pop_front() {
+                socket.as_mut().start_send(message)?;
+                self.unflushed = true;
+            }
+        }
+        if !self.unflushed {
+            return Poll::Ready(Ok(false));
+        }
+        std::task::ready!(socket.poll_flush(cx))?;
+        self.unflushed = false;
+        self.shared.counters.flush();
+        Poll::Ready(Ok(true))
+    }
+
+    /// Gathers the next batch; false if there is nothing.
+    fn refill(&mut self, cx: &mut Context<'_>) -> bool {
+        match &mut self.phase {
+            Phase::Open(session) => {
+                if self.clock.take_ping() {
+                    self.outbox.push_back(Message::Ping(bytes::Bytes::new()));
+                }
+                session.poll_fill(cx, &mut self.batch);
+                if let (true, Some(reason)) = (self.batch.is_empty(), session.finished()) {
+                    self.close(reason);
+                    return true;
+                }
+                let waiting = self.outbox.len();
+                self.batch.move_into(&mut self.outbox);
+                self.shared.counters.messages_out(self.outbox.len() - waiting);
+            }
+            Phase::Closing { frame } => {
+                let Some(reason) = frame.take() else { return false };
+                self.outbox.push_back(Message::Close(Some(reason.frame())));
+            }
+            Phase::Leaving | Phase::Done => return false,
+        }
+        !self.outbox.is_empty()
+    }
+
+    fn poll_clock(&mut self, cx: &mut Context<'_>) -> bool {
+        let owed = match &self.phase {
+            Phase::Open(session) => session.owed(),
+            _ => None,
+        };
+        let written = self.socket.get_ref().written();
+        match self.clock.poll_alarm(cx, owed.as_ref().map(|(wait, _)| *wait), written) {
+            Poll::Pending => return false,
+            Poll::Ready(Alarm::Ping) => {}
+            Poll::Ready(Alarm::Owed) => {
+                if let Some((_, reason)) = owed {
+                    self.close(reason);
+                }
+            }
+            Poll::Ready(Alarm::Dead) => {
+                let reason = "no pong in time; resumable: connect again and watch from your last number";
+                self.close(CloseReason::new(CloseReason::TIMEOUT, reason));
+            }
+            Poll::Ready(Alarm::Stalled) => {
+                self.shared.counters.stalled();
+                self.phase = Phase::Done;
+            }
+            Poll::Ready(Alarm::Closing) => self.phase = Phase::Done,
+        }
+        true
+    }
+
+    /// Drops the session and says goodbye.
+    fn close(&mut self, reason: CloseReason) {
+        self.phase = Phase::Closing { frame: Some(reason) };
+        self.clock.start_closing();
+    }
+
+    /// Ends the socket in an orderly way where it still can be: TLS wants to say so.
+    async fn hang_up(mut self) {
+        if self.unflushed {
+            return;
+        }
+        let patience = self.shared.config.timeouts.close;
+        let mut io = Pin::new(self.socket.get_mut());
+        let ended = poll_fn(|cx| io.as_mut().poll_shutdown(cx));
+        // A failure here changes nothing: the socket is dropped next.
+        drop(tokio::time::timeout(patience, ended).await);
+    }
+}

@@ -1,0 +1,222 @@
+//! The multiplexed mode: the protocol `aqueduct.v1` on one connection.
+//!
+//! Requests become futures that are driven here, in the connection's own task: nothing is spawned, so nothing can
+//! outlive the connection. Their answers wait in a bounded queue of replies, which goes out before events.
+//!
+//! Invariants: a run is followed at most once; a reference names at most one publisher; the answer that opens a
+//! subscription precedes its events, and what ends it follows them.
+
+mod outcomes;
+mod requests;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use aqueduct_core::RunId;
+use aqueduct_core::service::{BoxFuture, Caller, EventEncoder, EventStream, PublishRequest, ServiceError};
+use bytes::Bytes;
+use bytestring::ByteString;
+use futures_util::stream::{FuturesUnordered, Stream};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+use self::requests::unknown_publisher;
+use super::batch::Batch;
+use super::publisher::{Feeder, Publisher, Step};
+use super::session::{Session, Shared};
+use super::subscriptions::{Ending, Subscriptions};
+use crate::close::CloseReason;
+use crate::handshake::Encoding;
+use crate::message::request::{RequestError, cut_out};
+use crate::message::{Reply, Request, binary};
+
+/// A multiplexed connection.
+pub(crate) struct MuxSession {
+    shared: Arc<Shared>,
+    caller: Arc<Caller>,
+    /// The agent of the path: the default of `start`.
+    agent: Option<String>,
+    encoding: Encoding,
+    /// True until the first message: only that may bring a token.
+    fresh: bool,
+    work: FuturesUnordered<BoxFuture<'static, Outcome>>,
+    /// Starts and watches among the work: they will become subscriptions.
+    opening: usize,
+    subscriptions: Subscriptions,
+    publishers: HashMap<String, Publisher>,
+    replies: VecDeque<Reply>,
+}
+
+/// What a request came to.
+enum Outcome {
+    Answered(Reply),
+    /// A run to follow.
+    Opened {
+        reference: String,
+        run: String,
+        events: EventStream,
+        encoder: Box<dyn EventEncoder>,
+        /// The number after which they begin; none for a run that was just started.
+        after: Option<u64>,
+    },
+    /// A start or watch that was refused.
+    NotOpened(Reply),
+    Publishing {
+        reference: String,
+        feeder: Feeder,
+    },
+    NotPublishing {
+        reference: String,
+        error: ServiceError,
+    },
+    Fed {
+        reference: String,
+        step: Step,
+        feeder: Feeder,
+    },
+}
+
+impl MuxSession {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        caller: Arc<Caller>,
+        agent: Option<String>,
+        encoding: Encoding,
+    ) -> Self {
+        Self {
+            shared,
+            caller,
+            agent,
+            encoding,
+            fresh: true,
+            work: FuturesUnordered::new(),
+            opening: 0,
+            subscriptions: Subscriptions::default(),
+            publishers: HashMap::new(),
+            replies: VecDeque::new(),
+        }
+    }
+
+    fn handle_request(&mut self, request: Request<'_>, message: &Bytes) -> Result<(), CloseReason> {
+        let fresh = std::mem::replace(&mut self.fresh, false);
+        if let Request::Auth { token } = request {
+            if !fresh {
+                return Err(CloseReason::new(CloseReason::BAD_MESSAGE, "`auth` comes first or not at all"));
+            }
+            Arc::make_mut(&mut self.caller).token = Some(token);
+            return Ok(());
+        }
+        if self.owes_token() {
+            let reason = "bring a token: in the request, or in `auth` as the first message";
+            return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, reason));
+        }
+        match request {
+            Request::Auth { .. } => {}
+            Request::List { reference } => self.list(reference),
+            Request::Start { reference, agent, input } => self.start(reference, agent, input),
+            Request::Watch { reference, run, after, options } => self.watch(reference, run, after, options),
+            Request::Unwatch { run } => self.unwatch(run),
+            Request::Cancel { reference, run } => self.cancel(reference, run),
+            Request::Publish { reference, agent, run, thread, format } => {
+                let request = PublishRequest {
+                    agent,
+                    thread_id: thread.map(ByteString::from),
+                    run_id: run.map(RunId::from),
+                    format,
+                };
+                self.publish(reference, request);
+            }
+            Request::Payload { reference, number, data } => {
+                return self.payload(&reference, number, cut_out(message, data));
+            }
+            Request::Finish { reference } => match self.publishers.get_mut(&reference) {
+                Some(publisher) => publisher.handle_finish(),
+                None => self.replies.push_back(unknown_publisher(&reference)),
+            },
+        }
+        Ok(())
+    }
+
+    fn owes_token(&self) -> bool {
+        self.shared.config.admission.token_required && self.caller.token.is_none()
+    }
+}
+
+impl Session for MuxSession {
+    fn handle_text(&mut self, text: &Utf8Bytes) -> Result<(), CloseReason> {
+        match Request::parse(text, self.shared.config.limits.json_depth) {
+            Ok(request) => self.handle_request(request, text.as_ref()),
+            Err(RequestError::Foreign(problem)) => Err(CloseReason::new(CloseReason::BAD_MESSAGE, problem)),
+            Err(RequestError::Refused { .. }) if self.owes_token() => {
+                Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "bring a token in `auth` first"))
+            }
+            Err(RequestError::Refused { reference, message, known }) => {
+                let code = if known { "invalid" } else { "unsupported" };
+                self.replies.push_back(Reply::error(reference, code, message));
+                Ok(())
+            }
+        }
+    }
+
+    fn handle_binary(&mut self, data: &Bytes) -> Result<(), CloseReason> {
+        let Some((reference, number, at)) = binary::read_payload(data) else {
+            let reason = "a binary message must be a payload (docs/websocket.md, binary messages)";
+            return Err(CloseReason::new(CloseReason::UNSUPPORTED_DATA, reason));
+        };
+        self.payload(reference, number, data.slice(at.min(data.len())..))
+    }
+
+    fn poll_work(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        while self.replies.len() < self.shared.config.limits.replies {
+            match std::pin::Pin::new(&mut self.work).poll_next(cx) {
+                Poll::Ready(Some(outcome)) => self.handle_outcome(outcome),
+                Poll::Ready(None) | Poll::Pending => break,
+            }
+            progress = true;
+        }
+        progress
+    }
+
+    fn poll_fill(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        let limits = &self.shared.config.limits;
+        while batch.len() < limits.batch_bytes
+            && let Some(reply) = self.replies.pop_front()
+        {
+            write_reply(batch, &reply);
+        }
+        if batch.len() < limits.batch_bytes {
+            self.subscriptions
+                .poll_fill(cx, limits, batch, |batch, ending| write_reply(batch, &farewell(ending)));
+        }
+    }
+
+    fn is_backlogged(&self) -> bool {
+        self.replies.len() >= self.shared.config.limits.replies
+    }
+
+    fn finished(&self) -> Option<CloseReason> {
+        None
+    }
+
+    fn owed(&self) -> Option<(Duration, CloseReason)> {
+        let reason = || CloseReason::new(CloseReason::UNAUTHENTICATED, "no token in time");
+        self.owes_token().then(|| (self.shared.config.timeouts.token, reason()))
+    }
+}
+
+fn write_reply(batch: &mut Batch, reply: &Reply) {
+    reply.write(batch.bytes());
+    batch.end_message(false);
+}
+
+/// What follows the last event of a run.
+fn farewell(ending: Ending) -> Reply {
+    let Ending { reference, run, number, complete } = ending;
+    if complete {
+        return Reply::Ended { reference, run, number };
+    }
+    let message = format!("the run was lost after event {number}: watch it again, or start it again");
+    Reply::Error { reference: Some(reference), run: Some(run), code: "lost", message }
+}

@@ -1,0 +1,177 @@
+//! Requests become work: each is checked against the connection's limits, then asked of the service.
+
+use std::sync::Arc;
+
+use aqueduct_core::RunId;
+use aqueduct_core::service::{BoxFuture, PublishRequest};
+use bytes::Bytes;
+
+use super::{MuxSession, Outcome};
+use crate::close::CloseReason;
+use crate::driver::publisher::{Feeder, Publisher};
+use crate::message::Reply;
+
+impl MuxSession {
+    /// Starts work, unless there is too much of it already.
+    pub(super) fn begin(&mut self, reference: Option<&String>, work: BoxFuture<'static, Outcome>) -> bool {
+        // Publishers are work all their life; they have a limit of their own.
+        let max = self.shared.config.limits.requests + self.publishers.len();
+        if self.work.len() >= max {
+            let message = format!("more than {max} requests at once (limit `requests`): wait for answers");
+            self.replies.push_back(Reply::error(reference.cloned(), "busy", message));
+            return false;
+        }
+        self.work.push(work);
+        true
+    }
+
+    pub(super) fn list(&mut self, reference: String) {
+        let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
+        let named = reference.clone();
+        self.begin(
+            Some(&named),
+            Box::pin(async move {
+                Outcome::Answered(match service.list_agents(&caller).await {
+                    Ok(agents) => Reply::Agents { reference, agents },
+                    Err(error) => Reply::refusal(Some(reference), None, error),
+                })
+            }),
+        );
+    }
+
+    pub(super) fn start(&mut self, reference: String, agent: Option<String>, input: &str) {
+        let Some(agent) = agent.or_else(|| self.agent.clone()) else {
+            let message = "a `start` message needs `agent` on a path that names none";
+            return self.replies.push_back(Reply::error(Some(reference), "invalid", message));
+        };
+        let read = match self.shared.dialect.read_input(input, self.encoding) {
+            Ok(read) => read,
+            Err(error) => return self.replies.push_back(Reply::refusal(Some(reference), None, error)),
+        };
+        let run = read.input.run_id.as_str();
+        if let Some(refused) = self.refuse_run(&reference, run) {
+            return self.replies.push_back(refused);
+        }
+        let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
+        let named = reference.clone();
+        let work = Box::pin(async move {
+            match service.start(&caller, &agent, read.input).await {
+                Ok(started) => Outcome::Opened {
+                    reference,
+                    run: started.run_id.as_str().to_owned(),
+                    events: started.events,
+                    encoder: read.encoder,
+                    after: None,
+                },
+                Err(error) => Outcome::NotOpened(Reply::refusal(Some(reference), None, error)),
+            }
+        });
+        self.opening += usize::from(self.begin(Some(&named), work));
+    }
+
+    pub(super) fn watch(&mut self, reference: String, run: String, after: u64, options: Option<&str>) {
+        if let Some(refused) = self.refuse_run(&reference, &run) {
+            return self.replies.push_back(refused);
+        }
+        let encoder = match self.shared.dialect.encoder(self.encoding, options) {
+            Ok(encoder) => encoder,
+            Err(error) => return self.replies.push_back(Reply::refusal(Some(reference), Some(run), error)),
+        };
+        let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
+        let named = reference.clone();
+        let work = Box::pin(async move {
+            match service.watch(&caller, &RunId::from(run.as_str()), after).await {
+                Ok(events) => Outcome::Opened { reference, run, events, encoder, after: Some(after) },
+                Err(error) => Outcome::NotOpened(Reply::refusal(Some(reference), Some(run), error)),
+            }
+        });
+        self.opening += usize::from(self.begin(Some(&named), work));
+    }
+
+    /// Why this run cannot be followed on this connection.
+    pub(super) fn refuse_run(&self, reference: &str, run: &str) -> Option<Reply> {
+        let max = self.shared.config.limits.runs;
+        let (code, message) = if self.subscriptions.contains(run) {
+            ("conflict", "this connection follows that run already: use `unwatch` first".to_owned())
+        } else if self.subscriptions.len() + self.opening >= max {
+            ("busy", format!("more than {max} runs on one connection (limit `runs`): open another"))
+        } else {
+            return None;
+        };
+        Some(Reply::Error { reference: Some(reference.to_owned()), run: Some(run.to_owned()), code, message })
+    }
+
+    pub(super) fn unwatch(&mut self, run: String) {
+        self.replies.push_back(if self.subscriptions.remove(&run) {
+            Reply::Unwatched { run }
+        } else {
+            let message = "this connection does not follow that run".to_owned();
+            Reply::Error { reference: None, run: Some(run), code: "not_found", message }
+        });
+    }
+
+    pub(super) fn cancel(&mut self, reference: Option<String>, run: String) {
+        let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
+        let named = reference.clone();
+        self.begin(
+            named.as_ref(),
+            Box::pin(async move {
+                Outcome::Answered(match service.cancel(&caller, &RunId::from(run.as_str())).await {
+                    Ok(running) => Reply::Cancelled { reference, run, running },
+                    Err(error) => Reply::refusal(reference, Some(run), error),
+                })
+            }),
+        );
+    }
+
+    pub(super) fn publish(&mut self, reference: String, request: PublishRequest) {
+        let limits = &self.shared.config.limits;
+        if self.publishers.contains_key(&reference) {
+            let message = "that `ref` names a publisher already: choose another";
+            return self.replies.push_back(Reply::error(Some(reference), "conflict", message));
+        }
+        if self.publishers.len() >= limits.publishers {
+            let message = format!(
+                "more than {} publishers (limit `publishers`): open another connection",
+                limits.publishers
+            );
+            return self.replies.push_back(Reply::error(Some(reference), "busy", message));
+        }
+        let (publisher, inbox) = Publisher::new(limits, self.shared.counters.open_publisher());
+        let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
+        let named = reference.clone();
+        let work = async move {
+            match service.publish(&caller, request).await {
+                Ok(ingest) => Outcome::Publishing { reference, feeder: Feeder { ingest, inbox } },
+                Err(error) => Outcome::NotPublishing { reference, error },
+            }
+        };
+        if self.begin(Some(&named), Box::pin(work)) {
+            self.publishers.insert(named, publisher);
+        }
+    }
+
+    pub(super) fn payload(&mut self, reference: &str, number: u64, data: Bytes) -> Result<(), CloseReason> {
+        let limits = &self.shared.config.limits;
+        let Some(publisher) = self.publishers.get_mut(reference) else {
+            self.replies.push_back(unknown_publisher(reference));
+            return Ok(());
+        };
+        if publisher.handle_payload(limits, number, data) {
+            return Ok(());
+        }
+        let reason = format!(
+            "payload {number} exceeds the window of {} payloads and {} bytes: wait for `ack`",
+            limits.window_payloads, limits.window_bytes
+        );
+        Err(CloseReason::new(CloseReason::TOO_MANY, reason))
+    }
+}
+
+pub(super) fn unknown_publisher(reference: &str) -> Reply {
+    Reply::error(
+        Some(reference.to_owned()),
+        "not_found",
+        "that `ref` names no publisher: it ended, or never began",
+    )
+}

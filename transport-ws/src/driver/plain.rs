@@ -1,0 +1,141 @@
+//! The plain mode: one run of the path's agent on one connection, for clients that know nothing of this crate.
+//!
+//! ```text
+//! Waiting ──input──► Starting ──service──► Following ──terminal event──► Finished (1000)
+//!    │                  │                      └── run lost ──────────► Finished (1011)
+//!    │                  └── refused ──► Finished (4xxx)
+//!    └── too late ──► closed (4408)
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use aqueduct_core::service::{BoxFuture, Caller, EventEncoder, ServiceError, StartedRun};
+use bytes::Bytes;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+use super::batch::Batch;
+use super::envelope::Envelope;
+use super::session::{Session, Shared};
+use super::subscriptions::{Subscription, Subscriptions};
+use crate::close::CloseReason;
+use crate::handshake::Encoding;
+use crate::message::depth;
+
+/// A plain connection.
+pub(crate) struct PlainSession {
+    shared: Arc<Shared>,
+    caller: Arc<Caller>,
+    agent: String,
+    state: State,
+}
+
+enum State {
+    Waiting,
+    Starting {
+        run: BoxFuture<'static, Result<StartedRun, ServiceError>>,
+        encoder: Option<Box<dyn EventEncoder>>,
+    },
+    Following(Subscriptions),
+    Finished(CloseReason),
+}
+
+impl PlainSession {
+    pub(crate) fn new(shared: Arc<Shared>, caller: Arc<Caller>, agent: String) -> Self {
+        Self { shared, caller, agent, state: State::Waiting }
+    }
+
+    fn follow(&mut self, started: StartedRun, encoder: Box<dyn EventEncoder>) -> State {
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.add(Subscription {
+            reference: String::new(),
+            run: started.run_id.as_str().to_owned(),
+            envelope: Envelope::Plain,
+            events: started.events,
+            after: 0,
+            encoder,
+            _open: self.shared.counters.open_run(),
+        });
+        State::Following(subscriptions)
+    }
+}
+
+impl Session for PlainSession {
+    fn handle_text(&mut self, text: &Utf8Bytes) -> Result<(), CloseReason> {
+        if !matches!(self.state, State::Waiting) {
+            let reason = "a plain connection takes one input: connect again, or offer aqueduct.v1.json";
+            return Err(CloseReason::new(CloseReason::CONFLICT, reason));
+        }
+        let json_depth = self.shared.config.limits.json_depth;
+        if depth::is_deeper_than(text, json_depth) {
+            let reason = format!("JSON is nested deeper than {json_depth} levels");
+            return Err(CloseReason::new(CloseReason::BAD_MESSAGE, reason));
+        }
+        let read = self
+            .shared
+            .dialect
+            .read_input(text, Encoding::Json)
+            .map_err(|error| CloseReason::from(&error))?;
+        let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
+        let agent = self.agent.clone();
+        let run = Box::pin(async move { service.start(&caller, &agent, read.input).await });
+        self.state = State::Starting { run, encoder: Some(read.encoder) };
+        Ok(())
+    }
+
+    fn handle_binary(&mut self, _data: &Bytes) -> Result<(), CloseReason> {
+        Err(CloseReason::new(CloseReason::UNSUPPORTED_DATA, "send the run input as a text message"))
+    }
+
+    fn poll_work(&mut self, cx: &mut Context<'_>) -> bool {
+        let State::Starting { run, encoder } = &mut self.state else { return false };
+        let Poll::Ready(result) = run.as_mut().poll(cx) else { return false };
+        self.state = match (result, encoder.take()) {
+            (Ok(started), Some(encoder)) => self.follow(started, encoder),
+            (Ok(_), None) => State::Finished(CloseReason::new(CloseReason::INTERNAL, "started twice")),
+            (Err(error), _) => State::Finished(CloseReason::from(&error)),
+        };
+        true
+    }
+
+    fn poll_fill(&mut self, cx: &mut Context<'_>, batch: &mut Batch) {
+        let State::Following(subscriptions) = &mut self.state else { return };
+        let mut endings = VecDeque::new();
+        subscriptions
+            .poll_fill(cx, &self.shared.config.limits, batch, |_, ending| endings.push_back(ending.complete));
+        match endings.pop_front() {
+            None => {}
+            Some(true) => {
+                self.state = State::Finished(CloseReason::new(CloseReason::NORMAL, "the run has ended"));
+            }
+            Some(false) => {
+                let reason = "the run was lost before its end: start it again";
+                self.state = State::Finished(CloseReason::new(CloseReason::INTERNAL, reason));
+            }
+        }
+    }
+
+    fn is_backlogged(&self) -> bool {
+        false
+    }
+
+    fn finished(&self) -> Option<CloseReason> {
+        match &self.state {
+            State::Finished(reason) => Some(reason.clone()),
+            _ => None,
+        }
+    }
+
+    fn owed(&self) -> Option<(Duration, CloseReason)> {
+        let rules = &self.shared.config;
+        if rules.admission.token_required && self.caller.token.is_none() {
+            // A plain client has no message for it, so there is nothing to wait for.
+            let reason = "bring a token: header Authorization, or subprotocols aqueduct.v1.plain and aqueduct.bearer.…";
+            return Some((Duration::ZERO, CloseReason::new(CloseReason::UNAUTHENTICATED, reason)));
+        }
+        let reason = || CloseReason::new(CloseReason::TIMEOUT, "no run input in time");
+        matches!(self.state, State::Waiting).then(|| (rules.timeouts.input, reason()))
+    }
+}

@@ -1,0 +1,118 @@
+//! One run that the peer feeds: payloads in, acknowledgements and human answers out.
+//!
+//! ```text
+//!            payload ──► window ──► inbox ──► Ingest::accept ──► ack
+//! publish ──► open                            Ingest::reply  ──► interrupt_reply
+//!             finish ────────────► inbox ──► Ingest::finish ──► finished
+//! ```
+//!
+//! The service pushes back by not answering `accept`; then the inbox fills, and the window tells the peer to wait. A
+//! peer that does not wait breaks the protocol. While `accept` waits, no human answer is taken: the service lends
+//! itself to one call at a time.
+
+use std::collections::VecDeque;
+
+use aqueduct_core::run::InterruptReply;
+use aqueduct_core::service::{Ingest, ServiceError};
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use crate::config::Limits;
+use crate::counters::Open;
+
+/// What the connection keeps of a publisher.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    inbox: mpsc::Sender<Feed>,
+    /// Numbers and sizes of payloads that are not acknowledged.
+    waiting: VecDeque<(u64, usize)>,
+    waiting_bytes: usize,
+    finishing: bool,
+    _open: Open,
+}
+
+/// What a publisher is given.
+#[derive(Debug)]
+pub(crate) enum Feed {
+    Payload { number: u64, data: Bytes },
+    Finish,
+}
+
+/// The service's half of a publisher, ready for its next step.
+pub(crate) struct Feeder {
+    pub(crate) ingest: Box<dyn Ingest>,
+    pub(crate) inbox: mpsc::Receiver<Feed>,
+}
+
+/// What one step came to.
+pub(crate) enum Step {
+    /// Payloads up to this number are safe.
+    Acknowledged(u64),
+    /// A human answered.
+    Replied(InterruptReply),
+    /// All was taken.
+    Finished,
+    /// The service refused.
+    Failed(ServiceError),
+}
+
+impl Publisher {
+    pub(crate) fn new(limits: &Limits, open: Open) -> (Self, mpsc::Receiver<Feed>) {
+        // One place more than the window, for the finish.
+        let (inbox, receiver) = mpsc::channel(limits.window_payloads.saturating_add(1));
+        (Self { inbox, waiting: VecDeque::new(), waiting_bytes: 0, finishing: false, _open: open }, receiver)
+    }
+
+    /// Takes a payload; false if the window is exceeded or nothing may follow.
+    pub(crate) fn handle_payload(&mut self, limits: &Limits, number: u64, data: Bytes) -> bool {
+        let bytes = self.waiting_bytes.saturating_add(data.len());
+        let full = self.waiting.len() >= limits.window_payloads
+            || (bytes > limits.window_bytes && !self.waiting.is_empty());
+        if full || self.finishing {
+            return false;
+        }
+        self.waiting.push_back((number, data.len()));
+        self.waiting_bytes = bytes;
+        // A closed inbox means that the service failed; the peer is being told.
+        !matches!(
+            self.inbox.try_send(Feed::Payload { number, data }),
+            Err(mpsc::error::TrySendError::Full(_))
+        )
+    }
+
+    /// The peer has sent all.
+    pub(crate) fn handle_finish(&mut self) {
+        if !std::mem::replace(&mut self.finishing, true) {
+            // Cannot be full: one place is kept for this. Closed means that the peer is being told of a failure.
+            self.inbox.try_send(Feed::Finish).unwrap_or_default();
+        }
+    }
+
+    /// One payload was answered, with all numbers up to `number` safe. A number that was sent twice is answered twice.
+    pub(crate) fn handle_acknowledged(&mut self, number: u64) {
+        while let Some((waiting, bytes)) = self.waiting.front()
+            && *waiting <= number
+        {
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(*bytes);
+            self.waiting.pop_front();
+        }
+    }
+}
+
+impl Feeder {
+    /// Waits for the next thing to happen. After `Finished` and `Failed` the feeder is to be dropped.
+    pub(crate) async fn step(mut self) -> (Step, Self) {
+        let step = tokio::select! {
+            feed = self.inbox.recv() => match feed {
+                Some(Feed::Payload { number, data }) => {
+                    self.ingest.accept(number, data).await.map_or_else(Step::Failed, Step::Acknowledged)
+                }
+                Some(Feed::Finish) => self.ingest.finish().await.map_or_else(Step::Failed, |()| Step::Finished),
+                // The connection dropped its half; it drops this one too.
+                None => std::future::pending().await,
+            },
+            reply = self.ingest.reply() => Step::Replied(reply),
+        };
+        (step, self)
+    }
+}

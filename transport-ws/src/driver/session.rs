@@ -1,0 +1,47 @@
+//! What a connection says, apart from how: the seam between the socket's driver and the two modes.
+
+use std::sync::Arc;
+use std::task::Context;
+use std::time::Duration;
+
+use aqueduct_core::service::RunService;
+use bytes::Bytes;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+use super::batch::Batch;
+use crate::close::CloseReason;
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::dialect::Dialect;
+
+/// What all connections of a server share.
+pub(crate) struct Shared {
+    pub(crate) service: Arc<dyn RunService>,
+    pub(crate) dialect: Arc<dyn Dialect>,
+    pub(crate) config: Config,
+    pub(crate) counters: Counters,
+}
+
+/// The state of one connection above the frames. Dropping it drops all streams and ingests.
+pub(crate) trait Session: Send {
+    /// Takes a text message; an error closes the connection.
+    fn handle_text(&mut self, text: &Utf8Bytes) -> Result<(), CloseReason>;
+
+    /// Takes a binary message; an error closes the connection.
+    fn handle_binary(&mut self, data: &Bytes) -> Result<(), CloseReason>;
+
+    /// Lets requests in progress go on; true if one of them did.
+    fn poll_work(&mut self, cx: &mut Context<'_>) -> bool;
+
+    /// Adds what is to be sent, until the batch is full.
+    fn poll_fill(&mut self, cx: &mut Context<'_>, batch: &mut Batch);
+
+    /// True if no more messages should be read for now.
+    fn is_backlogged(&self) -> bool;
+
+    /// Why the connection is to be closed, once all was sent.
+    fn finished(&self) -> Option<CloseReason>;
+
+    /// How long the peer may take, from the upgrade on, for what it owes first; and what it is told if it does not.
+    fn owed(&self) -> Option<(Duration, CloseReason)>;
+}

@@ -1,0 +1,173 @@
+//! The runs that a connection follows: polled when they have something, in turn, and never while the socket is full.
+//!
+//! Events stay with the service until the socket can take them, so a reader that stalls holds one batch and nobody
+//! else waits for it. Each run may add a share of events to a batch, then the next has its turn.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use aqueduct_core::service::{EventEncoder, EventStream};
+use futures_util::task::AtomicWaker;
+
+use super::batch::Batch;
+use super::envelope::{Envelope, EventWriter};
+use crate::config::Limits;
+use crate::counters::Open;
+
+/// One run that is followed.
+pub(crate) struct Subscription {
+    /// What the client calls it.
+    pub(crate) reference: String,
+    /// The run.
+    pub(crate) run: String,
+    /// How its events are addressed.
+    pub(crate) envelope: Envelope,
+    /// Its events.
+    pub(crate) events: EventStream,
+    /// The number after which they begin.
+    pub(crate) after: u64,
+    /// What they look like.
+    pub(crate) encoder: Box<dyn EventEncoder>,
+    /// Counts it.
+    pub(crate) _open: Open,
+}
+
+/// How a subscription ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ending {
+    pub(crate) reference: String,
+    pub(crate) run: String,
+    /// The number of its last event.
+    pub(crate) number: u64,
+    /// False if the service lost the run. A watcher that had seen the last event already gets a stream without any.
+    pub(crate) complete: bool,
+}
+
+/// All runs of a connection.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    followed: Vec<Followed>,
+    /// Whose turn it is.
+    turn: usize,
+    connection: Arc<AtomicWaker>,
+}
+
+struct Followed {
+    subscription: Subscription,
+    number: u64,
+    signal: Arc<Signal>,
+    waker: Waker,
+}
+
+/// Set when a run may have something; wakes the connection.
+struct Signal {
+    is_set: AtomicBool,
+    connection: Arc<AtomicWaker>,
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_set.store(true, Ordering::Release);
+        self.connection.wake();
+    }
+}
+
+/// What one turn of a run came to.
+enum Turn {
+    /// It has nothing now.
+    Idle,
+    /// It used up its share.
+    More,
+    /// It has ended.
+    Ended { complete: bool },
+}
+
+impl Subscriptions {
+    pub(crate) fn len(&self) -> usize {
+        self.followed.len()
+    }
+
+    pub(crate) fn contains(&self, run: &str) -> bool {
+        self.followed.iter().any(|followed| followed.subscription.run == run)
+    }
+
+    pub(crate) fn add(&mut self, subscription: Subscription) {
+        let signal =
+            Arc::new(Signal { is_set: AtomicBool::new(true), connection: Arc::clone(&self.connection) });
+        let waker = Waker::from(Arc::clone(&signal));
+        let number = subscription.after;
+        self.followed.push(Followed { subscription, number, signal, waker });
+    }
+
+    /// Stops following a run; false if it was not followed.
+    pub(crate) fn remove(&mut self, run: &str) -> bool {
+        let before = self.followed.len();
+        self.followed.retain(|followed| followed.subscription.run != run);
+        before != self.followed.len()
+    }
+
+    /// Takes what the runs have into `batch`, until it is full or they have no more. `ended` is called where a run
+    /// ends, so that what it writes stands behind the run's last event.
+    pub(crate) fn poll_fill(
+        &mut self,
+        cx: &Context<'_>,
+        limits: &Limits,
+        batch: &mut Batch,
+        mut ended: impl FnMut(&mut Batch, Ending),
+    ) {
+        self.connection.register(cx.waker());
+        let mut idle_in_a_row = 0;
+        while idle_in_a_row < self.followed.len() && batch.len() < limits.batch_bytes {
+            if self.turn >= self.followed.len() {
+                self.turn = 0;
+            }
+            let Some(followed) = self.followed.get_mut(self.turn) else { return };
+            match followed.poll_turn(limits, batch) {
+                Turn::Idle => idle_in_a_row += 1,
+                Turn::More => idle_in_a_row = 0,
+                Turn::Ended { complete } => {
+                    let Followed { subscription, number, .. } = self.followed.remove(self.turn);
+                    let Subscription { reference, run, .. } = subscription;
+                    ended(batch, Ending { reference, run, number, complete });
+                    continue;
+                }
+            }
+            self.turn += 1;
+        }
+    }
+}
+
+impl Followed {
+    fn poll_turn(&mut self, limits: &Limits, batch: &mut Batch) -> Turn {
+        if !self.signal.is_set.swap(false, Ordering::AcqRel) {
+            return Turn::Idle;
+        }
+        let mut cx = Context::from_waker(&self.waker);
+        let Subscription { events, encoder, envelope, after, .. } = &mut self.subscription;
+        for _ in 0..limits.fair_share {
+            if batch.len() >= limits.batch_bytes {
+                break;
+            }
+            match events.as_mut().poll_next(&mut cx) {
+                Poll::Pending => return Turn::Idle,
+                Poll::Ready(None) => return Turn::Ended { complete: *after > 0 && self.number == *after },
+                Poll::Ready(Some(numbered)) => {
+                    self.number = numbered.number;
+                    let mut writer = EventWriter::new(batch, envelope, numbered.number, encoder.is_binary());
+                    encoder.encode(&numbered.event, &mut writer);
+                    writer.finish();
+                    if numbered.event.is_terminal() {
+                        return Turn::Ended { complete: true };
+                    }
+                }
+            }
+        }
+        self.signal.is_set.store(true, Ordering::Release);
+        Turn::More
+    }
+}

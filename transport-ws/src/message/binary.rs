@@ -1,0 +1,96 @@
+//! Binary messages: payloads that are bytes, with their address in front.
+//!
+//! ```text
+//! event (server to client)     payload (client to server)
+//! u8   1                       u8   2
+//! u64  number                  u64  number
+//! u32  k, top bit: more        u16  length of ref
+//! u16  length of run           ref  UTF-8
+//! run  UTF-8                   data the rest
+//! data the rest
+//! ```
+//!
+//! Integers are big-endian. The number comes at a fixed place, so a reader that follows one run needs no parser.
+
+/// The first byte of an event.
+pub(crate) const EVENT: u8 = 1;
+/// The first byte of a payload.
+pub(crate) const PAYLOAD: u8 = 2;
+/// The bit of `k` that says that more payloads of the same event follow.
+pub(crate) const MORE: u32 = 1 << 31;
+/// Where `k` stands in an event.
+pub(crate) const K_OFFSET: usize = 9;
+
+/// A payload, cut at its address: reference, number, and where the data begins.
+pub(crate) fn read_payload(message: &[u8]) -> Option<(&str, u64, usize)> {
+    let (&PAYLOAD, rest) = message.split_first()? else { return None };
+    let (number, rest) = rest.split_first_chunk::<8>()?;
+    let (length, rest) = rest.split_first_chunk::<2>()?;
+    let length = usize::from(u16::from_be_bytes(*length));
+    let reference = std::str::from_utf8(rest.get(..length)?).ok()?;
+    Some((reference, u64::from_be_bytes(*number), 11 + length))
+}
+
+/// Appends the address of a payload. A reference longer than 65,535 bytes is cut, and then known to nobody.
+#[cfg(feature = "client")]
+pub(crate) fn write_payload(reference: &str, number: u64, out: &mut Vec<u8>) {
+    out.push(PAYLOAD);
+    out.extend_from_slice(&number.to_be_bytes());
+    write_name(reference, out);
+}
+
+/// Appends the address of an event, with `k` as it is known so far.
+pub(crate) fn write_event(run: &str, number: u64, k: u32, out: &mut Vec<u8>) {
+    out.push(EVENT);
+    out.extend_from_slice(&number.to_be_bytes());
+    out.extend_from_slice(&k.to_be_bytes());
+    write_name(run, out);
+}
+
+/// An event, cut at its address: run, number, `k`, more, and where the data begins.
+#[cfg(feature = "client")]
+pub(crate) fn read_event(message: &[u8]) -> Option<(&str, u64, u32, bool, usize)> {
+    let (&EVENT, rest) = message.split_first()? else { return None };
+    let (number, rest) = rest.split_first_chunk::<8>()?;
+    let (k, rest) = rest.split_first_chunk::<4>()?;
+    let (length, rest) = rest.split_first_chunk::<2>()?;
+    let length = usize::from(u16::from_be_bytes(*length));
+    let run = std::str::from_utf8(rest.get(..length)?).ok()?;
+    let k = u32::from_be_bytes(*k);
+    Some((run, u64::from_be_bytes(*number), k & !MORE, k & MORE != 0, 15 + length))
+}
+
+fn write_name(name: &str, out: &mut Vec<u8>) {
+    let length = u16::try_from(name.len()).unwrap_or(u16::MAX);
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend(name.bytes().take(usize::from(length)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_come_back() {
+        let mut out = Vec::new();
+        write_payload("p1", 7, &mut out);
+        out.extend_from_slice(b"data");
+        let (reference, number, at) = read_payload(&out).unwrap();
+        assert_eq!((reference, number, &out[at..]), ("p1", 7, &b"data"[..]));
+
+        let mut out = Vec::new();
+        write_event("run", 9, 1 | MORE, &mut out);
+        assert_eq!(read_event(&out), Some(("run", 9, 1, true, out.len())));
+    }
+
+    #[test]
+    fn cut_messages_are_no_messages() {
+        let mut out = Vec::new();
+        write_payload("p1", 7, &mut out);
+        for end in 0..out.len() {
+            assert_eq!(read_payload(&out[..end]), None, "{end}");
+        }
+        write_event("run", 9, 0, &mut out);
+        assert_eq!(read_event(&out), None);
+    }
+}

@@ -1,0 +1,53 @@
+//! How deeply a JSON text is nested, found without parsing it.
+//!
+//! A parser that skips a value does so without recursion, so a text of a million brackets passes it and overflows the
+//! stack of whoever parses the cut-out part. The check is one pass over the bytes and knows strings; it does not care
+//! whether the text is valid.
+
+/// True if `text` opens more than `limit` arrays and objects inside each other.
+pub(crate) fn is_deeper_than(text: &str, limit: usize) -> bool {
+    let mut depth = 0_usize;
+    let mut in_string = false;
+    let mut escaped = false;
+    for byte in text.bytes() {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'[' | b'{' => {
+                depth += 1;
+                if depth > limit {
+                    return true;
+                }
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_itself_is_allowed() {
+        assert!(!is_deeper_than(&"[".repeat(64), 64));
+        assert!(is_deeper_than(&"[".repeat(65), 64));
+        assert!(!is_deeper_than(&"[]".repeat(1000), 1));
+    }
+
+    #[test]
+    fn brackets_in_strings_do_not_count() {
+        assert!(!is_deeper_than(r#"{"a":"[[[[\"[[["}"#, 1));
+        assert!(is_deeper_than(r#"{"a\\":[1]}"#, 1));
+    }
+}

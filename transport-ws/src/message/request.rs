@@ -1,0 +1,179 @@
+//! What a client says.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use super::depth;
+
+/// One message of a client. Opaque parts are slices of the received text.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Request<'a> {
+    /// Who asks, if the HTTP request could not say it. Only as the first message.
+    Auth { token: String },
+    /// Which agents are there?
+    List { reference: String },
+    /// Start a run. The agent is the path's if absent.
+    Start { reference: String, agent: Option<String>, input: &'a str },
+    /// Follow a run from a number on.
+    Watch { reference: String, run: String, after: u64, options: Option<&'a str> },
+    /// Follow a run no longer.
+    Unwatch { run: String },
+    /// Stop a run.
+    Cancel { reference: Option<String>, run: String },
+    /// Feed a run.
+    Publish { reference: String, agent: String, run: Option<String>, thread: Option<String>, format: String },
+    /// A payload of a fed run.
+    Payload { reference: String, number: u64, data: &'a str },
+    /// All payloads were sent.
+    Finish { reference: String },
+}
+
+/// Why a text is no request.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum RequestError {
+    /// Not a message of this protocol at all: whoever sends it speaks something else.
+    #[error("{0}")]
+    Foreign(String),
+    /// A message of this protocol that cannot be obeyed; the connection goes on.
+    #[error("{message}")]
+    Refused { reference: Option<String>, message: String, known: bool },
+}
+
+impl<'a> Request<'a> {
+    /// Reads a text message.
+    pub(crate) fn parse(text: &'a str, json_depth: usize) -> Result<Self, RequestError> {
+        if depth::is_deeper_than(text, json_depth) {
+            return Err(RequestError::Foreign(format!("JSON is nested deeper than {json_depth} levels")));
+        }
+        let fields: Fields<'a> = serde_json::from_str(text)
+            .map_err(|error| RequestError::Foreign(format!("no message: {error}")))?;
+        fields.into_request()
+    }
+}
+
+/// The union of all fields. A tagged enum would have to buffer the values to find the tag, and a buffered value is no
+/// longer the text that was sent.
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(rename = "ref")]
+    reference: Option<String>,
+    token: Option<String>,
+    agent: Option<String>,
+    run: Option<String>,
+    thread: Option<String>,
+    format: Option<String>,
+    after: Option<u64>,
+    number: Option<u64>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    options: Option<&'a RawValue>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+}
+
+impl<'a> Fields<'a> {
+    fn into_request(mut self) -> Result<Request<'a>, RequestError> {
+        let kind = std::mem::take(&mut self.kind);
+        let reference = self.reference.take();
+        let missing = |field: &str| RequestError::Refused {
+            reference: reference.clone(),
+            message: format!("a `{kind}` message needs `{field}`"),
+            known: true,
+        };
+        let named = || reference.clone().ok_or_else(|| missing("ref"));
+        Ok(match &*kind {
+            "auth" => Request::Auth { token: self.token.ok_or_else(|| missing("token"))? },
+            "list" => Request::List { reference: named()? },
+            "start" => Request::Start {
+                reference: named()?,
+                agent: self.agent,
+                input: self.input.ok_or_else(|| missing("input"))?.get(),
+            },
+            "watch" => Request::Watch {
+                reference: named()?,
+                run: self.run.ok_or_else(|| missing("run"))?,
+                after: self.after.unwrap_or(0),
+                options: self.options.map(RawValue::get),
+            },
+            "unwatch" => Request::Unwatch { run: self.run.ok_or_else(|| missing("run"))? },
+            "cancel" => Request::Cancel { run: self.run.ok_or_else(|| missing("run"))?, reference },
+            "publish" => Request::Publish {
+                reference: named()?,
+                agent: self.agent.ok_or_else(|| missing("agent"))?,
+                run: self.run,
+                thread: self.thread,
+                format: self.format.ok_or_else(|| missing("format"))?,
+            },
+            "payload" => Request::Payload {
+                reference: named()?,
+                number: self.number.ok_or_else(|| missing("number"))?,
+                data: self.data.ok_or_else(|| missing("data"))?.get(),
+            },
+            "finish" => Request::Finish { reference: named()? },
+            _ => {
+                let message = format!("no message of type `{kind}` in this version of the protocol");
+                return Err(RequestError::Refused { reference, message, known: false });
+            }
+        })
+    }
+}
+
+/// The part of `message` that `text`, a slice of it, stands for; shared, not copied.
+pub(crate) fn cut_out(message: &Bytes, text: &str) -> Bytes {
+    message.slice_ref(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opaque_parts_stay_as_they_were_sent() {
+        let text = r#"{"type":"start","ref":"1","input":{"b": 1.0, "a":[1e2]},"new":true}"#;
+        let request = Request::parse(text, 64).unwrap();
+        assert_eq!(
+            request,
+            Request::Start { reference: "1".into(), agent: None, input: r#"{"b": 1.0, "a":[1e2]}"# }
+        );
+        let whole = Bytes::from_static(text.as_bytes());
+        let whole_text = std::str::from_utf8(&whole).unwrap();
+        let Request::Start { input, .. } = Request::parse(whole_text, 64).unwrap() else { panic!() };
+        assert_eq!(
+            cut_out(&whole, input),
+            &whole[text.find("{\"b\"").unwrap()..text.find(",\"new").unwrap()]
+        );
+    }
+
+    #[test]
+    fn a_known_message_without_its_fields_can_be_answered() {
+        let error = Request::parse(r#"{"type":"watch","ref":"w"}"#, 64).unwrap_err();
+        assert_eq!(
+            error,
+            RequestError::Refused {
+                reference: Some("w".into()),
+                message: "a `watch` message needs `run`".into(),
+                known: true
+            }
+        );
+        assert!(matches!(
+            Request::parse(r#"{"type":"dance"}"#, 64),
+            Err(RequestError::Refused { known: false, .. })
+        ));
+    }
+
+    #[test]
+    fn what_is_no_message_is_foreign() {
+        let deep =
+            format!(r#"{{"type":"start","ref":"1","input":{}{}}}"#, "[".repeat(1000), "]".repeat(1000));
+        for text in ["", "null", "[]", "{}", "{\"type\":1}", "hello", deep.as_str()] {
+            assert!(matches!(Request::parse(text, 64), Err(RequestError::Foreign(_))), "{text}");
+        }
+    }
+}

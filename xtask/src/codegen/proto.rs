@@ -1,17 +1,57 @@
-//! Protobuf messages to Rust, with a compiler written in Rust: nobody needs `protoc`.
+//! Protobuf to Rust, with a compiler written in Rust: nobody needs `protoc`.
 //!
-//! Services are not generated here: a transport moves messages by method path.
+//! A row of the table chooses what it gets: messages alone, or with the stubs of a service (`configure` sets the
+//! service generator), and in another file the description that a reflection service hands out.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use prost_build::{Config, Module};
+use protox::prost_reflect::prost_types::field_descriptor_proto::Type;
+use protox::prost_reflect::prost_types::{DescriptorProto, FileDescriptorSet};
 
 /// The Rust types for the messages of one protobuf package, spread over `files` in `folder`. The package is that
 /// of the first file. Imports of Google's well-known types become `prost_types`.
-#[cfg_attr(not(test), expect(dead_code, reason = "no row of the table has a .proto file yet"))]
+#[cfg_attr(not(test), expect(dead_code, reason = "no row of the table wants copied text yet"))]
 pub(crate) fn messages(folder: &Path, files: &[&str], configure: fn(&mut Config)) -> Result<String> {
-    let descriptors = protox::compile(files, [folder]).map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    generate(compile(folder, files)?, files, configure)
+}
+
+/// The same with every `string` as `bytes::Bytes`: the same bytes on the wire, and text that is passed on shares
+/// its buffer instead of being copied. Whoever reads such a field checks that it is UTF-8.
+pub(crate) fn messages_with_shared_text(
+    folder: &Path,
+    files: &[&str],
+    configure: fn(&mut Config),
+) -> Result<String> {
+    fn share(message: &mut DescriptorProto) {
+        for field in message.field.iter_mut().filter(|field| field.r#type() == Type::String) {
+            field.set_type(Type::Bytes);
+        }
+        message.nested_type.iter_mut().for_each(share);
+    }
+    let mut descriptors = compile(folder, files)?;
+    descriptors.file.iter_mut().flat_map(|file| &mut file.message_type).for_each(share);
+    generate(descriptors, files, configure)
+}
+
+/// The description of `files` as a constant, without comments.
+pub(crate) fn description(folder: &Path, files: &[&str]) -> Result<String> {
+    let mut descriptors = compile(folder, files)?;
+    descriptors.file.iter_mut().for_each(|file| file.source_code_info = None);
+    let bytes = protox::prost_reflect::prost::Message::encode_to_vec(&descriptors);
+    Ok(format!(
+        "/// A `google.protobuf.FileDescriptorSet` in its wire format.\n\
+         pub const FILE_DESCRIPTOR_SET: &[u8] = b\"{}\";\n",
+        bytes.escape_ascii()
+    ))
+}
+
+fn compile(folder: &Path, files: &[&str]) -> Result<FileDescriptorSet> {
+    protox::compile(files, [folder]).map_err(|error| anyhow::anyhow!("{error:?}"))
+}
+
+fn generate(descriptors: FileDescriptorSet, files: &[&str], configure: fn(&mut Config)) -> Result<String> {
     let first = files.first().context("no input files")?;
     let package =
         descriptors.file.iter().find(|file| file.name() == *first).map(|file| file.package().to_owned());

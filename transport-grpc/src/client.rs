@@ -1,0 +1,157 @@
+//! Calls of the service, with core types in and out: [`Client`].
+//!
+//! ```no_run
+//! # use aqueduct_core::RunInput;
+//! # use aqueduct_transport_grpc::{Client, ClientConfig, ClientError};
+//! # use futures_util::StreamExt as _;
+//! # async fn call() -> Result<(), ClientError> {
+//! let client = Client::connect("http://127.0.0.1:50051", ClientConfig::default()).await?;
+//! let mut run = client.run("echo", &RunInput::prompt("thread-1", "run-1", "hello")).await?;
+//! while let Some(event) = run.next().await {
+//!     println!("{:?}", event?.event);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Client`] is one connection, made anew when it breaks; calls are not repeated by themselves. What was cut is
+//! continued by its caller: [`watch`](Client::watch) after [`RunStream::last`], or
+//! [`resume`](Publisher::resume) of a publisher.
+
+mod connect;
+mod publisher;
+mod stream;
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use aqueduct_core::service::{AgentInfo, PublishRequest};
+use aqueduct_core::{RunId, RunInput};
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+use crate::config::ClientConfig;
+use crate::convert::{input_to_proto, text, to_bytes};
+use crate::error::ClientError;
+use crate::proto;
+use crate::proto::agent_stream_client::AgentStreamClient;
+use crate::status::to_error;
+
+pub use publisher::Publisher;
+pub use stream::RunStream;
+
+/// A connection to a service. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Client {
+    inner: AgentStreamClient<Channel>,
+    config: ClientConfig,
+}
+
+/// A bearer token. Not shown in logs.
+#[derive(Clone)]
+pub struct Token(MetadataValue<Ascii>);
+
+impl Token {
+    /// A token, without the word `Bearer`.
+    pub fn new(token: &str) -> Result<Self, ClientError> {
+        let mut value: MetadataValue<Ascii> =
+            format!("Bearer {token}").parse().map_err(|_| ClientError::Token)?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Client {
+    /// Connects to `http://host:port` or `https://host:port`.
+    pub async fn connect(address: &str, config: ClientConfig) -> Result<Self, ClientError> {
+        let channel = connect::channel(address, &config).await?;
+        let inner = AgentStreamClient::new(channel).max_decoding_message_size(config.limits.message_bytes);
+        Ok(Self { inner, config })
+    }
+
+    /// The agents that this caller may run.
+    pub async fn list_agents(&self) -> Result<Vec<AgentInfo>, ClientError> {
+        let request = self.short(proto::ListAgentsRequest {});
+        let mut inner = self.inner.clone();
+        let agents = self.answered(self.config.timeouts.call, inner.list_agents(request)).await?.agents;
+        let info = |agent: proto::AgentInfo| {
+            let name = text("agent.name", agent.name)?.to_string();
+            Ok(AgentInfo { name, description: text("agent.description", agent.description)?.to_string() })
+        };
+        agents.into_iter().map(info).collect()
+    }
+
+    /// Starts a run.
+    pub async fn run(&self, agent: &str, input: &RunInput) -> Result<RunStream, ClientError> {
+        let request =
+            proto::RunRequest { agent: agent.to_owned().into(), input: Some(input_to_proto(input)?) };
+        let mut inner = self.inner.clone();
+        let request = self.request(request);
+        self.opened(0, async move { inner.run(request).await }).await
+    }
+
+    /// Watches a run after an event.
+    pub async fn watch(&self, run: &RunId, after: u64) -> Result<RunStream, ClientError> {
+        let mut inner = self.inner.clone();
+        let request = self.request(proto::WatchRequest { run_id: to_bytes(run.as_bytes()), after });
+        self.opened(after, async move { inner.watch(request).await }).await
+    }
+
+    /// Stops a run; tells whether it was running.
+    pub async fn cancel(&self, run: &RunId) -> Result<bool, ClientError> {
+        let request = self.short(proto::CancelRequest { run_id: to_bytes(run.as_bytes()) });
+        let mut inner = self.inner.clone();
+        Ok(self.answered(self.config.timeouts.call, inner.cancel(request)).await?.was_running)
+    }
+
+    /// Opens a run that the caller feeds. The same run again continues after a cut: see [`Publisher::resume`].
+    pub async fn publish(&self, request: PublishRequest) -> Result<Publisher, ClientError> {
+        let opening =
+            Publisher::open(self.inner.clone(), |stream| self.request(stream), &self.config, request);
+        let late = |_| ClientError::Timeout { what: "opening the publisher" };
+        tokio::time::timeout(self.config.timeouts.open, opening).await.map_err(late)?
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Some(Token(value)) = &self.config.token {
+            request.metadata_mut().insert("authorization", value.clone());
+        }
+        request
+    }
+
+    /// A request whose caller does not wait for long.
+    fn short<T>(&self, message: T) -> Request<T> {
+        let mut request = self.request(message);
+        request.set_timeout(self.config.timeouts.call);
+        request
+    }
+
+    async fn answered<T>(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+    ) -> Result<T, ClientError> {
+        let answer = tokio::time::timeout(limit, call).await;
+        let answer = answer.map_err(|_| ClientError::Timeout { what: "the call" })?;
+        Ok(answer.map_err(to_error)?.into_inner())
+    }
+
+    async fn opened(
+        &self,
+        after: u64,
+        call: impl Future<Output = Result<tonic::Response<tonic::Streaming<proto::StreamMessage>>, Status>>,
+    ) -> Result<RunStream, ClientError> {
+        let opening = async { RunStream::open(after, call.await.map_err(to_error)?.into_inner()).await };
+        let late = |_| ClientError::Timeout { what: "opening the stream" };
+        tokio::time::timeout(self.config.timeouts.open, opening).await.map_err(late)?
+    }
+}

@@ -1,0 +1,89 @@
+//! The connection of a client.
+
+use tonic::transport::{Channel, Endpoint};
+
+use crate::config::ClientConfig;
+use crate::error::ClientError;
+
+/// Connects, with all limits and timeouts set.
+pub(super) async fn channel(address: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
+    let uri: http::Uri = address.parse().map_err(|error| unusable(address, &error))?;
+    let host = uri.host().ok_or_else(|| unusable(address, &"it names no host"))?.to_owned();
+    let connecting = async {
+        match uri.scheme_str() {
+            Some("http") => plain(uri, address, config).await,
+            Some("https") => secure(uri, &host, address, config).await,
+            _ => Err(unusable(address, &"it names no scheme")),
+        }
+    };
+    let late = |_| unreachable_because(address, "it took too long".to_owned());
+    tokio::time::timeout(config.timeouts.connect, connecting).await.map_err(late)?
+}
+
+async fn plain(uri: http::Uri, address: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
+    let endpoint = configured(Endpoint::from(uri), config);
+    endpoint.connect().await.map_err(|error| unreachable(address, &error))
+}
+
+fn configured(endpoint: Endpoint, config: &ClientConfig) -> Endpoint {
+    let (limits, timeouts) = (&config.limits, &config.timeouts);
+    endpoint
+        .connect_timeout(timeouts.connect)
+        .initial_stream_window_size(limits.stream_receive_bytes)
+        .initial_connection_window_size(limits.connection_receive_bytes)
+        .http2_keep_alive_interval(timeouts.ping)
+        .keep_alive_timeout(timeouts.pong)
+        // A watcher of a run that is silent for minutes is idle, and must still learn that the service is gone.
+        .keep_alive_while_idle(true)
+        .tcp_nodelay(true)
+}
+
+#[cfg(not(feature = "tls"))]
+async fn secure(_: http::Uri, _: &str, address: &str, _: &ClientConfig) -> Result<Channel, ClientError> {
+    Err(unusable(address, &"this program was built without the feature `tls`"))
+}
+
+/// TLS with the configuration of this crate; tonic's own would choose its certificates and its provider for us.
+#[cfg(feature = "tls")]
+async fn secure(
+    uri: http::Uri,
+    host: &str,
+    address: &str,
+    config: &ClientConfig,
+) -> Result<Channel, ClientError> {
+    use hyper_util::rt::TokioIo;
+    use rustls::pki_types::ServerName;
+
+    let mut tls = config.tls.clone().into_config()?;
+    tls.alpn_protocols = vec![b"h2".to_vec()];
+    let tls = tokio_rustls::TlsConnector::from(std::sync::Arc::new(tls));
+    let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name = ServerName::try_from(bare.clone()).map_err(|error| unusable(address, &error))?;
+    let port = uri.port_u16().unwrap_or(443);
+    let connector = tower::service_fn(move |_: http::Uri| {
+        let (tls, name, bare) = (tls.clone(), name.clone(), bare.clone());
+        async move {
+            let socket = tokio::net::TcpStream::connect((bare, port)).await?;
+            socket.set_nodelay(true)?;
+            Ok::<_, std::io::Error>(TokioIo::new(tls.connect(name, socket).await?))
+        }
+    });
+    // tonic must not look for a TLS of its own: it sees a plain address, and the real one is told to the service.
+    let plain = Endpoint::from_shared(format!("http://{host}:{port}"));
+    let plain = configured(plain.map_err(|error| unusable(address, &error))?, config).origin(uri);
+    plain.connect_with_connector(connector).await.map_err(|error| unreachable(address, &error))
+}
+
+fn unusable(address: &str, problem: &dyn std::fmt::Display) -> ClientError {
+    ClientError::Address { address: address.to_owned(), problem: problem.to_string() }
+}
+
+/// With its causes: tonic's own message is "transport error".
+fn unreachable(address: &str, error: &dyn std::error::Error) -> ClientError {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    unreachable_because(address, causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
+}
+
+fn unreachable_because(address: &str, problem: String) -> ClientError {
+    ClientError::Connect { address: address.to_owned(), problem }
+}

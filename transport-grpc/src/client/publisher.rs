@@ -1,0 +1,217 @@
+//! A run that the caller feeds: [`Publisher`].
+//!
+//! It keeps what is not acknowledged, at most a window of payloads, so that after a cut nothing has to be made again.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+
+use aqueduct_core::service::PublishRequest;
+use aqueduct_core::{InterruptReply, RunId};
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::stream::{Stream, poll_fn};
+use tokio::sync::mpsc;
+use tonic::transport::Channel;
+use tonic::{Request, Streaming};
+
+use crate::config::ClientConfig;
+use crate::convert::{JsonDepth, reply_from_proto, text, to_bytes};
+use crate::error::ClientError;
+use crate::proto;
+use crate::proto::agent_stream_client::AgentStreamClient;
+use crate::status::to_error;
+use proto::publish_request::Request as Kind;
+use proto::publish_response::Response;
+
+/// Requests that wait for the connection. The window is what bounds a publisher; this only decouples two tasks.
+const QUEUE: usize = 4;
+
+/// Replies that wait to be taken. More questions than this are never open at once.
+const MOST_REPLIES: usize = 1024;
+
+/// What goes to the service.
+pub(super) type Requests = Pin<Box<dyn Stream<Item = proto::PublishRequest> + Send>>;
+
+/// Feeds a run. Payloads are numbered by it, from where the service continues.
+#[derive(Debug)]
+pub struct Publisher {
+    requests: mpsc::Sender<proto::PublishRequest>,
+    responses: Streaming<proto::PublishResponse>,
+    run: RunId,
+    window: usize,
+    next: u64,
+    acknowledged: u64,
+    unacknowledged: VecDeque<(u64, Bytes)>,
+    replies: VecDeque<InterruptReply>,
+    is_finished: bool,
+}
+
+impl Publisher {
+    /// `around` makes a request of the stream that it is given, with the caller's metadata.
+    pub(super) async fn open(
+        mut client: AgentStreamClient<Channel>,
+        around: impl FnOnce(Requests) -> Request<Requests>,
+        config: &ClientConfig,
+        open: PublishRequest,
+    ) -> Result<Self, ClientError> {
+        let (requests, mut receiver) = mpsc::channel(QUEUE);
+        let open = proto::PublishOpen {
+            agent: open.agent.into(),
+            thread_id: open.thread_id.as_ref().map(to_bytes),
+            run_id: open.run_id.as_ref().map(|id| to_bytes(id.as_bytes())),
+            format: open.format.into(),
+        };
+        let opening = requests.send(request_of(Kind::Open(open)));
+        opening.await.map_err(|_| ClientError::Protocol("the request queue is gone"))?;
+        let responses = client
+            .publish(around(Box::pin(poll_fn(move |cx| receiver.poll_recv(cx)))))
+            .await
+            .map_err(to_error)?;
+        let mut responses = responses.into_inner();
+        let first = responses.message().await.map_err(to_error)?;
+        let Some(Some(Response::Opened(opened))) = first.map(|first| first.response) else {
+            return Err(ClientError::Protocol("the first answer to a publisher is not `opened`"));
+        };
+        Ok(Self {
+            requests,
+            responses,
+            run: RunId::new(text("opened.run_id", opened.run_id)?).detached(),
+            window: opened.window.clamp(1, config.limits.window_payloads.max(1)) as usize,
+            next: opened.acknowledged.saturating_add(1),
+            acknowledged: opened.acknowledged,
+            unacknowledged: VecDeque::new(),
+            replies: VecDeque::new(),
+            is_finished: false,
+        })
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> &RunId {
+        &self.run
+    }
+
+    /// The highest payload number that is safe with the service, as far as is known.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// How many payloads may be on the way.
+    pub fn window(&self) -> usize {
+        self.window
+    }
+
+    /// Sends a payload and gives its number. Waits while the window is full.
+    pub async fn send(&mut self, payload: impl Into<Bytes>) -> Result<u64, ClientError> {
+        let payload = payload.into();
+        while let Some(answered) = self.responses.message().now_or_never() {
+            self.take(answered.map_err(to_error)?)?;
+        }
+        while self.unacknowledged.len() >= self.window {
+            self.receive().await?;
+        }
+        let number = self.next;
+        self.next += 1;
+        self.unacknowledged.push_back((number, payload.clone()));
+        self.submit(Kind::Payload(proto::PublishPayload { number, data: payload })).await?;
+        Ok(number)
+    }
+
+    /// Waits until everything that was sent is safe.
+    pub async fn flush(&mut self) -> Result<u64, ClientError> {
+        while !self.unacknowledged.is_empty() {
+            self.receive().await?;
+        }
+        Ok(self.acknowledged)
+    }
+
+    /// The next answer of a human.
+    pub async fn reply(&mut self) -> Result<InterruptReply, ClientError> {
+        loop {
+            if let Some(reply) = self.replies.pop_front() {
+                return Ok(reply);
+            }
+            self.receive().await?;
+        }
+    }
+
+    /// Says that all was sent, and waits until the service has it; gives the highest number.
+    pub async fn finish(&mut self) -> Result<u64, ClientError> {
+        self.submit(Kind::Finish(proto::PublishFinish {})).await?;
+        while !self.is_finished {
+            self.receive().await?;
+        }
+        Ok(self.acknowledged)
+    }
+
+    /// Continues for a publisher that was cut: sends what the service does not have yet.
+    pub async fn resume(&mut self, cut: Self) -> Result<(), ClientError> {
+        for (number, payload) in cut.unacknowledged {
+            if number < self.next {
+                continue;
+            }
+            if number > self.next {
+                return Err(ClientError::Protocol("the service lost payloads that it had acknowledged"));
+            }
+            self.send(payload).await?;
+        }
+        Ok(())
+    }
+
+    /// Queues a request, taking answers meanwhile: a service that waits for its answers to be read does not read.
+    async fn submit(&mut self, kind: Kind) -> Result<(), ClientError> {
+        loop {
+            let answered = tokio::select! {
+                biased;
+                room = self.requests.reserve() => match room {
+                    Ok(room) => return Ok(room.send(request_of(kind))),
+                    // The call is over; its answer says why.
+                    Err(_) => None,
+                },
+                answered = self.responses.message() => Some(answered),
+            };
+            match answered {
+                Some(answered) => self.take(answered.map_err(to_error)?)?,
+                None => self.receive().await?,
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Result<(), ClientError> {
+        let answered = self.responses.message().await.map_err(to_error)?;
+        self.take(answered)
+    }
+
+    fn take(&mut self, answer: Option<proto::PublishResponse>) -> Result<(), ClientError> {
+        let Some(answer) = answer else {
+            let message = "the service ended the stream before all was finished".to_owned();
+            return Err(ClientError::Cut { code: tonic::Code::Ok, message });
+        };
+        match answer.response {
+            Some(Response::Acknowledged(safe)) => self.forget(safe.number),
+            Some(Response::Finished(safe)) => {
+                self.forget(safe.acknowledged);
+                self.is_finished = true;
+            }
+            Some(Response::Reply(reply)) => {
+                if self.replies.len() >= MOST_REPLIES {
+                    return Err(ClientError::Protocol("replies come that nobody asked for"));
+                }
+                self.replies.push_back(reply_from_proto(reply, JsonDepth::MOST)?);
+            }
+            Some(Response::Opened(_)) => return Err(ClientError::Protocol("`opened` came twice")),
+            // A newer service says something that this version does not know.
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, acknowledged: u64) {
+        self.acknowledged = self.acknowledged.max(acknowledged);
+        let safe = self.unacknowledged.partition_point(|(number, _)| *number <= acknowledged);
+        self.unacknowledged.drain(..safe);
+    }
+}
+
+fn request_of(kind: Kind) -> proto::PublishRequest {
+    proto::PublishRequest { request: Some(kind) }
+}

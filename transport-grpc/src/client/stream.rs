@@ -1,0 +1,106 @@
+//! The events of a run, as the service sends them.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use aqueduct_core::RunId;
+use aqueduct_core::service::NumberedEvent;
+use futures_core::Stream;
+use tonic::Streaming;
+
+use crate::convert::{EventReader, text};
+use crate::error::ClientError;
+use crate::proto::StreamMessage;
+use crate::status::to_error;
+
+/// The events of a run, in order. It ends after the terminal event; every other end is an error, after which
+/// [`Client::watch`](crate::Client::watch) continues behind [`last`](Self::last). Dropping it leaves the run.
+#[derive(Debug)]
+pub struct RunStream {
+    run: RunId,
+    messages: Streaming<StreamMessage>,
+    reader: EventReader,
+    ready: VecDeque<NumberedEvent>,
+    /// What went wrong behind the events that are ready.
+    failure: Option<ClientError>,
+    last: u64,
+    is_over: bool,
+}
+
+impl RunStream {
+    /// Waits for the first message, which names the run and comes at once.
+    pub(super) async fn open(
+        after: u64,
+        mut messages: Streaming<StreamMessage>,
+    ) -> Result<Self, ClientError> {
+        let first = messages.message().await.map_err(to_error)?;
+        let mut first = first.ok_or(ClientError::Protocol("the stream ended before its first message"))?;
+        let run = first.run_id.take().ok_or(ClientError::Protocol("the first message names no run"))?;
+        let mut stream = Self {
+            run: RunId::new(text("run_id", run)?).detached(),
+            messages,
+            reader: EventReader::new(),
+            ready: VecDeque::new(),
+            failure: None,
+            last: after,
+            is_over: false,
+        };
+        stream.take(first);
+        Ok(stream)
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> &RunId {
+        &self.run
+    }
+
+    /// The number of the last event given out: where to continue after a cut.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// How many events were of a kind that this crate does not know, and were left out.
+    pub fn skipped(&self) -> u64 {
+        self.reader.skipped()
+    }
+
+    fn take(&mut self, message: StreamMessage) {
+        let ready = &mut self.ready;
+        self.failure = self.reader.read(message, |event| ready.push_back(event)).err().map(Into::into);
+    }
+
+    fn give(&mut self) -> Option<Result<NumberedEvent, ClientError>> {
+        if let Some(event) = self.ready.pop_front() {
+            self.last = event.number;
+            self.is_over = event.event.is_terminal();
+            return Some(Ok(event));
+        }
+        let failure = self.failure.take()?;
+        self.is_over = true;
+        Some(Err(failure))
+    }
+}
+
+impl Stream for RunStream {
+    type Item = Result<NumberedEvent, ClientError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if self.is_over {
+                return Poll::Ready(None);
+            }
+            if let Some(given) = self.give() {
+                return Poll::Ready(Some(given));
+            }
+            match ready!(Pin::new(&mut self.messages).poll_next(cx)) {
+                Some(Ok(message)) => self.take(message),
+                Some(Err(status)) => self.failure = Some(to_error(status)),
+                None => {
+                    let message = "it ended without a terminal event".to_owned();
+                    self.failure = Some(ClientError::Cut { code: tonic::Code::Ok, message });
+                }
+            }
+        }
+    }
+}

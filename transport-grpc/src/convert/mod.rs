@@ -1,0 +1,32 @@
+//! Canonical values to messages and back, without loss.
+//!
+//! ```text
+//!   NumberedEvent ──► EventWriter ──► StreamMessage ──► EventReader ──► NumberedEvent     (client's side: reader)
+//!   RunInput      ──► input_to_proto ──► RunInput message ──► input_from_proto ──► RunInput
+//! ```
+//!
+//! Invariants: what comes back is equal to what went in, for every event and input (a property test); text is shared,
+//! not copied, on both ways; whatever outlives one message on the reading side is detached from its buffer.
+//!
+//! Nothing here knows a socket, a status or a limit but the depth of JSON.
+
+mod declare;
+mod error;
+mod input;
+mod kinds;
+mod read;
+mod run;
+mod values;
+mod write;
+
+pub use error::ConvertError;
+pub use input::{input_from_proto, input_to_proto};
+pub use read::EventReader;
+pub use run::{reply_from_proto, reply_to_proto};
+pub use values::JsonDepth;
+pub use write::EventWriter;
+
+pub(crate) use values::{optional_text, text, to_bytes};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! Events in: [`EventReader`] gives the events of a [`StreamMessage`](proto::StreamMessage).
+
+use std::sync::Arc;
+
+use aqueduct_core::event::{CustomEvent, PendingInterrupt, RunFailed, RunFinished, ToolResultEvent};
+use aqueduct_core::service::NumberedEvent;
+use aqueduct_core::{BlockEvent, BlockId, Lane, LaneOutcome, ToolCallId};
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::ConvertError;
+use super::declare::Known;
+use super::kinds::{channel_from_proto, end_reason_from_proto, outcome_from_proto};
+use super::run::{
+    failure_from_proto, interrupt_from_proto, origin_from_proto, output_from_proto, run_from_proto,
+    usage_from_proto, usages_from_proto,
+};
+use super::values::{JsonDepth, json, optional_json, text};
+use crate::proto;
+use proto::event::Event as Kind;
+
+/// Turns the messages of one stream into events.
+#[derive(Debug, Default)]
+pub struct EventReader {
+    known: Known,
+    skipped: u64,
+}
+
+impl EventReader {
+    /// A reader for a new stream.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many events were of a kind that is not known here, and were left out: the service is newer.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Takes a message and hands its events to `take`, in order. An error ends the stream: what follows could not be
+    /// understood.
+    pub fn read(
+        &mut self,
+        message: proto::StreamMessage,
+        mut take: impl FnMut(NumberedEvent),
+    ) -> Result<(), ConvertError> {
+        message.lanes.into_iter().try_for_each(|lane| self.known.learn_lane(lane))?;
+        message.blocks.into_iter().try_for_each(|block| self.known.learn_block(block))?;
+        for event in message.events {
+            let Some(kind) = event.event else {
+                self.skipped += 1;
+                continue;
+            };
+            take(NumberedEvent { number: event.number, event: self.event(kind)? });
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, kind: Kind) -> Result<BlockEvent, ConvertError> {
+        let known = &mut self.known;
+        Ok(match kind {
+            Kind::BlockDelta(event) => BlockEvent::BlockDelta {
+                block: known.block(event.block)?,
+                delta: text("block_delta.delta", event.delta)?,
+            },
+            Kind::BlockStarted(event) => BlockEvent::BlockStarted(known.block(event.block)?),
+            Kind::BlockEnded(event) => BlockEvent::BlockEnded {
+                block: known.take_block(event.block)?,
+                reason: end_reason_from_proto(event.reason)?,
+            },
+            Kind::ThinkingEncrypted(event) => BlockEvent::ThinkingEncrypted {
+                block: known.block(event.block)?,
+                value: text("thinking_encrypted.value", event.value)?,
+            },
+            Kind::ToolResult(event) => tool_result(known.lane(event.lane)?, event)?,
+            Kind::Custom(event) => custom(known.lane(event.lane)?, event)?,
+            Kind::LaneOpened(event) => BlockEvent::LaneOpened(known.lane(event.lane)?),
+            Kind::LaneClosed(event) => lane_closed(known.take_lane(event.lane)?, event)?,
+            Kind::StepStarted(event) => BlockEvent::StepStarted {
+                lane: known.lane(event.lane)?,
+                name: text("step_started.name", event.name)?,
+            },
+            Kind::StepFinished(event) => BlockEvent::StepFinished {
+                lane: known.lane(event.lane)?,
+                name: text("step_finished.name", event.name)?,
+            },
+            Kind::StateSnapshot(event) => BlockEvent::StateSnapshot {
+                lane: known.lane(event.lane)?,
+                state: json("state_snapshot.state_json", &event.state_json, JsonDepth::MOST)?,
+            },
+            Kind::StateDelta(event) => {
+                BlockEvent::StateDelta { lane: known.lane(event.lane)?, patch: patch(&event.patch_json)? }
+            }
+            Kind::UsageReported(event) => {
+                let usage = event.usage.ok_or(ConvertError::Missing { field: "usage_reported.usage" })?;
+                let usage = Box::new(usage_from_proto(usage)?);
+                BlockEvent::Usage { lane: known.lane(event.lane)?, usage }
+            }
+            Kind::InterruptRequested(event) => {
+                BlockEvent::InterruptRequested(Box::new(pending(known, event)?))
+            }
+            Kind::RunStarted(event) => BlockEvent::RunStarted(run_from_proto(event.run)?),
+            Kind::RunFinished(event) => run_finished(known, event)?,
+            Kind::RunFailed(event) => run_failed(event)?,
+        })
+    }
+}
+
+fn tool_result(lane: Arc<Lane>, event: proto::ToolResult) -> Result<BlockEvent, ConvertError> {
+    Ok(BlockEvent::ToolResult(Box::new(ToolResultEvent {
+        id: BlockId::new(text("tool_result.id", event.id)?),
+        lane,
+        call_id: ToolCallId::new(text("tool_result.call_id", event.call_id)?),
+        tool_name: text("tool_result.tool_name", event.tool_name)?,
+        output: output_from_proto(event.output, JsonDepth::MOST)?,
+        is_error: event.is_error,
+        origin: origin_from_proto(event.origin)?,
+    })))
+}
+
+fn custom(lane: Arc<Lane>, event: proto::Custom) -> Result<BlockEvent, ConvertError> {
+    Ok(BlockEvent::Custom(Box::new(CustomEvent {
+        id: BlockId::new(text("custom.id", event.id)?),
+        lane,
+        name: text("custom.name", event.name)?,
+        value: json("custom.value_json", &event.value_json, JsonDepth::MOST)?,
+        channel: channel_from_proto("custom.channel", event.channel)?,
+        origin: origin_from_proto(event.origin)?,
+    })))
+}
+
+fn lane_closed(lane: Arc<Lane>, event: proto::LaneClosed) -> Result<BlockEvent, ConvertError> {
+    use proto::lane_closed::Outcome;
+    let outcome = match event.outcome {
+        None => return Err(ConvertError::Missing { field: "lane_closed.outcome" }),
+        Some(Outcome::Success(success)) => {
+            let result = success.result_json.as_ref();
+            LaneOutcome::Success(optional_json("lane_closed.success.result_json", result, JsonDepth::MOST)?)
+        }
+        Some(Outcome::Suspended(_)) => LaneOutcome::Suspended,
+        Some(Outcome::Cancelled(_)) => LaneOutcome::Cancelled,
+        Some(Outcome::Failed(failure)) => LaneOutcome::Failed(failure_from_proto(failure)?),
+    };
+    Ok(BlockEvent::LaneClosed { lane, outcome: Box::new(outcome) })
+}
+
+fn pending(known: &Known, event: proto::PendingInterrupt) -> Result<PendingInterrupt, ConvertError> {
+    Ok(PendingInterrupt { lane: known.lane(event.lane)?, interrupt: interrupt_from_proto(event)? })
+}
+
+fn run_finished(known: &Known, event: proto::RunFinished) -> Result<BlockEvent, ConvertError> {
+    let interrupts = event.interrupts.into_iter().map(|interrupt| pending(known, interrupt));
+    let calls = event.pending_calls.into_iter();
+    let calls = calls.map(|id| Ok(ToolCallId::new(text("run_finished.pending_calls", id)?)));
+    Ok(BlockEvent::RunFinished(Box::new(RunFinished {
+        run: run_from_proto(event.run)?,
+        outcome: outcome_from_proto(event.outcome)?,
+        result: optional_json("run_finished.result_json", event.result_json.as_ref(), JsonDepth::MOST)?,
+        interrupts: interrupts.collect::<Result<_, ConvertError>>()?,
+        pending_calls: calls.collect::<Result<_, ConvertError>>()?,
+        usage: usages_from_proto(event.usage)?,
+    })))
+}
+
+fn run_failed(event: proto::RunFailed) -> Result<BlockEvent, ConvertError> {
+    let failure = event.failure.ok_or(ConvertError::Missing { field: "run_failed.failure" })?;
+    Ok(BlockEvent::RunFailed(Box::new(RunFailed {
+        run: run_from_proto(event.run)?,
+        failure: failure_from_proto(failure)?,
+        usage: usages_from_proto(event.usage)?,
+    })))
+}
+
+fn patch(bytes: &Bytes) -> Result<Vec<Value>, ConvertError> {
+    let field = "state_delta.patch_json";
+    match json(field, bytes, JsonDepth::MOST)? {
+        Value::Array(patch) => Ok(patch),
+        _ => Err(ConvertError::NotAnArray { field }),
+    }
+}

@@ -1,0 +1,119 @@
+//! The leaves: text, JSON, metadata.
+
+use std::sync::Arc;
+
+use aqueduct_core::{ByteString, Metadata};
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::ConvertError;
+
+/// How deep JSON may be nested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JsonDepth(pub usize);
+
+impl JsonDepth {
+    /// What the JSON parser takes at most; more would risk the stack.
+    pub const MOST: Self = Self(127);
+}
+
+/// Shared text; nothing is copied.
+pub(crate) fn text(field: &'static str, bytes: Bytes) -> Result<ByteString, ConvertError> {
+    ByteString::try_from(bytes).map_err(|_| ConvertError::NotUtf8 { field })
+}
+
+pub(crate) fn optional_text(
+    field: &'static str,
+    bytes: Option<Bytes>,
+) -> Result<Option<ByteString>, ConvertError> {
+    bytes.map(|bytes| text(field, bytes)).transpose()
+}
+
+/// Text in an allocation of its own, for what outlives the message.
+pub(super) fn kept(field: &'static str, bytes: &Bytes) -> Result<ByteString, ConvertError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| ConvertError::NotUtf8 { field })?;
+    Ok(ByteString::from(text))
+}
+
+pub(super) fn optional_kept(
+    field: &'static str,
+    bytes: Option<&Bytes>,
+) -> Result<Option<ByteString>, ConvertError> {
+    bytes.map(|bytes| kept(field, bytes)).transpose()
+}
+
+/// The shared bytes behind a text.
+pub(crate) fn to_bytes(text: &ByteString) -> Bytes {
+    text.as_bytes().clone()
+}
+
+pub(super) fn optional_bytes(text: Option<&ByteString>) -> Option<Bytes> {
+    text.map(to_bytes)
+}
+
+pub(super) fn json_to_bytes(value: &Value) -> Bytes {
+    Bytes::from(value.to_string())
+}
+
+/// `null` is what absence means for a value that is always there.
+pub(super) fn present_json_to_bytes(value: &Value) -> Option<Bytes> {
+    (!value.is_null()).then(|| json_to_bytes(value))
+}
+
+pub(super) fn json(field: &'static str, bytes: &Bytes, depth: JsonDepth) -> Result<Value, ConvertError> {
+    if nesting(bytes) > depth.0 {
+        return Err(ConvertError::TooDeep { field, limit: depth.0 });
+    }
+    // A check of the whole text first is cheaper than the parser's own, string by string.
+    let text = std::str::from_utf8(bytes).map_err(|_| ConvertError::NotUtf8 { field })?;
+    serde_json::from_str(text).map_err(|source| ConvertError::Json { field, source })
+}
+
+pub(super) fn optional_json(
+    field: &'static str,
+    bytes: Option<&Bytes>,
+    depth: JsonDepth,
+) -> Result<Option<Value>, ConvertError> {
+    bytes.map(|bytes| json(field, bytes, depth)).transpose()
+}
+
+pub(super) fn metadata_to_bytes(metadata: &Metadata) -> Bytes {
+    serde_json::to_vec(metadata).map(Bytes::from).unwrap_or_default()
+}
+
+pub(super) fn optional_metadata_to_bytes(metadata: Option<&Arc<Metadata>>) -> Option<Bytes> {
+    metadata.map(|metadata| metadata_to_bytes(metadata))
+}
+
+pub(super) fn optional_metadata(
+    field: &'static str,
+    bytes: Option<&Bytes>,
+    depth: JsonDepth,
+) -> Result<Option<Arc<Metadata>>, ConvertError> {
+    match optional_json(field, bytes, depth)? {
+        None => Ok(None),
+        Some(Value::Object(metadata)) => Ok(Some(Arc::new(metadata))),
+        Some(_) => Err(ConvertError::NotAnObject { field }),
+    }
+}
+
+/// The deepest nesting of arrays and objects; right for valid JSON, and never too low for other text up to the place
+/// where the parser gives up.
+fn nesting(json: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0_usize);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}

@@ -1,0 +1,200 @@
+//! Pumps one stream of events against one call: [`EventPump`].
+//!
+//! ```text
+//!  EventStream ──all that is ready──► EventWriter ──one message──► (asked for by HTTP/2 when the peer has room)
+//! ```
+//!
+//! Invariants:
+//!
+//! * pulled, never pushed: nothing is read from the service before the peer has room, so a slow reader holds one message
+//!   and what HTTP/2 has taken, whatever the service could say;
+//! * the first message goes out at once and names the run, so that even an empty stream can be resumed;
+//! * the stream ends with `OK` after a terminal event and after nothing else;
+//! * dropping the pump drops the service's stream: a client that goes away is known to the service at once.
+//!
+//! A reader that takes nothing cannot be noticed here, because then nobody polls: see [`stall`](crate::stall).
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use aqueduct_core::RunId;
+use aqueduct_core::service::{EventStream, NumberedEvent};
+use futures_core::Stream;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::Status;
+
+use crate::config::{Limits, Timeouts};
+use crate::convert::EventWriter;
+use crate::counters::{Counters, Open};
+use crate::proto::StreamMessage;
+use crate::stall::Stallable;
+use crate::status::Statuses;
+
+/// What all pumps of a server share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) statuses: Statuses,
+    pub(crate) counters: Counters,
+    /// Turned when streams must end although their runs have not.
+    pub(crate) stop: CancellationToken,
+}
+
+/// The messages of one stream.
+pub(crate) struct EventPump {
+    events: EventStream,
+    writer: EventWriter,
+    shared: Arc<Shared>,
+    last: u64,
+    state: State,
+    deadline: Option<Instant>,
+    heartbeat_at: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+    stop: Pin<Box<WaitForCancellationFutureOwned>>,
+    _open: Open,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nothing was sent yet.
+    Fresh,
+    /// Events may follow.
+    Running,
+    /// Only what is gathered follows, then the failure, if there is one.
+    Ending(Option<Box<Status>>),
+}
+
+impl EventPump {
+    pub(crate) fn new(
+        run: &RunId,
+        after: u64,
+        events: EventStream,
+        deadline: Option<Instant>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self {
+            events,
+            writer: EventWriter::new(run),
+            last: after,
+            state: State::Fresh,
+            deadline,
+            heartbeat_at: None,
+            timer: None,
+            stop: Box::pin(shared.stop.clone().cancelled_owned()),
+            _open: shared.counters.open_run(),
+            shared,
+        }
+    }
+
+    /// Moves what is ready into the message, up to its limits.
+    fn gather(&mut self, cx: &mut Context<'_>) {
+        while matches!(self.state, State::Fresh | State::Running)
+            && self.writer.waiting() < self.shared.limits.events_per_message
+            && self.writer.waiting_bytes() < self.shared.limits.message_bytes
+        {
+            match self.events.as_mut().poll_next(cx) {
+                Poll::Pending => break,
+                Poll::Ready(None) => self.end(Err(self.shared.statuses.lost(self.last))),
+                Poll::Ready(Some(event)) => self.push(&event),
+            }
+        }
+    }
+
+    fn push(&mut self, event: &NumberedEvent) {
+        if let Err(error) = self.writer.push(event) {
+            return self.end(Err(self.shared.statuses.unconvertible(event.number, &error)));
+        }
+        self.last = event.number;
+        if event.event.is_terminal() {
+            self.end(Ok(()));
+        }
+    }
+
+    /// Nothing follows what is gathered. The service's stream goes now, not when the peer has read the rest.
+    fn end(&mut self, how: Result<(), Status>) {
+        self.state = State::Ending(how.err().map(Box::new));
+        self.events = Box::pin(futures_util::stream::empty());
+    }
+
+    /// The next message, if there is something to say.
+    fn message(&mut self) -> Option<StreamMessage> {
+        let events = self.writer.waiting();
+        let is_fresh = matches!(self.state, State::Fresh);
+        if events == 0 && !is_fresh {
+            return None;
+        }
+        if is_fresh {
+            self.state = State::Running;
+        }
+        self.shared.counters.sent(events);
+        self.rest();
+        Some(self.writer.take())
+    }
+
+    /// Starts the time until the next heartbeat.
+    fn rest(&mut self) {
+        self.heartbeat_at = self.shared.timeouts.heartbeat.map(|pause| Instant::now() + pause);
+    }
+
+    /// What time brings: an end, a heartbeat, or nothing yet.
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamMessage, Status>> {
+        if self.stop.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(self.shared.statuses.stopping(Some(self.last))));
+        }
+        let Some(next) = self.deadline.into_iter().chain(self.heartbeat_at).min() else {
+            return Poll::Pending;
+        };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(next)));
+        if timer.deadline() != next {
+            timer.as_mut().reset(next);
+        }
+        ready!(timer.as_mut().poll(cx));
+        if self.is_past_deadline() {
+            return Poll::Ready(Err(self.shared.statuses.deadline()));
+        }
+        self.rest();
+        Poll::Ready(Ok(StreamMessage::default()))
+    }
+
+    fn is_past_deadline(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+    }
+}
+
+impl Stream for EventPump {
+    type Item = Result<StreamMessage, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if matches!(this.state, State::Fresh | State::Running) {
+            // First, because a source that is never done would never let time have its turn.
+            if this.is_past_deadline() {
+                this.end(Err(this.shared.statuses.deadline()));
+            } else if this.shared.stop.is_cancelled() {
+                this.end(Err(this.shared.statuses.stopping(Some(this.last))));
+            }
+        }
+        this.gather(cx);
+        if let Some(message) = this.message() {
+            return Poll::Ready(Some(Ok(message)));
+        }
+        if let State::Ending(failure) = &mut this.state {
+            return Poll::Ready(failure.take().map(|status| Err(*status)));
+        }
+        let timely = ready!(this.poll_time(cx));
+        if timely.is_err() {
+            this.end(Ok(()));
+        }
+        Poll::Ready(Some(timely))
+    }
+}
+
+impl Stallable for EventPump {
+    fn stalled(&self) -> Status {
+        self.shared.counters.stalled();
+        self.shared.statuses.stalled(Some(self.last))
+    }
+}

@@ -1,0 +1,69 @@
+//! gRPC for Aqueduct: canonical events as typed messages.
+//!
+//! The service `aqueduct.v1.AgentStream` starts, watches, stops, lists and feeds runs. Its .proto file
+//! (`proto/aqueduct/v1/agent_stream.proto`) is what users of other languages compile; `docs/grpc.md` is for them. This
+//! crate knows no agent protocol: it carries [`BlockEvent`](aqueduct_core::BlockEvent)s of a
+//! [`RunService`](aqueduct_core::service::RunService), and every one comes out as it went in.
+//!
+//! ```text
+//!  RunService ── EventStream ──► driver ── StreamMessage ──► tonic, HTTP/2 ──► peer
+//!             ◄─ RunInput ────── convert ◄─ RunRequest ─────
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`server`] | [`AgentStreamServer`], a tower service; [`Server`], with a listener, health and reflection |
+//! | [`client`] | [`Client`]: core types in and out |
+//! | [`convert`] | canonical values to messages and back |
+//! | [`config`] | limits and timeouts, with their reasons |
+//! | [`status`] | refusals to statuses and back |
+//! | [`proto`] | the generated messages |
+//!
+//! Features: `server` and `client` (both on), `tls` (rustls).
+
+#[cfg(feature = "client")]
+pub mod client;
+pub mod codec;
+pub mod config;
+pub mod convert;
+#[cfg(feature = "server")]
+pub mod counters;
+#[path = "generated/description.rs"]
+mod description;
+#[cfg(feature = "server")]
+mod driver;
+pub mod error;
+#[path = "generated/aqueduct_v1.rs"]
+pub mod proto;
+#[cfg(feature = "server")]
+mod publish;
+#[cfg(feature = "server")]
+pub mod server;
+#[cfg(feature = "server")]
+pub mod shutdown;
+#[cfg(feature = "server")]
+mod stall;
+pub mod status;
+#[cfg(feature = "tls")]
+pub mod tls;
+
+#[cfg(feature = "client")]
+pub use client::{Client, Publisher, RunStream};
+#[cfg(feature = "client")]
+pub use config::{ClientConfig, ClientLimits, ClientTimeouts};
+#[cfg(feature = "server")]
+pub use config::{Limits, ServerConfig, Timeouts};
+#[cfg(feature = "server")]
+pub use counters::{CounterSnapshot, Counters};
+pub use description::FILE_DESCRIPTOR_SET;
+#[cfg(feature = "client")]
+pub use error::ClientError;
+pub use error::Fault;
+#[cfg(feature = "server")]
+pub use error::ServerError;
+#[cfg(feature = "tls")]
+pub use error::TlsError;
+#[cfg(feature = "server")]
+pub use server::{AgentStreamServer, BoundServer, PeerAddress, Server};
+#[cfg(feature = "server")]
+pub use shutdown::{Drained, Shutdown};

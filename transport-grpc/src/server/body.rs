@@ -1,0 +1,65 @@
+//! A request body that must arrive in time.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use tokio::time::Sleep;
+use tonic::codegen::StdError;
+
+use crate::status::Statuses;
+
+pin_project! {
+    /// A body with a limit of time for all of it. A peer that sends a byte now and then would hold a call for ever.
+    pub(super) struct TimedBody<B> {
+        #[pin]
+        body: B,
+        limit: Option<Pin<Box<Sleep>>>,
+        statuses: Statuses,
+    }
+}
+
+impl<B> TimedBody<B> {
+    pub(super) fn new(body: B, limit: Option<Duration>, statuses: Statuses) -> Self {
+        Self { body, limit: limit.map(|limit| Box::pin(tokio::time::sleep(limit))), statuses }
+    }
+}
+
+impl<B> Body for TimedBody<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<StdError>,
+{
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        let this = self.project();
+        match this.body.poll_frame(cx) {
+            Poll::Ready(None) => {
+                *this.limit = None;
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(frame)) => Poll::Ready(Some(frame.map_err(Into::into))),
+            Poll::Pending => {
+                let Some(limit) = this.limit else { return Poll::Pending };
+                ready!(limit.as_mut().poll(cx));
+                Poll::Ready(Some(Err(this.statuses.late_request().into())))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,139 @@
+//! Finds readers that do not read.
+//!
+//! HTTP/2 asks a stream for its next message only when the peer has room. A peer that never makes room leaves the stream
+//! unpolled for ever, and with it whatever the stream holds. So a stream notes when it gave a message away, and one task
+//! for all streams looks now and then for those that were not asked again since.
+//!
+//! ```text
+//!            poll: message given              poll
+//!   waiting ───────────────────► given(t) ──────────► waiting        now - t > limit: the stream is dropped,
+//!                                                                      its next poll gives STALLED
+//! ```
+//!
+//! The task runs only while there are streams.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use tokio::time::Instant;
+use tonic::Status;
+
+/// A stream that can be dropped because nobody reads it.
+pub(crate) trait Stallable {
+    /// What the reader is told if it comes back.
+    fn stalled(&self) -> Status;
+}
+
+/// Looks after the streams of one server.
+#[derive(Debug)]
+pub(crate) struct StallWatch {
+    limit: Duration,
+    watched: Mutex<Watched>,
+}
+
+#[derive(Default)]
+struct Watched {
+    slots: Vec<Weak<dyn Sweep>>,
+    is_sweeping: bool,
+}
+
+impl std::fmt::Debug for Watched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").field("slots", &self.slots.len()).finish_non_exhaustive()
+    }
+}
+
+/// How many looks fit into the limit: a stalled stream lives at most a quarter longer than the limit says.
+const LOOKS_PER_LIMIT: u32 = 4;
+
+impl StallWatch {
+    pub(crate) fn new(limit: Duration) -> Arc<Self> {
+        Arc::new(Self { limit, watched: Mutex::default() })
+    }
+
+    /// The same stream, watched.
+    pub(crate) fn watch<S: Stallable + Send + 'static>(self: &Arc<Self>, stream: S) -> WatchedStream<S> {
+        let slot = Arc::new(Slot(Mutex::new(Held::Stream { stream: Box::pin(stream), given: None })));
+        let weak: Weak<Slot<S>> = Arc::downgrade(&slot);
+        let mut watched = locked(&self.watched);
+        watched.slots.push(weak);
+        if !watched.is_sweeping {
+            watched.is_sweeping = true;
+            tokio::spawn(Arc::clone(self).sweep());
+        }
+        WatchedStream { slot }
+    }
+
+    async fn sweep(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(self.limit / LOOKS_PER_LIMIT).await;
+            let slots: Vec<Arc<dyn Sweep>> = {
+                let mut watched = locked(&self.watched);
+                watched.slots.retain(|slot| slot.strong_count() > 0);
+                if watched.slots.is_empty() {
+                    watched.is_sweeping = false;
+                    return;
+                }
+                watched.slots.iter().filter_map(Weak::upgrade).collect()
+            };
+            let now = Instant::now();
+            slots.iter().for_each(|slot| slot.drop_if_given_before(now, self.limit));
+        }
+    }
+}
+
+trait Sweep: Send + Sync {
+    fn drop_if_given_before(&self, now: Instant, limit: Duration);
+}
+
+struct Slot<S>(Mutex<Held<S>>);
+
+enum Held<S> {
+    Stream { stream: Pin<Box<S>>, given: Option<Instant> },
+    Dropped(Option<Status>),
+}
+
+impl<S: Stallable + Send> Sweep for Slot<S> {
+    fn drop_if_given_before(&self, now: Instant, limit: Duration) {
+        let mut held = locked(&self.0);
+        let Held::Stream { stream, given: Some(given) } = &*held else { return };
+        if now.saturating_duration_since(*given) >= limit {
+            let dropped = Held::Dropped(Some(stream.stalled()));
+            let stream = std::mem::replace(&mut *held, dropped);
+            // What a service does when its stream is dropped must not hold our lock.
+            drop(held);
+            drop(stream);
+        }
+    }
+}
+
+/// A stream that is dropped if nobody reads it.
+pub(crate) struct WatchedStream<S> {
+    slot: Arc<Slot<S>>,
+}
+
+impl<S, T> Stream for WatchedStream<S>
+where
+    S: Stream<Item = Result<T, Status>> + Stallable,
+{
+    type Item = Result<T, Status>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match &mut *locked(&self.slot.0) {
+            Held::Dropped(status) => Poll::Ready(status.take().map(Err)),
+            Held::Stream { stream, given } => {
+                let polled = stream.as_mut().poll_next(cx);
+                *given = matches!(polled, Poll::Ready(Some(Ok(_)))).then(Instant::now);
+                polled
+            }
+        }
+    }
+}
+
+/// Nothing that can panic runs under these locks but a service's own stream, and that stream is not polled again.
+fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

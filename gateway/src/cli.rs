@@ -1,5 +1,6 @@
 //! The commands and their options. What a command does is in the module of its name.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -17,6 +18,12 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub enum Command {
+    /// Put configured agents behind one address
+    Serve(ServeArgs),
+    /// Serve scripted agents, to look at
+    Demo(DemoArgs),
+    /// Talk to an agent from the terminal
+    Run(RunArgs),
     /// Translate a recorded or piped stream from one dialect to another
     Convert(ConvertArgs),
     /// Check an AG-UI stream strictly
@@ -39,6 +46,107 @@ Exit codes:
   0  done
   1  something is wrong: unreadable input, a violation, a broken configuration
   2  could not begin: wrong arguments, a file that cannot be opened";
+
+/// Options of `serve`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = SERVE_HELP)]
+pub struct ServeArgs {
+    /// The configuration file
+    #[arg(long, value_name = "PATH", default_value = "aqueduct.toml")]
+    pub config: PathBuf,
+    /// Listen here instead of where the configuration says; may be given several times
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Vec<SocketAddr>,
+    /// Listen beyond loopback although some agent asks for no token
+    #[arg(long)]
+    pub allow_unauthenticated: bool,
+}
+
+const SERVE_HELP: &str = "\
+Routes:
+  POST /agents/{name}         run an agent: AG-UI, as server-sent events or protobuf
+  GET  /agents                the agents that you may run
+  GET  /runs/{run}/events     watch a run from the start, from ?after=N, or after Last-Event-ID
+  POST /runs/{run}/cancel     stop a run
+  GET  /healthz /readyz /metrics
+
+Listens on loopback only, unless the configuration says otherwise. SIGTERM and Ctrl-C let open runs end first.
+
+Examples:
+  aqueduct serve
+  aqueduct serve --config /etc/aqueduct.toml --listen 127.0.0.1:9000
+
+Exit codes:
+  0  stopped after a signal
+  1  the configuration is wrong, or an address cannot be listened on
+  2  wrong arguments, or the configuration cannot be read";
+
+/// Options of `demo`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = DEMO_HELP)]
+pub struct DemoArgs {
+    /// The port on 127.0.0.1; if it is taken, another one is used
+    #[arg(long, default_value_t = 8787)]
+    pub port: u16,
+}
+
+const DEMO_HELP: &str = "\
+Serves scripted agents that show what a frontend gets: tool calls, thinking, sub-agents side by side, a question, a
+failure. Prints where they are and what to type. Needs nothing else.
+
+Examples:
+  aqueduct demo
+  aqueduct demo --port 9000
+
+Exit codes:
+  0  stopped after Ctrl-C
+  1  no port can be listened on
+  2  wrong arguments";
+
+/// Options of `run`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = RUN_HELP)]
+pub struct RunArgs {
+    /// An agent of the configuration, or the URL of an agent
+    #[arg(value_name = "AGENT|URL")]
+    pub target: String,
+    /// What to say to it
+    pub prompt: String,
+    /// What the URL speaks
+    #[arg(long, value_enum, default_value_t = UrlProtocol::Auto)]
+    pub protocol: UrlProtocol,
+    /// The configuration file, for an agent by name
+    #[arg(long, value_name = "PATH", default_value = "aqueduct.toml")]
+    pub config: PathBuf,
+    /// Write canonical events as JSON lines (docs/cli.md) instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What an agent at a URL speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UrlProtocol {
+    /// A2A if there is an agent card, else AG-UI
+    Auto,
+    /// A2A
+    A2a,
+    /// AG-UI
+    Agui,
+}
+
+const RUN_HELP: &str = "\
+Shows the answer as it comes: sub-agents by name, tool calls and their results, thinking dimmed. A question is asked at
+the terminal, and the answer goes back. Ctrl-C stops the agent, not only the display.
+
+Examples:
+  aqueduct run weather \"Will it rain?\"
+  aqueduct run http://127.0.0.1:8787/agents/team \"Write about Rust\"
+  aqueduct run https://agent.example.org \"Hello\" --protocol a2a --json | jq .
+
+Exit codes:
+  0  the run succeeded, or waits for an answer that cannot be given here
+  1  the run failed or was cancelled
+  2  wrong arguments, or no such agent";
 
 /// Options of `convert`.
 #[derive(Debug, Clone, Args)]
@@ -149,8 +257,12 @@ pub enum QuestionView {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = VERIFY_HELP)]
 pub struct VerifyArgs {
-    /// A file with an AG-UI stream (server-sent events or JSON lines), or `-` for standard input
+    /// A file with an AG-UI stream (server-sent events or JSON lines), `-` for standard input, or the URL of an agent
+    #[arg(value_name = "FILE|URL")]
     pub target: String,
+    /// What to say to the agent at a URL
+    #[arg(long, default_value = "Hello")]
+    pub prompt: String,
     /// Which client to stand in for
     #[arg(long, value_enum, default_value_t = ClientDialect::V1_0)]
     pub dialect: ClientDialect,
@@ -179,6 +291,7 @@ missing end. Each finding names the event (counted from 0), the rule, what is wr
 
 Examples:
   aqueduct verify recorded.sse
+  aqueduct verify http://127.0.0.1:8787/agents/team --prompt \"Write about Rust\"
   curl -sN http://agent/… | aqueduct verify - --dialect 0.0.59
 
 Exit codes:

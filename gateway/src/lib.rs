@@ -1,12 +1,18 @@
 //! The gateway and its command line: what wires adapters and transports together.
 //!
 //! ```text
-//! main ──► run(args) ──► cli ──► convert | verify | config check
+//! main ──► run(args) ──► cli ──► serve | demo ──► routes ──┐
+//!                            ├──► run ────────────────────┴──► service ──► source (an agent)
+//!                            └──► convert | verify | config check
 //! ```
 //!
 //! | module | what |
 //! |---|---|
 //! | [`cli`] | the commands and their options |
+//! | [`serve`] | the gateway on its sockets, and the demo |
+//! | [`service`] | runs: started, logged, watched, stopped |
+//! | [`source`] | where runs come from: A2A, AG-UI, scripts, several at once |
+//! | [`talk`] | an agent at the terminal |
 //! | [`convert`] | a filter from any input dialect to any output dialect |
 //! | [`verify`] | the strict check of an AG-UI stream, as a report for people |
 //! | [`config`] | the configuration file: what is in it, what is wrong with it |
@@ -20,6 +26,11 @@ pub mod config;
 pub mod convert;
 pub mod exit;
 mod input;
+pub mod serve;
+pub mod service;
+pub mod source;
+pub mod talk;
+mod telemetry;
 pub mod verify;
 
 use std::ffi::OsString;
@@ -42,8 +53,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn dispatch(command: cli::Command) -> exit::Code {
-    let (mut out, mut notes) = (std::io::stdout().lock(), std::io::stderr().lock());
+    let (mut out, mut notes) = (std::io::stdout(), std::io::stderr());
     let code = match command {
+        cli::Command::Serve(args) => serve::serve(&args, std::env::vars(), &mut out, &mut notes),
+        cli::Command::Demo(args) => serve::demo(&args, &mut out, &mut notes),
+        cli::Command::Run(args) => talk::command(&args, std::env::vars(), &mut out, &mut notes),
         cli::Command::Convert(args) => {
             convert::command(&args, &mut std::io::stdin().lock(), &mut out, &mut notes)
         }
@@ -57,4 +71,9 @@ fn dispatch(command: cli::Command) -> exit::Code {
     // A reader that has gone (`| head`) is no failure of this command.
     out.flush().ok();
     code
+}
+
+/// The runtime of commands that use the network.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }

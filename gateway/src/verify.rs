@@ -7,7 +7,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 
 use anyhow::Context as _;
 use aqueduct_adapter_agui::config::Dialect;
+use aqueduct_adapter_agui::input::run_agent_input;
 use aqueduct_adapter_agui::verify::{Level, Severity, TextVerifier, Verifier, Violation};
+use aqueduct_core::RunInput;
+use aqueduct_transport_http::{Client, ClientConfig, sse};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
 use serde_json::json;
 
 use crate::cli::{ClientDialect, VerifyArgs};
@@ -38,16 +43,44 @@ fn findings(args: &VerifyArgs, input: &mut dyn Read) -> anyhow::Result<Vec<Viola
     if args.target == "-" {
         return verify(args, &mut BufReader::new(input)).context("standard input");
     }
+    if args.target.starts_with("http://") || args.target.starts_with("https://") {
+        return crate::runtime()?.block_on(verify_url(args));
+    }
     let file = File::open(&args.target).with_context(|| format!("{} cannot be opened", args.target))?;
     verify(args, &mut BufReader::new(file)).with_context(|| args.target.clone())
 }
 
-/// A verifier that stands in for the client of the arguments.
-pub(crate) fn verifier(args: &VerifyArgs) -> TextVerifier {
-    let dialect = match args.dialect {
+/// Runs the agent once and judges its answer. The answer's framing is judged too, so its bytes are taken as they come.
+async fn verify_url(args: &VerifyArgs) -> anyhow::Result<Vec<Violation>> {
+    let dialect = dialect(args.dialect);
+    let input = run_agent_input(&RunInput::prompt("verify-thread", "verify-run", &args.prompt), dialect);
+    let request = http::Request::post(&args.target)
+        .header("content-type", "application/json")
+        .header("accept", sse::MEDIA_TYPE)
+        .body(Bytes::from(serde_json::to_vec(&input)?))?;
+    let client = Client::new(ClientConfig::default())?;
+    let (_, mut bytes) = client.open_bytes(request, sse::is_event_stream).await?;
+    let mut verifier = verifier(args);
+    while let Some(chunk) = bytes.next().await {
+        match chunk {
+            Ok(chunk) => verifier.handle_bytes(&chunk),
+            // A broken connection is a stream without its end, which the verifier reports.
+            Err(_) => break,
+        }
+    }
+    Ok(verifier.handle_end())
+}
+
+fn dialect(dialect: ClientDialect) -> Dialect {
+    match dialect {
         ClientDialect::V1_0 => Dialect::V1_0,
         ClientDialect::V0_0_59 => Dialect::V0_0_59,
-    };
+    }
+}
+
+/// A verifier that stands in for the client of the arguments.
+fn verifier(args: &VerifyArgs) -> TextVerifier {
+    let dialect = dialect(args.dialect);
     let level = if args.client { Level::Client } else { Level::Strict };
     TextVerifier::new(Verifier::new(dialect, level))
 }
@@ -80,7 +113,7 @@ fn verify(args: &VerifyArgs, input: &mut dyn BufRead) -> anyhow::Result<Vec<Viol
 }
 
 /// Writes findings.
-pub(crate) fn report(found: &[Violation], as_json: bool, out: &mut dyn Write) -> std::io::Result<()> {
+fn report(found: &[Violation], as_json: bool, out: &mut dyn Write) -> std::io::Result<()> {
     for violation in found {
         let Violation { index, event, rule, severity, what } = violation;
         if as_json {

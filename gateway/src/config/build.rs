@@ -54,6 +54,11 @@ impl<'s> Builder<'s> {
         (config, self.errors, self.read)
     }
 
+    /// An agent of which nothing is set.
+    pub(super) fn plain_agent(mut self) -> Agent {
+        self.agent("none")
+    }
+
     fn server(&mut self) -> Server {
         Server {
             listen: self.addresses("server.listen"),

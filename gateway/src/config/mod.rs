@@ -67,6 +67,20 @@ pub fn command(
     }
 }
 
+/// An agent with all defaults.
+fn default_agent() -> Agent {
+    let (settings, environment) = (Settings::default(), BTreeMap::new());
+    Builder::new(&settings, Path::new(""), &environment).plain_agent()
+}
+
+/// A configuration with all defaults and these agents.
+pub fn with_agents(agents: BTreeMap<String, Agent>) -> Config {
+    let (settings, environment) = (Settings::default(), BTreeMap::new());
+    let (mut config, _, _) = Builder::new(&settings, Path::new(""), &environment).build();
+    config.agents = agents;
+    config
+}
+
 /// Reads a configuration: the text of the file at `path`, with the environment over it.
 pub fn load(
     path: &Path,

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::source::script::Script;
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,11 +88,25 @@ pub struct Agent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub enum AgentSource {
-    A2a { address: A2aAddress, binding: Option<A2aBinding>, version: A2aVersion },
-    Agui { url: String },
+    A2a {
+        address: A2aAddress,
+        binding: Option<A2aBinding>,
+        version: A2aVersion,
+    },
+    Agui {
+        url: String,
+    },
     Magentic,
-    Script { file: PathBuf },
-    FanOut { agents: Vec<String> },
+    Script {
+        file: PathBuf,
+    },
+    /// A script that is part of the program. No key names it.
+    Embedded {
+        script: Arc<Script>,
+    },
+    FanOut {
+        agents: Vec<String>,
+    },
 }
 
 /// Where an A2A agent is.
@@ -181,5 +198,12 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
+    }
+}
+
+/// What an agent has without a word in the file; its source is one that nobody can ask.
+impl Default for Agent {
+    fn default() -> Self {
+        super::default_agent()
     }
 }

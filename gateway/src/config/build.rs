@@ -307,7 +307,7 @@ impl<'s> Builder<'s> {
     }
 
     fn beside(&self, path: &str) -> PathBuf {
-        self.file.parent().unwrap_or(Path::new("")).join(path)
+        self.file.parent().unwrap_or_else(|| Path::new("")).join(path)
     }
 
     /// A certificate and its key: both or none.

@@ -61,7 +61,9 @@ pub fn command(
             exit::OK
         }
         Err(errors) => {
-            errors.iter().for_each(|error| drop(writeln!(out, "{error}")));
+            for error in &errors {
+                writeln!(out, "{error}").ok();
+            }
             exit::FAILED
         }
     }

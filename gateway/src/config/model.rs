@@ -22,7 +22,6 @@ pub struct Config {
 /// `[server]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
-#[expect(clippy::struct_excessive_bools, reason = "they are switches of the operator, not a state")]
 pub struct Server {
     pub listen: Vec<SocketAddr>,
     pub allow_unauthenticated: bool,

@@ -8,7 +8,8 @@ use aqueduct_core::event::{
     BlockHead, CustomEvent, EndReason, Origin, PendingInterrupt, RunFailed, RunFinished, ToolResultEvent,
 };
 use aqueduct_core::{
-    BlockEvent, Channel, Lane, LaneOutcome, Metadata, Role, RunFailure, RunOutcome, SpanKind, Usage,
+    BlockEvent, Channel, Lane, LaneOutcome, Metadata, Role, RunFailure, RunOutcome, SpanKind, ToolCallId,
+    Usage,
 };
 use serde_json::{Map, Value};
 
@@ -206,7 +207,7 @@ fn finished(end: &RunFinished) -> Object {
         object = object.value("interrupts", end.interrupts.iter().map(interrupt).collect());
     }
     if !end.pending_calls.is_empty() {
-        object = object.value("pendingCalls", end.pending_calls.iter().map(|id| id.as_str()).collect());
+        object = object.value("pendingCalls", end.pending_calls.iter().map(ToolCallId::as_str).collect());
     }
     with_usage(object, &end.usage)
 }

@@ -26,7 +26,7 @@ fn run(args: &ConvertArgs, input: &str) -> (Result<(), ConvertError>, String, St
 fn events(output: &str) -> Vec<String> {
     let name = |line: &str| {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
-        value.get("event").or(value.get("type")).unwrap().as_str().unwrap().to_owned()
+        value.get("event").or_else(|| value.get("type")).unwrap().as_str().unwrap().to_owned()
     };
     output.lines().map(name).collect()
 }

@@ -19,7 +19,7 @@ pub(super) struct Writer {
 
 #[derive(Debug)]
 enum Target {
-    Agui { set: ConverterSet<Event>, scratch: Vec<Event> },
+    Agui { set: Box<ConverterSet<Event>>, scratch: Vec<Event> },
     Blocks,
 }
 
@@ -92,5 +92,5 @@ fn agui(args: &ConvertArgs, dialect: Dialect) -> Target {
             QuestionView::Text => Interrupts::Text,
         });
     }
-    Target::Agui { set: converters(&settings), scratch: Vec::new() }
+    Target::Agui { set: Box::new(converters(&settings)), scratch: Vec::new() }
 }

@@ -35,7 +35,7 @@ impl Value {
         let ends_in_string = self.scan(&content);
         let is_whole = self.depth == 0 || ends_in_string;
         if self.text.is_empty() && is_whole {
-            return self.emit(content, !line.ends_with(b"\n"), ready);
+            return self.emit(&content, !line.ends_with(b"\n"), ready);
         }
         self.text.extend_from_slice(&content);
         if self.text.len() > MAX_BYTES {
@@ -44,7 +44,7 @@ impl Value {
         }
         if is_whole {
             let text = self.text.split().freeze();
-            return self.emit(text, !line.ends_with(b"\n"), ready);
+            return self.emit(&text, !line.ends_with(b"\n"), ready);
         }
         Ok(())
     }
@@ -54,7 +54,7 @@ impl Value {
             return Ok(());
         }
         let text = self.text.split().freeze();
-        self.emit(text, true, ready)
+        self.emit(&text, true, ready)
     }
 
     /// Follows the brackets; true if the line ends inside a string.
@@ -74,12 +74,12 @@ impl Value {
         in_string
     }
 
-    fn emit(&mut self, text: Bytes, is_last: bool, ready: &mut VecDeque<Payload>) -> Result<(), InputError> {
+    fn emit(&mut self, text: &Bytes, is_last: bool, ready: &mut VecDeque<Payload>) -> Result<(), InputError> {
         let is_cut = is_last && self.depth > 0;
         self.depth = 0;
         let place = Place { line: self.line, indent: 0 };
         let trimmed = text.slice_ref(text.trim_ascii_end());
-        let text = ByteString::try_from(trimmed).map_err(|_| invalid_utf8(place, &text))?;
+        let text = ByteString::try_from(trimmed).map_err(|_| invalid_utf8(place, text))?;
         ready.push_back(Payload { text, event: None, place, is_cut });
         Ok(())
     }
@@ -88,7 +88,7 @@ impl Value {
 fn invalid_utf8(place: Place, text: &[u8]) -> InputError {
     let valid = std::str::from_utf8(text).map_or_else(|error| error.valid_up_to(), str::len);
     let before = text.get(..valid).unwrap_or_default();
-    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let line = memchr::memchr_iter(b'\n', before).count() + 1;
     let column = before.rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len) + 1;
     place.error(line, column, "the text is not UTF-8")
 }

@@ -1,6 +1,8 @@
 use super::{InputError, PayloadReader};
 
-fn read(parts: &[&[u8]]) -> (Vec<(String, usize, usize, bool)>, Result<(), InputError>) {
+type Row = (String, usize, usize, bool);
+
+fn read(parts: &[&[u8]]) -> (Vec<Row>, Result<(), InputError>) {
     let mut reader = PayloadReader::default();
     let mut result = Ok(());
     for part in parts {
@@ -13,7 +15,7 @@ fn read(parts: &[&[u8]]) -> (Vec<(String, usize, usize, bool)>, Result<(), Input
     (payloads, result)
 }
 
-fn row(text: &str, line: usize, indent: usize, is_cut: bool) -> (String, usize, usize, bool) {
+fn row(text: &str, line: usize, indent: usize, is_cut: bool) -> Row {
     (text.to_owned(), line, indent, is_cut)
 }
 

@@ -42,7 +42,9 @@ pub fn serve(
     match config::load(&args.config, &text, environment) {
         Ok(config) => finish("serve", run(config, out), notes),
         Err(errors) => {
-            errors.iter().for_each(|error| drop(writeln!(notes, "{error}")));
+            for error in &errors {
+                writeln!(notes, "{error}").ok();
+            }
             exit::FAILED
         }
     }
@@ -127,7 +129,7 @@ pub fn demo_gateway(listen: SocketAddr) -> anyhow::Result<Arc<Gateway>> {
     }
     let mut config = config::with_agents(agents);
     config.server.listen = vec![listen];
-    config.log.level = "warn".to_owned();
+    "warn".clone_into(&mut config.log.level);
     Gateway::new(config)
 }
 

@@ -17,7 +17,6 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::agui;
-use crate::config::Agent;
 use crate::service::{Gateway, GatewayService};
 
 /// What stands before a route, beside the walls that stand before all.
@@ -146,13 +145,13 @@ async fn agents(State(shared): State<Shared>, request: Request) -> Response {
 }
 
 async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
-    let agent = shared.gateway.agent(&name).map(|agent| agent.config.clone());
+    // An agent that is not there is refused by the service, in its own words.
+    let agent = shared.gateway.agent(&name).map(|agent| agent.config.clone()).unwrap_or_default();
     start_run(
         &*shared.service,
         &name,
         request,
-        // An agent that is not there is refused by the service, in its own words.
-        |parts, body| agui::read(agent.as_ref().unwrap_or(&Agent::default()), &parts.headers, body),
+        |parts, body| agui::read(&agent, &parts.headers, body),
         &stream_options(),
     )
     .await

@@ -176,13 +176,14 @@ impl<'d> Machine<'d> {
         }
         self.note_end(&ready);
         self.drive.gateway.metrics.events(ready.len());
-        let mut result = self.log(std::mem::take(&mut ready)).await;
+        let mut result = self.log(ready.clone()).await;
         if let Err(LogError::RunTooLong { .. }) = &result {
+            // A batch that ends the run is always taken: what was refused goes with it, or ends would lack their starts.
             let words = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
             self.context.handle_failure(RunFailure::new(RunFailure::LIMIT_EXCEEDED, words));
-            let rest: Vec<BlockEvent> = std::iter::from_fn(|| self.context.poll_event()).collect();
-            self.note_end(&rest);
-            result = self.log(rest).await;
+            ready.extend(std::iter::from_fn(|| self.context.poll_event()));
+            self.note_end(&ready);
+            result = self.log(ready).await;
         }
         if let Err(error) = result {
             tracing::error!(run = self.drive.lease.run_id.as_str(), %error, "the run log failed");

@@ -10,7 +10,7 @@ use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{RunFailure, RunOutcome};
 use futures_util::StreamExt as _;
 
-use super::upstream::{Upstream, failure_of};
+use super::upstream::{Upstream, failure_of, unsent};
 use super::{Ask, EventSender, RunSource};
 
 #[derive(Debug)]
@@ -43,7 +43,8 @@ impl AguiSource {
             RunFailure::new(RunFailure::UPSTREAM_INVALID, format!("the input cannot be written: {error}"))
         })?;
         let headers = [("content-type", "application/json"), ("accept", "text/event-stream")];
-        let request = self.upstream.request("POST", &self.url, &headers, &ask.forwarded, body.into())?;
+        let request = self.upstream.request("POST", &self.url, &headers, &ask.forwarded, body.into());
+        let request = request.map_err(unsent)?;
         let mut stream =
             self.upstream.client.open_stream(request).await.map_err(|error| failure_of(&error))?;
         let mut decoder = Decoder::new().with_input(&input);

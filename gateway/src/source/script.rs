@@ -212,9 +212,9 @@ impl Player<'_> {
     /// Does one step; gives the end of the run, if it is one.
     async fn step(&self, step: &Step) -> Option<SourceEvent> {
         if let Some(text) = &step.text {
-            self.words(step, text, |words| ContentBlock::text(words)).await;
+            self.words(step, text, ContentBlock::text).await;
         } else if let Some(text) = &step.thinking {
-            self.words(step, text, |words| ContentBlock::thinking(words)).await;
+            self.words(step, text, ContentBlock::thinking).await;
         } else if let Some(name) = &step.tool {
             self.tool(step, name).await;
         } else if let Some(value) = &step.file {

@@ -71,7 +71,7 @@ impl Upstream {
         Ok(Self { client, credentials: agent.credentials.clone(), trusted })
     }
 
-    /// A request with everything that the configuration adds.
+    /// A request with everything that the configuration adds; or why it cannot be made.
     pub(crate) fn request(
         &self,
         method: &str,
@@ -79,8 +79,8 @@ impl Upstream {
         headers: &[(&str, &str)],
         forwarded: &Forwarded,
         body: Bytes,
-    ) -> Result<Request<Bytes>, RunFailure> {
-        let uri: Uri = url.parse().map_err(|error| unreachable(format!("`{url}` is no address: {error}")))?;
+    ) -> Result<Request<Bytes>, String> {
+        let uri: Uri = url.parse().map_err(|error| format!("`{url}` is no address: {error}"))?;
         let is_trusted = uri.authority() == self.trusted.as_ref();
         let mut builder = Request::builder().method(method).uri(uri);
         for (name, value) in &forwarded.0 {
@@ -91,15 +91,16 @@ impl Upstream {
         }
         if let Some(secret) = self.credentials.as_ref().filter(|_| is_trusted) {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", secret.reveal()))
-                .map_err(|_| unreachable("the credentials of the agent are no header value".to_owned()))?;
+                .map_err(|_| "the credentials of the agent are no header value".to_owned())?;
             value.set_sensitive(true);
             builder = builder.header(header::AUTHORIZATION, value);
         }
-        builder.body(body).map_err(|error| unreachable(format!("the request cannot be made: {error}")))
+        builder.body(body).map_err(|error| format!("the request cannot be made: {error}"))
     }
 }
 
-fn unreachable(message: String) -> RunFailure {
+/// A request that could not be made.
+pub(crate) fn unsent(message: String) -> RunFailure {
     RunFailure::new(UNREACHABLE, message)
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn root() -> PathBuf {
 
 #[test]
 fn every_command_has_help_with_examples_and_exit_codes() {
-    for args in [&["convert"][..], &["verify"], &["config", "check"]] {
+    for args in [&["convert"][..], &["verify"], &["config", "check"], &["serve"], &["demo"], &["run"]] {
         let output = aqueduct(&[args, &["--help"]].concat(), b"");
         assert_eq!(code(&output), 0, "{args:?}");
         let help = text(&output.stdout);

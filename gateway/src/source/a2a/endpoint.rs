@@ -7,7 +7,7 @@ use aqueduct_adapter_a2a::card::{self, Endpoint};
 use aqueduct_adapter_a2a::version::{Binding, Version};
 use aqueduct_core::RunFailure;
 
-use super::super::upstream::{Forwarded, REFUSED, Upstream, failure_of, refusal_words};
+use super::super::upstream::{Forwarded, REFUSED, Upstream, failure_of, refusal_words, unsent};
 use crate::config::{A2aAddress, A2aBinding, A2aVersion};
 
 /// An endpoint, and whether the agent streams.
@@ -95,8 +95,8 @@ impl Directory {
     ) -> Result<Known, RunFailure> {
         let wanted = card_request(url);
         let headers: Vec<(&str, &str)> = wanted.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
-        let request =
-            upstream.request(wanted.method, &wanted.url, &headers, forwarded, wanted.body.into())?;
+        let request = upstream.request(wanted.method, &wanted.url, &headers, forwarded, wanted.body.into());
+        let request = request.map_err(unsent)?;
         let response = upstream.client.request(request).await.map_err(|error| failure_of(&error))?;
         if !response.status().is_success() {
             return Err(RunFailure::new(REFUSED, refusal_words(&response)));

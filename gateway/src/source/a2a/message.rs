@@ -11,12 +11,11 @@ use super::Thread;
 pub(super) fn of_input(input: &RunInput, thread: &Thread) -> SendMessage {
     let id = format!("{}-input", input.run_id);
     let parts = parts(input);
-    SendMessage::new(match &thread.waiting {
-        Some((task, _)) => follow_up(id, task, parts),
-        None => {
-            let context = Some(thread.context_id.clone()).filter(|context| !context.is_empty());
-            user_message(id, context, parts)
-        }
+    SendMessage::new(if let Some((task, _)) = &thread.waiting {
+        follow_up(id, task, parts)
+    } else {
+        let context = Some(thread.context_id.clone()).filter(|context| !context.is_empty());
+        user_message(id, context, parts)
     })
 }
 

@@ -193,7 +193,7 @@ async fn request(upstream: &Upstream, known: &Known, ask: &Ask, call: &Call) -> 
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let request = match upstream.request(method, &url, &headers, &ask.forwarded, body.into()) {
         Ok(request) => request,
-        Err(failure) => return Answer::Unsent(failure.message.to_string()),
+        Err(what) => return Answer::Unsent(what),
     };
     if streaming {
         return match upstream.client.open_stream(request).await {

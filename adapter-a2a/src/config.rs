@@ -22,6 +22,8 @@ pub struct DecodeConfig {
     pub interrupts: InterruptView,
     /// What `auth-required` means for the stream.
     pub auth_required: AuthRequired,
+    /// How the work of agents behind the agent is told.
+    pub sub_agents: SubAgents,
     /// The channel of a `completed` message that differs from the answer ("Done.", beside artifacts). Without any
     /// other answer such a message *is* the answer.
     pub closing_remark: ClosingRemark,
@@ -49,6 +51,7 @@ impl Default for DecodeConfig {
             recognisers: Recognisers::default(),
             interrupts: InterruptView::Interrupt,
             auth_required: AuthRequired::EndsTurn,
+            sub_agents: SubAgents::Inline,
             closing_remark: ClosingRemark::Intermediate,
             promote_last_status: true,
             drop_restated_chunks: true,
@@ -98,6 +101,15 @@ pub enum AuthRequired {
     KeepsStream,
 }
 
+/// How artifacts are told that an agent passes on from agents of its own (recognisers say whose they are).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubAgents {
+    /// As its own, with the name in their metadata. Supervisors pass on as the answer what they do not rewrite.
+    Inline,
+    /// In a lane for each.
+    Lanes,
+}
+
 /// The channel of a `completed` message beside another answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClosingRemark {
@@ -113,6 +125,10 @@ pub struct DecodeLimits {
     /// Artifacts remembered. Agents make two per tool call, so ten thousand is a task of hours; each costs about
     /// 200 bytes. Past it, the oldest is forgotten, and a snapshot that repeats it shows it again.
     pub artifacts: usize,
+    /// Artifacts whose text is held open for more. An agent that makes a new one for every chunk and never says
+    /// `lastChunk` would otherwise run into the limit of open blocks (256). Past it, the one that was silent the
+    /// longest is ended; more of it would be a new block.
+    pub open_artifacts: usize,
     /// Status messages remembered, for the same reason and with the same consequence; each costs about 40 bytes.
     pub messages: usize,
     /// Tool notices waiting for their end. Past it, the oldest is taken for never ended.
@@ -121,7 +137,7 @@ pub struct DecodeLimits {
 
 impl Default for DecodeLimits {
     fn default() -> Self {
-        Self { artifacts: 10_000, messages: 50_000, open_calls: 1_000 }
+        Self { artifacts: 10_000, open_artifacts: 64, messages: 50_000, open_calls: 1_000 }
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! * [`wire`]: the model, borrowed from the frame; unknown members, states and parts are kept.
 //! * [`card`], [`version`]: discovery and the choice of interface, binding and version.
-//! * [`call`], [`jsonrpc`], [`rest`]: requests of all client methods.
+//! * [`call`], [`jsonrpc`], [`rest`]: requests of all client methods; [`input`]: what a run starts from, as a message.
 //! * [`decode`], [`recognise`]: what agents send, as canonical events.
 //! * [`client`]: one task from the first message to its end, over cuts and reconnects.
 //! * `pb` (feature `proto`): the messages of gRPC, to and from the same model.
@@ -23,6 +23,7 @@ pub mod client;
 pub mod config;
 pub mod decode;
 pub mod error;
+pub mod input;
 pub mod jsonrpc;
 #[cfg(feature = "proto")]
 pub mod pb;

@@ -26,7 +26,7 @@ pub enum Dialect {
     /// 1.0.
     #[default]
     V1_0,
-    /// What 0.0.59 and, with the default settings, its predecessors back to 0.0.53 accept.
+    /// What 0.0.59 accepts.
     V0_0_59,
 }
 
@@ -38,7 +38,8 @@ pub enum Subagents {
     Attributed,
     /// As part of the run: texts carry the agent's name, a step surrounds its work, the tag stays.
     Inline,
-    /// Not at all. Only their interrupts are shown, because the run waits for them.
+    /// Not at all, but for what concerns the whole run: text on the answer channel (a workflow answers by one of its
+    /// agents), changes of the shared state, and interrupts, which the run waits for.
     Hidden,
 }
 

@@ -1,7 +1,12 @@
 //! Recorded streams, decoded and encoded again: the client sees the same, in both dialects and encodings, and what was
 //! illegal comes out repaired.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests stop the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests stop the test"
+)]
 
 mod support;
 
@@ -160,5 +165,31 @@ fn our_own_output_is_read_back() {
             set.convert(&event, &mut second);
         }
         same(&stream.name, &fold(&out), &fold(&second));
+    }
+}
+
+/// However the bytes of a response are cut, the verifier and the framing see the same.
+#[test]
+fn cuts_do_not_matter() {
+    use aqueduct_adapter_agui::verify::{SseSplitter, TextVerifier, Verifier};
+    for stream in recorded() {
+        let path = support::fixtures().join(format!("{}.sse", stream.name));
+        let bytes = std::fs::read(path).unwrap();
+        let whole = aqueduct_adapter_agui::verify::verify_sse(&bytes, Dialect::V1_0, Level::Strict);
+        let mut cut = TextVerifier::new(Verifier::new(Dialect::V1_0, Level::Strict));
+        for byte in &bytes {
+            cut.handle_bytes(&[*byte]);
+        }
+        assert_eq!(cut.handle_end(), whole, "{}", stream.name);
+        // Each place of the first frames, on its own.
+        for at in 0..bytes.len().min(600) {
+            let mut frames = Vec::new();
+            let mut splitter = SseSplitter::default();
+            splitter.handle_bytes(&bytes[..at], &mut frames);
+            splitter.handle_bytes(&bytes[at..], &mut frames);
+            splitter.handle_end(&mut frames);
+            let data: Vec<_> = frames.into_iter().map(|frame| frame.data.unwrap()).collect();
+            assert_eq!(data, stream.payloads, "{} cut at {at}", stream.name);
+        }
     }
 }

@@ -17,6 +17,7 @@
 //! | [`turn`], [`merge`], [`accumulator`] | one response id per turn; a turn as one value; texts of turns that end badly |
 //! | [`pipeline`] | all of it as `futures` streams |
 //! | [`service`] | the seams for transports |
+//! | [`fingerprint`] | texts compared by length and hash |
 //! | [`wellknown`] | names for content without a kind of its own |
 //! | `testing` (feature) | invariant checker, audit, traces, generators |
 //!
@@ -58,6 +59,7 @@ pub mod accumulator;
 pub mod block;
 pub mod convert;
 pub mod event;
+pub mod fingerprint;
 pub mod id;
 pub mod merge;
 pub mod message;

@@ -33,7 +33,7 @@ use crate::run::InterruptReply;
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Events of one run, in order, without gaps. It ends after the terminal event; an end before that means that the
-/// service lost the run. Dropping it tells the service that this watcher has gone.
+/// service lost the run. Watching after the terminal event gives a stream that is empty and has ended well. Dropping it tells the service that this watcher has gone.
 pub type EventStream = Pin<Box<dyn Stream<Item = NumberedEvent> + Send>>;
 
 /// An event and its number in its run. Numbers are contiguous and start at 1.
@@ -155,7 +155,8 @@ pub trait Ingest: Send {
     /// highest number that is safe. Not answering is the back-pressure.
     fn accept(&mut self, number: u64, payload: Bytes) -> BoxFuture<'_, Result<u64, ServiceError>>;
 
-    /// The next answer of a human, for the framework; never if there is none.
+    /// The next answer of a human, for the framework; never if there is none. The future may be dropped and asked for
+    /// again without losing an answer: a transport drops it whenever a payload arrives.
     fn reply(&mut self) -> BoxFuture<'_, InterruptReply>;
 
     /// The framework has sent all it had. Dropping an ingest without this is a cut.

@@ -9,5 +9,6 @@
 )]
 
 mod agui_path;
+mod golden;
 #[cfg(feature = "interop")]
 mod interop;

@@ -1,10 +1,15 @@
 //! Canonical events as AG-UI bodies, in every dialect, setting and encoding.
 
+use std::fmt::Write as _;
+
 use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
 use aqueduct_adapter_agui::convert::converters;
+use aqueduct_adapter_agui::decode::Decoder;
 use aqueduct_adapter_agui::encode;
-use aqueduct_adapter_agui::wire::Event;
-use aqueduct_core::{BlockEvent, IntermediateView};
+use aqueduct_adapter_agui::verify::SseSplitter;
+use aqueduct_adapter_agui::wire::{Event, RunAgentInput};
+use aqueduct_core::{BlockEvent, ByteString, IntermediateView, RunInfo, StreamContext, ToolCallId};
+use serde_json::Value;
 
 /// Every combination of settings.
 pub fn all_settings() -> Vec<Settings> {
@@ -28,20 +33,79 @@ pub fn all_settings() -> Vec<Settings> {
 pub fn convert(events: &[BlockEvent], settings: &Settings) -> Vec<Event> {
     let set = converters(settings);
     let mut out = Vec::new();
-    events.iter().for_each(|event| set.convert(event, &mut out));
+    for event in events {
+        set.convert(event, &mut out);
+    }
     out
+}
+
+/// The events, one JSON object per line.
+pub fn json_lines(events: &[Event]) -> String {
+    let mut lines = Vec::new();
+    for event in events {
+        encode::json(event, &mut lines).unwrap();
+        lines.push(b'\n');
+    }
+    String::from_utf8(lines).unwrap()
+}
+
+/// Any JSON values as the body of an SSE response, legal or not.
+pub fn sse_frames(events: &[Value]) -> String {
+    let mut body = String::new();
+    for event in events {
+        writeln!(body, "data: {event}\n").unwrap();
+    }
+    body
+}
+
+/// Bytes in hex.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
 }
 
 /// The body of an SSE response.
 pub fn sse_body(events: &[Event]) -> String {
     let mut body = Vec::new();
-    events.iter().for_each(|event| encode::sse(event, None, &mut body).unwrap());
+    for event in events {
+        encode::sse(event, None, &mut body).unwrap();
+    }
     String::from_utf8(body).unwrap()
 }
 
 /// The body of a protobuf response.
 pub fn proto_body(events: &[Event]) -> Vec<u8> {
     let mut body = Vec::new();
-    events.iter().for_each(|event| encode::proto_frame(event, &mut body).unwrap());
+    for event in events {
+        encode::proto_frame(event, &mut body).unwrap();
+    }
     body
+}
+
+/// What an AG-UI stream says, carried through the stream machine, in a thread that has made these calls before.
+pub fn decode_sse(body: &[u8], input: Option<&RunAgentInput>, known: &[ToolCallId]) -> Vec<BlockEvent> {
+    let mut decoder = input.map_or_else(Decoder::new, |input| Decoder::new().with_input(input));
+    let (mut splitter, mut frames) = (SseSplitter::default(), Vec::new());
+    splitter.handle_bytes(body, &mut frames);
+    splitter.handle_end(&mut frames);
+    let (thread, run) = input.map_or(("thread", "run"), |input| (&*input.thread_id, &*input.run_id));
+    let mut context =
+        StreamContext::new(RunInfo::new(thread.to_owned(), run.to_owned())).with_known_calls(known);
+    for frame in frames {
+        // What a broken source sends after its end is told as an error, and is not part of the run.
+        if decoder.is_ended() {
+            break;
+        }
+        decoder.handle_payload(&ByteString::from(frame.data.unwrap())).unwrap();
+        while let Some(event) = decoder.poll_event() {
+            if !context.is_ended() {
+                context.handle_event(event).unwrap();
+            }
+        }
+    }
+    context.handle_eof();
+    std::iter::from_fn(|| context.poll_event()).collect()
 }

@@ -12,5 +12,8 @@
 )]
 
 pub mod agui;
+pub mod fixture;
+pub mod golden;
+pub mod magentic;
 pub mod oracle;
 pub mod view;

@@ -4,6 +4,7 @@
 //! `tests/interop/README.md` for the form of cases and verdicts.
 
 use std::env;
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -17,7 +18,7 @@ pub enum Oracle {
     Client1_0,
     /// npm `@ag-ui/client` 0.0.59.
     Client0_0_59,
-    /// PyPI `ag-ui-protocol` 1.0.0.
+    /// The Python package `ag-ui-protocol` 1.0.0.
     Python,
 }
 
@@ -50,7 +51,10 @@ impl Verdict {
 impl Oracle {
     /// Lets the peer judge all cases, and keeps them in a file of that name for a look afterwards.
     pub fn judge(self, file: &str, cases: &[Value]) -> Vec<Verdict> {
-        let lines: String = cases.iter().map(|case| format!("{case}\n")).collect();
+        let mut lines = String::new();
+        for case in cases {
+            writeln!(lines, "{case}").unwrap();
+        }
         std::fs::write(folder("AQUEDUCT_INTEROP_CASES").join(format!("{file}.jsonl")), &lines).unwrap();
         let mut process = self.command().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut input = process.stdin.take().unwrap();

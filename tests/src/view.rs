@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use aqueduct_adapter_agui::config::{Interrupts, Settings, Subagents};
 use aqueduct_core::presentation::shown_kind;
-use aqueduct_core::{BlockEvent, EventKind, Lane, Role, RunOutcome};
+use aqueduct_core::{BlockEvent, Channel, EventKind, Lane, Role, RunOutcome, SpanKind};
 use serde_json::Value;
 
 /// What a reader ends up with.
@@ -25,10 +25,10 @@ pub struct View {
 
 impl View {
     /// What the canonical events say, as these settings show it.
-    pub fn of_blocks(events: &[BlockEvent], settings: &Settings) -> Self {
+    pub fn of_blocks(events: &[BlockEvent], settings: Settings) -> Self {
         let mut view = Self::default();
         for event in events {
-            if event.lane().is_some_and(|lane| hidden(lane, settings)) {
+            if event.lane().is_some_and(|lane| hidden(lane, settings)) && !is_answer(event) {
                 continue;
             }
             match (event, shown_kind(event, settings.intermediate)) {
@@ -104,8 +104,18 @@ impl View {
     }
 }
 
-fn hidden(lane: &Lane, settings: &Settings) -> bool {
+fn hidden(lane: &Lane, settings: Settings) -> bool {
     settings.subagents == Subagents::Hidden && !lane.is_root()
+}
+
+/// Text of the run's answer, which is shown whoever gives it.
+fn is_answer(event: &BlockEvent) -> bool {
+    match event {
+        BlockEvent::BlockStarted(block) | BlockEvent::BlockDelta { block, .. } => {
+            block.kind == SpanKind::Text && block.channel == Channel::Answer
+        }
+        _ => false,
+    }
 }
 
 fn role(role: Role) -> String {

@@ -1,7 +1,5 @@
 //! Limits and timeouts, each with its reason. Nothing else in this crate holds a number that one could want to change.
 
-use std::time::Duration;
-
 #[cfg(feature = "client")]
 pub use client::{ClientConfig, ClientLimits, ClientTimeouts};
 #[cfg(feature = "server")]
@@ -9,7 +7,8 @@ pub use server::{Limits, ServerConfig, Timeouts};
 
 #[cfg(feature = "server")]
 mod server {
-    use super::Duration;
+    use std::time::Duration;
+
     use crate::convert::JsonDepth;
 
     /// Everything a [`Server`](crate::Server) can be told.
@@ -148,7 +147,7 @@ mod server {
 
 #[cfg(feature = "client")]
 mod client {
-    use super::Duration;
+    use std::time::Duration;
 
     /// Everything a [`Client`](crate::Client) can be told.
     #[derive(Debug, Clone, Default)]

@@ -44,7 +44,7 @@ pub mod shutdown;
 #[cfg(feature = "server")]
 mod stall;
 pub mod status;
-#[cfg(feature = "tls")]
+#[cfg(all(feature = "tls", any(feature = "client", feature = "server")))]
 pub mod tls;
 
 #[cfg(feature = "client")]
@@ -61,7 +61,7 @@ pub use error::ClientError;
 pub use error::Fault;
 #[cfg(feature = "server")]
 pub use error::ServerError;
-#[cfg(feature = "tls")]
+#[cfg(all(feature = "tls", any(feature = "client", feature = "server")))]
 pub use error::TlsError;
 #[cfg(feature = "server")]
 pub use server::{AgentStreamServer, BoundServer, PeerAddress, Server};

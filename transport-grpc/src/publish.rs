@@ -1,23 +1,24 @@
 //! Pumps one publisher against its [`Ingest`]: payloads in, acknowledgements and replies out.
 //!
 //! ```text
-//!   open ──► Opened ──► payload… ──accept──► Acknowledged (one for all that were ready)
+//!   open ──► Opened ──► payload… ──accept──► Acknowledged (the highest; one for all since the last was sent)
 //!                        │  human ──reply──► Reply
 //!                        ├─ finish ──► Finished, OK
 //!                        └─ end without finish ──► ABORTED: the service sees a cut
 //! ```
 //!
-//! Back-pressure: the next payload is read only when the one before was accepted and there is room for the answer, so
-//! what a publisher sends beyond waits in HTTP/2's window and then at the publisher.
+//! The work is one future, polled by the stream of answers, and leaves its answers in an [`Outbox`]. So an
+//! acknowledgement goes out while the next payload is still being accepted, and a publisher that does not read its
+//! answers is not served: HTTP/2 does not poll, nothing is read, its window fills.
 
-use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
-use aqueduct_core::service::{Ingest, ServiceError};
+use aqueduct_core::service::{BoxFuture, Ingest, ServiceError};
 use futures_core::Stream;
-use futures_util::FutureExt as _;
-use futures_util::stream::unfold;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
@@ -26,123 +27,176 @@ use crate::counters::Open;
 use crate::driver::Shared;
 use crate::proto;
 use crate::stall::Stallable;
+use crate::status::malformed;
 use proto::publish_request::Request;
 use proto::publish_response::Response;
 
+/// Answers that may wait. Acknowledgements merge, so these are replies of humans, who are slow.
+const MOST_ANSWERS: usize = 16;
+
+/// The answers to a publisher.
+pub(crate) struct Answers {
+    work: Option<BoxFuture<'static, Result<(), Status>>>,
+    failure: Option<Box<Status>>,
+    outbox: Outbox,
+    shared: Arc<Shared>,
+}
+
+impl Answers {
+    pub(crate) fn new(
+        ingest: Box<dyn Ingest>,
+        requests: Streaming<proto::PublishRequest>,
+        deadline: Option<Instant>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let outbox = Outbox::default();
+        let open = shared.counters.open_publisher();
+        let work = Work {
+            ingest,
+            requests,
+            deadline,
+            shared: Arc::clone(&shared),
+            outbox: outbox.clone(),
+            _open: open,
+        };
+        Self { work: Some(Box::pin(work.run())), failure: None, outbox, shared }
+    }
+}
+
+impl Stream for Answers {
+    type Item = Result<proto::PublishResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(work) = &mut self.work
+            && let Poll::Ready(ended) = work.as_mut().poll(cx)
+        {
+            self.work = None;
+            self.failure = ended.err().map(Box::new);
+        }
+        if let Some(response) = self.outbox.pop() {
+            return Poll::Ready(Some(Ok(proto::PublishResponse { response: Some(response) })));
+        }
+        if self.work.is_some() {
+            return Poll::Pending;
+        }
+        Poll::Ready(self.failure.take().map(|status| Err(*status)))
+    }
+}
+
+impl Stallable for Answers {
+    fn stalled(&self) -> Status {
+        self.shared.counters.stalled();
+        self.shared.statuses.stalled(None)
+    }
+}
+
+/// Answers between the work and the stream that polls it.
+#[derive(Debug, Clone, Default)]
+struct Outbox(Arc<Mutex<VecDeque<Response>>>);
+
+impl Outbox {
+    fn push(&self, response: Response) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!((&response, waiting.back()), (Response::Acknowledged(_), Some(Response::Acknowledged(_))))
+        {
+            waiting.pop_back();
+        }
+        waiting.push_back(response);
+    }
+
+    fn pop(&self) -> Option<Response> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// Waits until there is room. Nobody has to be woken: as long as answers wait, the stream is polled again.
+    async fn room(&self) {
+        poll_fn(|_| {
+            let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).len();
+            if waiting < MOST_ANSWERS { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
 /// One publisher.
-struct Publishing {
+struct Work {
     ingest: Box<dyn Ingest>,
     requests: Streaming<proto::PublishRequest>,
     deadline: Option<Instant>,
     shared: Arc<Shared>,
-    state: State,
+    outbox: Outbox,
     _open: Open,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// `Opened` is to be sent.
-    Fresh,
-    Feeding,
-    /// `finish` came behind payloads whose acknowledgement goes first.
-    Finishing,
-    Done,
+/// What happens next to a publisher.
+enum Next {
+    Reply(aqueduct_core::InterruptReply),
+    Request(Option<proto::PublishRequest>),
+    Heartbeat,
 }
 
-/// The answers to a publisher.
-pub(crate) fn answers(
-    ingest: Box<dyn Ingest>,
-    requests: Streaming<proto::PublishRequest>,
-    deadline: Option<Instant>,
-    shared: Arc<Shared>,
-) -> Answers<impl Stream<Item = Result<proto::PublishResponse, Status>>> {
-    let also = Arc::clone(&shared);
-    let open = shared.counters.open_publisher();
-    let publishing = Publishing { ingest, requests, deadline, shared, state: State::Fresh, _open: open };
-    let stream = unfold(publishing, |mut publishing| async move {
-        let answer = publishing.next().await?;
-        if answer.is_err() {
-            publishing.state = State::Done;
-        }
-        let answer = answer.map(|response| proto::PublishResponse { response: Some(response) });
-        Some((answer, publishing))
-    });
-    Answers { stream: Box::pin(stream), shared: also }
-}
-
-impl Publishing {
-    async fn next(&mut self) -> Option<Result<Response, Status>> {
-        match self.state {
-            State::Fresh => {
-                self.state = State::Feeding;
-                Some(Ok(Response::Opened(proto::PublishOpened {
-                    run_id: to_bytes(self.ingest.run_id().as_bytes()),
-                    acknowledged: self.ingest.acknowledged(),
-                    window: self.shared.limits.window_payloads,
-                })))
-            }
-            State::Feeding => Some(self.feed().await),
-            State::Finishing => Some(self.finish().await),
-            State::Done => None,
-        }
-    }
-
-    /// The next answer: a human's reply, an acknowledgement, or a sign of life.
-    async fn feed(&mut self) -> Result<Response, Status> {
-        let heartbeat = self.shared.timeouts.heartbeat;
-        let request = {
-            let Self { ingest, requests, shared, deadline, .. } = self;
-            tokio::select! {
-                biased;
-                reply = ingest.reply() => return Ok(Response::Reply(reply_to_proto(&reply))),
-                request = guarded(shared, *deadline, requests.message()) => request??,
-                () = pause(heartbeat) => return Ok(acknowledged(ingest.acknowledged())),
-            }
-        };
-        match request.map(|request| request.request) {
-            None => Err(self.shared.statuses.cut()),
-            Some(Some(Request::Payload(payload))) => self.take_payloads(payload).await,
-            Some(Some(Request::Finish(_))) => self.finish().await,
-            Some(Some(Request::Open(_))) => Err(self.shared.statuses.malformed("`open` came twice")),
-            Some(None) => Err(self.shared.statuses.malformed("a publish request has nothing in it")),
-        }
-    }
-
-    /// Takes the payload and all that have arrived behind it, up to a window, and acknowledges them at once.
-    async fn take_payloads(&mut self, first: proto::PublishPayload) -> Result<Response, Status> {
-        let mut highest = self.accept(first).await?;
-        for _ in 1..self.shared.limits.window_payloads {
-            // `message` keeps what it has read if it is not done, so it may be asked and left.
-            match self.requests.message().now_or_never() {
-                Some(Ok(Some(proto::PublishRequest { request: Some(Request::Payload(payload)) }))) => {
-                    highest = self.accept(payload).await?;
+impl Work {
+    async fn run(mut self) -> Result<(), Status> {
+        self.outbox.push(Response::Opened(proto::PublishOpened {
+            run_id: to_bytes(self.ingest.run_id().as_bytes()),
+            acknowledged: self.ingest.acknowledged(),
+            window: self.shared.limits.window_payloads,
+        }));
+        let mut in_a_row = 0;
+        loop {
+            self.outbox.room().await;
+            let request = match self.next().await? {
+                Next::Reply(reply) => {
+                    self.outbox.push(Response::Reply(reply_to_proto(&reply)));
+                    continue;
                 }
-                Some(Ok(Some(proto::PublishRequest { request: Some(Request::Finish(_)) }))) => {
-                    self.state = State::Finishing;
-                    break;
+                Next::Heartbeat => {
+                    self.outbox.push(acknowledged(self.ingest.acknowledged()));
+                    continue;
                 }
-                Some(Ok(Some(_))) => return Err(self.shared.statuses.malformed("only payloads may follow")),
-                Some(Ok(None)) => return Err(self.shared.statuses.cut()),
-                Some(Err(status)) => return Err(status),
-                None => break,
+                Next::Request(request) => request.ok_or_else(|| self.shared.statuses.cut())?,
+            };
+            match request.request {
+                Some(Request::Payload(payload)) => self.accept(payload).await?,
+                Some(Request::Finish(_)) => return self.finish().await,
+                Some(Request::Open(_)) => return Err(malformed("`open` came twice")),
+                None => return Err(malformed("a publish request has nothing in it")),
+            }
+            // Payloads that are always there must not keep others on this thread waiting, nor their acknowledgement.
+            in_a_row = (in_a_row + 1) % self.shared.limits.window_payloads.max(1);
+            if in_a_row == 0 {
+                tokio::task::yield_now().await;
             }
         }
-        Ok(acknowledged(highest))
     }
 
-    async fn accept(&mut self, payload: proto::PublishPayload) -> Result<u64, Status> {
+    async fn next(&mut self) -> Result<Next, Status> {
+        let heartbeat = self.shared.timeouts.heartbeat.map(|pause| Instant::now() + pause);
+        let Self { ingest, requests, shared, deadline, .. } = self;
+        tokio::select! {
+            biased;
+            reply = ingest.reply() => Ok(Next::Reply(reply)),
+            request = guarded(shared, *deadline, requests.message()) => Ok(Next::Request(request??)),
+            () = until(heartbeat) => Ok(Next::Heartbeat),
+        }
+    }
+
+    async fn accept(&mut self, payload: proto::PublishPayload) -> Result<(), Status> {
         self.shared.counters.payload();
         let Self { ingest, shared, deadline, .. } = self;
         let accepted = guarded(shared, *deadline, ingest.accept(payload.number, payload.data)).await?;
-        accepted.map_err(|refusal| self.refused(refusal))
+        let number = accepted.map_err(|refusal| self.refused(refusal))?;
+        self.outbox.push(acknowledged(number));
+        Ok(())
     }
 
-    async fn finish(&mut self) -> Result<Response, Status> {
+    async fn finish(&mut self) -> Result<(), Status> {
         let Self { ingest, shared, deadline, .. } = self;
         let finished = guarded(shared, *deadline, ingest.finish()).await?;
         finished.map_err(|refusal| self.refused(refusal))?;
-        self.state = State::Done;
-        Ok(Response::Finished(proto::PublishFinished { acknowledged: self.ingest.acknowledged() }))
+        let acknowledged = self.ingest.acknowledged();
+        self.outbox.push(Response::Finished(proto::PublishFinished { acknowledged }));
+        Ok(())
     }
 
     fn refused(&self, refusal: ServiceError) -> Status {
@@ -164,41 +218,13 @@ async fn guarded<T>(
     }
 }
 
-pub(crate) async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
+pub(crate) async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
         None => std::future::pending().await,
     }
 }
 
-async fn pause(time: Option<Duration>) {
-    until(time.map(|time| Instant::now() + time)).await;
-}
-
 fn acknowledged(number: u64) -> Response {
     Response::Acknowledged(proto::PublishAcknowledged { number })
-}
-
-/// The stream of [`answers`].
-pub(crate) struct Answers<S> {
-    stream: std::pin::Pin<Box<S>>,
-    shared: Arc<Shared>,
-}
-
-impl<S: Stream> Stream for Answers<S> {
-    type Item = S::Item;
-
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<S::Item>> {
-        self.stream.as_mut().poll_next(cx)
-    }
-}
-
-impl<S> Stallable for Answers<S> {
-    fn stalled(&self) -> Status {
-        self.shared.counters.stalled();
-        self.shared.statuses.stalled(None)
-    }
 }

@@ -80,7 +80,9 @@ impl StallWatch {
                 watched.slots.iter().filter_map(Weak::upgrade).collect()
             };
             let now = Instant::now();
-            slots.iter().for_each(|slot| slot.drop_if_given_before(now, self.limit));
+            for slot in slots {
+                slot.drop_if_given_before(now, self.limit);
+            }
         }
     }
 }

@@ -16,163 +16,32 @@
 //! number to continue from), `CUT` (`ABORTED`), `DEADLINE` (`DEADLINE_EXCEEDED`), `MALFORMED` (`INVALID_ARGUMENT`).
 //! The reason and the rest stand in a `google.rpc.ErrorInfo` of domain [`DOMAIN`].
 
-use std::collections::HashMap;
-use std::time::Duration;
+#[cfg(feature = "client")]
+mod read;
+#[cfg(feature = "server")]
+mod refuse;
 
-use aqueduct_core::service::{RefusalKind, ServiceError};
+use std::collections::HashMap;
+
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::convert::ConvertError;
+#[cfg(feature = "client")]
+pub(crate) use read::to_error;
+#[cfg(feature = "server")]
+pub(crate) use refuse::Statuses;
 
 /// The domain of our reasons.
 pub const DOMAIN: &str = "aqueduct";
 
-const AFTER: &str = "after";
-const EARLIEST: &str = "earliest";
+/// In the facts of a status: the number to continue from.
+pub const AFTER: &str = "after";
 
-/// Makes statuses; knows when a caller may come back.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Statuses {
-    pub(crate) retry_after: Duration,
-}
-
-impl Statuses {
-    /// The status for a service's refusal.
-    pub(crate) fn refused(self, refusal: ServiceError) -> Status {
-        let (code, reason) = code_and_reason(refusal.kind);
-        let mut facts = HashMap::new();
-        if let RefusalKind::Gone { earliest } = refusal.kind {
-            facts.insert(EARLIEST.to_owned(), earliest.to_string());
-        }
-        let may_pass = matches!(refusal.kind, RefusalKind::Busy | RefusalKind::Unavailable);
-        self.status(code, reason, refusal.message, facts, may_pass)
-    }
-
-    /// A request that cannot be converted.
-    pub(crate) fn invalid(self, error: &ConvertError) -> Status {
-        let message = error.to_string();
-        self.status(Code::InvalidArgument, "INVALID", message, HashMap::new(), false)
-    }
-
-    /// An event of the service that cannot be converted.
-    pub(crate) fn unconvertible(self, number: u64, error: &ConvertError) -> Status {
-        let message = format!("event {number} cannot be sent: {error}");
-        self.status(Code::Internal, "INTERNAL", message, HashMap::new(), false)
-    }
-
-    /// The service's events ended without a terminal one.
-    pub(crate) fn lost(self, after: u64) -> Status {
-        let message = "the service lost the run: its events ended without a terminal event; watch it again";
-        self.resumable("LOST", message, Some(after))
-    }
-
-    /// The peer read nothing for too long.
-    pub(crate) fn stalled(self, after: Option<u64>) -> Status {
-        self.resumable("STALLED", "the stream was not read for too long; continue where it stopped", after)
-    }
-
-    /// The server stops.
-    pub(crate) fn stopping(self, after: Option<u64>) -> Status {
-        self.resumable("STOPPING", "the server is stopping; continue where the stream stopped", after)
-    }
-
-    /// The publisher closed its side without `finish`.
-    pub(crate) fn cut(self) -> Status {
-        let message = "the stream ended without `finish`, which is a cut; open the run again";
-        self.status(Code::Aborted, "CUT", message.to_owned(), HashMap::new(), false)
-    }
-
-    /// The caller's deadline passed.
-    pub(crate) fn deadline(self) -> Status {
-        let message = "the deadline of the call passed".to_owned();
-        self.status(Code::DeadlineExceeded, "DEADLINE", message, HashMap::new(), false)
-    }
-
-    /// The request did not arrive in time.
-    pub(crate) fn late_request(self) -> Status {
-        let message = "the request did not arrive in time; send it at once".to_owned();
-        self.status(Code::DeadlineExceeded, "DEADLINE", message, HashMap::new(), false)
-    }
-
-    /// A request message that is out of place.
-    pub(crate) fn malformed(self, message: &str) -> Status {
-        malformed(message)
-    }
-
-    fn resumable(self, reason: &str, message: &str, after: Option<u64>) -> Status {
-        let facts = after.map(|after| (AFTER.to_owned(), after.to_string()));
-        self.status(Code::Unavailable, reason, message.to_owned(), facts.into_iter().collect(), true)
-    }
-
-    fn status(
-        self,
-        code: Code,
-        reason: &str,
-        message: String,
-        facts: HashMap<String, String>,
-        may_pass: bool,
-    ) -> Status {
-        let mut details = ErrorDetails::with_error_info(reason, DOMAIN, facts);
-        if may_pass {
-            details.set_retry_info(Some(self.retry_after));
-        }
-        Status::with_error_details(code, message, details)
-    }
-}
+/// In the facts of a status: the earliest number that is still kept.
+pub const EARLIEST: &str = "earliest";
 
 /// A message that is not what the method takes.
 pub(crate) fn malformed(message: &str) -> Status {
     let details = ErrorDetails::with_error_info("MALFORMED", DOMAIN, HashMap::new());
     Status::with_error_details(Code::InvalidArgument, message, details)
-}
-
-fn code_and_reason(kind: RefusalKind) -> (Code, &'static str) {
-    match kind {
-        RefusalKind::NotFound => (Code::NotFound, "NOT_FOUND"),
-        RefusalKind::Unauthenticated => (Code::Unauthenticated, "UNAUTHENTICATED"),
-        RefusalKind::Invalid => (Code::InvalidArgument, "INVALID"),
-        RefusalKind::Conflict => (Code::FailedPrecondition, "CONFLICT"),
-        RefusalKind::Gone { .. } => (Code::OutOfRange, "GONE"),
-        RefusalKind::Busy => (Code::ResourceExhausted, "BUSY"),
-        RefusalKind::Unavailable => (Code::Unavailable, "UNAVAILABLE"),
-        RefusalKind::Unsupported => (Code::Unimplemented, "UNSUPPORTED"),
-        RefusalKind::Internal => (Code::Internal, "INTERNAL"),
-        _ => (Code::Unknown, "UNKNOWN"),
-    }
-}
-
-/// What a status of ours means; other statuses are given back.
-#[cfg(feature = "client")]
-pub(crate) fn to_error(status: Status) -> crate::error::ClientError {
-    use crate::error::ClientError;
-    let message = status.message().to_owned();
-    let code = status.code();
-    let info = status.get_details_error_info().filter(|info| info.domain == DOMAIN);
-    let Some(info) = info else {
-        return match code {
-            Code::DeadlineExceeded => ClientError::Timeout { what: "the call" },
-            // What a connection that broke looks like in tonic.
-            Code::Unavailable | Code::Cancelled | Code::Unknown => ClientError::Cut { code, message },
-            _ => ClientError::Status { code, message },
-        };
-    };
-    let kind = match info.reason.as_str() {
-        "NOT_FOUND" => RefusalKind::NotFound,
-        "UNAUTHENTICATED" => RefusalKind::Unauthenticated,
-        "INVALID" => RefusalKind::Invalid,
-        "CONFLICT" => RefusalKind::Conflict,
-        "GONE" => {
-            let earliest = info.metadata.get(EARLIEST).and_then(|number| number.parse().ok());
-            RefusalKind::Gone { earliest: earliest.unwrap_or_default() }
-        }
-        "BUSY" => RefusalKind::Busy,
-        "UNAVAILABLE" => RefusalKind::Unavailable,
-        "UNSUPPORTED" => RefusalKind::Unsupported,
-        "INTERNAL" => RefusalKind::Internal,
-        "DEADLINE" => return ClientError::Timeout { what: "the call" },
-        "LOST" | "STALLED" | "STOPPING" | "CUT" => return ClientError::Cut { code, message },
-        _ => return ClientError::Status { code, message },
-    };
-    ClientError::Refused(ServiceError { kind, message })
 }

@@ -56,8 +56,13 @@ pub fn stream_response(
     // `no-transform` keeps proxies from compressing, which would hold events back.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response.extensions_mut().insert(EventStreamMark);
     response
 }
+
+/// Marks a response as a stream of ours, for the server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EventStreamMark;
 
 /// The body of such a response.
 struct StreamBody {
@@ -104,7 +109,8 @@ impl StreamBody {
     /// Without it, a stream that is cut before its first event could not be resumed.
     fn write_start(&mut self, retry: Duration) {
         if let Some(run) = &self.ids {
-            write!(self.chunk, "id: {run}.0\n").ok();
+            // Writing to a vector cannot fail, here and below.
+            writeln!(self.chunk, "id: {run}.0").ok();
             sse::encode_retry(u64::try_from(retry.as_millis()).unwrap_or(u64::MAX), &mut self.chunk);
             self.chunk.push(b'\n');
         }
@@ -215,7 +221,7 @@ impl PayloadSink for Sink<'_> {
             return;
         }
         if let Some(run) = self.ids {
-            write!(self.out, "id: {run}.{}.{}\n", self.number, self.payload).ok();
+            writeln!(self.out, "id: {run}.{}.{}", self.number, self.payload).ok();
         }
         sse::encode_data_with(self.out, write);
     }

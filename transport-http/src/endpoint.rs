@@ -122,7 +122,7 @@ fn body_refusal(error: &axum::Error) -> Refusal {
 }
 
 fn caused_by<E: std::error::Error + 'static>(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |&error| error.source()).any(|error| error.is::<E>())
+    std::iter::successors(Some(error), |&error| error.source()).any(<dyn std::error::Error>::is::<E>)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -91,17 +91,17 @@ mod tests {
 
     use super::*;
 
-    fn position(run: &str, number: u64, payloads: u64) -> Option<EventPosition> {
-        Some(EventPosition { run: RunId::from(run), number, payloads })
+    fn position(run: &str, number: u64, payloads: u64) -> EventPosition {
+        EventPosition { run: RunId::from(run), number, payloads }
     }
 
     #[test]
     fn ids_are_read_back() {
-        assert_eq!(EventPosition::parse("run.0"), position("run", 0, 0));
-        assert_eq!(EventPosition::parse("run.12.3"), position("run", 12, 3));
-        assert_eq!(EventPosition::parse("a.5.0"), position("a.5", 0, 0));
-        assert_eq!(EventPosition::parse("a.b.5.1"), position("a.b", 5, 1));
-        assert_eq!(EventPosition::parse("a%0Ab.5.1"), position("a\nb", 5, 1));
+        assert_eq!(EventPosition::parse("run.0"), Some(position("run", 0, 0)));
+        assert_eq!(EventPosition::parse("run.12.3"), Some(position("run", 12, 3)));
+        assert_eq!(EventPosition::parse("a.5.0"), Some(position("a.5", 0, 0)));
+        assert_eq!(EventPosition::parse("a.b.5.1"), Some(position("a.b", 5, 1)));
+        assert_eq!(EventPosition::parse("a%0Ab.5.1"), Some(position("a\nb", 5, 1)));
     }
 
     #[test]
@@ -119,8 +119,8 @@ mod tests {
         fn any_run_survives(run in any::<String>(), number in 1_u64.., payloads in 1_u64..) {
             let escaped = escape(&RunId::from(&*run));
             prop_assert!(escaped.bytes().all(|byte| byte.is_ascii_graphic()));
-            prop_assert_eq!(EventPosition::parse(&format!("{escaped}.{number}.{payloads}")), position(&run, number, payloads));
-            prop_assert_eq!(EventPosition::parse(&format!("{escaped}.0")), position(&run, 0, 0));
+            prop_assert_eq!(EventPosition::parse(&format!("{escaped}.{number}.{payloads}")), Some(position(&run, number, payloads)));
+            prop_assert_eq!(EventPosition::parse(&format!("{escaped}.0")), Some(position(&run, 0, 0)));
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! accept ──► place among `connections` ──► handshake ──► hyper over a guarded socket ──► router ──► response
-//!                                                         └ clock over idle, head, busy (see `phase`)
+//!                                                         ├ clock over idle, head, busy (see `phase`)
+//!                                                         └ streams that go quiet leave hyper (see `handoff`)
 //! ```
 //!
 //! Why not `axum::serve`: it closes no connection that sends its head slowly, bounds neither connections nor the
@@ -15,14 +16,19 @@
 mod connection;
 mod counters;
 mod exchange;
+mod handoff;
 mod io;
 mod phase;
+mod quiet;
+mod service;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -30,15 +36,17 @@ use tokio::task::JoinSet;
 pub use self::counters::Counters;
 pub(crate) use self::exchange::BodyTooSlow;
 
-use self::connection::Shared;
 use self::counters::Counted;
 use self::io::Place;
-use crate::config::ServerConfig;
+use crate::config::{Limits, ServerConfig, Timeouts};
 use crate::error::ServerError;
 use crate::shutdown::{Drained, Shutdown};
 
 /// How long to wait when the kernel has no more sockets to give: they come back as connections end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// hyper panics below this.
+const LEAST_BUFFER_BYTES: usize = 8192;
 
 /// The address of the peer, as an extension of every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +104,7 @@ impl Server {
         let places = Arc::new(Semaphore::new(limits.connections));
         let shared = Arc::new(Shared {
             router,
-            builder: connection::builder(&limits, &timeouts),
+            builder: builder(&limits, &timeouts),
             limits,
             timeouts,
             counters: self.counters,
@@ -109,6 +117,40 @@ impl Server {
         drop(self.listener);
         drain_within(drain, connections).await
     }
+}
+
+/// What all connections of a server share.
+#[derive(Debug)]
+struct Shared {
+    router: Router,
+    limits: Limits,
+    timeouts: Timeouts,
+    counters: Counters,
+    shutdown: Shutdown,
+    builder: Builder<TokioExecutor>,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+/// The HTTP library with our limits.
+fn builder(limits: &Limits, timeouts: &Timeouts) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        // Our own clock covers the head and more; see `phase`.
+        .header_read_timeout(None)
+        .max_buf_size(limits.header_bytes.max(LEAST_BUFFER_BYTES));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(timeouts.ping)
+        .keep_alive_timeout(timeouts.pong)
+        .max_concurrent_streams(limits.streams_per_connection)
+        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+        .max_pending_accept_reset_streams(limits.pending_resets)
+        .max_local_error_reset_streams(limits.error_resets)
+        .max_send_buf_size(limits.stream_send_bytes);
+    builder
 }
 
 async fn accept_until_shutdown(

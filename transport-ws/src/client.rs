@@ -139,3 +139,6 @@ fn raw(text: &str) -> Result<&RawValue, Error> {
         message: format!("the text to send is no JSON: {error}"),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,12 +48,13 @@ pub struct Limits {
     /// Bytes that are gathered into one write: what a stalled reader can hold in user space, plus one event. Larger
     /// writes save system calls only when the reader is slower than the source.
     pub batch_bytes: usize,
-    /// The read buffer, allocated for every connection. Idle connections are many, and their requests small.
+    /// The read buffer, allocated for every connection: idle connections are many, and their requests small. Servers
+    /// that are mostly fed with large payloads save system calls with more.
     pub read_buffer: usize,
     /// The kernel's send buffer of accepted sockets (it doubles the value). The default lets a stalled reader hold
     /// 1.4 MB of kernel memory; this holds it near 64 KiB.
     pub send_buffer: usize,
-    /// Connections of one listener. Each holds a file descriptor and about 8 KiB.
+    /// Connections of one listener. Each holds a file descriptor and about 10 KiB.
     pub connections: usize,
 }
 
@@ -72,7 +73,7 @@ impl Default for Limits {
             window_bytes: 1024 * 1024,
             fair_share: 16,
             batch_bytes: 16 * 1024,
-            read_buffer: 4 * 1024,
+            read_buffer: 2 * 1024,
             send_buffer: 32 * 1024,
             connections: 10_000,
         }
@@ -80,6 +81,16 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The same, where a limit of nothing would stop the connection altogether.
+    pub(crate) fn at_least_one(mut self) -> Self {
+        for limit in
+            [&mut self.replies, &mut self.fair_share, &mut self.batch_bytes, &mut self.window_payloads]
+        {
+            *limit = (*limit).max(1);
+        }
+        self
+    }
+
     /// The settings of the WebSocket codec under these limits.
     pub(crate) fn codec(&self) -> WebSocketConfig {
         // The write buffer holds a whole batch with its frame headers, so that a batch is one write. It cannot grow

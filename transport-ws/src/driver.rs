@@ -64,6 +64,8 @@ pub(crate) struct Connection<IO> {
     unflushed: bool,
     /// True once the codec cannot read any more: what comes is thrown away.
     broken: bool,
+    /// True once our half of a broken connection is shut.
+    shut: bool,
     clock: Clock,
     stopping: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -84,13 +86,12 @@ pub(crate) async fn run<IO>(shared: Arc<Shared>, io: IO, unread: Vec<u8>, upgrad
 where
     IO: AsyncRead + AsyncWrite + Send + Unpin,
 {
+    // The stop is heard once and forgotten, but as long as this is held it waits for this connection.
+    let _present = stop.clone();
     let codec = shared.config.limits.codec();
     let io = Metered::new(io);
-    let socket = if unread.is_empty() {
-        WebSocketStream::from_raw_socket(io, Role::Server, Some(codec)).await
-    } else {
-        WebSocketStream::from_partially_read(io, unread, Role::Server, Some(codec)).await
-    };
+    // Boxed, so that the task does not keep room for this moment all its life.
+    let socket = Box::pin(WebSocketStream::from_partially_read(io, unread, Role::Server, Some(codec))).await;
     let Upgrade { mode, agent, caller, .. } = upgrade;
     let caller = Arc::new(caller);
     let session: Box<dyn Session> = match mode {
@@ -108,6 +109,7 @@ where
         outbox: VecDeque::new(),
         unflushed: false,
         broken: false,
+        shut: false,
         clock,
         stopping: Box::pin(stop.stopping()),
     };
@@ -117,6 +119,8 @@ where
 
 impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // First, so that a peer that keeps us busy cannot outrun its deadlines.
+        self.poll_clock(cx);
         for _ in 0..TURN {
             self.poll_stop(cx);
             let read = self.poll_read(cx);
@@ -200,15 +204,23 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         }
     }
 
-    /// Throws away what a broken peer still sends, once it was told: closing a socket with unread bytes would reset
-    /// it, and the close frame could be lost on the way.
+    /// Shuts our half once a broken peer was told, and throws away what it still sends: closing a socket with unread
+    /// bytes would reset it, and the close frame could be lost on the way.
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.unflushed || !matches!(self.phase, Phase::Closing { frame: None }) {
+        let told = matches!(self.phase, Phase::Closing { frame: None });
+        if !told || self.unflushed || !self.outbox.is_empty() {
             return false;
+        }
+        let mut io = Pin::new(self.socket.get_mut());
+        if !self.shut {
+            match io.as_mut().poll_shutdown(cx) {
+                Poll::Pending => return false,
+                Poll::Ready(_) => self.shut = true,
+            }
         }
         let mut space = [0_u8; 1024];
         let mut buffer = ReadBuf::new(&mut space);
-        match Pin::new(self.socket.get_mut()).poll_read(cx, &mut buffer) {
+        match io.poll_read(cx, &mut buffer) {
             Poll::Pending => false,
             Poll::Ready(Ok(())) if !buffer.filled().is_empty() => true,
             Poll::Ready(_) => {
@@ -318,8 +330,8 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
     }
 
     /// Ends the socket in an orderly way where it still can be: TLS wants to say so.
-    async fn hang_up(mut self) {
-        if self.unflushed {
+    async fn hang_up(&mut self) {
+        if self.unflushed || self.shut {
             return;
         }
         let patience = self.shared.config.timeouts.close;

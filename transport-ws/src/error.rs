@@ -125,7 +125,9 @@ impl From<tungstenite::Error> for Error {
             Codec::ConnectionClosed
             | Codec::AlreadyClosed
             | Codec::Protocol(
-                ProtocolError::ResetWithoutClosingHandshake | ProtocolError::SendAfterClosing,
+                ProtocolError::ResetWithoutClosingHandshake
+                | ProtocolError::SendAfterClosing
+                | ProtocolError::HandshakeIncomplete,
             ) => Self::Cut,
             Codec::Http(response) => {
                 let status = response.status().as_u16();

@@ -115,7 +115,7 @@ pub fn accept(
 }
 
 /// `Host` and `Origin`, before anything else is looked at.
-fn check_admission(rules: &Admission, headers: &HeaderMap) -> Result<(), Refusal> {
+pub(crate) fn check_admission(rules: &Admission, headers: &HeaderMap) -> Result<(), Refusal> {
     let forbidden = |message: &str| Refusal::new(StatusCode::FORBIDDEN, message);
     let host = single(headers, &header::HOST)
         .ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "a request needs one Host header"))?;

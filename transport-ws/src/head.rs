@@ -100,7 +100,7 @@ where
         io.write_all(&out).await?;
         io.shutdown().await?;
         // Unread bytes would turn the close into a reset, which can overtake the answer.
-        let mut space = [0_u8; 1024];
+        let mut space = [0_u8; 256];
         while io.read(&mut space).await? > 0 {}
         Ok::<(), std::io::Error>(())
     };
@@ -114,5 +114,30 @@ fn write_headers<T>(response: &Response<T>, out: &mut Vec<u8>) {
         out.extend_from_slice(b": ");
         out.extend_from_slice(value.as_bytes());
         out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_now(bytes: &[u8], limit: usize) -> Result<Head, HeadError> {
+        let mut io = bytes;
+        futures_util::FutureExt::now_or_never(read(&mut io, limit)).unwrap()
+    }
+
+    #[test]
+    fn what_follows_the_head_is_kept() {
+        let head = read_now(b"GET /ws?x=1 HTTP/1.1\r\nHost: a\r\nX: 1\r\nx: 2\r\n\r\nrest", 1000).unwrap();
+        assert_eq!((head.parts.uri.path(), head.parts.version), ("/ws", Version::HTTP_11));
+        assert_eq!(head.parts.headers.get_all("x").iter().count(), 2);
+        assert_eq!(head.unread, b"rest");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_bytes_are_refused_or_read(text in "(GET|[A-Z]{0,4}) ?[/a-z*:]{0,9} ?(HTTP/1.[01])?\r\n([a-z:\u{e9} ]{0,9}\r\n){0,3}\r\n", limit in 1_usize..80) {
+            drop(read_now(text.as_bytes(), limit));
+        }
     }
 }

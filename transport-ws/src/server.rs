@@ -41,7 +41,8 @@ impl fmt::Debug for Endpoint {
 
 impl Endpoint {
     /// An endpoint for a service whose inputs and events are of a dialect.
-    pub fn new(service: Arc<dyn RunService>, dialect: Arc<dyn Dialect>, config: Config) -> Self {
+    pub fn new(service: Arc<dyn RunService>, dialect: Arc<dyn Dialect>, mut config: Config) -> Self {
+        config.limits = config.limits.at_least_one();
         let counters = Counters::default();
         let shutdown = Shutdown::new(counters.clone());
         Self { shared: Arc::new(Shared { service, dialect, config, counters }), shutdown }
@@ -201,7 +202,8 @@ impl Endpoint {
         match decision {
             Ok((upgrade, unread)) => {
                 if io.write_all(&head::write_upgrade(&upgrade.response())).await.is_ok() {
-                    self.drive(io, unread, upgrade).await;
+                    // Boxed, so that room for the request is not kept while the connection is served.
+                    Box::pin(self.drive(io, unread, upgrade)).await;
                 }
             }
             Err(refusal) => head::refuse(io, &refusal, config.timeouts.close).await,
@@ -209,6 +211,9 @@ impl Endpoint {
     }
 
     fn route(&self, request: head::Head, peer: SocketAddr) -> Result<(Upgrade, Vec<u8>), Refusal> {
+        // Before the path is looked at: a page that may not connect must not learn what is here.
+        handshake::check_admission(&self.shared.config.admission, &request.parts.headers)
+            .inspect_err(|_| self.shared.counters.refused())?;
         let path = request.parts.uri.path();
         let agent = path.strip_prefix("/agents/").and_then(|rest| rest.strip_suffix("/ws"));
         let agent = agent.filter(|name| !name.is_empty() && !name.contains('/'));

@@ -1,6 +1,6 @@
 //! Artifacts: chunks of the answer, each artifact on its own track; and those that stand for something else.
 
-use aqueduct_core::{ByteString, Channel, ContentBlock, Metadata, Mode, Track};
+use aqueduct_core::{ByteString, Channel, ContentBlock, Metadata, Mode, Source, Track};
 
 use super::memory::{Kind, TaskMemory};
 use super::parts::{Place, part_number};
@@ -8,6 +8,7 @@ use super::print::{Print, Relation};
 use super::sink::Sink;
 use super::status::joined_text;
 use super::{Decoder, metadata};
+use crate::config::SubAgents;
 use crate::recognise::Sign;
 use crate::wire::{Artifact, ArtifactUpdate, Content, Part};
 
@@ -52,17 +53,11 @@ impl TaskMemory {
             (None, _) => AnswerMatch::None,
             (Some((place, Relation::Extends(_))), None) => AnswerMatch::Continues(place.clone()),
             (Some((place, _)), None) => AnswerMatch::Differs(place.clone()),
-            _ => ["", "\n", "\n\n"]
-                .iter()
-                .find_map(|separator| {
-                    let all = Print::joined(self.answers().map(|(_, record)| &record.text), separator);
-                    match all.relation(text) {
-                        Relation::Same => Some(AnswerMatch::RepeatsAll),
-                        Relation::Extends(at) => Some(AnswerMatch::ContinuesAll(at)),
-                        Relation::Different => None,
-                    }
-                })
-                .unwrap_or(AnswerMatch::DiffersFromAll),
+            _ => match Print::relation_to_all(self.answers().map(|(_, record)| &record.text), text) {
+                Relation::Same => AnswerMatch::RepeatsAll,
+                Relation::Extends(rest) => AnswerMatch::ContinuesAll(text.len() - rest.len()),
+                Relation::Different => AnswerMatch::DiffersFromAll,
+            },
         }
     }
 }
@@ -74,12 +69,14 @@ struct Incoming<'a> {
     beside: Metadata,
     /// What it is remembered under; also its track.
     id: ByteString,
+    /// Whose it is, if not the task's own.
+    agent: Option<Source>,
     arrival: Arrival,
 }
 
 impl Incoming<'_> {
     /// Where its content goes. `first` if its name and description were not told yet.
-    fn place(&mut self, channel: Channel, first: bool) -> Place {
+    fn place(&mut self, own_agent: &Source, channel: Channel, first: bool) -> Place {
         let artifact = &self.artifact;
         // The hot path: a chunk that follows and has nothing beside it.
         let plain = !first
@@ -89,6 +86,7 @@ impl Incoming<'_> {
         let mut own = if plain { Metadata::new() } else { metadata::of_artifact(artifact, first) };
         own.append(&mut self.beside);
         Place {
+            source: self.agent.as_ref().unwrap_or(own_agent).clone(),
             message_id: self.id.clone(),
             track: Track::new(self.id.clone()),
             channel,
@@ -117,7 +115,11 @@ impl Decoder {
         sink: &mut Sink<'_>,
     ) {
         let id = self.memory.place(&artifact, arrival.append, arrival.live);
-        let mut incoming = Incoming { artifact, beside, id, arrival };
+        let agent = match self.memory.artifacts.get(&*id) {
+            Some(record) => record.agent.clone(),
+            None => self.sub_agent(&artifact),
+        };
+        let mut incoming = Incoming { artifact, beside, id, agent, arrival };
         let Some(record) = self.memory.artifacts.get(&*incoming.id) else {
             return self.whole_artifact(incoming, sink);
         };
@@ -128,11 +130,26 @@ impl Decoder {
         match record.kind.clone() {
             Kind::Words(channel) if arrival.append => self.append_words(incoming, channel, sink),
             Kind::Restated(target) if arrival.append => {
+                incoming.agent = Some(self.agent_of(&target));
                 incoming.id = target;
                 self.append_words(incoming, Channel::Answer, sink);
             }
             _ => self.whole_artifact(incoming, sink),
         }
+    }
+
+    /// Whose a new artifact is; chunks that follow need not say so again.
+    fn sub_agent(&self, artifact: &Artifact<'_>) -> Option<Source> {
+        if self.config.sub_agents == SubAgents::Inline {
+            return None;
+        }
+        self.config.recognisers.sub_agent(artifact).map(|name| self.source.child(name))
+    }
+
+    /// Whose a known artifact is.
+    pub(super) fn agent_of(&self, id: &ByteString) -> Source {
+        let record = self.memory.artifacts.get(&**id);
+        record.and_then(|record| record.agent.as_ref()).unwrap_or(&self.source).clone()
     }
 
     /// A new artifact, or one that is told anew: it is asked what it stands for.
@@ -151,7 +168,7 @@ impl Decoder {
         let text = incoming.artifact.text();
         self.memory.record(&id, Kind::Sign, &self.config.limits).set(&text);
         let call_id = if id_was_used { ByteString::from(format!("{id}#{}", self.memory.next())) } else { id };
-        let mut place = incoming.place(Channel::Intermediate, true);
+        let mut place = incoming.place(&self.source, Channel::Intermediate, true);
         let own = std::mem::take(&mut place.metadata);
         let is_data = matches!(sign, Sign::Plan(_) | Sign::InputForm(_));
         self.emit_sign(sign, &text, &call_id, own, &place, sink);
@@ -162,7 +179,7 @@ impl Decoder {
     }
 
     fn append_words(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
-        let mut place = incoming.place(channel, false);
+        let mut place = incoming.place(&self.source, channel, false);
         let Incoming { artifact, id, arrival, .. } = incoming;
         let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
         let text = joined_text(&artifact.parts);
@@ -176,6 +193,7 @@ impl Decoder {
             return;
         }
         record.note(&text, &artifact.parts);
+        self.hold_open(&place, sink);
         let is_wordless = artifact.parts.iter().all(|part| part.as_text().is_none());
         self.emit_parts(artifact.parts, &mut place, false, sink);
         if is_wordless && arrival.last {
@@ -186,21 +204,24 @@ impl Decoder {
     /// A whole artifact: new, replaced, or out of a snapshot.
     fn whole_words(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
         let is_known = self.memory.artifacts.contains_key(&*incoming.id);
-        let mut place = incoming.place(channel, !is_known || incoming.arrival.live);
-        let Incoming { artifact, id, arrival, .. } = incoming;
+        let mut place = incoming.place(&self.source, channel, !is_known || incoming.arrival.live);
+        let Incoming { mut artifact, id, agent, arrival, .. } = incoming;
         let turn = self.memory.turn;
         let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
-        let text = joined_text(&artifact.parts);
+        record.agent = agent;
+        let earlier = std::mem::take(&mut record.text);
+        record.replay(&mut artifact.parts, self.config.drop_restated_chunks);
         if !is_known {
-            record.note(&text, &artifact.parts);
+            record.note("", &artifact.parts);
+            self.hold_open(&place, sink);
             return self.emit_parts(artifact.parts, &mut place, false, sink);
         }
         // A snapshot that repeats what this or an earlier turn has shown.
-        let is_repeated = !arrival.live && record.text.relation(&text) == Relation::Same;
+        let is_repeated = !arrival.live && earlier.relation(&joined_text(&artifact.parts)) == Relation::Same;
         if !is_repeated {
             record.kind = Kind::Words(channel);
             record.turn = turn;
-            record.set(&text);
+            self.hold_open(&place, sink);
             self.emit_whole(&artifact.parts, Mode::Replace, &mut place, sink);
         }
         self.emit_others(artifact.parts, &mut place, &id, sink);
@@ -220,13 +241,17 @@ impl Decoder {
         };
         let is_own = target == own_id;
         incoming.id = target.clone();
-        let mut place = incoming.place(Channel::Answer, is_own);
+        incoming.agent = Some(self.agent_of(&target)).filter(|_| !is_own).or(incoming.agent);
+        let mut place = incoming.place(&self.source, Channel::Answer, is_own);
         self.memory.record(&own_id, Kind::Restated(target.clone()), &self.config.limits).set(&text);
         if !is_own {
             self.memory.record(&target, Kind::Words(Channel::Answer), &self.config.limits).set(&text);
         }
         match text.get(from..).filter(|rest| !rest.is_empty()) {
-            Some(rest) => self.emit_whole(&[Part::text(rest)], mode, &mut place, sink),
+            Some(rest) => {
+                self.hold_open(&place, sink);
+                self.emit_whole(&[Part::text(rest)], mode, &mut place, sink);
+            }
             None => self.counts.repeated += 1,
         }
         self.emit_others(incoming.artifact.parts, &mut place, &own_id, sink);
@@ -239,6 +264,31 @@ impl Decoder {
             if record.is_none_or(|record| record.note_other(part_number(&part))) {
                 self.emit_other(part, place, sink);
             }
+        }
+    }
+
+    /// Notes that an artifact speaks, and ends the one that was silent the longest if too many are open.
+    fn hold_open(&mut self, place: &Place, sink: &mut Sink<'_>) {
+        let is_it =
+            |open: &(ByteString, Channel, Source)| open.0 == place.message_id && open.1 == place.channel;
+        if !self.open.back().is_some_and(is_it) {
+            if let Some(at) = self.open.iter().position(is_it) {
+                self.open.remove(at);
+            }
+            self.open.push_back((place.message_id.clone(), place.channel, place.source.clone()));
+        }
+        if place.last {
+            self.open.pop_back();
+        }
+        if self.open.len() > self.config.limits.open_artifacts.max(1)
+            && let Some((id, channel, source)) = self.open.pop_front()
+        {
+            let track = Track::new(id.clone());
+            let (created_at, metadata) = (None, Metadata::new());
+            self.emit_end(
+                &Place { source, message_id: id, track, channel, created_at, metadata, last: true },
+                sink,
+            );
         }
     }
 

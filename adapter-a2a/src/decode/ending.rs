@@ -90,6 +90,7 @@ impl Decoder {
             return self.say(message, beside, at, channel, live, sink);
         };
         let mut place = Place {
+            source: self.agent_of(&target),
             message_id: target.clone(),
             track: Track::new(target),
             channel,

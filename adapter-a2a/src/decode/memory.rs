@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use aqueduct_core::{ByteString, Channel};
+use aqueduct_core::{ByteString, Channel, Source};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
@@ -23,6 +23,8 @@ pub struct TaskMemory {
     pub(crate) context_id: ByteString,
     pub(crate) artifacts: IndexMap<ByteString, Record, RandomState>,
     pub(crate) messages: Messages,
+    /// Progress cards of this turn.
+    pub(crate) cards: Vec<ByteString>,
     /// Counts turns: only artifacts of this turn are its answer.
     pub(crate) turn: u32,
     pub(crate) counter: u64,
@@ -44,6 +46,8 @@ pub(crate) enum Kind {
 pub(crate) struct Record {
     pub(crate) kind: Kind,
     pub(crate) turn: u32,
+    /// The agent whose it is, if not the task's own.
+    pub(crate) agent: Option<Source>,
     pub(crate) text: Print,
     /// The text since the artifact was last restated whole, and in how many chunks it came.
     pub(crate) segment: Print,
@@ -60,7 +64,15 @@ const RESTATED_SINGLE_BYTES: usize = 32;
 
 impl Record {
     fn new(kind: Kind, turn: u32) -> Self {
-        Self { kind, turn, text: Print::default(), segment: Print::default(), chunks: 0, others: Vec::new() }
+        Self {
+            kind,
+            turn,
+            agent: None,
+            text: Print::default(),
+            segment: Print::default(),
+            chunks: 0,
+            others: Vec::new(),
+        }
     }
 
     fn push(&mut self, text: &str) {
@@ -79,6 +91,23 @@ impl Record {
         }
     }
 
+    /// Takes note of a whole artifact, whose text parts are the chunks it was made of, and leaves out those that
+    /// restate the others. The words that are left are the artifact's from now on.
+    pub(crate) fn replay(&mut self, parts: &mut Vec<Part<'_>>, drop_restated: bool) {
+        self.text = Print::default();
+        self.begin_segment();
+        parts.retain(|part| {
+            let Some(text) = part.as_text() else { return true };
+            let is_restated = drop_restated && self.is_restated_by(text);
+            if is_restated {
+                self.begin_segment();
+            } else if !text.is_empty() {
+                self.push(text);
+            }
+            !is_restated
+        });
+    }
+
     /// Takes the whole text anew.
     pub(crate) fn set(&mut self, text: &str) {
         self.text = Print::of(text);
@@ -93,7 +122,7 @@ impl Record {
             1 => RESTATED_SINGLE_BYTES,
             RESTATED_CHUNKS.. => RESTATED_BYTES,
         };
-        self.segment.body_len() >= long && self.segment.relation(chunk) == Relation::Same
+        self.segment.len() >= long && self.segment.relation(chunk) == Relation::Same
     }
 
     /// The next restatement begins here.
@@ -159,6 +188,18 @@ impl TaskMemory {
         self.artifacts.iter().filter(|(_, record)| {
             record.kind == Kind::Words(Channel::Answer) && record.turn == self.turn && !record.text.is_blank()
         })
+    }
+
+    /// Notes a progress card; true if it is new. Past the limit of artifacts the oldest is forgotten and begins anew.
+    pub(crate) fn note_card(&mut self, id: &ByteString, limits: &DecodeLimits) -> bool {
+        let is_new = !self.cards.contains(id);
+        if is_new {
+            if self.cards.len() >= limits.artifacts.max(1) {
+                self.cards.remove(0);
+            }
+            self.cards.push(id.clone());
+        }
+        is_new
     }
 
     /// A number that was not used before, for things without id.

@@ -26,6 +26,7 @@ mod snapshot;
 mod status;
 mod tools;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use aqueduct_core::{
@@ -86,6 +87,8 @@ pub struct Decoder {
     source: Source,
     memory: TaskMemory,
     calls: Calls,
+    /// Artifacts whose text is open, the one that spoke last at the back.
+    open: VecDeque<(ByteString, Channel, Source)>,
     dialect: Dialect,
     settled: Option<Settled>,
     at_end: AtEnd,
@@ -110,12 +113,14 @@ impl Decoder {
     /// For a further turn of a task whose earlier turns were read here.
     pub fn resuming(config: DecodeConfig, mut memory: TaskMemory) -> Self {
         memory.turn += 1;
+        memory.cards.clear();
         Self {
             source: config.source.clone(),
             dialect: config.dialect,
             config,
             memory,
             calls: Calls::default(),
+            open: VecDeque::new(),
             settled: None,
             at_end: AtEnd::Cut,
             is_first: true,
@@ -142,6 +147,10 @@ impl Decoder {
 
     /// Reads a frame; nothing if it cannot be read, which is counted.
     pub(crate) fn parse<'f>(&mut self, frame: Frame<'f>) -> Option<FrameContent<'f>> {
+        // An event without content is a sign of life.
+        if frame.data.trim().is_empty() {
+            return None;
+        }
         let content = frame.parse(self.dialect).ok();
         if content.is_none() {
             self.counts.unreadable += 1;

@@ -1,7 +1,7 @@
 //! Parts as updates: words, thoughts, files, data, tool calls, and what no rule knows.
 
 use aqueduct_core::{
-    ByteString, Channel, ContentBlock, MessageId, Metadata, Mode, Timestamp, Track, Update, wellknown,
+    ByteString, Channel, ContentBlock, MessageId, Metadata, Mode, Source, Timestamp, Track, Update, wellknown,
 };
 use serde_json::{Map, Value, json};
 
@@ -13,6 +13,7 @@ use crate::wire::{Content, Dialect, Part, Text};
 
 /// Where the parts of one message or artifact go.
 pub(super) struct Place {
+    pub(super) source: Source,
     pub(super) message_id: ByteString,
     pub(super) track: Track,
     pub(super) channel: Channel,
@@ -27,6 +28,7 @@ impl Decoder {
     /// An update at a place.
     pub(super) fn update_at(&self, place: &Place, block: ContentBlock) -> Update {
         let mut update = self.update(block, place.channel);
+        update.source = place.source.clone();
         update.message_id = Some(MessageId::new(place.message_id.clone()));
         update.track = place.track.clone();
         update.created_at = place.created_at;
@@ -124,6 +126,7 @@ impl Decoder {
                 }
                 self.emit_sign(sign, "", &id, beside, place, sink);
             }
+            Some(Sign::Card { kind, key, operation }) => self.emit_card(kind, &key, &operation, place, sink),
             _ => self.emit_custom(&part, place, sink),
         }
     }
@@ -150,6 +153,30 @@ impl Decoder {
         self.answer_shown |= place.channel == Channel::Answer;
         let mut update = self.update_at(place, ContentBlock::custom(ByteString::from_static(name), value));
         metadata::attach(&mut update, beside);
+        sink.push(update);
+    }
+
+    /// The first operation makes a card, the others are added to it.
+    fn emit_card(
+        &mut self,
+        kind: &str,
+        key: &str,
+        operation: &Value,
+        place: &mut Place,
+        sink: &mut Sink<'_>,
+    ) {
+        let id = ByteString::from(format!("{kind}:{key}"));
+        let (name, value) = if self.memory.note_card(&id, &self.config.limits) {
+            (wellknown::ACTIVITY, json!({"type": kind, "content": {"operations": [operation]}}))
+        } else {
+            let patch = json!([{"op": "add", "path": "/operations/-", "value": operation}]);
+            (wellknown::ACTIVITY_DELTA, json!({"type": kind, "patch": patch}))
+        };
+        self.answer_shown |= place.channel == Channel::Answer;
+        let mut update =
+            self.update(ContentBlock::custom(ByteString::from_static(name), value), place.channel);
+        update.message_id = Some(MessageId::new(id));
+        metadata::attach(&mut update, std::mem::take(&mut place.metadata));
         sink.push(update);
     }
 
@@ -180,10 +207,11 @@ impl Decoder {
                 self.form = Some(form);
                 return;
             }
-            Sign::Thinking | Sign::Intermediate | Sign::Final => return,
+            Sign::Thinking | Sign::Intermediate | Sign::Final | Sign::Card { .. } => return,
         };
         let is_call = matches!(block, ContentBlock::ToolUse(_));
         let mut update = self.update(block, Channel::Intermediate);
+        update.source = place.source.clone();
         update.message_id = Some(MessageId::new(place.message_id.clone()));
         update.created_at = place.created_at;
         update.last = is_call;

@@ -91,6 +91,7 @@ impl Decoder {
             return;
         }
         let mut place = Place {
+            source: self.source.clone(),
             message_id: self.message_place(&message, novelty, sink),
             track: Track::MAIN,
             channel,

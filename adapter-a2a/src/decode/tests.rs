@@ -194,6 +194,44 @@ fn an_unreadable_event_in_the_middle_is_shown_and_counted() {
 }
 
 #[test]
+fn empty_events_are_signs_of_life() {
+    let (mut decoder, mut out) = (Decoder::new(DecodeConfig::root()), Vec::new());
+    for data in ["", " \n"] {
+        decoder.handle_frame(Frame::data(&data.into()), &mut out);
+    }
+    decoder.handle_frame(Frame::data(&done().to_string().into()), &mut out);
+    assert_eq!((decoder.counts().unreadable, out.len()), (0, 1));
+}
+
+#[test]
+fn sub_agents_can_have_lanes_of_their_own() {
+    let chunk = |id: &str, words: &str, agent: Value, append: bool| {
+        let mut event = text(id, words, append);
+        event["artifactUpdate"]["artifact"]["name"] = json!("streaming_result");
+        event["artifactUpdate"]["artifact"]["metadata"] = agent;
+        event
+    };
+    let of = |agent: &str| json!({"sourceAgent": agent, "agentType": "sub-agent"});
+    let mut last = text("f", "Jira. Github.", false);
+    last["artifactUpdate"]["artifact"]["name"] = json!("final_result");
+    let events = [
+        chunk("j", "Ji", of("jira"), false),
+        chunk("g", "Git", of("github"), false),
+        chunk("j", "ra. ", of("jira"), true),
+        chunk("g", "hub.", json!({}), true),
+        chunk("s", "Jira. Github.", json!({"sourceAgent": "supervisor"}), false),
+        last,
+        done(),
+    ];
+    let config = DecodeConfig { sub_agents: crate::config::SubAgents::Lanes, ..DecodeConfig::root() };
+    let lanes = traced(config, &events);
+    assert!(lanes.contains("lane+ run/2 \"jira\"") && lanes.contains("lane+ run/4 \"github\""), "{lanes}");
+    assert!(lanes.contains("text+ run/3 @run/2") && lanes.contains("text+ run/5 @run/4"), "{lanes}");
+    assert_eq!(lanes.matches("Jira. Github.").count(), 1, "{lanes}");
+    assert!(!traced(DecodeConfig::root(), &events).contains("lane+"));
+}
+
+#[test]
 fn tool_data_parts_are_tools_wherever_they_stand() {
     let call = json!({"data": {"type": "tool-call", "id": "c1", "name": "search", "arguments": {"q": 1}}});
     let result = json!({"data": {"type": "tool-result", "toolCallId": "c1", "payload": {"n": 2}}});
@@ -222,6 +260,22 @@ fn tool_data_parts_are_tools_wherever_they_stand() {
             "run finished success",
         ]
     );
+}
+
+#[test]
+fn surfaces_are_cards_that_grow() {
+    let begin = json!({"data": {"beginRendering": {"surfaceId": "s", "root": "r"}}});
+    let update = json!({"data": {"surfaceUpdate": {"surfaceId": "s", "components": []}}});
+    let message = json!({"messageId": "m", "role": "ROLE_AGENT", "parts": [begin, update]});
+    let trace = traced(DecodeConfig::root(), &[status("TASK_STATE_WORKING", message), done()]);
+    let lines: Vec<_> = trace.lines().filter(|line| line.starts_with("custom run/2")).collect();
+    assert_eq!(lines.len(), 2, "both changes are of one card: {trace}");
+    assert!(lines[0].contains(
+        r#""aqueduct.activity" {"type":"a2ui-surface","content":{"operations":[{"beginRendering""#
+    ));
+    assert!(lines[1].contains(
+        r#""aqueduct.activity.delta" {"type":"a2ui-surface","patch":[{"op":"add","path":"/operations/-""#
+    ));
 }
 
 #[test]
@@ -419,6 +473,18 @@ fn memory_is_bounded() {
     }
     assert_eq!(decoder.memory.artifacts.len(), 3);
     assert_eq!(out.len(), 40);
+}
+
+/// An agent that makes an artifact of every chunk and ends none of them.
+#[test]
+fn any_number_of_artifacts_can_be_shown() {
+    let mut events: Vec<Value> = (0..1000).map(|n| text(&format!("a{n}"), &format!("{n} "), false)).collect();
+    events.push(text("a999", "end", true));
+    events.push(done());
+    let trace = traced(DecodeConfig::root(), &events);
+    assert!(trace.ends_with("run finished success\n"));
+    assert_eq!(trace.matches("text+ ").count(), 1000);
+    assert_eq!(trace.matches(" closed").count(), 64);
 }
 
 #[test]

@@ -44,6 +44,12 @@ impl Recogniser for CaipeArtifacts {
             _ => None,
         }
     }
+
+    fn sub_agent(&self, artifact: &Artifact<'_>) -> Option<String> {
+        let metadata = artifact.metadata.as_ref()?.to_object()?;
+        let is_sub_agent = metadata.get("agentType").and_then(Value::as_str) == Some("sub-agent");
+        metadata.get("sourceAgent").filter(|_| is_sub_agent)?.as_str().map(str::to_owned)
+    }
 }
 
 fn metadata_flag(artifact: &Artifact<'_>, key: &str) -> bool {

@@ -8,6 +8,7 @@
 //! A recogniser only *says* what it sees. It keeps no state and emits nothing; starts and ends are related by the
 //! decoder.
 
+mod a2ui;
 mod caipe;
 mod data;
 mod notice;
@@ -20,6 +21,7 @@ use aqueduct_core::Metadata;
 use aqueduct_core::block::ToolOutput;
 use serde_json::Value;
 
+pub use a2ui::A2uiParts;
 pub use caipe::CaipeArtifacts;
 pub use data::ToolDataParts;
 pub use notice::StatusNotices;
@@ -49,6 +51,15 @@ pub enum Sign {
     Plan(Value),
     /// The form that goes with the next question to the user.
     InputForm(Value),
+    /// One more operation on a progress card.
+    Card {
+        /// The type of the card.
+        kind: &'static str,
+        /// Which card of that type.
+        key: String,
+        /// The operation.
+        operation: Value,
+    },
 }
 
 /// A tool was called.
@@ -96,6 +107,12 @@ pub trait Recogniser: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whose an artifact is, if an agent passes it on from one of its own.
+    fn sub_agent(&self, artifact: &Artifact<'_>) -> Option<String> {
+        let _ = artifact;
+        None
+    }
+
     /// What a part is. Asked for data parts, and for text parts that have metadata.
     fn part(&self, part: &Part<'_>) -> Option<Sign> {
         let _ = part;
@@ -113,6 +130,7 @@ impl Default for Recognisers {
         Self::new([
             Arc::new(ToolDataParts) as Arc<dyn Recogniser>,
             Arc::new(ThoughtParts),
+            Arc::new(A2uiParts),
             Arc::new(CaipeArtifacts),
             Arc::new(StatusNotices),
         ])
@@ -143,6 +161,10 @@ impl Recognisers {
 
     pub(crate) fn artifact(&self, artifact: &Artifact<'_>) -> Option<Sign> {
         self.0.iter().find_map(|recogniser| recogniser.artifact(artifact))
+    }
+
+    pub(crate) fn sub_agent(&self, artifact: &Artifact<'_>) -> Option<String> {
+        self.0.iter().find_map(|recogniser| recogniser.sub_agent(artifact))
     }
 
     pub(crate) fn part(&self, part: &Part<'_>) -> Option<Sign> {

@@ -28,3 +28,14 @@ fn reads_may_end_at_any_byte() {
         }
     }
 }
+
+/// 0.3 servers print REST events over many `data:` lines.
+#[test]
+fn an_event_may_span_many_lines() {
+    let one_line =
+        split(b"data: {\"message\": {\"messageId\": \"m\", \"content\": [{\"text\": \"hi\"}]}}\n\n");
+    let many = split(b"data: {\r\ndata:  \"message\": {\"messageId\": \"m\",\r\ndata:   \"content\": [{\"text\": \"hi\"}]}\r\ndata: }\r\n\r\n");
+    let trace = |events: &[crate::support::Event]| traced(decode(events, DecodeConfig::root()));
+    assert_eq!(trace(&many), trace(&one_line));
+    assert!(trace(&many).contains("\"hi\""));
+}

@@ -46,6 +46,11 @@ impl Settings {
         self.subagents == Subagents::Hidden && !lane.is_root()
     }
 
+    /// True if the text is not shown. The answer of the run is, whoever gives it.
+    pub(super) fn hides_text(self, block: &BlockHead) -> bool {
+        self.hides(&block.lane) && block.channel != Channel::Answer
+    }
+
     /// The tag of what belongs to the lane; none for the root.
     pub(super) fn tag(self, lane: &Lane) -> Option<ByteString> {
         (!lane.is_root() && self.subagents != Subagents::Hidden).then(|| lane.id.as_bytes().clone())

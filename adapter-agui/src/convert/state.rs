@@ -14,14 +14,14 @@ converter! {
 impl BlockEventConverter<Event> for StateConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
         match event {
-            BlockEvent::StateSnapshot { lane, state } if !self.settings.hides(lane) => {
+            BlockEvent::StateSnapshot { lane, state } => {
                 out.push(Event::StateSnapshot(StateSnapshot {
                     snapshot: state.clone(),
                     subagent_run_id: self.settings.tag(lane),
                     ..StateSnapshot::default()
                 }));
             }
-            BlockEvent::StateDelta { lane, patch } if !self.settings.hides(lane) => {
+            BlockEvent::StateDelta { lane, patch } => {
                 let subagent_run_id = self.settings.tag(lane);
                 out.push(match operations(patch) {
                     Some(delta) => {

@@ -100,6 +100,14 @@ fn a_text() {
 }
 
 #[test]
+fn a_delta_is_shared_not_copied() {
+    let words = aqueduct_core::ByteString::from("Hello");
+    let out = converted(new(), vec![Update::text(words.clone()).into(), success()]);
+    let Event::TextMessageContent(content) = &out[2] else { panic!("{:?}", out[2]) };
+    assert_eq!(content.delta.as_ptr(), words.as_ptr());
+}
+
+#[test]
 fn a_thought_has_its_span() {
     let sealed = ContentBlock::Thinking(aqueduct_core::block::Thinking {
         text: "".into(),
@@ -311,7 +319,19 @@ fn sub_agents_inline() {
 #[test]
 fn sub_agents_hidden() {
     let events = inner(new().with_subagents(Subagents::Hidden), delegation());
-    assert_eq!(types(&events), ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]);
+    // Of the sub-agent only its answer is shown, as part of the run.
+    let shown = [
+        "TOOL_CALL_START",
+        "TOOL_CALL_ARGS",
+        "TEXT_MESSAGE_START",
+        "TEXT_MESSAGE_CONTENT",
+        "TEXT_MESSAGE_END",
+        "TOOL_CALL_END",
+    ];
+    assert_eq!(types(&events), shown);
+    assert!(events.iter().all(|event| event.get("subagentRunId").is_none()));
+    let draft = Update::text("draft").from_source(&Source::root().child("sub")).intermediate();
+    assert!(inner(new().with_subagents(Subagents::Hidden), vec![draft.into()]).is_empty());
 }
 
 #[test]

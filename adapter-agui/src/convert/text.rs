@@ -14,7 +14,7 @@ converter! {
 impl BlockEventConverter<Event> for TextConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
         match event {
-            BlockEvent::BlockDelta { block, delta } if !self.settings.hides(&block.lane) => {
+            BlockEvent::BlockDelta { block, delta } if !self.settings.hides_text(block) => {
                 out.push(Event::TextMessageContent(TextMessageContent {
                     message_id: block.id.as_bytes().clone(),
                     delta: delta.clone(),
@@ -22,7 +22,7 @@ impl BlockEventConverter<Event> for TextConverter {
                     ..TextMessageContent::default()
                 }));
             }
-            BlockEvent::BlockStarted(block) if !self.settings.hides(&block.lane) => {
+            BlockEvent::BlockStarted(block) if !self.settings.hides_text(block) => {
                 out.push(Event::TextMessageStart(TextMessageStart {
                     base: head_base(block),
                     message_id: block.id.as_bytes().clone(),
@@ -31,7 +31,7 @@ impl BlockEventConverter<Event> for TextConverter {
                     subagent_run_id: self.settings.tag(&block.lane),
                 }));
             }
-            BlockEvent::BlockEnded { block, .. } if !self.settings.hides(&block.lane) => {
+            BlockEvent::BlockEnded { block, .. } if !self.settings.hides_text(block) => {
                 out.push(Event::TextMessageEnd(TextMessageEnd {
                     message_id: block.id.as_bytes().clone(),
                     subagent_run_id: self.settings.tag(&block.lane),

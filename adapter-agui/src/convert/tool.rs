@@ -50,14 +50,10 @@ impl BlockEventConverter<Event> for ToolUseConverter {
     }
 }
 
-/// The message that a call is part of. It is a text of the answer, so whoever sees the call has seen it as a text
-/// message; unless it is of an earlier invocation of the agent, under another tag, which clients refuse. Ids are
-/// minted in order, so such a text is older than the lane.
+/// The message that a call is part of: a text of the answer and of the same lane, so whoever sees the call has seen it
+/// as a text message under the same tag.
 fn parent(block: &BlockHead) -> Option<ByteString> {
-    let ordinal = |id: &str| id.rsplit_once('/').and_then(|(_, ordinal)| ordinal.parse::<u64>().ok());
-    let parent = block.parent.as_ref()?;
-    let of_this_lane = block.lane.is_root() || ordinal(parent.as_str()) > ordinal(block.lane.id.as_str());
-    of_this_lane.then(|| parent.as_bytes().clone())
+    block.parent.as_ref().map(|parent| parent.as_bytes().clone())
 }
 
 converter! {

@@ -7,7 +7,7 @@ use aqueduct_core::{
 use serde_json::Value;
 
 use super::open::{Call, Key, Kind, Message};
-use super::seen::detached;
+use super::seen::{REMEMBERED, detached};
 use super::{Decoder, details};
 use crate::convert::{META_AUTHOR, META_IS_ERROR};
 use crate::wire::{
@@ -91,7 +91,7 @@ impl Decoder {
     ) {
         let key = (kind, detached(id));
         // A message that starts again is one that was never ended: the start says nothing new.
-        if self.open.contains_key(&key) {
+        if self.open.contains_key(&key) || self.open.len() >= REMEMBERED {
             return;
         }
         let lane = self.lanes.get(tag, name);
@@ -114,7 +114,7 @@ impl Decoder {
         if !self.open.contains_key(&key) {
             self.start_message(kind, &key.1, tag, None, Role::Assistant, Base::default());
         }
-        let Some(message) = self.open.get_mut(&key) else { return };
+        let Some(message) = self.open.get_mut(&key) else { return self.speak_stray(&key, tag, delta) };
         if delta.is_empty() && base.rare.is_none() {
             return;
         }
@@ -125,10 +125,22 @@ impl Decoder {
         self.emit(update);
     }
 
+    /// Content of a message for which there is no room among the open ones: it is said as it comes.
+    fn speak_stray(&mut self, key: &Key, tag: Option<&ByteString>, delta: ByteString) {
+        let block = match key.0 {
+            Kind::Text => ContentBlock::text(delta),
+            Kind::Thought => ContentBlock::thinking(delta),
+        };
+        let mut update = Update::new(block).from_source(&self.lanes.source(tag)).last();
+        update.message_id = Some(MessageId::new(key.1.clone()));
+        update.track = Track::new("stray");
+        self.emit(update);
+    }
+
     fn end_message(&mut self, key: &Key) {
         let Some(message) = self.open.remove(key) else { return };
         self.lanes.get(message.tag.as_ref(), None).release(key);
-        if key.0 == Kind::Text && message.track != Track::MAIN {
+        if key.0 == Kind::Text && message.track != Track::MAIN && self.tracks.len() < REMEMBERED {
             self.tracks.insert(key.1.clone(), message.track.clone());
         }
         if message.has_content {
@@ -196,7 +208,9 @@ impl Decoder {
         }
         update.created_at = start.base.timestamp.map(Timestamp);
         update.details = details(start.base);
-        self.calls.insert(detached(&start.tool_call_id), call);
+        if self.calls.len() < REMEMBERED {
+            self.calls.insert(detached(&start.tool_call_id), call);
+        }
         self.emit(update);
     }
 
@@ -235,8 +249,8 @@ impl Decoder {
     }
 
     fn answer(&mut self, result: ToolCallResult) {
-        let source = match self.calls.get(&result.tool_call_id) {
-            Some(call) if result.subagent_run_id.is_none() => call.source.clone(),
+        let source = match self.calls.remove(&result.tool_call_id) {
+            Some(call) if result.subagent_run_id.is_none() => call.source,
             _ => self.lanes.source(result.subagent_run_id.as_ref()),
         };
         self.seen.hear_result(&result.tool_call_id);

@@ -20,14 +20,16 @@ pub fn read_payload(payload: &ByteString) -> Result<Event, DecodeError> {
     }
 }
 
-/// How far into a payload the type of an event is looked for. Producers put it first.
-const TYPE_WINDOW: usize = 64;
+/// The types of delta, as they stand in a payload.
+const DELTAS: [&str; 3] =
+    [r#""TEXT_MESSAGE_CONTENT""#, r#""REASONING_MESSAGE_CONTENT""#, r#""TOOL_CALL_ARGS""#];
 
-/// A delta with the members it usually has; none for anything else.
+/// A delta with the members it usually has; none for anything else. Producers put the type first.
 fn read_delta(payload: &ByteString) -> Option<Event> {
-    let window = payload.as_bytes().get(..TYPE_WINDOW).unwrap_or(payload.as_bytes());
-    let has = |needle: &[u8]| window.windows(needle.len()).any(|part| part == needle);
-    if !has(b"_CONTENT\"") && !has(b"_ARGS\"") {
+    let after_brace = payload.trim_start().strip_prefix('{')?;
+    let after_name = after_brace.trim_start().strip_prefix(r#""type""#)?;
+    let kind = after_name.trim_start().strip_prefix(':')?.trim_start();
+    if !DELTAS.iter().any(|delta| kind.starts_with(delta)) {
         return None;
     }
     let mut reader = serde_json::Deserializer::from_str(payload);

@@ -32,6 +32,7 @@ use std::collections::{HashMap, VecDeque};
 
 use aqueduct_core::update::Details;
 use aqueduct_core::{ByteString, ContentBlock, Metadata, SourceEvent, Track, Update, wellknown};
+use foldhash::fast::RandomState;
 use serde_json::{Value, json};
 
 pub(crate) use content::output as tool_output;
@@ -54,10 +55,10 @@ pub struct Decoder {
     chunks: ChunkExpander,
     thinking: legacy::Thinking,
     lanes: Lanes,
-    open: HashMap<Key, Message>,
-    calls: HashMap<ByteString, Call>,
+    open: HashMap<Key, Message, RandomState>,
+    calls: HashMap<ByteString, Call, RandomState>,
     /// Tracks of ended texts that were not on the main one, for the tool calls that belong to them.
-    tracks: HashMap<ByteString, Track>,
+    tracks: HashMap<ByteString, Track, RandomState>,
     seen: Seen,
     expanded: Vec<Event>,
     out: VecDeque<SourceEvent>,
@@ -71,9 +72,9 @@ impl Default for Decoder {
             chunks: ChunkExpander::new(Dialect::V0_0_59),
             thinking: legacy::Thinking::default(),
             lanes: Lanes::default(),
-            open: HashMap::new(),
-            calls: HashMap::new(),
-            tracks: HashMap::new(),
+            open: HashMap::default(),
+            calls: HashMap::default(),
+            tracks: HashMap::default(),
             seen: Seen::default(),
             expanded: Vec::new(),
             out: VecDeque::new(),
@@ -161,14 +162,21 @@ impl Decoder {
                     value.insert("replace".to_owned(), Value::Bool(replace));
                 }
                 let value = Value::Object(value);
-                self.seen.hear_card(&activity.message_id);
                 let tag = activity.subagent_run_id.as_ref();
+                self.seen.hear_card(&activity.message_id, tag);
                 self.custom(wellknown::ACTIVITY, value, Some(&activity.message_id), tag, activity.base);
             }
             Event::ActivityDelta(activity) => {
                 let value = json!({ "type": &*activity.activity_type, "patch": activity.patch });
-                let tag = activity.subagent_run_id.as_ref();
-                self.custom(wellknown::ACTIVITY_DELTA, value, Some(&activity.message_id), tag, activity.base);
+                let card = self.seen.card_tag(&activity.message_id);
+                let tag = activity.subagent_run_id.or(card);
+                self.custom(
+                    wellknown::ACTIVITY_DELTA,
+                    value,
+                    Some(&activity.message_id),
+                    tag.as_ref(),
+                    activity.base,
+                );
             }
             Event::Raw(raw) => {
                 let mut value = Metadata::from_iter([("event".to_owned(), raw.event)]);

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use aqueduct_core::update::Details;
 use aqueduct_core::{ByteString, MessageId, Role, Source, Timestamp, Track};
+use foldhash::fast::RandomState;
 
 /// An agent of the stream.
 #[derive(Debug)]
@@ -87,12 +88,12 @@ pub(super) struct Call {
 #[derive(Debug)]
 pub(super) struct Lanes {
     root: Lane,
-    tagged: HashMap<ByteString, Lane>,
+    tagged: HashMap<ByteString, Lane, RandomState>,
 }
 
 impl Default for Lanes {
     fn default() -> Self {
-        Self { root: Lane::new(Source::root()), tagged: HashMap::new() }
+        Self { root: Lane::new(Source::root()), tagged: HashMap::default() }
     }
 }
 

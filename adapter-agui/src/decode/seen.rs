@@ -5,46 +5,24 @@
 use std::collections::{HashMap, HashSet};
 
 use aqueduct_core::ByteString;
+use aqueduct_core::fingerprint::{Fingerprint, Relation};
+use foldhash::fast::RandomState;
 
 use crate::wire::{Message, RunAgentInput};
 
-/// A running FNV-1a hash and the length. Two texts with one print are equal for this purpose: a collision could
-/// only hide that a restated message differs from the one that was streamed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Print {
-    hash: u64,
-    length: usize,
-}
-
-impl Default for Print {
-    fn default() -> Self {
-        Self { hash: 0xcbf2_9ce4_8422_2325, length: 0 }
-    }
-}
-
-impl Print {
-    fn push(&mut self, text: &str) {
-        for byte in text.bytes() {
-            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        self.length += text.len();
-    }
-
-    fn of(text: &str) -> Self {
-        let mut print = Self::default();
-        print.push(text);
-        print
-    }
-}
+/// How many messages, calls and results of each kind are remembered. A run with more than that is still decoded; only
+/// a history that restates its later ones is then passed on instead of being recognised. About 6 MB at the limit.
+pub(super) const REMEMBERED: usize = 1 << 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    history: HashSet<ByteString>,
-    texts: HashMap<ByteString, Print>,
-    thoughts: HashMap<ByteString, Print>,
-    calls: HashSet<ByteString>,
-    results: HashSet<ByteString>,
-    cards: HashSet<ByteString>,
+    history: HashSet<ByteString, RandomState>,
+    texts: HashMap<ByteString, Fingerprint, RandomState>,
+    thoughts: HashMap<ByteString, Fingerprint, RandomState>,
+    calls: HashSet<ByteString, RandomState>,
+    results: HashSet<ByteString, RandomState>,
+    /// Cards and the tags they were shown under.
+    cards: HashMap<ByteString, Option<ByteString>, RandomState>,
 }
 
 impl Seen {
@@ -68,17 +46,22 @@ impl Seen {
     }
 
     pub(super) fn hear_call(&mut self, id: &ByteString) {
-        if !self.calls.contains(id) {
-            self.calls.insert(detached(id));
-        }
+        remember(&mut self.calls, id);
     }
 
     pub(super) fn hear_result(&mut self, call: &ByteString) {
-        self.results.insert(detached(call));
+        remember(&mut self.results, call);
     }
 
-    pub(super) fn hear_card(&mut self, id: &ByteString) {
-        self.cards.insert(detached(id));
+    pub(super) fn hear_card(&mut self, id: &ByteString, tag: Option<&ByteString>) {
+        if self.cards.len() < REMEMBERED || self.cards.contains_key(id) {
+            self.cards.insert(detached(id), tag.map(detached));
+        }
+    }
+
+    /// The tag of a card: a change of it need not repeat it.
+    pub(super) fn card_tag(&self, id: &ByteString) -> Option<ByteString> {
+        self.cards.get(id).cloned().flatten()
     }
 
     pub(super) fn knows_text(&self, id: &str) -> bool {
@@ -101,7 +84,7 @@ impl Seen {
                 Message::Assistant(_) => self.texts.contains_key(id),
                 Message::Reasoning(_) => self.thoughts.contains_key(id),
                 Message::Tool(result) => self.results.contains(&result.tool_call_id),
-                Message::Activity(_) => self.cards.contains(id),
+                Message::Activity(_) => self.cards.contains_key(id),
                 _ => false,
             }
     }
@@ -115,23 +98,34 @@ impl Seen {
             Message::User(_) | Message::System(_) | Message::Developer(_) => true,
             Message::Assistant(said) => {
                 let text = said.content.as_deref().unwrap_or("");
-                let same = text.is_empty() || self.texts.get(&said.id) == Some(&Print::of(text));
+                let same = text.is_empty() || restated(self.texts.get(&said.id), text);
                 same && message.tool_calls().iter().all(|call| self.calls.contains(&call.id))
             }
-            Message::Reasoning(thought) => {
-                self.thoughts.get(&thought.id) == Some(&Print::of(&thought.content))
-            }
+            Message::Reasoning(thought) => restated(self.thoughts.get(&thought.id), &thought.content),
             Message::Tool(_) | Message::Activity(_) => self.knows(message),
             Message::Unknown(_) => false,
         }
     }
 }
 
-fn hear(map: &mut HashMap<ByteString, Print>, id: &ByteString, text: &str) {
+/// True if a text is the one that was heard.
+fn restated(heard: Option<&Fingerprint>, text: &str) -> bool {
+    heard.is_some_and(|heard| heard.relation(text) == Relation::Same)
+}
+
+fn hear(map: &mut HashMap<ByteString, Fingerprint, RandomState>, id: &ByteString, text: &str) {
     if let Some(print) = map.get_mut(id) {
         print.push(text);
-    } else {
-        map.insert(detached(id), Print::of(text));
+    } else if map.len() < REMEMBERED {
+        let mut print = Fingerprint::default();
+        print.push(text);
+        map.insert(detached(id), print);
+    }
+}
+
+fn remember(set: &mut HashSet<ByteString, RandomState>, id: &ByteString) {
+    if set.len() < REMEMBERED && !set.contains(id) {
+        set.insert(detached(id));
     }
 }
 

@@ -120,6 +120,12 @@ fn judge(error: &WireError, dialect: Dialect) -> (Rule, Severity) {
     let (event, path) = error.place.split_once('.').unwrap_or((&error.place, ""));
     let member = path.rsplit('.').next().unwrap_or("");
     match &error.problem {
+        // 0.0.59 does not know the member, and looks at nothing it does not know.
+        Problem::Null { .. } | Problem::Wrong { .. }
+            if dialect == Dialect::V0_0_59 && (event, path) == ("RUN_STARTED", "protocolVersion") =>
+        {
+            (Rule::Schema, Severity::Unnoticed)
+        }
         Problem::Null { .. } => {
             // Both clients take these nulls for absent; all others end the stream.
             let forgiven = match (event, path) {
@@ -161,7 +167,9 @@ fn repair(value: &mut Value, error: &WireError) -> bool {
     let Some(Value::Object(members)) = find(value, parent) else { return false };
     match &error.problem {
         Problem::Null { .. } => members.shift_remove(name).is_some(),
-        Problem::Wrong { .. } if name == "timestamp" => members.shift_remove(name).is_some(),
+        Problem::Wrong { .. } if matches!(name, "timestamp" | "protocolVersion") => {
+            members.shift_remove(name).is_some()
+        }
         Problem::Missing { .. } if matches!(name, "value" | "event" | "snapshot") && parent.is_empty() => {
             members.insert(name.to_owned(), Value::Null);
             true

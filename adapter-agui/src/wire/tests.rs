@@ -1,5 +1,6 @@
 //! Every event of the corpus keeps its JSON; what is not right is refused with words that help.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Event, EventType, RunAgentInput, Strictness};
@@ -172,4 +173,78 @@ fn recorded_inputs_keep_their_json() {
 fn a_delta_stays_small() {
     // Events are moved through vectors: a size that doubles unnoticed would cost every delta.
     assert!(size_of::<Event>() <= 176, "{}", size_of::<Event>());
+}
+
+fn arb_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+        prop::sample::select(vec![
+            "user",
+            "assistant",
+            "text",
+            "image",
+            "url",
+            "success",
+            "interrupt",
+            "add"
+        ])
+        .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 5, |inner| {
+        let names = prop::sample::select(vec![
+            "id",
+            "role",
+            "type",
+            "content",
+            "messages",
+            "outcome",
+            "interrupts",
+            "usage",
+            "source",
+            "value",
+            "op",
+            "path",
+            "toolCalls",
+            "function",
+            "name",
+            "arguments",
+            "reason",
+            "metadata",
+            "input",
+            "threadId",
+            "x",
+        ]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(names, inner, 0..6).prop_map(|members| members
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect()),
+        ]
+    })
+}
+
+proptest! {
+    /// Any JSON under any type: read or refused, never a panic; and what is read is written as it was.
+    #[test]
+    fn what_is_read_is_written_again(kind in prop::sample::select(EventType::ALL.to_vec()), case in 0_usize..35,
+        name in prop::sample::select(vec!["messageId", "content", "messages", "outcome", "usage", "metadata", "delta",
+            "patch", "input", "rawEvent", "timestamp", "result", "role", "subagentRunId", "extra"]),
+        json in arb_json()) {
+        let mut value = corpus().swap_remove(case)["json"].clone();
+        value[name] = json.clone();
+        if let Ok(event) = Event::from_value(value.clone(), Strictness::Strict) {
+            let written = serde_json::to_value(&event).unwrap();
+            // A timestamp may be spelled `1.0`; everything else is kept to the letter.
+            if name != "timestamp" && name != "usage" && name != "input" {
+                prop_assert_eq!(&written, &value);
+            }
+            prop_assert_eq!(Event::from_value(written, Strictness::Strict).unwrap(), event);
+        }
+        let _read = Event::from_value(json!({"type": kind.as_str(), "messageId": json}), Strictness::Forgiving);
+    }
 }

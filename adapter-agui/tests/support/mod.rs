@@ -1,5 +1,7 @@
 //! Shared by the integration tests: reading fixtures, and the reference fold.
 
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
 pub(crate) mod fold;
 
 use std::path::PathBuf;

@@ -30,6 +30,8 @@ pub(super) struct Draft {
     pub(super) created_at: Option<Timestamp>,
     pub(super) metadata: Metadata,
     parts: Vec<Part>,
+    /// True once the source has ended the text: more text under the same id is another message.
+    text_ended: bool,
 }
 
 impl Draft {
@@ -42,6 +44,7 @@ impl Draft {
             created_at: None,
             metadata: Metadata::new(),
             parts: Vec::new(),
+            text_ended: false,
         }
     }
 
@@ -52,6 +55,7 @@ impl Draft {
         if let Some(metadata) = update.details.and_then(|details| details.metadata) {
             self.metadata.extend((*metadata).clone());
         }
+        self.text_ended |= update.last && matches!(update.block, ContentBlock::Text(_));
         match update.block {
             ContentBlock::Text(part) => self.take_text(&part.text, update.mode),
             ContentBlock::Thinking(part) => self.take_thinking(part, update.mode),
@@ -74,6 +78,12 @@ impl Draft {
                 (_, part) => self.parts.push(part),
             }
         }
+    }
+
+    /// True if the update begins another message: more text after the end of the text.
+    pub(super) fn is_over_for(&self, update: &Update) -> bool {
+        let says_more = matches!(&update.block, ContentBlock::Text(part) if !part.text.is_empty());
+        self.text_ended && update.mode == Mode::Append && says_more
     }
 
     pub(super) fn has_text(&self) -> bool {

@@ -246,6 +246,11 @@ impl MessageMerger {
 impl Agent {
     /// The message an update belongs to; none if it begins one.
     fn draft_for(&self, update: &Update) -> Option<usize> {
+        let found = self.draft_before(update)?;
+        self.drafts.get(found).is_some_and(|draft| !draft.is_over_for(update)).then_some(found)
+    }
+
+    fn draft_before(&self, update: &Update) -> Option<usize> {
         if let Some(id) = &update.message_id {
             return self.by_id.get(&(id.clone(), update.channel)).copied();
         }

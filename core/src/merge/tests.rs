@@ -324,6 +324,15 @@ fn repeated_calls_and_results_are_merged_once() {
 }
 
 #[test]
+fn text_after_the_end_of_a_text_is_another_message() {
+    let response =
+        merge([text("m1", "One").last(), text("m1", "Two").last(), bare("Three").last(), bare("Four")]);
+    assert_eq!(lines(&response), ["One", "Two", "Three", "Four"]);
+    let response = merge([text("m", "Let me look.").last(), call("c", "look").in_message("m")]);
+    assert_eq!(lines(&response), ["Let me look. | call look{}"]);
+}
+
+#[test]
 fn white_space_and_empty_messages_are_dropped() {
     assert_eq!(lines(&merge([text("a", " \n"), text("b", ""), text("c", "x")])), ["x"]);
 }

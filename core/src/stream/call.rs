@@ -6,9 +6,9 @@ use bytestring::ByteString;
 
 use super::UNKNOWN_TOOL;
 use super::error::StreamError;
-use super::fingerprint::{JsonFingerprint, Relation};
 use super::outlet::Outlet;
 use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, SpanKind};
+use crate::fingerprint::{JsonFingerprint, Relation};
 use crate::id::{BlockId, ToolCallId};
 use crate::update::{Channel, Mode, Role, Update};
 

@@ -135,6 +135,8 @@ impl LaneTable {
         let mut state = self.closed.remove(&key).unwrap_or_else(|| LaneState::new(None));
         state.lane = Some(lane);
         state.opened = opened;
+        state.speech.begin_again();
+        state.activities = Memory::default();
         self.open.insert(key, state);
         Ok(())
     }

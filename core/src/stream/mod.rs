@@ -27,7 +27,6 @@
 mod call;
 mod ending;
 mod error;
-mod fingerprint;
 mod lanes;
 mod limits;
 mod memory;

@@ -5,9 +5,9 @@ use std::collections::{HashSet, VecDeque};
 use bytestring::ByteString;
 
 use super::error::StreamError;
-use super::fingerprint::hash_bytes;
 use super::limits::Limits;
 use crate::event::BlockEvent;
+use crate::fingerprint::hash_bytes;
 use crate::id::{BlockId, IdMint, RunId, ToolCallId};
 
 /// Ids a run may let out as the source spelled them. Past that every call gets a minted id, so memory is bounded

@@ -21,10 +21,10 @@ use std::sync::Arc;
 use bytestring::ByteString;
 
 use super::error::StreamError;
-use super::fingerprint::{Fingerprint, Relation, hash_bytes};
 use super::memory::Memory;
 use super::outlet::Outlet;
 use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, SpanKind};
+use crate::fingerprint::{Fingerprint, Relation, hash_bytes};
 use crate::id::{BlockId, MessageId};
 use crate::update::{Channel, Mode, Track, Update};
 
@@ -107,6 +107,8 @@ pub(super) struct Speech {
     main: Option<Span>,
     others: HashMap<Track, Span, foldhash::fast::RandomState>,
     memory: Memory<Key, Spoken>,
+    /// The latest answer text of each message, for the tool calls that belong to it.
+    messages: Memory<MessageId, BlockId>,
     /// The key of the span that ended last: what an aggregate without id restates.
     latest: Option<Key>,
 }
@@ -241,17 +243,14 @@ impl Speech {
         usize::from(self.main.is_some()) + self.others.len()
     }
 
-    /// The answer text block of a source message: what a tool call of the same message belongs to.
+    /// The answer text block of a source message: what a tool call of the same message belongs to, on whatever track.
     pub(super) fn text_block(&self, update: &Update) -> Option<BlockId> {
-        update.message_id.as_ref()?;
-        let answer =
-            |span: &&Span| span.key.channel == Channel::Answer && span.key.matches(SpanKind::Text, update);
-        if let Some(span) = self.open_on(&update.track).filter(answer) {
-            return Some(span.head.id.clone());
-        }
-        let mut key = Key::detached(SpanKind::Text, update);
-        key.channel = Channel::Answer;
-        self.memory.get(&key)?.block.clone()
+        self.messages.get(update.message_id.as_ref()?).cloned()
+    }
+
+    /// The lane is opened again: what was said in its earlier life is remembered, but no longer belongs to it.
+    pub(super) fn begin_again(&mut self) {
+        self.messages = Memory::default();
     }
 
     fn open(
@@ -295,6 +294,9 @@ impl Speech {
             replaces,
             origin: origin(update),
         });
+        if let (SpanKind::Text, Channel::Answer, Some(message)) = (kind, update.channel, &key.message_id) {
+            self.messages.insert(message.clone(), head.id.clone(), out.limits.remembered_blocks);
+        }
         out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
         let span = Span { key, head, opened: out.next_opened(), spoken };
         Ok(if update.track.as_str().is_empty() {

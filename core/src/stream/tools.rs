@@ -17,12 +17,12 @@ use bytestring::ByteString;
 
 use super::call::Call;
 use super::error::StreamError;
-use super::fingerprint::{JsonFingerprint, Relation, hash_bytes};
 use super::memory::Memory;
 use super::outlet::Outlet;
 use super::speech::{Speech, origin};
 use crate::block::{ToolOutput, ToolResult, ToolUse};
 use crate::event::{BlockEvent, EndReason, Lane, Origin, ToolResultEvent};
+use crate::fingerprint::{JsonFingerprint, Relation, hash_bytes};
 use crate::id::{BlockId, ToolCallId};
 use crate::update::{Mode, Update};
 

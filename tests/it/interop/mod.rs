@@ -1,3 +1,4 @@
 //! Interop with real peers. `cargo xtask interop` installs them and runs these tests.
 
 mod agui;
+mod magentic;

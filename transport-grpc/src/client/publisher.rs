@@ -163,7 +163,10 @@ impl Publisher {
             let answered = tokio::select! {
                 biased;
                 room = self.requests.reserve() => match room {
-                    Ok(room) => return Ok(room.send(request_of(kind))),
+                    Ok(room) => {
+                        room.send(request_of(kind));
+                        return Ok(());
+                    }
                     // The call is over; its answer says why.
                     Err(_) => None,
                 },

@@ -26,7 +26,10 @@ pub use run::{reply_from_proto, reply_to_proto};
 pub use values::JsonDepth;
 pub use write::EventWriter;
 
-pub(crate) use values::{optional_text, text, to_bytes};
+#[cfg(feature = "server")]
+pub(crate) use values::optional_text;
+#[cfg(any(feature = "client", feature = "server"))]
+pub(crate) use values::{text, to_bytes};
 
 #[cfg(test)]
 mod tests;

@@ -56,6 +56,8 @@ impl Connections {
     ) -> Drained {
         let tasks = TaskTracker::new();
         let cut = CancellationToken::new();
+        // Whoever drops the server without waiting for its end drops its connections too.
+        let _cut_on_drop = cut.clone().drop_guard();
         tokio::select! {
             () = self.accept(&listener, &tasks, &cut, shutdown) => {}
             () = leaving => {}

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use aqueduct_core::RunId;
 use aqueduct_core::service::{Caller, EventStream, PublishRequest, RunService, ServiceError};
-use futures_core::Stream;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
@@ -16,8 +15,9 @@ use crate::convert::{ConvertError, input_from_proto, optional_text, text};
 use crate::driver::{EventPump, Shared};
 use crate::proto;
 use crate::proto::agent_stream_server::AgentStream;
-use crate::publish;
+use crate::publish::{Answers, until};
 use crate::stall::{StallWatch, WatchedStream};
+use crate::status::malformed;
 
 /// The address of the peer, in the extensions of a request; for mounted services too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,13 +36,11 @@ impl fmt::Debug for Handler {
     }
 }
 
-type Answers = std::pin::Pin<Box<dyn Stream<Item = Result<proto::PublishResponse, Status>> + Send>>;
-
 #[async_trait]
 impl AgentStream for Handler {
     type RunStream = WatchedStream<EventPump>;
     type WatchStream = WatchedStream<EventPump>;
-    type PublishStream = Answers;
+    type PublishStream = WatchedStream<Answers>;
 
     async fn run(&self, request: Request<proto::RunRequest>) -> Result<Response<Self::RunStream>, Status> {
         self.counted(async {
@@ -110,8 +108,8 @@ impl AgentStream for Handler {
             let mut requests = request.into_inner();
             let open = self.opening(&mut requests).await?;
             let ingest = self.asked(&call, self.service.publish(&call.caller, open)).await?;
-            let answers = publish::answers(ingest, requests, call.deadline, Arc::clone(&self.shared));
-            Ok(Response::new(Box::pin(self.stalls.watch(answers)) as Answers))
+            let answers = Answers::new(ingest, requests, call.deadline, Arc::clone(&self.shared));
+            Ok(Response::new(self.stalls.watch(answers)))
         })
         .await
     }
@@ -140,7 +138,7 @@ impl Handler {
             .await
             .map_err(|_| statuses.late_request())??;
         let Some(Some(Request::Open(open))) = first.map(|first| first.request) else {
-            return Err(statuses.malformed("the first publish request must be `open`"));
+            return Err(malformed("the first publish request must be `open`"));
         };
         self.valid(opening(open))
     }
@@ -167,7 +165,7 @@ impl Handler {
             biased;
             answer = question => answer.map_err(|refusal| statuses.refused(refusal)),
             () = self.shared.stop.cancelled() => Err(statuses.stopping(None)),
-            () = publish::until(call.deadline) => Err(statuses.deadline()),
+            () = until(call.deadline) => Err(statuses.deadline()),
         }
     }
 

@@ -1,93 +1,46 @@
-//! One accepted connection from the handshake to its end: settings of the HTTP library, the clock over its phases, and
-//! the service that puts limits around every request.
+//! One accepted connection from the handshake to its end: the clock over its phases, and the way between the HTTP
+//! library and quiet streams.
+//!
+//! ```text
+//!               a stream goes quiet (HTTP/1.1)
+//!  Http ───────────────────────────────────────────► Quiet
+//!   │  ▲────────── the stream came to its end ───────── │
+//!   └─────────────► closed ◄────────────────────────────┘
+//! ```
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use axum::Router;
-use http::{Request, Response, Version};
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::{Builder, UpgradeableConnection};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::UpgradeableConnection;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
-use tower::ServiceExt as _;
 
-use super::PeerAddr;
-use super::counters::{Counted, Counters};
-use super::exchange::{Exchange, RequestBody, ResponseBody};
+use super::Shared;
+use super::counters::Counted;
+use super::handoff::{Handoff, SocketHandle};
 use super::io::{GuardedSocket, Place, Socket};
 use super::phase::{Phase, PhaseWatch};
-use crate::config::{Limits, Timeouts};
-use crate::shutdown::Shutdown;
-
-/// hyper panics below this.
-const LEAST_BUFFER_BYTES: usize = 8192;
-
-/// What all connections of a server share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) router: Router,
-    pub(crate) limits: Limits,
-    pub(crate) timeouts: Timeouts,
-    pub(crate) counters: Counters,
-    pub(crate) shutdown: Shutdown,
-    pub(crate) builder: Builder<TokioExecutor>,
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
-}
-
-/// The HTTP library with our limits.
-pub(crate) fn builder(limits: &Limits, timeouts: &Timeouts) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        // Our own clock covers the head and more; see `phase`.
-        .header_read_timeout(None)
-        .max_buf_size(limits.header_bytes.max(LEAST_BUFFER_BYTES));
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(timeouts.ping)
-        .keep_alive_timeout(timeouts.pong)
-        .max_concurrent_streams(limits.streams_per_connection)
-        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
-        .max_pending_accept_reset_streams(limits.pending_resets)
-        .max_local_error_reset_streams(limits.error_resets)
-        .max_send_buf_size(limits.stream_send_bytes);
-    builder
-}
+use super::quiet::QuietStream;
+use super::service::ConnectionService;
 
 /// Serves one socket until it is closed, by whichever side.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, place: Place) {
-    let Some(socket) = handshake(&shared, stream).await else {
+    // In a box, since a handshake is much larger than what comes after, and over soon.
+    let Some(socket) = Box::pin(handshake(&shared, stream)).await else {
         shared.counters.count(Counted::HandshakeFailure);
         return;
     };
     let phase = Arc::new(PhaseWatch::default());
     let stall = shared.timeouts.write_stall;
     let socket = GuardedSocket::new(socket, Arc::clone(&phase), stall, shared.counters.clone(), place);
-    let service = ConnectionService { shared: Arc::clone(&shared), phase: Arc::clone(&phase), peer };
-    let connection =
-        shared.builder.serve_connection_with_upgrades(TokioIo::new(socket), service).into_owned();
-    let asked_to_stop = {
-        let shutdown = shared.shutdown.clone();
-        Box::pin(async move { shutdown.triggered().await })
-    };
-    Connection {
-        connection: Box::pin(connection),
-        phase,
-        seen: None,
-        timer: None,
-        asked_to_stop,
-        stopping: false,
-        shared,
-    }
-    .await;
+    let shutdown = shared.shutdown.clone();
+    let stage = Stage::http(&shared, &phase, peer, socket);
+    let asked_to_stop = Box::pin(async move { shutdown.triggered().await });
+    Connection { stage, peer, phase, seen: None, timer: None, asked_to_stop, stopping: false, shared }.await;
 }
 
 #[cfg(not(feature = "tls"))]
@@ -105,12 +58,31 @@ async fn handshake(shared: &Shared, stream: TcpStream) -> Option<Socket> {
     Some(Socket::Tls(Box::new(handshake.await.ok()?.ok()?)))
 }
 
-type Hyper = UpgradeableConnection<'static, TokioIo<GuardedSocket>, ConnectionService, TokioExecutor>;
+type Hyper = UpgradeableConnection<'static, TokioIo<SocketHandle>, ConnectionService, TokioExecutor>;
+
+/// Who drives the socket.
+enum Stage {
+    Http(Pin<Box<Hyper>>, Arc<Handoff>),
+    Quiet(Box<QuietStream>),
+    Closed,
+}
+
+impl Stage {
+    fn http(shared: &Arc<Shared>, phase: &Arc<PhaseWatch>, peer: SocketAddr, socket: GuardedSocket) -> Self {
+        let handoff = Handoff::new(socket);
+        let service =
+            ConnectionService::new(Arc::clone(shared), Arc::clone(phase), Arc::clone(&handoff), peer);
+        let io = TokioIo::new(SocketHandle(Arc::clone(&handoff)));
+        let connection = shared.builder.serve_connection_with_upgrades(io, service).into_owned();
+        Self::Http(Box::pin(connection), handoff)
+    }
+}
 
 /// Drives a connection and its clock. All changes of phase happen while the connection is polled (or wake it), so the
 /// clock is looked at after each poll and needs no wake-ups of its own while a stream runs.
 struct Connection<F> {
-    connection: Pin<Box<Hyper>>,
+    stage: Stage,
+    peer: SocketAddr,
     phase: Arc<PhaseWatch>,
     seen: Option<(Phase, u64)>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -128,27 +100,68 @@ impl<F: Future<Output = ()>> Future for Connection<F> {
         if !this.stopping && this.asked_to_stop.as_mut().poll(cx).is_ready() {
             this.stop();
         }
-        // Errors are the peer's: garbage, resets, timeouts. Closing is the answer to all of them.
-        if this.connection.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(());
-        }
-        this.follow_phase();
-        while let Some(timer) = &mut this.timer {
+        loop {
+            if this.poll_stage(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            this.follow_phase();
+            let Some(timer) = &mut this.timer else {
+                return Poll::Pending;
+            };
             if timer.as_mut().poll(cx).is_pending() {
-                break;
+                return Poll::Pending;
             }
             if this.handle_timeout() {
                 return Poll::Ready(());
             }
-            if this.connection.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
-            }
         }
-        Poll::Pending
     }
 }
 
 impl<F> Connection<F> {
+    /// Ready when the connection is over. Errors are the peer's (garbage, resets, timeouts), and closing is the answer
+    /// to all of them.
+    fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match &mut self.stage {
+                Stage::Http(connection, handoff) => {
+                    let mut polled = connection.as_mut().poll(cx);
+                    if polled.is_pending() && handoff.needs_read() {
+                        polled = connection.as_mut().poll(cx);
+                    }
+                    if polled.is_ready() {
+                        self.stage = Stage::Closed;
+                        return Poll::Ready(());
+                    }
+                    let Some((socket, stream)) = handoff.take_quiet() else {
+                        return Poll::Pending;
+                    };
+                    self.shared.counters.count(Counted::Handoff);
+                    self.stage = Stage::Quiet(Box::new(QuietStream::new(socket, stream)));
+                }
+                Stage::Quiet(quiet) => {
+                    if quiet.poll(cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                    if self.end_quiet().is_none() {
+                        return Poll::Ready(());
+                    }
+                }
+                Stage::Closed => return Poll::Ready(()),
+            }
+        }
+    }
+
+    /// Back to the library, if the connection goes on.
+    fn end_quiet(&mut self) -> Option<()> {
+        let Stage::Quiet(quiet) = std::mem::replace(&mut self.stage, Stage::Closed) else {
+            return None;
+        };
+        let socket = quiet.into_socket().filter(|_| !self.stopping)?;
+        self.stage = Stage::http(&self.shared, &self.phase, self.peer, socket);
+        Some(())
+    }
+
     fn follow_phase(&mut self) {
         let now = self.phase.phase();
         if self.seen == Some(now) {
@@ -182,40 +195,8 @@ impl<F> Connection<F> {
     /// Lets what runs come to its end, and takes nothing new.
     fn stop(&mut self) {
         self.stopping = true;
-        self.connection.as_mut().graceful_shutdown();
-    }
-}
-
-/// Puts limits and counts around every request, and hands it to the router.
-struct ConnectionService {
-    shared: Arc<Shared>,
-    phase: Arc<PhaseWatch>,
-    peer: SocketAddr,
-}
-
-impl hyper::service::Service<Request<Incoming>> for ConnectionService {
-    type Response = Response<ResponseBody>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let shared = Arc::clone(&self.shared);
-        let is_http2 = request.version() == Version::HTTP_2;
-        let exchange = Exchange::open(Arc::clone(&self.phase), &shared.counters, is_http2);
-        let (limit, timeout) = (shared.limits.body_bytes, shared.timeouts.body);
-        let mut request = request.map(|body| RequestBody::new(body, limit, timeout));
-        request.extensions_mut().insert(PeerAddr(self.peer));
-        let response = shared.router.clone().oneshot(request.map(axum::body::Body::new));
-        Box::pin(async move {
-            let response = response.await?;
-            Ok(response.map(|body| {
-                if is_http2 {
-                    let stall = shared.timeouts.write_stall;
-                    ResponseBody::watched(body, exchange, stall, shared.counters.clone())
-                } else {
-                    ResponseBody::new(body, exchange)
-                }
-            }))
-        })
+        if let Stage::Http(connection, _) = &mut self.stage {
+            connection.as_mut().graceful_shutdown();
+        }
     }
 }

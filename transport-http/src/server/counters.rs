@@ -21,6 +21,7 @@ struct Counts {
     header_timeouts: AtomicU64,
     idle_timeouts: AtomicU64,
     write_stalls: AtomicU64,
+    handoffs: AtomicU64,
 }
 
 macro_rules! readers {
@@ -52,6 +53,8 @@ readers! {
     idle_timeouts
     /// Streams and connections closed because the peer took nothing for long.
     write_stalls
+    /// Times a stream went quiet and was taken from the HTTP library to save its buffers.
+    handoffs
 }
 
 impl Counters {
@@ -62,6 +65,7 @@ impl Counters {
             Counted::HeaderTimeout => &self.inner.header_timeouts,
             Counted::IdleTimeout => &self.inner.idle_timeouts,
             Counted::WriteStall => &self.inner.write_stalls,
+            Counted::Handoff => &self.inner.handoffs,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -89,6 +93,7 @@ pub(crate) enum Counted {
     HeaderTimeout,
     IdleTimeout,
     WriteStall,
+    Handoff,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,8 @@
 //! One request and its response on a connection: the bodies that keep the limits and the counts.
 //!
 //! * [`RequestBody`] ends with an error when it is too long or takes too long.
-//! * [`ResponseBody`] counts as open until it is dropped. On HTTP/2 a peer can stop one stream by its window while the
+//! * [`ResponseBody`] counts as open until it is dropped. The body of a stream over HTTP/1.1 is only lent to the library,
+//!   see `handoff`. On HTTP/2 a peer can stop one stream by its window while the
 //!   socket moves on, and then nobody polls the body any more: a watcher takes it away when that lasts, so that what it
 //!   holds (a run's events) is freed and the stream is reset, not the connection.
 
@@ -21,6 +22,7 @@ use thiserror::Error;
 use tokio::time::{Instant, Sleep};
 
 use super::counters::{Counted, Counters, OpenGuard};
+use super::handoff::{Handoff, LentStream};
 use super::phase::PhaseWatch;
 use crate::error::StreamError;
 
@@ -35,13 +37,25 @@ pub(crate) struct BodyTooSlow;
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     body: Limited<Incoming>,
+    handoff: Option<Arc<Handoff>>,
     deadline: Instant,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, limit: usize, timeout: Duration) -> Self {
-        Self { body: Limited::new(body, limit), deadline: Instant::now() + timeout, timer: None }
+    pub(crate) fn new(body: Incoming, handoff: Arc<Handoff>, limit: usize, timeout: Duration) -> Self {
+        handoff.handle_request();
+        let deadline = Instant::now() + timeout;
+        let mut body =
+            Self { body: Limited::new(body, limit), handoff: Some(handoff), deadline, timer: None };
+        body.note_end(body.body.is_end_stream());
+        body
+    }
+
+    fn note_end(&mut self, has_ended: bool) {
+        if has_ended && let Some(handoff) = self.handoff.take() {
+            handoff.handle_request_end();
+        }
     }
 }
 
@@ -54,6 +68,8 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            let has_ended = frame.is_none() || self.body.is_end_stream();
+            self.note_end(has_ended);
             return Poll::Ready(frame);
         }
         let deadline = self.deadline;
@@ -93,21 +109,28 @@ impl Drop for Exchange {
 
 /// The body of a response.
 #[derive(Debug)]
-pub(crate) struct ResponseBody {
-    body: Held,
-    _exchange: Exchange,
-}
-
-#[derive(Debug)]
-enum Held {
+pub(crate) enum ResponseBody {
     /// The socket's own limit is enough.
-    Alone(AxumBody),
+    Alone { body: AxumBody, _exchange: Exchange },
+    /// A stream that can be taken back.
+    Lent(LentBody),
     /// One of several streams in a connection.
-    Watched(Arc<Mutex<Watched>>),
+    Watched { watched: Arc<Mutex<Watched>>, _exchange: Exchange },
+}
+
+/// A handle to the stream that a connection has lent. Dropped by the library, it takes the stream with it.
+#[derive(Debug)]
+pub(crate) struct LentBody(Arc<Handoff>);
+
+impl Drop for LentBody {
+    fn drop(&mut self) {
+        let stream = self.0.lock().stream.take();
+        drop(stream);
+    }
 }
 
 #[derive(Debug)]
-struct Watched {
+pub(crate) struct Watched {
     body: Option<AxumBody>,
     /// How often it was polled.
     polls: u64,
@@ -116,18 +139,23 @@ struct Watched {
 }
 
 impl ResponseBody {
-    pub(crate) fn new(body: AxumBody, exchange: Exchange) -> Self {
-        Self { body: Held::Alone(body), _exchange: exchange }
+    pub(crate) fn alone(body: AxumBody, exchange: Exchange) -> Self {
+        Self::Alone { body, _exchange: exchange }
+    }
+
+    pub(crate) fn lent(stream: LentStream, handoff: Arc<Handoff>) -> Self {
+        handoff.lend_stream(stream);
+        Self::Lent(LentBody(handoff))
     }
 
     /// A body whose stream is reset when the peer takes nothing of it for `limit` (noticed within twice that).
     pub(crate) fn watched(body: AxumBody, exchange: Exchange, limit: Duration, counters: Counters) -> Self {
         if body.is_end_stream() {
-            return Self::new(body, exchange);
+            return Self::alone(body, exchange);
         }
         let watched = Arc::new(Mutex::new(Watched { body: Some(body), polls: 0, waits_for_peer: false }));
         tokio::spawn(watch(Arc::downgrade(&watched), limit, counters));
-        Self { body: Held::Watched(watched), _exchange: exchange }
+        Self::Watched { watched, _exchange: exchange }
     }
 }
 
@@ -159,26 +187,40 @@ impl Body for ResponseBody {
     type Error = BoxError;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match &mut self.body {
-            Held::Alone(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
-            Held::Watched(watched) => lock(watched).poll_frame(cx),
+        match self.get_mut() {
+            Self::Alone { body, .. } => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Self::Lent(LentBody(handoff)) => {
+                let mut lent = handoff.lock();
+                let Some(stream) = &mut lent.stream else {
+                    return Poll::Pending; // Taken back; the library is about to be dropped.
+                };
+                let polled = Pin::new(&mut stream.body).poll_frame(cx).map_err(Into::into);
+                lent.handle_body_poll(polled.is_pending());
+                polled
+            }
+            Self::Watched { watched, .. } => lock(watched).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.body {
-            Held::Alone(body) => body.is_end_stream(),
-            Held::Watched(watched) => lock(watched).body.as_ref().is_some_and(Body::is_end_stream),
+        match self {
+            Self::Alone { body, .. } => body.is_end_stream(),
+            Self::Lent(LentBody(handoff)) => {
+                handoff.lock().stream.as_ref().is_some_and(|stream| stream.body.is_end_stream())
+            }
+            Self::Watched { watched, .. } => lock(watched).body.as_ref().is_some_and(Body::is_end_stream),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.body {
-            Held::Alone(body) => body.size_hint(),
-            Held::Watched(watched) => {
+        match self {
+            Self::Alone { body, .. } => body.size_hint(),
+            // Streams have no length; that is why they are sent in chunks.
+            Self::Lent(_) => SizeHint::default(),
+            Self::Watched { watched, .. } => {
                 lock(watched).body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
             }
         }

@@ -37,6 +37,8 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct GuardedSocket {
     socket: Socket,
+    /// Bytes that were read and put back, to be read again first.
+    put_back: Vec<u8>,
     phase: Arc<PhaseWatch>,
     write_stall: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
@@ -52,7 +54,12 @@ impl GuardedSocket {
         counters: Counters,
         place: Place,
     ) -> Self {
-        Self { socket, phase, write_stall, stalled: None, counters, _place: place }
+        Self { socket, put_back: Vec::new(), phase, write_stall, stalled: None, counters, _place: place }
+    }
+
+    /// Gives these bytes to the next reader.
+    pub(crate) fn put_back(&mut self, bytes: &[u8]) {
+        self.put_back.extend_from_slice(bytes);
     }
 
     /// Lets a write wait for so long and no longer. Any progress starts the time anew.
@@ -98,6 +105,13 @@ impl AsyncRead for GuardedSocket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.put_back.is_empty() {
+            let count = self.put_back.len().min(buf.remaining());
+            buf.put_slice(self.put_back.get(..count).unwrap_or_default());
+            self.put_back.drain(..count);
+            self.phase.handle_bytes();
+            return Poll::Ready(Ok(()));
+        }
         let before = buf.filled().len();
         let polled = on_socket!(&mut self.socket, io => io.poll_read(cx, buf));
         if buf.filled().len() > before {

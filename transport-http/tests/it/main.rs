@@ -1,10 +1,19 @@
 //! The transport over loopback sockets: what peers see, good and bad ones, and what is left when they are gone.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "helpers of tests fail as tests do"
+)]
+
 mod bad_peers;
 mod client;
 mod driver;
 mod endpoint;
 mod http2;
+mod quiet;
 mod readers;
 mod shutdown;
 mod support;

@@ -14,8 +14,8 @@ use aqueduct_core::service::{
     PublishRequest, RefusalKind, RunService, ServiceError, StartedRun,
 };
 use aqueduct_core::{
-    BlockEvent, BlockId, ByteString, Channel, LaneId, Role, RunId, RunInfo, RunInput, RunOutcome, Source,
-    SpanKind,
+    BlockEvent, BlockId, ByteString, Channel, LaneId, Message, Role, RunId, RunInfo, RunInput, RunOutcome,
+    Source, SpanKind,
 };
 use aqueduct_transport_http::{
     Counters, Drained, Refusal, RunRequest, Server, ServerConfig, Shutdown, StreamOptions, run_endpoint,
@@ -33,10 +33,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits for something that must happen.
 pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(output) => output,
-        Err(_) => panic!("{what}: not within {PATIENCE:?}"),
-    }
+    let output = tokio::time::timeout(PATIENCE, future).await;
+    output.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
 }
 
 /// Waits until a condition holds that nobody announces.
@@ -147,6 +145,40 @@ impl EventEncoder for BinaryEncoder {
 /// Makes the events of a run from the text of its input.
 pub(crate) type Script = dyn Fn(&str) -> EventStream + Send + Sync;
 
+/// Makes a service whose runs say what comes through the sender they are given; it ends them by `end`.
+pub(crate) fn fed_service() -> (Arc<ScriptedService>, tokio::sync::mpsc::Receiver<Feed>) {
+    let (runs, started) = tokio::sync::mpsc::channel(16);
+    let service = ScriptedService::new(move |_| {
+        let (feed, mut receiver) = tokio::sync::mpsc::channel::<BlockEvent>(1024);
+        runs.try_send(Feed(feed)).unwrap();
+        let mut number = 0;
+        Box::pin(futures_util::stream::poll_fn(move |cx| {
+            receiver.poll_recv(cx).map(|event| {
+                number += 1;
+                event.map(|event| NumberedEvent { number, event })
+            })
+        }))
+    });
+    (service, started)
+}
+
+/// Says what a run says.
+pub(crate) struct Feed(tokio::sync::mpsc::Sender<BlockEvent>);
+
+impl Feed {
+    pub(crate) fn say(&self, text: impl Into<ByteString>) {
+        self.0.try_send(delta(text)).unwrap();
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.try_send(finished()).unwrap();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
 /// A service with one agent, `agent`, and one token, `secret` (or none).
 pub(crate) struct ScriptedService {
     script: Box<Script>,
@@ -209,7 +241,7 @@ impl RunService for ScriptedService {
         if caller.token.as_deref().is_some_and(|token| token != "secret") {
             return refused(RefusalKind::Unauthenticated, "wrong token");
         }
-        let text = input.latest_user_message().map(|message| message.text()).unwrap_or_default();
+        let text = input.latest_user_message().map(Message::text).unwrap_or_default();
         let run = StartedRun { run_id: input.run_id, events: self.events(&text) };
         Box::pin(std::future::ready(Ok(run)))
     }

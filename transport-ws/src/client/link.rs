@@ -20,6 +20,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
 use super::Outgoing;
 use super::connect::{ConnectOptions, Socket};
@@ -127,6 +129,15 @@ impl Link {
         }
     }
 
+    /// Stops feeding a run without finishing it, as far as that needs no waiting.
+    pub(crate) fn abandon(&self, reference: &str) {
+        let fed = self.shared.open().publishers.remove(reference);
+        let message = Outgoing { reference: Some(reference), ..Outgoing::of("abandon") };
+        if let (Some(_), Ok(text)) = (fed, message.to_text()) {
+            self.queue.try_send(Message::text(text)).unwrap_or_default();
+        }
+    }
+
     pub(crate) async fn close(&self) {
         // Gone already is closed too.
         self.send(Message::Close(Some(CloseFrame { code: 1000.into(), reason: "".into() })))
@@ -162,8 +173,10 @@ async fn write_all(
         // What waits goes out with one flush.
         while let Some(message) = next {
             let closing = message.is_close();
-            if sink.feed(message).await.is_err() {
-                return;
+            for frame in fragments(message) {
+                if sink.feed(frame).await.is_err() {
+                    return;
+                }
             }
             if closing {
                 drop(sink.flush().await);
@@ -179,6 +192,26 @@ async fn write_all(
             return;
         }
     }
+}
+
+/// Payload bytes of one frame: half of what a server takes by default.
+const FRAGMENT: usize = 128 * 1024;
+
+/// The message as it is, or in frames that a server with a frame limit takes.
+fn fragments(message: Message) -> Vec<Message> {
+    let (kind, mut rest) = match message {
+        Message::Text(text) if text.len() > FRAGMENT => (Data::Text, Bytes::from(text)),
+        Message::Binary(data) if data.len() > FRAGMENT => (Data::Binary, data),
+        other => return vec![other],
+    };
+    let mut frames = Vec::with_capacity(rest.len() / FRAGMENT + 1);
+    let mut opcode = OpCode::Data(kind);
+    while !rest.is_empty() {
+        let part = rest.split_to(rest.len().min(FRAGMENT));
+        frames.push(Message::Frame(Frame::message(part, opcode, rest.is_empty())));
+        opcode = OpCode::Data(Data::Continue);
+    }
+    frames
 }
 
 struct Reader {

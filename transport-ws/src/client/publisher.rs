@@ -20,7 +20,8 @@ pub(crate) struct Progress {
     pub(crate) refused: Option<String>,
 }
 
-/// Feeds a run with payloads; waits where the server's window says so.
+/// Feeds a run with payloads; waits where the server's window says so. Dropping it without [`finish`](Self::finish) is
+/// a cut: the run stays open for whoever continues it.
 #[derive(Debug)]
 pub struct Publisher {
     link: Link,
@@ -153,5 +154,11 @@ impl Publisher {
             Ok(Some(message)) => Err(Error::Rejected { code: "refused".to_owned(), message }),
             Err(_) => Err(self.link.end()),
         }
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.link.abandon(&self.reference);
     }
 }

@@ -70,13 +70,23 @@ impl Clock {
     pub(crate) fn blocked(&mut self, written: u64) {
         match self.blocked {
             Some((_, before)) if before == written => {}
-            _ => self.blocked = Some((Instant::now(), written)),
+            Some(_) => self.moved(written),
+            None => self.blocked = Some((Instant::now(), written)),
         }
     }
 
     /// Nothing waits for the socket.
     pub(crate) fn unblocked(&mut self) {
-        self.blocked = None;
+        if self.blocked.take().is_some() {
+            self.heard();
+        }
+    }
+
+    /// A full socket took something: the peer made room, so it lives. A slow reader finds our ping only behind all that
+    /// waits for it, and must not be taken for dead meanwhile.
+    fn moved(&mut self, written: u64) {
+        self.heard();
+        self.blocked = Some((self.heard, written));
     }
 
     /// From now on only the closing handshake counts.
@@ -107,9 +117,8 @@ impl Clock {
                 continue;
             }
             match alarm {
-                // Some bytes left since: the stall begins anew.
-                Alarm::Stalled if self.blocked.is_some_and(|(_, before)| before != written) => {
-                    self.blocked = Some((Instant::now(), written));
+                Alarm::Stalled | Alarm::Dead if self.blocked.is_some_and(|(_, before)| before != written) => {
+                    self.moved(written);
                     continue;
                 }
                 Alarm::Ping => {

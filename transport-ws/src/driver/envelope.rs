@@ -59,7 +59,7 @@ impl Envelope {
             Self::Json(_) => out.push(b'}'),
             Self::Binary(_) if more => {
                 if let Some(k) = out.get_mut(start + binary::K_OFFSET) {
-                    *k |= 0x80;
+                    *k |= binary::MORE_BIT;
                 }
             }
             Self::Binary(_) | Self::Plain => {}

@@ -130,8 +130,12 @@ impl MuxSession {
             Request::Payload { reference, number, data } => {
                 return self.payload(&reference, number, cut_out(message, data));
             }
-            Request::Finish { reference } => match self.publishers.get_mut(&reference) {
+            Request::Finish { reference } => match self.publisher(&reference) {
                 Some(publisher) => publisher.handle_finish(),
+                None => self.replies.push_back(unknown_publisher(&reference)),
+            },
+            Request::Abandon { reference } => match self.publisher(&reference) {
+                Some(publisher) => publisher.handle_abandon(),
                 None => self.replies.push_back(unknown_publisher(&reference)),
             },
         }
@@ -152,6 +156,7 @@ impl Session for MuxSession {
                 Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "bring a token in `auth` first"))
             }
             Err(RequestError::Refused { reference, message, known }) => {
+                self.fresh = false;
                 let code = if known { "invalid" } else { "unsupported" };
                 self.replies.push_back(Reply::error(reference, code, message));
                 Ok(())
@@ -160,6 +165,10 @@ impl Session for MuxSession {
     }
 
     fn handle_binary(&mut self, data: &Bytes) -> Result<(), CloseReason> {
+        self.fresh = false;
+        if self.owes_token() {
+            return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "bring a token in `auth` first"));
+        }
         let Some((reference, number, at)) = binary::read_payload(data) else {
             let reason = "a binary message must be a payload (docs/websocket.md, binary messages)";
             return Err(CloseReason::new(CloseReason::UNSUPPORTED_DATA, reason));

@@ -23,7 +23,8 @@ use crate::counters::Open;
 /// What the connection keeps of a publisher.
 #[derive(Debug)]
 pub(crate) struct Publisher {
-    inbox: mpsc::Sender<Feed>,
+    /// None once the peer has given up.
+    inbox: Option<mpsc::Sender<Feed>>,
     /// Numbers and sizes of payloads that are not acknowledged.
     waiting: VecDeque<(u64, usize)>,
     waiting_bytes: usize,
@@ -52,6 +53,8 @@ pub(crate) enum Step {
     Replied(InterruptReply),
     /// All was taken.
     Finished,
+    /// The peer stopped without finishing.
+    Abandoned,
     /// The service refused.
     Failed(ServiceError),
 }
@@ -60,7 +63,16 @@ impl Publisher {
     pub(crate) fn new(limits: &Limits, open: Open) -> (Self, mpsc::Receiver<Feed>) {
         // One place more than the window, for the finish.
         let (inbox, receiver) = mpsc::channel(limits.window_payloads.saturating_add(1));
-        (Self { inbox, waiting: VecDeque::new(), waiting_bytes: 0, finishing: false, _open: open }, receiver)
+        (
+            Self {
+                inbox: Some(inbox),
+                waiting: VecDeque::new(),
+                waiting_bytes: 0,
+                finishing: false,
+                _open: open,
+            },
+            receiver,
+        )
     }
 
     /// Takes a payload; false if the window is exceeded or nothing may follow.
@@ -68,24 +80,28 @@ impl Publisher {
         let bytes = self.waiting_bytes.saturating_add(data.len());
         let full = self.waiting.len() >= limits.window_payloads
             || (bytes > limits.window_bytes && !self.waiting.is_empty());
-        if full || self.finishing {
-            return false;
-        }
+        let Some(inbox) = self.inbox.as_ref().filter(|_| !full && !self.finishing) else { return false };
         self.waiting.push_back((number, data.len()));
         self.waiting_bytes = bytes;
         // A closed inbox means that the service failed; the peer is being told.
-        !matches!(
-            self.inbox.try_send(Feed::Payload { number, data }),
-            Err(mpsc::error::TrySendError::Full(_))
-        )
+        !matches!(inbox.try_send(Feed::Payload { number, data }), Err(mpsc::error::TrySendError::Full(_)))
     }
 
     /// The peer has sent all.
     pub(crate) fn handle_finish(&mut self) {
-        if !std::mem::replace(&mut self.finishing, true) {
+        if let (Some(inbox), false) = (&self.inbox, std::mem::replace(&mut self.finishing, true)) {
             // Cannot be full: one place is kept for this. Closed means that the peer is being told of a failure.
-            self.inbox.try_send(Feed::Finish).unwrap_or_default();
+            inbox.try_send(Feed::Finish).unwrap_or_default();
         }
+    }
+
+    /// The peer gives up. The name stays taken until the service has let go of the run.
+    pub(crate) fn handle_abandon(&mut self) {
+        self.inbox = None;
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.inbox.is_none()
     }
 
     /// One payload was answered, with all numbers up to `number` safe. A number that was sent twice is answered twice.
@@ -100,7 +116,7 @@ impl Publisher {
 }
 
 impl Feeder {
-    /// Waits for the next thing to happen. After `Finished` and `Failed` the feeder is to be dropped.
+    /// Waits for the next thing to happen. After `Finished`, `Abandoned` and `Failed` it is to be dropped.
     pub(crate) async fn step(mut self) -> (Step, Self) {
         let step = tokio::select! {
             feed = self.inbox.recv() => match feed {
@@ -108,8 +124,7 @@ impl Feeder {
                     self.ingest.accept(number, data).await.map_or_else(Step::Failed, Step::Acknowledged)
                 }
                 Some(Feed::Finish) => self.ingest.finish().await.map_or_else(Step::Failed, |()| Step::Finished),
-                // The connection dropped its half; it drops this one too.
-                None => std::future::pending().await,
+                None => Step::Abandoned,
             },
             reply = self.ingest.reply() => Step::Replied(reply),
         };

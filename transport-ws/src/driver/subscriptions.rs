@@ -101,6 +101,8 @@ impl Subscriptions {
             Arc::new(Signal { is_set: AtomicBool::new(true), connection: Arc::clone(&self.connection) });
         let waker = Waker::from(Arc::clone(&signal));
         let number = subscription.after;
+        // Most connections follow one run, and they are many: no room for three more.
+        self.followed.reserve_exact(1);
         self.followed.push(Followed { subscription, number, signal, waker });
     }
 
@@ -122,7 +124,12 @@ impl Subscriptions {
     ) {
         self.connection.register(cx.waker());
         let mut idle_in_a_row = 0;
+        let mut turns = 0;
         while idle_in_a_row < self.followed.len() && batch.len() < limits.batch_bytes {
+            turns += 1;
+            if turns > MOST_TURNS {
+                return cx.waker().wake_by_ref();
+            }
             if self.turn >= self.followed.len() {
                 self.turn = 0;
             }
@@ -141,6 +148,10 @@ impl Subscriptions {
         }
     }
 }
+
+/// Turns before the connection looks at its socket again, however little the runs wrote: events without payloads
+/// never fill a batch.
+const MOST_TURNS: usize = 1024;
 
 impl Followed {
     fn poll_turn(&mut self, limits: &Limits, batch: &mut Batch) -> Turn {

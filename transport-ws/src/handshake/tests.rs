@@ -1,3 +1,5 @@
+//! The cases of the handshake, header by header.
+
 use http::Request;
 
 use super::*;

@@ -16,8 +16,11 @@
 pub(crate) const EVENT: u8 = 1;
 /// The first byte of a payload.
 pub(crate) const PAYLOAD: u8 = 2;
-/// The bit of `k` that says that more payloads of the same event follow.
-pub(crate) const MORE: u32 = 1 << 31;
+/// The bit in the first byte of `k` that says that more payloads of the same event follow.
+pub(crate) const MORE_BIT: u8 = 0x80;
+/// The same bit in `k` as a number.
+#[cfg(feature = "client")]
+const MORE: u32 = 1 << 31;
 /// Where `k` stands in an event.
 pub(crate) const K_OFFSET: usize = 9;
 
@@ -81,6 +84,18 @@ mod tests {
         let mut out = Vec::new();
         write_event("run", 9, 1 | MORE, &mut out);
         assert_eq!(read_event(&out), Some(("run", 9, 1, true, out.len())));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_bytes_are_read_or_refused(mut bytes: Vec<u8>, kind in 1_u8..=2) {
+            if let Some(first) = bytes.first_mut() {
+                *first = kind;
+            }
+            let whole = bytes.len();
+            assert!(read_payload(&bytes).is_none_or(|(_, _, at)| at <= whole));
+            assert!(read_event(&bytes).is_none_or(|(.., at)| at <= whole));
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(crate) enum Reply {
     Ack { reference: String, number: u64 },
     /// The answer to a `finish`.
     Finished { reference: String },
+    /// The answer to an `abandon`.
+    Abandoned { reference: String },
     /// A human answered.
     Human { reference: String, reply: InterruptReply },
     /// The events asked for are no longer kept.
@@ -112,6 +114,10 @@ impl Serialize for Reply {
             }
             Self::Finished { reference } => {
                 out.serialize_field("type", "finished")?;
+                out.serialize_field("ref", reference)?;
+            }
+            Self::Abandoned { reference } => {
+                out.serialize_field("type", "abandoned")?;
                 out.serialize_field("ref", reference)?;
             }
             Self::Human { reference, reply } => {

@@ -30,6 +30,8 @@ pub(crate) enum Request<'a> {
     Payload { reference: String, number: u64, data: &'a str },
     /// All payloads were sent.
     Finish { reference: String },
+    /// No more payloads come over this connection.
+    Abandon { reference: String },
 }
 
 /// Why a text is no request.
@@ -117,6 +119,7 @@ impl<'a> Fields<'a> {
                 data: self.data.ok_or_else(|| missing("data"))?.get(),
             },
             "finish" => Request::Finish { reference: named()? },
+            "abandon" => Request::Abandon { reference: named()? },
             _ => {
                 let message = format!("no message of type `{kind}` in this version of the protocol");
                 return Err(RequestError::Refused { reference, message, known: false });
@@ -166,6 +169,23 @@ mod tests {
             Request::parse(r#"{"type":"dance"}"#, 64),
             Err(RequestError::Refused { known: false, .. })
         ));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_text_is_refused_or_read(text in r#"\{"type":"[a-z]{1,7}"(,"[a-z]{1,6}":[0-9"{}\[\]a-z]{0,9}){0,4}\}?|.{0,60}"#) {
+            drop(Request::parse(&text, 8));
+        }
+
+        #[test]
+        fn what_is_carried_is_carried_as_it_is(run in ".{0,20}", data in "[a-z\u{e9}\u{1d11e}\"\\\\]{0,20}", number: u64) {
+            let (run, data) = (serde_json::to_string(&run).unwrap(), serde_json::to_string(&data).unwrap());
+            let text = format!(r#"{{"type":"payload","ref":{run},"number":{number},"data": {data} }}"#);
+            let whole = Bytes::from(text);
+            let request = Request::parse(std::str::from_utf8(&whole).unwrap(), 8).unwrap();
+            let Request::Payload { number: read, data: cut, .. } = request else { panic!() };
+            assert_eq!((read, cut_out(&whole, cut)), (number, Bytes::from(data)));
+        }
     }
 
     #[test]

@@ -10,5 +10,14 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod admission;
+mod bad_peers;
+mod conformance;
+mod ingest;
+mod keepalive;
 mod mux;
+mod plain;
+mod readers;
+mod shutdown;
 mod support;
+mod tls;

@@ -260,6 +260,16 @@ async fn the_path_names_the_default_agent() {
 }
 
 #[tokio::test]
+async fn a_large_input_is_sent_in_frames_that_the_server_takes() {
+    let host = Host::new().await;
+    let client = host.client().await;
+    let say = "é".repeat(400_000);
+    let mut events = client.start(Some("echo"), &format!(r#"{{"run":"r","say":"{say}"}}"#)).await.unwrap();
+    let all = rest(&mut events).await;
+    assert_eq!(all[2].1.len(), 800_002);
+}
+
+#[tokio::test]
 async fn waiting_events_leave_in_few_writes() {
     let host = Host::new().await;
     let client = host.client().await;

@@ -1,5 +1,9 @@
 //! All generated code of the workspace, one row each.
 
+use std::path::Path;
+
+use anyhow::Result;
+
 use crate::codegen::generator::Generator;
 use crate::codegen::proto;
 
@@ -15,6 +19,20 @@ use crate::codegen::proto;
 /// }
 /// ```
 pub(crate) const GENERATORS: &[Generator] = &[
+    Generator {
+        name: "A2A 1.0",
+        folder: "adapter-a2a/proto",
+        inputs: &["lf.a2a.v1.proto"],
+        output: "adapter-a2a/src/pb/generated/v1.rs",
+        run: a2a_messages,
+    },
+    Generator {
+        name: "A2A 0.3",
+        folder: "adapter-a2a/proto",
+        inputs: &["a2a.v1.proto"],
+        output: "adapter-a2a/src/pb/generated/v03.rs",
+        run: a2a_messages,
+    },
     Generator {
         name: "aqueduct.v1",
         folder: "transport-grpc/proto",
@@ -38,3 +56,10 @@ pub(crate) const GENERATORS: &[Generator] = &[
         run: proto::description,
     },
 ];
+
+/// Maps in the order of their keys, so that what is written does not depend on chance.
+fn a2a_messages(folder: &Path, inputs: &[&str]) -> Result<String> {
+    proto::messages(folder, inputs, |config| {
+        config.btree_map(["."]);
+    })
+}

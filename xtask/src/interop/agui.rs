@@ -3,12 +3,10 @@
 //! `oracle.mjs` and `oracle.py` run cases through the real clients. Their self-tests come first: an oracle that
 //! accepts what the client is known to refuse proves nothing.
 
-use std::path::Path;
-
 use anyhow::{Context as _, Result};
 
 use crate::interop::Env;
-use crate::interop::peers::Peers;
+use crate::interop::peers::{Peers, text};
 use crate::invocation::Invocation;
 use crate::project::Project;
 
@@ -37,8 +35,4 @@ fn self_test(oracle: &Invocation) -> Result<()> {
     let report = oracle.clone().args(["--self-test"]).output()?;
     print!("{report}");
     Ok(())
-}
-
-fn text(path: &Path) -> Result<String> {
-    Ok(path.to_str().context("the path of the target folder is not UTF-8")?.to_owned())
 }

@@ -105,6 +105,11 @@ impl Peers {
     }
 }
 
+/// A path as text, for arguments and variables.
+pub(crate) fn text(path: &Path) -> Result<String> {
+    Ok(path.to_str().context("the path of the target folder is not UTF-8")?.to_owned())
+}
+
 /// The version of Node.js, if it is there and new enough.
 pub(crate) fn check_node(folder: &Path) -> Result<String> {
     let version = Invocation::new("node", folder).args(["--version"]).hint(NODE_HINT).output()?;

@@ -548,6 +548,37 @@ fn ids_a_call_belongs_to_the_text_of_its_message() {
 }
 
 #[test]
+fn ids_a_call_on_another_track_belongs_to_the_text_of_its_message_too() {
+    let out = run([text("m", "Let me see").on_track("t"), tool("c", "t", "").in_message("m")]);
+    assert!(trace(&out).contains("tool+ c \"t\" parent=run/2"), "{}", trace(&out));
+}
+
+#[test]
+fn ids_nothing_of_a_lane_belongs_to_its_earlier_life() {
+    let sub = Source::root().child("sub");
+    let card = || {
+        Update::new(ContentBlock::custom(crate::wellknown::ACTIVITY, serde_json::json!({}))).in_message("p")
+    };
+    let out = run_events(vec![
+        text("m", "x").from_source(&sub).into(),
+        card().from_source(&sub).into(),
+        SourceEvent::LaneClosed { source: sub.clone(), outcome: LaneOutcome::Success(None) },
+        tool("c", "t", "").in_message("m").from_source(&sub).into(),
+        card().from_source(&sub).into(),
+        finished(),
+    ]);
+    assert!(!trace(&out).contains("parent="), "{}", trace(&out));
+    let cards: Vec<_> = out
+        .iter()
+        .filter_map(|event| match event {
+            BlockEvent::Custom(custom) => Some(custom.id.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_ne!(cards[0], cards[1]);
+}
+
+#[test]
 fn nested_lanes_three_deep_know_their_parents_and_calls() {
     let a = Source::root().child("a").called_by("c".into());
     let b = a.child("b");

@@ -101,6 +101,11 @@ impl MuxSession {
                 self.publishers.remove(&reference);
                 self.replies.push_back(Reply::Finished { reference });
             }
+            Step::Abandoned => {
+                drop(feeder);
+                self.publishers.remove(&reference);
+                self.replies.push_back(Reply::Abandoned { reference });
+            }
             Step::Failed(error) => {
                 self.publishers.remove(&reference);
                 let run = feeder.ingest.run_id().as_str().to_owned();

@@ -151,9 +151,15 @@ impl MuxSession {
         }
     }
 
+    /// The publisher of that name, unless it was given up.
+    pub(super) fn publisher(&mut self, reference: &str) -> Option<&mut Publisher> {
+        self.publishers.get_mut(reference).filter(|publisher| !publisher.is_abandoned())
+    }
+
     pub(super) fn payload(&mut self, reference: &str, number: u64, data: Bytes) -> Result<(), CloseReason> {
-        let limits = &self.shared.config.limits;
-        let Some(publisher) = self.publishers.get_mut(reference) else {
+        let shared = Arc::clone(&self.shared);
+        let limits = &shared.config.limits;
+        let Some(publisher) = self.publisher(reference) else {
             self.replies.push_back(unknown_publisher(reference));
             return Ok(());
         };

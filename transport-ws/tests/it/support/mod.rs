@@ -4,14 +4,68 @@ mod raw;
 mod service;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use aqueduct_transport_ws::client::{Client, ConnectOptions};
 use aqueduct_transport_ws::{Config, Counters, Endpoint, Server, Shutdown};
 
-pub(crate) use raw::{Frame, RawPeer, frame, masked};
-pub(crate) use service::{Ingested, ScriptedService, TestDialect, delta, started};
+pub(crate) use raw::{Frame, RawPeer, frame, masked, request};
+pub(crate) use service::{ScriptedService, TestDialect, delta, started};
+
+/// Set when anything panics: a task that does would otherwise go unnoticed.
+static PANICKED: AtomicBool = AtomicBool::new(false);
+
+fn watch_for_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICKED.store(true, Ordering::SeqCst);
+            usual(info);
+        }));
+    });
+}
+
+/// A connection over an in-memory pipe to an endpoint that is mounted on somebody else's server.
+pub(crate) struct Mounted {
+    pub(crate) service: Arc<ScriptedService>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) peer: RawPeer<tokio::io::DuplexStream>,
+}
+
+impl Mounted {
+    /// Upgrades as an HTTP server would, from the parts of a request.
+    pub(crate) fn new(config: Config, pipe: usize, headers: &[(&str, &str)], agent: Option<&str>) -> Self {
+        watch_for_panics();
+        let service = ScriptedService::new();
+        let endpoint = Endpoint::new(Arc::clone(&service) as _, Arc::new(TestDialect), config);
+        let mut builder = http::Request::get("/anywhere");
+        let usual = [
+            ("host", "localhost"),
+            ("connection", "Upgrade"),
+            ("upgrade", "websocket"),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ];
+        for (name, value) in usual.iter().chain(headers) {
+            builder = builder.header(*name, *value);
+        }
+        let parts = builder.body(()).unwrap().into_parts().0;
+        let upgrade = endpoint.accept(&parts, agent, Some("pipe".into())).unwrap();
+        assert_eq!(upgrade.response().status(), 101);
+        let (io, served) = tokio::io::duplex(pipe);
+        let serving = endpoint.clone();
+        tokio::spawn(async move { serving.serve(served, upgrade).await });
+        Self { service, endpoint, peer: RawPeer { io } }
+    }
+
+    /// With the protocol `aqueduct.v1.json`.
+    pub(crate) fn mux(config: Config, pipe: usize) -> Self {
+        Self::new(config, pipe, &[("sec-websocket-protocol", "aqueduct.v1.json")], None)
+    }
+}
 
 /// A server on a port of its own, gone when dropped.
 pub(crate) struct Host {
@@ -31,6 +85,7 @@ impl Host {
     }
 
     pub(crate) async fn on(address: SocketAddr, service: Arc<ScriptedService>, config: Config) -> Self {
+        watch_for_panics();
         let endpoint = Endpoint::new(Arc::clone(&service) as _, Arc::new(TestDialect), config);
         let server = Server::bind(address, endpoint.clone()).await.unwrap();
         let address = server.local_address().unwrap();
@@ -78,6 +133,7 @@ impl Host {
                 now.connections == 0 && now.runs == 0 && now.publishers == 0 && self.service.watchers() == 0
             };
             let ok = within(Duration::from_secs(20), nothing).await;
+            assert!(!PANICKED.load(Ordering::SeqCst), "{caller}: something panicked");
             assert!(ok, "{caller}: {:?}, {} watchers", self.counters().snapshot(), self.service.watchers());
         }
     }

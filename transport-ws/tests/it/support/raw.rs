@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const MASK: [u8; 4] = [0x12, 0x34, 0x56, 0x78];
 
 /// A frame as it was received.
@@ -40,11 +40,11 @@ pub(crate) fn frame(first: u8, payload: &[u8], mask: Option<[u8; 4]>) -> Vec<u8>
     match payload.len() {
         length @ 0..=125 => out.push(bit | u8::try_from(length).unwrap()),
         length @ 126..=0xffff => {
-            out.push(bit | 126);
+            out.push(bit | 0x7e);
             out.extend_from_slice(&u16::try_from(length).unwrap().to_be_bytes());
         }
         length => {
-            out.push(bit | 127);
+            out.push(bit | 0x7f);
             out.extend_from_slice(&(length as u64).to_be_bytes());
         }
     }
@@ -76,14 +76,21 @@ pub(crate) fn request(path: &str, extra: &[(&str, &str)]) -> String {
     let mut text = format!("GET {path} HTTP/1.1\r\n");
     let kept = usual.iter().filter(|(name, _)| !extra.iter().any(|(other, _)| other == name));
     for (name, value) in kept.chain(extra.iter().filter(|(_, value)| !value.is_empty())) {
-        text += &format!("{name}: {value}\r\n");
+        text.extend([name, ": ", value, "\r\n"]);
     }
     text + "\r\n"
 }
 
 impl RawPeer<TcpStream> {
     pub(crate) async fn dial(address: SocketAddr) -> Self {
-        Self { io: TcpStream::connect(address).await.unwrap() }
+        let io = TcpStream::connect(address).await.unwrap();
+        io.set_nodelay(true).unwrap();
+        Self { io }
+    }
+
+    /// Ends the connection with a reset instead of an orderly end.
+    pub(crate) fn reset(self) {
+        socket2::SockRef::from(&self.io).set_linger(Some(Duration::ZERO)).unwrap();
     }
 
     /// Connects and upgrades.
@@ -165,5 +172,17 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> RawPeer<IO> {
             }
         }
         close
+    }
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> RawPeer<IO> {
+    /// The code of the next close frame, which is not answered. Waits as long as it takes.
+    pub(crate) async fn io_close_code(&mut self) -> u16 {
+        loop {
+            let frame = self.read_frame().await.expect("the connection ended");
+            if frame.opcode == 8 {
+                return frame.close().0;
+            }
+        }
     }
 }

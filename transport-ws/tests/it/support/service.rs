@@ -26,6 +26,8 @@ pub(crate) struct ScriptedService {
     runs: Mutex<HashMap<String, Arc<Run>>>,
     pub(crate) ingests: Mutex<HashMap<String, Arc<Ingested>>>,
     watchers: Arc<AtomicUsize>,
+    /// Events that streams gave away.
+    pub(crate) taken: Arc<AtomicUsize>,
     pub(crate) callers: Mutex<Vec<Caller>>,
     /// Runs that were asked to stop.
     pub(crate) cancelled: Mutex<Vec<String>>,
@@ -66,6 +68,7 @@ impl ScriptedService {
             runs: Mutex::default(),
             ingests: Mutex::default(),
             watchers: Arc::default(),
+            taken: Arc::default(),
             callers: Mutex::default(),
             cancelled: Mutex::default(),
             gate: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
@@ -146,7 +149,7 @@ impl ScriptedService {
                 }
             }
         });
-        Box::pin(Guarded { events: Box::pin(events), _guard: guard })
+        Box::pin(Guarded { events: Box::pin(events), taken: Arc::clone(&self.taken), _guard: guard })
     }
 }
 
@@ -160,6 +163,7 @@ impl Drop for Watching {
 
 struct Guarded {
     events: EventStream,
+    taken: Arc<AtomicUsize>,
     _guard: Watching,
 }
 
@@ -167,7 +171,9 @@ impl Stream for Guarded {
     type Item = NumberedEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<NumberedEvent>> {
-        self.events.as_mut().poll_next(cx)
+        let next = std::task::ready!(self.events.as_mut().poll_next(cx));
+        self.taken.fetch_add(usize::from(next.is_some()), Ordering::SeqCst);
+        Poll::Ready(next)
     }
 }
 

@@ -1,4 +1,5 @@
-//! What is remembered of emitted text instead of the text: a length and a hash.
+//! What is remembered of emitted text instead of the text: a length and a hash. Used by the stream machine, and by
+//! adapters that must tell a repetition from something new.
 //!
 //! Sources repeat themselves: a last packet holds the whole message, an aggregate restates a stream. To emit only
 //! what is new, the machine must know whether a text *starts with* what was already emitted. A length and a hash
@@ -23,7 +24,7 @@ const BASE7: u64 = BASE6.wrapping_mul(BASE);
 const BASE8: u64 = BASE7.wrapping_mul(BASE);
 
 /// Continues `hash` over `bytes`.
-pub(crate) fn hash_bytes(mut hash: u64, bytes: &[u8]) -> u64 {
+pub fn hash_bytes(mut hash: u64, bytes: &[u8]) -> u64 {
     let (chunks, rest) = bytes.as_chunks::<8>();
     for &[a, b, c, d, e, f, g, h] in chunks {
         // `+ 1` keeps leading zero bytes from vanishing.
@@ -46,8 +47,8 @@ pub(crate) fn hash_bytes(mut hash: u64, bytes: &[u8]) -> u64 {
 }
 
 /// How a whole text relates to what was emitted.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Relation<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation<'a> {
     /// Nothing was emitted yet.
     First,
     /// It is the same, up to white space at its ends.
@@ -60,7 +61,7 @@ pub(crate) enum Relation<'a> {
 
 /// A running summary of emitted prose.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fingerprint {
+pub struct Fingerprint {
     /// Bytes from the first to the last character that is not white space.
     body_len: usize,
     body_hash: u64,
@@ -72,7 +73,7 @@ pub(crate) struct Fingerprint {
 
 impl Fingerprint {
     /// Takes note of emitted text.
-    pub(crate) fn push(&mut self, delta: &str) {
+    pub fn push(&mut self, delta: &str) {
         self.started |= !delta.is_empty();
         let rest = if self.body_len == 0 { delta.trim_start() } else { delta };
         let body = rest.trim_end();
@@ -90,7 +91,7 @@ impl Fingerprint {
     }
 
     /// Compares a whole text with what was emitted.
-    pub(crate) fn relation<'a>(&self, whole: &'a str) -> Relation<'a> {
+    pub fn relation<'a>(&self, whole: &'a str) -> Relation<'a> {
         if !self.started {
             return Relation::First;
         }
@@ -114,7 +115,7 @@ impl Fingerprint {
 /// A running summary of emitted JSON text: white space outside strings does not count, because a framework that
 /// repeats a call's arguments writes them anew, with its own spacing.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct JsonFingerprint {
+pub struct JsonFingerprint {
     len: usize,
     hash: u64,
     in_string: bool,
@@ -123,14 +124,14 @@ pub(crate) struct JsonFingerprint {
 
 impl JsonFingerprint {
     /// Takes note of emitted JSON text.
-    pub(crate) fn push(&mut self, delta: &str) {
+    pub fn push(&mut self, delta: &str) {
         for &byte in delta.as_bytes() {
             self.push_byte(byte);
         }
     }
 
     /// Compares a whole JSON text with what was emitted.
-    pub(crate) fn relation<'a>(&self, whole: &'a str) -> Relation<'a> {
+    pub fn relation<'a>(&self, whole: &'a str) -> Relation<'a> {
         if self.len == 0 {
             return Relation::First;
         }

@@ -1,0 +1,132 @@
+//! What a run starts from, as the message that goes to the agent.
+//!
+//! Only what is new goes out: the user's last message, or the answers to the questions the run waits for. The agent
+//! keeps the conversation by its context.
+
+use aqueduct_core::block::Custom;
+use aqueduct_core::{ContentBlock, InterruptReply, RunInput, wellknown};
+use serde_json::{Value, json};
+
+use crate::call::{TaskRef, follow_up, user_message};
+use crate::wire::{Content, Message, Part, Raw, Text};
+
+/// Where a message goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recipient {
+    /// A new conversation.
+    New,
+    /// A new task in that conversation.
+    Context(String),
+    /// The task that waits for it.
+    Task(TaskRef),
+}
+
+/// The message for a run. `message_id` must be new; it is how servers know a message they have already had.
+pub fn message(input: &RunInput, message_id: impl Into<String>, to: &Recipient) -> Message<'static> {
+    let parts = if input.resume.is_empty() {
+        input.latest_user_message().map(|message| parts(&message.contents)).unwrap_or_default()
+    } else {
+        input.resume.iter().flat_map(reply_parts).collect()
+    };
+    match to {
+        Recipient::New => user_message(message_id, None, parts),
+        Recipient::Context(context) => user_message(message_id, Some(context.clone()), parts),
+        Recipient::Task(task) => follow_up(message_id, task, parts),
+    }
+}
+
+/// Content as parts. What the protocol has no part for goes as data under its name.
+pub fn parts(contents: &[ContentBlock]) -> Vec<Part<'static>> {
+    contents.iter().filter_map(part).collect()
+}
+
+fn part(block: &ContentBlock) -> Option<Part<'static>> {
+    match block {
+        ContentBlock::Text(text) => Some(Part::text(text.text.to_string())),
+        ContentBlock::Custom(custom) => Some(custom_part(custom)),
+        // Thoughts and tool traffic of the history are not the user's to say.
+        ContentBlock::Thinking(_) | ContentBlock::ToolUse(_) | ContentBlock::ToolResult(_) => None,
+    }
+}
+
+fn custom_part(custom: &Custom) -> Part<'static> {
+    let field = |key: &str| custom.value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let content = match &*custom.name {
+        wellknown::FILE if custom.value.get("data").is_some() => Content::Bytes(Text::from(field("data"))),
+        wellknown::FILE if custom.value.get("url").is_some() => Content::Url(Text::from(field("url"))),
+        wellknown::DATA => return Part::data(&custom.value),
+        name => return Part::data(&json!({"type": name, "value": custom.value})),
+    };
+    Part {
+        filename: Text::from(field("name")),
+        media_type: Text::from(field("mediaType")),
+        ..Part::new(content)
+    }
+}
+
+/// An answer: words as text, anything else as data; a refusal says so in both.
+fn reply_parts(reply: &InterruptReply) -> Vec<Part<'static>> {
+    let words = |text: &str| Part::text(text.to_owned());
+    match &reply.payload {
+        _ if !reply.resolved => {
+            let mut part = words("The user declined to answer.");
+            part.metadata = Some(Raw::from_value(&json!({"declined": true})));
+            vec![part]
+        }
+        None | Some(Value::Null) => vec![words("")],
+        Some(Value::String(text)) => vec![words(text)],
+        Some(Value::Object(object))
+            if object.len() == 1 && object.get("text").is_some_and(Value::is_string) =>
+        {
+            vec![words(object.get("text").and_then(Value::as_str).unwrap_or_default())]
+        }
+        Some(value) => vec![Part::data(value)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_core::InterruptId;
+
+    use super::*;
+    use crate::wire::Dialect;
+
+    #[test]
+    fn the_last_words_of_the_user_go_out_with_their_files() {
+        let mut input = RunInput::prompt("thread", "run", "look at this");
+        let file = json!({"data": "AAEC", "mediaType": "image/png", "name": "a.png"});
+        input.messages[0].contents.push(ContentBlock::custom(wellknown::FILE, file));
+        input.messages[0].contents.push(ContentBlock::custom("mine", json!(1)));
+        let message = message(&input, "m", &Recipient::Context("c".to_owned()));
+        assert_eq!(
+            message.to_json(Dialect::V1),
+            json!({"messageId": "m", "contextId": "c", "role": "ROLE_USER", "parts": [{"text": "look at this"},
+                {"raw": "AAEC", "filename": "a.png", "mediaType": "image/png"}, {"data": {"type": "mine", "value": 1}}]})
+        );
+    }
+
+    #[test]
+    fn answers_go_to_the_task_that_waits() {
+        let reply = |resolved, payload| InterruptReply { id: InterruptId::from("i"), resolved, payload };
+        let mut input = RunInput::prompt("thread", "run", "old words");
+        input.resume = vec![
+            reply(true, Some(json!("prod"))),
+            reply(true, Some(json!({"cluster": "prod", "n": 2}))),
+            reply(true, Some(json!({"text": "yes"}))),
+            reply(false, None),
+        ];
+        let to = Recipient::Task(TaskRef { task_id: "t".to_owned(), context_id: "c".to_owned() });
+        let message = message(&input, "m", &to);
+        assert_eq!((&*message.task_id, &*message.context_id), ("t", "c"));
+        let parts: Vec<_> = message.parts.iter().map(|part| part.to_json(Dialect::V1)).collect();
+        assert_eq!(
+            parts,
+            [
+                json!({"text": "prod"}),
+                json!({"data": {"cluster": "prod", "n": 2}}),
+                json!({"text": "yes"}),
+                json!({"text": "The user declined to answer.", "metadata": {"declined": true}})
+            ]
+        );
+    }
+}

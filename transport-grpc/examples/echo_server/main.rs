@@ -1,0 +1,45 @@
+//! A gRPC stream service with scripted agents, for trying out clients in other languages.
+//!
+//! `cargo run -p aqueduct-transport-grpc --example echo_server [address]` prints `listening on <address>` and serves
+//! until its standard input ends.
+//!
+//! | agent | what it does |
+//! |---|---|
+//! | `echo` | thinks, calls a tool, and says what the user said, word by word |
+//! | `wait` | says `waiting` and nothing more, until it is cancelled |
+//! | `ask` | asks the user for a name and stops; with the answer in `resume` it greets |
+//!
+//! `Publish` takes payloads of format `text`: each becomes a piece of the answer. A payload `ask:<id>` becomes a question,
+//! whose answer comes back as a reply when any run is started with it in `resume`.
+
+mod service;
+
+use std::error::Error;
+use std::sync::Arc;
+
+use aqueduct_transport_grpc::{Server, ServerConfig};
+use service::MemoryService;
+use tokio::io::AsyncReadExt as _;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
+    let server = Server::new(Arc::new(MemoryService::with_examples()), ServerConfig::default());
+    let server = server.bind(address).await?;
+    say(&format!("listening on {}", server.address()));
+    let shutdown = server.shutdown();
+    tokio::spawn(async move {
+        // Whatever comes on standard input is thrown away; its end is the end.
+        let mut input = tokio::io::stdin();
+        let mut ignored = [0; 1024];
+        while input.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
+        shutdown.trigger();
+    });
+    server.serve().await;
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the program that started this one reads the address")]
+fn say(line: &str) {
+    println!("{line}");
+}

@@ -1,0 +1,110 @@
+//! What stands around every request of a connection: limits on its body, counts, and the choice of how its response is
+//! held.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::response::Response as AxumResponse;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version, header};
+use hyper::body::Incoming;
+use tower::ServiceExt as _;
+
+use super::exchange::{Exchange, RequestBody, ResponseBody};
+use super::handoff::{Handoff, LentStream};
+use super::phase::PhaseWatch;
+use super::{PeerAddr, Shared};
+use crate::driver::EventStreamMark;
+
+/// Hands the requests of one connection to the router.
+pub(crate) struct ConnectionService {
+    shared: Arc<Shared>,
+    phase: Arc<PhaseWatch>,
+    handoff: Arc<Handoff>,
+    peer: SocketAddr,
+}
+
+impl ConnectionService {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        phase: Arc<PhaseWatch>,
+        handoff: Arc<Handoff>,
+        peer: SocketAddr,
+    ) -> Self {
+        Self { shared, phase, handoff, peer }
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for ConnectionService {
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let shared = Arc::clone(&self.shared);
+        let handoff = Arc::clone(&self.handoff);
+        let kind = RequestKind::of(&request);
+        let is_http2 = kind == RequestKind::Multiplexed;
+        let exchange = Exchange::open(Arc::clone(&self.phase), &shared.counters, is_http2);
+        let (limit, timeout) = (shared.limits.body_bytes, shared.timeouts.body);
+        let mut request = request.map(|body| RequestBody::new(body, Arc::clone(&handoff), limit, timeout));
+        request.extensions_mut().insert(PeerAddr(self.peer));
+        let response = shared.router.clone().oneshot(request.map(axum::body::Body::new));
+        Box::pin(async move {
+            let response = response.await?;
+            let keeps_connection = kind == RequestKind::Chunked { keeps_connection: true };
+            let is_lent = matches!(kind, RequestKind::Chunked { .. }) && is_chunked_stream(&response);
+            Ok(response.map(|body| {
+                if is_http2 {
+                    let stall = shared.timeouts.write_stall;
+                    ResponseBody::watched(body, exchange, stall, shared.counters.clone())
+                } else if is_lent {
+                    ResponseBody::lent(LentStream { body, _exchange: exchange, keeps_connection }, handoff)
+                } else {
+                    ResponseBody::alone(body, exchange)
+                }
+            }))
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RequestKind {
+    /// HTTP/2.
+    Multiplexed,
+    /// HTTP/1.1, where a body without a length is sent in chunks.
+    Chunked { keeps_connection: bool },
+    /// Anything else: HTTP/1.0, and methods whose responses have no body or another meaning.
+    Other,
+}
+
+impl RequestKind {
+    fn of(request: &Request<Incoming>) -> Self {
+        let has_body = *request.method() != Method::HEAD && *request.method() != Method::CONNECT;
+        match request.version() {
+            Version::HTTP_2 => Self::Multiplexed,
+            Version::HTTP_11 if has_body => {
+                Self::Chunked { keeps_connection: !asks_to_close(request.headers()) }
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+fn asks_to_close(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case("close"))
+}
+
+/// True for a stream of ours that nobody has framed in another way on its way out.
+fn is_chunked_stream(response: &AxumResponse) -> bool {
+    let has = |name| response.headers().contains_key(name);
+    response.extensions().get::<EventStreamMark>().is_some()
+        && response.status() == StatusCode::OK
+        && !has(header::CONTENT_LENGTH)
+        && !has(header::TRANSFER_ENCODING)
+        && !has(header::CONNECTION)
+        && !has(header::UPGRADE)
+}

@@ -1,0 +1,71 @@
+//! Stopping: everybody is told, nobody is waited for without end.
+
+use std::time::Duration;
+
+use aqueduct_transport_ws::client::Client;
+use aqueduct_transport_ws::{CloseReason, Config, Error};
+
+use crate::support::{Host, Mounted, delta, next};
+
+#[tokio::test]
+async fn connections_are_closed_with_a_hint_and_waited_for() {
+    let host = Host::new().await;
+    let client = host.client().await;
+    let mut events = client.start(Some("manual"), r#"{"run":"r"}"#).await.unwrap();
+    host.service.push("r", delta("x"));
+    next(&mut events).await;
+    let mut raw = host.raw().await;
+    let shutdown = host.shutdown();
+    let stopping = tokio::spawn(async move { shutdown.stop(Duration::from_secs(10)).await });
+    let (code, reason) = raw.closed().await.unwrap();
+    assert_eq!(code, CloseReason::GOING_AWAY);
+    assert!(reason.contains("resumable"), "{reason}");
+    let error = events.next().await.unwrap().unwrap_err();
+    assert!(matches!(&error, Error::Closed(reason) if reason.code == 1001), "{error}");
+    assert!(error.can_retry());
+    assert_eq!(stopping.await.unwrap(), 0);
+    assert_eq!(host.service.watchers(), 0);
+    assert!(Client::connect(&host.options()).await.is_err());
+    // The run itself was not touched.
+    assert!(host.service.cancelled.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_was_gathered_is_sent_before_the_close() {
+    let host = Host::new().await;
+    let mut peer = host.raw().await;
+    peer.text(r#"{"type":"start","ref":"1","agent":"manual","input":{"run":"r"}}"#).await;
+    assert!(peer.message().await.text().contains("started"));
+    for n in 0..50 {
+        host.service.push("r", delta(&n.to_string()));
+    }
+    host.shutdown().stop(Duration::from_millis(0)).await;
+    let mut last = 0;
+    loop {
+        let frame = peer.message().await;
+        if frame.opcode == 8 {
+            break;
+        }
+        let message: serde_json::Value = serde_json::from_str(frame.text()).unwrap();
+        assert_eq!(message["number"].as_u64().unwrap(), last + 1);
+        last += 1;
+    }
+    // Where it continues is certain: right behind the last number.
+    let after: Vec<_> = (last + 1..=50).collect();
+    assert_eq!(after.len() as u64, 50 - last);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_read_is_not_waited_for_without_end() {
+    let Mounted { service, endpoint, mut peer } = Mounted::mux(Config::default(), 128);
+    service.open_run("r");
+    for _ in 0..100 {
+        service.push("r", delta(&"x".repeat(500)));
+    }
+    peer.text(r#"{"type":"watch","ref":"w","run":"r"}"#).await;
+    assert!(peer.message().await.text().contains("watching"));
+    assert_eq!(endpoint.shutdown().stop(Duration::from_secs(1)).await, 1);
+    assert_eq!(service.watchers(), 0, "the service is told at once");
+    assert_eq!(endpoint.shutdown().stop(Duration::from_secs(10)).await, 0);
+    assert!(endpoint.shutdown().is_stopping());
+}

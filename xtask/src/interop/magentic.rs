@@ -1,0 +1,30 @@
+//! The Microsoft Agent Framework: real workflows with scripted models, run through `sdk/python`.
+//!
+//! The package's own tests come first: lines that it gets wrong prove nothing about the adapter. Then `produce.py`
+//! writes the lines of each workflow, and what they must come to, for the tests of `aqueduct-tests`.
+
+use anyhow::{Context as _, Result};
+
+use crate::interop::Env;
+use crate::interop::peers::{Peers, text};
+use crate::invocation::Invocation;
+use crate::project::Project;
+
+/// Installs the framework, tests the package, writes the cases, and says where they are.
+pub(crate) fn prepare(project: &Project) -> Result<Env> {
+    let peers = Peers::of(project, "magentic")?;
+    let python = text(&peers.python_venv("python")?)?;
+    let cases = text(&peers.cases()?)?;
+    let package = project.root().join("sdk/python");
+    // Nothing is written beside the sources: no compiled files, no cache.
+    let call = |folder| Invocation::new(python.clone(), folder).args(["-B"]);
+    call(&package).args(["-m", "mypy", "--no-incremental", "--cache-dir", "/dev/null"]).run()?;
+    call(&package).args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).run()?;
+    call(peers.scripts()).args(["produce.py", &cases]).run()?;
+    let scripts = peers.scripts().parent().context("the scripts have no folder")?;
+    Ok(vec![
+        ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
+        ("AQUEDUCT_INTEROP_MAGENTIC_PY", python),
+        ("AQUEDUCT_INTEROP_MAGENTIC_CASES", cases),
+    ])
+}

@@ -66,6 +66,7 @@ const SERVE_HELP: &str = "\
 Routes:
   POST /agents/{name}         run an agent: AG-UI, as server-sent events or protobuf
   GET  /agents                the agents that you may run
+  GET  /ws /agents/{name}/ws  the same over WebSocket, and runs that a framework publishes
   GET  /runs/{run}/events     watch a run from the start, from ?after=N, or after Last-Event-ID
   POST /runs/{run}/cancel     stop a run
   GET  /healthz /readyz /metrics

@@ -1,3 +1,5 @@
+//! The table of keys and the builder agree.
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+//! Cuts, places, several runs, chosen ids: what the filter promises, on small inputs.
+
 use std::io::Read;
 
 use crate::cli::{ConvertArgs, FromDialect, TextView, ToDialect};

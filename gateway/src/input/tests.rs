@@ -1,3 +1,5 @@
+//! Payloads and their places, whatever the cut.
+
 use super::{InputError, PayloadReader};
 
 type Row = (String, usize, usize, bool);

@@ -13,7 +13,7 @@ use http::header::ACCEPT;
 use crate::config::{Agent, DialectChoice};
 
 /// How an agent is shown to a client that declared this version.
-fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
+pub(super) fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
     let dialect = match agent.dialect {
         DialectChoice::Auto => dialect_for(declared),
         DialectChoice::V1_0 => Dialect::V1_0,

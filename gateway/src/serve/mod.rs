@@ -10,6 +10,7 @@
 mod agui;
 mod command;
 pub mod routes;
+mod ws;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -70,7 +71,8 @@ impl Listening {
     pub async fn serve(self) {
         let Self { gateway, servers, counters, shutdown } = self;
         let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-        let router = routes::router(&gateway, &service, &counters);
+        let sockets = ws::endpoint(Arc::clone(&service) as _, gateway.config());
+        let router = routes::router(&gateway, &service, &counters, &sockets);
         let walls = walls(gateway.config());
         let mut tasks = JoinSet::new();
         for server in servers {
@@ -81,6 +83,7 @@ impl Listening {
         shutdown.triggered().await;
         gateway.drain();
         let drain = gateway.config().server.drain;
+        let sockets = tokio::spawn(async move { sockets.shutdown().stop(drain).await });
         tracing::info!(runs = gateway.active_runs(), ?drain, "draining");
         let last_call = tokio::spawn(last_call(Arc::clone(&gateway), drain.saturating_sub(LAST_CALL)));
         while let Some(drained) = tasks.join_next().await {
@@ -89,6 +92,7 @@ impl Listening {
                 tracing::warn!(cut, "connections were cut because their runs did not end in time");
             }
         }
+        sockets.await.ok();
         last_call.abort();
         housekeeping.abort();
         leave(&gateway).await;

@@ -7,6 +7,7 @@ use aqueduct_core::service::RunService as _;
 use aqueduct_transport_http::{
     Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
 };
+use aqueduct_transport_ws::Endpoint;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
@@ -16,7 +17,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::agui;
+use super::{agui, ws};
 use crate::service::{Gateway, GatewayService};
 
 /// What stands before a route, beside the walls that stand before all.
@@ -30,6 +31,8 @@ pub enum Access {
     Run,
     /// A token, if every agent wants one; what it shows depends on it.
     List,
+    /// Anybody may connect; every request on the connection is asked for its token.
+    Socket,
 }
 
 /// A route.
@@ -51,6 +54,8 @@ enum Kind {
     Metrics,
     Agents,
     Start,
+    Socket,
+    AgentSocket,
     Watch,
     Cancel,
 }
@@ -66,6 +71,8 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/metrics", Access::Public, Kind::Metrics),
     route("GET", "/agents", Access::List, Kind::Agents),
     route("POST", "/agents/{name}", Access::Agent, Kind::Start),
+    route("GET", "/ws", Access::Socket, Kind::Socket),
+    route("GET", "/agents/{name}/ws", Access::Socket, Kind::AgentSocket),
     route("GET", "/runs/{run}/events", Access::Run, Kind::Watch),
     route("POST", "/runs/{run}/cancel", Access::Run, Kind::Cancel),
 ];
@@ -75,12 +82,22 @@ struct Shared {
     gateway: Arc<Gateway>,
     service: Arc<GatewayService>,
     counters: Arc<[Counters]>,
+    sockets: Endpoint,
 }
 
 /// The router of all routes, without walls.
-pub(crate) fn router(gateway: &Arc<Gateway>, service: &Arc<GatewayService>, counters: &[Counters]) -> Router {
-    let shared =
-        Shared { gateway: Arc::clone(gateway), service: Arc::clone(service), counters: counters.into() };
+pub(crate) fn router(
+    gateway: &Arc<Gateway>,
+    service: &Arc<GatewayService>,
+    counters: &[Counters],
+    sockets: &Endpoint,
+) -> Router {
+    let shared = Shared {
+        gateway: Arc::clone(gateway),
+        service: Arc::clone(service),
+        counters: counters.into(),
+        sockets: sockets.clone(),
+    };
     let mut router = Router::new();
     for route in ROUTES {
         let handler = match route.kind {
@@ -89,6 +106,8 @@ pub(crate) fn router(gateway: &Arc<Gateway>, service: &Arc<GatewayService>, coun
             Kind::Metrics => get(metrics),
             Kind::Agents => get(agents),
             Kind::Start => post(start),
+            Kind::Socket => get(socket),
+            Kind::AgentSocket => get(agent_socket),
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
         };
@@ -155,6 +174,14 @@ async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: 
         &stream_options(),
     )
     .await
+}
+
+async fn socket(State(shared): State<Shared>, request: Request) -> Response {
+    ws::upgrade(&shared.sockets, None, request)
+}
+
+async fn agent_socket(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
+    ws::upgrade(&shared.sockets, Some(&name), request)
 }
 
 #[derive(Debug, Deserialize)]

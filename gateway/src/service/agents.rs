@@ -19,6 +19,12 @@ pub(crate) struct AgentEntry {
     pub(crate) source: Option<Arc<dyn RunSource>>,
 }
 
+impl std::fmt::Debug for AgentEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentEntry").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 /// Builds all agents: those that fan out last, because they need the others.
 pub(super) fn build(config: &Config) -> anyhow::Result<HashMap<String, Arc<AgentEntry>>> {
     let mut built: HashMap<String, Arc<AgentEntry>> = HashMap::new();

@@ -19,6 +19,7 @@ use aqueduct_core::stream::Limits;
 use aqueduct_core::{BlockEvent, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError};
 use aqueduct_runlog::{Lease, LogError};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::watch::ActiveRun;
@@ -39,11 +40,21 @@ pub(super) struct Drive {
     pub(super) lease: Lease,
     pub(super) active: Arc<ActiveRun>,
     pub(super) ask: Ask,
+    pub(super) feed: Feed,
+}
+
+/// Where the events of a run come from.
+#[derive(Debug)]
+pub(super) enum Feed {
+    /// The agent's source is asked.
+    Source,
+    /// A framework publishes them.
+    Published(mpsc::Receiver<SourceEvent>),
 }
 
 impl Drive {
     /// Drives it to its end.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
         let run_id = self.lease.run_id.clone();
         let _counted = self.gateway.metrics.run_begins();
         let begun = Instant::now();
@@ -53,13 +64,10 @@ impl Drive {
             agent = self.agent.name,
             "run started"
         );
-        let (sender, events) = EventSender::channel();
-        let (agent, ask) = (Arc::clone(&self.agent), self.ask.clone());
-        let source = tokio::spawn(async move {
-            if let Some(source) = &agent.source {
-                source.run(ask, sender).await;
-            }
-        });
+        let (events, source) = match std::mem::replace(&mut self.feed, Feed::Source) {
+            Feed::Published(events) => (events, tokio::spawn(std::future::ready(()))),
+            Feed::Source => self.ask_source(),
+        };
         let outcome = Machine::new(&self).run(events).await;
         self.ask.stop.trigger();
         self.gateway.active().remove(&run_id);
@@ -76,6 +84,19 @@ impl Drive {
             tracing::warn!(run = run_id.as_str(), "the agent did not take leave in time");
             abort.abort();
         }
+    }
+}
+
+impl Drive {
+    fn ask_source(&self) -> (mpsc::Receiver<SourceEvent>, JoinHandle<()>) {
+        let (sender, events) = EventSender::channel();
+        let (agent, ask) = (Arc::clone(&self.agent), self.ask.clone());
+        let source = tokio::spawn(async move {
+            if let Some(source) = &agent.source {
+                source.run(ask, sender).await;
+            }
+        });
+        (events, source)
     }
 }
 

@@ -14,6 +14,7 @@ mod access;
 mod agents;
 mod driver;
 pub(crate) mod metrics;
+mod publish;
 mod watch;
 
 use std::collections::HashMap;
@@ -31,8 +32,9 @@ use aqueduct_transport_http::Shutdown;
 use crate::config::{Agent, AgentSource, Config};
 use crate::source::{Ask, Forwarded};
 pub(crate) use agents::AgentEntry;
-use driver::Drive;
+use driver::{Drive, Feed};
 use metrics::Metrics;
+use publish::Published;
 use watch::{ActiveRun, Watched};
 
 /// The gateway.
@@ -41,6 +43,8 @@ pub struct Gateway {
     agents: HashMap<String, Arc<AgentEntry>>,
     log: Arc<dyn RunLog>,
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
+    /// Runs that frameworks feed.
+    published: Mutex<HashMap<RunId, Arc<Published>>>,
     metrics: Arc<Metrics>,
     draining: Shutdown,
 }
@@ -71,6 +75,7 @@ impl Gateway {
             agents,
             log,
             active: Mutex::default(),
+            published: Mutex::default(),
             metrics: Arc::default(),
             draining: Shutdown::new(),
         }))
@@ -131,6 +136,10 @@ impl Gateway {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn published(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Published>>> {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn start_run(
         self: Arc<Self>,
         caller: Caller,
@@ -160,7 +169,7 @@ impl Gateway {
         let events = self.watched(&run_id, Some(&active), 0);
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
         let ask = Ask { input: Arc::new(input), forwarded, stop: Shutdown::new() };
-        let drive = Drive { gateway: Arc::clone(&self), agent, lease, active, ask };
+        let drive = Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source };
         tokio::spawn(drive.run());
         Ok(StartedRun { run_id, events })
     }
@@ -244,11 +253,10 @@ impl RunService for GatewayService {
 
     fn publish(
         &self,
-        _caller: &Caller,
-        _request: PublishRequest,
+        caller: &Caller,
+        request: PublishRequest,
     ) -> BoxFuture<'_, Result<Box<dyn Ingest>, ServiceError>> {
-        let message = "this gateway takes no published runs yet";
-        Box::pin(std::future::ready(Err(ServiceError::new(RefusalKind::Unsupported, message))))
+        Box::pin(Arc::clone(&self.0).publish_run(caller.clone(), request))
     }
 }
 

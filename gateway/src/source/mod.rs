@@ -64,6 +64,11 @@ impl EventSender {
         self.0.send(event.into()).await.is_ok()
     }
 
+    /// Waits for room, so that what is sent then cannot be lost; none if nobody listens any more.
+    pub(crate) async fn reserve(&self) -> Option<mpsc::Permit<'_, SourceEvent>> {
+        self.0.reserve().await.ok()
+    }
+
     pub(crate) async fn fail(&self, failure: RunFailure) {
         self.send(SourceEvent::Failed(failure)).await;
     }

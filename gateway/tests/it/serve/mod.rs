@@ -3,5 +3,6 @@
 mod a2a;
 mod faults;
 mod runs;
+mod sockets;
 mod support;
 mod walls;

@@ -62,6 +62,7 @@ impl<'s> Builder<'s> {
     fn server(&mut self) -> Server {
         Server {
             listen: self.addresses("server.listen"),
+            grpc: self.addresses("server.grpc"),
             allow_unauthenticated: self.flag("server.allow_unauthenticated"),
             hosts: self.texts("server.hosts"),
             any_host: self.flag("server.any_host"),
@@ -208,10 +209,13 @@ impl<'s> Builder<'s> {
 
     fn check_exposure(&mut self, config: &Config) {
         let server = &config.server;
-        let is_exposed = server.listen.iter().any(|address| !address.ip().is_loopback());
+        let reaches_out =
+            |addresses: &[SocketAddr]| addresses.iter().any(|address| !address.ip().is_loopback());
+        let exposed =
+            [("server.listen", reaches_out(&server.listen)), ("server.grpc", reaches_out(&server.grpc))];
         let open = config.agents.iter().find(|(_, agent)| agent.tokens.is_empty());
         if let Some((name, _)) = open
-            && is_exposed
+            && let Some((key, _)) = exposed.into_iter().find(|(_, exposed)| *exposed)
             && server.tokens.is_empty()
             && !server.allow_unauthenticated
         {
@@ -219,7 +223,7 @@ impl<'s> Builder<'s> {
                 "listens beyond loopback, and agent `{name}` asks for no token: set `server.tokens` or its `tokens`, \
                  or `server.allow_unauthenticated = true` if strangers are kept out otherwise"
             );
-            self.fail("server.listen", &what);
+            self.fail(key, &what);
         }
     }
 

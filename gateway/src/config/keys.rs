@@ -72,6 +72,12 @@ pub(crate) const SOURCES: [&str; 5] = ["a2a", "agui", "magentic", "script", "fan
 pub(crate) const KEYS: &[Key] = &[
     key("server.listen", Kind::Addresses, r#"["127.0.0.1:8080"]"#, "Where to listen."),
     key(
+        "server.grpc",
+        Kind::Addresses,
+        "",
+        "Where to listen for gRPC alone, with health, reflection and publishing; running and watching work on `listen` too.",
+    ),
+    key(
         "server.allow_unauthenticated",
         Kind::Flag,
         "false",

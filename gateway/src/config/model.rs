@@ -24,6 +24,7 @@ pub struct Config {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Server {
     pub listen: Vec<SocketAddr>,
+    pub grpc: Vec<SocketAddr>,
     pub allow_unauthenticated: bool,
     pub hosts: Vec<String>,
     pub any_host: bool,

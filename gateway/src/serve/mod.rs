@@ -17,6 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use aqueduct_transport_grpc::{
+    AgentStreamServer, BoundServer, Server as GrpcServer, ServerConfig as GrpcConfig,
+    Timeouts as GrpcTimeouts, tls as grpc_tls,
+};
 use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls, tls};
 use tokio::task::JoinSet;
 
@@ -36,6 +40,7 @@ const EXPIRY: Duration = Duration::from_secs(60);
 pub struct Listening {
     gateway: Arc<Gateway>,
     servers: Vec<Server>,
+    grpc: Vec<BoundServer>,
     counters: Vec<Counters>,
     shutdown: Shutdown,
 }
@@ -49,12 +54,23 @@ impl Listening {
             servers.push(Server::bind(*address, config).await?);
         }
         let counters = servers.iter().map(Server::counters).collect();
-        Ok(Self { gateway, servers, counters, shutdown: Shutdown::new() })
+        let mut grpc = Vec::new();
+        for address in &gateway.config().server.grpc {
+            let service = Arc::new(GatewayService(Arc::clone(&gateway)));
+            let server = GrpcServer::new(service, grpc_config(gateway.config())?);
+            grpc.push(server.bind(*address).await?);
+        }
+        Ok(Self { gateway, servers, grpc, counters, shutdown: Shutdown::new() })
     }
 
     /// Where it listens.
     pub fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
         Ok(self.servers.iter().map(Server::local_addr).collect::<Result<_, _>>()?)
+    }
+
+    /// Where it listens for gRPC alone.
+    pub fn grpc_addresses(&self) -> Vec<SocketAddr> {
+        self.grpc.iter().map(BoundServer::address).collect()
     }
 
     /// The live counts of its sockets.
@@ -69,20 +85,29 @@ impl Listening {
 
     /// Serves until the switch is turned and everything has ended.
     pub async fn serve(self) {
-        let Self { gateway, servers, counters, shutdown } = self;
+        let Self { gateway, servers, grpc: grpc_servers, counters, shutdown } = self;
         let service = Arc::new(GatewayService(Arc::clone(&gateway)));
         let sockets = ws::endpoint(Arc::clone(&service) as _, gateway.config());
-        let router = routes::router(&gateway, &service, &counters, &sockets);
+        let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
+        let router = routes::router(&gateway, &service, &counters, &sockets, &grpc);
         let walls = walls(gateway.config());
         let mut tasks = JoinSet::new();
         for server in servers {
             let (router, shutdown) = (walls.clone().around(router.clone()), shutdown.clone());
             tasks.spawn(async move { server.serve(router, shutdown).await });
         }
+        let mut grpc_tasks = JoinSet::new();
+        let grpc_switches: Vec<_> = grpc_servers.iter().map(BoundServer::shutdown).collect();
+        for server in grpc_servers {
+            grpc_tasks.spawn(server.serve());
+        }
         let housekeeping = tokio::spawn(expire_for_ever(Arc::clone(&gateway)));
         shutdown.triggered().await;
         gateway.drain();
         let drain = gateway.config().server.drain;
+        for switch in grpc_switches {
+            switch.trigger();
+        }
         let sockets = tokio::spawn(async move { sockets.shutdown().stop(drain).await });
         tracing::info!(runs = gateway.active_runs(), ?drain, "draining");
         let last_call = tokio::spawn(last_call(Arc::clone(&gateway), drain.saturating_sub(LAST_CALL)));
@@ -93,6 +118,7 @@ impl Listening {
             }
         }
         sockets.await.ok();
+        while grpc_tasks.join_next().await.is_some() {}
         last_call.abort();
         housekeeping.abort();
         leave(&gateway).await;
@@ -148,4 +174,15 @@ fn server_config(config: &Config) -> anyhow::Result<ServerConfig> {
         timeouts: Timeouts { drain: server.drain, ..Timeouts::default() },
         tls: tls.transpose().context("server.tls")?,
     })
+}
+
+fn grpc_config(config: &Config) -> anyhow::Result<GrpcConfig> {
+    let tls = config.server.tls.as_ref().map(|files| {
+        let identity = grpc_tls::Identity::from_files(&files.certificate, &files.key)?;
+        let client_authorities =
+            files.client_ca.as_ref().map(grpc_tls::Authorities::from_file).transpose()?;
+        Ok::<_, aqueduct_transport_grpc::TlsError>(grpc_tls::ServerTls { identity, client_authorities })
+    });
+    let timeouts = GrpcTimeouts { drain: config.server.drain, ..GrpcTimeouts::default() };
+    Ok(GrpcConfig { timeouts, tls: tls.transpose().context("server.tls")?, ..GrpcConfig::default() })
 }

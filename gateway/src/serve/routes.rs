@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
+use aqueduct_transport_grpc::AgentStreamServer;
 use aqueduct_transport_http::{
     Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
 };
@@ -12,7 +13,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, post_service};
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
@@ -31,6 +32,8 @@ pub enum Access {
     Run,
     /// A token, if every agent wants one; what it shows depends on it.
     List,
+    /// As [`Access::Agent`], said as a status of gRPC.
+    Grpc,
     /// Anybody may connect; every request on the connection is asked for its token.
     Socket,
 }
@@ -58,6 +61,7 @@ enum Kind {
     AgentSocket,
     Watch,
     Cancel,
+    Grpc,
 }
 
 const fn route(method: &'static str, path: &'static str, access: Access, kind: Kind) -> Route {
@@ -75,6 +79,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/agents/{name}/ws", Access::Socket, Kind::AgentSocket),
     route("GET", "/runs/{run}/events", Access::Run, Kind::Watch),
     route("POST", "/runs/{run}/cancel", Access::Run, Kind::Cancel),
+    route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
 ];
 
 #[derive(Debug, Clone)]
@@ -91,6 +96,7 @@ pub(crate) fn router(
     service: &Arc<GatewayService>,
     counters: &[Counters],
     sockets: &Endpoint,
+    grpc: &AgentStreamServer,
 ) -> Router {
     let shared = Shared {
         gateway: Arc::clone(gateway),
@@ -110,6 +116,7 @@ pub(crate) fn router(
             Kind::AgentSocket => get(agent_socket),
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
+            Kind::Grpc => post_service(grpc.clone()),
         };
         router = router.route(route.path, handler);
     }

@@ -2,6 +2,7 @@
 
 mod a2a;
 mod faults;
+mod grpc;
 mod runs;
 mod sockets;
 mod support;

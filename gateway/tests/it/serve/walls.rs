@@ -21,15 +21,19 @@ async fn ask(served: &Served, route: &Route, headers: &[(&str, &str)]) -> Respon
 }
 
 async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
-    let path = route.path.replace("{name}", "a").replace("{run}", run);
-    let body =
-        if route.method == "POST" { input("another-run", Some("1.0")).to_string() } else { String::new() };
+    let path = route.path.replace("{name}", "a").replace("{run}", run).replace("{method}", "ListAgents");
+    let (media_type, body) = match (route.access, route.method) {
+        // One empty message.
+        (Access::Grpc, _) => ("application/grpc", Bytes::from_static(&[0; 5])),
+        (_, "POST") => ("application/json", Bytes::from(input("another-run", Some("1.0")).to_string())),
+        _ => ("application/json", Bytes::new()),
+    };
     let mut request = Request::builder().method(route.method).uri(served.url(&path));
-    request = request.header("content-type", "application/json");
+    request = request.header("content-type", media_type);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    served.send(request.body(Bytes::from(body)).unwrap()).await
+    served.send(request.body(body).unwrap()).await
 }
 
 async fn with_run_of_ann(served: &Served) {
@@ -71,8 +75,13 @@ async fn wrong_and_missing_tokens_are_refused_on_every_route_of_a_protected_agen
                 Access::Public => 200,
                 Access::Socket => 426,
                 Access::Agent | Access::Run | Access::List => 401,
+                // A status of gRPC travels in a header beside 200; 16 is "unauthenticated".
+                Access::Grpc => 200,
             };
             assert_eq!(response.status(), expected, "{route:?} {token:?}");
+            if route.access == Access::Grpc {
+                assert_eq!(response.headers()["grpc-status"], "16", "{token:?}");
+            }
             let text = String::from_utf8_lossy(response.body()).into_owned();
             assert!(!text.contains("ann-token") && !text.contains("bob-token"), "{text}");
         }
@@ -87,6 +96,10 @@ async fn the_right_token_gets_in_on_every_route() {
         let response = ask(&served, route, &[("authorization", "Bearer ann-token")]).await;
         let expected = if route.access == Access::Socket { 426 } else { 200 };
         assert_eq!(response.status(), expected, "{route:?}");
+        assert!(
+            !response.headers().contains_key("grpc-status"),
+            "an answer of gRPC has its status at its end"
+        );
     }
 }
 

@@ -11,7 +11,6 @@
 //! goes on with it.
 
 mod endpoint;
-mod message;
 mod talk;
 
 use std::collections::HashMap;

@@ -3,8 +3,9 @@
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aqueduct_adapter_a2a::call::{Call, HttpRequest};
+use aqueduct_adapter_a2a::call::{Call, HttpRequest, SendMessage};
 use aqueduct_adapter_a2a::client::{Planned, Purpose};
+use aqueduct_adapter_a2a::input::{Recipient, message};
 use aqueduct_adapter_a2a::wire::{Frame, WireError};
 use aqueduct_adapter_a2a::{ClientConfig, DecodeConfig, Settled, TaskClient};
 use aqueduct_core::ByteString;
@@ -16,8 +17,8 @@ use http::Response;
 
 use super::super::upstream::{Upstream, is_json, refusal_words};
 use super::super::{Ask, EventSender};
+use super::Thread;
 use super::endpoint::Known;
-use super::{Thread, message};
 
 /// JSON-RPC ids, unique in the process: some servers take a repeated one for a repetition.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -48,7 +49,12 @@ impl<'t> Talk<'t> {
         let dialect = known.endpoint.binding.dialect(known.endpoint.version);
         let decode = DecodeConfig { dialect, ..DecodeConfig::root() };
         let config = ClientConfig { decode, streaming: known.streaming, ..ClientConfig::default() };
-        let send = message::of_input(&ask.input, &thread);
+        let to = match &thread.waiting {
+            Some((task, _)) => Recipient::Task(task.clone()),
+            None if thread.context_id.is_empty() => Recipient::New,
+            None => Recipient::Context(thread.context_id.clone()),
+        };
+        let send = SendMessage::new(message(&ask.input, format!("{}-input", ask.input.run_id), &to));
         let context_id = thread.context_id.clone();
         let client = match thread.waiting {
             Some((_, memory)) => TaskClient::resuming(config, send, memory),

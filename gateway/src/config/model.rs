@@ -1,0 +1,209 @@
+//! The configuration as the gateway uses it. Every field has the name of its key; `docs/configuration.md` explains it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::source::script::Script;
+
+/// The whole configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct Config {
+    pub server: Server,
+    pub log: Log,
+    pub runs: Runs,
+    pub agents: BTreeMap<String, Agent>,
+}
+
+/// `[server]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct Server {
+    pub listen: Vec<SocketAddr>,
+    pub grpc: Vec<SocketAddr>,
+    pub allow_unauthenticated: bool,
+    pub hosts: Vec<String>,
+    pub any_host: bool,
+    pub origins: Vec<String>,
+    pub cors: bool,
+    pub tokens: Vec<Secret>,
+    pub drain: Duration,
+    pub connections: usize,
+    pub body: usize,
+    pub tls: Option<ServerTls>,
+}
+
+/// `[server.tls]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct ServerTls {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub client_ca: Option<PathBuf>,
+}
+
+/// `[log]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct Log {
+    pub level: String,
+    pub json: bool,
+}
+
+/// `[runs]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct Runs {
+    pub limit: usize,
+    pub keep: Duration,
+    pub events: u64,
+    pub bytes: usize,
+}
+
+/// `[agents.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct Agent {
+    pub description: String,
+    pub source: AgentSource,
+    pub dialect: DialectChoice,
+    pub subagents: Option<String>,
+    pub intermediate: String,
+    pub interrupts: Option<String>,
+    pub timeouts: Timeouts,
+    pub limits: Limits,
+    pub forward_headers: Vec<String>,
+    pub credentials: Option<Secret>,
+    pub tokens: Vec<Secret>,
+    pub on_disconnect: OnDisconnect,
+    pub grace: Duration,
+    pub tls: Option<ClientTls>,
+}
+
+/// How an agent's stream can be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub enum AgentSource {
+    A2a {
+        address: A2aAddress,
+        binding: Option<A2aBinding>,
+        version: A2aVersion,
+    },
+    Agui {
+        url: String,
+    },
+    Magentic,
+    Script {
+        file: PathBuf,
+    },
+    /// A script that is part of the program. No key names it.
+    Embedded {
+        script: Arc<Script>,
+    },
+    FanOut {
+        agents: Vec<String>,
+    },
+}
+
+/// Where an A2A agent is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum A2aAddress {
+    /// By its address.
+    Url(String),
+    /// By the address of its card.
+    Card(String),
+}
+
+/// How to talk to an A2A agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the protocol")]
+pub enum A2aBinding {
+    JsonRpc,
+    Rest,
+}
+
+/// In which version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the protocol")]
+pub enum A2aVersion {
+    V1_0,
+    V0_3,
+}
+
+/// The AG-UI dialect of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the protocol")]
+pub enum DialectChoice {
+    Auto,
+    V1_0,
+    V0_0_59,
+}
+
+/// `[agents.NAME.timeouts]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct Timeouts {
+    pub connect: Duration,
+    pub response: Duration,
+    pub idle: Duration,
+    pub run: Duration,
+}
+
+/// `[agents.NAME.limits]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct Limits {
+    pub frame: usize,
+    pub lanes: usize,
+    pub blocks: usize,
+}
+
+/// `[agents.NAME.tls]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct ClientTls {
+    pub ca: Option<PathBuf>,
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// What becomes of a run that nobody watches any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDisconnect {
+    /// It goes on, and is cancelled if nobody comes back in time.
+    Continue,
+    /// It is cancelled at once.
+    Cancel,
+}
+
+/// A secret. Never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a secret.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    /// The secret itself.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// What an agent has without a word in the file; its source is one that nobody can ask.
+impl Default for Agent {
+    fn default() -> Self {
+        super::default_agent()
+    }
+}

@@ -1,0 +1,150 @@
+//! The runs of one input: a stream machine for the one under way, ids for all of them.
+//!
+//! ```text
+//!   (none) ── begin, or any event ──► open ── terminal event ──► (none)
+//!                                      └───── begin, finish ───► (none), ended as cut
+//! ```
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use aqueduct_core::{ByteString, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError, ToolCallId};
+
+use super::ConvertError;
+use super::writer::Writer;
+
+/// What a source tells about a run that begins.
+#[derive(Debug, Default)]
+pub(super) struct Beginning {
+    pub(super) thread: Option<ByteString>,
+    pub(super) run: Option<ByteString>,
+    pub(super) parent: Option<ByteString>,
+    pub(super) known_calls: Vec<ToolCallId>,
+}
+
+#[derive(Debug)]
+pub(super) struct Runs {
+    thread: Option<String>,
+    run: Option<String>,
+    used: HashSet<String>,
+    begun: usize,
+    open: Option<StreamContext>,
+    writer: Writer,
+    late: usize,
+}
+
+impl Runs {
+    pub(super) fn new(thread: Option<String>, run: Option<String>, writer: Writer) -> Self {
+        Self { thread, run, used: HashSet::new(), begun: 0, open: None, writer, late: 0 }
+    }
+
+    /// True if a run is under way.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// True if there was a run.
+    pub(super) fn any(&self) -> bool {
+        self.begun > 0
+    }
+
+    /// A run begins; one under way was cut.
+    pub(super) fn begin(&mut self, beginning: Beginning) {
+        self.cut();
+        self.begun += 1;
+        let thread = self.thread.clone().map(ByteString::from).or(beginning.thread);
+        let run = self.run_id(beginning.run);
+        let mut info = RunInfo::new(thread.unwrap_or_else(|| ByteString::from_static("thread")), run);
+        info.parent_run_id = beginning.parent.map(Into::into);
+        self.open = Some(StreamContext::new(info).with_known_calls(&beginning.known_calls));
+        self.drain();
+    }
+
+    /// Ids are unique in the output, whatever the input repeats.
+    fn run_id(&mut self, told: Option<ByteString>) -> ByteString {
+        let told = self.run.clone().or_else(|| told.map(|run| run.to_string()));
+        let base = told.unwrap_or_else(|| format!("run-{}", self.begun));
+        let mut id = base.clone();
+        let mut number = 2;
+        while !self.used.insert(id.clone()) {
+            id = format!("{base}-{number}");
+            number += 1;
+        }
+        ByteString::from(id)
+    }
+
+    /// Takes what the source says about the run under way; begins one if there is none.
+    pub(super) fn handle_event(&mut self, event: SourceEvent) {
+        if self.open.is_none() {
+            self.begin(Beginning::default());
+        }
+        let Some(context) = &mut self.open else { return };
+        match context.handle_event(event) {
+            Ok(()) => {}
+            Err(StreamError::Ended) => self.late += 1,
+            Err(error) => context.handle_failure((&error).into()),
+        }
+        self.drain();
+    }
+
+    /// Something came after the end of a run and belongs to no other.
+    pub(super) fn note_late(&mut self) {
+        self.late += 1;
+    }
+
+    /// The run under way ends as failed; without one, a failed run says so.
+    pub(super) fn fail(&mut self, failure: &RunFailure) {
+        if self.open.is_none() {
+            self.begin(Beginning::default());
+        }
+        if let Some(context) = &mut self.open {
+            context.handle_failure(failure.clone());
+        }
+        self.drain();
+    }
+
+    /// The input is over. Nothing at all was a stream cut before its first event.
+    pub(super) fn finish(&mut self) {
+        if !self.any() {
+            self.begin(Beginning::default());
+        }
+        self.cut();
+    }
+
+    /// What is to be told beside the output.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = self.writer.notes();
+        if self.late > 0 {
+            notes.push(format!("{} payloads after the end of their run were left out", self.late));
+        }
+        notes
+    }
+
+    /// Writes what is ready.
+    pub(super) fn write_to(&mut self, out: &mut dyn Write) -> Result<(), ConvertError> {
+        let buffer = self.writer.buffer();
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        out.write_all(buffer).and_then(|()| out.flush()).map_err(ConvertError::Output)?;
+        buffer.clear();
+        Ok(())
+    }
+
+    fn cut(&mut self) {
+        if let Some(context) = &mut self.open {
+            context.handle_eof();
+        }
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        let Some(context) = &mut self.open else { return };
+        while let Some(event) = context.poll_event() {
+            self.writer.write(&event);
+        }
+        if context.is_ended() {
+            self.open = None;
+        }
+    }
+}

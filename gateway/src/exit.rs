@@ -1,0 +1,26 @@
+//! What the exit codes mean, for all commands.
+//!
+//! | code | name | meaning |
+//! |---|---|---|
+//! | 0 | [`OK`] | the command did its work; a converted stream counts whatever its outcome |
+//! | 1 | [`FAILED`] | the work found something wrong: unreadable input, a violation, a broken configuration |
+//! | 2 | [`USAGE`] | the command could not begin: wrong arguments, a file that cannot be opened |
+
+use std::process::ExitCode;
+
+/// An exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code(u8);
+
+/// The command did its work.
+pub const OK: Code = Code(0);
+/// The work found something wrong.
+pub const FAILED: Code = Code(1);
+/// The command could not begin.
+pub const USAGE: Code = Code(2);
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code.0)
+    }
+}

@@ -1,0 +1,94 @@
+//! JSON values from lines: one line is one value, unless its brackets are open at the end of the line.
+//!
+//! Only brackets and quotes are looked at, each byte once. Whether the value is well-formed is found out by whoever
+//! reads it; a line that ends inside a string can never become well-formed, so it is handed out at once.
+
+use std::collections::VecDeque;
+
+use aqueduct_core::ByteString;
+use bytes::{Bytes, BytesMut};
+
+use super::{InputError, MAX_BYTES, Payload, Place, without_mark};
+
+/// The value under way.
+#[derive(Debug, Default)]
+pub(super) struct Value {
+    text: BytesMut,
+    line: usize,
+    depth: usize,
+}
+
+impl Value {
+    pub(super) fn handle_line(
+        &mut self,
+        line: &Bytes,
+        number: usize,
+        ready: &mut VecDeque<Payload>,
+    ) -> Result<(), InputError> {
+        let content = line.slice_ref(without_mark(line));
+        if self.text.is_empty() {
+            if content.trim_ascii().is_empty() {
+                return Ok(());
+            }
+            self.line = number;
+        }
+        let ends_in_string = self.scan(&content);
+        let is_whole = self.depth == 0 || ends_in_string;
+        if self.text.is_empty() && is_whole {
+            return self.emit(&content, !line.ends_with(b"\n"), ready);
+        }
+        self.text.extend_from_slice(&content);
+        if self.text.len() > MAX_BYTES {
+            let place = Place { line: self.line, indent: 0 };
+            return Err(place.error(1, 1, format!("the value is longer than {MAX_BYTES} bytes")));
+        }
+        if is_whole {
+            let text = self.text.split().freeze();
+            return self.emit(&text, !line.ends_with(b"\n"), ready);
+        }
+        Ok(())
+    }
+
+    pub(super) fn handle_eof(&mut self, ready: &mut VecDeque<Payload>) -> Result<(), InputError> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        let text = self.text.split().freeze();
+        self.emit(&text, true, ready)
+    }
+
+    /// Follows the brackets; true if the line ends inside a string.
+    fn scan(&mut self, line: &[u8]) -> bool {
+        let (mut in_string, mut escaped) = (false, false);
+        for byte in line {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_string => escaped = true,
+                b'"' => in_string = !in_string,
+                _ if in_string => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        in_string
+    }
+
+    fn emit(&mut self, text: &Bytes, is_last: bool, ready: &mut VecDeque<Payload>) -> Result<(), InputError> {
+        let is_cut = is_last && self.depth > 0;
+        self.depth = 0;
+        let place = Place { line: self.line, indent: 0 };
+        let trimmed = text.slice_ref(text.trim_ascii_end());
+        let text = ByteString::try_from(trimmed).map_err(|_| invalid_utf8(place, text))?;
+        ready.push_back(Payload { text, event: None, place, is_cut });
+        Ok(())
+    }
+}
+
+fn invalid_utf8(place: Place, text: &[u8]) -> InputError {
+    let valid = std::str::from_utf8(text).map_or_else(|error| error.valid_up_to(), str::len);
+    let before = text.get(..valid).unwrap_or_default();
+    let line = memchr::memchr_iter(b'\n', before).count() + 1;
+    let column = before.rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len) + 1;
+    place.error(line, column, "the text is not UTF-8")
+}

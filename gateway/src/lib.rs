@@ -1,0 +1,79 @@
+//! The gateway and its command line: what wires adapters and transports together.
+//!
+//! ```text
+//! main ──► run(args) ──► cli ──► serve | demo ──► routes ──┐
+//!                            ├──► run ────────────────────┴──► service ──► source (an agent)
+//!                            └──► convert | verify | config check
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`cli`] | the commands and their options |
+//! | [`serve`] | the gateway on its sockets, and the demo |
+//! | [`service`] | runs: started, logged, watched, stopped |
+//! | [`source`] | where runs come from: A2A, AG-UI, scripts, several at once |
+//! | [`talk`] | an agent at the terminal |
+//! | [`convert`] | a filter from any input dialect to any output dialect |
+//! | [`verify`] | the strict check of an AG-UI stream, as a report for people |
+//! | [`config`] | the configuration file: what is in it, what is wrong with it |
+//! | [`exit`] | what the exit codes mean |
+//!
+//! Invariants: commands write to the streams they are given, never to the terminal directly; a protocol's wire format
+//! is never touched here, only in its adapter.
+
+pub mod cli;
+pub mod config;
+pub mod convert;
+pub mod exit;
+mod input;
+pub mod serve;
+pub mod service;
+pub mod source;
+pub mod talk;
+mod telemetry;
+pub mod verify;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+/// Runs the program with these arguments, the first being its name.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match cli::Cli::try_parse_from(args) {
+        Ok(cli) => dispatch(cli.command).into(),
+        Err(help) => {
+            // Help goes to stdout, mistakes to stderr; a closed stream changes nothing about either.
+            let code = if help.use_stderr() { exit::USAGE } else { exit::OK };
+            help.print().ok();
+            code.into()
+        }
+    }
+}
+
+fn dispatch(command: cli::Command) -> exit::Code {
+    let (mut out, mut notes) = (std::io::stdout(), std::io::stderr());
+    let code = match command {
+        cli::Command::Serve(args) => serve::serve(&args, std::env::vars(), &mut out, &mut notes),
+        cli::Command::Demo(args) => serve::demo(&args, &mut out, &mut notes),
+        cli::Command::Run(args) => talk::command(&args, std::env::vars(), &mut out, &mut notes),
+        cli::Command::Convert(args) => {
+            convert::command(&args, &mut std::io::stdin().lock(), &mut out, &mut notes)
+        }
+        cli::Command::Verify(args) => {
+            verify::command(&args, &mut std::io::stdin().lock(), &mut out, &mut notes)
+        }
+        cli::Command::Config(cli::ConfigCommand::Check(args)) => {
+            config::command(&args, std::env::vars(), &mut out, &mut notes)
+        }
+    };
+    // A reader that has gone (`| head`) is no failure of this command.
+    out.flush().ok();
+    code
+}
+
+/// The runtime of commands that use the network.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}

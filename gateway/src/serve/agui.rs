@@ -1,0 +1,58 @@
+//! AG-UI at the gateway's own door: inputs that are posted, and how each watcher wants the events.
+
+use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
+use aqueduct_adapter_agui::convert::converters;
+use aqueduct_adapter_agui::encode::WatcherEncoder;
+use aqueduct_adapter_agui::input::{read_input, run_input};
+use aqueduct_adapter_agui::version::{dialect_for, negotiate};
+use aqueduct_core::IntermediateView;
+use aqueduct_transport_http::{Refusal, RunRequest};
+use http::HeaderMap;
+use http::header::ACCEPT;
+
+use crate::config::{Agent, DialectChoice};
+
+/// How an agent is shown to a client that declared this version.
+pub(super) fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
+    let dialect = match agent.dialect {
+        DialectChoice::Auto => dialect_for(declared),
+        DialectChoice::V1_0 => Dialect::V1_0,
+        DialectChoice::V0_0_59 => Dialect::V0_0_59,
+    };
+    let mut settings = Settings::new(dialect).with_intermediate(match agent.intermediate.as_str() {
+        "text" => IntermediateView::Text,
+        "hidden" => IntermediateView::Hidden,
+        _ => IntermediateView::Reasoning,
+    });
+    settings = match agent.subagents.as_deref() {
+        Some("attributed") => settings.with_subagents(Subagents::Attributed),
+        Some("inline") => settings.with_subagents(Subagents::Inline),
+        Some("hidden") => settings.with_subagents(Subagents::Hidden),
+        _ => settings,
+    };
+    match agent.interrupts.as_deref() {
+        Some("interrupt") => settings.with_interrupts(Interrupts::Interrupt),
+        Some("text") => settings.with_interrupts(Interrupts::Text),
+        _ => settings,
+    }
+}
+
+/// The encoder for a watcher.
+pub(super) fn encoder(agent: &Agent, declared: Option<&str>, headers: &HeaderMap) -> WatcherEncoder {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let settings = settings_for(agent, declared);
+    WatcherEncoder::new(converters(&settings), negotiate(accept, declared))
+}
+
+/// Reads a posted input.
+pub(super) fn read(agent: &Agent, headers: &HeaderMap, body: &[u8]) -> Result<RunRequest, Refusal> {
+    let input = read_input(body).map_err(|error| Refusal::invalid(error.to_string()))?;
+    for (member, id) in [("threadId", &input.thread_id), ("runId", &input.run_id)] {
+        if id.is_empty() {
+            return Err(Refusal::invalid(format!("{member} is empty: choose an id of your own")));
+        }
+    }
+    let declared = input.protocol_version.clone();
+    let encoder = encoder(agent, declared.as_deref(), headers);
+    Ok(RunRequest { input: run_input(input), encoder: Box::new(encoder) })
+}

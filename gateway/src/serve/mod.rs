@@ -1,0 +1,188 @@
+//! `aqueduct serve`: the gateway on its sockets.
+//!
+//! ```text
+//! bind ──► serve ── SIGTERM, SIGINT ──► draining: not ready, no new runs, open ones may end ──► `drain` is nearly over:
+//!                                       what is left is cancelled ──► stopped
+//! ```
+//!
+//! Every route is in the table of [`routes`]; walls against foreign hosts and origins stand around all of them.
+
+mod agui;
+mod command;
+pub mod routes;
+mod ws;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aqueduct_transport_grpc::{
+    AgentStreamServer, BoundServer, Server as GrpcServer, ServerConfig as GrpcConfig,
+    Timeouts as GrpcTimeouts, tls as grpc_tls,
+};
+use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls, tls};
+use tokio::task::JoinSet;
+
+pub(crate) use command::load_config;
+pub use command::{demo, demo_gateway, serve};
+
+use crate::config::Config;
+use crate::service::{Gateway, GatewayService};
+
+/// How long before the end of the drain the runs that are left are cancelled, so that their readers are told.
+const LAST_CALL: Duration = Duration::from_secs(2);
+/// How often ended runs are looked through.
+const EXPIRY: Duration = Duration::from_secs(60);
+
+/// A gateway that listens.
+#[derive(Debug)]
+pub struct Listening {
+    gateway: Arc<Gateway>,
+    servers: Vec<Server>,
+    grpc: Vec<BoundServer>,
+    counters: Vec<Counters>,
+    shutdown: Shutdown,
+}
+
+impl Listening {
+    /// Listens on every configured address.
+    pub async fn bind(gateway: Arc<Gateway>) -> anyhow::Result<Self> {
+        let mut servers = Vec::new();
+        for address in &gateway.config().server.listen {
+            let config = server_config(gateway.config())?;
+            servers.push(Server::bind(*address, config).await?);
+        }
+        let counters = servers.iter().map(Server::counters).collect();
+        let mut grpc = Vec::new();
+        for address in &gateway.config().server.grpc {
+            let service = Arc::new(GatewayService(Arc::clone(&gateway)));
+            let server = GrpcServer::new(service, grpc_config(gateway.config())?);
+            grpc.push(server.bind(*address).await?);
+        }
+        Ok(Self { gateway, servers, grpc, counters, shutdown: Shutdown::new() })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
+        Ok(self.servers.iter().map(Server::local_addr).collect::<Result<_, _>>()?)
+    }
+
+    /// Where it listens for gRPC alone.
+    pub fn grpc_addresses(&self) -> Vec<SocketAddr> {
+        self.grpc.iter().map(BoundServer::address).collect()
+    }
+
+    /// The live counts of its sockets.
+    pub fn counters(&self) -> &[Counters] {
+        &self.counters
+    }
+
+    /// The switch that stops it.
+    pub fn shutdown(&self) -> Shutdown {
+        self.shutdown.clone()
+    }
+
+    /// Serves until the switch is turned and everything has ended.
+    pub async fn serve(self) {
+        let Self { gateway, servers, grpc: grpc_servers, counters, shutdown } = self;
+        let service = Arc::new(GatewayService(Arc::clone(&gateway)));
+        let sockets = ws::endpoint(Arc::clone(&service) as _, gateway.config());
+        let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
+        let router = routes::router(&gateway, &service, &counters, &sockets, &grpc);
+        let walls = walls(gateway.config());
+        let mut tasks = JoinSet::new();
+        for server in servers {
+            let (router, shutdown) = (walls.clone().around(router.clone()), shutdown.clone());
+            tasks.spawn(async move { server.serve(router, shutdown).await });
+        }
+        let mut grpc_tasks = JoinSet::new();
+        let grpc_switches: Vec<_> = grpc_servers.iter().map(BoundServer::shutdown).collect();
+        for server in grpc_servers {
+            grpc_tasks.spawn(server.serve());
+        }
+        let housekeeping = tokio::spawn(expire_for_ever(Arc::clone(&gateway)));
+        shutdown.triggered().await;
+        gateway.drain();
+        let drain = gateway.config().server.drain;
+        for switch in grpc_switches {
+            switch.trigger();
+        }
+        let sockets = tokio::spawn(async move { sockets.shutdown().stop(drain).await });
+        tracing::info!(runs = gateway.active_runs(), ?drain, "draining");
+        let last_call = tokio::spawn(last_call(Arc::clone(&gateway), drain.saturating_sub(LAST_CALL)));
+        while let Some(drained) = tasks.join_next().await {
+            let cut = drained.map(|drained| drained.cut).unwrap_or_default();
+            if cut > 0 {
+                tracing::warn!(cut, "connections were cut because their runs did not end in time");
+            }
+        }
+        sockets.await.ok();
+        while grpc_tasks.join_next().await.is_some() {}
+        last_call.abort();
+        housekeeping.abort();
+        leave(&gateway).await;
+        tracing::info!("stopped");
+    }
+}
+
+/// Runs that nobody watches may be left: their agents are told.
+async fn leave(gateway: &Gateway) {
+    gateway.stop_all();
+    let empty = async {
+        while gateway.active_runs() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if tokio::time::timeout(LAST_CALL, empty).await.is_err() {
+        tracing::warn!(runs = gateway.active_runs(), "runs were left behind");
+    }
+}
+
+async fn last_call(gateway: Arc<Gateway>, after: Duration) {
+    tokio::time::sleep(after).await;
+    gateway.stop_all();
+}
+
+async fn expire_for_ever(gateway: Arc<Gateway>) {
+    loop {
+        tokio::time::sleep(EXPIRY).await;
+        gateway.expire().await;
+    }
+}
+
+fn walls(config: &Config) -> Walls {
+    let server = &config.server;
+    Walls {
+        hosts: server.hosts.clone(),
+        any_host: server.any_host,
+        origins: server.origins.clone(),
+        cors: server.cors,
+        ..Walls::default()
+    }
+}
+
+fn server_config(config: &Config) -> anyhow::Result<ServerConfig> {
+    let server = &config.server;
+    let tls = server.tls.as_ref().map(|files| {
+        let identity = tls::Identity::from_files(&files.certificate, &files.key)?;
+        let client_authorities = files.client_ca.as_ref().map(tls::Authorities::from_file).transpose()?;
+        Ok::<_, aqueduct_transport_http::TlsError>(tls::ServerTls { identity, client_authorities })
+    });
+    Ok(ServerConfig {
+        limits: Limits { connections: server.connections, body_bytes: server.body, ..Limits::default() },
+        timeouts: Timeouts { drain: server.drain, ..Timeouts::default() },
+        tls: tls.transpose().context("server.tls")?,
+    })
+}
+
+fn grpc_config(config: &Config) -> anyhow::Result<GrpcConfig> {
+    let tls = config.server.tls.as_ref().map(|files| {
+        let identity = grpc_tls::Identity::from_files(&files.certificate, &files.key)?;
+        let client_authorities =
+            files.client_ca.as_ref().map(grpc_tls::Authorities::from_file).transpose()?;
+        Ok::<_, aqueduct_transport_grpc::TlsError>(grpc_tls::ServerTls { identity, client_authorities })
+    });
+    let timeouts = GrpcTimeouts { drain: config.server.drain, ..GrpcTimeouts::default() };
+    Ok(GrpcConfig { timeouts, tls: tls.transpose().context("server.tls")?, ..GrpcConfig::default() })
+}

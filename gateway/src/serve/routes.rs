@@ -1,0 +1,238 @@
+//! The routes: one table, from which the router is built and over which the tests of the walls run.
+
+use std::sync::Arc;
+
+use aqueduct_core::RunId;
+use aqueduct_core::service::RunService as _;
+use aqueduct_transport_grpc::AgentStreamServer;
+use aqueduct_transport_http::{
+    Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
+};
+use aqueduct_transport_ws::Endpoint;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post, post_service};
+use http::{HeaderValue, StatusCode, header};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{agui, ws};
+use crate::service::{Gateway, GatewayService};
+
+/// What stands before a route, beside the walls that stand before all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing: it tells nothing about agents or runs.
+    Public,
+    /// A token, if the agent wants one.
+    Agent,
+    /// The token of whoever started the run.
+    Run,
+    /// A token, if every agent wants one; what it shows depends on it.
+    List,
+    /// As [`Access::Agent`], said as a status of gRPC.
+    Grpc,
+    /// Anybody may connect; every request on the connection is asked for its token.
+    Socket,
+}
+
+/// A route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// `GET` or `POST`.
+    pub method: &'static str,
+    /// With `{name}` for an agent and `{run}` for a run.
+    pub path: &'static str,
+    /// Who gets in.
+    pub access: Access,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Healthy,
+    Ready,
+    Metrics,
+    Agents,
+    Start,
+    Socket,
+    AgentSocket,
+    Watch,
+    Cancel,
+    Grpc,
+}
+
+const fn route(method: &'static str, path: &'static str, access: Access, kind: Kind) -> Route {
+    Route { method, path, access, kind }
+}
+
+/// Every route there is.
+pub const ROUTES: &[Route] = &[
+    route("GET", "/healthz", Access::Public, Kind::Healthy),
+    route("GET", "/readyz", Access::Public, Kind::Ready),
+    route("GET", "/metrics", Access::Public, Kind::Metrics),
+    route("GET", "/agents", Access::List, Kind::Agents),
+    route("POST", "/agents/{name}", Access::Agent, Kind::Start),
+    route("GET", "/ws", Access::Socket, Kind::Socket),
+    route("GET", "/agents/{name}/ws", Access::Socket, Kind::AgentSocket),
+    route("GET", "/runs/{run}/events", Access::Run, Kind::Watch),
+    route("POST", "/runs/{run}/cancel", Access::Run, Kind::Cancel),
+    route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
+];
+
+#[derive(Debug, Clone)]
+struct Shared {
+    gateway: Arc<Gateway>,
+    service: Arc<GatewayService>,
+    counters: Arc<[Counters]>,
+    sockets: Endpoint,
+}
+
+/// The router of all routes, without walls.
+pub(crate) fn router(
+    gateway: &Arc<Gateway>,
+    service: &Arc<GatewayService>,
+    counters: &[Counters],
+    sockets: &Endpoint,
+    grpc: &AgentStreamServer,
+) -> Router {
+    let shared = Shared {
+        gateway: Arc::clone(gateway),
+        service: Arc::clone(service),
+        counters: counters.into(),
+        sockets: sockets.clone(),
+    };
+    let mut router = Router::new();
+    for route in ROUTES {
+        let handler = match route.kind {
+            Kind::Healthy => get(healthy),
+            Kind::Ready => get(ready),
+            Kind::Metrics => get(metrics),
+            Kind::Agents => get(agents),
+            Kind::Start => post(start),
+            Kind::Socket => get(socket),
+            Kind::AgentSocket => get(agent_socket),
+            Kind::Watch => get(watch),
+            Kind::Cancel => post(cancel),
+            Kind::Grpc => post_service(grpc.clone()),
+        };
+        router = router.route(route.path, handler);
+    }
+    router.fallback(nothing).with_state(shared)
+}
+
+fn stream_options() -> StreamOptions {
+    StreamOptions { ids: true, ..StreamOptions::default() }
+}
+
+fn json(value: &serde_json::Value) -> Response {
+    let mut response = Response::new(Body::from(value.to_string()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+async fn healthy() -> Response {
+    json(&json!({ "status": "ok" }))
+}
+
+async fn ready(State(shared): State<Shared>) -> Response {
+    if shared.gateway.is_draining() {
+        let message = "the gateway is stopping";
+        return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message).into_response();
+    }
+    json(&json!({ "status": "ready" }))
+}
+
+async fn metrics(State(shared): State<Shared>) -> Response {
+    let text = shared.gateway.metrics().render(&shared.counters);
+    let mut response = Response::new(Body::from(text));
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+async fn agents(State(shared): State<Shared>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    match shared.service.list_agents(&caller(&parts)).await {
+        Ok(agents) => {
+            let list: Vec<_> = agents
+                .iter()
+                .map(|agent| {
+                    let url = format!("/agents/{}", agent.name);
+                    json!({ "name": agent.name, "description": agent.description, "url": url })
+                })
+                .collect();
+            json(&json!({ "agents": list }))
+        }
+        Err(error) => Refusal::from(error).into_response(),
+    }
+}
+
+async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
+    // An agent that is not there is refused by the service, in its own words.
+    let agent = shared.gateway.agent(&name).map(|agent| agent.config.clone()).unwrap_or_default();
+    start_run(
+        &*shared.service,
+        &name,
+        request,
+        |parts, body| agui::read(&agent, &parts.headers, body),
+        &stream_options(),
+    )
+    .await
+}
+
+async fn socket(State(shared): State<Shared>, request: Request) -> Response {
+    ws::upgrade(&shared.sockets, None, request)
+}
+
+async fn agent_socket(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
+    ws::upgrade(&shared.sockets, Some(&name), request)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WatchQuery {
+    /// Only events with higher numbers.
+    after: Option<u64>,
+    /// The AG-UI version that the watcher reads.
+    protocol_version: Option<String>,
+}
+
+async fn watch(
+    State(shared): State<Shared>,
+    Path(run): Path<String>,
+    query: Result<Query<WatchQuery>, axum::extract::rejection::QueryRejection>,
+    request: Request,
+) -> Response {
+    let Ok(Query(query)) = query else {
+        return Refusal::invalid("`after` is the number of an event").into_response();
+    };
+    let run = RunId::from(run);
+    let (parts, _) = request.into_parts();
+    let agent = shared.gateway.agent_of(&run).await.unwrap_or_default();
+    let encoder = Box::new(agui::encoder(&agent, query.protocol_version.as_deref(), &parts.headers));
+    let Some(after) = query.after.filter(|_| !parts.headers.contains_key("last-event-id")) else {
+        return watch_run(&*shared.service, &run, &parts, encoder, &stream_options()).await;
+    };
+    match shared.service.watch(&caller(&parts), &run, after).await {
+        Ok(events) => {
+            let position = EventPosition { run, number: after, payloads: 0 };
+            stream_response(&position, events, encoder, &stream_options())
+        }
+        Err(error) => Refusal::from(error).into_response(),
+    }
+}
+
+async fn cancel(State(shared): State<Shared>, Path(run): Path<String>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    match shared.service.cancel(&caller(&parts), &RunId::from(run)).await {
+        Ok(cancelled) => json(&json!({ "cancelled": cancelled })),
+        Err(error) => Refusal::from(error).into_response(),
+    }
+}
+
+async fn nothing() -> Response {
+    Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here: see GET /agents").into_response()
+}

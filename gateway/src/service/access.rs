@@ -1,0 +1,90 @@
+//! Who may do what.
+//!
+//! A caller is known by its bearer token. An agent with tokens (its own, or those of the gateway) is protected. Tokens
+//! are compared in constant time, all of them, so that neither their number nor their content can be measured. What a
+//! caller may not see does not exist for it; a caller without any good token is told to bring one.
+
+use aqueduct_core::service::{AgentInfo, Caller, RefusalKind, ServiceError};
+use subtle::{Choice, ConstantTimeEq as _};
+
+use super::{AgentEntry, Gateway};
+use crate::config::Secret;
+
+impl Gateway {
+    /// Who the caller is to this agent; empty for an agent that asks nobody.
+    pub(super) fn authenticate(&self, agent: &AgentEntry, caller: &Caller) -> Result<String, ServiceError> {
+        let (own, common) = (&agent.config.tokens, &self.config.server.tokens);
+        if own.is_empty() && common.is_empty() {
+            return Ok(String::new());
+        }
+        let token = caller.token.as_deref().unwrap_or_default();
+        // Each is looked at, whichever fits.
+        let (of_agent, of_gateway) = (position(own, token), position(common, token));
+        match (of_gateway, of_agent) {
+            (Some(index), _) => Ok(format!("gateway/{index}")),
+            (None, Some(index)) => Ok(format!("{}/{index}", agent.name)),
+            (None, None) => Err(self.unauthenticated()),
+        }
+    }
+
+    /// The agents that the caller may run.
+    pub(super) fn list(&self, caller: &Caller) -> Result<Vec<AgentInfo>, ServiceError> {
+        let mut agents: Vec<AgentInfo> = self
+            .agents
+            .values()
+            .filter(|agent| self.authenticate(agent, caller).is_ok())
+            .map(|agent| AgentInfo { name: agent.name.clone(), description: agent.description.clone() })
+            .collect();
+        if agents.is_empty() && self.is_stranger(caller) {
+            return Err(self.unauthenticated());
+        }
+        agents.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(agents)
+    }
+
+    /// Strangers cannot find out which runs there are.
+    pub(super) fn no_such_run(&self, caller: &Caller) -> ServiceError {
+        if self.is_stranger(caller) {
+            return self.unauthenticated();
+        }
+        ServiceError::new(RefusalKind::NotFound, "there is no such run")
+    }
+
+    pub(super) fn no_such_agent(&self, caller: &Caller, name: &str) -> ServiceError {
+        if self.is_stranger(caller) {
+            return self.unauthenticated();
+        }
+        ServiceError::new(RefusalKind::NotFound, format!("there is no agent {name:?}: see GET /agents"))
+    }
+
+    /// True if there are tokens and the caller has none of them.
+    fn is_stranger(&self, caller: &Caller) -> bool {
+        let token = caller.token.as_deref().unwrap_or_default();
+        let common = &self.config.server.tokens;
+        let mut protected = !common.is_empty();
+        let mut known = position(common, token).is_some();
+        for agent in self.agents.values() {
+            protected |= !agent.config.tokens.is_empty();
+            known |= position(&agent.config.tokens, token).is_some();
+        }
+        protected && !known
+    }
+
+    fn unauthenticated(&self) -> ServiceError {
+        self.metrics.denied();
+        let message = "send a token: `Authorization: Bearer …`";
+        ServiceError::new(RefusalKind::Unauthenticated, message)
+    }
+}
+
+/// Which of the secrets the token is. Every secret is compared, and every byte of it.
+fn position(secrets: &[Secret], token: &str) -> Option<usize> {
+    let mut found = None;
+    for (index, secret) in secrets.iter().enumerate() {
+        let same: Choice = secret.reveal().as_bytes().ct_eq(token.as_bytes());
+        if bool::from(same) {
+            found = Some(index);
+        }
+    }
+    found
+}

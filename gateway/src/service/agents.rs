@@ -1,0 +1,74 @@
+//! The agents of a configuration, ready to be asked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use crate::config::{A2aAddress, Agent, AgentSource, Config};
+use crate::source::script::{Script, ScriptSource};
+use crate::source::upstream::Upstream;
+use crate::source::{A2aSource, AguiSource, FanOutSource, RunSource};
+
+/// One agent.
+pub(crate) struct AgentEntry {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) config: Agent,
+    /// None for an agent that publishes its runs itself.
+    pub(crate) source: Option<Arc<dyn RunSource>>,
+}
+
+impl std::fmt::Debug for AgentEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentEntry").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Builds all agents: those that fan out last, because they need the others.
+pub(super) fn build(config: &Config) -> anyhow::Result<HashMap<String, Arc<AgentEntry>>> {
+    let mut built: HashMap<String, Arc<AgentEntry>> = HashMap::new();
+    let is_fan_out = |agent: &Agent| matches!(agent.source, AgentSource::FanOut { .. });
+    for last in [false, true] {
+        for (name, agent) in config.agents.iter().filter(|(_, agent)| is_fan_out(agent) == last) {
+            let entry = entry(name, agent, &built).with_context(|| format!("agent {name}"))?;
+            built.insert(name.clone(), Arc::new(entry));
+        }
+    }
+    Ok(built)
+}
+
+fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -> anyhow::Result<AgentEntry> {
+    let mut description = agent.description.clone();
+    let source: Option<Arc<dyn RunSource>> = match &agent.source {
+        AgentSource::A2a { address, binding, version } => {
+            let url = match address {
+                A2aAddress::Url(url) | A2aAddress::Card(url) => url,
+            };
+            let upstream = Upstream::new(agent, url)?;
+            Some(Arc::new(A2aSource::new(upstream, address.clone(), *binding, *version)))
+        }
+        AgentSource::Agui { url } => {
+            Some(Arc::new(AguiSource { upstream: Upstream::new(agent, url)?, url: url.clone() }))
+        }
+        AgentSource::Magentic => None,
+        AgentSource::Script { file } => {
+            let script = Script::load(file)?;
+            if description.is_empty() {
+                description.clone_from(&script.description);
+            }
+            Some(Arc::new(ScriptSource(Arc::new(script))))
+        }
+        AgentSource::Embedded { script } => Some(Arc::new(ScriptSource(Arc::clone(script)))),
+        AgentSource::FanOut { agents } => {
+            let named = |name: &String| {
+                let source = others.get(name).and_then(|entry| entry.source.clone());
+                let source = source.with_context(|| format!("{name} cannot be asked"))?;
+                Ok((name.clone(), source))
+            };
+            let agents = agents.iter().map(named).collect::<anyhow::Result<_>>()?;
+            Some(Arc::new(FanOutSource { agents }))
+        }
+    };
+    Ok(AgentEntry { name: name.to_owned(), description, config: agent.clone(), source })
+}

@@ -1,0 +1,237 @@
+//! One run from its first event to its last.
+//!
+//! ```text
+//!            source says            log takes
+//!   running ─────────────► events ────────────► running
+//!      │ stop (owner, nobody watches, shutdown)
+//!      ├────────────► stopping ── source ends, or `CANCEL_WAIT` ──► ended: cancelled
+//!      │ `timeouts.run`
+//!      ├────────────────────────────────────────────────────────► ended: failed
+//!      └ source ends ───────────────────────────────────────────► ended as it said, or cut
+//! ```
+//!
+//! The log always gets a terminal event. The source outlives the run by at most [`GOODBYE`], to tell its agent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_core::stream::Limits;
+use aqueduct_core::{BlockEvent, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError};
+use aqueduct_runlog::{Lease, LogError};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::watch::ActiveRun;
+use super::{AgentEntry, Gateway, now};
+use crate::config::OnDisconnect;
+use crate::source::{Ask, EVENTS_IN_FLIGHT, EventSender, GOODBYE};
+
+/// How long a stopped run waits for its agent to say so itself. The frontend sees the end within a second.
+const CANCEL_WAIT: Duration = Duration::from_millis(800);
+
+/// The run took longer than it may.
+const RUN_TIMEOUT: &str = "run_timeout";
+
+/// A run to be driven.
+pub(super) struct Drive {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) agent: Arc<AgentEntry>,
+    pub(super) lease: Lease,
+    pub(super) active: Arc<ActiveRun>,
+    pub(super) ask: Ask,
+    pub(super) feed: Feed,
+}
+
+/// Where the events of a run come from.
+#[derive(Debug)]
+pub(super) enum Feed {
+    /// The agent's source is asked.
+    Source,
+    /// A framework publishes them.
+    Published(mpsc::Receiver<SourceEvent>),
+}
+
+impl Drive {
+    /// Drives it to its end.
+    pub(super) async fn run(mut self) {
+        let run_id = self.lease.run_id.clone();
+        let _counted = self.gateway.metrics.run_begins();
+        let begun = Instant::now();
+        tracing::info!(
+            run = run_id.as_str(),
+            thread = self.ask.input.thread_id.as_str(),
+            agent = self.agent.name,
+            "run started"
+        );
+        let (events, source) = match std::mem::replace(&mut self.feed, Feed::Source) {
+            Feed::Published(events) => (events, tokio::spawn(std::future::ready(()))),
+            Feed::Source => self.ask_source(),
+        };
+        let outcome = Machine::new(&self).run(events).await;
+        self.ask.stop.trigger();
+        self.gateway.active().remove(&run_id);
+        self.gateway.metrics.run_ended(&outcome, begun.elapsed());
+        tracing::info!(
+            run = run_id.as_str(),
+            agent = self.agent.name,
+            outcome = outcome.as_str(),
+            ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "run ended"
+        );
+        let abort = source.abort_handle();
+        if tokio::time::timeout(GOODBYE, source).await.is_err() {
+            tracing::warn!(run = run_id.as_str(), "the agent did not take leave in time");
+            abort.abort();
+        }
+    }
+}
+
+impl Drive {
+    fn ask_source(&self) -> (mpsc::Receiver<SourceEvent>, JoinHandle<()>) {
+        let (sender, events) = EventSender::channel();
+        let (agent, ask) = (Arc::clone(&self.agent), self.ask.clone());
+        let source = tokio::spawn(async move {
+            if let Some(source) = &agent.source {
+                source.run(ask, sender).await;
+            }
+        });
+        (events, source)
+    }
+}
+
+/// The stream machine of a run, its log, and the clocks around it.
+struct Machine<'d> {
+    drive: &'d Drive,
+    context: StreamContext,
+    outcome: String,
+    stopping: bool,
+    /// When the run has lasted too long, or has waited long enough for its agent to stop.
+    deadline: Instant,
+    /// When a run that nobody watches is stopped.
+    lonely: Option<Instant>,
+}
+
+impl<'d> Machine<'d> {
+    fn new(drive: &'d Drive) -> Self {
+        let input = &drive.ask.input;
+        let info = RunInfo {
+            thread_id: input.thread_id.detached(),
+            run_id: input.run_id.detached(),
+            parent_run_id: input.parent_run_id.as_ref().map(aqueduct_core::RunId::detached),
+            agent: Some(drive.agent.name.as_str().into()),
+        };
+        let own = &drive.agent.config.limits;
+        let limits = Limits { open_lanes: own.lanes, open_blocks: own.blocks, ..Limits::default() };
+        Self {
+            drive,
+            context: StreamContext::with_limits(info, limits).with_known_calls(input.known_calls()),
+            outcome: String::new(),
+            stopping: false,
+            deadline: Instant::now() + drive.agent.config.timeouts.run,
+            lonely: None,
+        }
+    }
+
+    /// Runs to the terminal event; gives the outcome in a word.
+    async fn run(mut self, mut events: mpsc::Receiver<SourceEvent>) -> String {
+        let mut watchers = self.drive.active.watchers();
+        let mut batch = Vec::with_capacity(EVENTS_IN_FLIGHT);
+        self.append().await;
+        while !self.context.is_ended() {
+            tokio::select! {
+                biased;
+                () = self.drive.active.stop.triggered(), if !self.stopping => self.stop(),
+                () = tokio::time::sleep_until(self.deadline) => self.handle_deadline(),
+                () = lonely(self.lonely), if !self.stopping => {
+                    tracing::info!(run = self.drive.lease.run_id.as_str(), "nobody watches the run any more");
+                    self.stop();
+                }
+                Ok(()) = watchers.changed() => self.handle_watchers(&mut watchers),
+                count = events.recv_many(&mut batch, EVENTS_IN_FLIGHT) => match count {
+                    0 => self.context.handle_eof(),
+                    _ => batch.drain(..).for_each(|event| self.handle_event(event)),
+                },
+            }
+            self.append().await;
+        }
+        self.outcome
+    }
+
+    fn handle_event(&mut self, event: SourceEvent) {
+        match self.context.handle_event(event) {
+            // What a source says after the end of its run is nobody's.
+            Ok(()) | Err(StreamError::Ended) => {}
+            Err(error) => self.context.handle_failure((&error).into()),
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.deadline = Instant::now() + CANCEL_WAIT;
+        self.drive.ask.stop.trigger();
+    }
+
+    fn handle_deadline(&mut self) {
+        if self.stopping {
+            return self.context.handle_cancel();
+        }
+        let limit = self.drive.agent.config.timeouts.run;
+        let message = format!("the run took longer than {limit:?} (`timeouts.run`)");
+        self.context.handle_failure(RunFailure::new(RUN_TIMEOUT, message));
+    }
+
+    fn handle_watchers(&mut self, watchers: &mut watch::Receiver<usize>) {
+        let config = &self.drive.agent.config;
+        self.lonely = (*watchers.borrow_and_update() == 0).then(|| match config.on_disconnect {
+            OnDisconnect::Cancel => Instant::now(),
+            OnDisconnect::Continue => Instant::now() + config.grace,
+        });
+    }
+
+    /// Puts what is ready into the log. A log that takes no more ends the run; one that is lost ends the driver.
+    async fn append(&mut self) {
+        let mut ready: Vec<BlockEvent> = std::iter::from_fn(|| self.context.poll_event()).collect();
+        if ready.is_empty() {
+            return;
+        }
+        self.note_end(&ready);
+        self.drive.gateway.metrics.events(ready.len());
+        let mut result = self.log(ready.clone()).await;
+        if let Err(LogError::RunTooLong { .. }) = &result {
+            // A batch that ends the run is always taken: what was refused goes with it, or ends would lack their starts.
+            let words = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
+            self.context.handle_failure(RunFailure::new(RunFailure::LIMIT_EXCEEDED, words));
+            ready.extend(std::iter::from_fn(|| self.context.poll_event()));
+            self.note_end(&ready);
+            result = self.log(ready).await;
+        }
+        if let Err(error) = result {
+            tracing::error!(run = self.drive.lease.run_id.as_str(), %error, "the run log failed");
+            self.context.handle_failure(RunFailure::new("log_failed", error.to_string()));
+        }
+    }
+
+    async fn log(&self, events: Vec<BlockEvent>) -> Result<u64, LogError> {
+        self.drive.gateway.log.append(&self.drive.lease, events, now()).await
+    }
+
+    fn note_end(&mut self, events: &[BlockEvent]) {
+        match events.last() {
+            Some(BlockEvent::RunFinished(end)) => self.outcome = format!("{:?}", end.outcome).to_lowercase(),
+            Some(BlockEvent::RunFailed(end)) => {
+                self.outcome = end.failure.code.to_string();
+                let (code, message) = (&*end.failure.code, &*end.failure.message);
+                tracing::warn!(run = self.drive.lease.run_id.as_str(), code, message, "run failed");
+            }
+            _ => {}
+        }
+    }
+}
+
+async fn lonely(since: Option<Instant>) {
+    match since {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,277 @@
+//! The gateway's [`RunService`]: one implementation for all transports.
+//!
+//! ```text
+//! start ──► who asks? ──► RunLog::open ──► driver task ──► RunLog::append ──► Follow ──► watchers
+//!                                             ▲    └ StreamContext: balanced events
+//!                                             └ RunSource: what the agent says
+//! ```
+//!
+//! Invariants: every event is in the log before anybody sees it; every log ends, also when the agent, the watcher or
+//! the driver goes away; a run is seen and stopped only by whoever started it; agents come from the configuration
+//! alone.
+
+mod access;
+mod agents;
+mod driver;
+pub(crate) mod metrics;
+mod publish;
+mod watch;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aqueduct_core::service::{
+    AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RefusalKind, RunService, ServiceError,
+    StartedRun,
+};
+use aqueduct_core::{RunId, RunInput, Timestamp};
+use aqueduct_runlog::{Follow, LogError, MemoryLimits, MemoryLog, RunLog, RunMeta};
+use aqueduct_transport_http::Shutdown;
+
+use crate::config::{Agent, AgentSource, Config};
+use crate::source::{Ask, Forwarded};
+pub(crate) use agents::AgentEntry;
+use driver::{Drive, Feed};
+use metrics::Metrics;
+use publish::Published;
+use watch::{ActiveRun, Watched};
+
+/// The gateway.
+pub struct Gateway {
+    config: Arc<Config>,
+    agents: HashMap<String, Arc<AgentEntry>>,
+    log: Arc<dyn RunLog>,
+    active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
+    /// Runs that frameworks feed.
+    published: Mutex<HashMap<RunId, Arc<Published>>>,
+    metrics: Arc<Metrics>,
+    draining: Shutdown,
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("agents", &self.agents.keys()).finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// A gateway with the log in memory. Nothing is connected yet.
+    pub fn new(config: Config) -> anyhow::Result<Arc<Self>> {
+        let limits = MemoryLimits {
+            // Ended runs stay for those who come back; they make room before a new one is refused.
+            runs: config.runs.limit.saturating_mul(2),
+            events_per_run: usize::try_from(config.runs.events).unwrap_or(usize::MAX),
+            bytes_per_run: config.runs.bytes,
+        };
+        Self::with_log(config, Arc::new(MemoryLog::new(limits)))
+    }
+
+    /// A gateway with a log of another engine.
+    pub fn with_log(config: Config, log: Arc<dyn RunLog>) -> anyhow::Result<Arc<Self>> {
+        let agents = agents::build(&config)?;
+        Ok(Arc::new(Self {
+            config: Arc::new(config),
+            agents,
+            log,
+            active: Mutex::default(),
+            published: Mutex::default(),
+            metrics: Arc::default(),
+            draining: Shutdown::new(),
+        }))
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn agent(&self, name: &str) -> Option<&Arc<AgentEntry>> {
+        self.agents.get(name)
+    }
+
+    /// How the agent of a run is configured.
+    pub(crate) async fn agent_of(&self, run: &RunId) -> Option<Agent> {
+        let state = self.log.state(run).await.ok()?;
+        self.agents.get(&state.meta.agent).map(|agent| agent.config.clone())
+    }
+
+    /// Its counts.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Runs that are under way.
+    pub fn active_runs(&self) -> usize {
+        self.active().len()
+    }
+
+    /// No new runs from now on; those under way may end.
+    pub fn drain(&self) {
+        self.draining.trigger();
+    }
+
+    /// True once no new runs are taken.
+    pub fn is_draining(&self) -> bool {
+        self.draining.is_triggered()
+    }
+
+    /// Stops all runs.
+    pub fn stop_all(&self) {
+        self.active().values().for_each(|run| run.stop.trigger());
+    }
+
+    /// Forgets ended runs whose time is over.
+    pub async fn expire(&self) {
+        let keep = i64::try_from(self.config.runs.keep.as_millis()).unwrap_or(i64::MAX);
+        let before = Timestamp(now().0.saturating_sub(keep));
+        if let Ok(forgotten) = self.log.expire(before).await
+            && forgotten > 0
+        {
+            tracing::debug!(forgotten, "ended runs were forgotten");
+        }
+    }
+
+    fn active(&self) -> MutexGuard<'_, HashMap<RunId, Arc<ActiveRun>>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn published(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Published>>> {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn start_run(
+        self: Arc<Self>,
+        caller: Caller,
+        name: String,
+        input: RunInput,
+    ) -> Result<StartedRun, ServiceError> {
+        let agent = self.agents.get(&name).cloned();
+        let agent = agent.ok_or_else(|| self.no_such_agent(&caller, &name))?;
+        let owner = self.authenticate(&agent, &caller)?;
+        self.check_room()?;
+        if matches!(agent.config.source, AgentSource::Magentic) {
+            let message = format!("agent {name} is fed by its framework: watch the runs that it publishes");
+            return Err(ServiceError::new(RefusalKind::Unsupported, message));
+        }
+        let run_id = input.run_id.detached();
+        let meta = RunMeta {
+            run_id: run_id.clone(),
+            thread_id: input.thread_id.detached(),
+            agent: name,
+            owner,
+            opened_at: now(),
+        };
+        let lease = self.log.open(meta).await.map_err(|error| refuse(&error))?;
+        let active = Arc::new(ActiveRun::new());
+        self.active().insert(run_id.clone(), Arc::clone(&active));
+        // The watcher is there before the run begins: a run is never unwatched by accident.
+        let events = self.watched(&run_id, Some(&active), 0);
+        let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
+        let ask = Ask { input: Arc::new(input), forwarded, stop: Shutdown::new() };
+        let drive = Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source };
+        tokio::spawn(drive.run());
+        Ok(StartedRun { run_id, events })
+    }
+
+    fn watched(&self, run: &RunId, active: Option<&Arc<ActiveRun>>, after: u64) -> EventStream {
+        let follow = Follow::new(Arc::clone(&self.log), run.clone(), after);
+        Box::pin(Watched::new(follow, active.map(ActiveRun::watch)))
+    }
+
+    fn check_room(&self) -> Result<(), ServiceError> {
+        if self.is_draining() {
+            let message = "the gateway is stopping: ask again, or ask another one";
+            return Err(ServiceError::new(RefusalKind::Unavailable, message));
+        }
+        if self.active_runs() >= self.config.runs.limit {
+            let message = "there are as many runs as there may be (`runs.limit`): ask again later";
+            return Err(ServiceError::new(RefusalKind::Busy, message));
+        }
+        Ok(())
+    }
+
+    /// The run, if this caller may see it.
+    async fn find_run(&self, caller: &Caller, run: &RunId) -> Result<Option<Arc<ActiveRun>>, ServiceError> {
+        let state = self.log.state(run).await.ok();
+        let is_owner = state.is_some_and(|state| {
+            let agent = self.agents.get(&state.meta.agent);
+            let owner = agent.and_then(|agent| self.authenticate(agent, caller).ok());
+            owner.as_deref() == Some(state.meta.owner.as_str())
+        });
+        if !is_owner {
+            return Err(self.no_such_run(caller));
+        }
+        Ok(self.active().get(run).cloned())
+    }
+}
+
+/// The gateway as a service. The trait's methods take `&self`, runs live on in tasks: so the service holds an `Arc`.
+#[derive(Debug, Clone)]
+pub struct GatewayService(pub Arc<Gateway>);
+
+impl RunService for GatewayService {
+    fn list_agents(&self, caller: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>> {
+        let result = self.0.list(caller);
+        Box::pin(std::future::ready(result))
+    }
+
+    fn start(
+        &self,
+        caller: &Caller,
+        agent: &str,
+        input: RunInput,
+    ) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
+        Box::pin(Arc::clone(&self.0).start_run(caller.clone(), agent.to_owned(), input))
+    }
+
+    fn watch(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        after: u64,
+    ) -> BoxFuture<'_, Result<EventStream, ServiceError>> {
+        let (caller, run) = (caller.clone(), run.clone());
+        Box::pin(async move {
+            let active = self.0.find_run(&caller, &run).await?;
+            self.0.metrics.resumed();
+            Ok(self.0.watched(&run, active.as_ref(), after))
+        })
+    }
+
+    fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>> {
+        let (caller, run) = (caller.clone(), run.clone());
+        Box::pin(async move {
+            let active = self.0.find_run(&caller, &run).await?;
+            if let Some(active) = &active {
+                tracing::info!(run = run.as_str(), "cancelled by its owner");
+                active.stop.trigger();
+            }
+            Ok(active.is_some())
+        })
+    }
+
+    fn publish(
+        &self,
+        caller: &Caller,
+        request: PublishRequest,
+    ) -> BoxFuture<'_, Result<Box<dyn Ingest>, ServiceError>> {
+        Box::pin(Arc::clone(&self.0).publish_run(caller.clone(), request))
+    }
+}
+
+fn refuse(error: &LogError) -> ServiceError {
+    let kind = match error {
+        LogError::NotFound(_) => RefusalKind::NotFound,
+        LogError::Exists(_) => RefusalKind::Conflict,
+        LogError::Full { .. } => RefusalKind::Busy,
+        _ => RefusalKind::Internal,
+    };
+    ServiceError::new(kind, error.to_string())
+}
+
+/// The time, for the log.
+pub(crate) fn now() -> Timestamp {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,110 @@
+//! Where and how to talk to an A2A agent: as configured, or as its card says.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aqueduct_adapter_a2a::call::card_request;
+use aqueduct_adapter_a2a::card::{self, Endpoint};
+use aqueduct_adapter_a2a::version::{Binding, Version};
+use aqueduct_core::RunFailure;
+
+use super::super::upstream::{Forwarded, REFUSED, Upstream, failure_of, refusal_words, unsent};
+use crate::config::{A2aAddress, A2aBinding, A2aVersion};
+
+/// An endpoint, and whether the agent streams.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) endpoint: Endpoint,
+    pub(super) streaming: bool,
+}
+
+/// Finds the endpoint, and remembers it.
+pub(super) struct Directory {
+    address: A2aAddress,
+    bindings: Vec<Binding>,
+    /// What to use without a card.
+    fixed: Option<Arc<Known>>,
+    known: Mutex<Option<Arc<Known>>>,
+}
+
+impl Directory {
+    pub(super) fn new(address: A2aAddress, binding: Option<A2aBinding>, version: A2aVersion) -> Self {
+        let wanted = binding.map(|binding| match binding {
+            A2aBinding::JsonRpc => Binding::JsonRpc,
+            A2aBinding::Rest => Binding::HttpJson,
+        });
+        let version = match version {
+            A2aVersion::V1_0 => Version::V1,
+            A2aVersion::V0_3 => Version::V03,
+        };
+        let fixed = match (&address, wanted) {
+            (A2aAddress::Url(url), Some(binding)) => {
+                let endpoint = Endpoint::new(url.clone(), binding, version);
+                Some(Arc::new(Known { endpoint, streaming: true }))
+            }
+            _ => None,
+        };
+        let mut bindings = vec![Binding::JsonRpc, Binding::HttpJson];
+        bindings.sort_by_key(|binding| Some(*binding) != wanted);
+        Self { address, bindings, fixed, known: Mutex::default() }
+    }
+
+    pub(super) async fn endpoint(
+        &self,
+        upstream: &Upstream,
+        forwarded: &Forwarded,
+    ) -> Result<Arc<Known>, RunFailure> {
+        if let Some(fixed) = &self.fixed {
+            return Ok(Arc::clone(fixed));
+        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let found = Arc::new(self.look_up(upstream, forwarded).await?);
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&found));
+        Ok(found)
+    }
+
+    pub(super) fn forget(&self) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    async fn look_up(&self, upstream: &Upstream, forwarded: &Forwarded) -> Result<Known, RunFailure> {
+        let urls = match &self.address {
+            A2aAddress::Url(url) => card::card_urls(url),
+            A2aAddress::Card(url) => vec![url.clone()],
+        };
+        let mut failure = RunFailure::new(REFUSED, "the agent has no card");
+        for url in urls {
+            match self.read_card(upstream, forwarded, &url).await {
+                Ok(known) => return Ok(known),
+                Err(error) => {
+                    let message = format!("no agent card at {url}: {}", &*error.message);
+                    failure = RunFailure::new(error.code, message);
+                }
+            }
+        }
+        Err(failure)
+    }
+
+    async fn read_card(
+        &self,
+        upstream: &Upstream,
+        forwarded: &Forwarded,
+        url: &str,
+    ) -> Result<Known, RunFailure> {
+        let wanted = card_request(url);
+        let headers: Vec<(&str, &str)> = wanted.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        let request = upstream.request(wanted.method, &wanted.url, &headers, forwarded, wanted.body.into());
+        let request = request.map_err(unsent)?;
+        let response = upstream.client.request(request).await.map_err(|error| failure_of(&error))?;
+        if !response.status().is_success() {
+            return Err(RunFailure::new(REFUSED, refusal_words(&response)));
+        }
+        let invalid = |error: String| RunFailure::new(RunFailure::UPSTREAM_INVALID, error);
+        let text = std::str::from_utf8(response.body()).map_err(|error| invalid(error.to_string()))?;
+        let card = card::parse(text).map_err(|error| invalid(error.to_string()))?;
+        let endpoint = card::choose(&card, &self.bindings).map_err(|error| invalid(error.to_string()))?;
+        Ok(Known { endpoint, streaming: card.capabilities.streaming })
+    }
+}

@@ -1,0 +1,69 @@
+//! An AG-UI agent upstream.
+//!
+//! What the agent says is decoded by the adapter; a stream that ends without a terminal event is simply at its end here,
+//! and the run's machine says that it was cut. AG-UI has no way to tell an agent to stop but to hang up.
+
+use aqueduct_adapter_agui::config::Dialect;
+use aqueduct_adapter_agui::decode::Decoder;
+use aqueduct_adapter_agui::input::run_agent_input;
+use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{RunFailure, RunOutcome};
+use futures_util::StreamExt as _;
+
+use super::upstream::{Upstream, failure_of, unsent};
+use super::{Ask, EventSender, RunSource};
+
+#[derive(Debug)]
+pub(crate) struct AguiSource {
+    pub(crate) upstream: Upstream,
+    pub(crate) url: String,
+}
+
+impl RunSource for AguiSource {
+    fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let stop = ask.stop.clone();
+            tokio::select! {
+                biased;
+                () = stop.triggered() => out.finish(RunOutcome::Cancelled).await,
+                result = self.talk(&ask, &out) => {
+                    if let Err(failure) = result {
+                        out.fail(failure).await;
+                    }
+                }
+            }
+        })
+    }
+}
+
+impl AguiSource {
+    async fn talk(&self, ask: &Ask, out: &EventSender) -> Result<(), RunFailure> {
+        let input = run_agent_input(&ask.input, Dialect::V1_0);
+        let body = serde_json::to_vec(&input).map_err(|error| {
+            RunFailure::new(RunFailure::UPSTREAM_INVALID, format!("the input cannot be written: {error}"))
+        })?;
+        let headers = [("content-type", "application/json"), ("accept", "text/event-stream")];
+        let request = self.upstream.request("POST", &self.url, &headers, &ask.forwarded, body.into());
+        let request = request.map_err(unsent)?;
+        let mut stream =
+            self.upstream.client.open_stream(request).await.map_err(|error| failure_of(&error))?;
+        let mut decoder = Decoder::new().with_input(&input);
+        while let Some(event) = stream.next().await {
+            let event = event.map_err(|error| failure_of(&error))?;
+            let read = decoder.handle_payload(&event.data);
+            while let Some(event) = decoder.poll_event() {
+                if !out.send(event).await {
+                    return Ok(());
+                }
+            }
+            // A payload cut by the end of the stream is the trace of the cut, which the run's machine tells.
+            match read {
+                Err(_) if !event.terminated => return Ok(()),
+                Err(error) => return Err(RunFailure::new(RunFailure::UPSTREAM_INVALID, error.to_string())),
+                Ok(()) if decoder.is_ended() => return Ok(()),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+}

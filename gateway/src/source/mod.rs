@@ -1,0 +1,79 @@
+//! Where runs come from: one task per run that talks to an agent and says what it says.
+//!
+//! ```text
+//! AgentSource (configured) ──► run ──► SourceEvents ──► (the run's driver)
+//!                               ▲
+//!                               └ stop: the agent is told, where its protocol can say so
+//! ```
+//!
+//! Invariants: a source ends what it says with `Finished` or `Failed`, or it was cut; every failure names its cause;
+//! a source that was stopped tells its agent (A2A: `CancelTask`) and ends. The channel to the driver is bounded, so a
+//! log that cannot take more holds the agent back.
+
+mod a2a;
+mod agui;
+mod fan_out;
+pub mod script;
+pub(crate) mod upstream;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{RunFailure, RunInput, RunOutcome, SourceEvent};
+use aqueduct_transport_http::Shutdown;
+use tokio::sync::mpsc;
+
+pub(crate) use a2a::A2aSource;
+pub(crate) use agui::AguiSource;
+pub(crate) use fan_out::FanOutSource;
+pub(crate) use upstream::Forwarded;
+
+/// Events on the way from a source to its run. Enough to keep both busy; few enough that an agent is held back soon.
+pub(crate) const EVENTS_IN_FLIGHT: usize = 64;
+
+/// How long a source that was stopped may take to tell its agent.
+pub(crate) const GOODBYE: Duration = Duration::from_secs(10);
+
+/// What a source is asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    pub(crate) input: Arc<RunInput>,
+    pub(crate) forwarded: Forwarded,
+    pub(crate) stop: Shutdown,
+}
+
+/// An agent that can be asked.
+pub(crate) trait RunSource: Send + Sync {
+    /// Asks it. The future ends when the agent has said all, was stopped, or nobody listens any more.
+    fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()>;
+}
+
+/// The way to the run.
+#[derive(Debug, Clone)]
+pub(crate) struct EventSender(mpsc::Sender<SourceEvent>);
+
+impl EventSender {
+    pub(crate) fn channel() -> (Self, mpsc::Receiver<SourceEvent>) {
+        let (sender, receiver) = mpsc::channel(EVENTS_IN_FLIGHT);
+        (Self(sender), receiver)
+    }
+
+    /// False if nobody listens any more.
+    pub(crate) async fn send(&self, event: impl Into<SourceEvent>) -> bool {
+        self.0.send(event.into()).await.is_ok()
+    }
+
+    /// Waits for room, so that what is sent then cannot be lost; none if nobody listens any more.
+    pub(crate) async fn reserve(&self) -> Option<mpsc::Permit<'_, SourceEvent>> {
+        self.0.reserve().await.ok()
+    }
+
+    pub(crate) async fn fail(&self, failure: RunFailure) {
+        self.send(SourceEvent::Failed(failure)).await;
+    }
+
+    pub(crate) async fn finish(&self, outcome: RunOutcome) {
+        self.send(SourceEvent::Finished { outcome, result: None }).await;
+    }
+}

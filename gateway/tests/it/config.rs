@@ -1,0 +1,205 @@
+//! What is wrong with a configuration is found, with line and key.
+
+use std::path::{Path, PathBuf};
+
+use aqueduct_gateway::config::{AgentSource, Config, ConfigError, Place, load};
+
+use crate::program::{aqueduct, code, text};
+
+const GOOD: &str = r#"
+[server]
+listen = ["127.0.0.1:9000", "[::1]:9000"]
+hosts = ["agents.example.org"]
+tokens = ["env:GATEWAY_TOKEN"]
+drain = "5s"
+
+[log]
+level = "debug"
+format = "json"
+
+[agents.weather]
+description = "Knows the weather."
+a2a = { url = "https://weather.example.org" }
+subagents = "inline"
+timeouts = { idle = "2m" }
+forward_headers = ["X-Request-Id"]
+
+[agents.writer.agui]
+url = "http://127.0.0.1:7000/agent"
+
+[agents.workflow.magentic]
+ingest = true
+
+[agents.both]
+fan_out = { agents = ["weather", "writer"] }
+on_disconnect = "cancel"
+"#;
+
+fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn check(toml: &str, pairs: &[(&str, &str)]) -> Result<Config, Vec<ConfigError>> {
+    load(Path::new("aqueduct.toml"), toml, environment(pairs))
+}
+
+#[test]
+fn a_good_configuration_is_read() {
+    let config = check(GOOD, &[("GATEWAY_TOKEN", "s3cret\n")]).unwrap();
+    assert_eq!(config.server.listen.len(), 2);
+    assert_eq!(config.server.tokens[0].reveal(), "s3cret");
+    assert_eq!(config.agents["weather"].timeouts.idle.as_secs(), 120);
+    assert_eq!(config.agents["weather"].forward_headers, ["x-request-id"]);
+    assert!(matches!(config.agents["workflow"].source, AgentSource::Magentic));
+    assert!(matches!(&config.agents["both"].source, AgentSource::FanOut { agents } if agents.len() == 2));
+    assert!(!format!("{config:?}").contains("s3cret"), "secrets are never printed");
+}
+
+#[test]
+fn the_environment_overrides_the_file() {
+    let config = check(
+        "[agents.my-agent.agui]\nurl = \"http://a\"\n[log]\nlevel = \"info\"",
+        &[
+            ("AQUEDUCT_LOG__LEVEL", "trace"),
+            ("AQUEDUCT_SERVER__LISTEN", "127.0.0.1:1, 127.0.0.1:2"),
+            ("AQUEDUCT_SERVER__CORS", "true"),
+            ("AQUEDUCT_RUNS__BYTES", "1MiB"),
+            ("AQUEDUCT_AGENTS__MY_AGENT__AGUI__URL", "http://b"),
+            ("AQUEDUCT_AGENTS__OTHER__AGUI__URL", "http://c"),
+            ("AQUEDUCT_TOKEN", "not a setting"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(config.log.level, "trace");
+    assert_eq!(config.server.listen.len(), 2);
+    assert!(config.server.cors);
+    assert_eq!(config.runs.bytes, 1 << 20);
+    let urls: Vec<String> = config.agents.values().map(|agent| format!("{:?}", agent.source)).collect();
+    assert!(urls[0].contains("http://b") && urls[1].contains("http://c"), "{urls:?}");
+}
+
+const AGENT: &str = "[agents.a.agui]\nurl = \"http://a\"\n";
+
+/// One broken configuration each: its text, where it is wrong, the key, and words of the message.
+#[test]
+fn each_mistake_is_told_with_line_and_key() {
+    let cases: &[(&str, usize, &str, &str)] = &[
+        ("[server\n", 1, "", "not TOML"),
+        ("a = 1\n", 1, "a", "expected one of server, log, runs, agents"),
+        ("[server]\nlissten = []\n", 2, "server.lissten", "expected one of listen"),
+        ("[server]\nlisten = \"127.0.0.1:80\"\n", 2, "server.listen", "a list of addresses"),
+        ("[server]\nlisten = [\"localhost\"]\n", 2, "server.listen", "a list of addresses"),
+        ("[server]\n\ndrain = 5\n", 3, "server.drain", "a duration"),
+        ("[server]\ncors = \"yes\"\n", 2, "server.cors", "`true` or `false`, found `yes`"),
+        ("server = 5\n", 1, "server", "expected a table, found a whole number"),
+        ("[server]\ntokens = [\"hunter2\"]\n", 2, "server.tokens", "`env:NAME` or `file:PATH`"),
+        ("[server]\ntokens = [\"env:NOT_SET\"]\n", 2, "server.tokens", "no NOT_SET"),
+        ("[server]\ntokens = [\"file:nowhere\"]\n", 2, "server.tokens", "cannot be read"),
+        (
+            "[server.tls]\ncertificate = \"Cargo.toml\"\n",
+            2,
+            "server.tls.certificate",
+            "needs `server.tls.key`",
+        ),
+        ("[agents.a]\nagui.url = \"http://a\"\ntls.ca = \"c.pem\"\n", 3, "agents.a.tls.ca", "there is none"),
+        ("[runs]\nlimit = 0\n", 2, "runs.limit", "a whole number from 1, found 0"),
+        ("[runs]\nlimit = 1.5\n", 2, "runs.limit", "found a number with a fraction"),
+        ("[log]\nlevel = \"loud\"\n", 2, "log.level", "one of `error`"),
+        ("[agents.a]\n", 1, "agents.a", "exactly one source"),
+        ("[agents.a]\nagui.url = \"http://a\"\na2a.url = \"http://b\"\n", 1, "agents.a", "found 2"),
+        ("[agents.\"a b\"]\n", 1, "agents.a b", "letters, digits"),
+        ("[agents.a]\nagui = \"http://a\"\n", 2, "agents.a.agui", "expected a table"),
+        ("[agents.a.agui]\nurl = \"a\"\n", 2, "agents.a.agui.url", "a URL"),
+        ("[agents.a.agui]\nuri = \"http://a\"\n", 2, "agents.a.agui.uri", "expected one of url"),
+        ("[agents.a.a2a]\nurl = \"http://a\"\ncard = \"http://a\"\n", 3, "agents.a.a2a.card", "found both"),
+        (
+            "[agents.a.a2a]\nurl = \"http://a\"\nversion = \"2.0\"\n",
+            3,
+            "agents.a.a2a.version",
+            "`1.0`, `0.3`",
+        ),
+        ("[agents.a.script]\nfile = \"nowhere.toml\"\n", 2, "agents.a.script.file", "there is none"),
+        ("[agents.a.fan_out]\nagents = []\n", 2, "agents.a.fan_out.agents", "at least one"),
+        ("[agents.a.fan_out]\nagents = [\"b\"]\n", 2, "agents.a.fan_out.agents", "no agent `b`"),
+        ("[agents.a.fan_out]\nagents = [\"a\"]\n", 2, "agents.a.fan_out.agents", "fans out itself"),
+        (
+            "[agents.a]\nagui.url = \"http://a\"\ntimeouts.idle = \"soon\"\n",
+            3,
+            "agents.a.timeouts.idle",
+            "`soon`",
+        ),
+        (
+            "[agents.a]\nagui.url = \"http://a\"\nforward_headers = [\"a b\"]\n",
+            3,
+            "agents.a.forward_headers",
+            "header",
+        ),
+        ("[agents.a]\nagui.url = \"http://a\"\ncredentials = \"k\"\n", 3, "agents.a.credentials", "env:NAME"),
+        (
+            "[server]\nlisten = [\"0.0.0.0:80\"]\n[agents.a.agui]\nurl = \"http://a\"\n",
+            2,
+            "server.listen",
+            "no token",
+        ),
+    ];
+    for (toml, line, key, words) in cases {
+        let errors = check(toml, &[]).unwrap_err();
+        let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let [error] = errors.as_slice() else { panic!("one mistake, one error: {toml}\n{told:#?}") };
+        let Place::File { path, line: at, .. } = &error.place else { panic!("{error}") };
+        assert_eq!(path, &PathBuf::from("aqueduct.toml"));
+        assert_eq!((at, error.key.as_str()), (line, *key), "{toml}\n{error}");
+        assert!(error.what.contains(words), "{toml}\n{error}");
+    }
+}
+
+#[test]
+fn mistakes_in_the_environment_name_the_variable() {
+    for (name, value, key) in [
+        ("AQUEDUCT_LOG__LEVEL", "loud", "log.level"),
+        ("AQUEDUCT_LOG__LEVLE", "info", "log.levle"),
+        ("AQUEDUCT_SERVER__CORS", "yes", "server.cors"),
+        ("AQUEDUCT_RUNS__LIMIT", "many", "runs.limit"),
+    ] {
+        let errors = check(AGENT, &[(name, value)]).unwrap_err();
+        assert_eq!(errors.len(), 1);
+        assert_eq!(errors[0].place, Place::Environment(name.to_owned()));
+        assert_eq!(errors[0].key, key);
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let errors = check("[log]\nlevel = 1\nx = 2\n[runs]\nlimit = -1\n", &[]).unwrap_err();
+    assert_eq!(errors.len(), 3);
+}
+
+#[test]
+fn beyond_loopback_needs_tokens_or_a_word() {
+    let listen = "[server]\nlisten = [\"0.0.0.0:80\"]\n";
+    assert!(check(&format!("{listen}allow_unauthenticated = true\n{AGENT}"), &[]).is_ok());
+    assert!(check(&format!("{listen}tokens = [\"env:T\"]\n{AGENT}"), &[("T", "x")]).is_ok());
+    assert!(check(&format!("{listen}{AGENT}[agents.a]\ntokens = [\"env:T\"]\n"), &[("T", "x")]).is_ok());
+    let two =
+        format!("{listen}{AGENT}[agents.a]\ntokens = [\"env:T\"]\n[agents.b.agui]\nurl = \"http://b\"\n");
+    assert!(check(&two, &[("T", "x")]).is_err(), "one open agent is enough");
+}
+
+#[test]
+fn the_program_reports_and_exits() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let (good, bad) = (folder.join("good.toml"), folder.join("bad.toml"));
+    std::fs::write(&good, AGENT).unwrap();
+    std::fs::write(&bad, "[log]\nlevel = 1\n").unwrap();
+    let run = |path: &Path| aqueduct(&["config", "check", "--config", path.to_str().unwrap()], b"");
+    let output = run(&good);
+    assert_eq!(code(&output), 0, "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("1 agents"));
+    let output = run(&bad);
+    assert_eq!(code(&output), 1);
+    assert!(
+        text(&output.stdout).contains("bad.toml:2:9: `log.level`: expected one of"),
+        "{}",
+        text(&output.stdout)
+    );
+}

@@ -1,0 +1,37 @@
+//! The documentation says what the code does.
+
+use std::fs;
+
+use aqueduct_gateway::config::reference;
+
+use crate::program::root;
+
+/// Every key is documented with its kind and default, and every documented key exists: the tables of
+/// `docs/configuration.md` are those of the code. `UPDATE_EXPECT=1` writes them.
+#[test]
+fn configuration_md_lists_every_key() {
+    let path = root().join("docs/configuration.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let (head, rest) = text.split_once("<!-- keys -->\n").expect("the mark before the tables");
+    let (tables, tail) = rest.split_once("<!-- /keys -->").expect("the mark after the tables");
+    if tables == reference() {
+        return;
+    }
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        let updated = format!("{head}<!-- keys -->\n{}<!-- /keys -->{tail}", reference());
+        fs::write(&path, updated).unwrap();
+        return;
+    }
+    panic!("docs/configuration.md is not what the code says: run the test with UPDATE_EXPECT=1");
+}
+
+/// Keys that are mentioned in the prose or in the example exist.
+#[test]
+fn the_example_of_configuration_md_is_a_good_configuration() {
+    let text = fs::read_to_string(root().join("docs/configuration.md")).unwrap();
+    let example = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let environment = [("GATEWAY_TOKEN", "x"), ("WEATHER_TOKEN", "y")];
+    let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let config = aqueduct_gateway::config::load(&root().join("aqueduct.toml"), example, environment);
+    assert!(config.is_ok(), "{:#?}", config.unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>());
+}

@@ -1,0 +1,9 @@
+//! The gateway on real sockets, with scripted upstreams.
+
+mod a2a;
+mod faults;
+mod grpc;
+mod runs;
+mod sockets;
+mod support;
+mod walls;

@@ -1,0 +1,129 @@
+//! Who gets in: every route of the table, foreign hosts and origins, wrong and missing tokens, other people's runs.
+
+use aqueduct_gateway::serve::routes::{Access, ROUTES, Route};
+use bytes::Bytes;
+use http::{Request, Response};
+
+use super::support::{Served, input, serve};
+use crate::program::root;
+
+const TOML: &str =
+    "[agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
+
+/// Two people may use one agent.
+async fn guarded() -> Served {
+    let toml = TOML.replace("scripts/", &format!("{}/scripts/", root().display()));
+    serve(&toml, &[("ANN", "ann-token"), ("BOB", "bob-token")]).await
+}
+
+async fn ask(served: &Served, route: &Route, headers: &[(&str, &str)]) -> Response<Bytes> {
+    ask_about(served, route, "anns-run", headers).await
+}
+
+async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
+    let path = route.path.replace("{name}", "a").replace("{run}", run).replace("{method}", "ListAgents");
+    let (media_type, body) = match (route.access, route.method) {
+        // One empty message.
+        (Access::Grpc, _) => ("application/grpc", Bytes::from_static(&[0; 5])),
+        (_, "POST") => ("application/json", Bytes::from(input("another-run", Some("1.0")).to_string())),
+        _ => ("application/json", Bytes::new()),
+    };
+    let mut request = Request::builder().method(route.method).uri(served.url(&path));
+    request = request.header("content-type", media_type);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    served.send(request.body(body).unwrap()).await
+}
+
+async fn with_run_of_ann(served: &Served) {
+    let mut request = served.post("/agents/a", &input("anns-run", Some("1.0")));
+    request.headers_mut().insert("authorization", "Bearer ann-token".parse().unwrap());
+    assert_eq!(served.send(request).await.status(), 200);
+}
+
+#[tokio::test]
+async fn foreign_hosts_and_origins_are_refused_on_every_route() {
+    let served = guarded().await;
+    let good = ("authorization", "Bearer ann-token");
+    for route in ROUTES {
+        for bad in [
+            ("host", "evil.example"),
+            ("host", "127.0.0.1.evil.example"),
+            ("origin", "https://evil.example"),
+            ("origin", "null"),
+        ] {
+            let response = ask(&served, route, &[good, bad]).await;
+            assert_eq!(response.status(), 403, "{route:?} {bad:?}");
+        }
+    }
+    assert_eq!(served.gateway.active_runs(), 0, "refused before any work");
+}
+
+#[tokio::test]
+async fn wrong_and_missing_tokens_are_refused_on_every_route_of_a_protected_agent() {
+    let served = guarded().await;
+    with_run_of_ann(&served).await;
+    for route in ROUTES {
+        for token in [None, Some("Bearer wrong"), Some("Bearer "), Some("Basic ann-token"), Some("ann-token")]
+        {
+            let headers: Vec<(&str, &str)> =
+                token.map(|token| ("authorization", token)).into_iter().collect();
+            let response = ask(&served, route, &headers).await;
+            // A connection is asked for its token with each request on it: see `sockets.rs`. This is no upgrade.
+            let expected = match route.access {
+                // A status of gRPC travels in a header beside 200; 16 is "unauthenticated".
+                Access::Public | Access::Grpc => 200,
+                Access::Socket => 426,
+                Access::Agent | Access::Run | Access::List => 401,
+            };
+            assert_eq!(response.status(), expected, "{route:?} {token:?}");
+            if route.access == Access::Grpc {
+                assert_eq!(response.headers()["grpc-status"], "16", "{token:?}");
+            }
+            let text = String::from_utf8_lossy(response.body()).into_owned();
+            assert!(!text.contains("ann-token") && !text.contains("bob-token"), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_right_token_gets_in_on_every_route() {
+    let served = guarded().await;
+    with_run_of_ann(&served).await;
+    for route in ROUTES {
+        let response = ask(&served, route, &[("authorization", "Bearer ann-token")]).await;
+        let expected = if route.access == Access::Socket { 426 } else { 200 };
+        assert_eq!(response.status(), expected, "{route:?}");
+        assert!(
+            !response.headers().contains_key("grpc-status"),
+            "an answer of gRPC has its status at its end"
+        );
+    }
+}
+
+/// What is another's does not exist: the answer is the same as for a run that never was.
+#[tokio::test]
+async fn other_peoples_runs_do_not_exist() {
+    let served = guarded().await;
+    with_run_of_ann(&served).await;
+    for route in ROUTES.iter().filter(|route| route.access == Access::Run) {
+        let bob = [("authorization", "Bearer bob-token")];
+        let of_ann = ask(&served, route, &bob).await;
+        let never = ask_about(&served, route, "never-was", &bob).await;
+        assert_eq!((of_ann.status(), of_ann.body()), (never.status(), never.body()), "{route:?}");
+        assert_eq!(of_ann.status(), 404);
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_the_gateway_is_good_for_every_agent() {
+    let toml = format!(
+        "[server]\ntokens = [\"env:ALL\"]\n[agents.a.script]\nfile = \"{}/scripts/demo-thinking.toml\"\n",
+        root().display()
+    );
+    let served = serve(&toml, &[("ALL", "all-token")]).await;
+    let list = ROUTES.iter().find(|route| route.access == Access::List).unwrap();
+    assert_eq!(ask(&served, list, &[]).await.status(), 401);
+    assert_eq!(ask(&served, list, &[("authorization", "Bearer all-token")]).await.status(), 200);
+}

@@ -21,7 +21,7 @@ use std::io::{ErrorKind, Read, Write};
 use aqueduct_core::RunFailure;
 use thiserror::Error;
 
-use crate::cli::{ConvertArgs, ToDialect};
+use crate::cli::ConvertArgs;
 use crate::exit;
 use crate::input::{InputError, Payload, PayloadReader};
 use runs::Runs;
@@ -45,9 +45,6 @@ pub enum ConvertError {
         /// What is wrong there.
         what: String,
     },
-    /// The output dialect has no writer yet.
-    #[error("writing {0} is not available yet: use --to agui, --to agui-0.0.59 or --to blocks")]
-    NotAvailable(&'static str),
     /// Reading failed.
     #[error("the input cannot be read: {0}")]
     Input(std::io::Error),
@@ -75,7 +72,7 @@ pub fn command(
         Err(ConvertError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => exit::OK,
         Err(error) => {
             writeln!(notes, "aqueduct convert: {error}").ok();
-            if matches!(error, ConvertError::NotAvailable(_)) { exit::USAGE } else { exit::FAILED }
+            exit::FAILED
         }
     }
 }
@@ -87,9 +84,6 @@ pub fn convert(
     out: &mut dyn Write,
     notes: &mut dyn Write,
 ) -> Result<(), ConvertError> {
-    if args.to == ToDialect::A2a {
-        return Err(ConvertError::NotAvailable("A2A"));
-    }
     let mut source = SourceReader::new(args.from);
     let mut runs = Runs::new(args.thread.clone(), args.run.clone(), Writer::new(args));
     let result = pump(input, &mut source, &mut runs, out);

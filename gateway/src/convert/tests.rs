@@ -143,10 +143,18 @@ fn ids_can_be_chosen() {
 }
 
 #[test]
-fn a2a_output_says_that_it_is_not_there_yet() {
-    let (result, out, _) = run(&args(AGUI, ToDialect::A2a), "");
-    assert!(matches!(result, Err(ConvertError::NotAvailable(_))));
-    assert_eq!(out, "");
+fn a_workflow_comes_out_as_an_a2a_task_that_comes_back_whole() {
+    let lines = concat!(
+        "{\"seq\": 0, \"type\": \"output\", \"executor_id\": \"writer\", \"data\": \"Rust is fast.\"}\n",
+        "{\"seq\": 1, \"type\": \"status\", \"state\": \"IDLE\"}\n",
+    );
+    let (result, task, _) = run(&args(FromDialect::Magentic, ToDialect::A2a), lines);
+    assert!(result.is_ok());
+    assert!(task.starts_with("{\"task\":"), "{task}");
+    assert!(task.contains("Rust is fast.") && task.contains("TASK_STATE_COMPLETED"), "{task}");
+    let (result, back, _) = run(&args(FromDialect::A2a, ToDialect::Blocks), &task);
+    assert!(result.is_ok());
+    assert!(back.contains("Rust is fast.") && back.contains("\"writer\""), "{back}");
 }
 
 #[test]

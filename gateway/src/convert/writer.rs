@@ -1,10 +1,11 @@
 //! The output dialects: canonical events to lines or frames in one buffer.
 
+use aqueduct_adapter_a2a::wire::{Dialect as A2aDialect, StreamItem};
 use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
 use aqueduct_adapter_agui::convert::converters;
 use aqueduct_adapter_agui::encode;
 use aqueduct_adapter_agui::wire::Event;
-use aqueduct_core::{BlockEvent, ConverterSet, IntermediateView};
+use aqueduct_core::{BlockEvent, ConverterSet, IntermediateView, RunInfo};
 
 use super::blocks;
 use crate::cli::{ConvertArgs, QuestionView, SubagentView, TextView, ToDialect};
@@ -19,7 +20,16 @@ pub(super) struct Writer {
 
 #[derive(Debug)]
 enum Target {
-    Agui { set: Box<ConverterSet<Event>>, scratch: Vec<Event> },
+    Agui {
+        set: Box<ConverterSet<Event>>,
+        scratch: Vec<Event>,
+    },
+    /// The set is made when a run starts: every item of a task carries its id.
+    A2a {
+        set: Option<Box<ConverterSet<StreamItem<'static>>>>,
+        scratch: Vec<StreamItem<'static>>,
+        hides_work: bool,
+    },
     Blocks,
 }
 
@@ -28,7 +38,11 @@ impl Writer {
         let target = match args.to {
             ToDialect::Agui => agui(args, Dialect::V1_0),
             ToDialect::Agui0059 => agui(args, Dialect::V0_0_59),
-            ToDialect::Blocks | ToDialect::A2a => Target::Blocks,
+            ToDialect::A2a => {
+                let hides_work = matches!(args.intermediate, TextView::Hidden);
+                Target::A2a { set: None, scratch: Vec::new(), hides_work }
+            }
+            ToDialect::Blocks => Target::Blocks,
         };
         Self { target, sse: args.sse, buffer: Vec::new(), refused: Vec::new() }
     }
@@ -39,6 +53,18 @@ impl Writer {
             Target::Blocks => {
                 let line = blocks::to_json(event).to_string();
                 frame(*sse, buffer, |out| out.extend_from_slice(line.as_bytes()));
+            }
+            Target::A2a { set, scratch, hides_work } => {
+                if let BlockEvent::RunStarted(run) = event {
+                    *set = Some(a2a(run, *hides_work));
+                }
+                if let Some(set) = set {
+                    set.convert(event, scratch);
+                }
+                for item in scratch.drain(..) {
+                    let line = item.to_json(A2aDialect::V1).to_string();
+                    frame(*sse, buffer, |out| out.extend_from_slice(line.as_bytes()));
+                }
             }
             Target::Agui { set, scratch } => {
                 set.convert(event, scratch);
@@ -71,6 +97,14 @@ fn frame(sse: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     }
     write(out);
     out.extend_from_slice(if sse { b"\n\n" } else { b"\n" });
+}
+
+fn a2a(run: &RunInfo, hides_work: bool) -> Box<ConverterSet<StreamItem<'static>>> {
+    let mut settings = aqueduct_adapter_a2a::Settings::of_run(run);
+    if hides_work {
+        settings.intermediate = IntermediateView::Hidden;
+    }
+    Box::new(aqueduct_adapter_a2a::converters(&settings))
 }
 
 fn agui(args: &ConvertArgs, dialect: Dialect) -> Target {

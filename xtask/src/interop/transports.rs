@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use crate::interop::Env;
-use crate::interop::peers::Peers;
+use crate::interop::peers::{Peers, text};
 use crate::invocation::Invocation;
 use crate::project::Project;
 
@@ -41,7 +41,11 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
 
 /// The browser of this machine: no package manager that we pin with has it.
 fn chromium(folder: &Path) -> Result<String> {
-    let name = std::env::var("AQUEDUCT_CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
+    let chosen = std::env::var("AQUEDUCT_CHROMIUM").ok();
+    let name = chosen.clone().unwrap_or_else(|| "chromium".to_owned());
+    if chosen.is_none() && Invocation::new(&name, folder).args(["--version"]).output().is_err() {
+        install_chromium(folder)?;
+    }
     let version = Invocation::new(&name, folder).args(["--version"]).hint(CHROMIUM_HINT).output()?;
     println!("{}", version.trim());
     if name.contains('/') {
@@ -54,13 +58,24 @@ fn chromium(folder: &Path) -> Result<String> {
     text(&found.with_context(|| format!("{name} is not in PATH: {CHROMIUM_HINT}"))?)
 }
 
+/// Installs the distribution's Chromium where that can be done without asking anybody: as root, with apt.
+fn install_chromium(folder: &Path) -> Result<()> {
+    let user = Invocation::new("id", folder).args(["-u"]).output().unwrap_or_default();
+    let apt = || {
+        let call = Invocation::new("apt-get", folder).hint(CHROMIUM_HINT);
+        call.env("DEBIAN_FRONTEND", "noninteractive")
+    };
+    if user.trim() != "0" || apt().args(["--version"]).output().is_err() {
+        return Ok(());
+    }
+    println!("chromium is not there: installing it");
+    apt().args(["update", "--quiet"]).run()?;
+    apt().args(["install", "--yes", "--quiet", "--no-install-recommends", "chromium"]).run()
+}
+
 fn build_examples(project: &Project) -> Result<String> {
     let packages =
         EXAMPLES.iter().flat_map(|name| ["--package".to_owned(), format!("aqueduct-examples-{name}")]);
     project.cargo(["build"]).args(packages).run()?;
     text(&project.metadata()?.target_directory()?.join("debug"))
-}
-
-fn text(path: &Path) -> Result<String> {
-    Ok(path.to_str().context("the path of the target folder is not UTF-8")?.to_owned())
 }

@@ -48,7 +48,7 @@ fn wrong_arguments_are_told_and_exit_with_2() {
     for args in [
         &["convert"][..],
         &["convert", "--from", "x", "--to", "agui"],
-        &["convert", "--from", "agui", "--to", "a2a"],
+        &["convert", "--from", "agui", "--to", "html"],
         &["verify", "there-is-no-such-file"],
         &["config", "check", "--config", "there-is-no-such-file"],
         &["frobnicate"],

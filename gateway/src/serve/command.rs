@@ -141,7 +141,7 @@ fn run_demo(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> anyh
         let listening = match Listening::bind(gateway).await {
             Ok(listening) => listening,
             Err(error) => {
-                writeln!(notes, "{error:#}; using another port").ok();
+                writeln!(notes, "{error}; using another port").ok();
                 Listening::bind(demo_gateway(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?).await?
             }
         };

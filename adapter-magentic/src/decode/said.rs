@@ -11,6 +11,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
+use aqueduct_core::fingerprint::hash_bytes;
 use aqueduct_core::{Channel, Source};
 
 type State = foldhash::fast::FixedState;
@@ -30,10 +31,9 @@ impl Print {
     }
 
     fn push(&mut self, text: &str) {
-        for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
-            self.len += 1;
-            // FNV-1a: incremental, byte by byte.
-            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3).wrapping_add(1);
+        for word in text.split_ascii_whitespace() {
+            self.len += word.len();
+            self.hash = hash_bytes(self.hash, word.as_bytes());
         }
     }
 }

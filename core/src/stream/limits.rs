@@ -9,15 +9,16 @@ pub struct Limits {
     pub open_lanes: usize,
     /// Nesting of lanes. Deeper than this is a loop of agents that call each other.
     pub lane_depth: usize,
-    /// Text, thinking and tool use blocks open at once in one lane (tracks and parallel tool calls).
+    /// Text, thinking and tool use blocks open at once in one lane (tracks and parallel tool calls), and calls held back
+    /// because their name is not known yet.
     pub open_blocks: usize,
     /// Steps open at once in one lane.
     pub open_steps: usize,
     /// Bytes held per block: its ids and names, and the arguments of a tool call whose name is not known yet.
     /// The text of a block is never held.
     pub bytes_per_block: usize,
-    /// Ended blocks and answered tool calls remembered per lane. An aggregate that repeats a block older than
-    /// that is shown again.
+    /// Ended blocks and answered tool calls remembered per lane, and calls that ended without an answer. An aggregate
+    /// that repeats a block older than that is shown again; a late answer to such a call gets a call filled in.
     pub remembered_blocks: usize,
     /// Closed lanes remembered. An aggregate that repeats a block of a lane older than that is shown again.
     pub remembered_lanes: usize,

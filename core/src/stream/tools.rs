@@ -46,6 +46,7 @@ pub(super) struct ToolBook {
     unanswered: HashMap<CallKey, Call, foldhash::fast::RandomState>,
     by_arrival: BTreeMap<u64, CallKey>,
     answered: Memory<CallKey, Answered>,
+    /// Calls that have not ended: open ones, and those that wait for their name.
     open: usize,
     /// The call that fragments without id belong to.
     current_counted: Option<u64>,
@@ -136,7 +137,6 @@ impl ToolBook {
         {
             call.name = crate::id::detach(name);
         }
-        let was_open = call.opened.is_some();
         call.take_arguments(tool.arguments, lane, update, out)?;
         if !call.name.is_empty() && call.head.is_none() {
             speech.interrupt(&update.track, EndReason::Interrupted, out);
@@ -145,7 +145,8 @@ impl ToolBook {
         if update.last {
             call.end(EndReason::Complete, out);
         }
-        self.recount(was_open, key);
+        // A call that comes here has not ended before: one that had was forgotten above.
+        self.open -= usize::from(call.has_ended());
         Ok(())
     }
 
@@ -264,6 +265,7 @@ impl ToolBook {
         let call = Call::new(origin, speech.text_block(update), arrival);
         self.unanswered.insert(key.clone(), call);
         self.by_arrival.insert(arrival, key);
+        self.open += 1;
         self.shed(out.limits.remembered_blocks);
         Ok(())
     }
@@ -271,7 +273,7 @@ impl ToolBook {
     /// Forgets the oldest calls that ended and were never answered, past the limit.
     fn shed(&mut self, max: usize) {
         if self.unanswered.len() > max {
-            let ended = |key: &&CallKey| self.unanswered.get(*key).is_some_and(|call| call.opened.is_none());
+            let ended = |key: &&CallKey| self.unanswered.get(*key).is_some_and(Call::has_ended);
             if let Some(oldest) = self.by_arrival.values().find(ended).cloned() {
                 self.remove_unanswered(&oldest);
             }
@@ -286,13 +288,8 @@ impl ToolBook {
     fn remove_unanswered(&mut self, key: &CallKey) -> Option<Call> {
         let call = self.unanswered.remove(key)?;
         self.by_arrival.remove(&call.arrival);
-        self.open -= usize::from(call.opened.is_some());
+        self.open -= usize::from(!call.has_ended());
         Some(call)
-    }
-
-    fn recount(&mut self, was_open: bool, key: &CallKey) {
-        let is_open = self.unanswered.get(key).is_some_and(|call| call.opened.is_some());
-        self.open = self.open + usize::from(is_open) - usize::from(was_open);
     }
 
     fn fill_in(

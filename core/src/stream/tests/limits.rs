@@ -43,6 +43,20 @@ fn open_blocks_by_tracks_and_by_calls() {
 }
 
 #[test]
+fn open_blocks_counts_calls_that_wait_for_their_name_and_loses_none() {
+    let waiting = |n: usize| arguments(&n.to_string(), "{}").into();
+    refused(Limits { open_blocks: 3, ..Limits::default() }, "open_blocks", (0..4).map(waiting));
+    let few = Limits { remembered_blocks: 1, ..Limits::default() };
+    let mut context = StreamContext::with_limits(RunInfo::new("t", "r"), few);
+    for n in 0..3 {
+        context.handle_event(waiting(n)).unwrap();
+    }
+    context.handle_event(finished()).unwrap();
+    let out: Vec<_> = std::iter::from_fn(|| context.poll_event()).collect();
+    assert_eq!(call_ids(&out), ["0", "1", "2"], "what is held back is never forgotten");
+}
+
+#[test]
 fn open_blocks_does_not_count_what_has_ended() {
     let mut context =
         StreamContext::with_limits(RunInfo::new("t", "r"), Limits { open_blocks: 1, ..Limits::default() });

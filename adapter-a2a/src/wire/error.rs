@@ -71,11 +71,6 @@ impl ErrorKind {
         Self::TABLE.iter().find(|row| row.0 == code).map(|row| row.2)
     }
 
-    /// Its JSON-RPC code; nothing for kinds that only a status tells.
-    pub fn code(self) -> Option<i64> {
-        Self::TABLE.iter().find(|row| row.2 == self).map(|row| row.0)
-    }
-
     /// The kind of an `ErrorInfo.reason`.
     pub fn of_reason(reason: &str) -> Option<Self> {
         Self::TABLE.iter().find(|row| row.1 == reason).map(|row| row.2)

@@ -175,9 +175,8 @@ fn a_stream_reads_the_same_over_grpc() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        // Of data, protobuf does not keep the order of members.
         let is_stream = path.extension().is_some_and(|extension| extension == "sse");
-        if !is_stream || !name.starts_with("v1-jsonrpc") || name.contains("-data") {
+        if !is_stream || !name.starts_with("v1-jsonrpc") {
             continue;
         }
         streams += 1;
@@ -195,7 +194,10 @@ fn a_stream_reads_the_same_over_grpc() {
                 FrameContent::Unknown(raw) => panic!("{name}: {raw:?}"),
             }
         }
-        assert_eq!(said(&mut grpc), said(&mut json), "{name}");
+        // Protobuf keeps no order of members: the streams that hold objects are compared by their outcome alone.
+        if !name.contains("-data") && !name.contains("-input-required") {
+            assert_eq!(said(&mut grpc), said(&mut json), "{name}");
+        }
         assert_eq!(grpc.is_settled(), json.is_settled(), "{name}");
         assert_eq!(grpc.task_ref(), json.task_ref(), "{name}");
     }

@@ -124,6 +124,7 @@ pub enum A2aAddress {
 pub enum A2aBinding {
     JsonRpc,
     Rest,
+    Grpc,
 }
 
 /// In which version.

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use crate::config::{A2aAddress, Agent, AgentSource, Config};
 use crate::source::script::{Script, ScriptSource};
 use crate::source::upstream::Upstream;
-use crate::source::{A2aSource, AguiSource, FanOutSource, RunSource};
+use crate::source::{A2aSource, AguiSource, FanOutSource, GrpcSettings, RunSource};
 
 /// One agent.
 pub(crate) struct AgentEntry {
@@ -45,8 +45,8 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
             let url = match address {
                 A2aAddress::Url(url) | A2aAddress::Card(url) => url,
             };
-            let upstream = Upstream::new(agent, url)?;
-            Some(Arc::new(A2aSource::new(upstream, address.clone(), *binding, *version)))
+            let (upstream, grpc) = (Upstream::new(agent, url)?, GrpcSettings::of(agent)?);
+            Some(Arc::new(A2aSource::new(upstream, grpc, address.clone(), *binding, *version)))
         }
         AgentSource::Agui { url } => {
             Some(Arc::new(AguiSource { upstream: Upstream::new(agent, url)?, url: url.clone() }))

@@ -24,7 +24,7 @@ use aqueduct_core::{RunFailure, RunInput, RunOutcome, SourceEvent};
 use aqueduct_transport_http::Shutdown;
 use tokio::sync::mpsc;
 
-pub(crate) use a2a::A2aSource;
+pub(crate) use a2a::{A2aSource, GrpcSettings};
 pub(crate) use agui::AguiSource;
 pub(crate) use fan_out::FanOutSource;
 pub(crate) use upstream::Forwarded;

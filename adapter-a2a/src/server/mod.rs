@@ -3,13 +3,40 @@
 //! * [`CallHandler`] answers [`Call`]s: it is what a binding (JSON-RPC, HTTP+JSON, gRPC) is built on.
 //! * [`Answer`], [`TaskStream`]: what it answers with; [`ServerError`]: why it does not, in the words of each binding.
 
+mod agent;
 mod answer;
+mod card;
+mod config;
 mod error;
+mod fold;
+mod host;
+mod http;
+mod items;
+mod jsonrpc;
+mod list;
+mod params;
+mod payload;
+mod record;
+mod reply;
+mod rest;
+mod result;
+mod send;
+mod store;
+mod task;
+mod watch;
 
 use aqueduct_core::service::{BoxFuture, Caller};
 
+pub use agent::AgentServer;
 pub use answer::{Answer, TaskPage, TaskStream};
+pub use card::{CardConfig, Skill};
+pub use config::{ServerConfig, TaskLimits};
 pub use error::{FieldViolation, GrpcCode, ServerError};
+pub use fold::TRUNCATED;
+pub use host::Host;
+pub use http::{HttpAnswer, HttpBody, HttpCall};
+pub use payload::ItemPayloads;
+pub use reply::MESSAGE_REPLY;
 
 use crate::call::Call;
 use crate::version::Version;

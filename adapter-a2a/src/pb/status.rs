@@ -40,8 +40,31 @@ pub struct ErrorInfo {
     pub metadata: BTreeMap<String, String>,
 }
 
+/// `google.rpc.BadRequest`: the fields at fault.
+#[derive(Clone, PartialEq, Message)]
+pub struct BadRequest {
+    /// The fields.
+    #[prost(message, repeated, tag = "1")]
+    pub field_violations: Vec<FieldFault>,
+}
+
+/// `google.rpc.BadRequest.FieldViolation`.
+#[derive(Clone, PartialEq, Message)]
+pub struct FieldFault {
+    /// Which field.
+    #[prost(string, tag = "1")]
+    pub field: String,
+    /// What is wrong with it.
+    #[prost(string, tag = "2")]
+    pub description: String,
+}
+
 /// The type of [`ErrorInfo`] in a list of details.
 pub const ERROR_INFO_TYPE: &str = "type.googleapis.com/google.rpc.ErrorInfo";
+/// The type of [`BadRequest`] in a list of details.
+pub const BAD_REQUEST_TYPE: &str = "type.googleapis.com/google.rpc.BadRequest";
+/// The domain of the protocol's reasons.
+pub const DOMAIN: &str = "a2a-protocol.org";
 
 /// gRPC codes by number: their names, and the HTTP statuses they amount to (`google.rpc.Code`).
 const CODES: [(&str, u16); 17] = [
@@ -111,10 +134,18 @@ fn class_of(message: &str) -> Option<ErrorKind> {
 
 /// A detail as JSON-RPC and REST show it; one that no rule knows, by its type and its bytes.
 fn detail_json(detail: &prost_types::Any) -> Value {
-    match ErrorInfo::decode(&*detail.value) {
-        Ok(info) if detail.type_url.ends_with("google.rpc.ErrorInfo") => json!({
-            "@type": detail.type_url, "reason": info.reason, "domain": info.domain, "metadata": info.metadata,
-        }),
-        _ => json!({"@type": detail.type_url, "value": STANDARD.encode(&detail.value)}),
+    let (name, bytes) = (&detail.type_url, &*detail.value);
+    if name.ends_with("google.rpc.ErrorInfo")
+        && let Ok(info) = ErrorInfo::decode(bytes)
+    {
+        return json!({"@type": name, "reason": info.reason, "domain": info.domain, "metadata": info.metadata});
     }
+    if name.ends_with("google.rpc.BadRequest")
+        && let Ok(request) = BadRequest::decode(bytes)
+    {
+        let fault = |fault: &FieldFault| json!({"field": fault.field, "description": fault.description});
+        let faults: Vec<Value> = request.field_violations.iter().map(fault).collect();
+        return json!({"@type": name, "fieldViolations": faults});
+    }
+    json!({"@type": name, "value": STANDARD.encode(bytes)})
 }

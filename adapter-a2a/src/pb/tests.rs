@@ -1,6 +1,7 @@
 //! The way of stream items through protobuf and back.
 
 mod client;
+mod server;
 
 use prost::Message as _;
 use serde_json::json;

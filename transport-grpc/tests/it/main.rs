@@ -11,6 +11,9 @@
 mod bad_peers;
 mod calls;
 mod deadlines;
+#[path = "../../../transport-http/tests/it/h2_peer.rs"]
+mod h2_peer;
+mod http2_abuse;
 mod mounted;
 mod publish;
 mod readers;

@@ -9,6 +9,8 @@ use tokio::net::TcpStream;
 /// Nothing here takes longer, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
 pub(crate) const RST_STREAM: u8 = 3;
@@ -78,7 +80,7 @@ pub(crate) struct H2Peer(pub(crate) TcpStream);
 impl H2Peer {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         let mut socket = TcpStream::connect(address).await.unwrap();
-        let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(SETTINGS, 0, 0, b"")].concat();
+        let preface = [PREFACE, &frame(SETTINGS, 0, 0, b"")].concat();
         socket.write_all(&preface).await.unwrap();
         Self(socket)
     }
@@ -95,14 +97,14 @@ impl H2Peer {
             }
         };
         let reading = async {
-            let mut head = [0; 9];
-            while read.read_exact(&mut head).await.is_ok() {
-                let length = usize::try_from(u32::from_be_bytes([0, head[0], head[1], head[2]])).unwrap();
+            let mut start = [0; 9];
+            while read.read_exact(&mut start).await.is_ok() {
+                let length = usize::try_from(u32::from_be_bytes([0, start[0], start[1], start[2]])).unwrap();
                 let mut payload = vec![0; length];
                 if read.read_exact(&mut payload).await.is_err() {
                     break;
                 }
-                heard.take(head[3], u32::from_be_bytes([head[5], head[6], head[7], head[8]]), &payload);
+                heard.take(start[3], u32::from_be_bytes([start[5], start[6], start[7], start[8]]), &payload);
             }
         };
         // The writer is dropped with its half of the socket only after the server has closed the other.

@@ -103,7 +103,7 @@ async fn frames_that_break_the_rules_are_errors_of_the_connection() {
         ("HEADERS of an even stream", h2::post(2, "/", JSON)),
         ("a PING of the wrong size", frame(h2::PING, 0, 0, b"short")),
         ("SETTINGS of the wrong size", frame(h2::SETTINGS, 0, 0, b"12345")),
-        ("a frame too large", frame(h2::DATA, 0, 1, &[0; 20_000])),
+        ("a frame too large", frame(h2::DATA, 0, 1, &vec![0; 20_000])),
         ("a window too large", frame(h2::WINDOW_UPDATE, 0, 0, &window)),
         ("a CONTINUATION of nothing", frame(h2::CONTINUATION, 4, 1, b"")),
         ("a RST_STREAM of nothing", frame(h2::RST_STREAM, 0, 0, &[0; 4])),

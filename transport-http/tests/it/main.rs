@@ -16,6 +16,7 @@ mod endpoint;
 mod h2_peer;
 mod http2;
 mod http2_abuse;
+mod memory;
 mod quiet;
 mod readers;
 mod shutdown;

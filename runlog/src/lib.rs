@@ -13,9 +13,10 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`log`] | [`RunLog`]: the trait, small on purpose |
+//! | [`log`], [`error`], [`limits`] | [`RunLog`]: the trait, small on purpose; why it refuses; how much it holds |
 //! | [`memory`] | [`MemoryLog`]: the engine in memory, bounded |
 //! | [`follow`] | [`Follow`]: a watcher's stream over any engine |
+//! | [`codec`] | events as bytes, for engines that leave the process |
 //! | `testing` (feature) | the suite that every engine passes |
 //!
 //! Invariants: numbers start at 1 and have no gaps; nothing follows the terminal event; who does not hold the lease cannot
@@ -23,12 +24,17 @@
 //!
 //! What is *not* here: protocols, sockets, and a clock. Times enter as arguments.
 
+pub mod codec;
+pub mod error;
 pub mod follow;
+pub mod limits;
 pub mod log;
 pub mod memory;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use error::{LogError, Refused};
 pub use follow::Follow;
-pub use log::{Lease, LogError, Page, RunLog, RunMeta, RunState};
-pub use memory::{MemoryLimits, MemoryLog};
+pub use limits::LogLimits;
+pub use log::{Control, Lease, Page, RunLog, RunMeta, RunPlace, RunQuery, RunState};
+pub use memory::MemoryLog;

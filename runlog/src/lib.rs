@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`log`], [`error`], [`limits`] | [`RunLog`]: the trait, small on purpose; why it refuses; how much it holds |
 //! | [`memory`] | [`MemoryLog`]: the engine in memory, bounded |
+//! | `disk` (feature) | `DiskLog`: the engine on the disk of one machine |
 //! | [`follow`] | [`Follow`]: a watcher's stream over any engine |
 //! | [`codec`] | events as bytes, for engines that leave the process |
 //! | `testing` (feature) | the suite that every engine passes |
@@ -25,14 +26,22 @@
 //! What is *not* here: protocols, sockets, and a clock. Times enter as arguments.
 
 pub mod codec;
+#[cfg(feature = "disk")]
+pub mod disk;
 pub mod error;
 pub mod follow;
+mod ledger;
 pub mod limits;
 pub mod log;
 pub mod memory;
+mod signal;
+#[cfg(any(feature = "disk", feature = "redis"))]
+mod tail;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+#[cfg(feature = "disk")]
+pub use disk::DiskLog;
 pub use error::{LogError, Refused};
 pub use follow::Follow;
 pub use limits::LogLimits;

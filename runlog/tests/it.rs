@@ -16,6 +16,19 @@ async fn memory_conforms() {
     conform(async |limits| Arc::new(MemoryLog::new(limits)) as Arc<dyn RunLog>).await;
 }
 
+#[cfg(feature = "disk")]
+#[tokio::test]
+async fn disk_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = std::cell::Cell::new(0);
+    conform(async |limits| {
+        count.set(count.get() + 1);
+        let log = aqueduct_runlog::DiskLog::open(&folder.path().join(count.get().to_string()), limits);
+        Arc::new(log.unwrap()) as Arc<dyn RunLog>
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn memory_forgets_the_run_that_ended_first_when_it_is_full() {
     let log = MemoryLog::new(LogLimits { runs: 2, ..LogLimits::default() });

@@ -83,8 +83,8 @@ impl MemoryLog {
 }
 
 fn oldest_ended(runs: &HashMap<RunId, Arc<Run>>) -> Option<RunId> {
-    let ended = runs.values().filter_map(|run| Some((run.closed_at()?, run.meta.opened_at, run)));
-    Some(ended.min_by_key(|(closed, opened, _)| (*closed, *opened))?.2.meta.run_id.clone())
+    let ended = runs.values().filter_map(|run| Some((run.closed_at()?, run)));
+    Some(ended.min_by_key(|(closed, _)| *closed)?.1.id.clone())
 }
 
 fn ready<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {

@@ -43,6 +43,7 @@ impl<'s> Builder<'s> {
             },
             runs: Runs {
                 limit: self.size("runs.limit"),
+                lease: self.duration("runs.lease"),
                 keep: self.duration("runs.keep"),
                 events: self.number("runs.events"),
                 bytes: self.size("runs.bytes"),

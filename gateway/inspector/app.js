@@ -8,7 +8,7 @@ import { Composer } from "./composer.js";
 import { byId, el, save, setText } from "./dom.js";
 import { Drop } from "./drop.js";
 import { messages, runInput } from "./history.js";
-import { interruptForm } from "./interrupts.js";
+import { answerWords, interruptForm } from "./interrupts.js";
 import { Recording, timesOf } from "./recording.js";
 import { Runs } from "./runs.js";
 import { Session } from "./session.js";
@@ -22,6 +22,12 @@ const PIECE = 2000;
 const GAP = 300;
 
 const newId = (kind) => `${kind}-${crypto.randomUUID()}`;
+
+/** What the user said to start a run: words, or the answer to a question. */
+function remember(recording, { id, prompt, answer }) {
+  if (prompt !== undefined) recording.prompts.set(id, { text: prompt });
+  else if (answer !== undefined) recording.prompts.set(id, { text: answer, isAnswer: true });
+}
 
 export class App {
   #stream = undefined;
@@ -80,8 +86,9 @@ export class App {
     const run = newId("run");
     if (!this.session.thread) this.session.set({ thread: newId("thread") });
     this.session.set({ agent });
-    this.session.addRun({ id: run, agent, prompt });
-    if (prompt !== undefined) recording.prompts.set(run, prompt);
+    const answer = resume && answerWords(resume);
+    this.session.addRun({ id: run, agent, prompt, answer });
+    remember(recording, { id: run, prompt, answer });
     recording.name = agent;
     const last = recording.records.at(-1)?.at;
     this.#base = performance.now() - (last === undefined ? 0 : last + GAP);
@@ -112,7 +119,7 @@ export class App {
     this.#show(recording);
     this.#resumeAt = last;
     for (const run of runs) {
-      if (run.prompt !== undefined) recording.prompts.set(run.id, run.prompt);
+      remember(recording, run);
       // Events that come again have no time of their own.
       await this.#follow((take, signal) => this.api.watch(run.id, take, signal), () => undefined);
       if (this.stage.recording !== recording) return;
@@ -120,7 +127,7 @@ export class App {
   }
 
   #tellResumed(count) {
-    setText(byId("resumed"), `Resumed: ${count} events came again, what follows is new.`);
+    setText(byId("resumed"), `Resumed: the ${count} events from before the reload came again; what follows is new.`);
     byId("resumed").hidden = false;
   }
 

@@ -20,14 +20,14 @@ function value(content) {
 
 const VIEWS = {
   user: (block) => ({
-    node: el("div", { class: "block user" }, el("span", { class: "who", text: "You" }), el("p", { dir: "auto", text: visible(block.text) })),
+    node: el("div", { class: "block user" }, el("span", { class: "who", text: block.title }), el("p", { dir: "auto", text: visible(block.text) })),
     update() {},
   }),
 
   text(block) {
     const body = el("div", { class: "prose" });
     const node = el("div", { class: "block text" });
-    if (block.title || block.role !== "assistant") node.append(el("span", { class: "who", text: visible(block.title || block.role) }));
+    if ((block.title && block.title !== block.lane.name) || block.role !== "assistant") node.append(el("span", { class: "who", text: visible(block.title || block.role) }));
     node.append(body);
     const growing = new GrowingText(body);
     return {

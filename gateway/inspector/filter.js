@@ -61,12 +61,11 @@ export class Filter {
   }
 }
 
+/** Members that tell what an event is about, the most telling first. */
+const TELLING = ["delta", "toolCallName", "name", "stepName", "message", "activityType", "content", "value", "snapshot", "outcome", "event", "threadId"];
+
 /** What an event says, in a few words. */
 export function summary(event) {
-  const parts = [];
-  for (const name of ["delta", "toolCallName", "name", "stepName", "message", "activityType", "content", "value", "snapshot", "outcome", "subagentRunId", "runId"]) {
-    if (event[name] === undefined || parts.length > 1) continue;
-    parts.push(typeof event[name] === "string" ? event[name] : JSON.stringify(event[name]));
-  }
-  return parts.join(" · ");
+  const said = TELLING.filter((name) => event[name] !== undefined).slice(0, 2);
+  return said.map((name) => (typeof event[name] === "string" ? event[name] : JSON.stringify(event[name]))).join(" · ");
 }

@@ -5,7 +5,8 @@ export function messages(model) {
   const list = [];
   for (const block of model.blocks) {
     if (block.lane !== model.root) continue;
-    if (block.kind === "user") list.push({ id: block.id, role: "user", content: block.text });
+    // An answer goes with `resume`, it is no message.
+    if (block.kind === "user" && !block.isAnswer) list.push({ id: block.id, role: "user", content: block.text });
     else if (block.kind === "text" && block.text !== "") list.push({ id: uniqueId(list, block), role: block.role, content: block.text });
     else if (block.kind === "tool" && block.status !== "open") list.push(...toolMessages(block));
   }

@@ -17,6 +17,12 @@ export function answerOf(kind, text) {
   return text;
 }
 
+/** Answers as words, for the conversation. */
+export function answerWords(resume) {
+  const words = ({ status, payload }) => (status === "cancelled" ? "(declined)" : typeof payload === "string" ? payload : JSON.stringify(payload));
+  return resume.map(words).join("\n");
+}
+
 const FIELDS = {
   text: (id) => el("input", { id, type: "text", autocomplete: "off", required: true }),
   json: (id) => el("textarea", { id, rows: 4, spellcheck: "false", class: "code", required: true }),

@@ -4,7 +4,7 @@
 export class Recording {
   records = [];
   bytes = 0;
-  /** What the user said in a run, by run id. */
+  /** What the user said in a run, by run id: `{ text, isAnswer }`. */
   prompts = new Map();
   /** When something was asked, and before which event: `{ n, at }`. */
   requests = [];

@@ -9,7 +9,9 @@ export function apply(model, record) {
   model.types.set(type, (model.types.get(type) ?? 0) + 1);
   // A type is the agent's word: `constructor` is no handler.
   const handle = Object.hasOwn(HANDLERS, type) ? HANDLERS[type] : undefined;
-  if (handle) handle(model, event, model.lane(event.subagentRunId), record);
+  // A lane that is announced gets its name from the handler.
+  if (type === "SUBAGENT_STARTED") handle(model, event);
+  else if (handle) handle(model, event, model.lane(event.subagentRunId));
   else model.add("custom", model.lane(event.subagentRunId), { title: type || "(no type)", value: event });
 }
 
@@ -123,13 +125,20 @@ function activityDelta(model, event, lane) {
   model.touch(block);
 }
 
+/** The user's last words in the input that a stream repeats. */
+function saidIn(input) {
+  const content = input?.messages?.findLast?.((message) => message.role === "user")?.content;
+  if (content === undefined) return undefined;
+  return { text: typeof content === "string" ? content : JSON.stringify(content) };
+}
+
 function runStarted(model, event) {
   const run = { id: event.runId, thread: event.threadId, start: model.at, status: "open" };
   model.runs.push(run);
   model.interrupts = [];
   model.root.status = "open";
-  const spoken = model.prompts.get(event.runId) ?? event.input?.messages?.findLast((message) => message.role === "user")?.content;
-  if (spoken !== undefined) model.add("user", model.root, { id: `user-${event.runId}`, text: typeof spoken === "string" ? spoken : JSON.stringify(spoken) });
+  const said = model.prompts.get(event.runId) ?? saidIn(event.input);
+  if (said) model.add("user", model.root, { id: `user-${event.runId}`, text: said.text, title: said.isAnswer ? "You answered" : "You", isAnswer: said.isAnswer });
 }
 
 function runFinished(model, event) {

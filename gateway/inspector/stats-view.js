@@ -15,7 +15,8 @@ export class StatsView {
   }
 
   render(model, recording, end, now, clock) {
-    const key = `${end} ${model.runs.length} ${clock === undefined}`;
+    const isShown = this.panel.offsetParent !== null;
+    const key = `${recording.name} ${end} ${model.runs.length} ${clock === undefined} ${isShown}`;
     if (now - this.#drawn < PAUSE || (clock === undefined && key === this.#key)) return;
     this.#key = key;
     this.#drawn = now;
@@ -24,7 +25,7 @@ export class StatsView {
     setText(byId("fig-first"), duration(found.first));
     setText(byId("fig-rate"), rate(clock === undefined ? found.mean : found.rate));
     setText(byId("fig-last"), duration(found.last));
-    if (this.panel.offsetParent !== null) this.#fill(model, recording, found);
+    if (isShown) this.#fill(model, recording, found);
   }
 
   #fill(model, recording, found) {

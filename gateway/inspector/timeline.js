@@ -91,7 +91,7 @@ export class Timeline {
     pen.clearRect(0, 0, width, height);
     const end = axis === "time" ? model.at.at ?? 0 : Math.max(0, model.at.n);
     const gutter = width < 500 ? 76 : 132;
-    const x = (value) => gutter + (value / Math.max(end, 1)) * (width - gutter - 10);
+    const x = (value) => gutter + (Math.max(0, value) / Math.max(end, 1)) * (width - gutter - 10);
     this.#axis(pen, { axis, end, x, width, height });
     this.#lanes(pen, rows, { axis, end, x, gutter });
     this.#blocks(pen, model, row, { axis, end, x });
@@ -111,7 +111,7 @@ export class Timeline {
       pen.lineTo(at, height);
       pen.stroke();
       const words = axis === "time" ? (tick === 0 ? "0" : duration(tick)) : String(tick);
-      pen.fillText(words, Math.min(at + 3, width - pen.measureText(words).width), 11);
+      pen.fillText(words, Math.min(at + 3, width - pen.measureText(words).width - 4), 11);
     }
   }
 

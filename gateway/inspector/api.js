@@ -102,11 +102,15 @@ export class Api {
   }
 }
 
+/** Reading without a pause, in milliseconds: a part of a frame. */
+const READ_MOST = 5;
+
 const ENDS = /"type":\s*"(?:RUN_FINISHED|RUN_ERROR)"/;
 
 async function read(response, take, seen) {
   const parser = new SseParser();
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let began = performance.now();
   for (;;) {
     const { done, value } = await reader.read();
     for (const frame of done ? parser.end() : parser.push(value)) {
@@ -114,6 +118,11 @@ async function read(response, take, seen) {
       // Looked at without parsing: the members of an event come in the order of its type.
       if (ENDS.test(frame.data.slice(0, 40))) seen.over = true;
       take(frame);
+      // What has arrived already is read without a pause in between, so the page must be let in on purpose.
+      if (performance.now() - began > READ_MOST) {
+        await new Promise((resolve) => setTimeout(resolve));
+        began = performance.now();
+      }
     }
     if (done) return;
   }

@@ -35,6 +35,7 @@ export class App {
   #asked = false;
   #isFile = false;
   #lastId = "";
+  #phaseShown = "";
   /** The last event that was seen before a reload. */
   #resumeAt = "";
 
@@ -248,6 +249,8 @@ export class App {
   }
 
   #phase(phase) {
+    if (phase === this.#phaseShown) return;
+    this.#phaseShown = phase;
     const pill = byId("phase");
     pill.dataset.phase = phase;
     setText(pill, phase);

@@ -12,6 +12,7 @@ export class Conversation {
   #views = new Map();
   #waiting = new Set();
   #settings = { thinking: true };
+  #moved = false;
 
   constructor({ onPick }) {
     this.log = byId("log");
@@ -47,8 +48,14 @@ export class Conversation {
       this.#show(block);
       if (isOver()) break;
     }
-    if (this.follows) this.log.scrollTop = this.log.scrollHeight;
+    this.#moved = true;
     return this.#waiting.size === 0;
+  }
+
+  /** Once per frame, after everything else: asking for the height lays the page out. */
+  scroll() {
+    if (this.#moved && this.follows) this.log.scrollTop = this.log.scrollHeight;
+    this.#moved = false;
   }
 
   #show(block) {

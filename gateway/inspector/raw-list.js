@@ -15,6 +15,7 @@ export class RawList {
   #types = 0;
   #end = 0;
   #dirty = true;
+  #moved = false;
 
   constructor({ recording, hueOf, onSelect }) {
     Object.assign(this, { recording, hueOf, onSelect });
@@ -25,8 +26,16 @@ export class RawList {
     this.words = byId("raw-words");
     this.count = byId("raw-count");
     this.follow = byId("raw-follow");
-    this.view.addEventListener("scroll", () => this.touch(), { passive: true });
-    new ResizeObserver(() => this.touch()).observe(this.view);
+    // Asking the page where it is makes it lay everything out: it tells by itself.
+    this.top = this.height = 0;
+    this.view.addEventListener("scroll", () => {
+      this.top = this.view.scrollTop;
+      this.touch();
+    }, { passive: true });
+    new ResizeObserver(([{ contentRect }]) => {
+      this.height = contentRect.height;
+      this.touch();
+    }).observe(this.view);
     this.view.addEventListener("keydown", (event) => this.#key(event));
     this.view.addEventListener("wheel", () => (this.follow.checked = false), { passive: true });
     this.space.addEventListener("click", (event) => {
@@ -55,9 +64,20 @@ export class RawList {
 
   #narrow() {
     this.#filter.set(this.type.value, this.words.value.trim());
-    this.view.scrollTop = 0;
+    this.#scroll(0);
     this.#clearRows();
     this.touch();
+  }
+
+  #scroll(top) {
+    this.top = Math.max(0, Math.min(top, this.#filter.found.length * ROW - this.height));
+    this.#moved = true;
+  }
+
+  /** Once per frame, after everything else: it lays the page out. */
+  scroll() {
+    if (this.#moved) this.view.scrollTop = this.top;
+    this.#moved = false;
   }
 
   #clearRows() {
@@ -73,20 +93,20 @@ export class RawList {
     const before = this.#filter.found.length;
     const whole = this.#filter.scan(this.recording.records, end, isOver);
     if (before !== this.#filter.found.length) this.touch();
-    if (!this.#dirty || this.view.clientHeight === 0) return whole;
+    if (!this.#dirty || this.height === 0) return whole;
     this.#dirty = false;
     this.#listTypes(model);
     const { found } = this.#filter;
     setText(this.count, this.#filter.isOpen ? `${end} events` : `${found.length} of ${end}`);
     this.space.style.setProperty("height", `${found.length * ROW}px`);
-    if (this.follow.checked) this.view.scrollTop = found.length * ROW;
+    if (this.follow.checked) this.#scroll(found.length * ROW);
     this.#showRows(found);
     return whole;
   }
 
   #showRows(found) {
-    const first = Math.max(0, Math.floor(this.view.scrollTop / ROW) - SPARE);
-    const last = Math.min(found.length, Math.ceil((this.view.scrollTop + this.view.clientHeight) / ROW) + SPARE);
+    const first = Math.max(0, Math.floor(this.top / ROW) - SPARE);
+    const last = Math.min(found.length, Math.ceil((this.top + this.height) / ROW) + SPARE);
     for (const [place, row] of this.#rows) {
       if (place >= first && place < last) continue;
       row.remove();
@@ -154,12 +174,12 @@ export class RawList {
 
   #scrollTo(place) {
     const top = place * ROW;
-    if (top < this.view.scrollTop || top + ROW > this.view.scrollTop + this.view.clientHeight) this.view.scrollTop = top - this.view.clientHeight / 2;
+    if (top < this.top || top + ROW > this.top + this.height) this.#scroll(top - this.height / 2);
   }
 
   #key(event) {
     const { found } = this.#filter;
-    const page = Math.max(1, Math.floor(this.view.clientHeight / ROW) - 1);
+    const page = Math.max(1, Math.floor(this.height / ROW) - 1);
     const here = found.indexOf(this.#selected);
     const to = { ArrowDown: here + 1, ArrowUp: here - 1, PageDown: here + page, PageUp: here - page, Home: 0, End: found.length - 1 }[event.key];
     if (to === undefined || found.length === 0) return;

@@ -91,6 +91,8 @@ export class Stage {
     this.tree.render(this.model, now);
     this.stats.render(this.model, this.recording, this.#applied, now, isLive ? this.clock?.() : undefined);
     this.#showControls();
+    this.conversation.scroll();
+    this.raw.scroll();
     if (!shown || !listed || isLive || this.player.state === "playing" || this.#applied < target) this.wake();
     // What paces itself gets one more frame after its pause.
     else if (before !== this.#applied) setTimeout(() => this.wake(), 300);
@@ -106,7 +108,8 @@ export class Stage {
   }
 
   #controls() {
-    byId("replay").addEventListener("click", () => {
+    this.replay = byId("replay");
+    this.replay.addEventListener("click", () => {
       const now = performance.now();
       if (this.player.state === "playing") this.player.pause();
       else if (this.player.state === "paused") this.player.resume(now);
@@ -129,8 +132,8 @@ export class Stage {
     const { length } = this.recording;
     if (Number(position.max) !== length) position.max = length;
     if (document.activeElement !== position || this.player.state !== "paused") position.value = this.#applied;
-    position.disabled = byId("replay").disabled = length === 0;
-    setText(byId("replay"), { live: "Replay", playing: "Pause", paused: "Continue" }[this.player.state]);
+    position.disabled = this.replay.disabled = length === 0;
+    setText(this.replay, { live: "Replay", playing: "Pause", paused: "Continue" }[this.player.state]);
     setText(byId("place"), `${this.#applied} / ${length}`);
     byId("axis").disabled = !this.recording.isTimed;
   }

@@ -17,6 +17,7 @@ export class StateTree {
   constructor() {
     this.box = byId("state-tree");
     this.about = byId("state-about");
+    this.panel = byId("panel-state");
   }
 
   reset() {
@@ -26,7 +27,7 @@ export class StateTree {
 
   render(model, now) {
     if (model.changed.size > 0) this.#dirty = true;
-    if (!this.#dirty || now - this.#drawn < PAUSE || this.box.offsetParent === null) return;
+    if (!this.#dirty || now - this.#drawn < PAUSE || this.panel.hidden) return;
     this.#dirty = false;
     this.#drawn = now;
     const { applied, failed } = model.patches;

@@ -12,10 +12,11 @@ export class StatsView {
 
   constructor() {
     this.panel = byId("figures-panel");
+    this.tab = byId("panel-figures");
   }
 
   render(model, recording, end, now, clock) {
-    const isShown = this.panel.offsetParent !== null;
+    const isShown = !this.tab.hidden;
     const key = `${recording.name} ${end} ${model.runs.length} ${clock === undefined} ${isShown}`;
     if (now - this.#drawn < PAUSE || (clock === undefined && key === this.#key)) return;
     this.#key = key;

@@ -42,7 +42,12 @@ export class Timeline {
     this.axis = "time";
     this.onPick = onPick;
     this.table = new TimelineTable(onPick);
-    new ResizeObserver(() => this.touch()).observe(this.box);
+    // Asking the page for a size makes it lay everything out: it tells by itself.
+    this.width = 0;
+    new ResizeObserver(([{ contentRect }]) => {
+      this.width = contentRect.width;
+      this.touch();
+    }).observe(this.box);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#readColours());
     this.canvas.addEventListener("pointermove", (event) => this.#point(event));
     this.canvas.addEventListener("pointerleave", () => (this.tip.hidden = true));
@@ -68,7 +73,7 @@ export class Timeline {
   render(model, now, isTimed, isLive) {
     if (isLive && model.root.status === "open") this.#dirty = true;
     const pause = model.blocks.length > 3000 ? 250 : 30;
-    if (!this.#dirty || now - this.#drawn < pause) return;
+    if (!this.#dirty || this.width === 0 || now - this.#drawn < pause) return;
     this.#dirty = false;
     this.#drawn = now;
     const axis = this.axis === "time" && isTimed ? "time" : "order";
@@ -79,7 +84,7 @@ export class Timeline {
   #draw(model, axis) {
     const rows = model.rows();
     const row = new Map(rows.map((lane, index) => [lane, index]));
-    const [width, height] = [this.box.clientWidth, AXIS + rows.length * ROW + 4];
+    const [width, height] = [this.width, AXIS + rows.length * ROW + 4];
     const scale = devicePixelRatio || 1;
     if (this.canvas.width !== Math.round(width * scale) || this.canvas.height !== Math.round(height * scale)) {
       this.canvas.width = Math.round(width * scale);
@@ -174,7 +179,7 @@ export class Timeline {
     const { block } = bar;
     const span = block.end?.at !== undefined && block.start.at !== undefined ? ` · ${duration(block.end.at - block.start.at)}` : "";
     this.tip.textContent = visible(`${block.lane.name}: ${block.kind} ${block.title}${span}\n${cut(block.text, 80)}`);
-    const left = Math.min(event.offsetX + 12, this.box.clientWidth - 240);
+    const left = Math.min(event.offsetX + 12, this.width - 240);
     this.tip.style.setProperty("left", `${Math.max(0, left)}px`);
     this.tip.style.setProperty("top", `${event.offsetY + 14}px`);
   }

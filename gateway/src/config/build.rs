@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::error::{ConfigError, Place};
 use super::keys::{self, SOURCES};
 use super::model::{
-    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Limits, Log,
+    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Inspector, Limits, Log,
     OnDisconnect, Runs, Secret, Server, ServerTls, Timeouts,
 };
 use super::read::Settings;
@@ -47,6 +47,10 @@ impl<'s> Builder<'s> {
                 keep: self.duration("runs.keep"),
                 events: self.number("runs.events"),
                 bytes: self.size("runs.bytes"),
+            },
+            inspector: Inspector {
+                enabled: self.flag("inspector.enabled"),
+                trace: self.size("inspector.trace"),
             },
             agents: self.settings.agents.keys().map(|name| (name.clone(), self.agent(name))).collect(),
         };

@@ -16,6 +16,7 @@ pub struct Config {
     pub server: Server,
     pub log: Log,
     pub runs: Runs,
+    pub inspector: Inspector,
     pub agents: BTreeMap<String, Agent>,
 }
 
@@ -63,6 +64,14 @@ pub struct Runs {
     pub keep: Duration,
     pub events: u64,
     pub bytes: usize,
+}
+
+/// `[inspector]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct Inspector {
+    pub enabled: bool,
+    pub trace: usize,
 }
 
 /// `[agents.NAME]`.

@@ -13,6 +13,7 @@
 mod access;
 mod agents;
 mod driver;
+mod inspect;
 pub(crate) mod metrics;
 mod publish;
 mod watch;

@@ -14,6 +14,7 @@ use super::model::{
 };
 use super::read::Settings;
 use super::value::{self, Value, Written};
+use crate::source::script::Script;
 
 /// Builds a configuration from settings. All that is wrong is told, not only the first.
 pub(super) struct Builder<'s> {
@@ -177,7 +178,14 @@ impl<'s> Builder<'s> {
     }
 
     fn script(&mut self, name: &str) -> Option<AgentSource> {
-        self.file(&format!("agents.{name}.script.file")).map(|file| AgentSource::Script { file })
+        let file = self.file(&format!("agents.{name}.script.file"))?;
+        // A file that is not there was told already.
+        if let Ok(text) = std::fs::read_to_string(&file)
+            && let Err(mut errors) = Script::read(&file, &text)
+        {
+            self.errors.append(&mut errors);
+        }
+        Some(AgentSource::Script { file })
     }
 
     fn fan_out(&mut self, name: &str) -> Option<AgentSource> {

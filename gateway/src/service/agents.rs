@@ -57,9 +57,9 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
             if description.is_empty() {
                 description.clone_from(&script.description);
             }
-            Some(Arc::new(ScriptSource(Arc::new(script))))
+            Some(Arc::new(ScriptSource::new(Arc::new(script))))
         }
-        AgentSource::Embedded { script } => Some(Arc::new(ScriptSource(Arc::clone(script)))),
+        AgentSource::Embedded { script } => Some(Arc::new(ScriptSource::new(Arc::clone(script)))),
         AgentSource::FanOut { agents } => {
             let named = |name: &String| {
                 let source = others.get(name).and_then(|entry| entry.source.clone());

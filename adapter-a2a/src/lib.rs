@@ -37,7 +37,7 @@ pub mod version;
 pub mod wire;
 
 pub use client::TaskClient;
-pub use config::{ClientConfig, DecodeConfig, Settings};
+pub use config::{ClientConfig, DecodeConfig, Notes, Settings};
 pub use convert::converters;
 pub use decode::{Decoder, Settled, TaskMemory};
-pub use encode::{Envelope, StreamEncoder};
+pub use encode::{Envelope, ItemWriter, StreamEncoder};

@@ -140,7 +140,9 @@ fn thoughts_words_on_the_way_and_signals_can_be_left_out() {
         ]
     };
     let all = items(source(), &settings(), Dialect::V1);
-    assert_eq!(all[2]["artifactUpdate"]["artifact"]["parts"][0]["metadata"], json!({"thought": true}));
+    let said = |at: usize| &all[at]["statusUpdate"]["status"]["message"]["parts"][0];
+    assert_eq!(said(1), &json!({"text": "Hm", "metadata": {"thought": true}}));
+    assert_eq!(said(3), &json!({"text": "draft"}));
     let shown = |all: &[Value], word: &str| all.iter().any(|item| item.to_string().contains(word));
     let quiet =
         Settings { thinking: false, signals: false, intermediate: IntermediateView::Hidden, ..settings() };

@@ -53,8 +53,6 @@ use play::{Played, Player};
 
 /// The custom block that stands for a bare message. An A2A server answers with it instead of a task.
 pub(crate) const A2A_MESSAGE: &str = "a2a.message";
-/// Metadata key: the text is a status of its own, for protocols that have such a thing.
-pub(crate) const STATUS: &str = "a2a.status";
 /// The code of a run whose connection a script cuts. A server that plays scripts hangs up instead of telling it.
 pub(crate) const CUT: &str = "script_cut";
 

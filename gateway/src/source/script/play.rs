@@ -7,6 +7,7 @@
 //!            interrupted ── next run of the thread: on with the step after it
 //! ```
 
+use aqueduct_adapter_a2a::convert::PLAIN_STATUS;
 use aqueduct_adapter_a2a::decode::metadata::ARTIFACT_NAME;
 use aqueduct_adapter_a2a::error::REJECTED;
 use aqueduct_core::block::{ToolOutput, ToolResult};
@@ -18,7 +19,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::model::{Action, Artifact, Close, End, Rule, Step, Words};
-use super::{A2A_MESSAGE, CUT, Position, STATUS};
+use super::{A2A_MESSAGE, CUT, Position};
 use crate::source::EventSender;
 
 /// Plays one rule for one run.
@@ -154,7 +155,7 @@ impl Player<'_> {
     async fn status(&self, step: &Step, text: &str) {
         let mut update = step.place(Update::text(text.to_owned())).intermediate().last();
         let mut metadata = Metadata::new();
-        metadata.insert(STATUS.to_owned(), Value::Bool(true));
+        metadata.insert(PLAIN_STATUS.to_owned(), Value::Bool(true));
         update.details_mut().metadata = Some(metadata.into());
         self.out.send(update).await;
         self.pause(step).await;

@@ -11,6 +11,7 @@
 //! goes on with it.
 
 mod endpoint;
+mod raw;
 mod talk;
 
 use std::collections::HashMap;
@@ -25,6 +26,7 @@ use super::upstream::Upstream;
 use super::{Ask, EventSender, RunSource};
 use crate::config::{A2aAddress, A2aBinding, A2aVersion};
 use endpoint::Directory;
+pub(crate) use raw::RawAnswer;
 use talk::Talk;
 
 /// Threads whose context is remembered. Past it all are forgotten, and their next runs start new conversations; each

@@ -8,16 +8,17 @@ use aqueduct_gateway::source::script;
 use crate::program::root;
 
 /// The tables between the marks of a page are those of the code. `UPDATE_EXPECT=1` writes them.
-fn page_has(page: &str, tables: &str) {
+pub(crate) fn page_has(page: &str, mark: &str, tables: &str) {
+    let (begin, end) = (format!("<!-- {mark} -->\n"), format!("<!-- /{mark} -->"));
     let path = root().join(page);
     let text = fs::read_to_string(&path).unwrap();
-    let (head, rest) = text.split_once("<!-- keys -->\n").expect("the mark before the tables");
-    let (written, tail) = rest.split_once("<!-- /keys -->").expect("the mark after the tables");
+    let (head, rest) = text.split_once(&begin).expect("the mark before the tables");
+    let (written, tail) = rest.split_once(&end).expect("the mark after the tables");
     if written == tables {
         return;
     }
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        fs::write(&path, format!("{head}<!-- keys -->\n{tables}<!-- /keys -->{tail}")).unwrap();
+        fs::write(&path, format!("{head}{begin}{tables}{end}{tail}")).unwrap();
         return;
     }
     panic!("{page} is not what the code says: run the test with UPDATE_EXPECT=1");
@@ -26,12 +27,12 @@ fn page_has(page: &str, tables: &str) {
 /// Every key is documented with its kind and default, and every documented key exists.
 #[test]
 fn configuration_md_lists_every_key() {
-    page_has("docs/configuration.md", &reference());
+    page_has("docs/configuration.md", "keys", &reference());
 }
 
 #[test]
 fn script_md_lists_every_key() {
-    page_has("docs/script.md", &script::reference());
+    page_has("docs/script.md", "keys", &script::reference());
 }
 
 /// The example of the page is a good script, and so are the scripts that are shipped.

@@ -81,12 +81,12 @@ impl Gateway {
         let calls = state.decoder.waiting_calls();
         earlier.contents.extend(calls.map(|id| ContentBlock::tool_arguments(id.as_bytes().clone(), "")));
         input.messages.push(earlier);
-        let (sender, fed) = EventSender::channel();
+        let (sender, said) = EventSender::channel();
         state.out = Some(sender);
         state.is_waiting = false;
         state.asked.retain(|id| !replies.iter().any(|reply| reply.id == *id));
         let ask = Ask { input: Arc::new(input), forwarded: Forwarded::default(), stop: Shutdown::new() };
-        let feed = Feed::Published(fed);
+        let feed = Feed::Published(said);
         tokio::spawn(Drive { gateway: Arc::clone(self), agent, lease, active, ask, feed }.run());
         published.replies.send_modify(|waiting| waiting.extend(replies));
         Ok(StartedRun { run_id, events })

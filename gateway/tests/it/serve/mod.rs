@@ -6,5 +6,5 @@ mod grpc;
 mod replies;
 mod runs;
 mod sockets;
-mod support;
+pub(crate) mod support;
 mod walls;

@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Secret,
     Secrets,
     Texts,
+    /// How fast a recording is played: a factor, or `max`.
+    Speed,
     /// `ADDRESS:PORT`.
     Addresses,
 }
@@ -45,6 +47,7 @@ impl Kind {
             Self::Secret => "a secret (`env:NAME` or `file:PATH`)".to_owned(),
             Self::Secrets => "a list of secrets (`env:NAME` or `file:PATH`)".to_owned(),
             Self::Texts => "a list of texts".to_owned(),
+            Self::Speed => "a factor (`2`, `\"0.5\"`) or `max`".to_owned(),
             Self::Addresses => "a list of addresses (`127.0.0.1:8080`, `[::1]:8080`)".to_owned(),
         }
     }
@@ -66,7 +69,7 @@ const fn key(path: &'static str, kind: Kind, default: &'static str, about: &'sta
 }
 
 /// How an agent's stream can be had; exactly one of these tables must be there.
-pub(crate) const SOURCES: [&str; 5] = ["a2a", "agui", "magentic", "script", "fan_out"];
+pub(crate) const SOURCES: [&str; 6] = ["a2a", "agui", "magentic", "script", "replay", "fan_out"];
 
 /// Every key.
 pub(crate) const KEYS: &[Key] = &[
@@ -171,6 +174,13 @@ pub(crate) const KEYS: &[Key] = &[
         "An agent whose runs a framework publishes itself, as lines of workflow events.",
     ),
     key("agents.*.script.file", Kind::File, "", "A scripted agent: the file that says what it says."),
+    key(
+        "agents.*.replay.file",
+        Kind::File,
+        "",
+        "A recorded stream that comes again: the file that `aqueduct record` wrote.",
+    ),
+    key("agents.*.replay.speed", Kind::Speed, "1", "How fast it comes, against how it was recorded."),
     key(
         "agents.*.fan_out.agents",
         Kind::Texts,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::source::replay::Speed;
 use crate::source::script::Script;
 
 /// The whole configuration.
@@ -113,6 +114,11 @@ pub enum AgentSource {
     /// A script that is part of the program. No key names it.
     Embedded {
         script: Arc<Script>,
+    },
+    /// A recorded stream.
+    Replay {
+        file: PathBuf,
+        speed: Speed,
     },
     FanOut {
         agents: Vec<String>,

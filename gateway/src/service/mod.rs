@@ -159,8 +159,7 @@ impl Gateway {
         let owner = self.authenticate(&agent, &caller)?;
         self.check_room()?;
         if matches!(agent.config.source, AgentSource::Magentic) {
-            let message = format!("agent {name} is fed by its framework: watch the runs that it publishes");
-            return Err(ServiceError::new(RefusalKind::Unsupported, message));
+            return self.answer_published(agent, owner, input).await;
         }
         let run_id = input.run_id.detached();
         let meta = RunMeta {

@@ -54,12 +54,12 @@ impl AgentServer {
     }
 
     /// Who asks; an error for strangers.
-    pub(super) fn identify(&self, caller: &Caller) -> Result<String, ServerError> {
+    pub(crate) fn identify(&self, caller: &Caller) -> Result<String, ServerError> {
         Ok(self.shared.host.identify(caller)?)
     }
 
     /// Answers a call of a client who can see `card`.
-    pub(super) async fn handle_with_card(
+    pub(crate) async fn handle_with_card(
         &self,
         caller: Caller,
         context: CallContext,

@@ -143,7 +143,7 @@ pub(super) fn context(call: &HttpCall<'_>, written: Version) -> Result<CallConte
 }
 
 /// The extensions that the headers ask for, each once.
-fn extensions(caller: &Caller) -> Vec<String> {
+pub(crate) fn extensions(caller: &Caller) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for (name, value) in &caller.headers {
         if name == EXTENSIONS_HEADER || name == EXTENSIONS_HEADER_V03 {

@@ -34,6 +34,8 @@ pub use config::{ServerConfig, TaskLimits};
 pub use error::{FieldViolation, GrpcCode, ServerError};
 pub use fold::TRUNCATED;
 pub use host::Host;
+#[cfg(feature = "proto")]
+pub(crate) use http::extensions;
 pub use http::{HttpAnswer, HttpBody, HttpCall};
 pub use payload::ItemPayloads;
 pub use reply::MESSAGE_REPLY;

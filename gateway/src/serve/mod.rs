@@ -10,6 +10,7 @@
 mod a2a;
 mod agui;
 mod command;
+mod inspector;
 pub mod routes;
 mod ws;
 
@@ -26,8 +27,8 @@ use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, 
 use tokio::task::JoinSet;
 
 use a2a::A2aServers;
-pub(crate) use command::load_config;
 pub use command::{demo, demo_gateway, serve};
+pub(crate) use command::{load_config, run_config};
 
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
@@ -173,7 +174,11 @@ fn server_config(config: &Config) -> anyhow::Result<ServerConfig> {
         Ok::<_, aqueduct_transport_http::TlsError>(tls::ServerTls { identity, client_authorities })
     });
     Ok(ServerConfig {
-        limits: Limits { connections: server.connections, body_bytes: server.body, ..Limits::default() },
+        limits: Limits {
+            connections: server.connections,
+            body_bytes: routes::longest_body(config),
+            ..Limits::default()
+        },
         timeouts: Timeouts { drain: server.drain, ..Timeouts::default() },
         tls: tls.transpose().context("server.tls")?,
     })

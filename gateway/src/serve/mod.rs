@@ -8,6 +8,7 @@
 //! Every route is in the table of [`routes`]; walls against foreign hosts and origins stand around all of them.
 
 mod a2a;
+mod a2a_push;
 mod agui;
 mod command;
 mod inspector;

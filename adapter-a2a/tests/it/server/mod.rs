@@ -1,5 +1,6 @@
 //! The server without sockets: methods, streams, refusals, limits.
 
+mod callbacks;
 mod methods;
 mod refusals;
 mod streams;

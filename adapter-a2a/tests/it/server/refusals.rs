@@ -27,6 +27,7 @@ fn deep() -> String {
 
 /// Done when 5: malformed JSON, wrong types, unknown methods, deep JSON, wrong content types, bad ids.
 #[tokio::test(start_paused = true)]
+#[expect(clippy::too_many_lines, reason = "a table")]
 async fn json_rpc_refuses_with_the_right_code() {
     let served = served();
     let send = |message: Value| call("SendMessage", &json!({ "message": message })).to_string();

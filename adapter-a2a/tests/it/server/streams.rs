@@ -243,7 +243,7 @@ async fn a_slow_watcher_misses_nothing_and_holds_up_nobody() {
     let id = json!("id-0");
     let task = served.rpc("GetTask", json!({"id": id})).await;
     assert_eq!(task["result"]["status"]["state"], "TASK_STATE_COMPLETED", "the task is done: {task}");
-    let expected: String = (0..5_000).map(|n| format!("{n} ")).collect();
+    let expected: String = (0..5_000).map(|n| format!("{n} ")).collect::<Vec<_>>().concat();
     assert_eq!(words(&read(slow).await.items()), expected);
     assert_eq!(
         task["result"]["artifacts"][0]["parts"],

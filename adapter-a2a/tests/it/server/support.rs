@@ -1,6 +1,7 @@
 //! A server over runs that a test plays, and a client that reads whole answers.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use aqueduct_adapter_a2a::server::{
-    AgentServer, CardConfig, Host, HttpAnswer, HttpBody, HttpCall, ServerConfig,
+    AgentServer, CardConfig, Host, HttpAnswer, HttpBody, HttpCall, PushRequest, PushSender, ServerConfig,
 };
 use aqueduct_adapter_a2a::version::Binding;
 use aqueduct_core::event::RunFinished;
@@ -80,14 +81,14 @@ type Play = Box<dyn Fn(&RunInput) -> Vec<SourceEvent> + Send + Sync>;
 /// Runs that say at once what a function says; one that does not end waits for [`Run::push`].
 pub(crate) struct Runs {
     play: Play,
-    runs: Mutex<HashMap<RunId, Arc<Run>>>,
+    by_id: Mutex<HashMap<RunId, Arc<Run>>>,
     order: Mutex<Vec<RunId>>,
 }
 
 impl Runs {
     pub(crate) fn last(&self) -> Arc<Run> {
         let id = self.order.lock().unwrap().last().unwrap().clone();
-        Arc::clone(&self.runs.lock().unwrap()[&id])
+        Arc::clone(&self.by_id.lock().unwrap()[&id])
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -121,7 +122,7 @@ impl RunService for Runs {
             events: Mutex::new(events),
         });
         if !is_refused {
-            self.runs.lock().unwrap().insert(run_id.clone(), Arc::clone(&run));
+            self.by_id.lock().unwrap().insert(run_id.clone(), Arc::clone(&run));
             self.order.lock().unwrap().push(run_id.clone());
         }
         Box::pin(async move {
@@ -133,7 +134,7 @@ impl RunService for Runs {
     }
 
     fn watch(&self, _: &Caller, run: &RunId, after: u64) -> BoxFuture<'_, Result<EventStream, ServiceError>> {
-        let run = self.runs.lock().unwrap().get(run).cloned();
+        let run = self.by_id.lock().unwrap().get(run).cloned();
         Box::pin(async move {
             let run = run.ok_or_else(|| ServiceError::new(RefusalKind::NotFound, "no such run"))?;
             let next = usize::try_from(after).unwrap();
@@ -142,7 +143,7 @@ impl RunService for Runs {
     }
 
     fn cancel(&self, _: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>> {
-        let run = Arc::clone(&self.runs.lock().unwrap()[run]);
+        let run = Arc::clone(&self.by_id.lock().unwrap()[run]);
         Box::pin(async move {
             let is_over = run.is_over();
             if !is_over {
@@ -169,6 +170,52 @@ impl RunService for Runs {
 pub(crate) struct World {
     ids: AtomicU64,
     started: Mutex<Option<tokio::time::Instant>>,
+    receiver: Option<Arc<Receiver>>,
+}
+
+/// Whoever is called back: what names lead to, and what is answered, one after the other; the last for ever.
+pub(crate) struct Receiver {
+    pub(crate) addresses: Mutex<Vec<Vec<IpAddr>>>,
+    pub(crate) statuses: Mutex<Vec<u16>>,
+    pub(crate) got: Mutex<Vec<PushRequest>>,
+}
+
+impl Receiver {
+    pub(crate) fn new(addresses: &[&str], statuses: &[u16]) -> Arc<Self> {
+        let addresses = addresses.iter().map(|address| vec![address.parse().unwrap()]).collect();
+        Arc::new(Self {
+            addresses: Mutex::new(addresses),
+            statuses: Mutex::new(statuses.to_vec()),
+            got: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn bodies(&self) -> Vec<Value> {
+        let got = self.got.lock().unwrap();
+        got.iter().map(|request| serde_json::from_slice(&request.body).unwrap()).collect()
+    }
+}
+
+fn next<T: Clone>(list: &Mutex<Vec<T>>) -> T {
+    let mut list = list.lock().unwrap();
+    if list.len() > 1 { list.remove(0) } else { list[0].clone() }
+}
+
+impl PushSender for Receiver {
+    fn resolve(&self, host: &str, _: u16) -> BoxFuture<'static, Result<Vec<IpAddr>, String>> {
+        let found = if host.starts_with("nowhere") {
+            Err("no such host".to_owned())
+        } else {
+            Ok(next(&self.addresses))
+        };
+        Box::pin(async move { found })
+    }
+
+    fn deliver(&self, request: PushRequest) -> BoxFuture<'static, Result<u16, String>> {
+        self.got.lock().unwrap().push(request);
+        let status = next(&self.statuses);
+        Box::pin(async move { if status == 0 { Err("no connection".to_owned()) } else { Ok(status) } })
+    }
 }
 
 impl Host for World {
@@ -195,6 +242,10 @@ impl Host for World {
             token => Ok(token.unwrap_or_default().to_owned()),
         }
     }
+
+    fn push_sender(&self) -> Option<Arc<dyn PushSender>> {
+        self.receiver.clone().map(|receiver| receiver as _)
+    }
 }
 
 /// A server and its runs.
@@ -212,8 +263,26 @@ pub(crate) fn serve_with(
     config: ServerConfig,
     play: impl Fn(&RunInput) -> Vec<SourceEvent> + Send + Sync + 'static,
 ) -> Served {
-    let runs = Arc::new(Runs { play: Box::new(play), runs: Mutex::default(), order: Mutex::default() });
-    let server = AgentServer::new("agent", Arc::clone(&runs) as _, Arc::new(World::default()), config);
+    serve_world(World::default(), config, play)
+}
+
+/// A server that calls back.
+pub(crate) fn serve_calling(
+    receiver: &Arc<Receiver>,
+    config: ServerConfig,
+    play: impl Fn(&RunInput) -> Vec<SourceEvent> + Send + Sync + 'static,
+) -> Served {
+    let world = World { receiver: Some(Arc::clone(receiver)), ..World::default() };
+    serve_world(world, config, play)
+}
+
+fn serve_world(
+    world: World,
+    config: ServerConfig,
+    play: impl Fn(&RunInput) -> Vec<SourceEvent> + Send + Sync + 'static,
+) -> Served {
+    let runs = Arc::new(Runs { play: Box::new(play), by_id: Mutex::default(), order: Mutex::default() });
+    let server = AgentServer::new("agent", Arc::clone(&runs) as _, Arc::new(world), config);
     let url = "http://agents.test/a2a/agent".to_owned();
     let card = CardConfig {
         name: "agent".to_owned(),

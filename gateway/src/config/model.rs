@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::source::replay::Speed;
 use crate::source::script::Script;
 
 /// The whole configuration.
@@ -16,6 +17,7 @@ pub struct Config {
     pub server: Server,
     pub log: Log,
     pub runs: Runs,
+    pub inspector: Inspector,
     pub agents: BTreeMap<String, Agent>,
 }
 
@@ -24,6 +26,7 @@ pub struct Config {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Server {
     pub listen: Vec<SocketAddr>,
+    pub public_url: Option<String>,
     pub grpc: Vec<SocketAddr>,
     pub allow_unauthenticated: bool,
     pub hosts: Vec<String>,
@@ -59,9 +62,18 @@ pub struct Log {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Runs {
     pub limit: usize,
+    pub lease: Duration,
     pub keep: Duration,
     pub events: u64,
     pub bytes: usize,
+}
+
+/// `[inspector]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct Inspector {
+    pub enabled: bool,
+    pub trace: usize,
 }
 
 /// `[agents.NAME]`.
@@ -74,6 +86,7 @@ pub struct Agent {
     pub subagents: Option<String>,
     pub intermediate: String,
     pub interrupts: Option<String>,
+    pub card: CardAccess,
     pub timeouts: Timeouts,
     pub limits: Limits,
     pub forward_headers: Vec<String>,
@@ -103,6 +116,11 @@ pub enum AgentSource {
     /// A script that is part of the program. No key names it.
     Embedded {
         script: Arc<Script>,
+    },
+    /// A recorded stream.
+    Replay {
+        file: PathBuf,
+        speed: Speed,
     },
     FanOut {
         agents: Vec<String>,
@@ -142,6 +160,15 @@ pub enum DialectChoice {
     Auto,
     V1_0,
     V0_0_59,
+}
+
+/// Who may see an agent's A2A card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CardAccess {
+    /// Whoever may use the agent.
+    Agent,
+    /// Everybody.
+    Public,
 }
 
 /// `[agents.NAME.timeouts]`.

@@ -7,8 +7,10 @@
 //!
 //! Every route is in the table of [`routes`]; walls against foreign hosts and origins stand around all of them.
 
+mod a2a;
 mod agui;
 mod command;
+mod inspector;
 pub mod routes;
 mod ws;
 
@@ -24,8 +26,9 @@ use aqueduct_transport_grpc::{
 use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls, tls};
 use tokio::task::JoinSet;
 
-pub(crate) use command::load_config;
+use a2a::A2aServers;
 pub use command::{demo, demo_gateway, serve};
+pub(crate) use command::{load_config, run_config};
 
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
@@ -89,7 +92,8 @@ impl Listening {
         let service = Arc::new(GatewayService(Arc::clone(&gateway)));
         let sockets = ws::endpoint(Arc::clone(&service) as _, gateway.config());
         let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
-        let router = routes::router(&gateway, &service, &counters, &sockets, &grpc);
+        let a2a = A2aServers::new(&gateway, &(Arc::clone(&service) as _));
+        let router = routes::router(&gateway, &service, &counters, &sockets, &grpc, &a2a);
         let walls = walls(gateway.config());
         let mut tasks = JoinSet::new();
         for server in servers {
@@ -170,7 +174,11 @@ fn server_config(config: &Config) -> anyhow::Result<ServerConfig> {
         Ok::<_, aqueduct_transport_http::TlsError>(tls::ServerTls { identity, client_authorities })
     });
     Ok(ServerConfig {
-        limits: Limits { connections: server.connections, body_bytes: server.body, ..Limits::default() },
+        limits: Limits {
+            connections: server.connections,
+            body_bytes: routes::longest_body(config),
+            ..Limits::default()
+        },
         timeouts: Timeouts { drain: server.drain, ..Timeouts::default() },
         tls: tls.transpose().context("server.tls")?,
     })

@@ -12,6 +12,7 @@
 
 mod endpoint;
 mod line;
+mod raw;
 mod talk;
 
 use std::collections::HashMap;
@@ -27,6 +28,7 @@ use super::{Ask, EventSender, RunSource};
 use crate::config::{A2aAddress, A2aBinding, A2aVersion};
 use endpoint::Directory;
 pub(crate) use line::GrpcSettings;
+pub(crate) use raw::RawAnswer;
 use talk::Talk;
 
 /// Threads whose context is remembered. Past it all are forgotten, and their next runs start new conversations; each

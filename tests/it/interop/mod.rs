@@ -3,4 +3,5 @@
 mod a2a;
 mod agui;
 mod magentic;
+mod resume;
 mod transports;

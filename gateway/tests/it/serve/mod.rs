@@ -1,9 +1,12 @@
 //! The gateway on real sockets, with scripted upstreams.
 
 mod a2a;
+mod a2a_server;
 mod faults;
 mod grpc;
+mod inspector;
+mod replies;
 mod runs;
 mod sockets;
-mod support;
+pub(crate) mod support;
 mod walls;

@@ -7,8 +7,7 @@ use http::{Request, Response};
 use super::support::{Served, input, serve};
 use crate::program::root;
 
-const TOML: &str =
-    "[agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
+const TOML: &str = "inspector.enabled = true\n[agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
 
 /// Two people may use one agent.
 async fn guarded() -> Served {
@@ -22,10 +21,16 @@ async fn ask(served: &Served, route: &Route, headers: &[(&str, &str)]) -> Respon
 
 async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
     let path = route.path.replace("{name}", "a").replace("{run}", run).replace("{method}", "ListAgents");
+    let path = path.replace("{file}", "main.js").replace("{*call}", "tasks?A2A-Version=1.0");
     let (media_type, body) = match (route.access, route.method) {
         // One empty message.
         (Access::Grpc, _) => ("application/grpc", Bytes::from_static(&[0; 5])),
-        (_, "POST") => ("application/json", Bytes::from(input("another-run", Some("1.0")).to_string())),
+        (_, "POST") => {
+            let mut body = input("another-run", Some("1.0"));
+            // What the inspector is asked about.
+            body["trace"] = "{\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n".into();
+            ("application/json", Bytes::from(body.to_string()))
+        }
         _ => ("application/json", Bytes::new()),
     };
     let mut request = Request::builder().method(route.method).uri(served.url(&path));
@@ -93,7 +98,12 @@ async fn the_right_token_gets_in_on_every_route() {
     with_run_of_ann(&served).await;
     for route in ROUTES {
         let response = ask(&served, route, &[("authorization", "Bearer ann-token")]).await;
-        let expected = if route.access == Access::Socket { 426 } else { 200 };
+        let expected = match (route.access, route.method, route.path.contains("{*call}")) {
+            (Access::Socket, ..) => 426,
+            // Let in, but tasks are neither posted nor deleted.
+            (_, "POST" | "DELETE", true) => 404,
+            _ => 200,
+        };
         assert_eq!(response.status(), expected, "{route:?}");
         assert!(
             !response.headers().contains_key("grpc-status"),

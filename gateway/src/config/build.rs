@@ -157,6 +157,7 @@ impl<'s> Builder<'s> {
         let (url, card) = (self.word(&at("url")), self.word(&at("card")));
         let binding = self.word(&at("binding")).map(|word| match word.as_str() {
             "rest" => A2aBinding::Rest,
+            "grpc" => A2aBinding::Grpc,
             _ => A2aBinding::JsonRpc,
         });
         let version = match self.word(&at("version")).as_deref() {

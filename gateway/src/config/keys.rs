@@ -143,7 +143,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("agents.*.a2a.card", Kind::Url, "", "An A2A agent by the address of its card, instead of `url`."),
     key(
         "agents.*.a2a.binding",
-        Kind::Word(&["jsonrpc", "rest"]),
+        Kind::Word(&["jsonrpc", "rest", "grpc"]),
         "",
         "How to talk to `url` without a card; with a card, the binding to prefer.",
     ),

@@ -130,6 +130,7 @@ pub enum A2aAddress {
 pub enum A2aBinding {
     JsonRpc,
     Rest,
+    Grpc,
 }
 
 /// In which version.

@@ -9,7 +9,7 @@ use crate::config::{A2aAddress, Agent, AgentSource, Config};
 use crate::recording::Recording;
 use crate::source::script::{Script, ScriptSource};
 use crate::source::upstream::Upstream;
-use crate::source::{A2aSource, AguiSource, FanOutSource, ReplaySource, RunSource};
+use crate::source::{A2aSource, AguiSource, FanOutSource, GrpcSettings, ReplaySource, RunSource};
 
 /// One agent.
 pub(crate) struct AgentEntry {
@@ -46,8 +46,8 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
             let url = match address {
                 A2aAddress::Url(url) | A2aAddress::Card(url) => url,
             };
-            let upstream = Upstream::new(agent, url)?;
-            Some(Arc::new(A2aSource::new(upstream, address.clone(), *binding, *version)))
+            let (upstream, grpc) = (Upstream::new(agent, url)?, GrpcSettings::of(agent)?);
+            Some(Arc::new(A2aSource::new(upstream, grpc, address.clone(), *binding, *version)))
         }
         AgentSource::Agui { url } => {
             Some(Arc::new(AguiSource { upstream: Upstream::new(agent, url)?, url: url.clone() }))

@@ -25,7 +25,7 @@ use aqueduct_core::{RunFailure, RunInput, RunOutcome, SourceEvent};
 use aqueduct_transport_http::Shutdown;
 use tokio::sync::mpsc;
 
-pub(crate) use a2a::{A2aSource, RawAnswer};
+pub(crate) use a2a::{A2aSource, GrpcSettings, RawAnswer};
 pub(crate) use agui::AguiSource;
 pub(crate) use fan_out::FanOutSource;
 pub(crate) use replay::ReplaySource;

@@ -13,6 +13,7 @@ mod calls;
 mod deadlines;
 mod mounted;
 mod publish;
+mod raw;
 mod readers;
 #[path = "../../examples/echo_server/service.rs"]
 mod service;

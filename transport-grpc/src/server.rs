@@ -17,6 +17,7 @@
 
 mod body;
 mod connection;
+mod guard;
 mod handler;
 mod preface;
 

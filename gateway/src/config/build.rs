@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::error::{ConfigError, Place};
 use super::keys::{self, SOURCES};
 use super::model::{
-    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Limits, Log,
-    OnDisconnect, Runs, Secret, Server, ServerTls, Timeouts,
+    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Inspector,
+    Limits, Log, OnDisconnect, Runs, Secret, Server, ServerTls, Timeouts,
 };
 use super::read::Settings;
 use super::value::{self, Value, Written};
@@ -46,9 +46,14 @@ impl<'s> Builder<'s> {
             },
             runs: Runs {
                 limit: self.size("runs.limit"),
+                lease: self.duration("runs.lease"),
                 keep: self.duration("runs.keep"),
                 events: self.number("runs.events"),
                 bytes: self.size("runs.bytes"),
+            },
+            inspector: Inspector {
+                enabled: self.flag("inspector.enabled"),
+                trace: self.size("inspector.trace"),
             },
             agents: self.settings.agents.keys().map(|name| (name.clone(), self.agent(name))).collect(),
         };

@@ -130,9 +130,27 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("log.format", Kind::Word(&["text", "json"]), "text", "How lines look."),
     key("runs.limit", Kind::Count, "10000", "Runs at once. Those above are refused as busy."),
+    key(
+        "runs.lease",
+        Kind::Duration,
+        "10s",
+        "How long a run may go without a sign of life of the gateway that drives it, before another ends it.",
+    ),
     key("runs.keep", Kind::Duration, "1h", "How long an ended run can be watched again."),
     key("runs.events", Kind::Count, "1000000", "Events of one run. A run with more is a loop, and fails."),
     key("runs.bytes", Kind::Size, "64MiB", "Memory of one run's events. A run with more fails."),
+    key(
+        "inspector.enabled",
+        Kind::Flag,
+        "false",
+        "Serves the inspector, a page for developers, at `/inspector`.",
+    ),
+    key(
+        "inspector.trace",
+        Kind::Size,
+        "32MiB",
+        "The longest trace that the inspector converts or judges: 50,000 events are some 10 MiB.",
+    ),
     key("agents.*.description", Kind::Text, "", "What the agent is for, as `GET /agents` tells it."),
     key(
         "agents.*.a2a.url",

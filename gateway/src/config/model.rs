@@ -17,6 +17,7 @@ pub struct Config {
     pub server: Server,
     pub log: Log,
     pub runs: Runs,
+    pub inspector: Inspector,
     pub agents: BTreeMap<String, Agent>,
 }
 
@@ -60,9 +61,18 @@ pub struct Log {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Runs {
     pub limit: usize,
+    pub lease: Duration,
     pub keep: Duration,
     pub events: u64,
     pub bytes: usize,
+}
+
+/// `[inspector]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct Inspector {
+    pub enabled: bool,
+    pub trace: usize,
 }
 
 /// `[agents.NAME]`.

@@ -139,6 +139,7 @@ pub fn demo_gateway(listen: SocketAddr) -> anyhow::Result<Arc<Gateway>> {
     }
     let mut config = config::with_agents(agents);
     config.server.listen = vec![listen];
+    config.inspector.enabled = true;
     "warn".clone_into(&mut config.log.level);
     Gateway::new(config)
 }
@@ -169,7 +170,9 @@ fn greet(address: SocketAddr, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out, "http://{address}/agents/{name}")?;
         writeln!(out, "    {about}")?;
     }
-    writeln!(out, "\nIn another terminal, see one live:\n")?;
+    writeln!(out, "\nSee them live in a browser:\n")?;
+    writeln!(out, "    http://{address}/inspector\n")?;
+    writeln!(out, "or in another terminal:\n")?;
     writeln!(out, "    aqueduct run http://{address}/agents/team \"Write about Rust\"\n")?;
     writeln!(out, "or as the bytes that a frontend gets:\n")?;
     let input = concat!(

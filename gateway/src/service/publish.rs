@@ -155,7 +155,7 @@ impl Gateway {
             owner: owner.clone(),
             opened_at: now(),
         };
-        let lease = self.log.open(meta).await.map_err(|error| refuse(&error))?;
+        let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
         let active = Arc::new(ActiveRun::new());
         self.active().insert(run_id.clone(), Arc::clone(&active));
         let (sender, events) = EventSender::channel();

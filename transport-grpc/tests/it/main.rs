@@ -11,6 +11,12 @@
 mod bad_peers;
 mod calls;
 mod deadlines;
+mod endless;
+#[path = "../../../transport-http/tests/it/h2_peer.rs"]
+mod h2_peer;
+mod http2_abuse;
+#[path = "../../../transport-http/tests/it/memory.rs"]
+mod memory;
 mod mounted;
 mod publish;
 mod raw;

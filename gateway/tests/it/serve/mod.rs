@@ -3,6 +3,7 @@
 mod a2a;
 mod faults;
 mod grpc;
+mod inspector;
 mod replies;
 mod runs;
 mod sockets;

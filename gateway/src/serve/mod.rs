@@ -10,6 +10,7 @@
 mod agui;
 mod command;
 mod inspector;
+mod requests;
 pub mod routes;
 mod ws;
 
@@ -94,7 +95,8 @@ impl Listening {
         let walls = walls(gateway.config());
         let mut tasks = JoinSet::new();
         for server in servers {
-            let (router, shutdown) = (walls.clone().around(router.clone()), shutdown.clone());
+            let router = requests::identified(walls.clone().around(router.clone()));
+            let shutdown = shutdown.clone();
             tasks.spawn(async move { server.serve(router, shutdown).await });
         }
         let mut grpc_tasks = JoinSet::new();

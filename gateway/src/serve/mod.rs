@@ -7,6 +7,7 @@
 //!
 //! Every route is in the table of [`routes`]; walls against foreign hosts and origins stand around all of them.
 
+mod a2a;
 mod agui;
 mod command;
 mod inspector;
@@ -26,6 +27,7 @@ use aqueduct_transport_grpc::{
 use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls, tls};
 use tokio::task::JoinSet;
 
+use a2a::A2aServers;
 pub use command::{demo, demo_gateway, serve};
 pub(crate) use command::{load_config, run_config};
 
@@ -91,7 +93,8 @@ impl Listening {
         let service = Arc::new(GatewayService(Arc::clone(&gateway)));
         let sockets = ws::endpoint(Arc::clone(&service) as _, gateway.config());
         let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
-        let router = routes::router(&gateway, &service, &counters, &sockets, &grpc);
+        let a2a = A2aServers::new(&gateway, &(Arc::clone(&service) as _));
+        let router = routes::router(&gateway, &service, &counters, &sockets, &grpc, &a2a);
         let walls = walls(gateway.config());
         let mut tasks = JoinSet::new();
         for server in servers {

@@ -1,5 +1,6 @@
 //! The routes: one table, from which the router is built and over which the tests of the walls run.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use aqueduct_core::RunId;
@@ -13,12 +14,13 @@ use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, post_service};
+use axum::routing::{delete, get, post, post_service};
 use axum::{RequestExt as _, Router};
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::a2a::A2aServers;
 use super::{agui, inspector, ws};
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
@@ -43,9 +45,9 @@ pub enum Access {
 /// A route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// `GET` or `POST`.
+    /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
-    /// With `{name}` for an agent and `{run}` for a run.
+    /// With `{name}` for an agent, `{run}` for a run and `{*call}` for what an agent protocol has below its mount.
     pub path: &'static str,
     /// Who gets in.
     pub access: Access,
@@ -64,6 +66,7 @@ enum Kind {
     Watch,
     Cancel,
     Grpc,
+    A2a,
     Inspector(inspector::Part),
 }
 
@@ -82,6 +85,13 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/agents/{name}/ws", Access::Socket, Kind::AgentSocket),
     route("GET", "/runs/{run}/events", Access::Run, Kind::Watch),
     route("POST", "/runs/{run}/cancel", Access::Run, Kind::Cancel),
+    route("POST", "/a2a/{name}", Access::Agent, Kind::A2a),
+    route("POST", "/a2a/{name}/", Access::Agent, Kind::A2a),
+    route("GET", "/a2a/{name}/.well-known/agent-card.json", Access::Agent, Kind::A2a),
+    route("GET", "/a2a/{name}/.well-known/agent.json", Access::Agent, Kind::A2a),
+    route("GET", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
+    route("POST", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
+    route("DELETE", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
     route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
     route("GET", "/inspector", Access::Public, Kind::Inspector(inspector::Part::Page)),
     route("GET", "/inspector/{file}", Access::Public, Kind::Inspector(inspector::Part::File)),
@@ -96,6 +106,7 @@ pub(super) struct Shared {
     pub(super) service: Arc<GatewayService>,
     counters: Arc<[Counters]>,
     sockets: Endpoint,
+    a2a: A2aServers,
     pub(super) inspector: inspector::Work,
 }
 
@@ -106,12 +117,14 @@ pub(crate) fn router(
     counters: &[Counters],
     sockets: &Endpoint,
     grpc: &AgentStreamServer,
+    a2a: &A2aServers,
 ) -> Router {
     let shared = Shared {
         gateway: Arc::clone(gateway),
         service: Arc::clone(service),
         counters: counters.into(),
         sockets: sockets.clone(),
+        a2a: a2a.clone(),
         inspector: inspector::Work::default(),
     };
     let config = gateway.config();
@@ -132,6 +145,11 @@ pub(crate) fn router(
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
             Kind::Grpc => post_service(grpc.clone()),
+            Kind::A2a => match route.method {
+                "GET" => get(a2a_call),
+                "DELETE" => delete(a2a_call),
+                _ => post(a2a_call),
+            },
             Kind::Inspector(part) => inspector::handler(part),
         };
         let longest = if is_inspector { config.inspector.trace } else { config.server.body };
@@ -265,6 +283,15 @@ async fn cancel(State(shared): State<Shared>, Path(run): Path<String>, request: 
         Ok(cancelled) => json(&json!({ "cancelled": cancelled })),
         Err(error) => Refusal::from(error).into_response(),
     }
+}
+
+async fn a2a_call(
+    State(shared): State<Shared>,
+    Path(path): Path<HashMap<String, String>>,
+    request: Request,
+) -> Response {
+    let name = path.get("name").map(String::as_str).unwrap_or_default();
+    shared.a2a.answer(name, request).await
 }
 
 async fn nothing() -> Response {

@@ -12,7 +12,7 @@ use crate::config::Secret;
 
 impl Gateway {
     /// Who the caller is to this agent; empty for an agent that asks nobody.
-    pub(super) fn authenticate(&self, agent: &AgentEntry, caller: &Caller) -> Result<String, ServiceError> {
+    pub(crate) fn authenticate(&self, agent: &AgentEntry, caller: &Caller) -> Result<String, ServiceError> {
         let (own, common) = (&agent.config.tokens, &self.config.server.tokens);
         if own.is_empty() && common.is_empty() {
             return Ok(String::new());
@@ -50,7 +50,7 @@ impl Gateway {
         ServiceError::new(RefusalKind::NotFound, "there is no such run")
     }
 
-    pub(super) fn no_such_agent(&self, caller: &Caller, name: &str) -> ServiceError {
+    pub(crate) fn no_such_agent(&self, caller: &Caller, name: &str) -> ServiceError {
         if self.is_stranger(caller) {
             return self.unauthenticated();
         }

@@ -89,6 +89,11 @@ impl Gateway {
         &self.config
     }
 
+    /// All agents.
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &Arc<AgentEntry>> {
+        self.agents.values()
+    }
+
     pub(crate) fn agent(&self, name: &str) -> Option<&Arc<AgentEntry>> {
         self.agents.get(name)
     }

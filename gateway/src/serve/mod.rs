@@ -11,6 +11,7 @@ mod a2a;
 mod agui;
 mod command;
 mod inspector;
+mod requests;
 pub mod routes;
 mod ws;
 
@@ -97,7 +98,8 @@ impl Listening {
         let walls = walls(gateway.config());
         let mut tasks = JoinSet::new();
         for server in servers {
-            let (router, shutdown) = (walls.clone().around(router.clone()), shutdown.clone());
+            let router = requests::identified(walls.clone().around(router.clone()));
+            let shutdown = shutdown.clone();
             tasks.spawn(async move { server.serve(router, shutdown).await });
         }
         let mut grpc_tasks = JoinSet::new();

@@ -223,8 +223,8 @@ impl<'d> Machine<'d> {
             Some(BlockEvent::RunFinished(end)) => self.outcome = format!("{:?}", end.outcome).to_lowercase(),
             Some(BlockEvent::RunFailed(end)) => {
                 self.outcome = end.failure.code.to_string();
-                let (code, message) = (&*end.failure.code, &*end.failure.message);
-                tracing::warn!(run = self.drive.lease.run_id.as_str(), code, message, "run failed");
+                let (code, reason) = (&*end.failure.code, &*end.failure.message);
+                tracing::warn!(run = self.drive.lease.run_id.as_str(), code, reason, "run failed");
             }
             _ => {}
         }

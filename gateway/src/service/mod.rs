@@ -29,6 +29,7 @@ use aqueduct_core::service::{
 use aqueduct_core::{RunId, RunInput, Timestamp};
 use aqueduct_runlog::{Follow, LogError, LogLimits, MemoryLog, RunLog, RunMeta};
 use aqueduct_transport_http::Shutdown;
+use tracing::Instrument as _;
 
 use crate::config::{Agent, AgentSource, Config};
 use crate::source::{Ask, Forwarded};
@@ -182,7 +183,7 @@ impl Gateway {
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
         let ask = Ask { input: Arc::new(input), forwarded, stop: Shutdown::new() };
         let drive = Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source };
-        tokio::spawn(drive.run());
+        tokio::spawn(drive.run().in_current_span());
         Ok(StartedRun { run_id, events })
     }
 

@@ -19,6 +19,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use aqueduct_core::Coalescer;
 use aqueduct_core::service::{EventEncoder, EventStream, NumberedEvent, PayloadSink};
 use axum::body::Body as AxumBody;
 use axum::response::Response;
@@ -75,6 +76,11 @@ struct StreamBody {
     chunk_bytes: usize,
     /// How large the last chunk was, as a guess for the next.
     chunk_hint: usize,
+    /// Taken and not yet encoded; empty between polls.
+    waiting: Coalescer,
+    merge_bytes: usize,
+    /// More waits for the reader than the last chunk could hold.
+    is_behind: bool,
     ids: Option<Box<str>>,
     /// The event and how many of its payloads the reader has already.
     received: (u64, u64),
@@ -99,6 +105,9 @@ impl StreamBody {
             chunk: Vec::new(),
             chunk_bytes: options.chunk_bytes,
             chunk_hint: FIRST_CHUNK_BYTES,
+            waiting: Coalescer::default(),
+            merge_bytes: options.merge_bytes,
+            is_behind: false,
             ids: (options.ids && !is_binary).then(|| escape(run).into_boxed_str()),
             received: (*number, *payloads),
             keep_alive: options.keep_alive.filter(|_| !is_binary).map(KeepAlive::new),
@@ -123,11 +132,17 @@ impl StreamBody {
 
     /// Encodes what is ready. True if more may be ready at once.
     fn take_ready(&mut self, cx: &mut Context<'_>) -> bool {
+        self.is_behind = self.take_events(cx);
+        self.write_waiting();
+        self.is_behind
+    }
+
+    fn take_events(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..EVENTS_PER_POLL {
             let Some(events) = &mut self.events else {
                 return false;
             };
-            if self.chunk.len() >= self.chunk_bytes {
+            if self.chunk.len() + self.waiting.waiting_bytes() >= self.chunk_bytes {
                 return true;
             }
             match events.as_mut().poll_next(cx) {
@@ -136,14 +151,45 @@ impl StreamBody {
                     self.events = None;
                     self.failure = (!self.is_after_end).then_some(StreamError::LostRun);
                 }
-                Poll::Ready(Some(event)) => self.encode(&event),
+                Poll::Ready(Some(event)) => self.handle_event(event),
             }
         }
         true
     }
 
-    fn encode(&mut self, event: &NumberedEvent) {
+    fn handle_event(&mut self, event: NumberedEvent) {
         self.is_after_end = false;
+        if event.event.is_terminal() {
+            self.events = None;
+        }
+        // What the reader has in part stays alone: its payloads are counted.
+        let may_merge = self.is_behind && event.number > self.received.0 + 1;
+        let limit = if may_merge { self.merge_bytes } else { 0 };
+        if let Some(event) = self.waiting.handle_event(event, limit) {
+            self.write_waiting();
+            self.waiting.handle_event(event, limit);
+        }
+    }
+
+    fn write_waiting(&mut self) {
+        let Some(waiting) = self.waiting.take() else {
+            return;
+        };
+        if let Some(merged) = waiting.merged() {
+            let start = self.chunk.len();
+            if self.encode(&merged) <= 1 {
+                return;
+            }
+            // A position between two payloads of what is no event of the run could not be resumed.
+            self.chunk.truncate(start);
+        }
+        for event in waiting.parts() {
+            self.encode(event);
+        }
+    }
+
+    /// Tells how many payloads it became.
+    fn encode(&mut self, event: &NumberedEvent) -> u64 {
         if self.chunk.capacity() == 0 {
             self.chunk.reserve(self.chunk_hint);
         }
@@ -157,9 +203,7 @@ impl StreamBody {
             received: if event.number == number { payloads } else { 0 },
         };
         self.encoder.encode(&event.event, &mut sink);
-        if event.event.is_terminal() {
-            self.events = None;
-        }
+        sink.payload
     }
 
     fn take_chunk(&mut self) -> Bytes {

@@ -1,10 +1,12 @@
-//! Pumps the events of one run into one response.
+//! Pumps the events of one run, or the payloads of a protocol, into one response.
 //!
 //! ```text
 //!              ready events, up to `chunk_bytes`
-//! EventStream ─────────────────────────────────► encoder ──► one chunk ──► socket
+//! EventStream ─────────────────────────────────► encoder ──┐
+//! PayloadStream ───────────────────────────────────────────┴► one chunk ──► socket
 //!      ▲ pulled only when the socket wants data                │
-//!      └ dropped at once when the peer goes away               └ after the terminal event: end of the body
+//!      └ dropped at once when the peer goes away               └ after the terminal event, or the last payload: end of
+//!                                                                the body
 //! ```
 //!
 //! Invariants: nothing is read ahead, so a reader that stalls costs one chunk and what its socket holds, and holds up
@@ -20,7 +22,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use aqueduct_core::Coalescer;
-use aqueduct_core::service::{EventEncoder, EventStream, NumberedEvent, PayloadSink};
+use aqueduct_core::service::{EventEncoder, EventStream, NumberedEvent, PayloadSink, PayloadStream};
 use axum::body::Body as AxumBody;
 use axum::response::Response;
 use bytes::Bytes;
@@ -50,10 +52,22 @@ pub fn stream_response(
     encoder: Box<dyn EventEncoder>,
     options: &StreamOptions,
 ) -> Response {
-    // An encoder whose media type is no header value is at fault; its bytes still are what they are.
-    let media_type = HeaderValue::from_str(encoder.media_type());
+    let media_type = encoder.media_type();
+    respond(media_type, StreamBody::new(position, events, encoder, options))
+}
+
+/// A response that streams `payloads` as server-sent events, as [`stream_response`] does those of a run: the same
+/// batches, keep-alives and treatment of readers that stall. The end of the body is the end of the payloads.
+pub fn payload_response(payloads: Box<dyn PayloadStream>, options: &StreamOptions) -> Response {
+    let media_type = payloads.media_type();
+    respond(media_type, StreamBody::of(Feed::Payloads(payloads), false, options))
+}
+
+fn respond(media_type: &str, body: StreamBody) -> Response {
+    // A source whose media type is no header value is at fault; its bytes still are what they are.
+    let media_type = HeaderValue::from_str(media_type);
     let media_type = media_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
-    let mut response = Response::new(AxumBody::new(StreamBody::new(position, events, encoder, options)));
+    let mut response = Response::new(AxumBody::new(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, media_type);
     // `no-transform` keeps proxies from compressing, which would hold events back.
@@ -67,16 +81,19 @@ pub fn stream_response(
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventStreamMark;
 
-/// The body of such a response.
-struct StreamBody {
-    /// None once the last event was taken.
-    events: Option<EventStream>,
+/// Where the payloads come from.
+enum Feed {
+    Events(EventFeed),
+    Payloads(Box<dyn PayloadStream>),
+    /// The last was taken.
+    Ended,
+}
+
+/// The events of a run.
+struct EventFeed {
+    events: EventStream,
     encoder: Box<dyn EventEncoder>,
-    chunk: Vec<u8>,
-    chunk_bytes: usize,
-    /// How large the last chunk was, as a guess for the next.
-    chunk_hint: usize,
-    /// Taken and not yet encoded; empty between polls.
+    /// Taken and not yet written; empty between polls of the body.
     waiting: Coalescer,
     merge_bytes: usize,
     /// More waits for the reader than the last chunk could hold.
@@ -84,118 +101,79 @@ struct StreamBody {
     ids: Option<Box<str>>,
     /// The event and how many of its payloads the reader has already.
     received: (u64, u64),
-    keep_alive: Option<KeepAlive>,
-    failure: Option<StreamError>,
     /// The reader comes back and there was no event for it yet: if none comes, it has the terminal event already.
     is_after_end: bool,
 }
 
-impl StreamBody {
-    fn new(
-        position: &EventPosition,
-        events: EventStream,
-        encoder: Box<dyn EventEncoder>,
-        options: &StreamOptions,
-    ) -> Self {
-        let EventPosition { run, number, payloads } = position;
-        let is_binary = encoder.is_binary();
-        let mut body = Self {
-            events: Some(events),
-            encoder,
-            chunk: Vec::new(),
-            chunk_bytes: options.chunk_bytes,
-            chunk_hint: FIRST_CHUNK_BYTES,
-            waiting: Coalescer::default(),
-            merge_bytes: options.merge_bytes,
-            is_behind: false,
-            ids: (options.ids && !is_binary).then(|| escape(run).into_boxed_str()),
-            received: (*number, *payloads),
-            keep_alive: options.keep_alive.filter(|_| !is_binary).map(KeepAlive::new),
-            failure: None,
-            is_after_end: *number > 0,
+/// The body of such a response.
+struct StreamBody {
+    feed: Feed,
+    chunk: Vec<u8>,
+    chunk_bytes: usize,
+    /// How large the last chunk was, as a guess for the next.
+    chunk_hint: usize,
+    keep_alive: Option<KeepAlive>,
+    failure: Option<StreamError>,
+}
+
+impl EventFeed {
+    /// Takes one event. False at the end. What it does not write at once [`write_waiting`](Self::write_waiting) does.
+    fn poll_event(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        hint: usize,
+    ) -> Poll<Result<bool, StreamError>> {
+        let polled = match self.events.as_mut().poll_next(cx) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Some(event)) => {
+                let is_terminal = event.event.is_terminal();
+                self.handle_event(event, out, hint);
+                Ok(!is_terminal)
+            }
+            Poll::Ready(None) if self.is_after_end => Ok(false),
+            Poll::Ready(None) => Err(StreamError::LostRun),
         };
-        if *number == 0 {
-            body.write_start(options.retry);
+        if polled != Ok(true) {
+            self.write_waiting(out, hint);
         }
-        body
+        Poll::Ready(polled)
     }
 
-    /// Without it, a stream that is cut before its first event could not be resumed.
-    fn write_start(&mut self, retry: Duration) {
-        if let Some(run) = &self.ids {
-            // Writing to a vector cannot fail, here and below.
-            writeln!(self.chunk, "id: {run}.0").ok();
-            sse::encode_retry(u64::try_from(retry.as_millis()).unwrap_or(u64::MAX), &mut self.chunk);
-            self.chunk.push(b'\n');
-        }
-    }
-
-    /// Encodes what is ready. True if more may be ready at once.
-    fn take_ready(&mut self, cx: &mut Context<'_>) -> bool {
-        self.is_behind = self.take_events(cx);
-        self.write_waiting();
-        self.is_behind
-    }
-
-    fn take_events(&mut self, cx: &mut Context<'_>) -> bool {
-        for _ in 0..EVENTS_PER_POLL {
-            let Some(events) = &mut self.events else {
-                return false;
-            };
-            if self.chunk.len() + self.waiting.waiting_bytes() >= self.chunk_bytes {
-                return true;
-            }
-            match events.as_mut().poll_next(cx) {
-                Poll::Pending => return false,
-                Poll::Ready(None) => {
-                    self.events = None;
-                    self.failure = (!self.is_after_end).then_some(StreamError::LostRun);
-                }
-                Poll::Ready(Some(event)) => self.handle_event(event),
-            }
-        }
-        true
-    }
-
-    fn handle_event(&mut self, event: NumberedEvent) {
+    fn handle_event(&mut self, event: NumberedEvent, out: &mut Vec<u8>, hint: usize) {
         self.is_after_end = false;
-        if event.event.is_terminal() {
-            self.events = None;
-        }
         // What the reader has in part stays alone: its payloads are counted.
         let may_merge = self.is_behind && event.number > self.received.0 + 1;
         let limit = if may_merge { self.merge_bytes } else { 0 };
         if let Some(event) = self.waiting.handle_event(event, limit) {
-            self.write_waiting();
+            self.write_waiting(out, hint);
             self.waiting.handle_event(event, limit);
         }
     }
 
-    fn write_waiting(&mut self) {
+    fn write_waiting(&mut self, out: &mut Vec<u8>, hint: usize) {
         let Some(waiting) = self.waiting.take() else {
             return;
         };
         if let Some(merged) = waiting.merged() {
-            let start = self.chunk.len();
-            if self.encode(&merged) <= 1 {
+            let start = out.len();
+            if self.encode(&merged, out, hint) <= 1 {
                 return;
             }
             // A position between two payloads of what is no event of the run could not be resumed.
-            self.chunk.truncate(start);
+            out.truncate(start);
         }
         for event in waiting.parts() {
-            self.encode(event);
+            self.encode(event, out, hint);
         }
     }
 
     /// Tells how many payloads it became.
-    fn encode(&mut self, event: &NumberedEvent) -> u64 {
-        if self.chunk.capacity() == 0 {
-            self.chunk.reserve(self.chunk_hint);
-        }
+    fn encode(&mut self, event: &NumberedEvent, out: &mut Vec<u8>, hint: usize) -> u64 {
         let (number, payloads) = self.received;
         let mut sink = Sink {
-            out: &mut self.chunk,
+            out,
+            hint,
             is_binary: self.encoder.is_binary(),
             ids: self.ids.as_deref(),
             number: event.number,
@@ -204,6 +182,93 @@ impl StreamBody {
         };
         self.encoder.encode(&event.event, &mut sink);
         sink.payload
+    }
+}
+
+impl StreamBody {
+    fn of(feed: Feed, is_binary: bool, options: &StreamOptions) -> Self {
+        Self {
+            feed,
+            chunk: Vec::new(),
+            chunk_bytes: options.chunk_bytes,
+            chunk_hint: FIRST_CHUNK_BYTES,
+            keep_alive: options.keep_alive.filter(|_| !is_binary).map(KeepAlive::new),
+            failure: None,
+        }
+    }
+
+    fn new(
+        position: &EventPosition,
+        events: EventStream,
+        encoder: Box<dyn EventEncoder>,
+        options: &StreamOptions,
+    ) -> Self {
+        let EventPosition { run, number, payloads } = position;
+        let is_binary = encoder.is_binary();
+        let ids: Option<Box<str>> = (options.ids && !is_binary).then(|| escape(run).into_boxed_str());
+        let mut start = Vec::new();
+        if *number == 0
+            && let Some(run) = &ids
+        {
+            write_start(run, options.retry, &mut start);
+        }
+        let feed = EventFeed {
+            events,
+            encoder,
+            waiting: Coalescer::default(),
+            merge_bytes: options.merge_bytes,
+            is_behind: false,
+            ids,
+            received: (*number, *payloads),
+            is_after_end: *number > 0,
+        };
+        Self { chunk: start, ..Self::of(Feed::Events(feed), is_binary, options) }
+    }
+
+    /// Writes what is ready. True if more may be ready at once.
+    fn take_ready(&mut self, cx: &mut Context<'_>) -> bool {
+        let more = self.take(cx);
+        if let Feed::Events(feed) = &mut self.feed {
+            feed.write_waiting(&mut self.chunk, self.chunk_hint);
+            feed.is_behind = more;
+        }
+        more
+    }
+
+    /// Bytes of the chunk, once all that was taken is written.
+    fn taken_bytes(&self) -> usize {
+        let waiting = match &self.feed {
+            Feed::Events(feed) => feed.waiting.waiting_bytes(),
+            Feed::Payloads(_) | Feed::Ended => 0,
+        };
+        self.chunk.len() + waiting
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>) -> bool {
+        for _ in 0..EVENTS_PER_POLL {
+            if self.taken_bytes() >= self.chunk_bytes {
+                return !matches!(self.feed, Feed::Ended);
+            }
+            let hint = self.chunk_hint;
+            let taken = match &mut self.feed {
+                Feed::Ended => return false,
+                Feed::Events(feed) => feed.poll_event(cx, &mut self.chunk, hint),
+                Feed::Payloads(payloads) => {
+                    let mut sink = Sink::of_payloads(&mut self.chunk, hint);
+                    payloads.poll_payload(cx, &mut sink).map(Ok)
+                }
+            };
+            match taken {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(true)) => {}
+                Poll::Ready(Ok(false)) => self.feed = Feed::Ended,
+                Poll::Ready(Err(failure)) => {
+                    self.feed = Feed::Ended;
+                    self.failure = Some(failure);
+                }
+            }
+        }
+        true
     }
 
     fn take_chunk(&mut self) -> Bytes {
@@ -230,7 +295,7 @@ impl Body for StreamBody {
         if let Some(failure) = self.failure.take() {
             return Poll::Ready(Some(Err(failure)));
         }
-        if self.events.is_none() {
+        if matches!(self.feed, Feed::Ended) {
             return Poll::Ready(None);
         }
         if more {
@@ -246,13 +311,23 @@ impl Body for StreamBody {
 
     /// Known with the last chunk, so that it and the end of the body go out in one write.
     fn is_end_stream(&self) -> bool {
-        self.events.is_none() && self.chunk.is_empty() && self.failure.is_none()
+        matches!(self.feed, Feed::Ended) && self.chunk.is_empty() && self.failure.is_none()
     }
+}
+
+/// Without it, a stream that is cut before its first event could not be resumed.
+fn write_start(run: &str, retry: Duration, out: &mut Vec<u8>) {
+    // Writing to a vector cannot fail, here and below.
+    writeln!(out, "id: {run}.0").ok();
+    sse::encode_retry(u64::try_from(retry.as_millis()).unwrap_or(u64::MAX), out);
+    out.push(b'\n');
 }
 
 /// Puts payloads between their framing.
 struct Sink<'a> {
     out: &'a mut Vec<u8>,
+    /// What to allocate for an empty buffer: a quiet stream holds none.
+    hint: usize,
     is_binary: bool,
     ids: Option<&'a str>,
     number: u64,
@@ -260,11 +335,20 @@ struct Sink<'a> {
     received: u64,
 }
 
+impl<'a> Sink<'a> {
+    fn of_payloads(out: &'a mut Vec<u8>, hint: usize) -> Self {
+        Self { out, hint, is_binary: false, ids: None, number: 0, payload: 0, received: 0 }
+    }
+}
+
 impl PayloadSink for Sink<'_> {
     fn push(&mut self, write: &mut dyn FnMut(&mut Vec<u8>)) {
         self.payload += 1;
         if self.payload <= self.received {
             return;
+        }
+        if self.out.capacity() == 0 {
+            self.out.reserve(self.hint);
         }
         if self.is_binary {
             write(self.out);
@@ -274,6 +358,14 @@ impl PayloadSink for Sink<'_> {
             writeln!(self.out, "id: {run}.{}.{}", self.number, self.payload).ok();
         }
         sse::encode_data_with(self.out, write);
+    }
+
+    fn push_named(&mut self, name: &str, write: &mut dyn FnMut(&mut Vec<u8>)) {
+        // A name that cannot be written is left out: the payload counts.
+        if !self.is_binary && self.payload >= self.received {
+            sse::encode_name(name, self.out).ok();
+        }
+        self.push(write);
     }
 }
 

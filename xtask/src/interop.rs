@@ -6,6 +6,7 @@
 mod agui;
 mod magentic;
 pub(crate) mod peers;
+mod resume;
 mod transports;
 
 use anyhow::{Context as _, Result};
@@ -28,6 +29,7 @@ type Env = Vec<(&'static str, String)>;
 const SUITES: &[Suite] = &[
     Suite { name: "agui", run: agui::prepare },
     Suite { name: "magentic", run: magentic::prepare },
+    Suite { name: "resume", run: resume::prepare },
     Suite { name: "transports", run: transports::prepare },
 ];
 

@@ -19,6 +19,7 @@ mod http2_abuse;
 mod memory;
 mod mounted;
 mod publish;
+mod raw;
 mod readers;
 #[path = "../../examples/echo_server/service.rs"]
 mod service;

@@ -180,7 +180,8 @@ mod client {
     /// How long a [`Client`](crate::Client) waits for an upstream.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ClientTimeouts {
-        /// For the connection. A healthy network answers in milliseconds; two lost packets take 3 s.
+        /// For the connection: its address, the connection itself and the TLS handshake together. A healthy network answers
+        /// in milliseconds; two lost packets take 3 s.
         pub connect: Duration,
         /// From the request to the head of the response, connecting and handshake included. A blocking call to an
         /// agent answers when the agent is done, hence minutes.

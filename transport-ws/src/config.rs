@@ -20,8 +20,8 @@ pub struct Config {
 /// How much one connection may hold. What passes a limit is closed or refused with a code, never cut silently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Payload bytes of one incoming frame. The length in a frame's header reserves memory before a byte of it has
-    /// arrived, so it is kept well below the message limit.
+    /// Payload bytes of one incoming frame. Many client libraries never split a message, so it is the message limit. The
+    /// length in a frame's header reserves room before a byte of it has arrived; memory it costs only as bytes come.
     pub frame_bytes: usize,
     /// Bytes of one incoming message, all its frames together. A run input with a long history fits.
     pub message_bytes: usize,
@@ -65,7 +65,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            frame_bytes: 256 * 1024,
+            frame_bytes: 1024 * 1024,
             message_bytes: 1024 * 1024,
             head_bytes: 16 * 1024,
             json_depth: 64,

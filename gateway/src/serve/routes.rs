@@ -6,15 +6,15 @@ use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
 use aqueduct_transport_grpc::AgentStreamServer;
 use aqueduct_transport_http::{
-    Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
+    BodyLimitLift, Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
 };
 use aqueduct_transport_ws::Endpoint;
-use axum::{RequestExt as _, Router};
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, post_service};
+use axum::{RequestExt as _, Router};
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
@@ -131,7 +131,9 @@ pub(crate) fn router(
             Kind::AgentSocket => get(agent_socket),
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
-            Kind::Grpc => post_service(grpc.clone()),
+            Kind::Grpc => {
+                post_service(grpc.clone()).layer(map_request(lift_body_limits))
+            }
             Kind::Inspector(part) => inspector::handler(part),
         };
         let longest = if is_inspector { config.inspector.trace } else { config.server.body };
@@ -157,8 +159,16 @@ async fn limit_body(mut request: Request, longest: usize) -> Request {
     request.with_limited_body()
 }
 
+/// A publisher streams for as long as it likes; the gRPC service bounds each message, and how long the first may take.
+async fn lift_body_limits(request: Request) -> Request {
+    if let Some(limits) = request.extensions().get::<BodyLimitLift>() {
+        limits.lift();
+    }
+    request
+}
+
 fn stream_options() -> StreamOptions {
-    StreamOptions { ids: true, ..StreamOptions::default() }
+    StreamOptions { ids: true, merge_bytes: super::MERGE_BYTES, ..StreamOptions::default() }
 }
 
 pub(super) fn json(value: &serde_json::Value) -> Response {

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use aqueduct_transport_grpc::{
-    AgentStreamServer, BoundServer, Server as GrpcServer, ServerConfig as GrpcConfig,
+    AgentStreamServer, BoundServer, Limits as GrpcLimits, Server as GrpcServer, ServerConfig as GrpcConfig,
     Timeouts as GrpcTimeouts, tls as grpc_tls,
 };
 use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls, tls};
@@ -157,6 +157,9 @@ async fn expire_for_ever(gateway: Arc<Gateway>) {
     }
 }
 
+/// Deltas that wait for a reader that is behind are merged up to this size: much for a network, little for an eye.
+const MERGE_BYTES: usize = 4 * 1024;
+
 fn walls(config: &Config) -> Walls {
     let server = &config.server;
     Walls {
@@ -194,5 +197,6 @@ fn grpc_config(config: &Config) -> anyhow::Result<GrpcConfig> {
         Ok::<_, aqueduct_transport_grpc::TlsError>(grpc_tls::ServerTls { identity, client_authorities })
     });
     let timeouts = GrpcTimeouts { drain: config.server.drain, ..GrpcTimeouts::default() };
-    Ok(GrpcConfig { timeouts, tls: tls.transpose().context("server.tls")?, ..GrpcConfig::default() })
+    let limits = GrpcLimits { merge_bytes: MERGE_BYTES, ..GrpcLimits::default() };
+    Ok(GrpcConfig { limits, timeouts, tls: tls.transpose().context("server.tls")?, ..GrpcConfig::default() })
 }

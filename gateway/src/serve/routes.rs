@@ -7,7 +7,7 @@ use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
 use aqueduct_transport_grpc::AgentStreamServer;
 use aqueduct_transport_http::{
-    Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
+    BodyLimitLift, Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
 };
 use aqueduct_transport_ws::Endpoint;
 use axum::body::Body;
@@ -144,7 +144,7 @@ pub(crate) fn router(
             Kind::AgentSocket => get(agent_socket),
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
-            Kind::Grpc => post_service(grpc.clone()),
+            Kind::Grpc => post_service(grpc.clone()).layer(map_request(lift_body_limits)),
             Kind::A2a => match route.method {
                 "GET" => get(a2a_call),
                 "DELETE" => delete(a2a_call),
@@ -175,8 +175,16 @@ async fn limit_body(mut request: Request, longest: usize) -> Request {
     request.with_limited_body()
 }
 
+/// A publisher streams for as long as it likes; the gRPC service bounds each message, and how long the first may take.
+async fn lift_body_limits(request: Request) -> Request {
+    if let Some(limits) = request.extensions().get::<BodyLimitLift>() {
+        limits.lift();
+    }
+    request
+}
+
 fn stream_options() -> StreamOptions {
-    StreamOptions { ids: true, ..StreamOptions::default() }
+    StreamOptions { ids: true, merge_bytes: super::MERGE_BYTES, ..StreamOptions::default() }
 }
 
 pub(super) fn json(value: &serde_json::Value) -> Response {

@@ -7,8 +7,8 @@ use aqueduct_adapter_agui::encode::WatcherEncoder;
 use aqueduct_adapter_agui::input::{read_input, run_input};
 use aqueduct_adapter_agui::version::Encoding as AguiEncoding;
 use aqueduct_core::service::{EventEncoder, RefusalKind, RunService, ServiceError};
-use aqueduct_transport_http::PeerAddr;
-use aqueduct_transport_ws::{Admission, Config as WsConfig, Dialect, Encoding, Endpoint, ReadInput};
+use aqueduct_transport_http::{PeerAddr, PeerCertificate};
+use aqueduct_transport_ws::{Admission, Config as WsConfig, Dialect, Encoding, Endpoint, Limits, ReadInput};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
@@ -26,7 +26,8 @@ pub(super) fn endpoint(service: Arc<dyn RunService>, config: &Config) -> Endpoin
         origins: server.origins.clone(),
         token_required: false,
     };
-    Endpoint::new(service, Arc::new(Agui), WsConfig { admission, ..WsConfig::default() })
+    let limits = Limits { merge_bytes: super::MERGE_BYTES, ..Limits::default() };
+    Endpoint::new(service, Arc::new(Agui), WsConfig { limits, admission, ..WsConfig::default() })
 }
 
 /// Answers an upgrade and leaves the connection to the endpoint.
@@ -36,7 +37,9 @@ pub(super) fn upgrade(endpoint: &Endpoint, agent: Option<&str>, mut request: Req
     let peer = parts.extensions.get::<PeerAddr>().map(|peer| peer.0.to_string());
     match endpoint.accept(&parts, agent, peer) {
         Err(refusal) => refusal.response().map(Body::from).into_response(),
-        Ok(upgrade) => {
+        Ok(mut upgrade) => {
+            let certificate = parts.extensions.get::<PeerCertificate>();
+            upgrade.caller.certificate = certificate.map(|certificate| certificate.0.clone());
             let response = upgrade.response().map(|()| Body::empty());
             let endpoint = endpoint.clone();
             tokio::spawn(async move {

@@ -10,6 +10,7 @@
 mod agui;
 mod command;
 pub mod routes;
+mod threads;
 mod ws;
 
 use std::net::SocketAddr;
@@ -87,7 +88,7 @@ impl Listening {
     pub async fn serve(self) {
         let Self { gateway, servers, grpc: grpc_servers, counters, shutdown } = self;
         let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-        let sockets = ws::endpoint(Arc::clone(&service) as _, gateway.config());
+        let sockets = ws::endpoint(Arc::clone(&service) as _, &gateway);
         let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
         let router = routes::router(&gateway, &service, &counters, &sockets, &grpc);
         let walls = walls(gateway.config());

@@ -18,7 +18,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{agui, ws};
+use super::{agui, threads, ws};
 use crate::service::{Gateway, GatewayService};
 
 /// What stands before a route, beside the walls that stand before all.
@@ -30,6 +30,8 @@ pub enum Access {
     Agent,
     /// The token of whoever started the run.
     Run,
+    /// The same for a thread, which is its runs.
+    Thread,
     /// A token, if every agent wants one; what it shows depends on it.
     List,
     /// As [`Access::Agent`], said as a status of gRPC.
@@ -43,7 +45,7 @@ pub enum Access {
 pub struct Route {
     /// `GET` or `POST`.
     pub method: &'static str,
-    /// With `{name}` for an agent and `{run}` for a run.
+    /// With `{name}` for an agent, `{run}` for a run and `{thread}` for a thread.
     pub path: &'static str,
     /// Who gets in.
     pub access: Access,
@@ -61,6 +63,7 @@ enum Kind {
     AgentSocket,
     Watch,
     Cancel,
+    Thread,
     Grpc,
 }
 
@@ -79,6 +82,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/agents/{name}/ws", Access::Socket, Kind::AgentSocket),
     route("GET", "/runs/{run}/events", Access::Run, Kind::Watch),
     route("POST", "/runs/{run}/cancel", Access::Run, Kind::Cancel),
+    route("GET", "/threads/{thread}", Access::Thread, Kind::Thread),
     route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
 ];
 
@@ -116,6 +120,7 @@ pub(crate) fn router(
             Kind::AgentSocket => get(agent_socket),
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
+            Kind::Thread => get(thread),
             Kind::Grpc => post_service(grpc.clone()),
         };
         router = router.route(route.path, handler);
@@ -123,7 +128,7 @@ pub(crate) fn router(
     router.fallback(nothing).with_state(shared)
 }
 
-fn stream_options() -> StreamOptions {
+pub(super) fn stream_options() -> StreamOptions {
     StreamOptions { ids: true, ..StreamOptions::default() }
 }
 
@@ -231,6 +236,25 @@ async fn cancel(State(shared): State<Shared>, Path(run): Path<String>, request: 
         Ok(cancelled) => json(&json!({ "cancelled": cancelled })),
         Err(error) => Refusal::from(error).into_response(),
     }
+}
+
+async fn thread(
+    State(shared): State<Shared>,
+    Path(thread): Path<String>,
+    Query(query): Query<ThreadQuery>,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    let (declared, thread) = (query.protocol_version.as_deref(), thread.into());
+    let restated = threads::restate(&shared.gateway, &shared.service, &thread, declared, &parts);
+    restated.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ThreadQuery {
+    /// The AG-UI version that the watcher reads.
+    protocol_version: Option<String>,
 }
 
 async fn nothing() -> Response {

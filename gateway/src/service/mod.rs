@@ -15,6 +15,7 @@ mod agents;
 mod driver;
 pub(crate) mod metrics;
 mod publish;
+mod threads;
 mod watch;
 
 use std::collections::HashMap;
@@ -35,6 +36,7 @@ pub(crate) use agents::AgentEntry;
 use driver::{Drive, Feed};
 use metrics::Metrics;
 use publish::Published;
+use threads::Told;
 use watch::{ActiveRun, Watched};
 
 /// The gateway.
@@ -45,6 +47,8 @@ pub struct Gateway {
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     /// Runs that frameworks feed.
     published: Mutex<HashMap<RunId, Arc<Published>>>,
+    /// Where the history of threads stands in the log.
+    told: Told,
     metrics: Arc<Metrics>,
     draining: Shutdown,
 }
@@ -76,6 +80,7 @@ impl Gateway {
             log,
             active: Mutex::default(),
             published: Mutex::default(),
+            told: Told::default(),
             metrics: Arc::default(),
             draining: Shutdown::new(),
         }))
@@ -162,21 +167,24 @@ impl Gateway {
             owner,
             opened_at: now(),
         };
+        let owner = meta.owner.clone();
         let lease = self.log.open(meta).await.map_err(|error| refuse(&error))?;
+        let asked = self.told.asked(&*self.log, &owner, &input).await;
         let active = Arc::new(ActiveRun::new());
         self.active().insert(run_id.clone(), Arc::clone(&active));
         // The watcher is there before the run begins: a run is never unwatched by accident.
         let events = self.watched(&run_id, Some(&active), 0);
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
         let ask = Ask { input: Arc::new(input), forwarded, stop: Shutdown::new() };
-        let drive = Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source };
+        let drive =
+            Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source(asked) };
         tokio::spawn(drive.run());
         Ok(StartedRun { run_id, events })
     }
 
     fn watched(&self, run: &RunId, active: Option<&Arc<ActiveRun>>, after: u64) -> EventStream {
         let follow = Follow::new(Arc::clone(&self.log), run.clone(), after);
-        Box::pin(Watched::new(follow, active.map(ActiveRun::watch)))
+        Box::pin(Watched::new(follow, after, active.map(ActiveRun::watch)))
     }
 
     fn check_room(&self) -> Result<(), ServiceError> {
@@ -191,15 +199,23 @@ impl Gateway {
         Ok(())
     }
 
+    /// Whoever asks for events that an engine keeps no longer is told where they begin now.
+    async fn check_kept(&self, run: &RunId, after: u64) -> Result<(), ServiceError> {
+        let page = self.log.read(run, after, 1).await.map_err(|error| refuse(&error))?;
+        match page.events.first() {
+            Some(first) if first.number > after.saturating_add(1) => {
+                let earliest = first.number;
+                let message = format!("events before number {earliest} are no longer kept");
+                Err(ServiceError::new(RefusalKind::Gone { earliest }, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The run, if this caller may see it.
     async fn find_run(&self, caller: &Caller, run: &RunId) -> Result<Option<Arc<ActiveRun>>, ServiceError> {
         let state = self.log.state(run).await.ok();
-        let is_owner = state.is_some_and(|state| {
-            let agent = self.agents.get(&state.meta.agent);
-            let owner = agent.and_then(|agent| self.authenticate(agent, caller).ok());
-            owner.as_deref() == Some(state.meta.owner.as_str())
-        });
-        if !is_owner {
+        if !state.is_some_and(|state| self.owns(caller, &state.meta)) {
             return Err(self.no_such_run(caller));
         }
         Ok(self.active().get(run).cloned())
@@ -234,6 +250,7 @@ impl RunService for GatewayService {
         let (caller, run) = (caller.clone(), run.clone());
         Box::pin(async move {
             let active = self.0.find_run(&caller, &run).await?;
+            self.0.check_kept(&run, after).await?;
             self.0.metrics.resumed();
             Ok(self.0.watched(&run, active.as_ref(), after))
         })

@@ -3,7 +3,11 @@
 mod a2a;
 mod faults;
 mod grpc;
+mod kept;
+mod left;
+mod owners;
 mod runs;
 mod sockets;
 mod support;
+mod threads;
 mod walls;

@@ -19,9 +19,11 @@ use aqueduct_adapter_agui::convert::converters;
 use aqueduct_adapter_agui::encode::WatcherEncoder;
 use aqueduct_adapter_agui::fold::Fold;
 use aqueduct_core::event::{CustomEvent, Lane, Origin};
-use aqueduct_core::service::{EventEncoder, NumberedEvent, PayloadSink, RunService as _, ServiceError};
+use aqueduct_core::service::{
+    EventEncoder, NumberedEvent, PayloadSink, RefusalKind, RunService as _, ServiceError,
+};
 use aqueduct_core::{BlockEvent, Channel, RunId, RunInfo, Source, ThreadId, wellknown};
-use aqueduct_runlog::RunState;
+use aqueduct_runlog::{LogError, RunState};
 use aqueduct_transport_http::{EventPosition, Refusal, caller, stream_response};
 use axum::response::Response;
 use futures_util::stream;
@@ -104,7 +106,12 @@ impl<'r> Plan<'r> {
         let before = runs.iter().take(at).filter(|run| run.closed_at.is_some()).collect();
         let id = &run.meta.run_id;
         let start = if is_ended { RunId::from(format!("{id}{HISTORY}")) } else { id.clone() };
-        Some(Self { run, before, is_ended, position: position.unwrap_or(EventPosition::start(start)) })
+        Some(Self {
+            run,
+            before,
+            is_ended,
+            position: position.unwrap_or_else(|| EventPosition::start(start)),
+        })
     }
 }
 
@@ -148,7 +155,7 @@ impl Teller<'_> {
         let converters = converters(&settings_for(&agent, self.declared));
         let (mut after, mut out) = (0, Vec::new());
         loop {
-            let page = self.gateway.log().read(id, after, PAGE).await.map_err(lost)?;
+            let page = self.gateway.log().read(id, after, PAGE).await.map_err(|error| lost(&error))?;
             let Some(last) = page.events.last().map(|event| event.number) else { return Ok(None) };
             for NumberedEvent { event, .. } in page.events {
                 match &event {
@@ -168,8 +175,8 @@ impl Teller<'_> {
     /// What a run that is under way was asked: its first events come together.
     async fn fold_asked(&self, run: &RunState, held: &mut Fold) -> Result<(), Refusal> {
         let (log, id) = (self.gateway.log(), &run.meta.run_id);
-        log.changed(id, 0).await.map_err(lost)?;
-        for NumberedEvent { event, .. } in log.read(id, 0, 2).await.map_err(lost)?.events {
+        log.changed(id, 0).await.map_err(|error| lost(&error))?;
+        for NumberedEvent { event, .. } in log.read(id, 0, 2).await.map_err(|error| lost(&error))?.events {
             match event {
                 BlockEvent::Custom(custom) if custom.name == wellknown::INPUT => {
                     held.handle_asked(&custom.value);
@@ -202,8 +209,8 @@ impl Teller<'_> {
 }
 
 /// A run whose time ended while it was read.
-fn lost(error: aqueduct_runlog::LogError) -> Refusal {
-    ServiceError::new(aqueduct_core::service::RefusalKind::Unavailable, error.to_string()).into()
+fn lost(error: &LogError) -> Refusal {
+    ServiceError::new(RefusalKind::Unavailable, error.to_string()).into()
 }
 
 /// Writes the snapshots with the first event, as payloads of it.

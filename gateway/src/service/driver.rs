@@ -72,7 +72,9 @@ impl Drive {
             }
         };
         let mut machine = Machine::new(&self);
-        asked.into_iter().for_each(|asked| machine.handle_event(*asked));
+        if let Some(asked) = asked {
+            machine.handle_event(*asked);
+        }
         let outcome = machine.run(events).await;
         self.ask.stop.trigger();
         self.gateway.active().remove(&run_id);

@@ -8,6 +8,6 @@ mod left;
 mod owners;
 mod runs;
 mod sockets;
-mod support;
+pub(crate) mod support;
 mod threads;
 mod walls;

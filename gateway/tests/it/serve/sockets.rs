@@ -45,9 +45,10 @@ async fn settings_of_an_agent_hold_on_a_socket() {
         let client = connect(&served, "/ws", None).await;
         let mut seen = Vec::new();
         for watched in [false, true] {
-            let mut run = match watched {
-                false => client.start(Some("a"), &input("r", None).to_string()).await.unwrap(),
-                true => client.watch("r", 0).await.unwrap(),
+            let mut run = if watched {
+                client.watch("r", 0).await.unwrap()
+            } else {
+                client.start(Some("a"), &input("r", None).to_string()).await.unwrap()
             };
             let mut events: Vec<Value> = Vec::new();
             while let Some(event) = run.next().await {

@@ -1,6 +1,7 @@
 //! `GET /threads/{thread}`: what it restates is what the client had, and it goes on with the run that is under way.
 
 use std::path::PathBuf;
+use std::slice::from_ref;
 
 use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::verify::{Level, verify_sse};
@@ -141,7 +142,7 @@ async fn a_run_under_way_is_followed() {
     let request = Request::get(served.url("/threads/t?protocolVersion=1.0")).body(Bytes::new()).unwrap();
     let mut follower = served.client.open_stream(request).await.unwrap();
     let mut told = Vec::new();
-    while !told.last().is_some_and(|(_, event): &(String, Value)| answer(&[event.clone()]) == "begun") {
+    while told.last().is_none_or(|(_, event): &(String, Value)| answer(from_ref(event)) != "begun") {
         let event = follower.next().await.unwrap().unwrap();
         told.push((event.id.unwrap().to_string(), serde_json::from_str(&event.data).unwrap()));
     }

@@ -59,7 +59,9 @@ fn no_rule_is_broken_in_any_setting() {
 /// A thread that is restated: the run's first and last event with snapshots in between.
 fn restated(out: &[Event], settings: Settings) -> Vec<Event> {
     let mut held = Fold::new();
-    out.iter().for_each(|event| held.handle_event(event));
+    for event in out {
+        held.handle_event(event);
+    }
     let messages = held.messages(settings.dialect);
     let snapshot = held.state().clone();
     vec![
@@ -104,7 +106,9 @@ fn the_oldest_messages_go_first() {
     let (_, events) = scenarios().into_iter().find(|(name, _)| *name == "tool").unwrap();
     let mut held = Fold::new();
     let settings = Settings::new(Dialect::V1_0);
-    converted(&run_to_end(events), settings).iter().for_each(|event| held.handle_event(event));
+    for event in converted(&run_to_end(events), settings) {
+        held.handle_event(&event);
+    }
     let whole = held.messages(settings.dialect);
     assert_eq!(held.shorten(usize::MAX), 0);
     assert_eq!(held.shorten(300), whole.len() - held.messages(settings.dialect).len());

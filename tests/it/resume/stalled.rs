@@ -60,9 +60,10 @@ async fn wake(mut socket: TcpStream, client: Client, stage: Arc<Stage>) -> Vec<u
     let mut body = unchunked(&answer);
     if !answer.ends_with(b"\r\n0\r\n\r\n") {
         let text = String::from_utf8_lossy(&body);
-        let whole = text.rfind("\n\n").map_or(0, |at| at + 2);
-        let last = text[..whole].rfind("id: ").map(|at| text[at + 4..].lines().next().unwrap().to_owned());
-        body.truncate(whole);
+        let whole = text.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
+        let last = whole.lines().rev().find_map(|line| line.strip_prefix("id: ")).map(str::to_owned);
+        let length = if whole.is_empty() { 0 } else { whole.len() + 2 };
+        body.truncate(length);
         body.extend_from_slice(&read(&client, &stage, last.as_deref()).await);
     }
     body
@@ -106,14 +107,14 @@ fn send_queues(from: u16) -> HashMap<u16, u64> {
         .collect()
 }
 
-/// Waits until the kernel's queues are full and no longer change.
+/// Waits until the kernel's queues hold something and no longer change. A stream that was given up meanwhile has none.
 async fn settled(stage: &Stage, sockets: &[TcpStream]) -> HashMap<u16, u64> {
     let mut last = HashMap::new();
     loop {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let now = send_queues(stage.address.port());
         let is_full =
-            |socket: &TcpStream| now.get(&socket.local_addr().unwrap().port()).is_some_and(|n| *n > 0);
+            |socket: &TcpStream| now.get(&socket.local_addr().unwrap().port()).is_none_or(|n| *n > 0);
         if now == last && sockets.iter().all(is_full) {
             return now;
         }

@@ -37,7 +37,9 @@ async fn cut_everywhere(client: &Client, run: &str) -> usize {
     assert!(read(client, run, &mut Position::default(), usize::MAX, &mut whole).await);
     for cut in 0..=whole.len() {
         let (mut seen, mut position) = (whole[..cut].to_vec(), Position::default());
-        seen.iter().for_each(|event| assert!(position.advance(event)));
+        for event in &seen {
+            assert!(position.advance(event));
+        }
         assert!(read(client, run, &mut position, usize::MAX, &mut seen).await);
         assert!(seen == whole, "{run}: after payload {cut}\n{seen:#?}\n{whole:#?}");
     }

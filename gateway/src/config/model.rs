@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::source::replay::Speed;
 use crate::source::script::Script;
 
 /// The whole configuration.
@@ -16,6 +17,7 @@ pub struct Config {
     pub server: Server,
     pub log: Log,
     pub runs: Runs,
+    pub inspector: Inspector,
     pub agents: BTreeMap<String, Agent>,
 }
 
@@ -59,9 +61,18 @@ pub struct Log {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Runs {
     pub limit: usize,
+    pub lease: Duration,
     pub keep: Duration,
     pub events: u64,
     pub bytes: usize,
+}
+
+/// `[inspector]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct Inspector {
+    pub enabled: bool,
+    pub trace: usize,
 }
 
 /// `[agents.NAME]`.
@@ -104,6 +115,11 @@ pub enum AgentSource {
     Embedded {
         script: Arc<Script>,
     },
+    /// A recorded stream.
+    Replay {
+        file: PathBuf,
+        speed: Speed,
+    },
     FanOut {
         agents: Vec<String>,
     },
@@ -124,6 +140,7 @@ pub enum A2aAddress {
 pub enum A2aBinding {
     JsonRpc,
     Rest,
+    Grpc,
 }
 
 /// In which version.

@@ -153,7 +153,8 @@ impl Teller<'_> {
         let id = &run.meta.run_id;
         let agent = self.gateway.agent_of(id).await.unwrap_or_default();
         let converters = converters(&settings_for(&agent, self.declared));
-        let (mut after, mut out) = (0, Vec::new());
+        // What is no longer kept cannot be restated.
+        let (mut after, mut out) = (run.earliest.saturating_sub(1), Vec::new());
         loop {
             let page = self.gateway.log().read(id, after, PAGE).await.map_err(|error| lost(&error))?;
             let Some(last) = page.events.last().map(|event| event.number) else { return Ok(None) };
@@ -176,7 +177,11 @@ impl Teller<'_> {
     async fn fold_asked(&self, run: &RunState, held: &mut Fold) -> Result<(), Refusal> {
         let (log, id) = (self.gateway.log(), &run.meta.run_id);
         log.changed(id, 0).await.map_err(|error| lost(&error))?;
-        for NumberedEvent { event, .. } in log.read(id, 0, 2).await.map_err(|error| lost(&error))?.events {
+        let first = match log.read(id, 0, 2).await {
+            Err(LogError::Gone { .. }) => return Ok(()),
+            page => page.map_err(|error| lost(&error))?.events,
+        };
+        for NumberedEvent { event, .. } in first {
             match event {
                 BlockEvent::Custom(custom) if custom.name == wellknown::INPUT => {
                     held.handle_asked(&custom.value);

@@ -13,6 +13,7 @@
 mod access;
 mod agents;
 mod driver;
+mod inspect;
 pub(crate) mod metrics;
 mod publish;
 mod threads;
@@ -27,7 +28,7 @@ use aqueduct_core::service::{
     StartedRun,
 };
 use aqueduct_core::{RunId, RunInput, Timestamp};
-use aqueduct_runlog::{Follow, LogError, MemoryLimits, MemoryLog, RunLog, RunMeta};
+use aqueduct_runlog::{Follow, LogError, LogLimits, MemoryLog, RunLog, RunMeta};
 use aqueduct_transport_http::Shutdown;
 
 use crate::config::{Agent, AgentSource, Config};
@@ -62,11 +63,12 @@ impl std::fmt::Debug for Gateway {
 impl Gateway {
     /// A gateway with the log in memory. Nothing is connected yet.
     pub fn new(config: Config) -> anyhow::Result<Arc<Self>> {
-        let limits = MemoryLimits {
+        let limits = LogLimits {
             // Ended runs stay for those who come back; they make room before a new one is refused.
             runs: config.runs.limit.saturating_mul(2),
             events_per_run: usize::try_from(config.runs.events).unwrap_or(usize::MAX),
             bytes_per_run: config.runs.bytes,
+            ..LogLimits::default()
         };
         Self::with_log(config, Arc::new(MemoryLog::new(limits)))
     }
@@ -137,6 +139,12 @@ impl Gateway {
         }
     }
 
+    /// When a lease that is taken now lapses.
+    fn lease_until(&self) -> Timestamp {
+        let lease = i64::try_from(self.config.runs.lease.as_millis()).unwrap_or(i64::MAX);
+        Timestamp(now().0.saturating_add(lease))
+    }
+
     fn active(&self) -> MutexGuard<'_, HashMap<RunId, Arc<ActiveRun>>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,8 +164,7 @@ impl Gateway {
         let owner = self.authenticate(&agent, &caller)?;
         self.check_room()?;
         if matches!(agent.config.source, AgentSource::Magentic) {
-            let message = format!("agent {name} is fed by its framework: watch the runs that it publishes");
-            return Err(ServiceError::new(RefusalKind::Unsupported, message));
+            return self.answer_published(agent, owner, input).await;
         }
         let run_id = input.run_id.detached();
         let meta = RunMeta {
@@ -168,7 +175,7 @@ impl Gateway {
             opened_at: now(),
         };
         let owner = meta.owner.clone();
-        let lease = self.log.open(meta).await.map_err(|error| refuse(&error))?;
+        let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
         let asked = self.told.asked(&*self.log, &owner, &input).await;
         let active = Arc::new(ActiveRun::new());
         self.active().insert(run_id.clone(), Arc::clone(&active));
@@ -184,7 +191,7 @@ impl Gateway {
 
     fn watched(&self, run: &RunId, active: Option<&Arc<ActiveRun>>, after: u64) -> EventStream {
         let follow = Follow::new(Arc::clone(&self.log), run.clone(), after);
-        Box::pin(Watched::new(follow, after, active.map(ActiveRun::watch)))
+        Box::pin(Watched::new(follow, active.map(ActiveRun::watch)))
     }
 
     fn check_room(&self) -> Result<(), ServiceError> {
@@ -197,19 +204,6 @@ impl Gateway {
             return Err(ServiceError::new(RefusalKind::Busy, message));
         }
         Ok(())
-    }
-
-    /// Whoever asks for events that an engine keeps no longer is told where they begin now.
-    async fn check_kept(&self, run: &RunId, after: u64) -> Result<(), ServiceError> {
-        let page = self.log.read(run, after, 1).await.map_err(|error| refuse(&error))?;
-        match page.events.first() {
-            Some(first) if first.number > after.saturating_add(1) => {
-                let earliest = first.number;
-                let message = format!("events before number {earliest} are no longer kept");
-                Err(ServiceError::new(RefusalKind::Gone { earliest }, message))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// The run, if this caller may see it.
@@ -250,7 +244,8 @@ impl RunService for GatewayService {
         let (caller, run) = (caller.clone(), run.clone());
         Box::pin(async move {
             let active = self.0.find_run(&caller, &run).await?;
-            self.0.check_kept(&run, after).await?;
+            // Whoever asks for what is no longer kept is told so, instead of seeing a stream that breaks.
+            self.0.log.read(&run, after, 1).await.map_err(|error| refuse(&error))?;
             self.0.metrics.resumed();
             Ok(self.0.watched(&run, active.as_ref(), after))
         })
@@ -282,6 +277,8 @@ fn refuse(error: &LogError) -> ServiceError {
         LogError::NotFound(_) => RefusalKind::NotFound,
         LogError::Exists(_) => RefusalKind::Conflict,
         LogError::Full { .. } => RefusalKind::Busy,
+        LogError::Gone { earliest, .. } => RefusalKind::Gone { earliest: *earliest },
+        LogError::Unavailable(_) => RefusalKind::Unavailable,
         _ => RefusalKind::Internal,
     };
     ServiceError::new(kind, error.to_string())

@@ -11,13 +11,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aqueduct_adapter_agui::fold;
 use aqueduct_core::service::{Caller, ServiceError};
 use aqueduct_core::{ContentBlock, Role, RunId, RunInput, SourceEvent, ThreadId, Update, wellknown};
-use aqueduct_runlog::{RunLog, RunState};
+use aqueduct_runlog::{RunLog, RunQuery, RunState};
 
 use super::{Gateway, refuse};
 
 /// Threads whose first run is remembered. Forgetting one costs a history that is logged once more, so all are forgotten
 /// when there are too many.
 const REMEMBERED: usize = 10_000;
+
+/// Runs that are listed at once.
+const PAGE: usize = 256;
 
 /// Which run of a thread holds the history from before it, by owner and thread. It saves space, nothing else: a history
 /// that is told twice is folded to one, by the ids of its messages.
@@ -64,8 +67,14 @@ impl Gateway {
         caller: &Caller,
         thread: &ThreadId,
     ) -> Result<Vec<RunState>, ServiceError> {
-        let mut runs = self.log.list().await.map_err(|error| refuse(&error))?;
-        runs.retain(|run| run.meta.thread_id == *thread && self.owns(caller, &run.meta));
+        let mut runs = Vec::new();
+        let mut query = RunQuery { thread_id: Some(thread.clone()), ..RunQuery::default() };
+        loop {
+            let page = self.log.list(query.clone(), PAGE).await.map_err(|error| refuse(&error))?;
+            let Some(last) = page.last() else { break };
+            query.after = Some(last.place());
+            runs.extend(page.into_iter().filter(|run| self.owns(caller, &run.meta)));
+        }
         if runs.is_empty() { Err(self.no_such_thread(caller)) } else { Ok(runs) }
     }
 }

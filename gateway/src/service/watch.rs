@@ -45,19 +45,16 @@ impl Drop for WatchGuard {
     }
 }
 
-/// The events of a run for one watcher. A log that fails, or that no longer keeps what comes next, ends them without a
-/// terminal event: a transport tells that as a broken connection, and whoever comes back is told why.
+/// The events of a run for one watcher. A log that fails ends them without a terminal event, which a transport tells
+/// as a broken connection.
 pub(super) struct Watched {
     follow: Follow,
-    /// The last number given.
-    last: u64,
     _guard: Option<WatchGuard>,
 }
 
 impl Watched {
-    /// Watches what follows after that number.
-    pub(super) fn new(follow: Follow, after: u64, guard: Option<WatchGuard>) -> Self {
-        Self { follow, last: after, _guard: guard }
+    pub(super) fn new(follow: Follow, guard: Option<WatchGuard>) -> Self {
+        Self { follow, _guard: guard }
     }
 }
 
@@ -66,14 +63,7 @@ impl Stream for Watched {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<NumberedEvent>> {
         match ready!(Pin::new(&mut self.follow).poll_next(cx)) {
-            Some(Ok(event)) if event.number == self.last.saturating_add(1) => {
-                self.last = event.number;
-                Poll::Ready(Some(event))
-            }
-            Some(Ok(event)) => {
-                tracing::warn!(last = self.last, next = event.number, "a watcher fell behind what is kept");
-                Poll::Ready(None)
-            }
+            Some(Ok(event)) => Poll::Ready(Some(event)),
             Some(Err(error)) => {
                 tracing::warn!(%error, "a watcher lost its run");
                 Poll::Ready(None)

@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use http::Request;
 use tokio::task::JoinSet;
 
-use super::stage::{Stage, memory};
+use super::stage::{Stage, disk, memory};
 use super::{grpc, traces, websocket};
 
 /// An id and a payload.
@@ -105,4 +105,10 @@ async fn every_scenario(log: Arc<dyn RunLog>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_log() {
     every_scenario(memory()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn disk_log() {
+    let (log, _folder) = disk();
+    every_scenario(log).await;
 }

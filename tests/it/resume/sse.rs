@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Request;
 use tokio::task::JoinSet;
 
-use super::stage::{Stage, memory};
+use super::stage::{Stage, disk, memory};
 use super::traces;
 
 async fn get(client: &Client, url: &str, last: Option<&str>) -> String {
@@ -65,4 +65,10 @@ async fn every_trace(log: Arc<dyn RunLog>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_log() {
     every_trace(memory()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn disk_log() {
+    let (log, _folder) = disk();
+    every_trace(log).await;
 }

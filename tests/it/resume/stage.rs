@@ -8,12 +8,19 @@ use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use aqueduct_gateway::config::load;
 use aqueduct_gateway::serve::Listening;
 use aqueduct_gateway::service::Gateway;
-use aqueduct_runlog::{Lease, MemoryLog, RunLog, RunMeta};
+use aqueduct_runlog::{DiskLog, Lease, LogLimits, MemoryLog, RunLog, RunMeta};
 use aqueduct_transport_http::Shutdown;
+use tempfile::TempDir;
 
-/// The engines that everything is tried with.
+/// The engine in memory.
 pub(super) fn memory() -> Arc<dyn RunLog> {
     Arc::new(MemoryLog::default())
+}
+
+/// The engine on disk, and its folder, which is removed with it.
+pub(super) fn disk() -> (Arc<dyn RunLog>, TempDir) {
+    let folder = TempDir::new().unwrap();
+    (Arc::new(DiskLog::open(folder.path(), LogLimits::default()).unwrap()), folder)
 }
 
 /// It serves until it is dropped.
@@ -51,7 +58,7 @@ impl Stage {
             owner: String::new(),
             opened_at: Timestamp(0),
         };
-        self.log.open(meta).await.unwrap()
+        self.log.open(meta, Timestamp(i64::MAX)).await.unwrap()
     }
 
     pub(super) async fn append(&self, lease: &Lease, events: &[BlockEvent]) {

@@ -6,7 +6,7 @@ use aqueduct_runlog::RunLog;
 use aqueduct_transport_ws::client::{Client, ConnectOptions, Event, Position};
 use tokio::task::JoinSet;
 
-use super::stage::{Stage, memory};
+use super::stage::{Stage, disk, memory};
 use super::traces;
 
 pub(super) async fn connect(stage: &Stage) -> Client {
@@ -66,4 +66,10 @@ async fn every_trace(log: Arc<dyn RunLog>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_log() {
     every_trace(memory()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn disk_log() {
+    let (log, _folder) = disk();
+    every_trace(log).await;
 }

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use aqueduct_core::service::{BoxFuture, Caller, RunService as _};
-use aqueduct_core::{BlockEvent, RunId, RunInput, Timestamp};
+use aqueduct_core::RunInput;
+use aqueduct_core::service::{Caller, RunService as _};
 use aqueduct_gateway::config::load;
 use aqueduct_gateway::service::{Gateway, GatewayService};
-use aqueduct_runlog::{Lease, LogError, MemoryLog, Page, RunLog, RunMeta, RunState};
+use aqueduct_runlog::{MemoryLog, RunLog as _};
 use aqueduct_transport_grpc::{Client as GrpcClient, ClientConfig as GrpcConfig};
 use aqueduct_transport_ws::client::{Client as WsClient, ConnectOptions};
 use aqueduct_transport_ws::error::Error as WsError;
@@ -20,53 +20,6 @@ use super::support::{events, serve, serve_gateway};
 /// The first number that is kept.
 const EARLIEST: u64 = 5;
 
-/// A log that throws away the first events of every run, once it is told to.
-#[derive(Debug, Default)]
-struct Trimming {
-    inner: MemoryLog,
-    trimmed: AtomicBool,
-}
-
-impl RunLog for Trimming {
-    fn open(&self, meta: RunMeta) -> BoxFuture<'_, Result<Lease, LogError>> {
-        self.inner.open(meta)
-    }
-
-    fn take_over(&self, run: &RunId) -> BoxFuture<'_, Result<Lease, LogError>> {
-        self.inner.take_over(run)
-    }
-
-    fn append(
-        &self,
-        lease: &Lease,
-        events: Vec<BlockEvent>,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<u64, LogError>> {
-        self.inner.append(lease, events, now)
-    }
-
-    fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
-        let after = if self.trimmed.load(Ordering::SeqCst) { after.max(EARLIEST - 1) } else { after };
-        self.inner.read(run, after, max)
-    }
-
-    fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
-        self.inner.changed(run, after)
-    }
-
-    fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {
-        self.inner.state(run)
-    }
-
-    fn list(&self) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
-        self.inner.list()
-    }
-
-    fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>> {
-        self.inner.expire(before)
-    }
-}
-
 fn script(name: &str, words: usize) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("kept-{name}.toml"));
     let words = "word ".repeat(words);
@@ -74,11 +27,11 @@ fn script(name: &str, words: usize) -> PathBuf {
     path
 }
 
-fn gateway(name: &str) -> (Arc<Gateway>, Arc<Trimming>) {
+fn gateway(name: &str) -> (Arc<Gateway>, Arc<MemoryLog>) {
     let toml = format!("[agents.a]\nscript.file = \"{}\"\n", script(name, 10).display());
     let mut config = load(Path::new("aqueduct.toml"), &toml, []).unwrap();
     config.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
-    let log = Arc::new(Trimming::default());
+    let log = Arc::new(MemoryLog::default());
     (Gateway::with_log(config, Arc::clone(&log) as _).unwrap(), log)
 }
 
@@ -87,7 +40,7 @@ async fn events_that_are_gone_are_told_with_the_first_that_is_left() {
     let (gateway, log) = gateway("gone");
     let served = serve_gateway(gateway).await;
     served.run("a", "r").await;
-    log.trimmed.store(true, Ordering::SeqCst);
+    log.trim(&"r".into(), EARLIEST).await.unwrap();
 
     let response = served.get("/runs/r/events?after=2").await;
     let body: Value = serde_json::from_slice(response.body()).unwrap();
@@ -105,7 +58,7 @@ async fn events_that_are_gone_are_told_with_the_first_that_is_left() {
     let address = format!("http://{}", served.address);
     let grpc = GrpcClient::connect(&address, GrpcConfig::default()).await.unwrap();
     let refused = grpc.watch(&"r".into(), 2).await.unwrap_err();
-    assert!(refused.to_string().contains(&format!("before number {EARLIEST}")), "{refused}");
+    assert!(refused.to_string().contains(&format!("from number {EARLIEST}")), "{refused}");
     assert!(grpc.watch(&"r".into(), EARLIEST - 1).await.is_ok());
 }
 
@@ -118,7 +71,8 @@ async fn a_watcher_that_what_is_kept_has_overtaken_misses_nothing_unnoticed() {
     let mut events = service.start(&Caller::default(), "a", input).await.unwrap().events;
     assert_eq!(events.next().await.unwrap().number, 1);
     assert_eq!(events.next().await.unwrap().number, 2);
-    log.trimmed.store(true, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    log.trim(&"r".into(), EARLIEST).await.unwrap();
     assert_eq!(events.count().await, 0);
 }
 

@@ -3,9 +3,11 @@
 mod a2a;
 mod faults;
 mod grpc;
+mod inspector;
 mod kept;
 mod left;
 mod owners;
+mod replies;
 mod runs;
 mod sockets;
 pub(crate) mod support;

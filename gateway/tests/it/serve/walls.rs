@@ -7,8 +7,7 @@ use http::{Request, Response};
 use super::support::{Served, input, serve};
 use crate::program::root;
 
-const TOML: &str =
-    "[agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
+const TOML: &str = "inspector.enabled = true\n[agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
 
 /// Two people may use one agent.
 async fn guarded() -> Served {
@@ -22,12 +21,22 @@ async fn ask(served: &Served, route: &Route, headers: &[(&str, &str)]) -> Respon
 
 async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
     let thread = if run == "anns-run" { "t" } else { run };
-    let path = route.path.replace("{name}", "a").replace("{run}", run).replace("{thread}", thread);
-    let path = path.replace("{method}", "ListAgents");
+    let path = route
+        .path
+        .replace("{name}", "a")
+        .replace("{run}", run)
+        .replace("{thread}", thread)
+        .replace("{method}", "ListAgents")
+        .replace("{file}", "main.js");
     let (media_type, body) = match (route.access, route.method) {
         // One empty message.
         (Access::Grpc, _) => ("application/grpc", Bytes::from_static(&[0; 5])),
-        (_, "POST") => ("application/json", Bytes::from(input("another-run", Some("1.0")).to_string())),
+        (_, "POST") => {
+            let mut body = input("another-run", Some("1.0"));
+            // What the inspector is asked about.
+            body["trace"] = "{\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n".into();
+            ("application/json", Bytes::from(body.to_string()))
+        }
         _ => ("application/json", Bytes::new()),
     };
     let mut request = Request::builder().method(route.method).uri(served.url(&path));

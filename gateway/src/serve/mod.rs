@@ -13,6 +13,7 @@ mod command;
 mod inspector;
 mod requests;
 pub mod routes;
+mod threads;
 mod ws;
 
 use std::net::SocketAddr;
@@ -91,7 +92,7 @@ impl Listening {
     pub async fn serve(self) {
         let Self { gateway, servers, grpc: grpc_servers, counters, shutdown } = self;
         let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-        let sockets = ws::endpoint(Arc::clone(&service) as _, gateway.config());
+        let sockets = ws::endpoint(Arc::clone(&service) as _, &gateway);
         let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
         let a2a = A2aServers::new(&gateway, &(Arc::clone(&service) as _));
         let router = routes::router(&gateway, &service, &counters, &sockets, &grpc, &a2a);

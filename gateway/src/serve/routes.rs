@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::a2a::A2aServers;
-use super::{agui, inspector, ws};
+use super::{agui, inspector, threads, ws};
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
 
@@ -34,6 +34,8 @@ pub enum Access {
     Agent,
     /// The token of whoever started the run.
     Run,
+    /// The same for a thread, which is its runs.
+    Thread,
     /// A token, if every agent wants one; what it shows depends on it.
     List,
     /// As [`Access::Agent`], said as a status of gRPC.
@@ -47,7 +49,8 @@ pub enum Access {
 pub struct Route {
     /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
-    /// With `{name}` for an agent, `{run}` for a run and `{*call}` for what an agent protocol has below its mount.
+    /// With `{name}` for an agent, `{run}` for a run, `{thread}` for a thread and `{*call}` for what an agent protocol
+    /// has below its mount.
     pub path: &'static str,
     /// Who gets in.
     pub access: Access,
@@ -65,6 +68,7 @@ enum Kind {
     AgentSocket,
     Watch,
     Cancel,
+    Thread,
     Grpc,
     A2a,
     Inspector(inspector::Part),
@@ -92,6 +96,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
     route("POST", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
     route("DELETE", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
+    route("GET", "/threads/{thread}", Access::Thread, Kind::Thread),
     route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
     route("GET", "/inspector", Access::Public, Kind::Inspector(inspector::Part::Page)),
     route("GET", "/inspector/{file}", Access::Public, Kind::Inspector(inspector::Part::File)),
@@ -144,6 +149,7 @@ pub(crate) fn router(
             Kind::AgentSocket => get(agent_socket),
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
+            Kind::Thread => get(thread),
             Kind::Grpc => post_service(grpc.clone()).layer(map_request(lift_body_limits)),
             Kind::A2a => match route.method {
                 "GET" => get(a2a_call),
@@ -183,7 +189,7 @@ async fn lift_body_limits(request: Request) -> Request {
     request
 }
 
-fn stream_options() -> StreamOptions {
+pub(super) fn stream_options() -> StreamOptions {
     StreamOptions { ids: true, merge_bytes: super::MERGE_BYTES, ..StreamOptions::default() }
 }
 
@@ -300,6 +306,25 @@ async fn a2a_call(
 ) -> Response {
     let name = path.get("name").map(String::as_str).unwrap_or_default();
     shared.a2a.answer(name, request).await
+}
+
+async fn thread(
+    State(shared): State<Shared>,
+    Path(thread): Path<String>,
+    Query(query): Query<ThreadQuery>,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    let (declared, thread) = (query.protocol_version.as_deref(), thread.into());
+    let restated = threads::restate(&shared.gateway, &shared.service, &thread, declared, &parts);
+    restated.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ThreadQuery {
+    /// The AG-UI version that the watcher reads.
+    protocol_version: Option<String>,
 }
 
 async fn nothing() -> Response {

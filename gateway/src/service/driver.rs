@@ -46,8 +46,8 @@ pub(super) struct Drive {
 /// Where the events of a run come from.
 #[derive(Debug)]
 pub(super) enum Feed {
-    /// The agent's source is asked.
-    Source,
+    /// The agent's source is asked; what it is asked stands first in the log.
+    Source(Option<Box<SourceEvent>>),
     /// A framework publishes them.
     Published(mpsc::Receiver<SourceEvent>),
 }
@@ -64,11 +64,18 @@ impl Drive {
             agent = self.agent.name,
             "run started"
         );
-        let (events, source) = match std::mem::replace(&mut self.feed, Feed::Source) {
-            Feed::Published(events) => (events, tokio::spawn(std::future::ready(()))),
-            Feed::Source => self.ask_source(),
+        let (events, source, asked) = match std::mem::replace(&mut self.feed, Feed::Source(None)) {
+            Feed::Published(events) => (events, tokio::spawn(std::future::ready(())), None),
+            Feed::Source(asked) => {
+                let (events, source) = self.ask_source();
+                (events, source, asked)
+            }
         };
-        let outcome = Machine::new(&self).run(events).await;
+        let mut machine = Machine::new(&self);
+        if let Some(asked) = asked {
+            machine.handle_event(*asked);
+        }
+        let outcome = machine.run(events).await;
         self.ask.stop.trigger();
         self.gateway.active().remove(&run_id);
         self.gateway.metrics.run_ended(&outcome, begun.elapsed());
@@ -136,6 +143,9 @@ impl<'d> Machine<'d> {
     /// Runs to the terminal event; gives the outcome in a word.
     async fn run(mut self, mut events: mpsc::Receiver<SourceEvent>) -> String {
         let mut watchers = self.drive.active.watchers();
+        if self.was_left(&watchers) {
+            self.handle_watchers(&mut watchers);
+        }
         let mut batch = Vec::with_capacity(EVENTS_IN_FLIGHT);
         self.append().await;
         while !self.context.is_ended() {
@@ -179,6 +189,11 @@ impl<'d> Machine<'d> {
         let limit = self.drive.agent.config.timeouts.run;
         let message = format!("the run took longer than {limit:?} (`timeouts.run`)");
         self.context.handle_failure(RunFailure::new(RUN_TIMEOUT, message));
+    }
+
+    /// True if whoever started the run has gone already. A run that is published begins without anybody.
+    fn was_left(&self, watchers: &watch::Receiver<usize>) -> bool {
+        self.drive.agent.source.is_some() && *watchers.borrow() == 0
     }
 
     fn handle_watchers(&mut self, watchers: &mut watch::Receiver<usize>) {

@@ -16,6 +16,7 @@ mod driver;
 mod inspect;
 pub(crate) mod metrics;
 mod publish;
+mod threads;
 mod watch;
 
 use std::collections::HashMap;
@@ -37,6 +38,7 @@ pub(crate) use agents::AgentEntry;
 use driver::{Drive, Feed};
 use metrics::Metrics;
 use publish::Published;
+use threads::Told;
 use watch::{ActiveRun, Watched};
 
 /// The gateway.
@@ -47,6 +49,8 @@ pub struct Gateway {
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     /// Runs that frameworks feed.
     published: Mutex<HashMap<RunId, Arc<Published>>>,
+    /// Where the history of threads stands in the log.
+    told: Told,
     metrics: Arc<Metrics>,
     draining: Shutdown,
 }
@@ -79,6 +83,7 @@ impl Gateway {
             log,
             active: Mutex::default(),
             published: Mutex::default(),
+            told: Told::default(),
             metrics: Arc::default(),
             draining: Shutdown::new(),
         }))
@@ -175,14 +180,17 @@ impl Gateway {
             owner,
             opened_at: now(),
         };
+        let owner = meta.owner.clone();
         let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
+        let asked = self.told.asked(&*self.log, &owner, &input).await;
         let active = Arc::new(ActiveRun::new());
         self.active().insert(run_id.clone(), Arc::clone(&active));
         // The watcher is there before the run begins: a run is never unwatched by accident.
         let events = self.watched(&run_id, Some(&active), 0);
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
         let ask = Ask { input: Arc::new(input), forwarded, stop: Shutdown::new() };
-        let drive = Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source };
+        let drive =
+            Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source(asked) };
         tokio::spawn(drive.run().in_current_span());
         Ok(StartedRun { run_id, events })
     }
@@ -207,12 +215,7 @@ impl Gateway {
     /// The run, if this caller may see it.
     async fn find_run(&self, caller: &Caller, run: &RunId) -> Result<Option<Arc<ActiveRun>>, ServiceError> {
         let state = self.log.state(run).await.ok();
-        let is_owner = state.is_some_and(|state| {
-            let agent = self.agents.get(&state.meta.agent);
-            let owner = agent.and_then(|agent| self.authenticate(agent, caller).ok());
-            owner.as_deref() == Some(state.meta.owner.as_str())
-        });
-        if !is_owner {
+        if !state.is_some_and(|state| self.owns(caller, &state.meta)) {
             return Err(self.no_such_run(caller));
         }
         Ok(self.active().get(run).cloned())
@@ -247,6 +250,8 @@ impl RunService for GatewayService {
         let (caller, run) = (caller.clone(), run.clone());
         Box::pin(async move {
             let active = self.0.find_run(&caller, &run).await?;
+            // Whoever asks for what is no longer kept is told so, instead of seeing a stream that breaks.
+            self.0.log.read(&run, after, 1).await.map_err(|error| refuse(&error))?;
             self.0.metrics.resumed();
             Ok(self.0.watched(&run, active.as_ref(), after))
         })
@@ -278,6 +283,8 @@ fn refuse(error: &LogError) -> ServiceError {
         LogError::NotFound(_) => RefusalKind::NotFound,
         LogError::Exists(_) => RefusalKind::Conflict,
         LogError::Full { .. } => RefusalKind::Busy,
+        LogError::Gone { earliest, .. } => RefusalKind::Gone { earliest: *earliest },
+        LogError::Unavailable(_) => RefusalKind::Unavailable,
         _ => RefusalKind::Internal,
     };
     ServiceError::new(kind, error.to_string())

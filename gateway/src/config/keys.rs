@@ -131,6 +131,25 @@ pub(crate) const KEYS: &[Key] = &[
     key("log.format", Kind::Word(&["text", "json"]), "text", "How lines look."),
     key("runs.limit", Kind::Count, "10000", "Runs at once. Those above are refused as busy."),
     key(
+        "runs.log",
+        Kind::Word(&["memory", "disk", "redis"]),
+        "memory",
+        "Where runs are kept: in this process, in `folder`, or on the server `redis`, which several gateways share.",
+    ),
+    key(
+        "runs.folder",
+        Kind::Text,
+        "",
+        "The folder of the log on disk, relative to the configuration. One gateway uses it.",
+    ),
+    key(
+        "runs.redis",
+        Kind::Secret,
+        "",
+        "Where the Redis server is: `redis://[user:password@]host[:port][/database]`. Redis 6.2 or later, or Valkey.",
+    ),
+    key("runs.prefix", Kind::Text, "aqueduct", "What all keys on the Redis server begin with."),
+    key(
         "runs.lease",
         Kind::Duration,
         "10s",
@@ -139,7 +158,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("runs.keep", Kind::Duration, "1h", "How long an ended run can be watched again."),
     key("runs.events", Kind::Count, "1000000", "Events of one run. A run with more is a loop, and fails."),
     key("runs.bytes", Kind::Size, "64MiB", "Memory of one run's events. A run with more fails."),
-    key("inspector.enabled", Kind::Flag, "false", "Serves the inspector, a page for developers, at `/inspector`."),
+    key(
+        "inspector.enabled",
+        Kind::Flag,
+        "false",
+        "Serves the inspector, a page for developers, at `/inspector`.",
+    ),
     key(
         "inspector.trace",
         Kind::Size,

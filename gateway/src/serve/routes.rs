@@ -9,12 +9,12 @@ use aqueduct_transport_http::{
     Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
 };
 use aqueduct_transport_ws::Endpoint;
-use axum::{RequestExt as _, Router};
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, post_service};
+use axum::{RequestExt as _, Router};
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;

@@ -4,6 +4,7 @@ mod a2a;
 mod faults;
 mod grpc;
 mod inspector;
+mod replicas;
 mod replies;
 mod runs;
 mod sockets;

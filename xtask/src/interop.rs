@@ -8,6 +8,7 @@ mod agui;
 mod magentic;
 pub(crate) mod peers;
 mod resume;
+mod runlog;
 mod transports;
 
 use anyhow::{Context as _, Result};
@@ -33,6 +34,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "agui", run: agui::prepare },
     Suite { name: "magentic", run: magentic::prepare },
     Suite { name: "resume", run: resume::prepare },
+    Suite { name: "runlog", run: runlog::prepare },
     Suite { name: "transports", run: transports::prepare },
 ];
 

@@ -108,7 +108,10 @@ impl Listening {
         for server in grpc_servers {
             grpc_tasks.spawn(server.serve());
         }
-        let housekeeping = tokio::spawn(expire_for_ever(Arc::clone(&gateway)));
+        let mut housekeeping = JoinSet::new();
+        housekeeping.spawn(expire_for_ever(Arc::clone(&gateway)));
+        housekeeping.spawn(Arc::clone(&gateway).keep_leases());
+        housekeeping.spawn(Arc::clone(&gateway).sweep());
         shutdown.triggered().await;
         gateway.drain();
         let drain = gateway.config().server.drain;
@@ -127,8 +130,8 @@ impl Listening {
         sockets.await.ok();
         while grpc_tasks.join_next().await.is_some() {}
         last_call.abort();
-        housekeeping.abort();
         leave(&gateway).await;
+        housekeeping.shutdown().await;
         tracing::info!("stopped");
     }
 }

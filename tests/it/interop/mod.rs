@@ -4,4 +4,5 @@ mod a2a;
 mod agui;
 mod magentic;
 mod resume;
+mod runlog;
 mod transports;

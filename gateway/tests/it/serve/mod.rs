@@ -8,6 +8,7 @@ mod inspector;
 mod kept;
 mod left;
 mod owners;
+mod replicas;
 mod replies;
 mod runs;
 mod sockets;

@@ -35,13 +35,14 @@ export class Timeline {
   #drawn = 0;
   #colours;
 
-  constructor({ onPick }) {
+  constructor({ onPick, wake }) {
+    this.wake = wake;
     this.canvas = byId("timeline-canvas");
     this.box = byId("timeline-box");
     this.tip = byId("timeline-tip");
     this.axis = "time";
     this.onPick = onPick;
-    this.table = new TimelineTable(onPick);
+    this.table = new TimelineTable(onPick, () => this.touch());
     // Asking the page for a size makes it lay everything out: it tells by itself.
     this.width = 0;
     new ResizeObserver(([{ contentRect }]) => {
@@ -67,17 +68,18 @@ export class Timeline {
 
   touch() {
     this.#dirty = true;
+    this.wake();
   }
 
   /** Draws if something changed; long recordings a few times per second. */
   render(model, now, isTimed, isLive) {
     if (isLive && model.root.status === "open") this.#dirty = true;
     const pause = model.blocks.length > 3000 ? 250 : 30;
-    if (!this.#dirty || this.width === 0 || now - this.#drawn < pause) return;
+    if (!this.#dirty || now - this.#drawn < pause) return;
     this.#dirty = false;
     this.#drawn = now;
     const axis = this.axis === "time" && isTimed ? "time" : "order";
-    this.#draw(model, axis);
+    if (this.width > 0) this.#draw(model, axis);
     this.table.render(model, axis);
   }
 

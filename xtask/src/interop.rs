@@ -4,6 +4,7 @@
 //! of `aqueduct-tests` that need those peers. Nothing is installed outside the target folder.
 
 mod agui;
+mod inspector;
 mod magentic;
 pub(crate) mod peers;
 mod transports;
@@ -27,6 +28,7 @@ type Env = Vec<(&'static str, String)>;
 
 const SUITES: &[Suite] = &[
     Suite { name: "agui", run: agui::prepare },
+    Suite { name: "inspector", run: inspector::prepare },
     Suite { name: "magentic", run: magentic::prepare },
     Suite { name: "transports", run: transports::prepare },
 ];

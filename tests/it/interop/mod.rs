@@ -1,5 +1,6 @@
 //! Interop with real peers. `cargo xtask interop` installs them and runs these tests.
 
 mod agui;
+mod inspector;
 mod magentic;
 mod transports;

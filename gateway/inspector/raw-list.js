@@ -34,6 +34,8 @@ export class RawList {
     }, { passive: true });
     new ResizeObserver(([{ contentRect }]) => {
       this.height = contentRect.height;
+      // The event that is shown below takes room from the list: its row stays in sight.
+      if (!this.follow.checked && this.#selected >= 0) this.#scrollTo(this.#filter.found.indexOf(this.#selected));
       this.touch();
     }).observe(this.view);
     this.view.addEventListener("keydown", (event) => this.#key(event));
@@ -173,6 +175,7 @@ export class RawList {
   }
 
   #scrollTo(place) {
+    if (place < 0) return;
     const top = place * ROW;
     if (top < this.top || top + ROW > this.top + this.height) this.#scroll(top - this.height / 2);
   }

@@ -29,7 +29,7 @@ export class Stage {
       this.conversation.reveal(block);
       onEvent();
     };
-    this.conversation = new Conversation({ onPick });
+    this.conversation = new Conversation();
     const wake = () => this.wake();
     this.timeline = new Timeline({ onPick, wake });
     this.raw = new RawList({ recording: new Recording(), hueOf: (lane) => this.model.lane(lane).index % 8, wake });

@@ -132,7 +132,8 @@ export class Timeline {
       pen.fillStyle = hue;
       pen.fillRect(indent, y - 4, 3, 9);
       pen.fillStyle = lane.status === "failed" ? this.#colours.bad : this.#colours.text;
-      pen.fillText(cut(visible(lane.name), 28), indent + 8, y + 4, Math.max(10, gutter - indent - 14));
+      // Some 6.5 pixels per letter: a name that is squeezed cannot be read.
+      pen.fillText(cut(visible(lane.name), Math.floor((gutter - indent - 20) / 6.5)), indent + 8, y + 4);
       const from = x(place(lane.start) ?? 0);
       pen.globalAlpha = 0.25;
       pen.fillStyle = hue;

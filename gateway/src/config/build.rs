@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::error::{ConfigError, Place};
 use super::keys::{self, SOURCES};
 use super::model::{
-    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Inspector, Limits, Log,
-    OnDisconnect, Runs, Secret, Server, ServerTls, Timeouts,
+    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Inspector,
+    Limits, Log, OnDisconnect, Runs, Secret, Server, ServerTls, Timeouts,
 };
 use super::read::Settings;
 use super::value::{self, Value, Written};

@@ -130,7 +130,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("runs.keep", Kind::Duration, "1h", "How long an ended run can be watched again."),
     key("runs.events", Kind::Count, "1000000", "Events of one run. A run with more is a loop, and fails."),
     key("runs.bytes", Kind::Size, "64MiB", "Memory of one run's events. A run with more fails."),
-    key("inspector.enabled", Kind::Flag, "false", "Serves the inspector, a page for developers, at `/inspector`."),
+    key(
+        "inspector.enabled",
+        Kind::Flag,
+        "false",
+        "Serves the inspector, a page for developers, at `/inspector`.",
+    ),
     key(
         "inspector.trace",
         Kind::Size,

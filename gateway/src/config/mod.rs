@@ -27,8 +27,8 @@ use std::path::Path;
 pub use error::{ConfigError, Place};
 pub use keys::reference;
 pub use model::{
-    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Inspector, Limits, Log,
-    OnDisconnect, Runs, Secret, Server, ServerTls, Timeouts,
+    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Inspector,
+    Limits, Log, OnDisconnect, Runs, Secret, Server, ServerTls, Timeouts,
 };
 
 use crate::cli::ConfigArgs;

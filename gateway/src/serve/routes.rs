@@ -1,5 +1,6 @@
 //! The routes: one table, from which the router is built and over which the tests of the walls run.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use aqueduct_core::RunId;
@@ -9,12 +10,12 @@ use aqueduct_transport_http::{
     Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
 };
 use aqueduct_transport_ws::Endpoint;
-use axum::{RequestExt as _, Router};
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, post_service};
+use axum::{RequestExt as _, Router};
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
@@ -123,7 +124,7 @@ pub(crate) fn router(
         }
         let handler = match route.kind {
             Kind::Healthy => get(healthy),
-            Kind::Ready => get(ready),
+            Kind::Ready => get(readiness),
             Kind::Metrics => get(metrics),
             Kind::Agents => get(agents),
             Kind::Start => post(start),
@@ -136,7 +137,7 @@ pub(crate) fn router(
         };
         let longest = if is_inspector { config.inspector.trace } else { config.server.body };
         let handler = if longest < longest_body(config) {
-            handler.layer(map_request(move |request| limit_body(request, longest)))
+            handler.layer(map_request(move |request| ready(limit_body(request, longest))))
         } else {
             handler
         };
@@ -152,7 +153,7 @@ pub(super) fn longest_body(config: &Config) -> usize {
 }
 
 /// A route whose bodies may be shorter than those of another.
-async fn limit_body(mut request: Request, longest: usize) -> Request {
+fn limit_body(mut request: Request, longest: usize) -> Request {
     DefaultBodyLimit::max(longest).apply(&mut request);
     request.with_limited_body()
 }
@@ -171,7 +172,7 @@ async fn healthy() -> Response {
     json(&json!({ "status": "ok" }))
 }
 
-async fn ready(State(shared): State<Shared>) -> Response {
+async fn readiness(State(shared): State<Shared>) -> Response {
     if shared.gateway.is_draining() {
         let message = "the gateway is stopping";
         return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message).into_response();

@@ -7,8 +7,7 @@ use http::{Request, Response};
 use super::support::{Served, input, serve};
 use crate::program::root;
 
-const TOML: &str =
-    "inspector.enabled = true\n[agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
+const TOML: &str = "inspector.enabled = true\n[agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
 
 /// Two people may use one agent.
 async fn guarded() -> Served {
@@ -21,7 +20,12 @@ async fn ask(served: &Served, route: &Route, headers: &[(&str, &str)]) -> Respon
 }
 
 async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
-    let path = route.path.replace("{name}", "a").replace("{run}", run).replace("{method}", "ListAgents").replace("{file}", "main.js");
+    let path = route
+        .path
+        .replace("{name}", "a")
+        .replace("{run}", run)
+        .replace("{method}", "ListAgents")
+        .replace("{file}", "main.js");
     let (media_type, body) = match (route.access, route.method) {
         // One empty message.
         (Access::Grpc, _) => ("application/grpc", Bytes::from_static(&[0; 5])),

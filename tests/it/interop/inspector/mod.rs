@@ -4,6 +4,7 @@
 //! console, any request to another origin and any dialogue. Pictures and figures are left in `AQUEDUCT_INTEROP_CASES`.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -38,8 +39,11 @@ fn long_script() -> String {
             for word in 0..WORDS {
                 write!(script, "word{word}{} ", if word % 25 == 24 { ".\\n\\n" } else { "" }).unwrap();
             }
-            writeln!(script, "\"\n[[step]]\n{agent}tool = \"tool{round}\"\narguments = '{{}}'\nresult = \"ok\"")
-                .unwrap();
+            writeln!(
+                script,
+                "\"\n[[step]]\n{agent}tool = \"tool{round}\"\narguments = '{{}}'\nresult = \"ok\""
+            )
+            .unwrap();
         }
     }
     script
@@ -98,7 +102,8 @@ fn plays(scene: &str) -> String {
     let Output { status, stdout, stderr } = command(scene, &gateway).output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{scene} ended with {status}\n{stdout}{stderr}");
-    print!("{stdout}");
+    // Figures are for people: `--no-capture` shows them.
+    std::io::stdout().write_all(stdout.as_bytes()).unwrap();
     stdout.into_owned()
 }
 
@@ -130,7 +135,8 @@ scenes! {
 
 #[test]
 fn pure_modules_do_what_they_say() {
-    let tests = ["markdown", "reading", "reducer"].map(|name| folder().join(format!("unit/{name}.test.mjs")));
+    let tests =
+        ["api", "markdown", "reading", "reducer"].map(|name| folder().join(format!("unit/{name}.test.mjs")));
     let Output { status, stdout, stderr } = Command::new("node").arg("--test").args(tests).output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{stdout}{stderr}");

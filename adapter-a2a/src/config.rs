@@ -207,6 +207,21 @@ impl Retry {
     }
 }
 
+/// When thoughts and words on the way become status messages, which nothing can be appended to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Notes {
+    /// Line by line, so that people can read each message.
+    #[default]
+    Lines,
+    /// At once, fragment by fragment, for readers who put them together again, as Aqueduct's own client does.
+    Fragments,
+}
+
+impl Notes {
+    /// A line that grows beyond so many bytes leaves in pieces: nobody waits longer than for a paragraph.
+    pub const HELD: usize = 1024;
+}
+
 /// How a run is shown as an A2A task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -214,10 +229,12 @@ pub struct Settings {
     pub task_id: ByteString,
     /// The conversation.
     pub context_id: ByteString,
-    /// How intermediate text is shown. As text by default: its artifact says what it is.
+    /// How intermediate text is shown. As text by default, in `working` statuses.
     pub intermediate: IntermediateView,
-    /// True to show thoughts. They are artifacts, which a simple client may take for the answer.
+    /// True to show thoughts, in `working` statuses whose parts say `thought`.
     pub thinking: bool,
+    /// When intermediate text and thoughts leave.
+    pub notes: Notes,
     /// True to tell lanes, steps, state and usage, as `working` statuses. Without them, blocks still say whose
     /// they are.
     pub signals: bool,
@@ -231,6 +248,7 @@ impl Settings {
             context_id: context_id.into(),
             intermediate: IntermediateView::Text,
             thinking: true,
+            notes: Notes::Lines,
             signals: true,
         }
     }

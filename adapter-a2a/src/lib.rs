@@ -13,6 +13,7 @@
 //! * [`decode`], [`recognise`]: what agents send, as canonical events.
 //! * [`client`]: one task from the first message to its end, over cuts and reconnects.
 //! * [`convert`], [`encode`]: canonical events as the items of a task's stream; [`mark`]: how they say what A2A cannot.
+//! * `server` (feature `server`): an agent behind A2A: calls, answers, errors.
 //! * `pb` (feature `proto`): the messages of gRPC, to and from the same model.
 //!
 //! What is not here: framing (SSE, HTTP, gRPC) and sockets, which belong to the transports; and the decision when
@@ -33,11 +34,13 @@ pub mod mark;
 pub mod pb;
 pub mod recognise;
 pub mod rest;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod version;
 pub mod wire;
 
 pub use client::TaskClient;
-pub use config::{ClientConfig, DecodeConfig, Settings};
+pub use config::{ClientConfig, DecodeConfig, Notes, Settings};
 pub use convert::converters;
 pub use decode::{Decoder, Settled, TaskMemory};
-pub use encode::{Envelope, StreamEncoder};
+pub use encode::{Envelope, ItemWriter, StreamEncoder};

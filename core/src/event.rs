@@ -131,6 +131,17 @@ impl BlockEvent {
         }
     }
 
+    /// The block that it is a step of, if it is one.
+    pub fn block(&self) -> Option<&Arc<BlockHead>> {
+        match self {
+            Self::BlockStarted(block)
+            | Self::BlockDelta { block, .. }
+            | Self::ThinkingEncrypted { block, .. }
+            | Self::BlockEnded { block, .. } => Some(block),
+            _ => None,
+        }
+    }
+
     /// The lane it belongs to; none for the run's own events.
     pub fn lane(&self) -> Option<&Arc<Lane>> {
         match self {

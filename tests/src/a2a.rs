@@ -1,5 +1,6 @@
 //! Canonical events as A2A streams and back, and recorded A2A streams carried through the stream machine.
 
+use aqueduct_adapter_a2a::ItemWriter;
 use aqueduct_adapter_a2a::config::{DecodeConfig, Settings};
 use aqueduct_adapter_a2a::convert::converters;
 use aqueduct_adapter_a2a::decode::Decoder;
@@ -18,10 +19,11 @@ pub fn dialect_of(fixture: &str) -> Dialect {
 
 /// The A2A stream of a run.
 pub fn convert(events: &[BlockEvent], run: &RunInfo) -> Vec<StreamItem<'static>> {
-    let set = converters(&Settings::of_run(run));
+    let settings = Settings::of_run(run);
+    let mut writer = ItemWriter::new(converters(&settings), settings.notes);
     let mut out = Vec::new();
     for event in events {
-        set.convert(event, &mut out);
+        writer.handle_event(event, &mut out);
     }
     out
 }

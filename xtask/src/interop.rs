@@ -7,10 +7,12 @@ mod agui;
 mod inspector;
 mod magentic;
 pub(crate) mod peers;
+mod resume;
 mod transports;
 
 use anyhow::{Context as _, Result};
 
+use crate::interop::peers::{Peers, text};
 use crate::project::Project;
 
 /// The package and the feature that hold the tests with real peers.
@@ -30,6 +32,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "agui", run: agui::prepare },
     Suite { name: "inspector", run: inspector::prepare },
     Suite { name: "magentic", run: magentic::prepare },
+    Suite { name: "resume", run: resume::prepare },
     Suite { name: "transports", run: transports::prepare },
 ];
 
@@ -45,8 +48,20 @@ pub(crate) fn run(project: &Project, only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Installs the peers of one suite and says where they are.
-pub(crate) fn peers_of(project: &Project, name: &str) -> Result<Env> {
+/// Suites whose bench compares with packages of its own, pinned in their folder `bench`, and where the bench finds them.
+const BENCH_PEERS: &[(&str, &str)] =
+    &[("a2a", "AQUEDUCT_BENCH_A2A"), ("transports", "AQUEDUCT_BENCH_TRANSPORTS")];
+
+/// Installs the peers that the bench of one suite compares with, and says where they are.
+pub(crate) fn bench_peers_of(project: &Project, name: &str) -> Result<Env> {
+    if let Some((_, variable)) = BENCH_PEERS.iter().find(|(suite, _)| *suite == name) {
+        let peers = Peers::of(project, name)?;
+        let scripts = peers.scripts().parent().context("the scripts have no folder")?;
+        return Ok(vec![
+            ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
+            (variable, text(&peers.npm_project("bench")?)?),
+        ]);
+    }
     let suite = SUITES.iter().find(|suite| suite.name == name).context("no suite of that name")?;
     (suite.run)(project)
 }

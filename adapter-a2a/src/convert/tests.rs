@@ -140,7 +140,9 @@ fn thoughts_words_on_the_way_and_signals_can_be_left_out() {
         ]
     };
     let all = items(source(), &settings(), Dialect::V1);
-    assert_eq!(all[2]["artifactUpdate"]["artifact"]["parts"][0]["metadata"], json!({"thought": true}));
+    let said = |at: usize| &all[at]["statusUpdate"]["status"]["message"]["parts"][0];
+    assert_eq!(said(1), &json!({"text": "Hm", "metadata": {"thought": true}}));
+    assert_eq!(said(3), &json!({"text": "draft"}));
     let shown = |all: &[Value], word: &str| all.iter().any(|item| item.to_string().contains(word));
     let quiet =
         Settings { thinking: false, signals: false, intermediate: IntermediateView::Hidden, ..settings() };
@@ -149,4 +151,23 @@ fn thoughts_words_on_the_way_and_signals_can_be_left_out() {
         assert!(shown(&all, word) && !shown(&few, word), "{word}");
     }
     assert!(shown(&few, "Hi"));
+}
+
+#[test]
+fn a_plain_status_bears_no_mark_and_an_artifact_keeps_its_name() {
+    let beside = |mut update: Update, key: &str, value: Value| {
+        let metadata = [(key.to_owned(), value)].into_iter().collect::<aqueduct_core::Metadata>();
+        update.details_mut().metadata = Some(metadata.into());
+        SourceEvent::from(update)
+    };
+    let source = [
+        beside(Update::text("Calling tool").intermediate().last(), super::PLAIN_STATUS, json!(true)),
+        beside(Update::text("Hi").last(), "a2a.artifactName", json!("report")),
+        finished(RunOutcome::Success),
+    ];
+    let items = items(source, &settings(), Dialect::V1);
+    let message = &items[1]["statusUpdate"]["status"]["message"];
+    assert_eq!(message["parts"], json!([{"text": "Calling tool"}]));
+    assert!(message.get("metadata").is_none(), "{message}");
+    assert_eq!(items[2]["artifactUpdate"]["artifact"]["name"], "report");
 }

@@ -1,81 +1,124 @@
-//! Text and thinking blocks as artifacts, chunk by chunk.
+//! Text and thinking blocks: the answer as artifacts, chunk by chunk; thoughts and words on the way as `working`
+//! statuses, because many clients take every artifact for the answer.
 //!
-//! A status has no append, and a status message per token would fill the task's history; so words on the way and
-//! thoughts are artifacts too, told apart by their name, their mark, and `thought: true` on their parts.
+//! A status has no append, so every one of these messages says which block it belongs to, and
+//! [`ItemWriter`](crate::encode::ItemWriter) puts fragments together before they become messages.
 
 use aqueduct_core::event::EndReason;
 use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, Channel, EventKind, SpanKind};
 use serde_json::json;
 
-use super::show::{Chunk, Piece, artifact, converter, data, head_mark, tells, thought};
+use super::show::{
+    Chunk, Piece, artifact, artifact_name, converter, data, head_mark, message, status, tells, thought,
+};
 use crate::config::Settings;
-use crate::mark::{Mark, kind};
-use crate::wire::{Part, StreamItem};
+use crate::mark::{BLOCK, COMPLETE, END, Mark, kind};
+use crate::wire::{Part, StreamItem, TaskState};
+
+/// Metadata key: `true` on a whole intermediate text makes it a status like that of any agent, without a mark. Scripted
+/// agents tell of their tools so.
+pub const PLAIN_STATUS: &str = "a2a.plainStatus";
 
 converter! {
-    /// Artifacts of words.
+    /// Artifacts of words; words on the way as statuses.
     TextConverter
 }
 
 converter! {
-    /// Artifacts of thoughts. Text that is shown as thinking stays text for Aqueduct's own client.
+    /// Statuses of thoughts. Text that is shown as thinking stays text for Aqueduct's own client.
     ThinkingConverter
 }
 
 impl BlockEventConverter<StreamItem<'static>> for TextConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
-        convert(&self.settings, event, false, out);
+        let is_answer = event.block().is_some_and(|block| block.channel == Channel::Answer);
+        out.extend(if is_answer {
+            answer(&self.settings, event)
+        } else {
+            note(&self.settings, event, false)
+        });
     }
 }
 
 impl BlockEventConverter<StreamItem<'static>> for ThinkingConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
         if tells(&self.settings, EventKind::Thinking) {
-            convert(&self.settings, event, true, out);
+            out.extend(note(&self.settings, event, true));
         }
     }
 }
 
-fn convert(settings: &Settings, event: &BlockEvent, as_thought: bool, out: &mut Vec<StreamItem<'static>>) {
-    let words = |text: &str| {
-        let part = Part::text(text.to_owned());
-        if as_thought { thought(part) } else { part }
-    };
-    let (block, part, mark, chunk) = match event {
-        BlockEvent::BlockStarted(block) => {
-            let kind = if block.kind == SpanKind::Thinking { kind::THINKING } else { kind::TEXT };
-            (block, words(""), Some(head_mark(kind, block)), Chunk::First)
-        }
-        BlockEvent::BlockDelta { block, delta } => (block, words(delta), None, Chunk::More),
-        BlockEvent::ThinkingEncrypted { block, value } => {
-            (block, data(&json!({"type": "sealed-thinking", "value": &**value})), None, Chunk::More)
-        }
-        BlockEvent::BlockEnded { block, reason } => (block, words(""), end_mark(*reason), Chunk::Last),
-        _ => return,
+/// A chunk of an artifact.
+fn answer(settings: &Settings, event: &BlockEvent) -> Option<StreamItem<'static>> {
+    let (block, text, mark, chunk) = match event {
+        BlockEvent::BlockStarted(block) => (block, "", Some(head_mark(kind::TEXT, block)), Chunk::First),
+        BlockEvent::BlockDelta { block, delta } => (block, &**delta, None, Chunk::More),
+        BlockEvent::BlockEnded { block, reason } => (block, "", end_mark(*reason), Chunk::Last),
+        _ => return None,
     };
     let name = if chunk == Chunk::First { name(block) } else { "" };
-    out.push(artifact(settings, Piece { id: block.id.as_str(), name, part, mark, chunk }));
+    let part = Part::text(text.to_owned());
+    Some(artifact(settings, Piece { id: block.id.as_str(), name, part, mark, chunk }))
 }
 
-/// What people see an artifact called: its agent, or what it is.
-fn name(block: &BlockHead) -> &str {
-    match (block.lane.name(), block.kind, block.channel) {
-        ("", SpanKind::Thinking, _) => "thinking",
-        ("", _, Channel::Intermediate) => "intermediate",
-        ("", ..) => "answer",
-        (name, ..) => name,
+/// A status. A block begins with its first words, so its beginning is told with them.
+fn note(settings: &Settings, event: &BlockEvent, as_thought: bool) -> Option<StreamItem<'static>> {
+    if event.block().is_some_and(|block| is_plain(block)) {
+        return plain_note(settings, event);
     }
+    let shown = |part: Part<'static>| if as_thought { thought(part) } else { part };
+    let (block, part, end) = match event {
+        BlockEvent::BlockDelta { block, delta } => (block, shown(Part::text(delta.to_string())), None),
+        BlockEvent::ThinkingEncrypted { block, value } => {
+            (block, data(&json!({"type": "sealed-thinking", "value": &**value})), None)
+        }
+        BlockEvent::BlockEnded { block, reason } => {
+            let end = end_word(*reason).unwrap_or(COMPLETE);
+            (block, data(&json!({"type": "end", "end": end})), Some(end))
+        }
+        _ => return None,
+    };
+    let kind = if block.kind == SpanKind::Thinking { kind::THINKING } else { kind::TEXT };
+    let mut mark = head_mark(kind, block);
+    mark.put(BLOCK, block.id.as_str());
+    mark.put_set(END, end);
+    let message = message(settings, block.id.to_string(), vec![part], mark);
+    Some(status(settings, TaskState::Working, Some(message)))
+}
+
+/// A status without a mark: its words are all there is to it, for our own client as for any other.
+fn plain_note(settings: &Settings, event: &BlockEvent) -> Option<StreamItem<'static>> {
+    let BlockEvent::BlockDelta { block, delta } = event else { return None };
+    let parts = vec![Part::text(delta.to_string())];
+    let mut message = message(settings, block.id.to_string(), parts, Mark::default());
+    message.metadata = None;
+    Some(status(settings, TaskState::Working, Some(message)))
+}
+
+fn is_plain(block: &BlockHead) -> bool {
+    let own = block.origin.metadata.as_ref();
+    own.and_then(|own| own.get(PLAIN_STATUS)).is_some_and(|value| value == true)
+}
+
+/// What people see an artifact called: as its source called it, its agent, or what it is.
+fn name(block: &BlockHead) -> &str {
+    let agent = Some(block.lane.name()).filter(|name| !name.is_empty());
+    artifact_name(&block.origin).or(agent).unwrap_or("answer")
 }
 
 /// Why a block ended, unless it is complete.
 pub(super) fn end_mark(reason: EndReason) -> Option<Mark> {
-    let word = match reason {
-        EndReason::Interrupted => "interrupted",
-        EndReason::Closed => "closed",
-        EndReason::Replaced => "replaced",
-        _ => return None,
-    };
     let mut mark = Mark::default();
-    mark.put("end", word);
+    mark.put(END, end_word(reason)?);
     Some(mark)
+}
+
+/// The word for it.
+fn end_word(reason: EndReason) -> Option<&'static str> {
+    match reason {
+        EndReason::Interrupted => Some("interrupted"),
+        EndReason::Closed => Some("closed"),
+        EndReason::Replaced => Some("replaced"),
+        _ => None,
+    }
 }

@@ -22,6 +22,15 @@ pub const KEY: &str = "aqueduct/v1";
 /// The media type of data parts that carry steps, state, usage and lanes.
 pub const MEDIA_TYPE: &str = "application/vnd.aqueduct.v1+json";
 
+/// The member that names the block which a status message belongs to.
+pub(crate) const BLOCK: &str = "block";
+
+/// The member that says why a block ended.
+pub(crate) const END: &str = "end";
+
+/// A status message says so if its block is complete; of an artifact, `lastChunk` says it.
+pub(crate) const COMPLETE: &str = "complete";
+
 /// What a mark says a piece is.
 pub mod kind {
     /// Words for the reader.

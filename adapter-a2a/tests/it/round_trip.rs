@@ -14,7 +14,9 @@ use std::fmt::Write as _;
 
 use aqueduct_adapter_a2a::config::Marks;
 use aqueduct_adapter_a2a::wire::{Dialect, Frame, StreamItem};
-use aqueduct_adapter_a2a::{DecodeConfig, Decoder, Envelope, Settings, StreamEncoder, converters};
+use aqueduct_adapter_a2a::{
+    DecodeConfig, Decoder, Envelope, ItemWriter, Notes, Settings, StreamEncoder, converters,
+};
 use aqueduct_core::event::EndReason;
 use aqueduct_core::service::{EventEncoder as _, PayloadSink};
 use aqueduct_core::testing::{
@@ -41,7 +43,8 @@ impl PayloadSink for Payloads {
 
 fn payloads(events: &[BlockEvent], dialect: Dialect, settings: &Settings) -> Vec<ByteString> {
     let envelope = if dialect == Dialect::V03Rest { Envelope::Bare } else { Envelope::JsonRpc(json!("r-1")) };
-    let mut encoder = StreamEncoder::new(converters(settings), dialect, envelope);
+    let writer = ItemWriter::new(converters(settings), settings.notes);
+    let mut encoder = StreamEncoder::new(writer, dialect, envelope);
     let mut sink = Payloads(Vec::new());
     for event in events {
         encoder.encode(event, &mut sink);
@@ -184,7 +187,8 @@ fn normal(events: &[BlockEvent], is_strict: bool) -> Vec<String> {
 #[track_caller]
 fn assert_round_trip(name: &str, source: Vec<SourceEvent>, dialect: Dialect, is_strict: bool) {
     let events = run_to_end(source);
-    let payloads = payloads(&events, dialect, &Settings::new("task-1", "context-1"));
+    let settings = Settings { notes: Notes::Fragments, ..Settings::new("task-1", "context-1") };
+    let payloads = payloads(&events, dialect, &settings);
     let (sent, read) = (normal(&events, is_strict), normal(&replayed(&payloads, dialect), is_strict));
     assert_eq!(read, sent, "{name} in {dialect:?}\n{}", payloads.join("\n"));
 }
@@ -210,6 +214,45 @@ proptest! {
         events.extend(ending);
         assert_round_trip("any", events, dialect, false);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Line by line, fragments are put together and parallel blocks may change places; every word stays where it was.
+    #[test]
+    fn line_by_line_no_word_is_lost(
+        mut events in arb_source_events(60),
+        ending in arb_ending(),
+        dialect in prop::sample::select(DIALECTS.to_vec()),
+    ) {
+        events.extend(ending);
+        let events = run_to_end(events);
+        let payloads = payloads(&events, dialect, &Settings::new("task-1", "context-1"));
+        let read = replayed(&payloads, dialect);
+        prop_assert_eq!(words_by_block(&read), words_by_block(&events), "{}", payloads.join("\n"));
+    }
+}
+
+/// What each block says, and whose it is.
+fn words_by_block(events: &[BlockEvent]) -> Vec<String> {
+    let mut words: HashMap<BlockId, (String, String)> = HashMap::new();
+    for event in events {
+        if let BlockEvent::BlockDelta { block, delta } = event {
+            let head = format!(
+                "{} {:?} {:?} {}",
+                block.lane.source.path(),
+                block.kind,
+                block.channel,
+                block.tool_name
+            );
+            words.entry(block.id.clone()).or_insert_with(|| (head, String::new())).1.push_str(delta);
+        }
+    }
+    let mut words: Vec<String> =
+        words.into_values().map(|(head, words)| format!("{head}: {words:?}")).collect();
+    words.sort();
+    words
 }
 
 /// The same over the messages of both gRPC packages.
@@ -376,8 +419,8 @@ fn without_marks_the_answer_and_the_end_are_still_there() {
     for (name, source) in scenarios() {
         let events = run_to_end(source);
         let payloads = payloads(&events, Dialect::V1, &Settings::new("task-1", "context-1"));
-        let config =
-            DecodeConfig { marks: Marks::Ignore, drop_restated_chunks: false, ..DecodeConfig::root() };
+        let mut config = DecodeConfig { marks: Marks::Ignore, ..DecodeConfig::root() };
+        (config.drop_restated_chunks, config.promote_last_status) = (false, false);
         let read = run_to_end(decoded(&payloads, config));
         InvariantChecker::check_all(&read).unwrap();
         let words = |events: &[BlockEvent]| -> String {

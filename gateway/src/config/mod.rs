@@ -25,11 +25,15 @@ use std::io::Write;
 use std::path::Path;
 
 pub use error::{ConfigError, Place};
+pub(crate) use keys::Kind;
 pub use keys::reference;
 pub use model::{
     A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Inspector,
     Limits, Log, OnDisconnect, Runs, Secret, Server, ServerTls, Timeouts,
 };
+
+pub(crate) use read::{TomlFile, found, read_value};
+pub(crate) use value::Value as Setting;
 
 use crate::cli::ConfigArgs;
 use crate::exit;

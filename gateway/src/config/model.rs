@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::source::replay::Speed;
 use crate::source::script::Script;
 
 /// The whole configuration.
@@ -60,6 +61,7 @@ pub struct Log {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Runs {
     pub limit: usize,
+    pub lease: Duration,
     pub keep: Duration,
     pub events: u64,
     pub bytes: usize,
@@ -113,6 +115,11 @@ pub enum AgentSource {
     Embedded {
         script: Arc<Script>,
     },
+    /// A recorded stream.
+    Replay {
+        file: PathBuf,
+        speed: Speed,
+    },
     FanOut {
         agents: Vec<String>,
     },
@@ -133,6 +140,7 @@ pub enum A2aAddress {
 pub enum A2aBinding {
     JsonRpc,
     Rest,
+    Grpc,
 }
 
 /// In which version.

@@ -1,5 +1,6 @@
 //! The output dialects: canonical events to lines or frames in one buffer.
 
+use aqueduct_adapter_a2a::ItemWriter;
 use aqueduct_adapter_a2a::wire::{Dialect as A2aDialect, StreamItem};
 use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
 use aqueduct_adapter_agui::convert::converters;
@@ -24,9 +25,9 @@ enum Target {
         set: Box<ConverterSet<Event>>,
         scratch: Vec<Event>,
     },
-    /// The set is made when a run starts: every item of a task carries its id.
+    /// Made when a run starts: every item of a task carries its id.
     A2a {
-        set: Option<Box<ConverterSet<StreamItem<'static>>>>,
+        writer: Option<Box<ItemWriter>>,
         scratch: Vec<StreamItem<'static>>,
         hides_work: bool,
     },
@@ -40,7 +41,7 @@ impl Writer {
             ToDialect::Agui0059 => agui(args, Dialect::V0_0_59),
             ToDialect::A2a => {
                 let hides_work = matches!(args.intermediate, TextView::Hidden);
-                Target::A2a { set: None, scratch: Vec::new(), hides_work }
+                Target::A2a { writer: None, scratch: Vec::new(), hides_work }
             }
             ToDialect::Blocks => Target::Blocks,
         };
@@ -54,12 +55,12 @@ impl Writer {
                 let line = blocks::to_json(event).to_string();
                 frame(*sse, buffer, |out| out.extend_from_slice(line.as_bytes()));
             }
-            Target::A2a { set, scratch, hides_work } => {
+            Target::A2a { writer, scratch, hides_work } => {
                 if let BlockEvent::RunStarted(run) = event {
-                    *set = Some(a2a(run, *hides_work));
+                    *writer = Some(a2a(run, *hides_work));
                 }
-                if let Some(set) = set {
-                    set.convert(event, scratch);
+                if let Some(writer) = writer {
+                    writer.handle_event(event, scratch);
                 }
                 for item in scratch.drain(..) {
                     let line = item.to_json(A2aDialect::V1).to_string();
@@ -99,12 +100,12 @@ fn frame(sse: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(if sse { b"\n\n" } else { b"\n" });
 }
 
-fn a2a(run: &RunInfo, hides_work: bool) -> Box<ConverterSet<StreamItem<'static>>> {
+fn a2a(run: &RunInfo, hides_work: bool) -> Box<ItemWriter> {
     let mut settings = aqueduct_adapter_a2a::Settings::of_run(run);
     if hides_work {
         settings.intermediate = IntermediateView::Hidden;
     }
-    Box::new(aqueduct_adapter_a2a::converters(&settings))
+    Box::new(ItemWriter::new(aqueduct_adapter_a2a::converters(&settings), settings.notes))
 }
 
 fn agui(args: &ConvertArgs, dialect: Dialect) -> Target {

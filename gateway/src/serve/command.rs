@@ -50,6 +50,16 @@ pub fn serve(
     }
 }
 
+/// Serves a configuration that a command made.
+pub(crate) fn run_config(
+    command: &str,
+    config: Config,
+    out: &mut dyn Write,
+    notes: &mut dyn Write,
+) -> exit::Code {
+    finish(command, run(config, out), notes)
+}
+
 fn finish(command: &str, result: anyhow::Result<()>, notes: &mut dyn Write) -> exit::Code {
     match result {
         Ok(()) => exit::OK,

@@ -25,8 +25,8 @@ use aqueduct_transport_grpc::{
 use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls, tls};
 use tokio::task::JoinSet;
 
-pub(crate) use command::load_config;
 pub use command::{demo, demo_gateway, serve};
+pub(crate) use command::{load_config, run_config};
 
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use aqueduct_core::service::{Caller, ServiceError};
-use aqueduct_runlog::RunState;
+use aqueduct_runlog::{RunQuery, RunState};
 
 use super::{Gateway, refuse};
 
@@ -19,7 +19,8 @@ impl Gateway {
                 Some((agent.name, owner))
             })
             .collect();
-        let mut runs = self.log.list().await.map_err(|error| refuse(&error))?;
+        let mut runs =
+            self.log.list(RunQuery::default(), usize::MAX).await.map_err(|error| refuse(&error))?;
         runs.reverse();
         runs.retain(|run| owners.get(&run.meta.agent) == Some(&run.meta.owner));
         runs.truncate(most);

@@ -1,4 +1,4 @@
-//! An A2A agent upstream, over JSON-RPC or HTTP+JSON.
+//! An A2A agent upstream, over JSON-RPC, HTTP+JSON or gRPC.
 //!
 //! The adapter's [`TaskClient`] says what to send and what came of it; here it is sent, waited for and told back.
 //!
@@ -11,6 +11,8 @@
 //! goes on with it.
 
 mod endpoint;
+mod line;
+mod raw;
 mod talk;
 
 use std::collections::HashMap;
@@ -25,6 +27,8 @@ use super::upstream::Upstream;
 use super::{Ask, EventSender, RunSource};
 use crate::config::{A2aAddress, A2aBinding, A2aVersion};
 use endpoint::Directory;
+pub(crate) use line::GrpcSettings;
+pub(crate) use raw::RawAnswer;
 use talk::Talk;
 
 /// Threads whose context is remembered. Past it all are forgotten, and their next runs start new conversations; each
@@ -49,11 +53,12 @@ pub(super) struct Thread {
 impl A2aSource {
     pub(crate) fn new(
         upstream: Upstream,
+        grpc: GrpcSettings,
         address: A2aAddress,
         binding: Option<A2aBinding>,
         version: A2aVersion,
     ) -> Self {
-        let directory = Directory::new(address, binding, version);
+        let directory = Directory::new(address, binding, version, grpc);
         Self { upstream, directory, threads: Mutex::default() }
     }
 

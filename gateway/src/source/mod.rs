@@ -13,6 +13,7 @@
 mod a2a;
 mod agui;
 mod fan_out;
+pub mod replay;
 pub mod script;
 pub(crate) mod upstream;
 
@@ -24,9 +25,10 @@ use aqueduct_core::{RunFailure, RunInput, RunOutcome, SourceEvent};
 use aqueduct_transport_http::Shutdown;
 use tokio::sync::mpsc;
 
-pub(crate) use a2a::A2aSource;
+pub(crate) use a2a::{A2aSource, GrpcSettings, RawAnswer};
 pub(crate) use agui::AguiSource;
 pub(crate) use fan_out::FanOutSource;
+pub(crate) use replay::ReplaySource;
 pub(crate) use upstream::Forwarded;
 
 /// Events on the way from a source to its run. Enough to keep both busy; few enough that an agent is held back soon.

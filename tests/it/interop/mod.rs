@@ -3,4 +3,5 @@
 mod agui;
 mod inspector;
 mod magentic;
+mod resume;
 mod transports;

@@ -9,10 +9,12 @@ use serde_json::Value;
 use super::super::artifact::Arrival;
 use super::super::print::Print;
 use super::super::sink::Sink;
+use super::super::status::joined_text;
 use super::super::{Decoder, metadata};
 use super::{Block, Origin, What, data_of};
-use crate::mark::{Mark, kind};
-use crate::wire::{Artifact, Dialect, Part};
+use crate::encode::begins_at;
+use crate::mark::{COMPLETE, END, Mark, kind};
+use crate::wire::{Artifact, Dialect, Message, Part};
 
 /// A fragment of a block.
 enum Fragment {
@@ -71,9 +73,48 @@ impl Decoder {
         let is_whole = !arrival.live || (is_known && !arrival.append);
         self.fragments(&id, &parts, is_whole, sink);
         if arrival.live && arrival.last {
-            self.end_block(&id, mark.text("end"), sink);
+            self.end_block(&id, mark.text(END), sink);
         }
         true
+    }
+
+    /// Reads a status message that is a piece of a block. Its id says where it stands, so a history that repeats it
+    /// adds nothing.
+    pub(super) fn marked_note(
+        &mut self,
+        id: &ByteString,
+        mark: &Mark,
+        message: &Message<'_>,
+        sink: &mut Sink<'_>,
+    ) {
+        if !self.memory.marked.blocks.contains_key(id) {
+            self.begin_words(id, mark);
+        }
+        let Some(block) = self.memory.marked.blocks.get(id) else { return };
+        let (what, known) = (block.what, block.text.len());
+        let begins = begins_at(&message.message_id).unwrap_or(known);
+        let text = joined_text(&message.parts);
+        if !text.is_empty() && begins + text.len() <= known {
+            return;
+        }
+        let mut parts = message.parts.clone();
+        if self.dialect == Dialect::V03Rest && self.config.dialect != Dialect::V03Rest {
+            parts.iter_mut().for_each(Part::unwrap_data);
+        }
+        let found: Vec<_> = parts.iter().filter_map(|part| fragment(part, what, sink)).collect();
+        for fragment in found {
+            let fragment = match fragment {
+                Fragment::Words(words) => {
+                    let new = words.get(known.saturating_sub(begins)..).unwrap_or_default();
+                    Fragment::Words(words.slice_ref(new))
+                }
+                seal @ Fragment::Seal(_) => seal,
+            };
+            self.speak(id, fragment, sink);
+        }
+        if let Some(why) = mark.text(END) {
+            self.end_block(id, Some(why).filter(|why| *why != COMPLETE), sink);
+        }
     }
 
     fn marked_source(&self, mark: &Mark) -> aqueduct_core::Source {

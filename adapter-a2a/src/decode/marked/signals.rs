@@ -7,7 +7,7 @@ use super::super::sink::Sink;
 use super::super::{Decoder, Settled, shared};
 use super::data_of;
 use crate::config::InterruptView;
-use crate::mark::{Mark, failure_of, interrupt_of, kind, outcome_of, usage_of};
+use crate::mark::{BLOCK, Mark, failure_of, interrupt_of, kind, outcome_of, usage_of};
 use crate::wire::{Dialect, Message};
 
 /// Where a message stands.
@@ -35,6 +35,10 @@ impl Decoder {
         // An agent that passes on what it heard from one of ours must not end its own turn by that.
         if heard != Heard::Past && is_ending != ends_turn {
             return false;
+        }
+        if let Some(block) = mark.bytes(BLOCK) {
+            self.marked_note(&block, &mark, message, sink);
+            return true;
         }
         let is_question = mark.kind() == kind::INTERRUPT;
         let as_text = self.config.interrupts == InterruptView::Text;

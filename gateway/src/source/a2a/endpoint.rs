@@ -6,31 +6,49 @@ use aqueduct_adapter_a2a::call::card_request;
 use aqueduct_adapter_a2a::card::{self, Endpoint};
 use aqueduct_adapter_a2a::version::{Binding, Version};
 use aqueduct_core::RunFailure;
+use aqueduct_transport_grpc::raw::RawClient;
+use tokio::sync::OnceCell;
 
 use super::super::upstream::{Forwarded, REFUSED, Upstream, failure_of, refusal_words, unsent};
+use super::line::GrpcSettings;
 use crate::config::{A2aAddress, A2aBinding, A2aVersion};
 
-/// An endpoint, and whether the agent streams.
-#[derive(Debug, Clone)]
+/// An endpoint, whether the agent streams, and the connection to it where there is one for many calls.
+#[derive(Debug)]
 pub(super) struct Known {
     pub(super) endpoint: Endpoint,
     pub(super) streaming: bool,
+    pub(super) grpc: GrpcSettings,
+    pub(super) connection: OnceCell<RawClient>,
+}
+
+impl Known {
+    fn new(endpoint: Endpoint, streaming: bool, grpc: &GrpcSettings) -> Self {
+        Self { endpoint, streaming, grpc: grpc.clone(), connection: OnceCell::new() }
+    }
 }
 
 /// Finds the endpoint, and remembers it.
 pub(super) struct Directory {
     address: A2aAddress,
     bindings: Vec<Binding>,
+    grpc: GrpcSettings,
     /// What to use without a card.
     fixed: Option<Arc<Known>>,
     known: Mutex<Option<Arc<Known>>>,
 }
 
 impl Directory {
-    pub(super) fn new(address: A2aAddress, binding: Option<A2aBinding>, version: A2aVersion) -> Self {
+    pub(super) fn new(
+        address: A2aAddress,
+        binding: Option<A2aBinding>,
+        version: A2aVersion,
+        grpc: GrpcSettings,
+    ) -> Self {
         let wanted = binding.map(|binding| match binding {
             A2aBinding::JsonRpc => Binding::JsonRpc,
             A2aBinding::Rest => Binding::HttpJson,
+            A2aBinding::Grpc => Binding::Grpc,
         });
         let version = match version {
             A2aVersion::V1_0 => Version::V1,
@@ -39,13 +57,13 @@ impl Directory {
         let fixed = match (&address, wanted) {
             (A2aAddress::Url(url), Some(binding)) => {
                 let endpoint = Endpoint::new(url.clone(), binding, version);
-                Some(Arc::new(Known { endpoint, streaming: true }))
+                Some(Arc::new(Known::new(endpoint, true, &grpc)))
             }
             _ => None,
         };
-        let mut bindings = vec![Binding::JsonRpc, Binding::HttpJson];
+        let mut bindings = vec![Binding::JsonRpc, Binding::HttpJson, Binding::Grpc];
         bindings.sort_by_key(|binding| Some(*binding) != wanted);
-        Self { address, bindings, fixed, known: Mutex::default() }
+        Self { address, bindings, grpc, fixed, known: Mutex::default() }
     }
 
     pub(super) async fn endpoint(
@@ -104,7 +122,31 @@ impl Directory {
         let invalid = |error: String| RunFailure::new(RunFailure::UPSTREAM_INVALID, error);
         let text = std::str::from_utf8(response.body()).map_err(|error| invalid(error.to_string()))?;
         let card = card::parse(text).map_err(|error| invalid(error.to_string()))?;
-        let endpoint = card::choose(&card, &self.bindings).map_err(|error| invalid(error.to_string()))?;
-        Ok(Known { endpoint, streaming: card.capabilities.streaming })
+        let mut endpoint = card::choose(&card, &self.bindings).map_err(|error| invalid(error.to_string()))?;
+        if endpoint.binding == Binding::Grpc {
+            endpoint.url = grpc_address(&endpoint.url, url);
+        }
+        Ok(Known::new(endpoint, card.capabilities.streaming, &self.grpc))
+    }
+}
+
+/// Cards name gRPC interfaces as `host:port`. Such an address is as secret as the card was.
+fn grpc_address(url: &str, card: &str) -> String {
+    if url.contains("://") {
+        return url.to_owned();
+    }
+    let scheme = if card.starts_with("https://") { "https" } else { "http" };
+    format!("{scheme}://{url}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grpc_address_without_a_scheme_is_as_secret_as_its_card() {
+        assert_eq!(grpc_address("agent:50051", "https://agent/card.json"), "https://agent:50051");
+        assert_eq!(grpc_address("agent:50051", "http://agent/card.json"), "http://agent:50051");
+        assert_eq!(grpc_address("http://agent:50051", "https://agent/card.json"), "http://agent:50051");
     }
 }

@@ -2,9 +2,14 @@
 //!
 //! What a payload is wrapped in belongs to the binding ([`Envelope`]); framing (SSE, HTTP) belongs to the transport.
 
+mod writer;
+
+use aqueduct_core::BlockEvent;
 use aqueduct_core::service::{EventEncoder, PayloadSink};
-use aqueduct_core::{BlockEvent, ConverterSet};
 use serde_json::{Value, json};
+
+pub use writer::ItemWriter;
+pub(crate) use writer::begins_at;
 
 use crate::wire::{Dialect, StreamItem};
 
@@ -17,35 +22,41 @@ pub enum Envelope {
     Bare,
 }
 
+impl Envelope {
+    /// An item with what stands around it.
+    pub fn wrap(&self, item: Value) -> Value {
+        match self {
+            Self::JsonRpc(id) => json!({"jsonrpc": "2.0", "id": id, "result": item}),
+            Self::Bare => item,
+        }
+    }
+}
+
 /// Converts and writes for one watcher.
 #[derive(Debug)]
 pub struct StreamEncoder {
-    converters: ConverterSet<StreamItem<'static>>,
+    writer: ItemWriter,
     dialect: Dialect,
     envelope: Envelope,
     items: Vec<StreamItem<'static>>,
 }
 
 impl StreamEncoder {
-    /// An encoder with these converters.
-    pub fn new(converters: ConverterSet<StreamItem<'static>>, dialect: Dialect, envelope: Envelope) -> Self {
-        Self { converters, dialect, envelope, items: Vec::new() }
+    /// An encoder for what that writer writes.
+    pub fn new(writer: ItemWriter, dialect: Dialect, envelope: Envelope) -> Self {
+        Self { writer, dialect, envelope, items: Vec::new() }
     }
 
     /// One item as a payload.
     pub fn payload(&self, item: &StreamItem<'_>) -> Value {
-        let item = item.to_json(self.dialect);
-        match &self.envelope {
-            Envelope::JsonRpc(id) => json!({"jsonrpc": "2.0", "id": id, "result": item}),
-            Envelope::Bare => item,
-        }
+        self.envelope.wrap(item.to_json(self.dialect))
     }
 }
 
 impl EventEncoder for StreamEncoder {
     fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
         let mut items = std::mem::take(&mut self.items);
-        self.converters.convert(event, &mut items);
+        self.writer.handle_event(event, &mut items);
         for item in &items {
             let payload = self.payload(item);
             sink.push(&mut |out| {

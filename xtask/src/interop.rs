@@ -5,6 +5,7 @@
 
 mod a2a;
 mod agui;
+mod inspector;
 mod magentic;
 pub(crate) mod peers;
 mod resume;
@@ -32,6 +33,7 @@ type Env = Vec<(&'static str, String)>;
 const SUITES: &[Suite] = &[
     Suite { name: "a2a", run: a2a::prepare },
     Suite { name: "agui", run: agui::prepare },
+    Suite { name: "inspector", run: inspector::prepare },
     Suite { name: "magentic", run: magentic::prepare },
     Suite { name: "resume", run: resume::prepare },
     Suite { name: "runlog", run: runlog::prepare },

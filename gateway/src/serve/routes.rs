@@ -1,6 +1,7 @@
 //! The routes: one table, from which the router is built and over which the tests of the walls run.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::sync::Arc;
 
 use aqueduct_core::RunId;
@@ -141,7 +142,7 @@ pub(crate) fn router(
         }
         let handler = match route.kind {
             Kind::Healthy => get(healthy),
-            Kind::Ready => get(ready),
+            Kind::Ready => get(readiness),
             Kind::Metrics => get(metrics),
             Kind::Agents => get(agents),
             Kind::Start => post(start),
@@ -160,7 +161,7 @@ pub(crate) fn router(
         };
         let longest = if is_inspector { config.inspector.trace } else { config.server.body };
         let handler = if longest < longest_body(config) {
-            handler.layer(map_request(move |request| limit_body(request, longest)))
+            handler.layer(map_request(move |request| ready(limit_body(request, longest))))
         } else {
             handler
         };
@@ -176,7 +177,7 @@ pub(super) fn longest_body(config: &Config) -> usize {
 }
 
 /// A route whose bodies may be shorter than those of another.
-async fn limit_body(mut request: Request, longest: usize) -> Request {
+fn limit_body(mut request: Request, longest: usize) -> Request {
     DefaultBodyLimit::max(longest).apply(&mut request);
     request.with_limited_body()
 }
@@ -203,7 +204,7 @@ async fn healthy() -> Response {
     json(&json!({ "status": "ok" }))
 }
 
-async fn ready(State(shared): State<Shared>) -> Response {
+async fn readiness(State(shared): State<Shared>) -> Response {
     if shared.gateway.is_draining() {
         let message = "the gateway is stopping";
         return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message).into_response();

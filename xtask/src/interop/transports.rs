@@ -40,7 +40,7 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
 }
 
 /// The browser of this machine: no package manager that we pin with has it.
-fn chromium(folder: &Path) -> Result<String> {
+pub(crate) fn chromium(folder: &Path) -> Result<String> {
     let chosen = std::env::var("AQUEDUCT_CHROMIUM").ok();
     let name = chosen.clone().unwrap_or_else(|| "chromium".to_owned());
     if chosen.is_none() && Invocation::new(&name, folder).args(["--version"]).output().is_err() {

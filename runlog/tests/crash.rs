@@ -4,7 +4,12 @@
 //! A program without the usual harness, because it is its own victim: started with [`VICTIM`] it writes until it is
 //! killed. [`KILLS`] says how often; the release check is 200.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a panic is how a test says no")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a panic is how a test says no"
+)]
 #![expect(clippy::print_stdout, reason = "it answers the test runner, and tells its killer what is safe")]
 
 use std::collections::HashMap;
@@ -100,7 +105,9 @@ fn kill_one(folder: &Path, life: Duration) -> HashMap<String, u64> {
     let mut acknowledged = HashMap::new();
     let mut note = |line: &str| {
         // A line that was cut by the kill ends without a break.
-        let Some((run, number)) = line.strip_suffix('\n').and_then(|line| line.split_once(' ')) else { return };
+        let Some((run, number)) = line.strip_suffix('\n').and_then(|line| line.split_once(' ')) else {
+            return;
+        };
         acknowledged.insert(run.to_owned(), number.parse().unwrap());
     };
     let mut line = String::new();
@@ -132,7 +139,11 @@ fn look(folder: &Path, all: &[BlockEvent], acknowledged: &HashMap<String, u64>, 
         for (run, number) in acknowledged {
             let run = RunId::from(run.as_str());
             let page = log.read(&run, 0, usize::MAX).await.unwrap();
-            assert!(page.head >= *number, "round {round}: {run} was acknowledged to {number}, has {}", page.head);
+            assert!(
+                page.head >= *number,
+                "round {round}: {run} was acknowledged to {number}, has {}",
+                page.head
+            );
             let numbers: Vec<u64> = page.events.iter().map(|event| event.number).collect();
             assert_eq!(numbers, (1..=page.head).collect::<Vec<_>>(), "round {round}: {run}");
             let same = page.events.iter().zip(all).all(|(read, written)| read.event == *written);

@@ -43,12 +43,11 @@ impl Bridge {
         Self { address, client, shutdown, runs: AtomicU32::new(0) }
     }
 
-    /// One that asks the agent at that address, by that binding.
-    pub(super) async fn to(url: &str, binding: &str) -> Self {
-        Self::serve(&format!(
-            "[agents.peer.a2a]\ncard = \"{url}/.well-known/agent-card.json\"\nbinding = \"{binding}\"\n"
-        ))
-        .await
+    /// One that asks the agent at that address, by that binding, with more settings.
+    pub(super) async fn to(url: &str, binding: &str, settings: &str) -> Self {
+        let card = format!("{url}/.well-known/agent-card.json");
+        let a2a = format!("a2a.card = \"{card}\"\na2a.binding = \"{binding}\"\n");
+        Self::serve(&format!("[agents.peer]\n{a2a}{settings}")).await
     }
 
     fn post(&self, path: &str, body: &Value) -> Request<Bytes> {

@@ -25,6 +25,10 @@ class Seen {
   message = null;
   events = 0;
 
+  words(parts) {
+    return parts.map(({ content }) => (content?.$case === 'text' ? content.value : '')).join('');
+  }
+
   parts(parts) {
     let text = '';
     for (const { content, filename, mediaType } of parts) {
@@ -49,10 +53,10 @@ class Seen {
       [this.taskId, this.contextId, this.state] = [own.id, own.contextId, TaskState[own.status.state]];
       own.artifacts.forEach((artifact) => this.artifact(artifact, false));
     } else if (payload.$case === 'message') {
-      this.message = this.parts(own.parts);
+      this.message = this.words(own.parts);
     } else if (payload.$case === 'statusUpdate') {
       this.state = TaskState[own.status.state];
-      if (own.status.message) this.statuses.push(this.parts(own.status.message.parts));
+      if (own.status.message) this.statuses.push(this.words(own.status.message.parts));
     } else {
       this.artifact(own.artifact, own.append);
     }
@@ -88,7 +92,7 @@ async function read(stream, seen, each = async () => {}) {
 }
 
 const factory = new ClientFactory({ transports: [new FACTORIES[values.binding]()], preferredTransports: [values.binding] });
-const client = await factory.createFromUrl(positionals[0], '/.well-known/agent-card.json');
+const client = await factory.createFromUrl(`${positionals[0]}/.well-known/agent-card.json`, '');
 const { mode } = values;
 const seen = new Seen();
 let other = null;

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::verify::{Level, verify_sse};
 use aqueduct_gateway::config::load;
 use aqueduct_gateway::serve::Listening;
 use aqueduct_gateway::service::Gateway;
-use aqueduct_transport_http::{Client, ClientConfig, Shutdown};
+use aqueduct_transport_http::{Client, ClientConfig, ClientTimeouts, Shutdown};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::Request;
@@ -39,7 +40,9 @@ impl Bridge {
         let address = listening.addresses().unwrap()[0];
         let shutdown = listening.shutdown();
         tokio::spawn(listening.serve());
-        let client = Client::new(ClientConfig::default()).unwrap();
+        // On a busy machine 5,000 chunks take their time.
+        let timeouts = ClientTimeouts { body: Duration::from_secs(120), ..ClientTimeouts::default() };
+        let client = Client::new(ClientConfig { timeouts, ..ClientConfig::default() }).unwrap();
         Self { address, client, shutdown, runs: AtomicU32::new(0) }
     }
 
@@ -158,6 +161,13 @@ impl Seen {
         seen
     }
 
+    /// It failed, and says why.
+    #[track_caller]
+    pub(super) fn failed(&self) {
+        assert_eq!(self.outcome, "error", "{}", shortened(&self.all));
+        assert!(self.error.as_deref().is_some_and(|error| !error.is_empty()), "an error without words");
+    }
+
     /// Compares with what `modes.json` says; members that it does not name must be empty.
     #[track_caller]
     pub(super) fn is(&self, expected: &Value) {
@@ -188,7 +198,7 @@ impl Seen {
             let error = self.error.as_deref().unwrap_or_default();
             assert!(error.contains(words.as_str().unwrap()), "error: {error}");
         } else if self.outcome == "error" {
-            assert!(self.error.as_deref().is_some_and(|error| !error.is_empty()), "an error without words");
+            self.failed();
         }
         assert!(expected.is_empty(), "{expected:?} was not looked at");
     }

@@ -4,7 +4,7 @@ use super::bridge::Bridge;
 use super::modes::{Peer, expected};
 
 /// Modes that need nothing but a message.
-const PLAIN: [&str; 7] = ["tools", "interleaved", "fail", "slow", "bare", "files", "many"];
+const PLAIN: [&str; 6] = ["tools", "interleaved", "fail", "slow", "bare", "files"];
 
 /// Modes that ask, and the answer that they get.
 const QUESTIONS: [&str; 2] = ["ask", "auth"];
@@ -16,11 +16,22 @@ async fn plays_all_modes(peer: Peer, binding: &str) {
         println!("{peer:?} {binding} {mode}");
         bridge.say(mode, mode).await.is(&expected(mode, "expect"));
     }
+    println!("{peer:?} {binding} many");
+    let mut counted = expected("many", "expect");
+    if peer == Peer::Js1_3 {
+        // That server's time grows with the square of a task's chunks: 5,000 took a minute and a half.
+        counted["count"] = serde_json::json!(500);
+    }
+    bridge.say("many", &format!("many {}", counted["count"])).await.is(&counted);
     println!("{peer:?} {binding} raise");
-    // A task of 0.3 whose executor died works for ever, as far as its server knows: only a limit of time ends the run.
-    let patience = if peer == Peer::Python0_3 { "timeouts.run = \"5s\"\n" } else { "" };
-    let hurried = Bridge::to(&server.address, binding, patience).await;
-    hurried.say("raise", "raise").await.is(&expected("raise", "expect"));
+    if peer == Peer::Python0_3 {
+        // Its server breaks the connection, with or without what was said before, and takes the task for working for
+        // ever: only a limit of time ends the run.
+        let hurried = Bridge::to(&server.address, binding, "timeouts.run = \"10s\"\n").await;
+        hurried.say("raise", "raise").await.failed();
+    } else {
+        bridge.say("raise", "raise").await.is(&expected("raise", "expect"));
+    }
     for mode in QUESTIONS {
         println!("{peer:?} {binding} {mode}");
         let asked = bridge.say(mode, mode).await;

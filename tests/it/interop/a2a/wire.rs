@@ -140,9 +140,13 @@ async fn two_watch_one_task(peer: Peer, binding: Binding) {
     };
     tokio::join!(watching, releasing);
     assert_eq!((&*first.text, &*first.state), ("before after", "completed"), "{peer:?} {binding}");
-    let missed = if is_old { "after" } else { "before after" };
-    assert_eq!((&*second.text, &second.state), (missed, &first.state), "{peer:?} {binding}");
-    assert_eq!((second.task_id, second.started_with_task), (first.task_id, Some(!is_old)));
+    assert_eq!((&second.task_id, second.started_with_task), (&first.task_id, Some(!is_old)));
+    if is_old {
+        // Its server may end the stream of a late watcher before the last status: that is looked up (client rule 4).
+        assert_eq!(second.text, "after", "{peer:?} {binding}");
+    } else {
+        assert_eq!((&second.text, &second.state), (&first.text, &first.state), "{peer:?} {binding}");
+    }
 }
 
 const BINDINGS: [Binding; 3] = [Binding::JsonRpc, Binding::HttpJson, Binding::Grpc];

@@ -60,8 +60,10 @@ class Agent:
                 what["artifact"], player.text(text), what.get("append", False), what.get("last", False)
             )
         elif kind == "many":
-            for number in range(what["count"]):
-                is_last = number + 1 == what["count"]
+            # `many 100` counts to another number.
+            count = int(said.split()[1]) if len(said.split()) > 1 else what["count"]
+            for number in range(count):
+                is_last = number + 1 == count
                 await player.artifact(what["artifact"], player.text(f"{number} "), number > 0, is_last)
         elif kind == "bytes":
             part = player.bytes(what["base64"], what["mediaType"], what["filename"])

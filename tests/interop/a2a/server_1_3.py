@@ -115,6 +115,7 @@ def card_of(http, grpc_port):
 async def main(compat):
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    listener.listen(128)
     http = f"http://127.0.0.1:{listener.getsockname()[1]}"
     grpc_server = grpc.aio.server()
     card = card_of(http, grpc_server.add_insecure_port("127.0.0.1:0"))

@@ -1,16 +1,18 @@
 //! A gateway in this process, and what an AG-UI frontend sees through it.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::verify::{Level, verify_sse};
 use aqueduct_gateway::config::load;
 use aqueduct_gateway::serve::Listening;
 use aqueduct_gateway::service::Gateway;
-use aqueduct_transport_http::{Client, ClientConfig, Shutdown};
+use aqueduct_transport_http::{Client, ClientConfig, ClientTimeouts, Shutdown};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::Request;
@@ -39,16 +41,17 @@ impl Bridge {
         let address = listening.addresses().unwrap()[0];
         let shutdown = listening.shutdown();
         tokio::spawn(listening.serve());
-        let client = Client::new(ClientConfig::default()).unwrap();
+        // On a busy machine 5,000 chunks take their time.
+        let timeouts = ClientTimeouts { body: Duration::from_secs(120), ..ClientTimeouts::default() };
+        let client = Client::new(ClientConfig { timeouts, ..ClientConfig::default() }).unwrap();
         Self { address, client, shutdown, runs: AtomicU32::new(0) }
     }
 
-    /// One that asks the agent at that address, by that binding.
-    pub(super) async fn to(url: &str, binding: &str) -> Self {
-        Self::serve(&format!(
-            "[agents.peer.a2a]\ncard = \"{url}/.well-known/agent-card.json\"\nbinding = \"{binding}\"\n"
-        ))
-        .await
+    /// One that asks the agent at that address, by that binding, with more settings.
+    pub(super) async fn to(url: &str, binding: &str, settings: &str) -> Self {
+        let card = format!("{url}/.well-known/agent-card.json");
+        let a2a = format!("a2a.card = \"{card}\"\na2a.binding = \"{binding}\"\n");
+        Self::serve(&format!("[agents.peer]\n{a2a}{settings}")).await
     }
 
     fn post(&self, path: &str, body: &Value) -> Request<Bytes> {
@@ -99,7 +102,7 @@ impl Bridge {
         let mut is_stopped = false;
         while let Some(event) = stream.next().await {
             let data = event.unwrap().data;
-            body.push_str(&format!("data: {data}\n\n"));
+            writeln!(body, "data: {data}\n").unwrap();
             if !is_stopped && data.contains(until) {
                 is_stopped = true;
                 self.client.request(self.post(&cancel, &json!({}))).await.unwrap();
@@ -159,13 +162,20 @@ impl Seen {
         seen
     }
 
+    /// It failed, and says why.
+    #[track_caller]
+    pub(super) fn failed(&self) {
+        assert_eq!(self.outcome, "error", "{}", shortened(&self.all));
+        assert!(self.error.as_deref().is_some_and(|error| !error.is_empty()), "an error without words");
+    }
+
     /// Compares with what `modes.json` says; members that it does not name must be empty.
     #[track_caller]
-    pub(super) fn is(&self, expected: &Value) {
+    pub(super) fn is(&self, expected: &Value, what: &str) {
         let mut expected: Map<String, Value> = expected.as_object().unwrap().clone();
         let mut check = |key: &str, seen: Value, empty: Value| {
             let wanted = expected.remove(key).unwrap_or(empty);
-            assert!(seen == wanted, "{key}: saw {seen}, expected {wanted}\n{}", shortened(&self.all));
+            assert!(seen == wanted, "{what}: {key}: saw {seen}, expected {wanted}\n{}", shortened(&self.all));
         };
         if let Some(count) = check_count(&self.answers) {
             check("count", json!(count), Value::Null);
@@ -178,20 +188,25 @@ impl Seen {
         check("outcome", json!(self.outcome), Value::Null);
         check("question", json!(self.question), Value::Null);
         let files = expected.remove("files").unwrap_or_else(|| json!([]));
-        assert_eq!(self.files.len(), files.as_array().unwrap().len(), "files\n{}", shortened(&self.all));
+        assert_eq!(
+            self.files.len(),
+            files.as_array().unwrap().len(),
+            "{what}: files\n{}",
+            shortened(&self.all)
+        );
         for (seen, wanted) in self.files.iter().zip(files.as_array().unwrap()) {
             for (key, value) in wanted.as_object().unwrap() {
-                assert_eq!(&seen[key], value, "{key} of {seen}");
+                assert_eq!(&seen[key], value, "{what}: {key} of {seen}");
             }
         }
         // An error names its cause; each server says it in a sentence of its own.
         if let Some(words) = expected.remove("error") {
             let error = self.error.as_deref().unwrap_or_default();
-            assert!(error.contains(words.as_str().unwrap()), "error: {error}");
+            assert!(error.contains(words.as_str().unwrap()), "{what}: error: {error}");
         } else if self.outcome == "error" {
-            assert!(self.error.as_deref().is_some_and(|error| !error.is_empty()), "an error without words");
+            self.failed();
         }
-        assert!(expected.is_empty(), "{expected:?} was not looked at");
+        assert!(expected.is_empty(), "{what}: {expected:?} was not looked at");
     }
 }
 

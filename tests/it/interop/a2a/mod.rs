@@ -4,6 +4,7 @@
 //! expected comes from there, never from what was seen.
 
 mod bridge;
+mod downstream;
 mod modes;
 mod upstream;
 mod wire;

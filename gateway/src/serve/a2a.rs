@@ -34,9 +34,22 @@ const MOUNT: &str = "/a2a/";
 pub(crate) struct A2aServers {
     gateway: Arc<Gateway>,
     by_name: Arc<HashMap<String, AgentServer>>,
+    /// The agent that is served at `/` too.
+    root: Option<Arc<str>>,
 }
 
 impl A2aServers {
+    /// Serves that agent at `/` too, as an A2A server that is nothing else.
+    pub(crate) fn with_root(mut self, name: Option<&str>) -> Self {
+        self.root = name.map(Into::into);
+        self
+    }
+
+    /// The agent at `/`.
+    pub(crate) fn root(&self) -> Option<&str> {
+        self.root.as_deref()
+    }
+
     /// A server for every agent of the gateway.
     pub(crate) fn new(gateway: &Arc<Gateway>, service: &Arc<dyn RunService>) -> Self {
         let ids = Arc::new(Ids::default());
@@ -47,10 +60,10 @@ impl A2aServers {
             AgentServer::new(agent.name.clone(), Arc::clone(service), Arc::new(host), config)
         };
         let by_name = gateway.agents().map(|agent| (agent.name.clone(), server(agent))).collect();
-        Self { gateway: Arc::clone(gateway), by_name: Arc::new(by_name) }
+        Self { gateway: Arc::clone(gateway), by_name: Arc::new(by_name), root: None }
     }
 
-    /// Answers a request below `/a2a/{name}`.
+    /// Answers a request below `/a2a/{name}`, or below `/` for the agent there.
     pub(crate) async fn answer(&self, name: &str, request: Request) -> Response {
         let (parts, body) = match self.admit(name, request).await {
             Ok(admitted) => admitted,
@@ -83,9 +96,9 @@ impl A2aServers {
     }
 }
 
-/// What follows `/a2a/{name}` in a path, still encoded.
+/// What follows `/a2a/{name}` in a path, still encoded; all of it for the agent at `/`.
 fn below_mount(path: &str) -> &str {
-    let rest = path.strip_prefix(MOUNT).unwrap_or_default();
+    let Some(rest) = path.strip_prefix(MOUNT) else { return path };
     rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default()
 }
 
@@ -126,7 +139,8 @@ fn card(agent: &AgentEntry, parts: &Parts, config: &Config) -> CardConfig {
             named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)).unwrap_or("localhost");
         format!("{scheme}://{host}")
     });
-    let url = format!("{base}{MOUNT}{}", agent.name);
+    let is_mounted = parts.uri.path().starts_with(MOUNT);
+    let url = if is_mounted { format!("{base}{MOUNT}{}", agent.name) } else { base };
     let is_protected = !agent.config.tokens.is_empty() || !config.server.tokens.is_empty();
     CardConfig {
         name: agent.name.clone(),

@@ -10,6 +10,8 @@
 mod a2a;
 mod agui;
 mod command;
+mod cut;
+mod demo;
 mod inspector;
 mod requests;
 pub mod routes;
@@ -28,8 +30,9 @@ use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, 
 use tokio::task::JoinSet;
 
 use a2a::A2aServers;
-pub use command::{demo, demo_gateway, serve};
-pub(crate) use command::{load_config, run_config};
+pub use command::serve;
+pub(crate) use command::{load_config, run_config, stop_on_signal};
+pub use demo::{DEMO_PORT, DemoAgents, demo, demo_gateway};
 
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
@@ -47,6 +50,8 @@ pub struct Listening {
     grpc: Vec<BoundServer>,
     counters: Vec<Counters>,
     shutdown: Shutdown,
+    /// The agent of a script that is played at `/`, over A2A.
+    root: Option<String>,
 }
 
 impl Listening {
@@ -64,7 +69,13 @@ impl Listening {
             let server = GrpcServer::new(service, grpc_config(gateway.config())?);
             grpc.push(server.bind(*address).await?);
         }
-        Ok(Self { gateway, servers, grpc, counters, shutdown: Shutdown::new() })
+        Ok(Self { gateway, servers, grpc, counters, shutdown: Shutdown::new(), root: None })
+    }
+
+    /// Serves that agent over A2A at `/` too, and hangs up where its script says so.
+    pub(crate) fn playing(mut self, agent: impl Into<String>) -> Self {
+        self.root = Some(agent.into());
+        self
     }
 
     /// Where it listens.
@@ -89,16 +100,18 @@ impl Listening {
 
     /// Serves until the switch is turned and everything has ended.
     pub async fn serve(self) {
-        let Self { gateway, servers, grpc: grpc_servers, counters, shutdown } = self;
+        let Self { gateway, servers, grpc: grpc_servers, counters, shutdown, root } = self;
         let service = Arc::new(GatewayService(Arc::clone(&gateway)));
         let sockets = ws::endpoint(Arc::clone(&service) as _, gateway.config());
         let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
-        let a2a = A2aServers::new(&gateway, &(Arc::clone(&service) as _));
+        let a2a = A2aServers::new(&gateway, &(Arc::clone(&service) as _)).with_root(root.as_deref());
         let router = routes::router(&gateway, &service, &counters, &sockets, &grpc, &a2a);
         let walls = walls(gateway.config());
         let mut tasks = JoinSet::new();
         for server in servers {
-            let router = requests::identified(walls.clone().around(router.clone()));
+            let router = walls.clone().around(router.clone());
+            let router = if root.is_some() { cut::cutting(router) } else { router };
+            let router = requests::identified(router);
             let shutdown = shutdown.clone();
             tasks.spawn(async move { server.serve(router, shutdown).await });
         }

@@ -160,7 +160,7 @@ pub(crate) fn router(
         };
         router = router.route(route.path, handler);
     }
-    router.fallback(nothing).with_state(shared)
+    router.fallback(elsewhere).with_state(shared)
 }
 
 /// The longest body of any route: what the server takes at all.
@@ -294,6 +294,10 @@ async fn a2a_call(
     shared.a2a.answer(name, request).await
 }
 
-async fn nothing() -> Response {
+/// What is on no route: an A2A agent at `/`, if there is one.
+async fn elsewhere(State(shared): State<Shared>, request: Request) -> Response {
+    if let Some(name) = shared.a2a.root() {
+        return shared.a2a.answer(name, request).await;
+    }
     Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here: see GET /agents").into_response()
 }

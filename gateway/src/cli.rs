@@ -84,7 +84,8 @@ Routes:
   POST /runs/{run}/cancel     stop a run
   GET  /healthz /readyz /metrics
 
-Listens on loopback only, unless the configuration says otherwise. SIGTERM and Ctrl-C let open runs end first.
+Listens on loopback only, unless the configuration says otherwise. SIGTERM and Ctrl-C let open runs end first;
+SIGHUP reads the configuration again.
 
 Examples:
   aqueduct serve

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aqueduct_adapter_a2a::server::{
@@ -30,12 +30,21 @@ use crate::service::{AgentEntry, Gateway, now};
 const MOUNT: &str = "/a2a/";
 
 /// The servers of all agents.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct A2aServers {
     gateway: Arc<Gateway>,
-    by_name: Arc<HashMap<String, AgentServer>>,
+    service: Arc<dyn RunService>,
+    ids: Arc<Ids>,
+    /// Made when first asked for, and kept: an agent that is configured anew keeps its tasks.
+    by_name: Arc<Mutex<HashMap<String, AgentServer>>>,
     /// The agent that is served at `/` too.
     root: Option<Arc<str>>,
+}
+
+impl std::fmt::Debug for A2aServers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("A2aServers").field("root", &self.root).finish_non_exhaustive()
+    }
 }
 
 impl A2aServers {
@@ -50,17 +59,21 @@ impl A2aServers {
         self.root.as_deref()
     }
 
-    /// A server for every agent of the gateway.
+    /// Servers for the agents of the gateway.
     pub(crate) fn new(gateway: &Arc<Gateway>, service: &Arc<dyn RunService>) -> Self {
-        let ids = Arc::new(Ids::default());
-        let server = |agent: &Arc<AgentEntry>| {
-            let host =
-                Place { gateway: Arc::clone(gateway), agent: Arc::clone(agent), ids: Arc::clone(&ids) };
-            let config = server_config(agent, gateway.config());
-            AgentServer::new(agent.name.clone(), Arc::clone(service), Arc::new(host), config)
+        let (gateway, service) = (Arc::clone(gateway), Arc::clone(service));
+        Self { gateway, service, ids: Arc::default(), by_name: Arc::default(), root: None }
+    }
+
+    fn server(&self, agent: &AgentEntry) -> AgentServer {
+        let make = || {
+            let (gateway, ids) = (Arc::clone(&self.gateway), Arc::clone(&self.ids));
+            let config = server_config(agent, &gateway.config());
+            let host = Place { gateway, agent: agent.name.clone(), ids };
+            AgentServer::new(agent.name.clone(), Arc::clone(&self.service), Arc::new(host), config)
         };
-        let by_name = gateway.agents().map(|agent| (agent.name.clone(), server(agent))).collect();
-        Self { gateway: Arc::clone(gateway), by_name: Arc::new(by_name), root: None }
+        let mut servers = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.entry(agent.name.clone()).or_insert_with(make).clone()
     }
 
     /// Answers a request below `/a2a/{name}`, or below `/` for the agent there.
@@ -69,10 +82,11 @@ impl A2aServers {
             Ok(admitted) => admitted,
             Err(refusal) => return refusal.into_response(),
         };
-        let (Some(server), Some(agent)) = (self.by_name.get(name), self.gateway.agent(name)) else {
+        let Some(agent) = self.gateway.agent(name) else {
             return Refusal::from(self.gateway.no_such_agent(&caller(&parts), name)).into_response();
         };
-        let card = card(agent, &parts, self.gateway.config());
+        let server = self.server(&agent);
+        let card = card(&agent, &parts, &self.gateway.config());
         let call = HttpCall {
             method: parts.method.as_str(),
             path: below_mount(parts.uri.path()),
@@ -90,7 +104,7 @@ impl A2aServers {
         let agent = self.gateway.agent(name).ok_or_else(|| self.gateway.no_such_agent(&asks, name))?;
         let is_card = below_mount(parts.uri.path()).starts_with("/.well-known/");
         if !(is_card && agent.config.card == CardAccess::Public) {
-            self.gateway.authenticate(agent, &asks)?;
+            self.gateway.authenticate(&agent, &asks)?;
         }
         read_body(Request::from_parts(parts, body)).await
     }
@@ -162,7 +176,8 @@ fn card(agent: &AgentEntry, parts: &Parts, config: &Config) -> CardConfig {
 /// The world of one agent's server.
 struct Place {
     gateway: Arc<Gateway>,
-    agent: Arc<AgentEntry>,
+    /// By name: its tokens may change while its tasks live on.
+    agent: String,
     ids: Arc<Ids>,
 }
 
@@ -184,7 +199,9 @@ impl Host for Place {
     }
 
     fn identify(&self, caller: &Caller) -> Result<String, ServiceError> {
-        self.gateway.authenticate(&self.agent, caller)
+        let agent = self.gateway.agent(&self.agent);
+        let agent = agent.ok_or_else(|| self.gateway.no_such_agent(caller, &self.agent))?;
+        self.gateway.authenticate(&agent, caller)
     }
 }
 

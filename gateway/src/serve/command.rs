@@ -1,7 +1,8 @@
 //! The command `serve`, and what commands that serve have in common.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use aqueduct_transport_http::Shutdown;
@@ -9,7 +10,7 @@ use aqueduct_transport_http::Shutdown;
 use super::Listening;
 use crate::cli::ServeArgs;
 use crate::config::{self, Config};
-use crate::service::Gateway;
+use crate::service::{Changes, Gateway};
 use crate::{exit, telemetry};
 
 /// Runs `aqueduct serve`.
@@ -35,8 +36,11 @@ pub fn serve(
     if args.allow_unauthenticated {
         environment.push(("AQUEDUCT_SERVER__ALLOW_UNAUTHENTICATED".to_owned(), "true".to_owned()));
     }
-    match config::load(&args.config, &text, environment) {
-        Ok(config) => finish("serve", run(config, out), notes),
+    match config::load(&args.config, &text, environment.clone()) {
+        Ok(config) => {
+            let again = Again { file: args.config.clone(), environment };
+            finish("serve", run(config, Some(again), out), notes)
+        }
         Err(errors) => {
             for error in &errors {
                 writeln!(notes, "{error}").ok();
@@ -53,7 +57,7 @@ pub(crate) fn run_config(
     out: &mut dyn Write,
     notes: &mut dyn Write,
 ) -> exit::Code {
-    finish(command, run(config, out), notes)
+    finish(command, run(config, None, out), notes)
 }
 
 pub(super) fn finish(command: &str, result: anyhow::Result<()>, notes: &mut dyn Write) -> exit::Code {
@@ -66,12 +70,50 @@ pub(super) fn finish(command: &str, result: anyhow::Result<()>, notes: &mut dyn 
     }
 }
 
-fn run(config: Config, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Where a configuration came from, to be read again.
+struct Again {
+    file: PathBuf,
+    environment: Vec<(String, String)>,
+}
+
+impl Again {
+    /// Reads it, and goes on with it if it is good. What is wrong is logged, and nothing changes.
+    fn reload(&self, gateway: &Gateway) {
+        let read = load_config(&self.file, self.environment.iter().cloned());
+        match read.and_then(|config| gateway.reload(config)) {
+            Ok(Changes { added, changed, removed }) => {
+                tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
+            }
+            Err(error) => tracing::error!(error = format!("{error:#}"), "configuration not reloaded"),
+        }
+    }
+}
+
+/// SIGHUP reads the configuration again.
+#[cfg(unix)]
+fn reload_on_signal(gateway: Arc<Gateway>, again: Again) -> anyhow::Result<()> {
+    let mut hangups = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
+        .context("SIGHUP cannot be waited for")?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            again.reload(&gateway);
+        }
+    });
+    Ok(())
+}
+
+fn run(config: Config, again: Option<Again>, out: &mut dyn Write) -> anyhow::Result<()> {
     telemetry::start(&config.log);
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let names: Vec<String> = config.agents.keys().cloned().collect();
     let gateway = Gateway::new(config)?;
     crate::runtime()?.block_on(async {
+        #[cfg(unix)]
+        if let Some(again) = again {
+            reload_on_signal(Arc::clone(&gateway), again)?;
+        }
+        #[cfg(not(unix))]
+        drop(again);
         let listening = Listening::bind(gateway).await?;
         for address in listening.addresses()? {
             for name in &names {

@@ -59,14 +59,14 @@ impl Listening {
     pub async fn bind(gateway: Arc<Gateway>) -> anyhow::Result<Self> {
         let mut servers = Vec::new();
         for address in &gateway.config().server.listen {
-            let config = server_config(gateway.config())?;
+            let config = server_config(&gateway.config())?;
             servers.push(Server::bind(*address, config).await?);
         }
         let counters = servers.iter().map(Server::counters).collect();
         let mut grpc = Vec::new();
         for address in &gateway.config().server.grpc {
             let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-            let server = GrpcServer::new(service, grpc_config(gateway.config())?);
+            let server = GrpcServer::new(service, grpc_config(&gateway.config())?);
             grpc.push(server.bind(*address).await?);
         }
         Ok(Self { gateway, servers, grpc, counters, shutdown: Shutdown::new(), root: None })
@@ -102,11 +102,11 @@ impl Listening {
     pub async fn serve(self) {
         let Self { gateway, servers, grpc: grpc_servers, counters, shutdown, root } = self;
         let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-        let sockets = ws::endpoint(Arc::clone(&service) as _, gateway.config());
+        let sockets = ws::endpoint(Arc::clone(&service) as _, &gateway.config());
         let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
         let a2a = A2aServers::new(&gateway, &(Arc::clone(&service) as _)).with_root(root.as_deref());
         let router = routes::router(&gateway, &service, &counters, &sockets, &grpc, &a2a);
-        let walls = walls(gateway.config());
+        let walls = walls(&gateway.config());
         let mut tasks = JoinSet::new();
         for server in servers {
             let router = walls.clone().around(router.clone());

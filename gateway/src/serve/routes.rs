@@ -127,7 +127,7 @@ pub(crate) fn router(
         a2a: a2a.clone(),
         inspector: inspector::Work::default(),
     };
-    let config = gateway.config();
+    let config = &*gateway.config();
     let mut router = Router::new();
     for route in ROUTES {
         let is_inspector = matches!(route.kind, Kind::Inspector(_));

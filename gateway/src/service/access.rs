@@ -13,7 +13,8 @@ use crate::config::Secret;
 impl Gateway {
     /// Who the caller is to this agent; empty for an agent that asks nobody.
     pub(crate) fn authenticate(&self, agent: &AgentEntry, caller: &Caller) -> Result<String, ServiceError> {
-        let (own, common) = (&agent.config.tokens, &self.config.server.tokens);
+        let config = self.config();
+        let (own, common) = (&agent.config.tokens, &config.server.tokens);
         if own.is_empty() && common.is_empty() {
             return Ok(String::new());
         }
@@ -29,7 +30,8 @@ impl Gateway {
 
     /// The agents that the caller may run.
     pub(super) fn list(&self, caller: &Caller) -> Result<Vec<AgentInfo>, ServiceError> {
-        let mut agents: Vec<AgentInfo> = self
+        let setup = self.setup();
+        let mut agents: Vec<AgentInfo> = setup
             .agents
             .values()
             .filter(|agent| self.authenticate(agent, caller).is_ok())
@@ -60,10 +62,11 @@ impl Gateway {
     /// True if there are tokens and the caller has none of them.
     fn is_stranger(&self, caller: &Caller) -> bool {
         let token = caller.token.as_deref().unwrap_or_default();
-        let common = &self.config.server.tokens;
+        let setup = self.setup();
+        let common = &setup.config.server.tokens;
         let mut protected = !common.is_empty();
         let mut known = position(common, token).is_some();
-        for agent in self.agents.values() {
+        for agent in setup.agents.values() {
             protected |= !agent.config.tokens.is_empty();
             known |= position(&agent.config.tokens, token).is_some();
         }

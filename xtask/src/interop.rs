@@ -3,6 +3,7 @@
 //! A suite installs its peers below the target folder, proves that its own harness can fail, then runs the tests
 //! of `aqueduct-tests` that need those peers. Nothing is installed outside the target folder.
 
+mod a2a;
 mod agui;
 mod magentic;
 pub(crate) mod peers;
@@ -27,6 +28,7 @@ struct Suite {
 type Env = Vec<(&'static str, String)>;
 
 const SUITES: &[Suite] = &[
+    Suite { name: "a2a", run: a2a::prepare },
     Suite { name: "agui", run: agui::prepare },
     Suite { name: "magentic", run: magentic::prepare },
     Suite { name: "resume", run: resume::prepare },

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::value::{from_json, metadata_struct, object_from_json, object_to_json, raw_metadata, to_json};
 use super::{v1, v03};
-use crate::wire::part::WRAPPED_DATA;
+use crate::wire::part::{WRAPPED_DATA, unwrap_twice_encoded};
 use crate::wire::write::object_only;
 use crate::wire::{
     Artifact, ArtifactUpdate, Content, Extra, Message, Part, Raw, Role, StatusUpdate, StreamItem, Task,
@@ -325,7 +325,9 @@ impl From<v03::Part> for Part<'static> {
             Some(Pb::File(file)) => {
                 let content = match file.file {
                     Some(File::FileWithUri(url)) => Content::Url(url.into()),
-                    Some(File::FileWithBytes(bytes)) => Content::Bytes(base64_text(&bytes)),
+                    Some(File::FileWithBytes(bytes)) => {
+                        Content::Bytes(unwrap_twice_encoded(base64_text(&bytes)))
+                    }
                     None => Content::Bytes(Text::default()),
                 };
                 Self {

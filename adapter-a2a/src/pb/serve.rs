@@ -18,7 +18,7 @@ use super::status::{
     BAD_REQUEST_TYPE, BadRequest, CLASSES, DOMAIN, ERROR_INFO_TYPE, ErrorInfo, FieldFault, RpcStatus,
 };
 use super::{v1, v03};
-use crate::call::PushConfig;
+use crate::call::{Call, PushConfig};
 use crate::server::{
     AgentServer, Answer, CallContext, CardConfig, ServerError, TaskPage, TaskStream, extensions,
 };
@@ -97,7 +97,11 @@ impl AgentServer {
         check_version(&caller, version).map_err(refuse)?;
         let call = asked.call.map_err(refuse)?;
         let context = CallContext { version, tenant: asked.tenant, extensions: extensions(&caller) };
-        let is_send = matches!(call, crate::call::Call::SendMessage(_));
+        if version == Version::V03 && matches!(call, Call::GetExtendedCard) {
+            // `GetAgentCard` of this package is the card that everybody sees.
+            return Ok(GrpcAnswer::Message(v03_card(&card.to_json()).encode_to_vec()));
+        }
+        let is_send = matches!(call, Call::SendMessage(_));
         let answer = self.handle_with_card(caller, context, call, card).await.map_err(refuse)?;
         Ok(match answer {
             Answer::Stream(items) => GrpcAnswer::Stream(GrpcEvents { items: Some(items), version }),

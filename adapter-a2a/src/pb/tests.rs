@@ -95,6 +95,11 @@ fn times_states_and_files_survive() {
     };
     assert_eq!(Part::from(v1::Part::from(&file)), file);
     assert_eq!(Part::from(v03::Part::from(&file)), file);
+    // Python's SDKs send the text of the base64 instead of the bytes it stands for.
+    let text = v03::file_part::File::FileWithBytes(b"AAEC".to_vec());
+    let twice = v03::FilePart { file: Some(text), mime_type: "image/png".into(), name: "a.png".into() };
+    let twice = v03::Part { part: Some(v03::part::Part::File(twice)), metadata: None };
+    assert_eq!(Part::from(twice), file);
     assert_eq!(v1::Part::from(&file).content, Some(v1::part::Content::Raw(vec![0, 1, 2])));
     let list = Part::data(&json!([1, "x", null, {"k": 1.5}]));
     assert_eq!(Part::from(v1::Part::from(&list)), list);

@@ -35,6 +35,9 @@ pub struct CardConfig {
     pub skills: Vec<Skill>,
     /// How and where it can be reached, best first. Addresses are absolute; that of gRPC is `host:port`.
     pub interfaces: Vec<(Binding, String)>,
+    /// The tenant that gRPC clients must send back, where their address leads to several agents. 0.3 has no tenant, so
+    /// with one its clients are not shown gRPC.
+    pub grpc_tenant: String,
     /// True if it calls back.
     pub push: bool,
     /// True if there is a card that only known clients see.
@@ -103,6 +106,7 @@ impl CardConfig {
             put("protocolVersion", "0.3.0".into());
             let others: Vec<Value> = others
                 .iter()
+                .filter(|(binding, _)| self.is_shown(*binding, Version::V03))
                 .map(|(binding, url)| json!({"transport": binding.as_str(), "url": url}))
                 .collect();
             put("additionalInterfaces", Value::Array(others));
@@ -112,11 +116,24 @@ impl CardConfig {
 
     fn interfaces_json(&self) -> Value {
         let of = |version: Version| {
-            self.interfaces.iter().map(move |(binding, url)| {
-                json!({"url": url, "protocolBinding": binding.as_str(), "protocolVersion": version.as_str()})
+            let shown = self.interfaces.iter().filter(move |(binding, _)| self.is_shown(*binding, version));
+            shown.map(move |(binding, url)| {
+                let mut interface = json!({
+                    "url": url, "protocolBinding": binding.as_str(), "protocolVersion": version.as_str()
+                });
+                if let (Binding::Grpc, false, Some(object)) =
+                    (binding, self.grpc_tenant.is_empty(), interface.as_object_mut())
+                {
+                    object.insert("tenant".to_owned(), self.grpc_tenant.as_str().into());
+                }
+                interface
             })
         };
         Value::Array(of(Version::V1).chain(of(Version::V03)).collect())
+    }
+
+    fn is_shown(&self, binding: Binding, version: Version) -> bool {
+        version == Version::V1 || binding != Binding::Grpc || self.grpc_tenant.is_empty()
     }
 
     fn capabilities(&self) -> Value {

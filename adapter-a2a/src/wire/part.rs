@@ -248,10 +248,10 @@ fn standard_base64(text: Text<'_>) -> Text<'_> {
     }
 }
 
-/// Python's 0.3 REST server encodes the base64 text of a file a second time. If the decoded bytes are base64
+/// Python's 0.3 servers put the base64 text of a file where its bytes belong, over REST and gRPC. If the decoded bytes are base64
 /// themselves, they are what was meant. (A file that holds nothing but unbroken base64 text is misread by this;
 /// every file sent by that server is misread without it.)
-fn unwrap_twice_encoded(text: Text<'_>) -> Text<'_> {
+pub(crate) fn unwrap_twice_encoded(text: Text<'_>) -> Text<'_> {
     let inner = STANDARD.decode(text.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     match inner {
         Some(inner)

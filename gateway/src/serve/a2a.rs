@@ -82,11 +82,13 @@ impl A2aServers {
             Ok(admitted) => admitted,
             Err(refusal) => return refusal.into_response(),
         };
-        let Some(agent) = self.gateway.agent(name) else {
-            return Refusal::from(self.gateway.no_such_agent(&caller(&parts), name)).into_response();
+        let (server, agent) = match self.find(&caller(&parts), name) {
+            Ok(found) => found,
+            Err(error) => return Refusal::from(error).into_response(),
         };
-        let server = self.server(&agent);
-        let card = card(&agent, &parts, &self.gateway.config());
+        let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
+        let card = self.card(&agent, &base_of(&self.gateway.config(), host));
         let call = HttpCall {
             method: parts.method.as_str(),
             path: below_mount(parts.uri.path()),
@@ -95,6 +97,33 @@ impl A2aServers {
             body: &body,
         };
         response(server.handle_http(call, &card).await)
+    }
+
+    /// The server of an agent.
+    pub(super) fn find(
+        &self,
+        caller: &Caller,
+        name: &str,
+    ) -> Result<(AgentServer, Arc<AgentEntry>), ServiceError> {
+        let agent = self.gateway.agent(name).ok_or_else(|| self.gateway.no_such_agent(caller, name))?;
+        Ok((self.server(&agent), agent))
+    }
+
+    /// The agent, if there is but one.
+    pub(super) fn only_agent(&self) -> Option<String> {
+        let mut names = self.gateway.agent_names().into_iter();
+        names.next().filter(|_| names.next().is_none())
+    }
+
+    /// The card of an agent, with the addresses that whoever asks can reach.
+    pub(super) fn card(&self, agent: &AgentEntry, base: &str) -> CardConfig {
+        let is_root = self.root() == Some(agent.name.as_str());
+        let url = if is_root { base.to_owned() } else { format!("{base}{MOUNT}{}", agent.name) };
+        card(agent, (base, url), &self.gateway.config(), self.gateway.agent_names().len() == 1)
+    }
+
+    pub(super) fn config(&self) -> Arc<Config> {
+        self.gateway.config()
     }
 
     /// Who may not come in is refused before the body is read.
@@ -143,19 +172,25 @@ fn server_config(agent: &AgentEntry, config: &Config) -> ServerConfig {
     }
 }
 
-/// The card, with the addresses that whoever asks can reach.
-fn card(agent: &AgentEntry, parts: &Parts, config: &Config) -> CardConfig {
-    let base = config.server.public_url.clone().unwrap_or_else(|| {
+/// The address of the gateway, for whoever asked for `host`. The walls let only hosts through that it goes by.
+pub(super) fn base_of(config: &Config, host: Option<&str>) -> String {
+    config.server.public_url.clone().unwrap_or_else(|| {
         let scheme = if config.server.tls.is_some() { "https" } else { "http" };
-        // The walls let only hosts through that the gateway goes by.
-        let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let host =
-            named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)).unwrap_or("localhost");
-        format!("{scheme}://{host}")
-    });
-    let is_mounted = parts.uri.path().starts_with(MOUNT);
-    let url = if is_mounted { format!("{base}{MOUNT}{}", agent.name) } else { base };
+        format!("{scheme}://{}", host.unwrap_or("localhost"))
+    })
+}
+
+/// The same for gRPC, which has neither scheme nor path: `host:port`.
+fn grpc_address(base: &str) -> Option<String> {
+    let uri: http::Uri = base.parse().ok()?;
+    let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+    Some(format!("{}:{port}", uri.host()?))
+}
+
+fn card(agent: &AgentEntry, (base, url): (&str, String), config: &Config, is_only: bool) -> CardConfig {
     let is_protected = !agent.config.tokens.is_empty() || !config.server.tokens.is_empty();
+    let mut interfaces = vec![(Binding::JsonRpc, url.clone()), (Binding::HttpJson, url)];
+    interfaces.extend(grpc_address(base).map(|address| (Binding::Grpc, address)));
     CardConfig {
         name: agent.name.clone(),
         description: if agent.description.is_empty() {
@@ -166,7 +201,9 @@ fn card(agent: &AgentEntry, parts: &Parts, config: &Config) -> CardConfig {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         input_modes: vec!["text/plain".to_owned(), "application/json".to_owned()],
         output_modes: ServerConfig::default().output_modes,
-        interfaces: vec![(Binding::JsonRpc, url.clone()), (Binding::HttpJson, url)],
+        interfaces,
+        // gRPC has no path that would name the agent.
+        grpc_tenant: if is_only { String::new() } else { agent.name.clone() },
         bearer: is_protected,
         public: !is_protected || agent.config.card == CardAccess::Public,
         ..CardConfig::default()

@@ -8,6 +8,7 @@
 //! Every route is in the table of [`routes`]; walls against foreign hosts and origins stand around all of them.
 
 mod a2a;
+mod a2a_grpc;
 mod agui;
 mod command;
 mod cut;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use aqueduct_core::service::RunService;
 use aqueduct_transport_grpc::{
     AgentStreamServer, BoundServer, Server as GrpcServer, ServerConfig as GrpcConfig,
     Timeouts as GrpcTimeouts, tls as grpc_tls,
@@ -30,6 +32,7 @@ use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, 
 use tokio::task::JoinSet;
 
 use a2a::A2aServers;
+use a2a_grpc::{A2aV1, A2aV03};
 pub use command::serve;
 pub(crate) use command::{load_config, run_config, stop_on_signal};
 pub use demo::{DEMO_PORT, DemoAgents, demo, demo_gateway};
@@ -46,12 +49,11 @@ const EXPIRY: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Listening {
     gateway: Arc<Gateway>,
+    a2a: A2aServers,
     servers: Vec<Server>,
     grpc: Vec<BoundServer>,
     counters: Vec<Counters>,
     shutdown: Shutdown,
-    /// The agent of a script that is played at `/`, over A2A.
-    root: Option<String>,
 }
 
 impl Listening {
@@ -63,18 +65,22 @@ impl Listening {
             servers.push(Server::bind(*address, config).await?);
         }
         let counters = servers.iter().map(Server::counters).collect();
+        let service: Arc<dyn RunService> = Arc::new(GatewayService(Arc::clone(&gateway)));
+        let a2a = A2aServers::new(&gateway, &service);
         let mut grpc = Vec::new();
         for address in &gateway.config().server.grpc {
             let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-            let server = GrpcServer::new(service, grpc_config(&gateway.config())?);
+            let server = GrpcServer::new(service, grpc_config(&gateway.config())?)
+                .mount_raw(Arc::new(A2aV1(a2a.clone())))
+                .mount_raw(Arc::new(A2aV03(a2a.clone())));
             grpc.push(server.bind(*address).await?);
         }
-        Ok(Self { gateway, servers, grpc, counters, shutdown: Shutdown::new(), root: None })
+        Ok(Self { gateway, a2a, servers, grpc, counters, shutdown: Shutdown::new() })
     }
 
     /// Serves that agent over A2A at `/` too, and hangs up where its script says so.
-    pub(crate) fn playing(mut self, agent: impl Into<String>) -> Self {
-        self.root = Some(agent.into());
+    pub(crate) fn playing(mut self, agent: &str) -> Self {
+        self.a2a = self.a2a.with_root(Some(agent));
         self
     }
 
@@ -100,17 +106,16 @@ impl Listening {
 
     /// Serves until the switch is turned and everything has ended.
     pub async fn serve(self) {
-        let Self { gateway, servers, grpc: grpc_servers, counters, shutdown, root } = self;
+        let Self { gateway, a2a, servers, grpc: grpc_servers, counters, shutdown } = self;
         let service = Arc::new(GatewayService(Arc::clone(&gateway)));
         let sockets = ws::endpoint(Arc::clone(&service) as _, &gateway.config());
         let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
-        let a2a = A2aServers::new(&gateway, &(Arc::clone(&service) as _)).with_root(root.as_deref());
         let router = routes::router(&gateway, &service, &counters, &sockets, &grpc, &a2a);
         let walls = walls(&gateway.config());
         let mut tasks = JoinSet::new();
         for server in servers {
             let router = walls.clone().around(router.clone());
-            let router = if root.is_some() { cut::cutting(router) } else { router };
+            let router = if a2a.root().is_some() { cut::cutting(router) } else { router };
             let router = requests::identified(router);
             let shutdown = shutdown.clone();
             tasks.spawn(async move { server.serve(router, shutdown).await });

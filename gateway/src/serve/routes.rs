@@ -21,6 +21,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::a2a::A2aServers;
+use super::a2a_grpc::{A2aV1, A2aV03};
 use super::{agui, inspector, ws};
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
@@ -66,6 +67,8 @@ enum Kind {
     Watch,
     Cancel,
     Grpc,
+    A2aV1,
+    A2aV03,
     A2a,
     Inspector(inspector::Part),
 }
@@ -93,6 +96,8 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
     route("DELETE", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
     route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
+    route("POST", "/lf.a2a.v1.A2AService/{method}", Access::Grpc, Kind::A2aV1),
+    route("POST", "/a2a.v1.A2AService/{method}", Access::Grpc, Kind::A2aV03),
     route("GET", "/inspector", Access::Public, Kind::Inspector(inspector::Part::Page)),
     route("GET", "/inspector/{file}", Access::Public, Kind::Inspector(inspector::Part::File)),
     route("GET", "/inspector/runs", Access::List, Kind::Inspector(inspector::Part::Runs)),
@@ -145,6 +150,8 @@ pub(crate) fn router(
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
             Kind::Grpc => post_service(grpc.clone()),
+            Kind::A2aV1 => post_service(grpc.beside(Arc::new(A2aV1(a2a.clone())))),
+            Kind::A2aV03 => post_service(grpc.beside(Arc::new(A2aV03(a2a.clone())))),
             Kind::A2a => match route.method {
                 "GET" => get(a2a_call),
                 "DELETE" => delete(a2a_call),

@@ -90,6 +90,11 @@ impl Gateway {
         Arc::clone(&self.setup().config)
     }
 
+    /// The names of all agents.
+    pub(crate) fn agent_names(&self) -> Vec<String> {
+        self.setup().agents.keys().cloned().collect()
+    }
+
     pub(crate) fn agent(&self, name: &str) -> Option<Arc<AgentEntry>> {
         self.setup().agents.get(name).cloned()
     }

@@ -1,5 +1,6 @@
 //! Interop with real peers. `cargo xtask interop` installs them and runs these tests.
 
+mod a2a;
 mod agui;
 mod magentic;
 mod resume;

@@ -34,6 +34,8 @@ pub type Payloads = Pin<Box<dyn Stream<Item = Result<Bytes, RawStatus>> + Send>>
 pub struct RawCall {
     /// The method, without the service.
     pub method: String,
+    /// The host that the caller asked for, with its port where it named one.
+    pub authority: Option<String>,
     /// Who calls; its headers are the metadata.
     pub caller: Caller,
     /// The message.
@@ -128,11 +130,14 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let method = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+        let named = request.headers().get(http::header::HOST).and_then(|host| host.to_str().ok());
+        let authority = request.uri().authority().map(http::uri::Authority::as_str).or(named);
+        let authority = authority.map(str::to_owned);
         let (limit, statuses) = (self.shared.timeouts.request, self.shared.statuses);
         let request = request.map(|body| TimedBody::new(body, Some(limit), statuses));
         // One message is a stream of one message on the wire: the service decides which it is.
         let mut grpc = Grpc::new(BytesCodec).max_decoding_message_size(self.shared.limits.request_bytes);
-        let handler = Handler { server: self.clone(), method };
+        let handler = Handler { server: self.clone(), method, authority };
         Box::pin(async move { Ok(grpc.server_streaming(handler, request).await) })
     }
 }
@@ -141,6 +146,7 @@ where
 struct Handler<S> {
     server: RawServer<S>,
     method: String,
+    authority: Option<String>,
 }
 
 impl<S: RawService> ServerStreamingService<Bytes> for Handler<S> {
@@ -150,8 +156,9 @@ impl<S: RawService> ServerStreamingService<Bytes> for Handler<S> {
 
     fn call(&mut self, request: tonic::Request<Bytes>) -> Self::Future {
         let (server, method) = (self.server.clone(), std::mem::take(&mut self.method));
+        let authority = self.authority.take();
         Box::pin(async move {
-            let answer = server.answer(method, request).await;
+            let answer = server.answer(method, authority, request).await;
             if answer.is_err() {
                 server.shared.counters.call_refused();
             }
@@ -164,13 +171,14 @@ impl<S: RawService> RawServer<S> {
     async fn answer(
         &self,
         method: String,
+        authority: Option<String>,
         request: tonic::Request<Bytes>,
     ) -> Result<WatchedStream<RawPump>, Status> {
         let Call { caller, deadline } = Call::of(&request);
         let (shared, message) = (&self.shared, request.into_inner());
         let answer = tokio::select! {
             biased;
-            answer = self.service.call(RawCall { method, caller, message }) => answer?,
+            answer = self.service.call(RawCall { method, authority, caller, message }) => answer?,
             () = shared.stop.cancelled() => return Err(shared.statuses.stopping(None)),
             () = until(deadline) => return Err(shared.statuses.deadline()),
         };

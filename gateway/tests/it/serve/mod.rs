@@ -1,6 +1,7 @@
 //! The gateway on real sockets, with scripted upstreams.
 
 mod a2a;
+mod a2a_grpc;
 mod a2a_server;
 mod faults;
 mod grpc;

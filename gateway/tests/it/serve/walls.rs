@@ -20,7 +20,13 @@ async fn ask(served: &Served, route: &Route, headers: &[(&str, &str)]) -> Respon
 }
 
 async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
-    let path = route.path.replace("{name}", "a").replace("{run}", run).replace("{method}", "ListAgents");
+    // A method that has something to answer to an empty message.
+    let method = match route.path {
+        "/lf.a2a.v1.A2AService/{method}" => "ListTasks",
+        "/a2a.v1.A2AService/{method}" => "GetAgentCard",
+        _ => "ListAgents",
+    };
+    let path = route.path.replace("{name}", "a").replace("{run}", run).replace("{method}", method);
     let path = path.replace("{file}", "main.js").replace("{*call}", "tasks?A2A-Version=1.0");
     let (media_type, body) = match (route.access, route.method) {
         // One empty message.

@@ -1,0 +1,70 @@
+//! A2A over gRPC at the gateway's own door: both packages, for every agent, on the port of everything else.
+//!
+//! gRPC has no path below a service, so a request names its agent otherwise. In this order:
+//!
+//! 1. the `tenant` of the request (1.0), which cards tell clients to send back;
+//! 2. the metadata `x-aqueduct-agent`, which 0.3 clients can be told to send;
+//! 3. the only agent that there is.
+
+use aqueduct_adapter_a2a::pb::read::Asked;
+use aqueduct_adapter_a2a::pb::serve::{GrpcAnswer, GrpcStatus};
+use aqueduct_adapter_a2a::pb::{V1_SERVICE, V03_SERVICE};
+use aqueduct_adapter_a2a::server::ServerError;
+use aqueduct_adapter_a2a::version::Version;
+use aqueduct_transport_grpc::raw::{RawAnswer, RawCall, RawService, RawStatus};
+use futures_util::StreamExt as _;
+
+use super::a2a::{A2aServers, base_of};
+
+/// The metadata that names an agent.
+const AGENT: &str = "x-aqueduct-agent";
+
+/// `lf.a2a.v1.A2AService`.
+#[derive(Debug)]
+pub(crate) struct A2aV1(pub(crate) A2aServers);
+
+/// `a2a.v1.A2AService`.
+#[derive(Debug)]
+pub(crate) struct A2aV03(pub(crate) A2aServers);
+
+impl RawService for A2aV1 {
+    const NAME: &'static str = V1_SERVICE;
+
+    async fn call(&self, call: RawCall) -> Result<RawAnswer, RawStatus> {
+        answer(&self.0, Version::V1, call).await
+    }
+}
+
+impl RawService for A2aV03 {
+    const NAME: &'static str = V03_SERVICE;
+
+    async fn call(&self, call: RawCall) -> Result<RawAnswer, RawStatus> {
+        answer(&self.0, Version::V03, call).await
+    }
+}
+
+async fn answer(servers: &A2aServers, version: Version, call: RawCall) -> Result<RawAnswer, RawStatus> {
+    let refuse = |error: ServerError| raw_status(GrpcStatus::of(&error, version));
+    let asked = Asked::read(version, &call.method, &call.message);
+    let named = Some(asked.tenant.as_str()).filter(|name| !name.is_empty());
+    let Some(name) =
+        named.or_else(|| call.caller.header(AGENT)).map(str::to_owned).or_else(|| servers.only_agent())
+    else {
+        let words =
+            "name the agent: as `tenant` of the request, as its card says, or as metadata `x-aqueduct-agent`";
+        return Err(refuse(ServerError::invalid_field("tenant", words)));
+    };
+    let (server, agent) = servers.find(&call.caller, &name).map_err(|error| refuse(error.into()))?;
+    let card = servers.card(&agent, &base_of(&servers.config(), call.authority.as_deref()));
+    let answered = server.handle_grpc(call.caller, version, asked, &card).await.map_err(raw_status)?;
+    Ok(match answered {
+        GrpcAnswer::Message(message) => RawAnswer::Message(message.into()),
+        GrpcAnswer::Stream(events) => {
+            RawAnswer::Stream(Box::pin(events.map(|event| event.map(Into::into).map_err(raw_status))))
+        }
+    })
+}
+
+fn raw_status(status: GrpcStatus) -> RawStatus {
+    RawStatus { code: status.code, message: status.message, details: status.details.into() }
+}

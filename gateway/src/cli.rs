@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::serve::DEMO_PORT;
 use crate::source::replay::Speed;
 
 /// Carries any agent's stream to any agent frontend, intact.
@@ -34,6 +35,8 @@ pub enum Command {
     Record(RecordArgs),
     /// Play a recorded stream, at the terminal or as an agent
     Replay(ReplayArgs),
+    /// Serve a scripted agent over A2A and AG-UI
+    Mock(MockArgs),
     /// Measure the whole path over sockets
     Bench(BenchArgs),
     /// Write a completion script for a shell
@@ -82,7 +85,8 @@ Routes:
   GET  /inspector             a page for developers, if the configuration wants it
   GET  /healthz /readyz /metrics
 
-Listens on loopback only, unless the configuration says otherwise. SIGTERM and Ctrl-C let open runs end first.
+Listens on loopback only, unless the configuration says otherwise. SIGTERM and Ctrl-C let open runs end first;
+SIGHUP reads the configuration again.
 
 Examples:
   aqueduct serve
@@ -98,17 +102,19 @@ Exit codes:
 #[command(after_help = DEMO_HELP)]
 pub struct DemoArgs {
     /// The port on 127.0.0.1; if it is taken, another one is used
-    #[arg(long, default_value_t = 8787)]
+    #[arg(long, default_value_t = DEMO_PORT)]
     pub port: u16,
 }
 
 const DEMO_HELP: &str = "\
-Serves scripted agents that show what a frontend gets: tool calls, thinking, sub-agents side by side, a question, a
-failure. Prints where they are and what to type. Needs nothing else.
+Serves A2A agents on ports of their own, each playing a script, and a gateway in front of them: tool notices, thinking,
+agents side by side, artifacts, a question, a failure. Prints where they are, what to open and what to type. Needs nothing
+else.
 
 Examples:
   aqueduct demo
   aqueduct demo --port 9000
+  aqueduct run demo \"Write about Rust\"     (in another terminal)
 
 Exit codes:
   0  stopped after Ctrl-C
@@ -152,6 +158,7 @@ the next line of standard input is the answer. Ctrl-C stops the agent, not only 
 
 Examples:
   aqueduct run weather \"Will it rain?\"
+  aqueduct run demo \"Write about Rust\"     (while `aqueduct demo` runs)
   aqueduct run http://127.0.0.1:8787/agents/team \"Write about Rust\"
   aqueduct run https://agent.example.org \"Hello\" --protocol a2a --json | jq .
 
@@ -223,6 +230,33 @@ Exit codes:
   0  the recorded run succeeded, or waits for an answer; served until a signal
   1  the recorded run failed or was cancelled; the address cannot be listened on
   2  wrong arguments, or the file is no recording";
+
+/// Options of `mock`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = MOCK_HELP)]
+pub struct MockArgs {
+    /// What the agent says (docs/script.md)
+    pub script: PathBuf,
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8788")]
+    pub listen: SocketAddr,
+    /// The name of the agent; that of the file without it
+    #[arg(long)]
+    pub name: Option<String>,
+}
+
+const MOCK_HELP: &str = "\
+Plays a script as an A2A server at `/` (JSON-RPC and HTTP+JSON, 1.0 and 0.3, the card at /.well-known/agent-card.json) and
+as an AG-UI agent at /agents/NAME.
+
+Examples:
+  aqueduct mock scripts/demo-tools.toml
+  aqueduct mock scripts/tck.toml --listen 127.0.0.1:9999
+
+Exit codes:
+  0  stopped after a signal
+  1  the address cannot be listened on
+  2  wrong arguments, or the script is wrong (the message names line and key)";
 
 /// Options of `bench`.
 #[derive(Debug, Clone, Args)]

@@ -1,7 +1,7 @@
 //! The gateway and its command line: what wires adapters and transports together.
 //!
 //! ```text
-//! main ──► run(args) ──► cli ──► serve | demo ──► routes ──┐
+//! main ──► run(args) ──► cli ──► serve | demo | mock ──► routes ──┐
 //!                            ├──► run ────────────────────┴──► service ──► source (an agent)
 //!                            └──► convert | verify | record | replay | bench | completions | config check
 //! ```
@@ -16,6 +16,7 @@
 //! | [`convert`] | a filter from any input dialect to any output dialect |
 //! | [`verify`] | the strict check of an AG-UI stream, as a report for people |
 //! | [`record`], [`replay`] | a stream with its timing, to a file and back ([`recording`]) |
+//! | [`mock`] | a scripted agent on a socket, as A2A and AG-UI |
 //! | [`bench`] | the whole path over sockets, measured |
 //! | [`config`] | the configuration file: what is in it, what is wrong with it |
 //! | [`exit`] | what the exit codes mean |
@@ -29,6 +30,7 @@ pub mod config;
 pub mod convert;
 pub mod exit;
 mod input;
+pub mod mock;
 pub mod record;
 pub mod recording;
 pub mod replay;
@@ -66,6 +68,7 @@ fn dispatch(command: cli::Command) -> exit::Code {
         cli::Command::Run(args) => talk::command(&args, std::env::vars(), &mut out, &mut notes),
         cli::Command::Record(args) => record::command(&args, std::env::vars(), &mut out, &mut notes),
         cli::Command::Replay(args) => replay::command(&args, &mut out, &mut notes),
+        cli::Command::Mock(args) => mock::command(&args, &mut out, &mut notes),
         cli::Command::Bench(args) => bench::command(&args, &mut out, &mut notes),
         cli::Command::Completions(args) => {
             let mut command = <cli::Cli as clap::CommandFactory>::command();

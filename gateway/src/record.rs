@@ -146,10 +146,11 @@ async fn copy(
     notes: &mut dyn Write,
 ) -> anyhow::Result<Option<String>> {
     let mut progress = Progress::new();
+    let mut interrupts = talk::Interrupts::new()?;
     loop {
         let next = tokio::select! {
             next = incoming.next() => next,
-            Ok(()) = tokio::signal::ctrl_c() => Next::End(Some("the recorder was stopped".to_owned())),
+            () = interrupts.next() => Next::End(Some("the recorder was stopped".to_owned())),
         };
         let at = begun.elapsed();
         match next {

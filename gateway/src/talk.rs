@@ -11,6 +11,7 @@
 //!
 //! Ctrl-C cancels the run at its agent; a second one leaves at once.
 
+mod interrupts;
 mod screen;
 mod target;
 
@@ -28,6 +29,7 @@ use crate::config::{Config, OnDisconnect};
 use crate::convert::blocks;
 use crate::exit;
 use crate::service::{Gateway, GatewayService, now};
+pub(crate) use interrupts::Interrupts;
 use screen::Screen;
 pub(crate) use target::{one_agent, resolve};
 
@@ -76,16 +78,17 @@ pub(crate) async fn converse(
     let service = GatewayService(Gateway::new(config)?);
     let is_terminal = std::io::stdout().is_terminal();
     let mut view = if as_json { View::Json } else { View::Screen(Box::new(Screen::new(is_terminal))) };
+    let mut interrupts = Interrupts::new()?;
     let thread = format!("cli-{}", now().0);
     let mut input = RunInput::prompt(thread.clone(), format!("{thread}-1"), prompt);
     for turn in 2.. {
         let started = service.start(&Caller::default(), name, input.clone()).await?;
-        let end = watch(&service, &started.run_id, started.events, &mut view, out).await;
+        let end = watch(&service, &started.run_id, started.events, &mut view, &mut interrupts, out).await;
         let Some(BlockEvent::RunFinished(finished)) = end else { return Ok(exit::FAILED) };
         match finished.outcome {
             RunOutcome::Success => return Ok(exit::OK),
             RunOutcome::Interrupted if as_json => return Ok(exit::OK),
-            RunOutcome::Interrupted => match answers(&finished).await? {
+            RunOutcome::Interrupted => match answers(&finished, &mut interrupts).await? {
                 Answers::Given(replies) => {
                     input.run_id = RunId::from(format!("{thread}-{turn}"));
                     input.resume = replies;
@@ -129,6 +132,7 @@ async fn watch(
     run: &RunId,
     mut events: EventStream,
     view: &mut View,
+    interrupts: &mut Interrupts,
     out: &mut dyn Write,
 ) -> Option<BlockEvent> {
     let mut last = None;
@@ -142,7 +146,7 @@ async fn watch(
                 shown
             }
             shown = view.pause(out) => shown,
-            Ok(()) = tokio::signal::ctrl_c() => {
+            () = interrupts.next() => {
                 if is_stopped {
                     return None;
                 }
@@ -168,7 +172,7 @@ enum Answers {
 }
 
 /// Asks for the answers, one line each.
-async fn answers(finished: &RunFinished) -> anyhow::Result<Answers> {
+async fn answers(finished: &RunFinished, interrupts: &mut Interrupts) -> anyhow::Result<Answers> {
     let mut replies = Vec::new();
     for pending in &finished.interrupts {
         if std::io::stdin().is_terminal() {
@@ -177,7 +181,7 @@ async fn answers(finished: &RunFinished) -> anyhow::Result<Answers> {
         }
         let line = tokio::select! {
             line = tokio::task::spawn_blocking(read_line) => line??,
-            Ok(()) = tokio::signal::ctrl_c() => return Ok(Answers::Stopped),
+            () = interrupts.next() => return Ok(Answers::Stopped),
         };
         let Some(line) = line else { return Ok(Answers::None) };
         let payload = Some(serde_json::Value::from(line));

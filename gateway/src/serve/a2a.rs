@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aqueduct_adapter_a2a::server::{
@@ -32,27 +32,53 @@ use crate::service::{AgentEntry, Gateway, now};
 const MOUNT: &str = "/a2a/";
 
 /// The servers of all agents.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct A2aServers {
     gateway: Arc<Gateway>,
-    by_name: Arc<HashMap<String, AgentServer>>,
+    service: Arc<dyn RunService>,
+    ids: Arc<Ids>,
+    /// Made when first asked for, and kept: an agent that is configured anew keeps its tasks.
+    by_name: Arc<Mutex<HashMap<String, AgentServer>>>,
+    /// The agent that is served at `/` too.
+    root: Option<Arc<str>>,
+}
+
+impl std::fmt::Debug for A2aServers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("A2aServers").field("root", &self.root).finish_non_exhaustive()
+    }
 }
 
 impl A2aServers {
-    /// A server for every agent of the gateway.
-    pub(crate) fn new(gateway: &Arc<Gateway>, service: &Arc<dyn RunService>) -> Self {
-        let ids = Arc::new(Ids::default());
-        let server = |agent: &Arc<AgentEntry>| {
-            let host =
-                Place { gateway: Arc::clone(gateway), agent: Arc::clone(agent), ids: Arc::clone(&ids) };
-            let config = server_config(agent, gateway.config());
-            AgentServer::new(agent.name.clone(), Arc::clone(service), Arc::new(host), config)
-        };
-        let by_name = gateway.agents().map(|agent| (agent.name.clone(), server(agent))).collect();
-        Self { gateway: Arc::clone(gateway), by_name: Arc::new(by_name) }
+    /// Serves that agent at `/` too, as an A2A server that is nothing else.
+    pub(crate) fn with_root(mut self, name: Option<&str>) -> Self {
+        self.root = name.map(Into::into);
+        self
     }
 
-    /// Answers a request below `/a2a/{name}`.
+    /// The agent at `/`.
+    pub(crate) fn root(&self) -> Option<&str> {
+        self.root.as_deref()
+    }
+
+    /// Servers for the agents of the gateway.
+    pub(crate) fn new(gateway: &Arc<Gateway>, service: &Arc<dyn RunService>) -> Self {
+        let (gateway, service) = (Arc::clone(gateway), Arc::clone(service));
+        Self { gateway, service, ids: Arc::default(), by_name: Arc::default(), root: None }
+    }
+
+    fn server(&self, agent: &AgentEntry) -> AgentServer {
+        let make = || {
+            let (gateway, ids) = (Arc::clone(&self.gateway), Arc::clone(&self.ids));
+            let config = server_config(agent, &gateway.config());
+            let host = Place { gateway, agent: agent.name.clone(), ids };
+            AgentServer::new(agent.name.clone(), Arc::clone(&self.service), Arc::new(host), config)
+        };
+        let mut servers = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.entry(agent.name.clone()).or_insert_with(make).clone()
+    }
+
+    /// Answers a request below `/a2a/{name}`, or below `/` for the agent there.
     pub(crate) async fn answer(&self, name: &str, request: Request) -> Response {
         let (parts, body) = match self.admit(name, request).await {
             Ok(admitted) => admitted,
@@ -64,7 +90,7 @@ impl A2aServers {
         };
         let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
-        let card = self.card(agent, &base_of(self.gateway.config(), host));
+        let card = self.card(&agent, &base_of(&self.gateway.config(), host));
         let call = HttpCall {
             method: parts.method.as_str(),
             path: below_mount(parts.uri.path()),
@@ -80,23 +106,25 @@ impl A2aServers {
         &self,
         caller: &Caller,
         name: &str,
-    ) -> Result<(&AgentServer, &Arc<AgentEntry>), ServiceError> {
-        let found = self.by_name.get(name).zip(self.gateway.agent(name));
-        found.ok_or_else(|| self.gateway.no_such_agent(caller, name))
+    ) -> Result<(AgentServer, Arc<AgentEntry>), ServiceError> {
+        let agent = self.gateway.agent(name).ok_or_else(|| self.gateway.no_such_agent(caller, name))?;
+        Ok((self.server(&agent), agent))
     }
 
     /// The agent, if there is but one.
-    pub(super) fn only_agent(&self) -> Option<&str> {
-        let mut names = self.by_name.keys();
-        names.next().filter(|_| names.next().is_none()).map(String::as_str)
+    pub(super) fn only_agent(&self) -> Option<String> {
+        let mut names = self.gateway.agent_names().into_iter();
+        names.next().filter(|_| names.next().is_none())
     }
 
     /// The card of an agent, with the addresses that whoever asks can reach.
     pub(super) fn card(&self, agent: &AgentEntry, base: &str) -> CardConfig {
-        card(agent, base, self.gateway.config(), self.by_name.len() == 1)
+        let is_root = self.root() == Some(agent.name.as_str());
+        let url = if is_root { base.to_owned() } else { format!("{base}{MOUNT}{}", agent.name) };
+        card(agent, (base, url), &self.gateway.config(), self.gateway.agent_names().len() == 1)
     }
 
-    pub(super) fn config(&self) -> &Config {
+    pub(super) fn config(&self) -> Arc<Config> {
         self.gateway.config()
     }
 
@@ -107,15 +135,15 @@ impl A2aServers {
         let agent = self.gateway.agent(name).ok_or_else(|| self.gateway.no_such_agent(&asks, name))?;
         let is_card = below_mount(parts.uri.path()).starts_with("/.well-known/");
         if !(is_card && agent.config.card == CardAccess::Public) {
-            self.gateway.authenticate(agent, &asks)?;
+            self.gateway.authenticate(&agent, &asks)?;
         }
         read_body(Request::from_parts(parts, body)).await
     }
 }
 
-/// What follows `/a2a/{name}` in a path, still encoded.
+/// What follows `/a2a/{name}` in a path, still encoded; all of it for the agent at `/`.
 fn below_mount(path: &str) -> &str {
-    let rest = path.strip_prefix(MOUNT).unwrap_or_default();
+    let Some(rest) = path.strip_prefix(MOUNT) else { return path };
     rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default()
 }
 
@@ -163,8 +191,7 @@ fn grpc_address(base: &str) -> Option<String> {
     Some(format!("{}:{port}", uri.host()?))
 }
 
-fn card(agent: &AgentEntry, base: &str, config: &Config, is_only: bool) -> CardConfig {
-    let url = format!("{base}{MOUNT}{}", agent.name);
+fn card(agent: &AgentEntry, (base, url): (&str, String), config: &Config, is_only: bool) -> CardConfig {
     let is_protected = !agent.config.tokens.is_empty() || !config.server.tokens.is_empty();
     let mut interfaces = vec![(Binding::JsonRpc, url.clone()), (Binding::HttpJson, url)];
     interfaces.extend(grpc_address(base).map(|address| (Binding::Grpc, address)));
@@ -191,7 +218,8 @@ fn card(agent: &AgentEntry, base: &str, config: &Config, is_only: bool) -> CardC
 /// The world of one agent's server.
 struct Place {
     gateway: Arc<Gateway>,
-    agent: Arc<AgentEntry>,
+    /// By name: its tokens may change while its tasks live on.
+    agent: String,
     ids: Arc<Ids>,
 }
 
@@ -213,7 +241,9 @@ impl Host for Place {
     }
 
     fn identify(&self, caller: &Caller) -> Result<String, ServiceError> {
-        self.gateway.authenticate(&self.agent, caller)
+        let agent = self.gateway.agent(&self.agent);
+        let agent = agent.ok_or_else(|| self.gateway.no_such_agent(caller, &self.agent))?;
+        self.gateway.authenticate(&agent, caller)
     }
 
     fn push_sender(&self) -> Option<Arc<dyn PushSender>> {

@@ -47,13 +47,15 @@ async fn answer(servers: &A2aServers, version: Version, call: RawCall) -> Result
     let refuse = |error: ServerError| raw_status(GrpcStatus::of(&error, version));
     let asked = Asked::read(version, &call.method, &call.message);
     let named = Some(asked.tenant.as_str()).filter(|name| !name.is_empty());
-    let Some(name) = named.or_else(|| call.caller.header(AGENT)).or_else(|| servers.only_agent()) else {
+    let Some(name) =
+        named.or_else(|| call.caller.header(AGENT)).map(str::to_owned).or_else(|| servers.only_agent())
+    else {
         let words =
             "name the agent: as `tenant` of the request, as its card says, or as metadata `x-aqueduct-agent`";
         return Err(refuse(ServerError::invalid_field("tenant", words)));
     };
-    let (server, agent) = servers.find(&call.caller, name).map_err(|error| refuse(error.into()))?;
-    let card = servers.card(agent, &base_of(servers.config(), call.authority.as_deref()));
+    let (server, agent) = servers.find(&call.caller, &name).map_err(|error| refuse(error.into()))?;
+    let card = servers.card(&agent, &base_of(&servers.config(), call.authority.as_deref()));
     let answered = server.handle_grpc(call.caller, version, asked, &card).await.map_err(raw_status)?;
     Ok(match answered {
         GrpcAnswer::Message(message) => RawAnswer::Message(message.into()),

@@ -1,19 +1,16 @@
-//! The commands `serve` and `demo`.
+//! The command `serve`, and what commands that serve have in common.
 
-use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use aqueduct_transport_http::Shutdown;
 
 use super::Listening;
-use crate::cli::{DemoArgs, ServeArgs};
-use crate::config::{self, Agent, AgentSource, Config};
-use crate::service::Gateway;
-use crate::source::script::Script;
+use crate::cli::ServeArgs;
+use crate::config::{self, Config};
+use crate::service::{Changes, Gateway};
 use crate::{exit, telemetry};
 
 /// Runs `aqueduct serve`.
@@ -39,8 +36,11 @@ pub fn serve(
     if args.allow_unauthenticated {
         environment.push(("AQUEDUCT_SERVER__ALLOW_UNAUTHENTICATED".to_owned(), "true".to_owned()));
     }
-    match config::load(&args.config, &text, environment) {
-        Ok(config) => finish("serve", run(config, out), notes),
+    match config::load(&args.config, &text, environment.clone()) {
+        Ok(config) => {
+            let again = Again { file: args.config.clone(), environment };
+            finish("serve", run(config, Some(again), out), notes)
+        }
         Err(errors) => {
             for error in &errors {
                 writeln!(notes, "{error}").ok();
@@ -57,10 +57,10 @@ pub(crate) fn run_config(
     out: &mut dyn Write,
     notes: &mut dyn Write,
 ) -> exit::Code {
-    finish(command, run(config, out), notes)
+    finish(command, run(config, None, out), notes)
 }
 
-fn finish(command: &str, result: anyhow::Result<()>, notes: &mut dyn Write) -> exit::Code {
+pub(super) fn finish(command: &str, result: anyhow::Result<()>, notes: &mut dyn Write) -> exit::Code {
     match result {
         Ok(()) => exit::OK,
         Err(error) => {
@@ -70,12 +70,49 @@ fn finish(command: &str, result: anyhow::Result<()>, notes: &mut dyn Write) -> e
     }
 }
 
-fn run(config: Config, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Where a configuration came from, to be read again.
+struct Again {
+    file: PathBuf,
+    environment: Vec<(String, String)>,
+}
+
+impl Again {
+    /// Reads it, and goes on with it if it is good. What is wrong is logged, and nothing changes.
+    fn reload(&self, gateway: &Gateway) {
+        let read = load_config(&self.file, self.environment.iter().cloned());
+        match read.and_then(|config| gateway.reload(config)) {
+            Ok(Changes { added, changed, removed }) => {
+                tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
+            }
+            Err(error) => tracing::error!(error = format!("{error:#}"), "configuration not reloaded"),
+        }
+    }
+}
+
+/// SIGHUP reads the configuration again.
+#[cfg(unix)]
+fn reload_on_signal(gateway: Arc<Gateway>, again: Again) -> anyhow::Result<()> {
+    let mut hangups = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
+        .context("SIGHUP cannot be waited for")?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            again.reload(&gateway);
+        }
+    });
+    Ok(())
+}
+
+fn run(config: Config, again: Option<Again>, out: &mut dyn Write) -> anyhow::Result<()> {
     telemetry::start(&config.log);
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let names: Vec<String> = config.agents.keys().cloned().collect();
     crate::runtime()?.block_on(async {
-        let gateway = Gateway::new(config)?;
+        #[cfg(unix)]
+        if let Some(again) = again {
+            reload_on_signal(Arc::clone(&gateway), again)?;
+        }
+        #[cfg(not(unix))]
+        drop(again);
         let listening = Listening::bind(gateway).await?;
         for address in listening.addresses()? {
             for name in &names {
@@ -90,7 +127,7 @@ fn run(config: Config, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// SIGTERM and Ctrl-C turn the switch.
-fn stop_on_signal(shutdown: Shutdown) -> anyhow::Result<()> {
+pub(crate) fn stop_on_signal(shutdown: Shutdown) -> anyhow::Result<()> {
     #[cfg(unix)]
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .context("SIGTERM cannot be waited for")?;
@@ -105,87 +142,6 @@ fn stop_on_signal(shutdown: Shutdown) -> anyhow::Result<()> {
         shutdown.trigger();
     });
     Ok(())
-}
-
-/// The agents of the demo: name, script, and what to expect.
-pub(crate) const DEMO: [(&str, &str, &str); 5] = [
-    ("tools", include_str!("../../../scripts/demo-tools.toml"), "a tool call, its result, an answer"),
-    ("thinking", include_str!("../../../scripts/demo-thinking.toml"), "thinking, apart from the answer"),
-    ("team", include_str!("../../../scripts/demo-team.toml"), "two sub-agents side by side, then a summary"),
-    (
-        "question",
-        include_str!("../../../scripts/demo-question.toml"),
-        "a question to you, and a run that waits",
-    ),
-    (
-        "failure",
-        include_str!("../../../scripts/demo-failure.toml"),
-        "a sub-agent that fails half-way, and says so",
-    ),
-];
-
-/// Runs `aqueduct demo`.
-pub fn demo(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
-    finish("demo", run_demo(args, out, notes), notes)
-}
-
-/// A gateway with the agents of the demo.
-pub fn demo_gateway(listen: SocketAddr) -> anyhow::Result<Arc<Gateway>> {
-    let mut agents = BTreeMap::new();
-    for (name, text, about) in DEMO {
-        let script = Script::parse(text).with_context(|| format!("the script of {name}"))?;
-        let source = AgentSource::Embedded { script: Arc::new(script) };
-        agents.insert(name.to_owned(), Agent { description: about.to_owned(), source, ..Agent::default() });
-    }
-    let mut config = config::with_agents(agents);
-    config.server.listen = vec![listen];
-    config.inspector.enabled = true;
-    "warn".clone_into(&mut config.log.level);
-    Gateway::new(config)
-}
-
-fn run_demo(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> anyhow::Result<()> {
-    let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
-    crate::runtime()?.block_on(async {
-        let gateway = demo_gateway(wanted)?;
-        telemetry::start(&gateway.config().log);
-        let listening = match Listening::bind(gateway).await {
-            Ok(listening) => listening,
-            Err(error) => {
-                writeln!(notes, "{error}; using another port").ok();
-                Listening::bind(demo_gateway(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?).await?
-            }
-        };
-        let address = *listening.addresses()?.first().context("no address")?;
-        greet(address, out).ok();
-        stop_on_signal(listening.shutdown())?;
-        listening.serve().await;
-        Ok(())
-    })
-}
-
-fn greet(address: SocketAddr, out: &mut dyn Write) -> std::io::Result<()> {
-    writeln!(out, "Scripted agents, as AG-UI:\n")?;
-    for (name, _, about) in DEMO {
-        writeln!(out, "http://{address}/agents/{name}")?;
-        writeln!(out, "    {about}")?;
-    }
-    writeln!(out, "\nSee them live in a browser:\n")?;
-    writeln!(out, "    http://{address}/inspector\n")?;
-    writeln!(out, "or in another terminal:\n")?;
-    writeln!(out, "    aqueduct run http://{address}/agents/team \"Write about Rust\"\n")?;
-    writeln!(out, "or as the bytes that a frontend gets:\n")?;
-    let input = concat!(
-        r#"{"threadId":"t1","runId":"'$(date +%s%N)'","protocolVersion":"1.0","state":{},"messages":"#,
-        r#"[{"id":"m1","role":"user","content":"Write about Rust"}],"tools":[],"context":[],"forwardedProps":{}}"#
-    );
-    writeln!(out, "    curl -N http://{address}/agents/team -H 'Content-Type: application/json' \\")?;
-    writeln!(out, "      -d '{input}'\n")?;
-    writeln!(
-        out,
-        "Any AG-UI client can use these addresses, CopilotKit's HttpAgent for one. Ctrl-C stops the demo."
-    )?;
-    out.flush()
 }
 
 /// Reads a configuration for a command that uses one agent of it.

@@ -12,6 +12,8 @@ mod a2a_grpc;
 mod a2a_push;
 mod agui;
 mod command;
+mod cut;
+mod demo;
 mod inspector;
 mod requests;
 pub mod routes;
@@ -33,8 +35,9 @@ use tokio::task::JoinSet;
 
 use a2a::A2aServers;
 use a2a_grpc::{A2aV1, A2aV03};
-pub use command::{demo, demo_gateway, serve};
-pub(crate) use command::{load_config, run_config};
+pub use command::serve;
+pub(crate) use command::{load_config, run_config, stop_on_signal};
+pub use demo::{DEMO_PORT, DemoAgents, demo, demo_gateway};
 
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
@@ -60,7 +63,7 @@ impl Listening {
     pub async fn bind(gateway: Arc<Gateway>) -> anyhow::Result<Self> {
         let mut servers = Vec::new();
         for address in &gateway.config().server.listen {
-            let config = server_config(gateway.config())?;
+            let config = server_config(&gateway.config())?;
             servers.push(Server::bind(*address, config).await?);
         }
         let counters = servers.iter().map(Server::counters).collect();
@@ -69,12 +72,18 @@ impl Listening {
         let mut grpc = Vec::new();
         for address in &gateway.config().server.grpc {
             let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-            let server = GrpcServer::new(service, grpc_config(gateway.config())?)
+            let server = GrpcServer::new(service, grpc_config(&gateway.config())?)
                 .mount_raw(Arc::new(A2aV1(a2a.clone())))
                 .mount_raw(Arc::new(A2aV03(a2a.clone())));
             grpc.push(server.bind(*address).await?);
         }
         Ok(Self { gateway, a2a, servers, grpc, counters, shutdown: Shutdown::new() })
+    }
+
+    /// Serves that agent over A2A at `/` too, and hangs up where its script says so.
+    pub(crate) fn playing(mut self, agent: &str) -> Self {
+        self.a2a = self.a2a.with_root(Some(agent));
+        self
     }
 
     /// Where it listens.
@@ -104,10 +113,12 @@ impl Listening {
         let sockets = ws::endpoint(Arc::clone(&service) as _, &gateway);
         let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
         let router = routes::router(&gateway, &service, &counters, &sockets, &grpc, &a2a);
-        let walls = walls(gateway.config());
+        let walls = walls(&gateway.config());
         let mut tasks = JoinSet::new();
         for server in servers {
-            let router = requests::identified(walls.clone().around(router.clone()));
+            let router = walls.clone().around(router.clone());
+            let router = if a2a.root().is_some() { cut::cutting(router) } else { router };
+            let router = requests::identified(router);
             let shutdown = shutdown.clone();
             tasks.spawn(async move { server.serve(router, shutdown).await });
         }

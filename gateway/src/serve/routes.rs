@@ -139,7 +139,7 @@ pub(crate) fn router(
         a2a: a2a.clone(),
         inspector: inspector::Work::default(),
     };
-    let config = gateway.config();
+    let config = &*gateway.config();
     let mut router = Router::new();
     for route in ROUTES {
         let is_inspector = matches!(route.kind, Kind::Inspector(_));
@@ -175,7 +175,7 @@ pub(crate) fn router(
         };
         router = router.route(route.path, handler);
     }
-    router.fallback(nothing).with_state(shared)
+    router.fallback(elsewhere).with_state(shared)
 }
 
 /// The longest body of any route: what the server takes at all.
@@ -336,6 +336,10 @@ struct ThreadQuery {
     protocol_version: Option<String>,
 }
 
-async fn nothing() -> Response {
+/// What is on no route: an A2A agent at `/`, if there is one.
+async fn elsewhere(State(shared): State<Shared>, request: Request) -> Response {
+    if let Some(name) = shared.a2a.root() {
+        return shared.a2a.answer(name, request).await;
+    }
     Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here: see GET /agents").into_response()
 }

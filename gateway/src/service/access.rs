@@ -19,12 +19,14 @@ impl Gateway {
 
     /// True if the run is this caller's.
     pub(super) fn owns(&self, caller: &Caller, run: &RunMeta) -> bool {
-        let agent = self.agents.get(&run.agent);
+        let setup = self.setup();
+        let agent = setup.known(&run.agent);
         agent.and_then(|agent| self.identify(agent, caller)).as_deref() == Some(run.owner.as_str())
     }
 
     fn identify(&self, agent: &AgentEntry, caller: &Caller) -> Option<String> {
-        let (own, common) = (&agent.config.tokens, &self.config.server.tokens);
+        let config = self.config();
+        let (own, common) = (&agent.config.tokens, &config.server.tokens);
         if own.is_empty() && common.is_empty() {
             return Some(String::new());
         }
@@ -40,7 +42,8 @@ impl Gateway {
 
     /// The agents that the caller may run.
     pub(super) fn list(&self, caller: &Caller) -> Result<Vec<AgentInfo>, ServiceError> {
-        let mut agents: Vec<AgentInfo> = self
+        let setup = self.setup();
+        let mut agents: Vec<AgentInfo> = setup
             .agents
             .values()
             .filter(|agent| self.identify(agent, caller).is_some())
@@ -79,10 +82,11 @@ impl Gateway {
     /// True if there are tokens and the caller has none of them.
     fn is_stranger(&self, caller: &Caller) -> bool {
         let token = caller.token.as_deref().unwrap_or_default();
-        let common = &self.config.server.tokens;
+        let setup = self.setup();
+        let common = &setup.config.server.tokens;
         let mut protected = !common.is_empty();
         let mut known = position(common, token).is_some();
-        for agent in self.agents.values() {
+        for agent in setup.agents.values() {
             protected |= !agent.config.tokens.is_empty();
             known |= position(&agent.config.tokens, token).is_some();
         }

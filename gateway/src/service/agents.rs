@@ -26,17 +26,31 @@ impl std::fmt::Debug for AgentEntry {
     }
 }
 
-/// Builds all agents: those that fan out last, because they need the others.
-pub(super) fn build(config: &Config) -> anyhow::Result<HashMap<String, Arc<AgentEntry>>> {
+/// Builds all agents: those that fan out last, because they need the others. Those that were there and are configured as
+/// before stay as they are, with what they remember.
+pub(super) fn build(
+    config: &Config,
+    before: &HashMap<String, Arc<AgentEntry>>,
+) -> anyhow::Result<HashMap<String, Arc<AgentEntry>>> {
     let mut built: HashMap<String, Arc<AgentEntry>> = HashMap::new();
     let is_fan_out = |agent: &Agent| matches!(agent.source, AgentSource::FanOut { .. });
     for last in [false, true] {
         for (name, agent) in config.agents.iter().filter(|(_, agent)| is_fan_out(agent) == last) {
-            let entry = entry(name, agent, &built).with_context(|| format!("agent {name}"))?;
-            built.insert(name.clone(), Arc::new(entry));
+            let kept = before.get(name).filter(|entry| entry.config == *agent && !is_read_anew(agent));
+            let entry = match kept {
+                Some(entry) => Arc::clone(entry),
+                None => Arc::new(entry(name, agent, &built).with_context(|| format!("agent {name}"))?),
+            };
+            built.insert(name.clone(), entry);
         }
     }
     Ok(built)
+}
+
+/// True for agents that are more than their configuration: files, and other agents.
+fn is_read_anew(agent: &Agent) -> bool {
+    use AgentSource::{FanOut, Replay, Script};
+    matches!(agent.source, Script { .. } | Replay { .. } | FanOut { .. })
 }
 
 fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -> anyhow::Result<AgentEntry> {

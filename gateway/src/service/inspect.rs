@@ -15,7 +15,7 @@ impl Gateway {
         let owners: HashMap<String, String> = listed
             .into_iter()
             .filter_map(|agent| {
-                let owner = self.authenticate(self.agents.get(&agent.name)?, caller).ok()?;
+                let owner = self.authenticate(&*self.agent(&agent.name)?, caller).ok()?;
                 Some((agent.name, owner))
             })
             .collect();

@@ -18,12 +18,13 @@ mod inspect;
 pub(crate) mod metrics;
 mod publish;
 mod replica;
+mod setup;
 mod sweeper;
 mod threads;
 mod watch;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aqueduct_core::service::{
@@ -42,13 +43,15 @@ use driver::{Drive, Feed};
 use metrics::Metrics;
 use publish::Published;
 use replica::Replica;
+pub use setup::Changes;
+use setup::Setup;
 use threads::Told;
 use watch::{ActiveRun, Watched};
 
 /// The gateway.
 pub struct Gateway {
-    config: Arc<Config>,
-    agents: HashMap<String, Arc<AgentEntry>>,
+    /// Replaced as a whole when the configuration is read again.
+    setup: RwLock<Arc<Setup>>,
     log: Arc<dyn RunLog>,
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     /// Runs that frameworks feed.
@@ -62,7 +65,7 @@ pub struct Gateway {
 
 impl std::fmt::Debug for Gateway {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gateway").field("agents", &self.agents.keys()).finish_non_exhaustive()
+        f.debug_struct("Gateway").field("agents", &self.setup().agents.keys()).finish_non_exhaustive()
     }
 }
 
@@ -75,10 +78,8 @@ impl Gateway {
 
     /// A gateway with a log of another engine.
     pub fn with_log(config: Config, log: Arc<dyn RunLog>) -> anyhow::Result<Arc<Self>> {
-        let agents = agents::build(&config)?;
         Ok(Arc::new(Self {
-            config: Arc::new(config),
-            agents,
+            setup: RwLock::new(Arc::new(Setup::new(config)?)),
             log,
             active: Mutex::default(),
             published: Mutex::default(),
@@ -90,23 +91,23 @@ impl Gateway {
     }
 
     /// Its configuration.
-    pub fn config(&self) -> &Config {
-        &self.config
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.setup().config)
     }
 
-    /// All agents.
-    pub(crate) fn agents(&self) -> impl Iterator<Item = &Arc<AgentEntry>> {
-        self.agents.values()
+    /// The names of all agents.
+    pub(crate) fn agent_names(&self) -> Vec<String> {
+        self.setup().agents.keys().cloned().collect()
     }
 
-    pub(crate) fn agent(&self, name: &str) -> Option<&Arc<AgentEntry>> {
-        self.agents.get(name)
+    pub(crate) fn agent(&self, name: &str) -> Option<Arc<AgentEntry>> {
+        self.setup().agents.get(name).cloned()
     }
 
     /// How the agent of a run is configured.
     pub(crate) async fn agent_of(&self, run: &RunId) -> Option<Agent> {
         let state = self.log.state(run).await.ok()?;
-        self.agents.get(&state.meta.agent).map(|agent| agent.config.clone())
+        self.setup().known(&state.meta.agent).map(|agent| agent.config.clone())
     }
 
     /// Its counts.
@@ -136,7 +137,7 @@ impl Gateway {
 
     /// Forgets ended runs whose time is over.
     pub async fn expire(&self) {
-        let keep = i64::try_from(self.config.runs.keep.as_millis()).unwrap_or(i64::MAX);
+        let keep = i64::try_from(self.config().runs.keep.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp(now().0.saturating_sub(keep));
         if let Ok(forgotten) = self.log.expire(before).await
             && forgotten > 0
@@ -147,7 +148,7 @@ impl Gateway {
 
     /// When a lease that is taken now lapses.
     fn lease_until(&self) -> Timestamp {
-        let lease = i64::try_from(self.config.runs.lease.as_millis()).unwrap_or(i64::MAX);
+        let lease = i64::try_from(self.config().runs.lease.as_millis()).unwrap_or(i64::MAX);
         Timestamp(now().0.saturating_add(lease))
     }
 
@@ -165,7 +166,7 @@ impl Gateway {
         name: String,
         input: RunInput,
     ) -> Result<StartedRun, ServiceError> {
-        let agent = self.agents.get(&name).cloned();
+        let agent = self.agent(&name);
         let agent = agent.ok_or_else(|| self.no_such_agent(&caller, &name))?;
         let owner = self.authenticate(&agent, &caller)?;
         self.check_room()?;
@@ -205,7 +206,7 @@ impl Gateway {
             let message = "the gateway is stopping: ask again, or ask another one";
             return Err(ServiceError::new(RefusalKind::Unavailable, message));
         }
-        if self.active_runs() >= self.config.runs.limit {
+        if self.active_runs() >= self.config().runs.limit {
             let message = "there are as many runs as there may be (`runs.limit`): ask again later";
             return Err(ServiceError::new(RefusalKind::Busy, message));
         }

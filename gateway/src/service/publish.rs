@@ -98,7 +98,7 @@ impl Gateway {
         caller: Caller,
         request: PublishRequest,
     ) -> Result<Box<dyn Ingest>, ServiceError> {
-        let agent = self.agents.get(&request.agent).cloned();
+        let agent = self.agent(&request.agent);
         let agent = agent.ok_or_else(|| self.no_such_agent(&caller, &request.agent))?;
         let owner = self.authenticate(&agent, &caller)?;
         if !matches!(agent.config.source, AgentSource::Magentic) {

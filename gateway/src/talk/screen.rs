@@ -63,6 +63,10 @@ impl Screen {
 
     pub(super) fn show(&mut self, event: &BlockEvent, now: Instant, out: &mut dyn Write) -> Result<()> {
         match event {
+            // A call is something also before, and without, its arguments.
+            BlockEvent::BlockStarted(block) if block.kind == SpanKind::ToolUse => {
+                self.hear(block, "", now, out)
+            }
             BlockEvent::BlockDelta { block, delta } => self.hear(block, &printable(delta), now, out),
             BlockEvent::BlockEnded { block, .. } => self.end_block(block, now, out),
             BlockEvent::ToolResult(result) => {
@@ -151,8 +155,10 @@ impl Screen {
             }
             return Ok(());
         }
+        let is_waiting =
+            self.waiting.iter().any(|(waits, text)| waits.id == block.id && has_line(waits, text));
         let text = self.take_waiting(block);
-        if text.is_empty() {
+        if !is_waiting {
             return Ok(());
         }
         self.end_line(out)?;
@@ -168,7 +174,7 @@ impl Screen {
         let (now, later) = std::mem::take(&mut self.waiting).into_iter().partition(|(block, _)| whose(block));
         self.waiting = later;
         let now: Vec<(Arc<BlockHead>, String)> = now;
-        for (block, text) in now.iter().filter(|(_, text)| !text.is_empty()) {
+        for (block, text) in now.iter().filter(|(block, text)| has_line(block, text)) {
             self.whole_line(block, text, out)?;
         }
         Ok(())
@@ -223,6 +229,11 @@ impl Screen {
         let (body, end) = text.strip_suffix('\n').map_or((text, ""), |body| (body, "\n"));
         write!(out, "{colour}{body}{PLAIN}{end}")
     }
+}
+
+/// True if there is something to show of what waits: words, or a call.
+fn has_line(block: &BlockHead, text: &str) -> bool {
+    !text.is_empty() || block.kind == SpanKind::ToolUse
 }
 
 /// Where a line of the text ends: after a line break, or after a word once it is long enough.

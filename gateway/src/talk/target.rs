@@ -11,10 +11,13 @@ use bytes::Bytes;
 
 use crate::cli::UrlProtocol;
 use crate::config::{self, A2aAddress, A2aVersion, Agent, AgentSource, Config};
-use crate::serve::load_config;
+use crate::serve::{DEMO_PORT, load_config};
 
 /// The name of an agent that was given by its address.
 const BY_URL: &str = "agent";
+
+/// The agent of a demo that runs beside the command, where no configuration says otherwise.
+const DEMO: &str = "demo";
 
 /// The configuration that has the agent, and its name there.
 pub(crate) async fn resolve(
@@ -23,6 +26,10 @@ pub(crate) async fn resolve(
     file: &Path,
     environment: Vec<(String, String)>,
 ) -> anyhow::Result<(Config, String)> {
+    if target == DEMO && !file.exists() {
+        let url = format!("http://127.0.0.1:{DEMO_PORT}/agents/{DEMO}");
+        return Ok((one_agent(BY_URL, AgentSource::Agui { url }), BY_URL.to_owned()));
+    }
     if !target.starts_with("http://") && !target.starts_with("https://") {
         let config = load_config(file, environment)?;
         anyhow::ensure!(

@@ -194,3 +194,69 @@ async fn logs_have_ids_and_no_secrets() {
     assert_eq!(has("run failed")["code"], "upstream_ended");
     assert_eq!(has("refused")["span"]["id"], "my-request");
 }
+
+/// The names of the agents, as the gateway tells them.
+async fn agents(process: &Process) -> Vec<String> {
+    let request = Request::get(format!("{}/agents", process.root())).body(Bytes::new()).unwrap();
+    let list: Value = serde_json::from_slice(client().request(request).await.unwrap().body()).unwrap();
+    list["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|agent| agent["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// SIGHUP puts another configuration in place while a run of the one before goes on.
+#[cfg(unix)]
+#[tokio::test]
+async fn sighup_reloads_without_dropping_runs() {
+    let scripted = |names: &[&str]| -> String {
+        names.iter().map(|name| format!("[agents.{name}.script]\nfile = \"{name}.toml\"\n")).collect()
+    };
+    let (old, new) = (scripted(&["a"]), scripted(&["b"]));
+    let files = [("aqueduct.toml", &*old), ("a.toml", SLOW), ("b.toml", "[[step]]\ntext = \"new\"\n")];
+    let process = Process::serve("reload", &files, &[]);
+    let request = post(&process.url).body(body("r")).unwrap();
+    let mut stream = client().open_stream(request).await.unwrap();
+    stream.next().await.unwrap().unwrap();
+
+    std::fs::write(process.folder.join("aqueduct.toml"), &new).unwrap();
+    process.signal("-HUP");
+    while agents(&process).await != ["b"] {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let gone = client().request(post(&process.url).body(body("r2")).unwrap()).await.unwrap();
+    assert_eq!(gone.status(), StatusCode::NOT_FOUND);
+    let url = process.url.replace("/agents/a", "/agents/b");
+    let answer = client().request(post(&url).body(body("r3")).unwrap()).await.unwrap();
+    assert!(String::from_utf8_lossy(answer.body()).contains("new"));
+    let mut rest = String::new();
+    while let Some(event) = stream.next().await {
+        rest.push_str(&event.unwrap().data);
+    }
+    assert!(rest.contains("RUN_FINISHED"), "the run of an agent that is gone: {rest}");
+    // It can still be watched again.
+    let again = Request::get(format!("{}/runs/r/events", process.root())).body(Bytes::new()).unwrap();
+    assert_eq!(client().request(again).await.unwrap().status(), 200);
+
+    // What is wrong, or needs new sockets, changes nothing.
+    for bad in
+        ["[agents.c]\nscript.file = 7\n", "[server]\nbody = \"2MiB\"\n[agents.a.script]\nfile = \"a.toml\"\n"]
+    {
+        std::fs::write(process.folder.join("aqueduct.toml"), bad).unwrap();
+        process.signal("-HUP");
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert_eq!(agents(&process).await, ["b"]);
+    process.signal("-TERM");
+    let (_, log) = process.end().await;
+    for words in [
+        "configuration reloaded",
+        "added=[\"b\"] changed=[] removed=[\"a\"]",
+        "aqueduct.toml:2:15",
+        "needs a restart",
+    ] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+}

@@ -32,7 +32,8 @@ pub(crate) fn root() -> PathBuf {
 
 /// Every command there is, as the program lists them itself.
 fn commands() -> Vec<Vec<&'static str>> {
-    let names = ["serve", "demo", "run", "convert", "verify", "record", "replay", "bench", "completions"];
+    let names =
+        ["serve", "demo", "run", "convert", "verify", "record", "replay", "mock", "bench", "completions"];
     let mut all: Vec<Vec<&str>> = names.iter().map(|name| vec![*name]).collect();
     all.push(vec!["config", "check"]);
     all
@@ -115,6 +116,7 @@ fn wrong_arguments_are_told_and_exit_with_2() {
         &["config", "check", "--config", "there-is-no-such-file"],
         &["frobnicate"],
         &["replay", "there-is-no-such-file"],
+        &["mock", "there-is-no-such-file"],
         &["replay", "x", "--speed", "0"],
         &["record", "nobody", "hello", "--config", "there-is-no-such-file"],
         &["run", "nobody", "hello", "--config", "there-is-no-such-file"],

@@ -97,6 +97,15 @@ async fn what_an_agent_said_comes_before_what_it_does() {
 }
 
 #[tokio::test]
+async fn a_call_without_arguments_is_shown_whoever_speaks() {
+    let call = |name: &str| lane(name, ContentBlock::tool_use("c", "search", ""));
+    let alone = shown([call("a"), finished()], false);
+    assert!(alone.contains("[a] → search"), "{alone}");
+    let beside = shown([text("b", "words "), call("a"), text("b", "more"), finished()], false);
+    assert!(beside.contains("[a] → search") && beside.contains("[b] more"), "{beside}");
+}
+
+#[tokio::test]
 async fn thinking_is_dimmed_and_tools_are_shown_on_terminals_alone() {
     let events = || {
         [

@@ -31,7 +31,8 @@ async fn runs_for(served: &Served, token: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn the_demo_has_it_and_a_gateway_only_if_it_is_wanted() {
-    let demo = serve_gateway(demo_gateway("127.0.0.1:0".parse().unwrap()).unwrap()).await;
+    let (gateway, _agents) = demo_gateway("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let demo = serve_gateway(gateway).await;
     assert_eq!(demo.get("/inspector").await.status(), 200);
     let plain = open("").await;
     for route in ROUTES.iter().filter(|route| route.path.starts_with("/inspector")) {

@@ -24,7 +24,8 @@ async fn speaker(name: &str) -> Served {
 
 #[tokio::test]
 async fn every_agent_of_the_demo_is_as_the_verifier_wants_it() {
-    let served = serve_gateway(demo_gateway("127.0.0.1:0".parse().unwrap()).unwrap()).await;
+    let (gateway, _agents) = demo_gateway("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let served = serve_gateway(gateway).await;
     let list: Value = serde_json::from_slice(served.get("/agents").await.body()).unwrap();
     for agent in list["agents"].as_array().unwrap() {
         let name = agent["name"].as_str().unwrap();

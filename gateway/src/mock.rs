@@ -1,0 +1,89 @@
+//! `aqueduct mock`: a scripted agent on a socket, for who makes frontends, clients and tests.
+//!
+//! It is a gateway with one agent, which is also an A2A server at `/`.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use crate::cli::MockArgs;
+use crate::config::{AgentSource, Config};
+use crate::serve::{Listening, stop_on_signal};
+use crate::service::Gateway;
+use crate::source::script::Script;
+use crate::{exit, talk, telemetry};
+
+/// Runs the command.
+pub fn command(args: &MockArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
+    let script = match Script::load(&args.script) {
+        Ok(script) => script,
+        Err(error) => {
+            writeln!(notes, "aqueduct mock: {error:#}").ok();
+            return exit::USAGE;
+        }
+    };
+    let name = args.name.clone().unwrap_or_else(|| agent_name(&args.script));
+    match talk::block_on(serve(script, &name, args, out)) {
+        Ok(()) => exit::OK,
+        Err(error) => {
+            writeln!(notes, "aqueduct mock: {error:#}").ok();
+            exit::FAILED
+        }
+    }
+}
+
+async fn serve(script: Script, name: &str, args: &MockArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let config = configuration(Arc::new(script), name, args.listen);
+    telemetry::start(&config.log);
+    let listening = Listening::bind(Gateway::new(config)?).await?.playing(name);
+    let address = *listening.addresses()?.first().context("no address")?;
+    greet(address, name, out).ok();
+    stop_on_signal(listening.shutdown())?;
+    listening.serve().await;
+    Ok(())
+}
+
+/// A gateway's configuration for one script.
+pub(crate) fn configuration(script: Arc<Script>, name: &str, listen: SocketAddr) -> Config {
+    let description = script.description.clone();
+    let mut config = talk::one_agent(name, AgentSource::Embedded { script });
+    if let Some(agent) = config.agents.get_mut(name) {
+        agent.description = description;
+    }
+    config.server.listen = vec![listen];
+    // Who starts a mock beyond loopback wants it reached by whatever name it has there.
+    config.server.any_host = !listen.ip().is_loopback();
+    "warn".clone_into(&mut config.log.level);
+    config
+}
+
+fn greet(address: SocketAddr, name: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(out, "http://{address}/agents/{name}")?;
+    writeln!(out, "    AG-UI")?;
+    writeln!(out, "http://{address}")?;
+    writeln!(out, "    A2A 1.0 and 0.3; the card is at http://{address}/.well-known/agent-card.json")?;
+    out.flush()
+}
+
+/// The name of the file, with what names of agents may have.
+fn agent_name(path: &Path) -> String {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let name: String = stem.chars().map(|c| if allowed(c) { c } else { '-' }).take(64).collect();
+    if name.is_empty() { "mock".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_called_like_its_script() {
+        for (path, name) in [("scripts/tck.toml", "tck"), ("my agent.toml", "my-agent"), ("/", "mock")] {
+            assert_eq!(agent_name(Path::new(path)), name);
+        }
+    }
+}

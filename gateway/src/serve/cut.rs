@@ -1,0 +1,59 @@
+//! Connections that break where a script says so, for servers of scripted agents.
+//!
+//! A script that cuts ends its run with a code of its own. Where that code is about to be told, whatever the protocol,
+//! the body ends with an error instead: HTTP/1.1 closes the connection in the middle of a chunk, HTTP/2 resets the
+//! stream.
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::middleware::map_response;
+use axum::response::Response;
+use futures_util::StreamExt as _;
+use http::header;
+use memchr::memmem;
+
+use crate::source::script::CUT;
+
+/// Hangs up instead of telling that a script cut the connection.
+pub(super) fn cutting(router: Router) -> Router {
+    router.layer(map_response(async |response: Response| {
+        let is_stream = response
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        if is_stream { response.map(hanging_up) } else { response }
+    }))
+}
+
+fn hanging_up(body: Body) -> Body {
+    Body::from_stream(body.into_data_stream().flat_map(|chunk| {
+        let pieces = match chunk {
+            Ok(chunk) => pieces(chunk),
+            error => vec![error],
+        };
+        futures_util::stream::iter(pieces)
+    }))
+}
+
+/// A chunk as it is; or the events before the one that tells of the cut, and the cut.
+fn pieces(chunk: Bytes) -> Vec<Result<Bytes, axum::Error>> {
+    let Some(told) = memmem::find(&chunk, CUT.as_bytes()) else { return vec![Ok(chunk)] };
+    let before = chunk.slice(..told);
+    let said = memmem::rfind(&before, b"\n\n").map_or(0, |end| end + 2);
+    let cut = axum::Error::new(std::io::Error::other("the script hangs up"));
+    vec![Ok(before.slice(..said)), Err(cut)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_before_the_cut_is_heard() {
+        let whole = Bytes::from_static(b"data: half\n\ndata: {\"code\":\"script_cut\"}\n\n");
+        let pieces = pieces(whole);
+        assert_eq!(pieces[0].as_ref().unwrap(), "data: half\n\n");
+        assert!(pieces[1].is_err());
+        assert_eq!(super::pieces(Bytes::from_static(b"data: x\n\n")).len(), 1);
+    }
+}

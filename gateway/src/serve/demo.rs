@@ -1,0 +1,161 @@
+//! `aqueduct demo`: scripted A2A agents on sockets of their own, and a gateway in front of them.
+//!
+//! ```text
+//! frontend ── AG-UI ──► gateway :8787 ── A2A ──► mock :…  (one per script)
+//! ```
+//!
+//! So what is seen is what a gateway makes of real A2A agents. All of it is in this process, on loopback.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use aqueduct_transport_http::Shutdown;
+
+use super::Listening;
+use super::command::{finish, stop_on_signal};
+use crate::cli::DemoArgs;
+use crate::config::{self, A2aAddress, A2aVersion, Agent, AgentSource};
+use crate::service::Gateway;
+use crate::source::script::Script;
+use crate::{exit, mock, telemetry};
+
+/// Where the demo is, unless the port is taken.
+pub const DEMO_PORT: u16 = 8787;
+
+/// The agents behind A2A: name, script, what to expect.
+const AGENTS: [(&str, &str, &str); 8] = [
+    ("tools", include_str!("../../../scripts/demo-tools.toml"), "tool notices, a tool call, an answer"),
+    ("thinking", include_str!("../../../scripts/demo-thinking.toml"), "thinking, apart from the answer"),
+    ("team", include_str!("../../../scripts/demo-team.toml"), "two sub-agents side by side, then a summary"),
+    (
+        "artifacts",
+        include_str!("../../../scripts/demo-artifacts.toml"),
+        "two artifacts that grow at once, a file, a table",
+    ),
+    (
+        "question",
+        include_str!("../../../scripts/demo-question.toml"),
+        "a question to you, and a run that goes on with your answer",
+    ),
+    (
+        "failure",
+        include_str!("../../../scripts/demo-failure.toml"),
+        "a sub-agent that fails half-way, and says so",
+    ),
+    (
+        "researcher",
+        include_str!("../../../scripts/demo-researcher.toml"),
+        "half of `demo`: notices, an artifact",
+    ),
+    ("writer", include_str!("../../../scripts/demo-writer.toml"), "half of `demo`: thinking, an answer"),
+];
+
+/// The agent that asks several of them at once.
+const BOTH: (&str, [&str; 2], &str) =
+    ("demo", ["researcher", "writer"], "two A2A agents asked at once, each in a lane of its own");
+
+/// The A2A agents of a demo. They serve until this is dropped.
+#[derive(Debug)]
+pub struct DemoAgents(Vec<Shutdown>);
+
+impl Drop for DemoAgents {
+    fn drop(&mut self) {
+        self.0.iter().for_each(Shutdown::trigger);
+    }
+}
+
+/// Starts the agents, and makes the gateway that is in front of them.
+pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, DemoAgents)> {
+    let mut running = DemoAgents(Vec::new());
+    let mut agents = BTreeMap::new();
+    let mut add = |name: &str, about: &str, source: AgentSource| {
+        let agent = Agent { description: about.to_owned(), source, ..Agent::default() };
+        agents.insert(name.to_owned(), agent);
+    };
+    for (name, text, about) in AGENTS {
+        let script = Script::parse(text).with_context(|| format!("the script of {name}"))?;
+        let (address, switch) = start(Arc::new(script), name).await?;
+        running.0.push(switch);
+        let address = A2aAddress::Url(format!("http://{address}"));
+        add(name, about, AgentSource::A2a { address, binding: None, version: A2aVersion::V1_0 });
+    }
+    let (name, both, about) = BOTH;
+    add(name, about, AgentSource::FanOut { agents: both.map(str::to_owned).to_vec() });
+    let mut config = config::with_agents(agents);
+    config.server.listen = vec![listen];
+    config.inspector.enabled = true;
+    "warn".clone_into(&mut config.log.level);
+    Ok((Gateway::new(config)?, running))
+}
+
+/// Serves a script over A2A on a free port.
+async fn start(script: Arc<Script>, name: &str) -> anyhow::Result<(SocketAddr, Shutdown)> {
+    let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let gateway = Gateway::new(mock::configuration(script, name, free))?;
+    let listening = Listening::bind(gateway).await?.playing(name);
+    let address = *listening.addresses()?.first().context("no address")?;
+    let switch = listening.shutdown();
+    tokio::spawn(listening.serve());
+    Ok((address, switch))
+}
+
+/// Runs `aqueduct demo`.
+pub fn demo(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
+    finish("demo", run(args, out, notes), notes)
+}
+
+fn run(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> anyhow::Result<()> {
+    let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+    crate::runtime()?.block_on(async {
+        let (gateway, mut agents) = demo_gateway(wanted).await?;
+        telemetry::start(&gateway.config().log);
+        let listening = match Listening::bind(gateway).await {
+            Ok(listening) => listening,
+            Err(error) => {
+                writeln!(notes, "{error}; using another port").ok();
+                let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+                let (gateway, others) = demo_gateway(free).await?;
+                agents = others;
+                Listening::bind(gateway).await?
+            }
+        };
+        let address = *listening.addresses()?.first().context("no address")?;
+        greet(address, out).ok();
+        stop_on_signal(listening.shutdown())?;
+        listening.serve().await;
+        drop(agents);
+        Ok(())
+    })
+}
+
+fn greet(address: SocketAddr, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(out, "A2A agents that play scripts, behind a gateway that shows them as AG-UI:\n")?;
+    let (name, _, about) = BOTH;
+    let all = [(name, about)].into_iter().chain(AGENTS.map(|(name, _, about)| (name, about)));
+    for (name, about) in all {
+        writeln!(out, "http://{address}/agents/{name}")?;
+        writeln!(out, "    {about}")?;
+    }
+    writeln!(out, "\nSee them live in a browser:\n")?;
+    writeln!(out, "    http://{address}/inspector\n")?;
+    writeln!(out, "or in another terminal:\n")?;
+    if address.port() == DEMO_PORT {
+        writeln!(out, "    aqueduct run demo \"Write about Rust\"")?;
+    }
+    writeln!(out, "    aqueduct run http://{address}/agents/team \"Write about Rust\"\n")?;
+    writeln!(out, "or as the bytes that a frontend gets:\n")?;
+    let input = concat!(
+        r#"{"threadId":"t1","runId":"'$(date +%s%N)'","protocolVersion":"1.0","state":{},"messages":"#,
+        r#"[{"id":"m1","role":"user","content":"Write about Rust"}],"tools":[],"context":[],"forwardedProps":{}}"#
+    );
+    writeln!(out, "    curl -N http://{address}/agents/team -H 'Content-Type: application/json' \\")?;
+    writeln!(out, "      -d '{input}'\n")?;
+    writeln!(
+        out,
+        "Any AG-UI client can use these addresses, CopilotKit's HttpAgent for one. Ctrl-C stops the demo."
+    )?;
+    out.flush()
+}

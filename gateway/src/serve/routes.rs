@@ -6,7 +6,8 @@ use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
 use aqueduct_transport_grpc::AgentStreamServer;
 use aqueduct_transport_http::{
-    BodyLimitLift, Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
+    BodyLimitLift, Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response,
+    watch_run,
 };
 use aqueduct_transport_ws::Endpoint;
 use axum::body::Body;
@@ -131,9 +132,7 @@ pub(crate) fn router(
             Kind::AgentSocket => get(agent_socket),
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
-            Kind::Grpc => {
-                post_service(grpc.clone()).layer(map_request(lift_body_limits))
-            }
+            Kind::Grpc => post_service(grpc.clone()).layer(map_request(lift_body_limits)),
             Kind::Inspector(part) => inspector::handler(part),
         };
         let longest = if is_inspector { config.inspector.trace } else { config.server.body };

@@ -102,11 +102,16 @@ pub fn caller(parts: &Parts) -> Caller {
 /// Reads a body that must be JSON by its content type: a form or plain text can be sent by any web page without
 /// asking, JSON cannot. On a server other than ours, which sets no limits, the default ones hold.
 pub async fn read_json(request: Request<Body>) -> Result<(Parts, Bytes), Refusal> {
-    let (parts, body) = request.into_parts();
-    if !is_json(&parts.headers) {
+    if !is_json(request.headers()) {
         let message = "the body must be JSON: send it with `Content-Type: application/json`";
         return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
     }
+    read_body(request).await
+}
+
+/// Reads a body of any type, within the same limits. Whoever uses it refuses what a web page could send without asking.
+pub async fn read_body(request: Request<Body>) -> Result<(Parts, Bytes), Refusal> {
+    let (parts, body) = request.into_parts();
     let limits = parts.extensions.get::<BodyLimits>().cloned().unwrap_or_default();
     let body = tokio::time::timeout(limits.timeout, Limited::new(body, limits.bytes).collect());
     let body = body.await.unwrap_or_else(|_| Err(Box::new(BodyTooSlow)));

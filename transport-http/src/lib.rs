@@ -75,7 +75,7 @@ pub use config::{Limits, ServerConfig, StreamOptions, Timeouts};
 #[cfg(feature = "server")]
 pub use driver::{payload_response, stream_response};
 #[cfg(feature = "server")]
-pub use endpoint::{RunRequest, caller, read_json, run_endpoint, start_run, watch_run};
+pub use endpoint::{RunRequest, caller, read_body, read_json, run_endpoint, start_run, watch_run};
 #[cfg(feature = "client")]
 pub use error::ClientError;
 #[cfg(any(feature = "server", feature = "client"))]

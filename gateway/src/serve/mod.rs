@@ -7,10 +7,13 @@
 //!
 //! Every route is in the table of [`routes`]; walls against foreign hosts and origins stand around all of them.
 
+mod a2a;
 mod agui;
 mod command;
 mod inspector;
+mod requests;
 pub mod routes;
+mod threads;
 mod ws;
 
 use std::net::SocketAddr;
@@ -25,6 +28,7 @@ use aqueduct_transport_grpc::{
 use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls, tls};
 use tokio::task::JoinSet;
 
+use a2a::A2aServers;
 pub use command::{demo, demo_gateway, serve};
 pub(crate) use command::{load_config, run_config};
 
@@ -88,13 +92,15 @@ impl Listening {
     pub async fn serve(self) {
         let Self { gateway, servers, grpc: grpc_servers, counters, shutdown } = self;
         let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-        let sockets = ws::endpoint(Arc::clone(&service) as _, gateway.config());
+        let sockets = ws::endpoint(Arc::clone(&service) as _, &gateway);
         let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
-        let router = routes::router(&gateway, &service, &counters, &sockets, &grpc);
+        let a2a = A2aServers::new(&gateway, &(Arc::clone(&service) as _));
+        let router = routes::router(&gateway, &service, &counters, &sockets, &grpc, &a2a);
         let walls = walls(gateway.config());
         let mut tasks = JoinSet::new();
         for server in servers {
-            let (router, shutdown) = (walls.clone().around(router.clone()), shutdown.clone());
+            let router = requests::identified(walls.clone().around(router.clone()));
+            let shutdown = shutdown.clone();
             tasks.spawn(async move { server.serve(router, shutdown).await });
         }
         let mut grpc_tasks = JoinSet::new();
@@ -102,7 +108,10 @@ impl Listening {
         for server in grpc_servers {
             grpc_tasks.spawn(server.serve());
         }
-        let housekeeping = tokio::spawn(expire_for_ever(Arc::clone(&gateway)));
+        let mut housekeeping = JoinSet::new();
+        housekeeping.spawn(expire_for_ever(Arc::clone(&gateway)));
+        housekeeping.spawn(Arc::clone(&gateway).keep_leases());
+        housekeeping.spawn(Arc::clone(&gateway).sweep());
         shutdown.triggered().await;
         gateway.drain();
         let drain = gateway.config().server.drain;
@@ -121,8 +130,8 @@ impl Listening {
         sockets.await.ok();
         while grpc_tasks.join_next().await.is_some() {}
         last_call.abort();
-        housekeeping.abort();
         leave(&gateway).await;
+        housekeeping.shutdown().await;
         tracing::info!("stopped");
     }
 }

@@ -19,7 +19,8 @@ impl Gateway {
                 Some((agent.name, owner))
             })
             .collect();
-        let mut runs = self.log.list(RunQuery::default(), usize::MAX).await.map_err(|error| refuse(&error))?;
+        let mut runs =
+            self.log.list(RunQuery::default(), usize::MAX).await.map_err(|error| refuse(&error))?;
         runs.reverse();
         runs.retain(|run| owners.get(&run.meta.agent) == Some(&run.meta.owner));
         runs.truncate(most);

@@ -26,8 +26,8 @@ const FILES: &[(&str, &str, &str)] = files! {
     HTML: "index.html";
     SVG: "icon.svg";
     CSS: "base.css" "page.css" "talk.css";
-    SCRIPT: "api.js" "app.js" "block-view.js" "composer.js" "conversation.js" "dom.js" "drop.js" "filter.js"
-        "history.js" "inline.js" "interrupts.js" "main.js" "markdown.js" "markdown-dom.js" "model.js" "patch.js" "player.js"
+    SCRIPT: "api.js" "app.js" "block-view.js" "composer.js" "conversation.js" "dom.js" "drop.js" "filter.js" "follower.js"
+        "history.js" "inline.js" "interrupts.js" "main.js" "markdown.js" "markdown-dom.js" "model.js" "open-file.js" "patch.js" "player.js"
         "raw-list.js" "recording.js" "reducer.js" "runs.js" "session.js" "sse.js" "stage.js" "state-tree.js" "stats.js"
         "stats-view.js" "tabs.js" "timeline.js" "timeline-table.js" "verdict.js";
 };
@@ -79,7 +79,8 @@ mod tests {
     /// What the policy forbids is not even tried, and what an import names is there.
     #[test]
     fn scripts_import_what_is_served_and_never_make_markup_of_text() {
-        let banned = ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"];
+        let banned =
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"];
         for (name, kind, text) in FILES {
             for word in banned {
                 assert!(!text.contains(word), "{name}: {word}");
@@ -88,7 +89,9 @@ mod tests {
             if *kind != SCRIPT {
                 continue;
             }
-            for line in text.lines().filter(|line| line.starts_with("import ") || line.starts_with("export {")) {
+            for line in
+                text.lines().filter(|line| line.starts_with("import ") || line.starts_with("export {"))
+            {
                 if let Some(from) = line.split(" from \"./").nth(1) {
                     let imported = from.trim_end_matches(';').trim_end_matches('"');
                     text_of(imported);

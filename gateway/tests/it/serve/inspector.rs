@@ -10,10 +10,8 @@ use super::support::{Served, input, serve, serve_gateway};
 use crate::program::root;
 
 async fn open(extra: &str) -> Served {
-    let toml = format!(
-        "{extra}\n[agents.a.script]\nfile = \"{}/scripts/demo-thinking.toml\"\n",
-        root().display()
-    );
+    let toml =
+        format!("{extra}\n[agents.a.script]\nfile = \"{}/scripts/demo-thinking.toml\"\n", root().display());
     serve(&toml, &[]).await
 }
 
@@ -24,7 +22,8 @@ fn lines(response: &Response<Bytes>) -> Vec<Value> {
 }
 
 async fn runs_for(served: &Served, token: &str) -> Vec<Value> {
-    let request = Request::get(served.url("/inspector/runs")).header("authorization", format!("Bearer {token}"));
+    let request =
+        Request::get(served.url("/inspector/runs")).header("authorization", format!("Bearer {token}"));
     let response = served.send(request.body(Bytes::new()).unwrap()).await;
     let list: Value = serde_json::from_slice(response.body()).unwrap();
     list["runs"].as_array().unwrap().clone()
@@ -57,7 +56,9 @@ async fn every_file_comes_with_its_kind_and_the_strict_policy() {
         assert_eq!(response.headers()["content-type"], kind);
         assert_eq!(response.headers()["x-content-type-options"], "nosniff");
         let policy = response.headers()["content-security-policy"].to_str().unwrap();
-        for part in ["default-src 'none'", "script-src 'self';", "frame-ancestors 'none'", "trusted-types 'none'"] {
+        for part in
+            ["default-src 'none'", "script-src 'self';", "frame-ancestors 'none'", "trusted-types 'none'"]
+        {
             assert!(policy.contains(part), "{policy}");
         }
         assert!(!policy.contains("unsafe"), "{policy}");

@@ -100,8 +100,7 @@ async fn a_service_learns_by_which_certificate_its_caller_is_known() {
         let callers = Arc::clone(&service.callers);
         let tls = Some(ServerTls { identity: ours.identity("localhost"), client_authorities });
         let server = Running::serve(service, ServerConfig { tls, ..ServerConfig::default() }).await;
-        let tls =
-            ClientTls { authorities: Some(ours.trusted()), identity: Some(theirs.identity("client")) };
+        let tls = ClientTls { authorities: Some(ours.trusted()), identity: Some(theirs.identity("client")) };
         connect(&server, tls).await.unwrap().list_agents().await.unwrap_err();
         let shown = callers.lock().unwrap()[0].certificate.clone();
         assert_eq!(shown.is_some_and(|der| der.len() > 100), knows);

@@ -151,3 +151,24 @@ async fn a_handshake_that_is_never_answered_ends_with_the_limit_for_connecting()
     assert!(matches!(error, ClientError::Connect { .. }), "{error:?}");
     assert!(error.to_string().contains("`connect`"), "{error}");
 }
+
+#[tokio::test]
+async fn a_handler_learns_by_which_certificate_its_caller_is_known() {
+    async fn shown(request: axum::extract::Request) -> String {
+        let (parts, _) = request.into_parts();
+        aqueduct_transport_http::caller(&parts).certificate.map_or(0, |der| der.len()).to_string()
+    }
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    for (client_authorities, knows) in [(Some(theirs.authorities()), true), (None, false)] {
+        let tls = Some(ServerTls { identity: ours.identity("localhost"), client_authorities });
+        let routes = axum::Router::new().route("/", axum::routing::post(shown));
+        let server = Running::start(routes, ServerConfig { tls, ..ServerConfig::default() }).await;
+        let tls =
+            ClientTls { authorities: Some(ours.authorities()), identity: Some(theirs.identity("client")) };
+        let client = Client::new(ClientConfig { tls, ..ClientConfig::default() }).unwrap();
+        let uri = format!("https://localhost:{}/", server.addr.port());
+        let answer = client.request(post(&uri, "x")).await.unwrap();
+        let length: usize = std::str::from_utf8(answer.body()).unwrap().parse().unwrap();
+        assert_eq!(length > 100, knows, "{length}");
+    }
+}

@@ -4,6 +4,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -42,25 +43,42 @@ fn configuration(server: &Server, words: usize) -> tempfile::TempDir {
 
 /// The gateways that are alive, by their addresses.
 #[derive(Clone, Default)]
-struct Alive(Arc<Mutex<Vec<String>>>);
+struct Alive {
+    hosts: Arc<Mutex<Vec<String>>>,
+    /// Runs of which a client has seen something.
+    begun: Arc<AtomicUsize>,
+}
 
 impl Alive {
     fn start(&self, folder: &std::path::Path) -> Program {
         let config = folder.join("aqueduct.toml");
         let program = super::variable("AQUEDUCT_INTEROP_GATEWAY");
         let gateway = Program::start(program, &["serve", "--config", config.to_str().unwrap()]);
-        self.0.lock().unwrap().push(host(&gateway));
+        self.hosts.lock().unwrap().push(host(&gateway));
         gateway
     }
 
     /// Any of them, another one for each turn.
     fn any(&self, turn: usize) -> String {
-        let alive = self.0.lock().unwrap();
+        let alive = self.hosts.lock().unwrap();
         alive[turn % alive.len()].clone()
     }
 
+    fn only(gateway: &Program) -> Self {
+        let alive = Self::default();
+        alive.hosts.lock().unwrap().push(host(gateway));
+        alive
+    }
+
+    /// Waits until so many runs have begun.
+    fn wait_for(&self, runs: usize) {
+        while self.begun.load(Ordering::Relaxed) < runs {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     fn kill(&self, gateway: Program) {
-        self.0.lock().unwrap().retain(|alive| *alive != host(&gateway));
+        self.hosts.lock().unwrap().retain(|alive| *alive != host(&gateway));
         drop(gateway);
     }
 }
@@ -96,7 +114,13 @@ impl Seen {
     }
 
     /// Reads one response as far as it goes. HTTP/1.0 has no chunks: lines are whole.
-    fn read(&mut self, host: &str, request: &str, since: &mut Instant) -> std::io::Result<()> {
+    fn read(
+        &mut self,
+        host: &str,
+        request: &str,
+        since: &mut Instant,
+        mut first: impl FnMut(),
+    ) -> std::io::Result<()> {
         let mut socket = TcpStream::connect(host)?;
         socket.set_read_timeout(Some(LEASE + MARGIN * 4))?;
         socket.write_all(request.as_bytes())?;
@@ -107,7 +131,11 @@ impl Seen {
                 found.trim().clone_into(&mut id);
             }
             if let Some(data) = line.strip_prefix("data: ") {
-                self.longest_pause = self.longest_pause.max(since.elapsed());
+                if self.events.is_empty() {
+                    first();
+                } else {
+                    self.longest_pause = self.longest_pause.max(since.elapsed());
+                }
                 *since = Instant::now();
                 self.events.push(serde_json::from_str(data).unwrap());
                 self.last_id.clone_from(&id);
@@ -127,7 +155,8 @@ impl Seen {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        seen.read(&host, &start, &mut since).ok();
+        let first = || drop(alive.begun.fetch_add(1, Ordering::Relaxed));
+        seen.read(&host, &start, &mut since, first).ok();
         assert!(!seen.events.is_empty(), "{run} did not start");
         while !seen.is_over() {
             seen.connections += 1;
@@ -137,7 +166,7 @@ impl Seen {
                  Last-Event-ID: {}\r\n\r\n",
                 seen.last_id
             );
-            if seen.read(&host, &again, &mut since).is_err() {
+            if seen.read(&host, &again, &mut since, || ()).is_err() {
                 std::thread::sleep(Duration::from_millis(50));
             }
         }
@@ -150,7 +179,7 @@ fn whole(host: &str, run: &str) -> Vec<Value> {
     let mut seen = Seen::default();
     let request =
         format!("GET /runs/{run}/events?after=0&protocolVersion=1.0 HTTP/1.0\r\nHost: {host}\r\n\r\n");
-    seen.read(host, &request, &mut Instant::now()).unwrap();
+    seen.read(host, &request, &mut Instant::now(), || ()).unwrap();
     seen.events
 }
 
@@ -187,12 +216,13 @@ fn clients(runs: usize, alive: &Alive, prefix: &str) -> Vec<std::thread::JoinHan
 fn clients_survive_the_death_of_every_replica() {
     let runs: usize = std::env::var("AQUEDUCT_RUNS").map_or(200, |runs| runs.parse().unwrap());
     let server = Server::start();
-    let folder = configuration(&server, 100);
+    let folder = configuration(&server, 150);
     let alive = Alive::default();
     let mut gateways: Vec<Program> = (0..3).map(|_| alive.start(folder.path())).collect();
     let clients = clients(runs, &alive, "run");
+    alive.wait_for(runs);
     for _ in 0..3 {
-        std::thread::sleep(Duration::from_secs(2));
+        std::thread::sleep(Duration::from_secs(1));
         alive.kill(gateways.remove(0));
         gateways.push(alive.start(folder.path()));
     }
@@ -221,9 +251,9 @@ fn a_replica_that_was_stopped_is_fenced_when_it_goes_on() {
     let folder = configuration(&server, 150);
     let alive = Alive::default();
     let (owner, other) = (alive.start(folder.path()), alive.start(folder.path()));
-    let on_owner = Alive(Arc::new(Mutex::new(vec![host(&owner)])));
+    let on_owner = Alive::only(&owner);
     let clients = clients(10, &on_owner, "stopped");
-    std::thread::sleep(Duration::from_secs(2));
+    on_owner.wait_for(10);
     signal(&owner, "-STOP");
     let ended: Vec<(String, Vec<Value>)> = (0..10)
         .map(|turn| {
@@ -254,9 +284,9 @@ fn a_run_is_cancelled_from_any_replica() {
     let folder = configuration(&server, 600);
     let alive = Alive::default();
     let (owner, other) = (alive.start(folder.path()), alive.start(folder.path()));
-    let on_owner = Alive(Arc::new(Mutex::new(vec![host(&owner)])));
+    let on_owner = Alive::only(&owner);
     let clients = clients(3, &on_owner, "cancelled");
-    std::thread::sleep(Duration::from_secs(1));
+    on_owner.wait_for(3);
     for turn in 0..3 {
         let begun = Instant::now();
         let answer = post_whole(&format!("http://{}/runs/cancelled-{turn}/cancel", host(&other)), "{}");

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::error::{ConfigError, Place};
 use super::keys::{self, SOURCES};
 use super::model::{
-    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Inspector,
-    Limits, Log, OnDisconnect, RunLogEngine, Runs, Secret, Server, ServerTls, Timeouts,
+    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, CardAccess, ClientTls, Config, DialectChoice,
+    Inspector, Limits, Log, OnDisconnect, RunLogEngine, Runs, Secret, Server, ServerTls, Timeouts,
 };
 use super::read::Settings;
 use super::value::{self, Value, Written};
@@ -71,6 +71,7 @@ impl<'s> Builder<'s> {
     fn server(&mut self) -> Server {
         Server {
             listen: self.addresses("server.listen"),
+            public_url: self.word("server.public_url").map(|url| url.trim_end_matches('/').to_owned()),
             grpc: self.addresses("server.grpc"),
             allow_unauthenticated: self.flag("server.allow_unauthenticated"),
             hosts: self.texts("server.hosts"),
@@ -128,6 +129,10 @@ impl<'s> Builder<'s> {
             subagents: self.word(&at("subagents")),
             intermediate: self.word(&at("intermediate")).unwrap_or_default(),
             interrupts: self.word(&at("interrupts")),
+            card: match self.word(&at("card")).as_deref() {
+                Some("public") => CardAccess::Public,
+                _ => CardAccess::Agent,
+            },
             timeouts: Timeouts {
                 connect: self.duration(&at("timeouts.connect")),
                 response: self.duration(&at("timeouts.response")),

@@ -75,6 +75,12 @@ pub(crate) const SOURCES: [&str; 6] = ["a2a", "agui", "magentic", "script", "rep
 pub(crate) const KEYS: &[Key] = &[
     key("server.listen", Kind::Addresses, r#"["127.0.0.1:8080"]"#, "Where to listen."),
     key(
+        "server.public_url",
+        Kind::Url,
+        "",
+        "The address under which clients reach the gateway, for A2A cards; without it, the `Host` they ask for.",
+    ),
+    key(
         "server.grpc",
         Kind::Addresses,
         "",
@@ -234,6 +240,12 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Word(&["interrupt", "text"]),
         "",
         "How questions to a human are shown. Without it: `interrupt` in 1.0, `text` in 0.0.59.",
+    ),
+    key(
+        "agents.*.card",
+        Kind::Word(&["agent", "public"]),
+        "agent",
+        "Who may see its A2A card: whoever may use the agent, or everybody.",
     ),
     key("agents.*.timeouts.connect", Kind::Duration, "5s", "For the connection to the agent."),
     key("agents.*.timeouts.response", Kind::Duration, "5m", "From a request to the head of its answer."),

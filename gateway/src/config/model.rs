@@ -26,6 +26,7 @@ pub struct Config {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Server {
     pub listen: Vec<SocketAddr>,
+    pub public_url: Option<String>,
     pub grpc: Vec<SocketAddr>,
     pub allow_unauthenticated: bool,
     pub hosts: Vec<String>,
@@ -102,6 +103,7 @@ pub struct Agent {
     pub subagents: Option<String>,
     pub intermediate: String,
     pub interrupts: Option<String>,
+    pub card: CardAccess,
     pub timeouts: Timeouts,
     pub limits: Limits,
     pub forward_headers: Vec<String>,
@@ -175,6 +177,15 @@ pub enum DialectChoice {
     Auto,
     V1_0,
     V0_0_59,
+}
+
+/// Who may see an agent's A2A card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CardAccess {
+    /// Whoever may use the agent.
+    Agent,
+    /// Everybody.
+    Public,
 }
 
 /// `[agents.NAME.timeouts]`.

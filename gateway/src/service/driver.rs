@@ -55,8 +55,8 @@ pub(super) struct Drive {
 /// Where the events of a run come from.
 #[derive(Debug)]
 pub(super) enum Feed {
-    /// The agent's source is asked.
-    Source,
+    /// The agent's source is asked; what it is asked stands first in the log.
+    Source(Option<Box<SourceEvent>>),
     /// A framework publishes them.
     Published(mpsc::Receiver<SourceEvent>),
 }
@@ -73,12 +73,19 @@ impl Drive {
             agent = self.agent.name,
             "run started"
         );
-        let (events, source) = match std::mem::replace(&mut self.feed, Feed::Source) {
-            Feed::Published(events) => (events, tokio::spawn(std::future::ready(()))),
-            Feed::Source => self.ask_source(),
+        let (events, source, asked) = match std::mem::replace(&mut self.feed, Feed::Source(None)) {
+            Feed::Published(events) => (events, tokio::spawn(std::future::ready(())), None),
+            Feed::Source(asked) => {
+                let (events, source) = self.ask_source();
+                (events, source, asked)
+            }
         };
         let held = self.gateway.hold(&self.lease);
-        let outcome = Machine::new(&self, held.lost.clone()).run(events).await;
+        let mut machine = Machine::new(&self, held.lost.clone());
+        if let Some(asked) = asked {
+            machine.handle_event(*asked);
+        }
+        let outcome = machine.run(events).await;
         drop(held);
         self.ask.stop.trigger();
         self.gateway.active().remove(&run_id);
@@ -153,6 +160,9 @@ impl<'d> Machine<'d> {
     /// Runs to the terminal event; gives the outcome in a word.
     async fn run(mut self, mut events: mpsc::Receiver<SourceEvent>) -> String {
         let mut watchers = self.drive.active.watchers();
+        if self.was_left(&watchers) {
+            self.handle_watchers(&mut watchers);
+        }
         let mut batch = Vec::with_capacity(EVENTS_IN_FLIGHT);
         let mut messages = self.messages();
         self.append().await;
@@ -245,6 +255,11 @@ impl<'d> Machine<'d> {
         self.context.handle_failure(RunFailure::new(RUN_TIMEOUT, message));
     }
 
+    /// True if whoever started the run has gone already. A run that is published begins without anybody.
+    fn was_left(&self, watchers: &watch::Receiver<usize>) -> bool {
+        self.drive.agent.source.is_some() && *watchers.borrow() == 0
+    }
+
     fn handle_watchers(&mut self, watchers: &mut watch::Receiver<usize>) {
         let config = &self.drive.agent.config;
         self.lonely = (*watchers.borrow_and_update() == 0).then(|| match config.on_disconnect {
@@ -300,8 +315,8 @@ impl<'d> Machine<'d> {
             Some(BlockEvent::RunFinished(end)) => self.outcome = format!("{:?}", end.outcome).to_lowercase(),
             Some(BlockEvent::RunFailed(end)) => {
                 self.outcome = end.failure.code.to_string();
-                let (code, message) = (&*end.failure.code, &*end.failure.message);
-                tracing::warn!(run = self.drive.lease.run_id.as_str(), code, message, "run failed");
+                let (code, reason) = (&*end.failure.code, &*end.failure.message);
+                tracing::warn!(run = self.drive.lease.run_id.as_str(), code, reason, "run failed");
             }
             _ => {}
         }

@@ -19,6 +19,7 @@ pub(crate) mod metrics;
 mod publish;
 mod replica;
 mod sweeper;
+mod threads;
 mod watch;
 
 use std::collections::HashMap;
@@ -32,6 +33,7 @@ use aqueduct_core::service::{
 use aqueduct_core::{RunId, RunInput, Timestamp};
 use aqueduct_runlog::{Control, Follow, LogError, RunLog, RunMeta, RunState};
 use aqueduct_transport_http::Shutdown;
+use tracing::Instrument as _;
 
 use crate::config::{Agent, AgentSource, Config};
 use crate::source::{Ask, Forwarded};
@@ -40,6 +42,7 @@ use driver::{Drive, Feed};
 use metrics::Metrics;
 use publish::Published;
 use replica::Replica;
+use threads::Told;
 use watch::{ActiveRun, Watched};
 
 /// The gateway.
@@ -50,6 +53,8 @@ pub struct Gateway {
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     /// Runs that frameworks feed.
     published: Mutex<HashMap<RunId, Arc<Published>>>,
+    /// Where the history of threads stands in the log.
+    told: Told,
     replica: Replica,
     metrics: Arc<Metrics>,
     draining: Shutdown,
@@ -77,6 +82,7 @@ impl Gateway {
             log,
             active: Mutex::default(),
             published: Mutex::default(),
+            told: Told::default(),
             replica: Replica::default(),
             metrics: Arc::default(),
             draining: Shutdown::new(),
@@ -86,6 +92,11 @@ impl Gateway {
     /// Its configuration.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// All agents.
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &Arc<AgentEntry>> {
+        self.agents.values()
     }
 
     pub(crate) fn agent(&self, name: &str) -> Option<&Arc<AgentEntry>> {
@@ -169,15 +180,18 @@ impl Gateway {
             owner,
             opened_at: now(),
         };
+        let owner = meta.owner.clone();
         let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
+        let asked = self.told.asked(&*self.log, &owner, &input).await;
         let active = Arc::new(ActiveRun::new());
         self.active().insert(run_id.clone(), Arc::clone(&active));
         // The watcher is there before the run begins: a run is never unwatched by accident.
         let events = self.watched(&run_id, Some(&active), 0);
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
         let ask = Ask { input: Arc::new(input), forwarded, stop: Shutdown::new() };
-        let drive = Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source };
-        tokio::spawn(drive.run());
+        let drive =
+            Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source(asked) };
+        tokio::spawn(drive.run().in_current_span());
         Ok(StartedRun { run_id, events })
     }
 
@@ -209,9 +223,7 @@ impl Gateway {
             Err(error) if error.is_temporary() => return Err(refuse(&error)),
             Err(_) => return Err(self.no_such_run(caller)),
         };
-        let agent = self.agents.get(&state.meta.agent);
-        let owner = agent.and_then(|agent| self.authenticate(agent, caller).ok());
-        if owner.as_deref() != Some(state.meta.owner.as_str()) {
+        if !self.owns(caller, &state.meta) {
             return Err(self.no_such_run(caller));
         }
         Ok((state, self.active().get(run).cloned()))

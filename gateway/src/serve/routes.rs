@@ -8,7 +8,8 @@ use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
 use aqueduct_transport_grpc::AgentStreamServer;
 use aqueduct_transport_http::{
-    BodyLimitLift, Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
+    BodyLimitLift, Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response,
+    watch_run,
 };
 use aqueduct_transport_ws::Endpoint;
 use axum::body::Body;

@@ -103,7 +103,9 @@ impl Gateway {
         let mut after = self.log.state(&lease.run_id).await?.earliest - 1;
         loop {
             let page = self.log.read(&lease.run_id, after, PAGE).await?;
-            page.events.iter().for_each(|event| remains.handle_event(&event.event));
+            for event in &page.events {
+                remains.handle_event(&event.event);
+            }
             match page.events.last() {
                 Some(last) if last.number < page.head => after = last.number,
                 _ => return Ok(remains),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::verify::{Level, verify_sse};
+use aqueduct_tests::agui::sse_frames;
 use aqueduct_tests::process::{Program, payloads, post_whole};
 use serde_json::{Value, json};
 
@@ -155,7 +156,9 @@ impl Seen {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        let first = || drop(alive.begun.fetch_add(1, Ordering::Relaxed));
+        let first = || {
+            alive.begun.fetch_add(1, Ordering::Relaxed);
+        };
         seen.read(&host, &start, &mut since, first).ok();
         assert!(!seen.events.is_empty(), "{run} did not start");
         while !seen.is_over() {
@@ -188,8 +191,7 @@ fn check(run: &str, seen: &Seen, whole: &[Value]) {
     assert_eq!(seen.events, whole, "{run}: lost, doubled or out of order");
     assert_eq!(whole.iter().filter(|event| is_terminal(event)).count(), 1, "{run}: one end");
     assert!(whole.last().is_some_and(is_terminal), "{run}: the end is last");
-    let text: String = whole.iter().map(|event| format!("data: {event}\n\n")).collect();
-    let found = verify_sse(text.as_bytes(), Dialect::V1_0, Level::Strict);
+    let found = verify_sse(sse_frames(whole).as_bytes(), Dialect::V1_0, Level::Strict);
     assert!(found.is_empty(), "{run}: {found:#?}");
 }
 
@@ -198,7 +200,7 @@ fn signal(gateway: &Program, name: &str) {
     assert!(sent.success(), "kill {name}");
 }
 
-fn clients(runs: usize, alive: &Alive, prefix: &str) -> Vec<std::thread::JoinHandle<(String, Seen)>> {
+fn spawn_clients(runs: usize, alive: &Alive, prefix: &str) -> Vec<std::thread::JoinHandle<(String, Seen)>> {
     (0..runs)
         .map(|turn| {
             let (alive, run) = (alive.clone(), format!("{prefix}-{turn}"));
@@ -210,37 +212,47 @@ fn clients(runs: usize, alive: &Alive, prefix: &str) -> Vec<std::thread::JoinHan
         .collect()
 }
 
-/// 200 runs on three replicas, which are killed one after another and replaced: every client ends with the whole stream,
-/// and waits no longer than a lease and a bit.
+/// 200 runs and more on three replicas, which are killed one after another and replaced; then Redis is killed too. Every
+/// client ends with the whole stream, and waits no longer than a lease and a bit.
 #[test]
-fn clients_survive_the_death_of_every_replica() {
+fn clients_survive_the_death_of_every_replica_and_of_redis() {
     let runs: usize = std::env::var("AQUEDUCT_RUNS").map_or(200, |runs| runs.parse().unwrap());
-    let server = Server::start();
+    let mut server = Server::start();
     let folder = configuration(&server, 150);
     let alive = Alive::default();
     let mut gateways: Vec<Program> = (0..3).map(|_| alive.start(folder.path())).collect();
-    let clients = clients(runs, &alive, "run");
-    alive.wait_for(runs);
-    for _ in 0..3 {
+    let mut replace = || {
         std::thread::sleep(Duration::from_secs(1));
         alive.kill(gateways.remove(0));
         gateways.push(alive.start(folder.path()));
-    }
-    let (mut longest, mut lost, mut came_back) = (Duration::ZERO, 0, 0);
+    };
+    let mut clients = spawn_clients(runs, &alive, "first");
+    alive.wait_for(runs);
+    replace();
+    replace();
+    // Some of these live on replicas that are not killed any more.
+    let more = runs / 4;
+    clients.extend(spawn_clients(more, &alive, "second"));
+    alive.wait_for(runs + more);
+    replace();
+    server.crash();
+    let (mut longest, mut lost, mut finished, mut came_back) = (Duration::ZERO, 0, 0, 0);
     for client in clients {
         let (run, seen) = client.join().unwrap();
         check(&run, &seen, &whole(&alive.any(0), &run));
         longest = longest.max(seen.longest_pause);
         came_back += usize::from(seen.connections > 0);
         let end = seen.events.last().unwrap();
-        lost += usize::from(end["type"] == "RUN_ERROR");
-        assert!(end["type"] == "RUN_FINISHED" || end["code"] == "gateway_lost", "{run}: {end}");
+        lost += usize::from(end["code"] == "gateway_lost");
+        finished += usize::from(end["type"] == "RUN_FINISHED");
     }
     println!(
-        "{runs} runs, 3 kills: {came_back} clients came back elsewhere, {lost} runs were ended by a survivor, \
-         the longest pause was {longest:?}"
+        "{} runs, 3 replicas and Redis killed: {came_back} clients came back elsewhere, {lost} runs were ended by a \
+         survivor, {finished} finished, the longest pause was {longest:?}",
+        runs + more
     );
-    assert!(came_back > 0 && lost > 0, "the kills hit nobody");
+    assert_eq!(lost + finished, runs + more, "no run ended otherwise");
+    assert!(came_back > 0 && lost > 0 && finished > 0, "the kills hit nobody, or everybody");
     assert!(longest < LEASE + MARGIN, "the longest pause was {longest:?}");
 }
 
@@ -252,7 +264,7 @@ fn a_replica_that_was_stopped_is_fenced_when_it_goes_on() {
     let alive = Alive::default();
     let (owner, other) = (alive.start(folder.path()), alive.start(folder.path()));
     let on_owner = Alive::only(&owner);
-    let clients = clients(10, &on_owner, "stopped");
+    let clients = spawn_clients(10, &on_owner, "stopped");
     on_owner.wait_for(10);
     signal(&owner, "-STOP");
     let ended: Vec<(String, Vec<Value>)> = (0..10)
@@ -285,7 +297,7 @@ fn a_run_is_cancelled_from_any_replica() {
     let alive = Alive::default();
     let (owner, other) = (alive.start(folder.path()), alive.start(folder.path()));
     let on_owner = Alive::only(&owner);
-    let clients = clients(3, &on_owner, "cancelled");
+    let clients = spawn_clients(3, &on_owner, "cancelled");
     on_owner.wait_for(3);
     for turn in 0..3 {
         let begun = Instant::now();

@@ -98,10 +98,10 @@ impl Ledger {
     }
 
     pub(crate) fn check_read(&self, after: u64) -> Result<(), LogError> {
-        match after < self.state.earliest - 1 {
-            true => Err(LogError::Gone { run: self.id(), earliest: self.state.earliest }),
-            false => Ok(()),
+        if after < self.state.earliest - 1 {
+            return Err(LogError::Gone { run: self.id(), earliest: self.state.earliest });
         }
+        Ok(())
     }
 
     /// Forgets what is below `earliest`, and gives how many events that are.

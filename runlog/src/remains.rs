@@ -97,7 +97,9 @@ mod tests {
         for cut in 0..events.len() {
             let mut remains = Remains::default();
             let mut whole = events.split_at(cut).0.to_vec();
-            whole.iter().for_each(|event| remains.handle_event(event));
+            for event in &whole {
+                remains.handle_event(event);
+            }
             whole.extend(remains.end(&meta("run"), RunFailure::new("gone", "its writer is gone")));
             if let Err(violation) = InvariantChecker::check_all(&whole) {
                 panic!("cut after {cut}: {violation:?}\n{whole:#?}");

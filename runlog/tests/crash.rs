@@ -133,7 +133,9 @@ fn kill_one(folder: &Path, life: Duration) -> HashMap<String, u64> {
     std::thread::sleep(life);
     victim.kill().unwrap();
     victim.wait().unwrap();
-    reader.join().unwrap().iter().for_each(|line| note(line));
+    for line in reader.join().unwrap() {
+        note(&line);
+    }
     acknowledged
 }
 

@@ -36,37 +36,44 @@ impl Gateway {
         let mut trouble: Option<Instant> = None;
         loop {
             let begun = Instant::now();
-            let may_sweep = trouble.is_none_or(|since| since.elapsed() > lease);
-            let swept = if may_sweep { self.sweep_once().await } else { self.look().await.map(drop) };
-            if let Err(error) = &swept {
-                tracing::warn!(%error, "the run log cannot be swept");
-            }
+            let left = self.look().await;
             // A log that took long to answer was away, for owners as well.
-            if swept.is_err() || begun.elapsed() > lease / LOOKS {
+            if left.is_err() || begun.elapsed() > lease / 2 {
                 trouble = Some(Instant::now());
+            }
+            match left {
+                Ok(left) if trouble.is_none_or(|since| since.elapsed() > lease) => self.end_all(left).await,
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "the run log cannot be swept"),
             }
             tokio::time::sleep((lease / LOOKS).min(LONGEST_PAUSE)).await;
         }
     }
 
-    async fn look(&self) -> Result<Vec<RunState>, LogError> {
-        self.log.lapsed(now(), RUNS).await
+    /// Ends all runs whose lease has lapsed by now.
+    pub async fn sweep_once(self: &Arc<Self>) -> Result<(), LogError> {
+        let left = self.look().await?;
+        self.end_all(left).await;
+        Ok(())
     }
 
-    /// Ends all runs whose lease has lapsed.
-    pub async fn sweep_once(self: &Arc<Self>) -> Result<(), LogError> {
-        // What is driven here is alive, however late its renewal is.
-        let left = self.look().await?.into_iter().filter(|run| !self.replica.holds(&run.meta.run_id));
-        let ends = left.map(|run| {
+    /// What is driven here is alive, however late its renewal is.
+    async fn look(&self) -> Result<Vec<RunState>, LogError> {
+        let lapsed = self.log.lapsed(now(), RUNS).await?;
+        Ok(lapsed.into_iter().filter(|run| !self.replica.holds(&run.meta.run_id)).collect())
+    }
+
+    async fn end_all(self: &Arc<Self>, left: Vec<RunState>) {
+        let ends = left.into_iter().map(|run| {
             let gateway = Arc::clone(self);
             async move {
                 if let Err(error) = gateway.end_left(&run).await {
-                    tracing::warn!(run = run.meta.run_id.as_str(), %error, "a run that was left could not be ended");
+                    let run = run.meta.run_id.as_str();
+                    tracing::warn!(run, %error, "a run that was left could not be ended");
                 }
             }
         });
         futures_util::stream::iter(ends).for_each_concurrent(AT_ONCE, |end| end).await;
-        Ok(())
     }
 
     async fn end_left(&self, run: &RunState) -> Result<(), LogError> {
@@ -96,7 +103,9 @@ impl Gateway {
         let mut after = self.log.state(&lease.run_id).await?.earliest - 1;
         loop {
             let page = self.log.read(&lease.run_id, after, PAGE).await?;
-            page.events.iter().for_each(|event| remains.handle_event(&event.event));
+            for event in &page.events {
+                remains.handle_event(&event.event);
+            }
             match page.events.last() {
                 Some(last) if last.number < page.head => after = last.number,
                 _ => return Ok(remains),

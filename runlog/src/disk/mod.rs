@@ -74,14 +74,13 @@ impl DiskLog {
     async fn read_page(&self, run: &RunId, after: u64, max: usize) -> Result<Page, LogError> {
         let view = self.views.get(run)?;
         let glance = view.glance(after, max)?;
-        let events = match glance.events {
-            Some(events) => events,
-            None => {
-                let mut events = self.read_older(&view, after, max).await?;
-                // What the disk has beyond the glance may not be safe yet.
-                events.retain(|event| event.number <= glance.head);
-                events
-            }
+        let events = if let Some(events) = glance.events {
+            events
+        } else {
+            let mut events = self.read_older(&view, after, max).await?;
+            // What the disk has beyond the glance may not be safe yet.
+            events.retain(|event| event.number <= glance.head);
+            events
         };
         if let Some(first) = events.first()
             && first.number != after + 1

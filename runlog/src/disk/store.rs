@@ -80,7 +80,7 @@ impl Store {
             let database = Database::builder(folder).max_journaling_size(JOURNAL).open()?;
             let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default);
             let (runs, events, controls) = (keyspace("runs")?, keyspace("events")?, keyspace("controls")?);
-            Ok(Self { runs, events, controls, database })
+            Ok(Self { database, runs, events, controls })
         };
         open().map_err(|error: fjall::Error| {
             LogError::Unavailable(format!("cannot open the folder {}: {error}", folder.display()))
@@ -161,7 +161,9 @@ impl Store {
         while first <= head {
             let last = head.min(first.saturating_add(REMOVED_AT_ONCE - 1));
             let mut batch = self.database.batch();
-            (first..=last).for_each(|number| batch.remove(&self.events, key(place, number)));
+            for number in first..=last {
+                batch.remove(&self.events, key(place, number));
+            }
             batch.commit().map_err(|error| unavailable(&error))?;
             first = last.saturating_add(1);
         }

@@ -126,7 +126,9 @@ impl Writer {
         if let Err(error) = &committed {
             self.broken = Some(error.clone());
         }
-        told.into_iter().for_each(|tell| tell(committed.clone()));
+        for tell in told {
+            tell(committed.clone());
+        }
     }
 
     fn handle_command(&mut self, command: Command, batch: &mut Batch<'_>) -> Option<Told> {
@@ -153,7 +155,9 @@ impl Writer {
             Command::Renew { leases, until, answer } => {
                 let lost = self.renew(leases, until);
                 then(Ok(lost), answer, |(lost, published)| {
-                    published.into_iter().for_each(|publish: Publish| publish(Vec::new()));
+                    for publish in published {
+                        publish(Vec::new());
+                    }
                     lost
                 })
             }
@@ -266,7 +270,9 @@ impl Writer {
         let owned = self.owned(run)?;
         let first = owned.ledger.state.earliest;
         let gone = owned.ledger.trim(earliest);
-        (first..first + gone).for_each(|number| batch.forget_event(owned.place, number));
+        for number in first..first + gone {
+            batch.forget_event(owned.place, number);
+        }
         batch.record(owned.place, &owned.ledger);
         Ok(owned.published())
     }
@@ -317,10 +323,10 @@ impl Owned {
         batch: &mut Batch<'_>,
     ) -> Result<(u64, Publish), LogError> {
         let mut encoder = Encoder::default();
-        let encoded = events.iter().map(|event| encoder.encode(event)).collect::<Result<Vec<_>, _>>();
-        let encoded = encoded.map_err(|error| unwritable(&lease.run_id, &error))?;
+        let written = events.iter().map(|event| encoder.encode(event)).collect::<Result<Vec<_>, _>>();
+        let written = written.map_err(|error| unwritable(&lease.run_id, &error))?;
         let head = self.ledger.append(lease, events, now, limits)?;
-        for (number, bytes) in (head + 1 - count(events.len())..).zip(encoded) {
+        for (number, bytes) in (head + 1 - count(events.len())..).zip(written) {
             batch.event(self.place, number, bytes);
         }
         if self.ledger.is_closed() {

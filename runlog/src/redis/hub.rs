@@ -110,9 +110,9 @@ impl Entry {
         }
         let skip = usize::try_from((body.tail.head() + 1).saturating_sub(first)).unwrap_or(usize::MAX);
         let mut decoder = std::mem::take(&mut body.decoder);
-        let decoded = payloads.iter().skip(skip).map(|bytes| decoder.decode(Bytes::copy_from_slice(bytes)));
+        let read = payloads.iter().skip(skip).map(|bytes| decoder.decode(Bytes::copy_from_slice(bytes)));
         // An event that cannot be read is left to the reader of the log, who says so.
-        let events: Vec<BlockEvent> = decoded.map_while(Result::ok).collect();
+        let events: Vec<BlockEvent> = read.map_while(Result::ok).collect();
         body.decoder = decoder;
         self.take(&mut body, last, closed, events.into_iter());
     }
@@ -180,19 +180,18 @@ impl Hub {
     /// The entry of a run, heard and asked.
     pub(super) async fn entry(&self, run: &RunId) -> Result<Arc<Entry>, LogError> {
         let gone = || LogError::Unavailable("the listener has ended".to_owned());
-        let entry = match self.known(run) {
-            Some(entry) => entry,
+        let entry = if let Some(entry) = self.known(run) {
+            entry
+        } else {
             // Room first: from the insertion to the sending nothing may be dropped, or nobody would ever subscribe.
-            None => {
-                let room = self.subscribe.reserve().await.map_err(|_| gone())?;
-                let channel = self.keys.channel(run);
-                let mut entries = self.entries();
-                let known = entries.entry(channel.clone());
-                if let std::collections::hash_map::Entry::Vacant(_) = &known {
-                    room.send(channel);
-                }
-                Arc::clone(known.or_insert_with(|| Arc::new(Entry::new(run.clone()))))
+            let room = self.subscribe.reserve().await.map_err(|_| gone())?;
+            let channel = self.keys.channel(run);
+            let mut entries = self.entries();
+            let known = entries.entry(channel.clone());
+            if let std::collections::hash_map::Entry::Vacant(_) = &known {
+                room.send(channel);
             }
+            Arc::clone(known.or_insert_with(|| Arc::new(Entry::new(run.clone()))))
         };
         let mut ready = entry.ready.subscribe();
         ready.wait_for(|ready| *ready).await.map(drop).map_err(|_| gone())?;

@@ -31,7 +31,7 @@ impl Keys {
         for byte in run.as_str().bytes() {
             match byte {
                 b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => key.push(byte.into()),
-                other => key.push_str(&format!("%{other:02x}")),
+                other => key.extend(['%', hex(other >> 4), hex(other & 0xf)]),
             }
         }
         key.push('}');
@@ -83,6 +83,11 @@ impl Keys {
     pub(super) fn ended(&self) -> String {
         format!("{}:ended", self.prefix)
     }
+}
+
+/// Half a byte as a digit.
+fn hex(half: u8) -> char {
+    char::from_digit(half.into(), 16).unwrap_or('0')
 }
 
 #[cfg(test)]

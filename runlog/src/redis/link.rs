@@ -12,7 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{AsyncConnectionConfig, Client, FromRedisValue, Pipeline, RedisError, Script, Value};
+use ::redis::{
+    AsyncConnectionConfig, Client, FromRedisValue, Pipeline, RedisError, Script, ToRedisArgs, Value,
+};
 use tokio::time::Instant;
 
 use crate::error::LogError;
@@ -65,9 +67,8 @@ impl Call {
         self
     }
 
-    pub(super) fn arg(mut self, argument: impl ToString) -> Self {
-        self.arguments.push(argument.to_string().into_bytes());
-        self
+    pub(super) fn arg(self, argument: impl ToRedisArgs) -> Self {
+        argument.to_redis_args().into_iter().fold(self, Self::bytes)
     }
 
     pub(super) fn bytes(mut self, argument: Vec<u8>) -> Self {

@@ -87,7 +87,8 @@ impl RedisLog {
             (None, None) => List::All,
         };
         let key = self.desk.keys.list(list);
-        let from = query.after.as_ref().map_or("-inf".to_owned(), |place| place.opened_at.0.to_string());
+        let from =
+            query.after.as_ref().map_or_else(|| "-inf".to_owned(), |place| place.opened_at.0.to_string());
         let (mut found, mut skip) = (Vec::new(), 0);
         loop {
             let members = self.members(&key, &from, "+inf", skip).await?;

@@ -168,7 +168,9 @@ impl RedisLog {
             |leases: Vec<(bool, Lease)>| leases.into_iter().map(|(_, lease)| lease).collect::<Vec<_>>();
         self.list_leases(&only(held), until).await?;
         let lost = only(lost);
-        lost.iter().for_each(|lease| self.pens.remove(lease));
+        for lease in &lost {
+            self.pens.remove(lease);
+        }
         Ok(lost)
     }
 

@@ -4,11 +4,13 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::verify::{Level, verify_sse};
+use aqueduct_tests::agui::sse_frames;
 use aqueduct_tests::process::{Program, payloads, post_whole};
 use serde_json::{Value, json};
 
@@ -42,25 +44,42 @@ fn configuration(server: &Server, words: usize) -> tempfile::TempDir {
 
 /// The gateways that are alive, by their addresses.
 #[derive(Clone, Default)]
-struct Alive(Arc<Mutex<Vec<String>>>);
+struct Alive {
+    hosts: Arc<Mutex<Vec<String>>>,
+    /// Runs of which a client has seen something.
+    begun: Arc<AtomicUsize>,
+}
 
 impl Alive {
     fn start(&self, folder: &std::path::Path) -> Program {
         let config = folder.join("aqueduct.toml");
         let program = super::variable("AQUEDUCT_INTEROP_GATEWAY");
         let gateway = Program::start(program, &["serve", "--config", config.to_str().unwrap()]);
-        self.0.lock().unwrap().push(host(&gateway));
+        self.hosts.lock().unwrap().push(host(&gateway));
         gateway
     }
 
     /// Any of them, another one for each turn.
     fn any(&self, turn: usize) -> String {
-        let alive = self.0.lock().unwrap();
+        let alive = self.hosts.lock().unwrap();
         alive[turn % alive.len()].clone()
     }
 
+    fn only(gateway: &Program) -> Self {
+        let alive = Self::default();
+        alive.hosts.lock().unwrap().push(host(gateway));
+        alive
+    }
+
+    /// Waits until so many runs have begun.
+    fn wait_for(&self, runs: usize) {
+        while self.begun.load(Ordering::Relaxed) < runs {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     fn kill(&self, gateway: Program) {
-        self.0.lock().unwrap().retain(|alive| *alive != host(&gateway));
+        self.hosts.lock().unwrap().retain(|alive| *alive != host(&gateway));
         drop(gateway);
     }
 }
@@ -96,7 +115,13 @@ impl Seen {
     }
 
     /// Reads one response as far as it goes. HTTP/1.0 has no chunks: lines are whole.
-    fn read(&mut self, host: &str, request: &str, since: &mut Instant) -> std::io::Result<()> {
+    fn read(
+        &mut self,
+        host: &str,
+        request: &str,
+        since: &mut Instant,
+        mut first: impl FnMut(),
+    ) -> std::io::Result<()> {
         let mut socket = TcpStream::connect(host)?;
         socket.set_read_timeout(Some(LEASE + MARGIN * 4))?;
         socket.write_all(request.as_bytes())?;
@@ -107,7 +132,11 @@ impl Seen {
                 found.trim().clone_into(&mut id);
             }
             if let Some(data) = line.strip_prefix("data: ") {
-                self.longest_pause = self.longest_pause.max(since.elapsed());
+                if self.events.is_empty() {
+                    first();
+                } else {
+                    self.longest_pause = self.longest_pause.max(since.elapsed());
+                }
                 *since = Instant::now();
                 self.events.push(serde_json::from_str(data).unwrap());
                 self.last_id.clone_from(&id);
@@ -127,7 +156,10 @@ impl Seen {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        seen.read(&host, &start, &mut since).ok();
+        let first = || {
+            alive.begun.fetch_add(1, Ordering::Relaxed);
+        };
+        seen.read(&host, &start, &mut since, first).ok();
         assert!(!seen.events.is_empty(), "{run} did not start");
         while !seen.is_over() {
             seen.connections += 1;
@@ -137,7 +169,7 @@ impl Seen {
                  Last-Event-ID: {}\r\n\r\n",
                 seen.last_id
             );
-            if seen.read(&host, &again, &mut since).is_err() {
+            if seen.read(&host, &again, &mut since, || ()).is_err() {
                 std::thread::sleep(Duration::from_millis(50));
             }
         }
@@ -150,7 +182,7 @@ fn whole(host: &str, run: &str) -> Vec<Value> {
     let mut seen = Seen::default();
     let request =
         format!("GET /runs/{run}/events?after=0&protocolVersion=1.0 HTTP/1.0\r\nHost: {host}\r\n\r\n");
-    seen.read(host, &request, &mut Instant::now()).unwrap();
+    seen.read(host, &request, &mut Instant::now(), || ()).unwrap();
     seen.events
 }
 
@@ -159,8 +191,7 @@ fn check(run: &str, seen: &Seen, whole: &[Value]) {
     assert_eq!(seen.events, whole, "{run}: lost, doubled or out of order");
     assert_eq!(whole.iter().filter(|event| is_terminal(event)).count(), 1, "{run}: one end");
     assert!(whole.last().is_some_and(is_terminal), "{run}: the end is last");
-    let text: String = whole.iter().map(|event| format!("data: {event}\n\n")).collect();
-    let found = verify_sse(text.as_bytes(), Dialect::V1_0, Level::Strict);
+    let found = verify_sse(sse_frames(whole).as_bytes(), Dialect::V1_0, Level::Strict);
     assert!(found.is_empty(), "{run}: {found:#?}");
 }
 
@@ -169,7 +200,7 @@ fn signal(gateway: &Program, name: &str) {
     assert!(sent.success(), "kill {name}");
 }
 
-fn clients(runs: usize, alive: &Alive, prefix: &str) -> Vec<std::thread::JoinHandle<(String, Seen)>> {
+fn spawn_clients(runs: usize, alive: &Alive, prefix: &str) -> Vec<std::thread::JoinHandle<(String, Seen)>> {
     (0..runs)
         .map(|turn| {
             let (alive, run) = (alive.clone(), format!("{prefix}-{turn}"));
@@ -181,36 +212,47 @@ fn clients(runs: usize, alive: &Alive, prefix: &str) -> Vec<std::thread::JoinHan
         .collect()
 }
 
-/// 200 runs on three replicas, which are killed one after another and replaced: every client ends with the whole stream,
-/// and waits no longer than a lease and a bit.
+/// 200 runs and more on three replicas, which are killed one after another and replaced; then Redis is killed too. Every
+/// client ends with the whole stream, and waits no longer than a lease and a bit.
 #[test]
-fn clients_survive_the_death_of_every_replica() {
+fn clients_survive_the_death_of_every_replica_and_of_redis() {
     let runs: usize = std::env::var("AQUEDUCT_RUNS").map_or(200, |runs| runs.parse().unwrap());
-    let server = Server::start();
-    let folder = configuration(&server, 100);
+    let mut server = Server::start();
+    let folder = configuration(&server, 150);
     let alive = Alive::default();
     let mut gateways: Vec<Program> = (0..3).map(|_| alive.start(folder.path())).collect();
-    let clients = clients(runs, &alive, "run");
-    for _ in 0..3 {
-        std::thread::sleep(Duration::from_secs(2));
+    let mut replace = || {
+        std::thread::sleep(Duration::from_secs(1));
         alive.kill(gateways.remove(0));
         gateways.push(alive.start(folder.path()));
-    }
-    let (mut longest, mut lost, mut came_back) = (Duration::ZERO, 0, 0);
+    };
+    let mut clients = spawn_clients(runs, &alive, "first");
+    alive.wait_for(runs);
+    replace();
+    replace();
+    // Some of these live on replicas that are not killed any more.
+    let more = runs / 4;
+    clients.extend(spawn_clients(more, &alive, "second"));
+    alive.wait_for(runs + more);
+    replace();
+    server.crash();
+    let (mut longest, mut lost, mut finished, mut came_back) = (Duration::ZERO, 0, 0, 0);
     for client in clients {
         let (run, seen) = client.join().unwrap();
         check(&run, &seen, &whole(&alive.any(0), &run));
         longest = longest.max(seen.longest_pause);
         came_back += usize::from(seen.connections > 0);
         let end = seen.events.last().unwrap();
-        lost += usize::from(end["type"] == "RUN_ERROR");
-        assert!(end["type"] == "RUN_FINISHED" || end["code"] == "gateway_lost", "{run}: {end}");
+        lost += usize::from(end["code"] == "gateway_lost");
+        finished += usize::from(end["type"] == "RUN_FINISHED");
     }
     println!(
-        "{runs} runs, 3 kills: {came_back} clients came back elsewhere, {lost} runs were ended by a survivor, \
-         the longest pause was {longest:?}"
+        "{} runs, 3 replicas and Redis killed: {came_back} clients came back elsewhere, {lost} runs were ended by a \
+         survivor, {finished} finished, the longest pause was {longest:?}",
+        runs + more
     );
-    assert!(came_back > 0 && lost > 0, "the kills hit nobody");
+    assert_eq!(lost + finished, runs + more, "no run ended otherwise");
+    assert!(came_back > 0 && lost > 0 && finished > 0, "the kills hit nobody, or everybody");
     assert!(longest < LEASE + MARGIN, "the longest pause was {longest:?}");
 }
 
@@ -221,9 +263,9 @@ fn a_replica_that_was_stopped_is_fenced_when_it_goes_on() {
     let folder = configuration(&server, 150);
     let alive = Alive::default();
     let (owner, other) = (alive.start(folder.path()), alive.start(folder.path()));
-    let on_owner = Alive(Arc::new(Mutex::new(vec![host(&owner)])));
-    let clients = clients(10, &on_owner, "stopped");
-    std::thread::sleep(Duration::from_secs(2));
+    let on_owner = Alive::only(&owner);
+    let clients = spawn_clients(10, &on_owner, "stopped");
+    on_owner.wait_for(10);
     signal(&owner, "-STOP");
     let ended: Vec<(String, Vec<Value>)> = (0..10)
         .map(|turn| {
@@ -254,9 +296,9 @@ fn a_run_is_cancelled_from_any_replica() {
     let folder = configuration(&server, 600);
     let alive = Alive::default();
     let (owner, other) = (alive.start(folder.path()), alive.start(folder.path()));
-    let on_owner = Alive(Arc::new(Mutex::new(vec![host(&owner)])));
-    let clients = clients(3, &on_owner, "cancelled");
-    std::thread::sleep(Duration::from_secs(1));
+    let on_owner = Alive::only(&owner);
+    let clients = spawn_clients(3, &on_owner, "cancelled");
+    on_owner.wait_for(3);
     for turn in 0..3 {
         let begun = Instant::now();
         let answer = post_whole(&format!("http://{}/runs/cancelled-{turn}/cancel", host(&other)), "{}");

@@ -3,11 +3,13 @@
 //! A suite installs its peers below the target folder, proves that its own harness can fail, then runs the tests
 //! of `aqueduct-tests` that need those peers. Nothing is installed outside the target folder.
 
+mod a2a;
 mod agui;
 mod inspector;
 mod magentic;
 pub(crate) mod peers;
 mod resume;
+mod runlog;
 mod transports;
 
 use anyhow::{Context as _, Result};
@@ -29,10 +31,12 @@ struct Suite {
 type Env = Vec<(&'static str, String)>;
 
 const SUITES: &[Suite] = &[
+    Suite { name: "a2a", run: a2a::prepare },
     Suite { name: "agui", run: agui::prepare },
     Suite { name: "inspector", run: inspector::prepare },
     Suite { name: "magentic", run: magentic::prepare },
     Suite { name: "resume", run: resume::prepare },
+    Suite { name: "runlog", run: runlog::prepare },
     Suite { name: "transports", run: transports::prepare },
 ];
 

@@ -28,8 +28,8 @@ pub use error::{ConfigError, Place};
 pub(crate) use keys::Kind;
 pub use keys::reference;
 pub use model::{
-    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Inspector,
-    Limits, Log, OnDisconnect, Runs, Secret, Server, ServerTls, Timeouts,
+    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, CardAccess, ClientTls, Config, DialectChoice,
+    Inspector, Limits, Log, OnDisconnect, RunLogEngine, Runs, Secret, Server, ServerTls, Timeouts,
 };
 
 pub(crate) use read::{TomlFile, found, read_value};

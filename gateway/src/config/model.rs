@@ -26,6 +26,7 @@ pub struct Config {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Server {
     pub listen: Vec<SocketAddr>,
+    pub public_url: Option<String>,
     pub grpc: Vec<SocketAddr>,
     pub allow_unauthenticated: bool,
     pub hosts: Vec<String>,
@@ -61,6 +62,7 @@ pub struct Log {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Runs {
     pub limit: usize,
+    pub log: RunLogEngine,
     pub lease: Duration,
     pub keep: Duration,
     pub events: u64,
@@ -75,6 +77,22 @@ pub struct Inspector {
     pub trace: usize,
 }
 
+/// Where runs are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunLogEngine {
+    /// In this process.
+    Memory,
+    /// In a folder.
+    Disk(PathBuf),
+    /// On a server that several gateways share.
+    Redis {
+        /// Its address, which may hold a password.
+        url: Secret,
+        /// What keys begin with.
+        prefix: String,
+    },
+}
+
 /// `[agents.NAME]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
@@ -85,6 +103,7 @@ pub struct Agent {
     pub subagents: Option<String>,
     pub intermediate: String,
     pub interrupts: Option<String>,
+    pub card: CardAccess,
     pub timeouts: Timeouts,
     pub limits: Limits,
     pub forward_headers: Vec<String>,
@@ -158,6 +177,15 @@ pub enum DialectChoice {
     Auto,
     V1_0,
     V0_0_59,
+}
+
+/// Who may see an agent's A2A card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CardAccess {
+    /// Whoever may use the agent.
+    Agent,
+    /// Everybody.
+    Public,
 }
 
 /// `[agents.NAME.timeouts]`.

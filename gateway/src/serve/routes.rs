@@ -1,5 +1,6 @@
 //! The routes: one table, from which the router is built and over which the tests of the walls run.
 
+use std::collections::HashMap;
 use std::future::ready;
 use std::sync::Arc;
 
@@ -7,20 +8,22 @@ use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
 use aqueduct_transport_grpc::AgentStreamServer;
 use aqueduct_transport_http::{
-    Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
+    BodyLimitLift, Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response,
+    watch_run,
 };
 use aqueduct_transport_ws::Endpoint;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, post_service};
+use axum::routing::{delete, get, post, post_service};
 use axum::{RequestExt as _, Router};
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{agui, inspector, ws};
+use super::a2a::A2aServers;
+use super::{agui, inspector, threads, ws};
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
 
@@ -33,6 +36,8 @@ pub enum Access {
     Agent,
     /// The token of whoever started the run.
     Run,
+    /// The same for a thread, which is its runs.
+    Thread,
     /// A token, if every agent wants one; what it shows depends on it.
     List,
     /// As [`Access::Agent`], said as a status of gRPC.
@@ -44,9 +49,10 @@ pub enum Access {
 /// A route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// `GET` or `POST`.
+    /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
-    /// With `{name}` for an agent and `{run}` for a run.
+    /// With `{name}` for an agent, `{run}` for a run, `{thread}` for a thread and `{*call}` for what an agent protocol
+    /// has below its mount.
     pub path: &'static str,
     /// Who gets in.
     pub access: Access,
@@ -64,7 +70,9 @@ enum Kind {
     AgentSocket,
     Watch,
     Cancel,
+    Thread,
     Grpc,
+    A2a,
     Inspector(inspector::Part),
 }
 
@@ -83,6 +91,14 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/agents/{name}/ws", Access::Socket, Kind::AgentSocket),
     route("GET", "/runs/{run}/events", Access::Run, Kind::Watch),
     route("POST", "/runs/{run}/cancel", Access::Run, Kind::Cancel),
+    route("POST", "/a2a/{name}", Access::Agent, Kind::A2a),
+    route("POST", "/a2a/{name}/", Access::Agent, Kind::A2a),
+    route("GET", "/a2a/{name}/.well-known/agent-card.json", Access::Agent, Kind::A2a),
+    route("GET", "/a2a/{name}/.well-known/agent.json", Access::Agent, Kind::A2a),
+    route("GET", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
+    route("POST", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
+    route("DELETE", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
+    route("GET", "/threads/{thread}", Access::Thread, Kind::Thread),
     route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
     route("GET", "/inspector", Access::Public, Kind::Inspector(inspector::Part::Page)),
     route("GET", "/inspector/{file}", Access::Public, Kind::Inspector(inspector::Part::File)),
@@ -97,6 +113,7 @@ pub(super) struct Shared {
     pub(super) service: Arc<GatewayService>,
     counters: Arc<[Counters]>,
     sockets: Endpoint,
+    a2a: A2aServers,
     pub(super) inspector: inspector::Work,
 }
 
@@ -107,12 +124,14 @@ pub(crate) fn router(
     counters: &[Counters],
     sockets: &Endpoint,
     grpc: &AgentStreamServer,
+    a2a: &A2aServers,
 ) -> Router {
     let shared = Shared {
         gateway: Arc::clone(gateway),
         service: Arc::clone(service),
         counters: counters.into(),
         sockets: sockets.clone(),
+        a2a: a2a.clone(),
         inspector: inspector::Work::default(),
     };
     let config = gateway.config();
@@ -132,7 +151,13 @@ pub(crate) fn router(
             Kind::AgentSocket => get(agent_socket),
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
-            Kind::Grpc => post_service(grpc.clone()),
+            Kind::Thread => get(thread),
+            Kind::Grpc => post_service(grpc.clone()).layer(map_request(lift_body_limits)),
+            Kind::A2a => match route.method {
+                "GET" => get(a2a_call),
+                "DELETE" => delete(a2a_call),
+                _ => post(a2a_call),
+            },
             Kind::Inspector(part) => inspector::handler(part),
         };
         let longest = if is_inspector { config.inspector.trace } else { config.server.body };
@@ -158,8 +183,16 @@ fn limit_body(mut request: Request, longest: usize) -> Request {
     request.with_limited_body()
 }
 
-fn stream_options() -> StreamOptions {
-    StreamOptions { ids: true, ..StreamOptions::default() }
+/// A publisher streams for as long as it likes; the gRPC service bounds each message, and how long the first may take.
+async fn lift_body_limits(request: Request) -> Request {
+    if let Some(limits) = request.extensions().get::<BodyLimitLift>() {
+        limits.lift();
+    }
+    request
+}
+
+pub(super) fn stream_options() -> StreamOptions {
+    StreamOptions { ids: true, merge_bytes: super::MERGE_BYTES, ..StreamOptions::default() }
 }
 
 pub(super) fn json(value: &serde_json::Value) -> Response {
@@ -266,6 +299,34 @@ async fn cancel(State(shared): State<Shared>, Path(run): Path<String>, request: 
         Ok(cancelled) => json(&json!({ "cancelled": cancelled })),
         Err(error) => Refusal::from(error).into_response(),
     }
+}
+
+async fn a2a_call(
+    State(shared): State<Shared>,
+    Path(path): Path<HashMap<String, String>>,
+    request: Request,
+) -> Response {
+    let name = path.get("name").map(String::as_str).unwrap_or_default();
+    shared.a2a.answer(name, request).await
+}
+
+async fn thread(
+    State(shared): State<Shared>,
+    Path(thread): Path<String>,
+    Query(query): Query<ThreadQuery>,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    let (declared, thread) = (query.protocol_version.as_deref(), thread.into());
+    let restated = threads::restate(&shared.gateway, &shared.service, &thread, declared, &parts);
+    restated.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ThreadQuery {
+    /// The AG-UI version that the watcher reads.
+    protocol_version: Option<String>,
 }
 
 async fn nothing() -> Response {

@@ -1,11 +1,17 @@
 //! The gateway on real sockets, with scripted upstreams.
 
 mod a2a;
+mod a2a_server;
 mod faults;
 mod grpc;
 mod inspector;
+mod kept;
+mod left;
+mod owners;
+mod replicas;
 mod replies;
 mod runs;
 mod sockets;
 pub(crate) mod support;
+mod threads;
 mod walls;

@@ -28,6 +28,8 @@ export class App {
   #asked = false;
   #isFile = false;
   #phaseShown = "";
+  /** Whether another run of the thread is still to be read. */
+  #isMore = false;
   /** The last event that was seen before a reload. */
   #resumeAt = "";
 
@@ -111,8 +113,9 @@ export class App {
     recording.name = runs.at(-1).agent;
     this.#show(recording);
     this.#resumeAt = last;
-    for (const run of runs) {
+    for (const [n, run] of runs.entries()) {
       recording.remember(run);
+      this.#isMore = n < runs.length - 1;
       // Events that come again have no time of their own.
       const refused = await this.#follow((take, signal) => this.api.watch(run.id, take, signal), () => undefined);
       if (this.stage.recording !== recording) return;
@@ -142,7 +145,7 @@ export class App {
   }
 
   #show(recording) {
-    this.#isFile = false;
+    this.#isFile = this.#isMore = false;
     this.#asked = false;
     byId("resumed").hidden = true;
     byId("file-about").hidden = true;
@@ -174,7 +177,7 @@ export class App {
   /** With every frame: the verdict, questions, the phase. True while something streams. */
   #frame() {
     const { recording, model, isCaughtUp } = this.stage;
-    const streams = this.follower.isReading;
+    const streams = this.follower.isReading || this.#isMore;
     this.follower.remember();
     if (!this.#isFile) this.verdict.update(recording, !streams, performance.now());
     if (!streams && isCaughtUp && recording.length > 0 && !this.#asked) this.#settle(model);

@@ -71,16 +71,18 @@ export class Timeline {
     this.wake();
   }
 
-  /** Draws if something changed; long recordings a few times per second. */
+  /** Draws if something changed; long recordings a few times per second. False if it is too early. */
   render(model, now, isTimed, isLive) {
     if (isLive && model.root.status === "open") this.#dirty = true;
     const pause = model.blocks.length > 3000 ? 250 : 30;
-    if (!this.#dirty || now - this.#drawn < pause) return;
+    if (!this.#dirty) return true;
+    if (now - this.#drawn < pause) return false;
     this.#dirty = false;
     this.#drawn = now;
     const axis = this.axis === "time" && isTimed ? "time" : "order";
     if (this.width > 0) this.#draw(model, axis);
     this.table.render(model, axis);
+    return true;
   }
 
   #draw(model, axis) {

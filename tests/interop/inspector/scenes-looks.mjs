@@ -19,16 +19,28 @@ function frameTimes() {
   return { frames: times.length, median: at(0.5), p95: at(0.95), p99: at(0.99), longest: at(1) };
 }
 
+/** From now on: what the page's thread works at, in milliseconds of processor time, however busy the machine is. */
+async function watchWork(page) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  return async () => {
+    const { metrics } = await session.send("Performance.getMetrics");
+    const of = (name) => Math.round(metrics.find((metric) => metric.name === name).value * 1000);
+    return { all: of("TaskDuration"), script: of("ScriptDuration"), layout: of("LayoutDuration"), style: of("RecalcStyleDuration") };
+  };
+}
+
 /** 50,000 events: all of them arrive, few of them are nodes, and the page answers meanwhile. */
 export async function many(harness) {
   const page = await harness.open();
   await page.evaluate(watchFrames);
+  const work = await watchWork(page);
   const began = Date.now();
   await harness.say(page, "many", "Go");
   await page.click("#tab-state");
   await page.click("#tab-events");
   await harness.phase(page, "finished");
-  const live = { took: Date.now() - began, ...(await page.evaluate(frameTimes)) };
+  const live = { took: Date.now() - began, ...(await page.evaluate(frameTimes)), work: await work() };
   const events = Number(await page.textContent("#fig-events"));
   assert.ok(events >= 50_000, `${events} events`);
   assert.ok((await page.$$("#raw-space .row")).length < 100, "rows out of sight do not exist");

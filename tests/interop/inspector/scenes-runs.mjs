@@ -36,6 +36,10 @@ export async function interrupt(harness) {
   assert.ok((await texts(page, "#log .text .prose")).at(-1).includes("Done: early."));
   assert.deepEqual(await texts(page, "#log .user p"), ["Book a train", "early"]);
   await harness.verdict(page, "good");
+  await page.reload();
+  await harness.phase(page, "finished");
+  assert.deepEqual(await texts(page, "#log .user p"), ["Book a train", "early"]);
+  assert.equal((await page.$$("form.interrupt")).length, 0, "an answered question is not asked again");
   await harness.say(page, "question", "Again");
   await page.waitForSelector("form.interrupt");
   await page.click("form.interrupt button:not(.main)");

@@ -107,6 +107,7 @@ fn run(config: Config, again: Option<Again>, out: &mut dyn Write) -> anyhow::Res
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let names: Vec<String> = config.agents.keys().cloned().collect();
     crate::runtime()?.block_on(async {
+        let gateway = Gateway::new(config)?;
         #[cfg(unix)]
         if let Some(again) = again {
             reload_on_signal(Arc::clone(&gateway), again)?;

@@ -114,7 +114,7 @@ impl Gateway {
 
     /// Renews leases and tells of watchers, for ever.
     pub(crate) async fn keep_leases(self: Arc<Self>) {
-        let mut pace = tokio::time::interval(self.config.runs.lease / RENEWALS);
+        let mut pace = tokio::time::interval(self.config().runs.lease / RENEWALS);
         pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             pace.tick().await;

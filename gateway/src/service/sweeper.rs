@@ -32,7 +32,7 @@ const PAGE: usize = 1_000;
 impl Gateway {
     /// Looks for runs that were left, for ever.
     pub(crate) async fn sweep(self: Arc<Self>) {
-        let lease = self.config.runs.lease;
+        let lease = self.config().runs.lease;
         let mut trouble: Option<Instant> = None;
         loop {
             let begun = Instant::now();

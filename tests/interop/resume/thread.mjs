@@ -68,6 +68,7 @@ async function endedRuns() {
     assert.deepEqual(again.kinds, whole.kinds, JSON.stringify(limit));
   }
   // The thread goes on from what was restated.
+  whole.agent.url = options.url;
   await ask(whole.agent, "three");
   same((await found(threadId)).agent, whole.agent, "after one more run");
   return cuts.length;

@@ -12,6 +12,7 @@
 
 mod grpc;
 mod live;
+mod merged;
 mod sse;
 mod stage;
 mod stalled;

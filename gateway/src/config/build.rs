@@ -10,7 +10,7 @@ use super::error::{ConfigError, Place};
 use super::keys::{self, SOURCES};
 use super::model::{
     A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Limits, Log,
-    OnDisconnect, Runs, Secret, Server, ServerTls, Timeouts,
+    OnDisconnect, RelateBy, Runs, Secret, Server, ServerTls, TeeSettings, Timeouts,
 };
 use super::read::Settings;
 use super::value::{self, Value, Written};
@@ -47,6 +47,7 @@ impl<'s> Builder<'s> {
                 events: self.number("runs.events"),
                 bytes: self.size("runs.bytes"),
             },
+            tee: self.tee(),
             agents: self.settings.agents.keys().map(|name| (name.clone(), self.agent(name))).collect(),
         };
         self.check_fan_outs(&config);
@@ -57,6 +58,15 @@ impl<'s> Builder<'s> {
     /// An agent of which nothing is set.
     pub(super) fn plain_agent(mut self) -> Agent {
         self.agent("none")
+    }
+
+    fn tee(&mut self) -> TeeSettings {
+        let way = |word: &String| match word.as_str() {
+            "trace" => RelateBy::Trace,
+            "context" => RelateBy::Context,
+            _ => RelateBy::Token,
+        };
+        TeeSettings { relate_by: self.texts("tee.relate_by").iter().map(way).collect() }
     }
 
     fn server(&mut self) -> Server {

@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Size,
     Flag,
     Word(&'static [&'static str]),
+    /// Some of these, in any order.
+    Words(&'static [&'static str]),
     /// A path, relative to the folder of the configuration file.
     File,
     /// `env:NAME` or `file:PATH`: the secret itself never stands in the file.
@@ -40,6 +42,10 @@ impl Kind {
             Self::Word(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
                 format!("one of {}", quoted.join(", "))
+            }
+            Self::Words(words) => {
+                let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+                format!("a list of {}", quoted.join(", "))
             }
             Self::File => "the path of a file".to_owned(),
             Self::Secret => "a secret (`env:NAME` or `file:PATH`)".to_owned(),
@@ -130,6 +136,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("runs.keep", Kind::Duration, "1h", "How long an ended run can be watched again."),
     key("runs.events", Kind::Count, "1000000", "Events of one run. A run with more is a loop, and fails."),
     key("runs.bytes", Kind::Size, "64MiB", "Memory of one run's events. A run with more fails."),
+    key(
+        "tee.relate_by",
+        Kind::Words(&["token", "trace", "context"]),
+        r#"["token", "trace", "context"]"#,
+        "What relates the call of a sub-agent to a run, in this order; `[]` relates nothing.",
+    ),
     key("agents.*.description", Kind::Text, "", "What the agent is for, as `GET /agents` tells it."),
     key(
         "agents.*.a2a.url",

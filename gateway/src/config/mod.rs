@@ -28,7 +28,7 @@ pub use error::{ConfigError, Place};
 pub use keys::reference;
 pub use model::{
     A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Limits, Log,
-    OnDisconnect, Runs, Secret, Server, ServerTls, Timeouts,
+    OnDisconnect, RelateBy, Runs, Secret, Server, ServerTls, TeeSettings, Timeouts,
 };
 
 use crate::cli::ConfigArgs;

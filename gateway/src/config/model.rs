@@ -16,6 +16,7 @@ pub struct Config {
     pub server: Server,
     pub log: Log,
     pub runs: Runs,
+    pub tee: TeeSettings,
     pub agents: BTreeMap<String, Agent>,
 }
 
@@ -62,6 +63,24 @@ pub struct Runs {
     pub keep: Duration,
     pub events: u64,
     pub bytes: usize,
+}
+
+/// `[tee]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct TeeSettings {
+    pub relate_by: Vec<RelateBy>,
+}
+
+/// What relates the call of a sub-agent to a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelateBy {
+    /// The token that the run's agent was given.
+    Token,
+    /// The trace id of W3C `traceparent`.
+    Trace,
+    /// The A2A context id.
+    Context,
 }
 
 /// `[agents.NAME]`.

@@ -9,6 +9,7 @@
 
 mod agui;
 mod command;
+mod proxy;
 pub mod routes;
 mod ws;
 

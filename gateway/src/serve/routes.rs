@@ -13,12 +13,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, post_service};
+use axum::routing::{any, get, post, post_service};
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{agui, ws};
+use super::{agui, proxy, ws};
 use crate::service::{Gateway, GatewayService};
 
 /// What stands before a route, beside the walls that stand before all.
@@ -34,6 +34,8 @@ pub enum Access {
     List,
     /// As [`Access::Agent`], said as a status of gRPC.
     Grpc,
+    /// As [`Access::Agent`], for agents that speak A2A: what comes back is theirs.
+    Proxy,
     /// Anybody may connect; every request on the connection is asked for its token.
     Socket,
 }
@@ -62,6 +64,8 @@ enum Kind {
     Watch,
     Cancel,
     Grpc,
+    Pass,
+    PassBelow,
 }
 
 const fn route(method: &'static str, path: &'static str, access: Access, kind: Kind) -> Route {
@@ -79,6 +83,9 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/agents/{name}/ws", Access::Socket, Kind::AgentSocket),
     route("GET", "/runs/{run}/events", Access::Run, Kind::Watch),
     route("POST", "/runs/{run}/cancel", Access::Run, Kind::Cancel),
+    route("POST", "/a2a/{name}", Access::Proxy, Kind::Pass),
+    route("POST", "/a2a/{name}/", Access::Proxy, Kind::Pass),
+    route("GET", "/a2a/{name}/{*rest}", Access::Proxy, Kind::PassBelow),
     route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
 ];
 
@@ -117,6 +124,8 @@ pub(crate) fn router(
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
             Kind::Grpc => post_service(grpc.clone()),
+            Kind::Pass => post(pass),
+            Kind::PassBelow => any(pass_below),
         };
         router = router.route(route.path, handler);
     }
@@ -231,6 +240,21 @@ async fn cancel(State(shared): State<Shared>, Path(run): Path<String>, request: 
         Ok(cancelled) => json(&json!({ "cancelled": cancelled })),
         Err(error) => Refusal::from(error).into_response(),
     }
+}
+
+async fn pass(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
+    proxy::pass(&shared.gateway, &name, "", request).await
+}
+
+async fn pass_below(
+    State(shared): State<Shared>,
+    Path((name, _)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    // As it was written: a path that was decoded could not be told from one with other segments.
+    let path = request.uri().path().to_owned();
+    let rest = path.splitn(4, '/').nth(3).unwrap_or_default();
+    proxy::pass(&shared.gateway, &name, rest, request).await
 }
 
 async fn nothing() -> Response {

@@ -15,6 +15,8 @@ pub(crate) struct AgentEntry {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) config: Agent,
+    /// An A2A agent, to which calls can pass through.
+    pub(crate) a2a: Option<Arc<A2aSource>>,
     /// None for an agent that publishes its runs itself.
     pub(crate) source: Option<Arc<dyn RunSource>>,
 }
@@ -40,13 +42,16 @@ pub(super) fn build(config: &Config) -> anyhow::Result<HashMap<String, Arc<Agent
 
 fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -> anyhow::Result<AgentEntry> {
     let mut description = agent.description.clone();
+    let mut a2a = None;
     let source: Option<Arc<dyn RunSource>> = match &agent.source {
         AgentSource::A2a { address, binding, version } => {
             let url = match address {
                 A2aAddress::Url(url) | A2aAddress::Card(url) => url,
             };
             let upstream = Upstream::new(agent, url)?;
-            Some(Arc::new(A2aSource::new(upstream, address.clone(), *binding, *version)))
+            let source = Arc::new(A2aSource::new(upstream, address.clone(), *binding, *version));
+            a2a = Some(Arc::clone(&source));
+            Some(source)
         }
         AgentSource::Agui { url } => {
             Some(Arc::new(AguiSource { upstream: Upstream::new(agent, url)?, url: url.clone() }))
@@ -70,5 +75,5 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
             Some(Arc::new(FanOutSource { agents }))
         }
     };
-    Ok(AgentEntry { name: name.to_owned(), description, config: agent.clone(), source })
+    Ok(AgentEntry { name: name.to_owned(), description, config: agent.clone(), a2a, source })
 }

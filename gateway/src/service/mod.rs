@@ -31,11 +31,13 @@ use aqueduct_transport_http::Shutdown;
 
 use crate::config::{Agent, AgentSource, Config};
 use crate::source::{Ask, Forwarded};
+use crate::tee::{Tee, Trail};
 pub(crate) use agents::AgentEntry;
 use driver::{Drive, Feed};
 use metrics::Metrics;
 use publish::Published;
-use watch::{ActiveRun, Watched};
+pub(crate) use watch::ActiveRun;
+use watch::Watched;
 
 /// The gateway.
 pub struct Gateway {
@@ -46,6 +48,7 @@ pub struct Gateway {
     /// Runs that frameworks feed.
     published: Mutex<HashMap<RunId, Arc<Published>>>,
     metrics: Arc<Metrics>,
+    tee: Arc<Tee>,
     draining: Shutdown,
 }
 
@@ -70,7 +73,9 @@ impl Gateway {
     /// A gateway with a log of another engine.
     pub fn with_log(config: Config, log: Arc<dyn RunLog>) -> anyhow::Result<Arc<Self>> {
         let agents = agents::build(&config)?;
+        let tee = Tee::new(config.tee.relate_by.clone());
         Ok(Arc::new(Self {
+            tee,
             config: Arc::new(config),
             agents,
             log,
@@ -97,8 +102,20 @@ impl Gateway {
     }
 
     /// Its counts.
-    pub(crate) fn metrics(&self) -> &Metrics {
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    /// Whose calls belong to which run.
+    pub(crate) fn tee(&self) -> &Arc<Tee> {
+        &self.tee
+    }
+
+    /// The agent of that name, if this caller may use it.
+    pub(crate) fn enter(&self, caller: &Caller, name: &str) -> Result<Arc<AgentEntry>, ServiceError> {
+        let agent = self.agents.get(name).cloned().ok_or_else(|| self.no_such_agent(caller, name))?;
+        self.authenticate(&agent, caller)?;
+        Ok(agent)
     }
 
     /// Runs that are under way.
@@ -168,7 +185,9 @@ impl Gateway {
         // The watcher is there before the run begins: a run is never unwatched by accident.
         let events = self.watched(&run_id, Some(&active), 0);
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
-        let ask = Ask { input: Arc::new(input), forwarded, stop: Shutdown::new() };
+        let trail = Trail::begin(&self.tee, &active, &input, caller.header("traceparent"));
+        let forwarded = forwarded.marked(&trail);
+        let ask = Ask { input: Arc::new(input), forwarded, trail, stop: Shutdown::new() };
         let drive = Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source };
         tokio::spawn(drive.run());
         Ok(StartedRun { run_id, events })

@@ -26,6 +26,7 @@ use super::watch::ActiveRun;
 use super::{AgentEntry, Gateway, now, refuse};
 use crate::config::AgentSource;
 use crate::source::{Ask, EventSender, Forwarded};
+use crate::tee::Trail;
 
 /// The dialects that can be published.
 const FORMATS: [&str; 1] = ["magentic"];
@@ -145,7 +146,12 @@ impl Gateway {
             turns: AtomicU64::new(0),
         });
         self.published().insert(run_id.clone(), Arc::clone(&published));
-        let ask = Ask { input: Arc::new(input), forwarded: Forwarded::default(), stop: Shutdown::new() };
+        let ask = Ask {
+            input: Arc::new(input),
+            forwarded: Forwarded::default(),
+            trail: Trail::default(),
+            stop: Shutdown::new(),
+        };
         let feed = Feed::Published(events);
         tokio::spawn(Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed }.run());
         Ok(Box::new(GatewayIngest::new(self, run_id, published).await))

@@ -7,7 +7,7 @@ use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::decode::Decoder;
 use aqueduct_adapter_agui::input::run_agent_input;
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{RunFailure, RunOutcome};
+use aqueduct_core::{RunFailure, RunInput, RunOutcome};
 use futures_util::StreamExt as _;
 
 use super::upstream::{Upstream, failure_of, unsent};
@@ -38,7 +38,8 @@ impl RunSource for AguiSource {
 
 impl AguiSource {
     async fn talk(&self, ask: &Ask, out: &EventSender) -> Result<(), RunFailure> {
-        let input = run_agent_input(&ask.input, Dialect::V1_0);
+        let forwarded = ask.trail.forwarded(&ask.input.forwarded);
+        let input = run_agent_input(&RunInput { forwarded, ..(*ask.input).clone() }, Dialect::V1_0);
         let body = serde_json::to_vec(&input).map_err(|error| {
             RunFailure::new(RunFailure::UPSTREAM_INVALID, format!("the input cannot be written: {error}"))
         })?;

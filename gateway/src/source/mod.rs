@@ -10,7 +10,7 @@
 //! a source that was stopped tells its agent (A2A: `CancelTask`) and ends. The channel to the driver is bounded, so a
 //! log that cannot take more holds the agent back.
 
-mod a2a;
+pub(crate) mod a2a;
 mod agui;
 mod fan_out;
 pub mod script;
@@ -23,6 +23,8 @@ use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{RunFailure, RunInput, RunOutcome, SourceEvent};
 use aqueduct_transport_http::Shutdown;
 use tokio::sync::mpsc;
+
+use crate::tee::Trail;
 
 pub(crate) use a2a::A2aSource;
 pub(crate) use agui::AguiSource;
@@ -40,6 +42,8 @@ pub(crate) const GOODBYE: Duration = Duration::from_secs(10);
 pub(crate) struct Ask {
     pub(crate) input: Arc<RunInput>,
     pub(crate) forwarded: Forwarded,
+    /// What the agent is handed so that calls of its own can be related to the run.
+    pub(crate) trail: Trail,
     pub(crate) stop: Shutdown,
 }
 

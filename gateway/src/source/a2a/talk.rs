@@ -4,9 +4,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aqueduct_adapter_a2a::call::{Call, HttpRequest, SendMessage};
+use aqueduct_adapter_a2a::card::Endpoint;
 use aqueduct_adapter_a2a::client::{Planned, Purpose};
 use aqueduct_adapter_a2a::input::{Recipient, message};
-use aqueduct_adapter_a2a::wire::{Frame, WireError};
+use aqueduct_adapter_a2a::wire::{Frame, Raw, WireError};
 use aqueduct_adapter_a2a::{ClientConfig, DecodeConfig, Settled, TaskClient};
 use aqueduct_core::ByteString;
 use aqueduct_transport_http::{ClientError, SseStream};
@@ -14,11 +15,13 @@ use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use http::Response;
+use serde_json::json;
 
-use super::super::upstream::{Upstream, is_json, refusal_words};
+use super::super::upstream::{Forwarded, Upstream, is_json, refusal_words};
 use super::super::{Ask, EventSender};
 use super::Thread;
 use super::endpoint::Known;
+use crate::tee::relate::TOKEN_METADATA;
 
 /// JSON-RPC ids, unique in the process: some servers take a repeated one for a repetition.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -26,7 +29,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 type Answered<'t> = Pin<Box<dyn Future<Output = (Purpose, Answer)> + Send + 't>>;
 
 /// What came of a request.
-enum Answer {
+pub(super) enum Answer {
     Stream(Box<SseStream>),
     Whole(Response<Bytes>),
     Error(ClientError),
@@ -54,8 +57,13 @@ impl<'t> Talk<'t> {
             None if thread.context_id.is_empty() => Recipient::New,
             None => Recipient::Context(thread.context_id.clone()),
         };
-        let send = SendMessage::new(message(&ask.input, format!("{}-input", ask.input.run_id), &to));
+        let mut message = message(&ask.input, format!("{}-input", ask.input.run_id), &to);
+        if let Some(token) = ask.trail.token() {
+            message.metadata = Some(Raw::from_value(&json!({ TOKEN_METADATA: token })));
+        }
+        let send = SendMessage::new(message);
         let context_id = thread.context_id.clone();
+        ask.trail.learn_context(&context_id);
         let client = match thread.waiting {
             Some((_, memory)) => TaskClient::resuming(config, send, memory),
             None => TaskClient::new(config, send),
@@ -124,7 +132,7 @@ impl<'t> Talk<'t> {
             if !after.is_zero() {
                 tokio::time::sleep(after).await;
             }
-            (purpose, request(upstream, known, ask, &call).await)
+            (purpose, request(upstream, &known.endpoint, &ask.forwarded, &call).await)
         })
     }
 
@@ -139,6 +147,16 @@ impl<'t> Talk<'t> {
             Answer::Unsent(what) => {
                 self.client.handle_response_error(purpose, WireError::transport(what));
             }
+        }
+    }
+
+    /// The agent may hand its conversation on to the agents that it calls.
+    fn learn_context(&mut self) {
+        if self.context_id.is_empty()
+            && let Some(task) = self.client.task_ref()
+        {
+            self.ask.trail.learn_context(&task.context_id);
+            self.context_id = task.context_id;
         }
     }
 
@@ -167,6 +185,7 @@ impl<'t> Talk<'t> {
         match event {
             Some(Ok(event)) => {
                 self.client.handle_frame(Frame { event: event.event.as_deref(), data: &event.data });
+                self.learn_context();
                 false
             }
             Some(Err(error)) if self.client.task_ref().is_none() => {
@@ -190,14 +209,19 @@ async fn next_event(
     }
 }
 
-async fn request(upstream: &Upstream, known: &Known, ask: &Ask, call: &Call) -> Answer {
+pub(super) async fn request(
+    upstream: &Upstream,
+    endpoint: &Endpoint,
+    forwarded: &Forwarded,
+    call: &Call,
+) -> Answer {
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let HttpRequest { method, url, headers, body, streaming } = match known.endpoint.http_request(call, id) {
+    let HttpRequest { method, url, headers, body, streaming } = match endpoint.http_request(call, id) {
         Ok(request) => request,
         Err(error) => return Answer::Unsent(error.to_string()),
     };
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let request = match upstream.request(method, &url, &headers, &ask.forwarded, body.into()) {
+    let request = match upstream.request(method, &url, &headers, forwarded, body.into()) {
         Ok(request) => request,
         Err(what) => return Answer::Unsent(what),
     };

@@ -4,15 +4,17 @@ use aqueduct_gateway::serve::routes::{Access, ROUTES, Route};
 use bytes::Bytes;
 use http::{Request, Response};
 
-use super::support::{Served, input, serve};
+use super::support::{Served, Upstream, http, input, serve};
 use crate::program::root;
 
-const TOML: &str =
-    "[agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
+const TOML: &str = "[agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n\
+     [agents.p]\na2a = { url = \"UPSTREAM\", binding = \"jsonrpc\" }\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
 
-/// Two people may use one agent.
+/// Two people may use one agent, and another one to which calls pass.
 async fn guarded() -> Served {
+    let upstream = Upstream::saying(http("200 OK", "application/json", "{\"name\":\"p\"}")).await;
     let toml = TOML.replace("scripts/", &format!("{}/scripts/", root().display()));
+    let toml = toml.replace("UPSTREAM", &upstream.url);
     serve(&toml, &[("ANN", "ann-token"), ("BOB", "bob-token")]).await
 }
 
@@ -21,7 +23,9 @@ async fn ask(served: &Served, route: &Route, headers: &[(&str, &str)]) -> Respon
 }
 
 async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
-    let path = route.path.replace("{name}", "a").replace("{run}", run).replace("{method}", "ListAgents");
+    let name = if route.access == Access::Proxy { "p" } else { "a" };
+    let path = route.path.replace("{name}", name).replace("{run}", run).replace("{method}", "ListAgents");
+    let path = path.replace("{*rest}", ".well-known/agent-card.json");
     let (media_type, body) = match (route.access, route.method) {
         // One empty message.
         (Access::Grpc, _) => ("application/grpc", Bytes::from_static(&[0; 5])),
@@ -75,7 +79,7 @@ async fn wrong_and_missing_tokens_are_refused_on_every_route_of_a_protected_agen
                 // A status of gRPC travels in a header beside 200; 16 is "unauthenticated".
                 Access::Public | Access::Grpc => 200,
                 Access::Socket => 426,
-                Access::Agent | Access::Run | Access::List => 401,
+                Access::Agent | Access::Proxy | Access::Run | Access::List => 401,
             };
             assert_eq!(response.status(), expected, "{route:?} {token:?}");
             if route.access == Access::Grpc {

@@ -1,6 +1,6 @@
 //! What a client can ask of an agent: [`Call`], the same for all versions and bindings.
 //!
-//! [`Endpoint::http_request`] writes a call for the two bindings over HTTP; gRPC has its own messages.
+//! [`Endpoint::http_request`] writes a call for the two bindings over HTTP; gRPC has its own messages (module `pb`).
 
 use std::sync::Arc;
 

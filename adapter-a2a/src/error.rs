@@ -33,6 +33,10 @@ pub enum DecodeError {
     /// It is not JSON, or not the JSON it should be.
     #[error("an event of the agent is not readable as A2A: {0}")]
     Json(#[from] serde_json::Error),
+    /// It is not the protobuf message it should be.
+    #[cfg(feature = "proto")]
+    #[error("a message of the agent is not readable as A2A over gRPC: {0}")]
+    Proto(#[from] prost::DecodeError),
 }
 
 impl DecodeError {
@@ -94,6 +98,14 @@ pub enum RequestError {
     /// The binding is not one of HTTP.
     #[error("the interface speaks {0}, which is not a binding over HTTP")]
     NotHttp(&'static str),
+    /// A filter has a value that protobuf cannot carry.
+    #[error("the filter {filter} cannot be {value:?}: use a name or a time as the protocol writes it")]
+    Filter {
+        /// The filter.
+        filter: &'static str,
+        /// Its value.
+        value: String,
+    },
 }
 
 impl RequestError {

@@ -14,6 +14,7 @@
 //! * [`client`]: one task from the first message to its end, over cuts and reconnects.
 //! * [`convert`], [`encode`]: canonical events as the items of a task's stream; [`mark`]: how they say what A2A cannot.
 //! * [`relay`]: what a proxy reads in calls that pass through it, and writes on them.
+//! * `server` (feature `server`): an agent behind A2A: calls, answers, errors.
 //! * `pb` (feature `proto`): the messages of gRPC, to and from the same model.
 //!
 //! What is not here: framing (SSE, HTTP, gRPC) and sockets, which belong to the transports; and the decision when
@@ -35,6 +36,8 @@ pub mod pb;
 pub mod recognise;
 pub mod relay;
 pub mod rest;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod version;
 pub mod wire;
 

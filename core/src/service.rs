@@ -11,6 +11,7 @@
 //! * [`RunService`] starts, watches, stops and feeds runs. A gateway implements it once for all its transports; a
 //!   developer with one agent implements it for that agent.
 //! * [`EventEncoder`] writes canonical events as payloads of one protocol, straight into the transport's buffer.
+//! * [`PayloadStream`] gives such payloads where a protocol's stream is more than the events of one run.
 //!
 //! Nothing here reads a clock, spawns or locks: futures and streams are made by the implementor and driven by the
 //! transport.
@@ -18,6 +19,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -207,10 +209,30 @@ pub enum RefusalKind {
     Internal,
 }
 
-/// Where an [`EventEncoder`] writes.
+/// Where an [`EventEncoder`] or a [`PayloadStream`] writes.
 pub trait PayloadSink {
     /// Takes one payload: `write` appends it to the transport's own buffer, between its framing.
     fn push(&mut self, write: &mut dyn FnMut(&mut Vec<u8>));
+
+    /// The same under a name, where the framing has names for payloads (`event: error` of server-sent events); the name
+    /// is one word. Other framings leave it out.
+    fn push_named(&mut self, name: &str, write: &mut dyn FnMut(&mut Vec<u8>)) {
+        let _ = name;
+        self.push(write);
+    }
+}
+
+/// Payloads of one protocol, already written, for one reader: what a transport streams that knows neither the protocol
+/// nor its events. An [`EventStream`] with an [`EventEncoder`] is for protocols whose stream is one run; this is for those
+/// that make their own of it.
+///
+/// It is pulled only when the reader wants more, and dropped when the reader goes away.
+pub trait PayloadStream: Send {
+    /// Writes at least one payload that is ready; ready and false at the end, after which it is not asked again.
+    fn poll_payload(&mut self, cx: &mut Context<'_>, sink: &mut dyn PayloadSink) -> Poll<bool>;
+
+    /// The media type of a stream of such payloads.
+    fn media_type(&self) -> &'static str;
 }
 
 /// Writes canonical events as payloads of one protocol, for one watcher.

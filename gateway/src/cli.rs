@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::source::replay::Speed;
+
 /// Carries any agent's stream to any agent frontend, intact.
 #[derive(Debug, Parser)]
 #[command(name = "aqueduct", version, propagate_version = true, arg_required_else_help = true, after_help = EXIT_CODES)]
@@ -28,6 +30,12 @@ pub enum Command {
     Convert(ConvertArgs),
     /// Check an AG-UI stream strictly
     Verify(VerifyArgs),
+    /// Write what an agent sends to a file, with its timing
+    Record(RecordArgs),
+    /// Play a recorded stream, at the terminal or as an agent
+    Replay(ReplayArgs),
+    /// Write a completion script for a shell
+    Completions(CompletionsArgs),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -136,8 +144,8 @@ pub enum UrlProtocol {
 }
 
 const RUN_HELP: &str = "\
-Shows the answer as it comes: sub-agents by name, tool calls and their results, thinking dimmed. A question is asked at
-the terminal, and the answer goes back. Ctrl-C stops the agent, not only the display.
+Shows the answer as it comes: sub-agents by name, tool calls and their results, thinking dimmed. A question is asked, and
+the next line of standard input is the answer. Ctrl-C stops the agent, not only the display.
 
 Examples:
   aqueduct run weather \"Will it rain?\"
@@ -148,6 +156,89 @@ Exit codes:
   0  the run succeeded, or waits for an answer that cannot be given here
   1  the run failed or was cancelled
   2  wrong arguments, or no such agent";
+
+/// Options of `record`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = RECORD_HELP)]
+pub struct RecordArgs {
+    /// An agent of the configuration, or the URL of an agent
+    #[arg(value_name = "AGENT|URL")]
+    pub target: String,
+    /// What to say to it
+    pub prompt: String,
+    /// The file to write; standard output without it
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What the URL speaks
+    #[arg(long, value_enum, default_value_t = UrlProtocol::Auto)]
+    pub protocol: UrlProtocol,
+    /// The configuration file, for an agent by name
+    #[arg(long, value_name = "PATH", default_value = "aqueduct.toml")]
+    pub config: PathBuf,
+}
+
+const RECORD_HELP: &str = "\
+Asks once and writes every frame of the answer as it came, with the milliseconds since the request. Of an agent that
+speaks neither A2A nor AG-UI the AG-UI events are written that the gateway makes of it. Ctrl-C ends the recording; an A2A
+agent works on.
+
+Examples:
+  aqueduct record http://127.0.0.1:9999 \"Will it rain?\" -o rain.jsonl
+  aqueduct record weather \"Will it rain?\" --config /etc/aqueduct.toml -o rain.jsonl
+
+Exit codes:
+  0  recorded, whatever the agent said
+  1  the agent did not answer, or the file cannot be written
+  2  wrong arguments, or no such agent";
+
+/// Options of `replay`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = REPLAY_HELP)]
+pub struct ReplayArgs {
+    /// A file that `record` wrote
+    pub file: PathBuf,
+    /// Serve it as the agent `replay` at this address, instead of showing it here
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// How fast: a factor, or `max`
+    #[arg(long, default_value = "1")]
+    pub speed: Speed,
+    /// Write canonical events as JSON lines (docs/cli.md) instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const REPLAY_HELP: &str = "\
+The frames come again when they came, and go through the gateway as if they came from the agent. In a configuration, a
+recording is an agent as `replay = { file = \"rain.jsonl\" }`.
+
+Examples:
+  aqueduct replay rain.jsonl
+  aqueduct replay rain.jsonl --listen 127.0.0.1:8787 --speed 10
+
+Exit codes:
+  0  the recorded run succeeded, or waits for an answer; served until a signal
+  1  the recorded run failed or was cancelled; the address cannot be listened on
+  2  wrong arguments, or the file is no recording";
+
+/// Options of `completions`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = COMPLETIONS_HELP)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  aqueduct completions bash > ~/.local/share/bash-completion/completions/aqueduct
+  aqueduct completions zsh > ~/.zfunc/_aqueduct
+  aqueduct completions fish > ~/.config/fish/completions/aqueduct.fish
+
+Exit codes:
+  0  written
+  2  wrong arguments";
 
 /// Options of `convert`.
 #[derive(Debug, Clone, Args)]

@@ -3,7 +3,7 @@
 //! ```text
 //! main ──► run(args) ──► cli ──► serve | demo ──► routes ──┐
 //!                            ├──► run ────────────────────┴──► service ──► source (an agent)
-//!                            └──► convert | verify | config check
+//!                            └──► convert | verify | record | replay | completions | config check
 //! ```
 //!
 //! | module | what |
@@ -16,6 +16,7 @@
 //! | [`talk`] | an agent at the terminal |
 //! | [`convert`] | a filter from any input dialect to any output dialect |
 //! | [`verify`] | the strict check of an AG-UI stream, as a report for people |
+//! | [`record`], [`replay`] | a stream with its timing, to a file and back ([`recording`]) |
 //! | [`config`] | the configuration file: what is in it, what is wrong with it |
 //! | [`exit`] | what the exit codes mean |
 //!
@@ -27,6 +28,9 @@ pub mod config;
 pub mod convert;
 pub mod exit;
 mod input;
+pub mod record;
+pub mod recording;
+pub mod replay;
 pub mod serve;
 pub mod service;
 pub mod source;
@@ -60,6 +64,13 @@ fn dispatch(command: cli::Command) -> exit::Code {
         cli::Command::Serve(args) => serve::serve(&args, std::env::vars(), &mut out, &mut notes),
         cli::Command::Demo(args) => serve::demo(&args, &mut out, &mut notes),
         cli::Command::Run(args) => talk::command(&args, std::env::vars(), &mut out, &mut notes),
+        cli::Command::Record(args) => record::command(&args, std::env::vars(), &mut out, &mut notes),
+        cli::Command::Replay(args) => replay::command(&args, &mut out, &mut notes),
+        cli::Command::Completions(args) => {
+            let mut command = <cli::Cli as clap::CommandFactory>::command();
+            clap_complete::generate(args.shell, &mut command, "aqueduct", &mut out);
+            exit::OK
+        }
         cli::Command::Convert(args) => {
             convert::command(&args, &mut std::io::stdin().lock(), &mut out, &mut notes)
         }

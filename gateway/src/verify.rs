@@ -41,13 +41,13 @@ pub fn command(
 
 fn findings(args: &VerifyArgs, input: &mut dyn Read) -> anyhow::Result<Vec<Violation>> {
     if args.target == "-" {
-        return verify(args, &mut BufReader::new(input)).context("standard input");
+        return judge(verifier(args), &mut BufReader::new(input)).context("standard input");
     }
     if args.target.starts_with("http://") || args.target.starts_with("https://") {
         return crate::runtime()?.block_on(verify_url(args));
     }
     let file = File::open(&args.target).with_context(|| format!("{} cannot be opened", args.target))?;
-    verify(args, &mut BufReader::new(file)).with_context(|| args.target.clone())
+    judge(verifier(args), &mut BufReader::new(file)).with_context(|| args.target.clone())
 }
 
 /// Runs the agent once and judges its answer. The answer's framing is judged too, so its bytes are taken as they come.
@@ -86,8 +86,7 @@ fn verifier(args: &VerifyArgs) -> TextVerifier {
 }
 
 /// Bytes go to the verifier as they are: it also judges the framing.
-fn verify(args: &VerifyArgs, input: &mut dyn BufRead) -> anyhow::Result<Vec<Violation>> {
-    let mut verifier = verifier(args);
+pub(crate) fn judge(mut verifier: TextVerifier, input: &mut dyn BufRead) -> anyhow::Result<Vec<Violation>> {
     let mut is_sse = None;
     let mut line = Vec::new();
     let mut number = 0;
@@ -117,10 +116,7 @@ fn report(found: &[Violation], as_json: bool, out: &mut dyn Write) -> std::io::R
     for violation in found {
         let Violation { index, event, rule, severity, what } = violation;
         if as_json {
-            let line = json!({
-                "index": index, "event": event, "rule": rule.id(), "severity": word(*severity),
-                "what": what, "fix": rule.fix(),
-            });
+            let line = to_json(violation);
             writeln!(out, "{line}")?;
             continue;
         }
@@ -133,6 +129,15 @@ fn report(found: &[Violation], as_json: bool, out: &mut dyn Write) -> std::io::R
         writeln!(out, "{}", summary(found))?;
     }
     Ok(())
+}
+
+/// A finding for programs.
+pub(crate) fn to_json(violation: &Violation) -> serde_json::Value {
+    let Violation { index, event, rule, severity, what } = violation;
+    json!({
+        "index": index, "event": event, "rule": rule.id(), "severity": word(*severity),
+        "what": what, "fix": rule.fix(),
+    })
 }
 
 fn summary(found: &[Violation]) -> String {

@@ -14,7 +14,8 @@ use aqueduct_core::RunId;
 use aqueduct_core::service::{BoxFuture, NumberedEvent};
 use futures_core::Stream;
 
-use crate::log::{LogError, Page, RunLog};
+use crate::error::LogError;
+use crate::log::{Page, RunLog};
 
 /// Events read at once: enough that a lagging watcher catches up in few steps, few enough that it holds little.
 pub const DEFAULT_PAGE: usize = 256;

@@ -13,9 +13,11 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`log`] | [`RunLog`]: the trait, small on purpose |
+//! | [`log`], [`error`], [`limits`] | [`RunLog`]: the trait, small on purpose; why it refuses; how much it holds |
 //! | [`memory`] | [`MemoryLog`]: the engine in memory, bounded |
+//! | `disk` (feature) | `DiskLog`: the engine on the disk of one machine |
 //! | [`follow`] | [`Follow`]: a watcher's stream over any engine |
+//! | [`codec`] | events as bytes, for engines that leave the process |
 //! | `testing` (feature) | the suite that every engine passes |
 //!
 //! Invariants: numbers start at 1 and have no gaps; nothing follows the terminal event; who does not hold the lease cannot
@@ -23,12 +25,25 @@
 //!
 //! What is *not* here: protocols, sockets, and a clock. Times enter as arguments.
 
+pub mod codec;
+#[cfg(feature = "disk")]
+pub mod disk;
+pub mod error;
 pub mod follow;
+mod ledger;
+pub mod limits;
 pub mod log;
 pub mod memory;
+mod signal;
+#[cfg(any(feature = "disk", feature = "redis"))]
+mod tail;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+#[cfg(feature = "disk")]
+pub use disk::DiskLog;
+pub use error::{LogError, Refused};
 pub use follow::Follow;
-pub use log::{Lease, LogError, Page, RunLog, RunMeta, RunState};
-pub use memory::{MemoryLimits, MemoryLog};
+pub use limits::LogLimits;
+pub use log::{Control, Lease, Page, RunLog, RunMeta, RunPlace, RunQuery, RunState};
+pub use memory::MemoryLog;

@@ -1,8 +1,19 @@
 //! [`RunLog`]: what an engine must do.
+//!
+//! ```text
+//!            open                append (terminal)
+//!  nothing ───────► owned ──────────────────────► closed ── expire ──► nothing
+//!                   │   ▲ renew
+//!     lease passes  ▼   │ take_over (a higher epoch; whoever held it before is fenced)
+//!                   lapsed
+//! ```
+//!
+//! Times enter as arguments. Replicas that share an engine must agree on the time to within a third of a lease.
 
 use aqueduct_core::service::{BoxFuture, NumberedEvent};
-use aqueduct_core::{BlockEvent, RunId, ThreadId, Timestamp};
-use thiserror::Error;
+use aqueduct_core::{BlockEvent, InterruptReply, RunId, ThreadId, Timestamp};
+
+use crate::error::{LogError, Refused};
 
 /// What is known of a run beside its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +31,7 @@ pub struct RunMeta {
     pub opened_at: Timestamp,
 }
 
-/// The right to append to a run. A later lease on the same run ends it.
+/// The right to append to a run, for a time. A later lease on the same run ends it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The run.
@@ -45,30 +56,98 @@ pub struct Page {
 pub struct RunState {
     /// What is known of it.
     pub meta: RunMeta,
+    /// The epoch of its last lease.
+    pub epoch: u64,
+    /// When that lease lapses, or has lapsed. Says nothing about a run that has ended.
+    pub lease_until: Timestamp,
+    /// The lowest number kept; 1 unless the run was trimmed.
+    pub earliest: u64,
     /// The highest number appended.
     pub head: u64,
     /// When it ended, if it has.
     pub closed_at: Option<Timestamp>,
 }
 
-/// Keeps the events of runs. Engines differ in what survives what; the conformance suite says what all of them do.
-pub trait RunLog: Send + Sync + 'static {
-    /// Creates a run and takes its lease. A run of that id that is there already is refused.
-    fn open(&self, meta: RunMeta) -> BoxFuture<'_, Result<Lease, LogError>>;
+impl RunState {
+    /// True if the run goes on and nobody may be sure of appending to it.
+    pub fn is_lapsed(&self, now: Timestamp) -> bool {
+        self.closed_at.is_none() && self.lease_until < now
+    }
 
-    /// Takes the lease of a run that has not ended; whoever held it before can no longer append.
-    fn take_over(&self, run: &RunId) -> BoxFuture<'_, Result<Lease, LogError>>;
+    /// Its place in lists.
+    pub fn place(&self) -> RunPlace {
+        RunPlace { opened_at: self.meta.opened_at, run_id: self.meta.run_id.clone() }
+    }
+}
+
+/// Where a run stands in lists: by the time of its opening, then by its id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunPlace {
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// The run.
+    pub run_id: RunId,
+}
+
+/// Which runs to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunQuery {
+    /// Those of one conversation.
+    pub thread_id: Option<ThreadId>,
+    /// Those of one owner.
+    pub owner: Option<String>,
+    /// Those after this place: the last one of the page before.
+    pub after: Option<RunPlace>,
+}
+
+impl RunQuery {
+    /// True if the run is asked for.
+    pub fn wants(&self, run: &RunState) -> bool {
+        self.thread_id.as_ref().is_none_or(|thread| *thread == run.meta.thread_id)
+            && self.owner.as_ref().is_none_or(|owner| *owner == run.meta.owner)
+            && self.after.as_ref().is_none_or(|after| *after < run.place())
+    }
+}
+
+/// A message to whoever holds the lease of a run, from any replica.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Control {
+    /// Stop the run.
+    Cancel,
+    /// A human's answer.
+    Reply(InterruptReply),
+}
+
+/// Keeps the events of runs. Engines differ in what survives what; the conformance suite says what all of them do.
+///
+/// Every future may be dropped at any time: what was asked has then happened or not, and never by halves.
+pub trait RunLog: Send + Sync + 'static {
+    /// Creates a run and takes its lease until that time. A run of that id that is there already is refused.
+    fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>>;
+
+    /// Takes the lease of a run that has not ended, if it has lapsed by `now`; whoever held it before can no longer
+    /// append. Of several who try at once one succeeds.
+    fn take_over(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<Lease, LogError>>;
+
+    /// Holds leases until that time, and gives those that are lost: taken over, or of runs that ended or are gone.
+    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>>;
 
     /// Appends events, all or none, and gives the number of the last. A terminal event must be the last of its batch and
-    /// closes the run at `now`.
+    /// closes the run at `now`; there is always room for it. What is refused comes back.
     fn append(
         &self,
         lease: &Lease,
         events: Vec<BlockEvent>,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<u64, LogError>>;
+    ) -> BoxFuture<'_, Result<u64, Refused>>;
 
-    /// Reads at most `max` events with numbers above `after`.
+    /// Reads at most `max` events with numbers above `after`; [`LogError::Gone`] if the next one is no longer kept.
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>>;
 
     /// Waits until there are events above `after`, or the run has ended.
@@ -77,62 +156,22 @@ pub trait RunLog: Send + Sync + 'static {
     /// What is known of a run.
     fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>>;
 
-    /// All runs, newest last.
-    fn list(&self) -> BoxFuture<'_, Result<Vec<RunState>, LogError>>;
+    /// At most `max` runs, oldest first.
+    fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>>;
+
+    /// At most `max` runs that go on although their lease lapsed before `now`.
+    fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>>;
+
+    /// Sends a message to whoever holds the lease, now or later: it is kept with the run.
+    fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>>;
+
+    /// Waits until more than `seen` messages were sent to the run, and gives those above; [`LogError::Fenced`] or
+    /// [`LogError::Closed`] once they are no longer this lease's business. Who took over sees all of them.
+    fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>>;
+
+    /// Forgets events with numbers below `earliest`; the head is always kept.
+    fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>>;
 
     /// Forgets runs that ended before `before`, and gives how many.
     fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>>;
-}
-
-/// Why an engine refuses.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum LogError {
-    /// There is no such run, or no longer.
-    #[error("there is no run {0:?}: it was never opened here, or its time to live is over")]
-    NotFound(RunId),
-    /// A run of that id is there already.
-    #[error("run {0:?} is there already: choose another run id")]
-    Exists(RunId),
-    /// Somebody else holds the lease.
-    #[error("the lease {epoch} on run {run:?} has been taken over: stop writing")]
-    Fenced {
-        /// The run.
-        run: RunId,
-        /// The epoch that no longer counts.
-        epoch: u64,
-    },
-    /// The run has ended.
-    #[error("run {0:?} has ended and takes no more events")]
-    Closed(RunId),
-    /// A terminal event that is not the last of its batch.
-    #[error("run {0:?}: events follow the terminal event in one batch")]
-    AfterTerminal(RunId),
-    /// The run is longer than one may be.
-    #[error("run {run:?} has more than {max} {what} (limit `{limit}`): raise the limit or end the run")]
-    RunTooLong {
-        /// The run.
-        run: RunId,
-        /// The limit's name.
-        limit: &'static str,
-        /// What there is too much of.
-        what: &'static str,
-        /// The limit.
-        max: usize,
-    },
-    /// There are too many runs.
-    #[error(
-        "the log holds {max} runs, and none of them has ended (limit `runs`): end some or raise the limit"
-    )]
-    Full {
-        /// The limit.
-        max: usize,
-    },
-}
-
-impl LogError {
-    /// True if the same call may work later.
-    pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::Full { .. })
-    }
 }

@@ -39,6 +39,7 @@ use crate::proto;
 use crate::proto::agent_stream_client::AgentStreamClient;
 use crate::status::to_error;
 
+pub(crate) use connect::channel;
 pub use publisher::Publisher;
 pub use stream::RunStream;
 
@@ -61,6 +62,10 @@ impl Token {
         value.set_sensitive(true);
         Ok(Self(value))
     }
+
+    pub(crate) fn value(&self) -> MetadataValue<Ascii> {
+        self.0.clone()
+    }
 }
 
 impl fmt::Debug for Token {
@@ -72,7 +77,7 @@ impl fmt::Debug for Token {
 impl Client {
     /// Connects to `http://host:port` or `https://host:port`.
     pub async fn connect(address: &str, config: ClientConfig) -> Result<Self, ClientError> {
-        let channel = connect::channel(address, &config).await?;
+        let channel = channel(address, &config).await?;
         let inner = AgentStreamClient::new(channel).max_decoding_message_size(config.limits.message_bytes);
         Ok(Self { inner, config })
     }
@@ -122,8 +127,8 @@ impl Client {
 
     fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        if let Some(Token(value)) = &self.config.token {
-            request.metadata_mut().insert("authorization", value.clone());
+        if let Some(token) = &self.config.token {
+            request.metadata_mut().insert("authorization", token.value());
         }
         request
     }

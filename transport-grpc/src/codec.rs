@@ -12,10 +12,10 @@ use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder
 use crate::status::malformed;
 
 /// Bytes that a call allocates for writing or reading when it needs any: some messages of paced traffic.
-const BUFFER_BYTES: usize = 1024;
+pub(crate) const BUFFER_BYTES: usize = 1024;
 
 /// Bytes after which what was written is handed to the connection: a frame of HTTP/2.
-const YIELD_BYTES: usize = 16 * 1024;
+pub(crate) const YIELD_BYTES: usize = 16 * 1024;
 
 /// Writes `T` and reads `U`.
 #[derive(Debug)]

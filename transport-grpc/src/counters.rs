@@ -14,6 +14,7 @@ struct Cells {
     connections: AtomicU64,
     runs: AtomicU64,
     publishers: AtomicU64,
+    raw: AtomicU64,
     accepted: AtomicU64,
     refused: AtomicU64,
     calls_refused: AtomicU64,
@@ -33,6 +34,8 @@ pub struct CounterSnapshot {
     pub runs: u64,
     /// Streams of `Publish` open now.
     pub publishers: u64,
+    /// Answers of other services ([`raw`](crate::raw)) under way now.
+    pub raw: u64,
     /// Connections that spoke HTTP/2, so far.
     pub accepted: u64,
     /// Connections that did not (no or bad TLS, another protocol, silence), so far.
@@ -70,6 +73,7 @@ impl Counters {
             connections: read(&self.0.connections),
             runs: read(&self.0.runs),
             publishers: read(&self.0.publishers),
+            raw: read(&self.0.raw),
             accepted: read(&self.0.accepted),
             refused: read(&self.0.refused),
             calls_refused: read(&self.0.calls_refused),
@@ -90,6 +94,10 @@ impl Counters {
 
     pub(crate) fn open_publisher(&self) -> Open {
         self.open(|cells| &cells.publishers)
+    }
+
+    pub(crate) fn open_raw(&self) -> Open {
+        self.open(|cells| &cells.raw)
     }
 
     pub(crate) fn accepted(&self) {

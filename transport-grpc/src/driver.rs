@@ -25,7 +25,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 
-use crate::config::{Limits, Timeouts};
+use crate::config::{Limits, ServerConfig, Timeouts};
 use crate::convert::EventWriter;
 use crate::counters::{Counters, Open};
 use crate::proto::StreamMessage;
@@ -41,6 +41,18 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// Turned when streams must end although their runs have not.
     pub(crate) stop: CancellationToken,
+}
+
+impl Shared {
+    pub(crate) fn new(config: &ServerConfig) -> Self {
+        Self {
+            limits: config.limits.clone(),
+            timeouts: config.timeouts.clone(),
+            statuses: Statuses { retry_after: config.timeouts.retry_after },
+            counters: Counters::default(),
+            stop: CancellationToken::new(),
+        }
+    }
 }
 
 /// The messages of one stream.

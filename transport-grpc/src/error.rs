@@ -99,6 +99,12 @@ pub enum ClientError {
     /// The token is none.
     #[error("the token has characters that metadata cannot carry: use visible ASCII")]
     Token,
+    /// Metadata that cannot be sent.
+    #[error("the metadata {name:?} cannot be sent: names are lower case, values visible ASCII")]
+    Metadata {
+        /// Its name.
+        name: String,
+    },
     /// There is no connection.
     #[error("cannot connect to {address}: {problem}; check that the service is up")]
     Connect {
@@ -147,7 +153,7 @@ impl ClientError {
     pub fn fault(&self) -> Fault {
         use aqueduct_core::service::RefusalKind as Kind;
         match self {
-            Self::Address { .. } | Self::Token => Fault::Caller,
+            Self::Address { .. } | Self::Token | Self::Metadata { .. } => Fault::Caller,
             #[cfg(feature = "tls")]
             Self::Tls(_) => Fault::Caller,
             Self::Connect { .. } | Self::Timeout { .. } | Self::Cut { .. } | Self::Status { .. } => {

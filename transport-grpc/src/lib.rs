@@ -15,6 +15,7 @@
 //! | [`server`] | [`AgentStreamServer`], a tower service; [`Server`], with a listener, health and reflection |
 //! | [`client`] | [`Client`]: core types in and out |
 //! | [`convert`] | canonical values to messages and back |
+//! | [`raw`] | any other service, as bytes: [`RawClient`](raw::RawClient), [`RawServer`](raw::RawServer) |
 //! | [`config`] | limits and timeouts, with their reasons |
 //! | [`status`] | refusals to statuses and back |
 //! | [`proto`] | the generated messages |
@@ -37,6 +38,7 @@ pub mod error;
 pub mod proto;
 #[cfg(feature = "server")]
 mod publish;
+pub mod raw;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]

@@ -17,6 +17,7 @@
 
 mod body;
 mod connection;
+mod guard;
 mod handler;
 mod preface;
 
@@ -29,7 +30,6 @@ use aqueduct_core::service::RunService;
 use bytes::Bytes;
 use http::{Request, Response};
 use tokio::net::{TcpListener, ToSocketAddrs};
-use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service};
 use tonic::server::NamedService;
@@ -40,13 +40,14 @@ use crate::counters::Counters;
 use crate::driver::Shared;
 use crate::error::ServerError;
 use crate::proto::agent_stream_server as generated;
+use crate::raw::{RawServer, RawService};
 use crate::shutdown::{Drained, Shutdown};
 use crate::stall::StallWatch;
-use crate::status::Statuses;
-use body::TimedBody;
 use connection::Connections;
 use handler::Handler;
 
+pub(crate) use body::TimedBody;
+pub(crate) use handler::Call;
 pub use handler::PeerAddress;
 
 /// The service `aqueduct.v1.AgentStream` over a [`RunService`]. Clones share everything.
@@ -54,27 +55,27 @@ pub use handler::PeerAddress;
 pub struct AgentStreamServer {
     inner: generated::AgentStreamServer<Handler>,
     shared: Arc<Shared>,
+    stalls: Arc<StallWatch>,
 }
 
 impl AgentStreamServer {
     /// The service. Of `config`, what concerns the listener is not used.
     pub fn new(service: Arc<dyn RunService>, config: &ServerConfig) -> Self {
-        let shared = Arc::new(Shared {
-            limits: config.limits.clone(),
-            timeouts: config.timeouts.clone(),
-            statuses: Statuses { retry_after: config.timeouts.retry_after },
-            counters: Counters::default(),
-            stop: CancellationToken::new(),
-        });
+        let shared = Arc::new(Shared::new(config));
         let stalls = StallWatch::new(config.timeouts.write_stall);
-        let handler = Handler { service, shared: Arc::clone(&shared), stalls };
+        let handler = Handler { service, shared: Arc::clone(&shared), stalls: Arc::clone(&stalls) };
         let inner = generated::AgentStreamServer::new(handler);
-        Self { inner: inner.max_decoding_message_size(config.limits.request_bytes), shared }
+        Self { inner: inner.max_decoding_message_size(config.limits.request_bytes), shared, stalls }
     }
 
     /// Its counters. Those of connections stay zero unless a [`Server`] serves it.
     pub fn counters(&self) -> Counters {
         self.shared.counters.clone()
+    }
+
+    /// Another service with the same limits and counters, that stops with this one. Mount it beside.
+    pub fn beside<S: RawService>(&self, service: Arc<S>) -> RawServer<S> {
+        RawServer::sharing(service, Arc::clone(&self.shared), Arc::clone(&self.stalls))
     }
 
     /// Ends all streams with `UNAVAILABLE` and the number to continue from; later calls end the same way.
@@ -144,6 +145,12 @@ impl Server {
     {
         self.routes = self.routes.add_service(service);
         self
+    }
+
+    /// Serves another service of bytes on the same port; it stops and counts with the server.
+    pub fn mount_raw<S: RawService>(self, service: Arc<S>) -> Self {
+        let raw = self.service.beside(service);
+        self.mount(raw)
     }
 
     /// Lets reflection tell of another service: its encoded `FileDescriptorSet`.

@@ -1,10 +1,12 @@
-//! Pumps the events of one run into one response.
+//! Pumps the events of one run, or the payloads of a protocol, into one response.
 //!
 //! ```text
 //!              ready events, up to `chunk_bytes`
-//! EventStream ─────────────────────────────────► encoder ──► one chunk ──► socket
+//! EventStream ─────────────────────────────────► encoder ──┐
+//! PayloadStream ───────────────────────────────────────────┴► one chunk ──► socket
 //!      ▲ pulled only when the socket wants data                │
-//!      └ dropped at once when the peer goes away               └ after the terminal event: end of the body
+//!      └ dropped at once when the peer goes away               └ after the terminal event, or the last payload: end of
+//!                                                                the body
 //! ```
 //!
 //! Invariants: nothing is read ahead, so a reader that stalls costs one chunk and what its socket holds, and holds up
@@ -19,7 +21,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use aqueduct_core::service::{EventEncoder, EventStream, NumberedEvent, PayloadSink};
+use aqueduct_core::service::{EventEncoder, EventStream, NumberedEvent, PayloadSink, PayloadStream};
 use axum::body::Body as AxumBody;
 use axum::response::Response;
 use bytes::Bytes;
@@ -49,10 +51,22 @@ pub fn stream_response(
     encoder: Box<dyn EventEncoder>,
     options: &StreamOptions,
 ) -> Response {
-    // An encoder whose media type is no header value is at fault; its bytes still are what they are.
-    let media_type = HeaderValue::from_str(encoder.media_type());
+    let media_type = encoder.media_type();
+    respond(media_type, StreamBody::new(position, events, encoder, options))
+}
+
+/// A response that streams `payloads` as server-sent events, as [`stream_response`] does those of a run: the same
+/// batches, keep-alives and treatment of readers that stall. The end of the body is the end of the payloads.
+pub fn payload_response(payloads: Box<dyn PayloadStream>, options: &StreamOptions) -> Response {
+    let media_type = payloads.media_type();
+    respond(media_type, StreamBody::of(Feed::Payloads(payloads), false, options))
+}
+
+fn respond(media_type: &str, body: StreamBody) -> Response {
+    // A source whose media type is no header value is at fault; its bytes still are what they are.
+    let media_type = HeaderValue::from_str(media_type);
     let media_type = media_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
-    let mut response = Response::new(AxumBody::new(StreamBody::new(position, events, encoder, options)));
+    let mut response = Response::new(AxumBody::new(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, media_type);
     // `no-transform` keeps proxies from compressing, which would hold events back.
@@ -66,25 +80,83 @@ pub fn stream_response(
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventStreamMark;
 
-/// The body of such a response.
-struct StreamBody {
-    /// None once the last event was taken.
-    events: Option<EventStream>,
+/// Where the payloads come from.
+enum Feed {
+    Events(EventFeed),
+    Payloads(Box<dyn PayloadStream>),
+    /// The last was taken.
+    Ended,
+}
+
+/// The events of a run.
+struct EventFeed {
+    events: EventStream,
     encoder: Box<dyn EventEncoder>,
-    chunk: Vec<u8>,
-    chunk_bytes: usize,
-    /// How large the last chunk was, as a guess for the next.
-    chunk_hint: usize,
     ids: Option<Box<str>>,
     /// The event and how many of its payloads the reader has already.
     received: (u64, u64),
-    keep_alive: Option<KeepAlive>,
-    failure: Option<StreamError>,
     /// The reader comes back and there was no event for it yet: if none comes, it has the terminal event already.
     is_after_end: bool,
 }
 
+/// The body of such a response.
+struct StreamBody {
+    feed: Feed,
+    chunk: Vec<u8>,
+    chunk_bytes: usize,
+    /// How large the last chunk was, as a guess for the next.
+    chunk_hint: usize,
+    keep_alive: Option<KeepAlive>,
+    failure: Option<StreamError>,
+}
+
+impl EventFeed {
+    /// Takes and encodes one event. False at the end.
+    fn poll_event(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        hint: usize,
+    ) -> Poll<Result<bool, StreamError>> {
+        match self.events.as_mut().poll_next(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(None) if self.is_after_end => Poll::Ready(Ok(false)),
+            Poll::Ready(None) => Poll::Ready(Err(StreamError::LostRun)),
+            Poll::Ready(Some(event)) => {
+                self.encode(&event, out, hint);
+                Poll::Ready(Ok(!event.event.is_terminal()))
+            }
+        }
+    }
+
+    fn encode(&mut self, event: &NumberedEvent, out: &mut Vec<u8>, hint: usize) {
+        self.is_after_end = false;
+        let (number, payloads) = self.received;
+        let mut sink = Sink {
+            out,
+            hint,
+            is_binary: self.encoder.is_binary(),
+            ids: self.ids.as_deref(),
+            number: event.number,
+            payload: 0,
+            received: if event.number == number { payloads } else { 0 },
+        };
+        self.encoder.encode(&event.event, &mut sink);
+    }
+}
+
 impl StreamBody {
+    fn of(feed: Feed, is_binary: bool, options: &StreamOptions) -> Self {
+        Self {
+            feed,
+            chunk: Vec::new(),
+            chunk_bytes: options.chunk_bytes,
+            chunk_hint: FIRST_CHUNK_BYTES,
+            keep_alive: options.keep_alive.filter(|_| !is_binary).map(KeepAlive::new),
+            failure: None,
+        }
+    }
+
     fn new(
         position: &EventPosition,
         events: EventStream,
@@ -93,73 +165,44 @@ impl StreamBody {
     ) -> Self {
         let EventPosition { run, number, payloads } = position;
         let is_binary = encoder.is_binary();
-        let mut body = Self {
-            events: Some(events),
-            encoder,
-            chunk: Vec::new(),
-            chunk_bytes: options.chunk_bytes,
-            chunk_hint: FIRST_CHUNK_BYTES,
-            ids: (options.ids && !is_binary).then(|| escape(run).into_boxed_str()),
-            received: (*number, *payloads),
-            keep_alive: options.keep_alive.filter(|_| !is_binary).map(KeepAlive::new),
-            failure: None,
-            is_after_end: *number > 0,
-        };
-        if *number == 0 {
-            body.write_start(options.retry);
+        let ids: Option<Box<str>> = (options.ids && !is_binary).then(|| escape(run).into_boxed_str());
+        let mut start = Vec::new();
+        if *number == 0
+            && let Some(run) = &ids
+        {
+            write_start(run, options.retry, &mut start);
         }
-        body
+        let received = (*number, *payloads);
+        let feed = EventFeed { events, encoder, ids, received, is_after_end: *number > 0 };
+        Self { chunk: start, ..Self::of(Feed::Events(feed), is_binary, options) }
     }
 
-    /// Without it, a stream that is cut before its first event could not be resumed.
-    fn write_start(&mut self, retry: Duration) {
-        if let Some(run) = &self.ids {
-            // Writing to a vector cannot fail, here and below.
-            writeln!(self.chunk, "id: {run}.0").ok();
-            sse::encode_retry(u64::try_from(retry.as_millis()).unwrap_or(u64::MAX), &mut self.chunk);
-            self.chunk.push(b'\n');
-        }
-    }
-
-    /// Encodes what is ready. True if more may be ready at once.
+    /// Writes what is ready. True if more may be ready at once.
     fn take_ready(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..EVENTS_PER_POLL {
-            let Some(events) = &mut self.events else {
-                return false;
-            };
             if self.chunk.len() >= self.chunk_bytes {
-                return true;
+                return !matches!(self.feed, Feed::Ended);
             }
-            match events.as_mut().poll_next(cx) {
-                Poll::Pending => return false,
-                Poll::Ready(None) => {
-                    self.events = None;
-                    self.failure = (!self.is_after_end).then_some(StreamError::LostRun);
+            let hint = self.chunk_hint;
+            let taken = match &mut self.feed {
+                Feed::Ended => return false,
+                Feed::Events(feed) => feed.poll_event(cx, &mut self.chunk, hint),
+                Feed::Payloads(payloads) => {
+                    let mut sink = Sink::of_payloads(&mut self.chunk, hint);
+                    payloads.poll_payload(cx, &mut sink).map(Ok)
                 }
-                Poll::Ready(Some(event)) => self.encode(&event),
+            };
+            match taken {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(true)) => {}
+                Poll::Ready(Ok(false)) => self.feed = Feed::Ended,
+                Poll::Ready(Err(failure)) => {
+                    self.feed = Feed::Ended;
+                    self.failure = Some(failure);
+                }
             }
         }
         true
-    }
-
-    fn encode(&mut self, event: &NumberedEvent) {
-        self.is_after_end = false;
-        if self.chunk.capacity() == 0 {
-            self.chunk.reserve(self.chunk_hint);
-        }
-        let (number, payloads) = self.received;
-        let mut sink = Sink {
-            out: &mut self.chunk,
-            is_binary: self.encoder.is_binary(),
-            ids: self.ids.as_deref(),
-            number: event.number,
-            payload: 0,
-            received: if event.number == number { payloads } else { 0 },
-        };
-        self.encoder.encode(&event.event, &mut sink);
-        if event.event.is_terminal() {
-            self.events = None;
-        }
     }
 
     fn take_chunk(&mut self) -> Bytes {
@@ -186,7 +229,7 @@ impl Body for StreamBody {
         if let Some(failure) = self.failure.take() {
             return Poll::Ready(Some(Err(failure)));
         }
-        if self.events.is_none() {
+        if matches!(self.feed, Feed::Ended) {
             return Poll::Ready(None);
         }
         if more {
@@ -202,13 +245,23 @@ impl Body for StreamBody {
 
     /// Known with the last chunk, so that it and the end of the body go out in one write.
     fn is_end_stream(&self) -> bool {
-        self.events.is_none() && self.chunk.is_empty() && self.failure.is_none()
+        matches!(self.feed, Feed::Ended) && self.chunk.is_empty() && self.failure.is_none()
     }
+}
+
+/// Without it, a stream that is cut before its first event could not be resumed.
+fn write_start(run: &str, retry: Duration, out: &mut Vec<u8>) {
+    // Writing to a vector cannot fail, here and below.
+    writeln!(out, "id: {run}.0").ok();
+    sse::encode_retry(u64::try_from(retry.as_millis()).unwrap_or(u64::MAX), out);
+    out.push(b'\n');
 }
 
 /// Puts payloads between their framing.
 struct Sink<'a> {
     out: &'a mut Vec<u8>,
+    /// What to allocate for an empty buffer: a quiet stream holds none.
+    hint: usize,
     is_binary: bool,
     ids: Option<&'a str>,
     number: u64,
@@ -216,11 +269,20 @@ struct Sink<'a> {
     received: u64,
 }
 
+impl<'a> Sink<'a> {
+    fn of_payloads(out: &'a mut Vec<u8>, hint: usize) -> Self {
+        Self { out, hint, is_binary: false, ids: None, number: 0, payload: 0, received: 0 }
+    }
+}
+
 impl PayloadSink for Sink<'_> {
     fn push(&mut self, write: &mut dyn FnMut(&mut Vec<u8>)) {
         self.payload += 1;
         if self.payload <= self.received {
             return;
+        }
+        if self.out.capacity() == 0 {
+            self.out.reserve(self.hint);
         }
         if self.is_binary {
             write(self.out);
@@ -230,6 +292,14 @@ impl PayloadSink for Sink<'_> {
             writeln!(self.out, "id: {run}.{}.{}", self.number, self.payload).ok();
         }
         sse::encode_data_with(self.out, write);
+    }
+
+    fn push_named(&mut self, name: &str, write: &mut dyn FnMut(&mut Vec<u8>)) {
+        // A name that cannot be written is left out: the payload counts.
+        if !self.is_binary && self.payload >= self.received {
+            sse::encode_name(name, self.out).ok();
+        }
+        self.push(write);
     }
 }
 

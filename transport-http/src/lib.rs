@@ -73,7 +73,7 @@ pub use config::{ClientConfig, ClientLimits, ClientTimeouts, HttpVersions};
 #[cfg(feature = "server")]
 pub use config::{Limits, ServerConfig, StreamOptions, Timeouts};
 #[cfg(feature = "server")]
-pub use driver::stream_response;
+pub use driver::{payload_response, stream_response};
 #[cfg(feature = "server")]
 pub use endpoint::{RunRequest, caller, read_json, run_endpoint, start_run, watch_run};
 #[cfg(feature = "client")]

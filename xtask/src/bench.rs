@@ -14,13 +14,10 @@ pub(crate) fn run(project: &Project, name: Option<&str>, args: &[String]) -> Res
     if project.metadata()?.package(PACKAGE).is_none() {
         bail!("this workspace has no package {PACKAGE}: there is nothing to measure yet");
     }
-    // The peers that benches compare with; a machine without them still measures our own side.
-    let peers = crate::interop::peers_of(project, "agui").unwrap_or_else(|error| {
-        println!("peers are not measured: {error:#}");
-        Vec::new()
-    });
-    let call = project.cargo(["bench", "--package", PACKAGE]);
-    let mut call = peers.into_iter().fold(call, |call, (name, value)| call.env(name, value));
+    let mut call = project.cargo(["bench", "--package", PACKAGE]);
+    for (name, value) in peers(project, name) {
+        call = call.env(name, value);
+    }
     if let Some(name) = name {
         call = call.args(["--bench", name]);
     }
@@ -28,4 +25,17 @@ pub(crate) fn run(project: &Project, name: Option<&str>, args: &[String]) -> Res
         call = call.args(["--"]).args(args.iter().map(String::as_str));
     }
     call.run()
+}
+
+/// Says where the peers are that a bench compares with; a machine without them still measures our own side.
+fn peers(project: &Project, bench: Option<&str>) -> Vec<(&'static str, String)> {
+    let is_wanted = |name: &str| bench.is_none_or(|bench| bench == name);
+    let mut variables = Vec::new();
+    for name in ["agui", "transports"].into_iter().filter(|name| is_wanted(name)) {
+        match crate::interop::bench_peers_of(project, name) {
+            Ok(found) => variables.extend(found),
+            Err(error) => println!("the peers of {name} are not measured: {error:#}"),
+        }
+    }
+    variables
 }

@@ -6,6 +6,7 @@
 mod agui;
 mod magentic;
 pub(crate) mod peers;
+mod resume;
 mod transports;
 
 use anyhow::{Context as _, Result};
@@ -28,6 +29,7 @@ type Env = Vec<(&'static str, String)>;
 const SUITES: &[Suite] = &[
     Suite { name: "agui", run: agui::prepare },
     Suite { name: "magentic", run: magentic::prepare },
+    Suite { name: "resume", run: resume::prepare },
     Suite { name: "transports", run: transports::prepare },
 ];
 
@@ -43,8 +45,12 @@ pub(crate) fn run(project: &Project, only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Installs the peers of one suite and says where they are.
-pub(crate) fn peers_of(project: &Project, name: &str) -> Result<Env> {
+/// Installs the peers that the bench of one suite compares with, and says where they are.
+pub(crate) fn bench_peers_of(project: &Project, name: &str) -> Result<Env> {
+    // The bench of the transports needs none of the suite's browsers and clients, but servers of its own.
+    if name == "transports" {
+        return transports::prepare_bench(project);
+    }
     let suite = SUITES.iter().find(|suite| suite.name == name).context("no suite of that name")?;
     (suite.run)(project)
 }

@@ -35,7 +35,7 @@ use aqueduct_core::{ByteString, RunFailure, SourceEvent};
 use crate::call::{Call, SendMessage, TaskRef};
 use crate::config::ClientConfig;
 use crate::decode::{Decoder, Settled, TaskMemory, failure_of};
-use crate::wire::{Frame, FrameContent, WireError};
+use crate::wire::{Frame, FrameContent, StreamItem, WireError};
 use answer::is_passing;
 pub use plan::{Planned, Purpose};
 
@@ -146,6 +146,21 @@ impl TaskClient {
         }
     }
 
+    /// One event of the stream that is read already: gRPC sends no text.
+    pub fn handle_item(&mut self, item: StreamItem<'_>) {
+        if self.is_settled().is_none() {
+            self.state = State::Streaming;
+            self.handle_content(FrameContent::Item(item), &ByteString::new());
+        }
+    }
+
+    /// An error that ended the stream, where the binding tells it apart from the stream: a gRPC status.
+    pub fn handle_stream_error(&mut self, error: WireError) {
+        if self.is_settled().is_none() {
+            self.handle_error_frame(error);
+        }
+    }
+
     /// The stream ended or broke off; which of the two is not worth knowing.
     pub fn handle_stream_end(&mut self) {
         // The end of a stream whose place another request is about to take says nothing new.
@@ -168,15 +183,33 @@ impl TaskClient {
         if let Some(error) = WireError::from_response(status, body.as_bytes()) {
             return self.handle_response_error(purpose, error);
         }
-        let content = self.decoder.parse(Frame::data(body));
-        let Some(content @ FrameContent::Item(_)) = content else {
-            let error = WireError::transport("the agent's answer holds neither a task nor a message");
-            return self.handle_response_error(purpose, error);
-        };
-        self.handle_content(content, body);
+        match self.decoder.parse(Frame::data(body)) {
+            Some(FrameContent::Item(item)) => self.handle_task(purpose, item, body),
+            _ => self.handle_empty_answer(purpose),
+        }
+    }
+
+    /// The same for an answer that is read already; nothing if it held neither a task nor a message.
+    pub fn handle_answer(&mut self, purpose: Purpose, item: Option<StreamItem<'_>>) {
+        if self.is_settled().is_some() {
+            return;
+        }
+        match item {
+            Some(item) => self.handle_task(purpose, item, &ByteString::new()),
+            None => self.handle_empty_answer(purpose),
+        }
+    }
+
+    fn handle_task(&mut self, purpose: Purpose, item: StreamItem<'_>, body: &ByteString) {
+        self.handle_content(FrameContent::Item(item), body);
         if self.is_settled().is_none() {
             self.handle_active(purpose);
         }
+    }
+
+    fn handle_empty_answer(&mut self, purpose: Purpose) {
+        let error = WireError::transport("the agent's answer holds neither a task nor a message");
+        self.handle_response_error(purpose, error);
     }
 
     /// A request was answered with an error, or not at all ([`WireError::transport`]).

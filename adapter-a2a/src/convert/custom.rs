@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::show::{Chunk, Piece, artifact, converter, owned, put_origin};
+use super::show::{Chunk, Piece, artifact, artifact_name, converter, owned, put_origin};
 use crate::mark::{Mark, channel_name, kind};
 use crate::wire::{Content, Part, StreamItem};
 
@@ -31,7 +31,13 @@ impl BlockEventConverter<StreamItem<'static>> for CustomConverter {
         let chunk = if &*custom.name == wellknown::ACTIVITY_DELTA { Chunk::More } else { Chunk::Whole };
         out.push(artifact(
             &self.settings,
-            Piece { id: &id, name: &custom.name, part, mark: Some(mark), chunk },
+            Piece {
+                id: &id,
+                name: artifact_name(&custom.origin).unwrap_or(&custom.name),
+                part,
+                mark: Some(mark),
+                chunk,
+            },
         ));
     }
 }

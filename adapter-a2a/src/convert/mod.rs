@@ -36,7 +36,7 @@ pub use custom::CustomConverter;
 pub use run::RunConverter;
 pub use signal::{InterruptConverter, LaneConverter, StateConverter, StepConverter, UsageConverter};
 pub use tool::{ToolResultConverter, ToolUseConverter};
-pub use words::{TextConverter, ThinkingConverter};
+pub use words::{PLAIN_STATUS, TextConverter, ThinkingConverter};
 
 use crate::config::Settings;
 use crate::wire::StreamItem;

@@ -5,11 +5,12 @@ use aqueduct_core::{BlockEvent, BlockEventConverter, RunId, RunInfo, RunOutcome}
 use serde_json::{Value, json};
 
 use super::show::{converter, data, message, owned, status};
+use crate::error;
 use crate::mark::{Mark, failure_value, interrupt_value, kind, usage_value};
 use crate::wire::{Part, StreamItem, Task, TaskState, TaskStatus};
 
 converter! {
-    /// The task first; `completed`, `canceled`, `failed`, `input-required` or `auth-required` last.
+    /// The task first; `completed`, `canceled`, `failed`, `rejected`, `input-required` or `auth-required` last.
     RunConverter
 }
 
@@ -80,7 +81,10 @@ impl RunConverter {
         }
         let parts = vec![Part::text(failed.failure.message.to_string())];
         let last = message(&self.settings, format!("{}/end", failed.run.run_id), parts, mark);
-        status(&self.settings, TaskState::Failed, Some(last))
+        // The inverse of what the decoder makes of `rejected`.
+        let is_refusal = &*failed.failure.code == error::REJECTED;
+        let state = if is_refusal { TaskState::Rejected } else { TaskState::Failed };
+        status(&self.settings, state, Some(last))
     }
 }
 

@@ -5,6 +5,7 @@ use aqueduct_core::{BlockHead, BlockId, EventKind, MessageId, ResponseId};
 use serde_json::Value;
 
 use crate::config::Settings;
+use crate::decode::metadata::ARTIFACT_NAME;
 use crate::mark::{MEDIA_TYPE, Mark, channel_name, role_name};
 use crate::wire::{
     Artifact, ArtifactUpdate, Message, Part, Raw, Role, StatusUpdate, StreamItem, TaskState, TaskStatus, Text,
@@ -31,6 +32,11 @@ pub(super) use converter;
 
 pub(super) fn owned(text: &str) -> Text<'static> {
     Text::from(text.to_owned())
+}
+
+/// What the source called its artifact.
+pub(super) fn artifact_name(origin: &Origin) -> Option<&str> {
+    origin.metadata.as_ref()?.get(ARTIFACT_NAME)?.as_str()
 }
 
 /// How a chunk joins its artifact.

@@ -152,3 +152,22 @@ fn thoughts_words_on_the_way_and_signals_can_be_left_out() {
     }
     assert!(shown(&few, "Hi"));
 }
+
+#[test]
+fn a_plain_status_bears_no_mark_and_an_artifact_keeps_its_name() {
+    let beside = |mut update: Update, key: &str, value: Value| {
+        let metadata = [(key.to_owned(), value)].into_iter().collect::<aqueduct_core::Metadata>();
+        update.details_mut().metadata = Some(metadata.into());
+        SourceEvent::from(update)
+    };
+    let source = [
+        beside(Update::text("Calling tool").intermediate().last(), super::PLAIN_STATUS, json!(true)),
+        beside(Update::text("Hi").last(), "a2a.artifactName", json!("report")),
+        finished(RunOutcome::Success),
+    ];
+    let items = items(source, &settings(), Dialect::V1);
+    let message = &items[1]["statusUpdate"]["status"]["message"];
+    assert_eq!(message["parts"], json!([{"text": "Calling tool"}]));
+    assert!(message.get("metadata").is_none(), "{message}");
+    assert_eq!(items[2]["artifactUpdate"]["artifact"]["name"], "report");
+}

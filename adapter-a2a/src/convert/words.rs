@@ -8,10 +8,16 @@ use aqueduct_core::event::EndReason;
 use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, Channel, EventKind, SpanKind};
 use serde_json::json;
 
-use super::show::{Chunk, Piece, artifact, converter, data, head_mark, message, status, tells, thought};
+use super::show::{
+    Chunk, Piece, artifact, artifact_name, converter, data, head_mark, message, status, tells, thought,
+};
 use crate::config::Settings;
 use crate::mark::{BLOCK, COMPLETE, END, Mark, kind};
 use crate::wire::{Part, StreamItem, TaskState};
+
+/// Metadata key: `true` on a whole intermediate text makes it a status like that of any agent, without a mark. Scripted
+/// agents tell of their tools so.
+pub const PLAIN_STATUS: &str = "a2a.plainStatus";
 
 converter! {
     /// Artifacts of words; words on the way as statuses.
@@ -57,6 +63,9 @@ fn answer(settings: &Settings, event: &BlockEvent) -> Option<StreamItem<'static>
 
 /// A status. A block begins with its first words, so its beginning is told with them.
 fn note(settings: &Settings, event: &BlockEvent, as_thought: bool) -> Option<StreamItem<'static>> {
+    if event.block().is_some_and(|block| is_plain(block)) {
+        return plain_note(settings, event);
+    }
     let shown = |part: Part<'static>| if as_thought { thought(part) } else { part };
     let (block, part, end) = match event {
         BlockEvent::BlockDelta { block, delta } => (block, shown(Part::text(delta.to_string())), None),
@@ -77,12 +86,24 @@ fn note(settings: &Settings, event: &BlockEvent, as_thought: bool) -> Option<Str
     Some(status(settings, TaskState::Working, Some(message)))
 }
 
-/// What people see an artifact called: its agent, or what it is.
+/// A status without a mark: its words are all there is to it, for our own client as for any other.
+fn plain_note(settings: &Settings, event: &BlockEvent) -> Option<StreamItem<'static>> {
+    let BlockEvent::BlockDelta { block, delta } = event else { return None };
+    let parts = vec![Part::text(delta.to_string())];
+    let mut message = message(settings, block.id.to_string(), parts, Mark::default());
+    message.metadata = None;
+    Some(status(settings, TaskState::Working, Some(message)))
+}
+
+fn is_plain(block: &BlockHead) -> bool {
+    let own = block.origin.metadata.as_ref();
+    own.and_then(|own| own.get(PLAIN_STATUS)).is_some_and(|value| value == true)
+}
+
+/// What people see an artifact called: as its source called it, its agent, or what it is.
 fn name(block: &BlockHead) -> &str {
-    match block.lane.name() {
-        "" => "answer",
-        name => name,
-    }
+    let agent = Some(block.lane.name()).filter(|name| !name.is_empty());
+    artifact_name(&block.origin).or(agent).unwrap_or("answer")
 }
 
 /// Why a block ended, unless it is complete.

@@ -22,6 +22,16 @@ pub enum Envelope {
     Bare,
 }
 
+impl Envelope {
+    /// An item with what stands around it.
+    pub fn wrap(&self, item: Value) -> Value {
+        match self {
+            Self::JsonRpc(id) => json!({"jsonrpc": "2.0", "id": id, "result": item}),
+            Self::Bare => item,
+        }
+    }
+}
+
 /// Converts and writes for one watcher.
 #[derive(Debug)]
 pub struct StreamEncoder {
@@ -39,11 +49,7 @@ impl StreamEncoder {
 
     /// One item as a payload.
     pub fn payload(&self, item: &StreamItem<'_>) -> Value {
-        let item = item.to_json(self.dialect);
-        match &self.envelope {
-            Envelope::JsonRpc(id) => json!({"jsonrpc": "2.0", "id": id, "result": item}),
-            Envelope::Bare => item,
-        }
+        self.envelope.wrap(item.to_json(self.dialect))
     }
 }
 

@@ -3,10 +3,27 @@
 //! The types are generated from `proto/` and checked in. A transport moves messages by method path; here is only
 //! what they hold. Conversions of stream items go both ways for both versions, so one reducer serves gRPC too.
 //!
+//! ```text
+//! Call ► Endpoint::grpc_request ► (path, metadata, bytes) ► answer::read_* ► StreamItem ► client::TaskClient
+//!                                                         ► WireError::from_grpc (any status but OK)
+//! (path, bytes) ► read::Asked ► AgentServer::handle_grpc ► serve::GrpcAnswer (bytes, or a stream of them)
+//!                                                        ► serve::GrpcStatus
+//! ```
+//!
 //! What gRPC cannot carry: members that no rule knows (proto3 drops them before we see them), the order of members
 //! in JSON objects, and the difference between `1` and `1.0` (numbers are doubles; whole ones read as integers).
 
+pub mod answer;
+#[cfg(feature = "server")]
+mod card;
 mod convert;
+mod names;
+#[cfg(feature = "server")]
+pub mod read;
+pub mod request;
+#[cfg(feature = "server")]
+pub mod serve;
+pub mod status;
 mod value;
 
 /// Messages of 1.0: package `lf.a2a.v1`.

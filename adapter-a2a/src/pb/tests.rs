@@ -1,5 +1,8 @@
 //! The way of stream items through protobuf and back.
 
+mod client;
+mod server;
+
 use prost::Message as _;
 use serde_json::json;
 

@@ -76,6 +76,16 @@ impl ErrorKind {
         Self::TABLE.iter().find(|row| row.1 == reason).map(|row| row.2)
     }
 
+    /// Its JSON-RPC code; nothing for what JSON-RPC has no code for.
+    pub fn code(self) -> Option<i64> {
+        Self::TABLE.iter().find(|row| row.2 == self).map(|row| row.0)
+    }
+
+    /// Its `ErrorInfo.reason`; nothing for what is no error of the protocol.
+    pub fn reason(self) -> Option<&'static str> {
+        Self::TABLE.iter().find(|row| row.2 == self).map(|row| row.1)
+    }
+
     /// The kind of an HTTP status alone.
     pub fn of_http(status: u16) -> Self {
         match status {

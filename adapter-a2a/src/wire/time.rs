@@ -16,6 +16,17 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     i64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok().map(Timestamp)
 }
 
+/// The same as text: UTC, with milliseconds. Times that have no such text are those of no clock.
+#[cfg(feature = "server")]
+pub(crate) fn format(at: Timestamp) -> String {
+    let Ok(time) = OffsetDateTime::from_unix_timestamp_nanos(i128::from(at.0) * 1_000_000) else {
+        return String::new();
+    };
+    let (date, (hour, minute, second, milli)) = (time.date(), time.time().as_hms_milli());
+    let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,6 +37,13 @@ mod tests {
         assert_eq!(parse("2026-11-16T01:49:08.831042Z"), Some(Timestamp(1_794_793_748_831)));
         assert_eq!(parse("2026-11-16T02:49:08.831+01:00"), Some(Timestamp(1_794_793_748_831)));
         assert_eq!(parse("2000-02-29T00:00:00"), Some(Timestamp(951_782_400_000)));
+    }
+
+    #[cfg(feature = "server")]
+    #[test]
+    fn writes_what_it_reads() {
+        assert_eq!(format(Timestamp(1_794_793_748_831)), "2026-11-16T01:49:08.831Z");
+        assert_eq!(parse(&format(Timestamp(951_782_400_007))), Some(Timestamp(951_782_400_007)));
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub use script::{echo, slow};
 
 use ingest::Feed;
 
+/// A log in memory has one writer, which ends with it: its leases need no end.
+const FOREVER: Timestamp = Timestamp(i64::MAX);
+
 /// An agent: what it says in a run.
 pub type Agent = fn(&RunInput) -> BoxStream<'static, SourceEvent>;
 
@@ -103,7 +106,7 @@ impl LoggedAgents {
             owner: String::new(),
             opened_at: now(),
         };
-        self.log.open(meta).await.map_err(|error| refused(&error))
+        self.log.open(meta, FOREVER).await.map_err(|error| refused(&error))
     }
 
     fn follow(&self, run: &RunId, after: u64) -> EventStream {
@@ -192,7 +195,7 @@ impl Run {
     async fn write(&mut self) -> Result<(), LogError> {
         let events: Vec<_> = std::iter::from_fn(|| self.context.poll_event()).collect();
         if !events.is_empty() {
-            self.log.append(&self.lease, events, now()).await?;
+            self.log.append(&self.lease, events, now()).await.map_err(LogError::from)?;
         }
         Ok(())
     }

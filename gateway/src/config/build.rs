@@ -9,11 +9,14 @@ use std::time::Duration;
 use super::error::{ConfigError, Place};
 use super::keys::{self, SOURCES};
 use super::model::{
-    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Limits, Log,
-    OnDisconnect, RelateBy, Runs, Secret, Server, ServerTls, TeeSettings, Timeouts,
+    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Inspector,
+    Limits, Log, OnDisconnect, RelateBy, Runs, Secret, Server, ServerTls, TeeSettings, Timeouts,
 };
 use super::read::Settings;
 use super::value::{self, Value, Written};
+use crate::recording::Recording;
+use crate::source::replay::Speed;
+use crate::source::script::Script;
 
 /// Builds a configuration from settings. All that is wrong is told, not only the first.
 pub(super) struct Builder<'s> {
@@ -43,11 +46,16 @@ impl<'s> Builder<'s> {
             },
             runs: Runs {
                 limit: self.size("runs.limit"),
+                lease: self.duration("runs.lease"),
                 keep: self.duration("runs.keep"),
                 events: self.number("runs.events"),
                 bytes: self.size("runs.bytes"),
             },
             tee: self.tee(),
+            inspector: Inspector {
+                enabled: self.flag("inspector.enabled"),
+                trace: self.size("inspector.trace"),
+            },
             agents: self.settings.agents.keys().map(|name| (name.clone(), self.agent(name))).collect(),
         };
         self.check_fan_outs(&config);
@@ -139,11 +147,17 @@ impl<'s> Builder<'s> {
     }
 
     fn source(&mut self, name: &str) -> AgentSource {
-        let mut sources: Vec<AgentSource> =
-            [self.a2a(name), self.agui(name), self.magentic(name), self.script(name), self.fan_out(name)]
-                .into_iter()
-                .flatten()
-                .collect();
+        let mut sources: Vec<AgentSource> = [
+            self.a2a(name),
+            self.agui(name),
+            self.magentic(name),
+            self.script(name),
+            self.replay(name),
+            self.fan_out(name),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         if sources.len() != 1 {
             let found = if sources.is_empty() { "none".to_owned() } else { sources.len().to_string() };
             let what = format!("expected exactly one source of {}, found {found}", SOURCES.join(", "));
@@ -158,6 +172,7 @@ impl<'s> Builder<'s> {
         let (url, card) = (self.word(&at("url")), self.word(&at("card")));
         let binding = self.word(&at("binding")).map(|word| match word.as_str() {
             "rest" => A2aBinding::Rest,
+            "grpc" => A2aBinding::Grpc,
             _ => A2aBinding::JsonRpc,
         });
         let version = match self.word(&at("version")).as_deref() {
@@ -187,7 +202,27 @@ impl<'s> Builder<'s> {
     }
 
     fn script(&mut self, name: &str) -> Option<AgentSource> {
-        self.file(&format!("agents.{name}.script.file")).map(|file| AgentSource::Script { file })
+        let file = self.file(&format!("agents.{name}.script.file"))?;
+        // A file that is not there was told already.
+        if let Ok(text) = std::fs::read_to_string(&file)
+            && let Err(mut errors) = Script::read(&file, &text)
+        {
+            self.errors.append(&mut errors);
+        }
+        Some(AgentSource::Script { file })
+    }
+
+    fn replay(&mut self, name: &str) -> Option<AgentSource> {
+        let path = format!("agents.{name}.replay.file");
+        let speed = self.word(&format!("agents.{name}.replay.speed"));
+        let speed = speed.as_deref().and_then(Speed::parse).unwrap_or(Speed::RECORDED);
+        let file = self.file(&path)?;
+        if file.is_file()
+            && let Err(error) = Recording::load(&file)
+        {
+            self.fail(&path, &format!("{error:#}"));
+        }
+        Some(AgentSource::Replay { file, speed })
     }
 
     fn fan_out(&mut self, name: &str) -> Option<AgentSource> {

@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Secret,
     Secrets,
     Texts,
+    /// How fast a recording is played: a factor, or `max`.
+    Speed,
     /// `ADDRESS:PORT`.
     Addresses,
 }
@@ -51,6 +53,7 @@ impl Kind {
             Self::Secret => "a secret (`env:NAME` or `file:PATH`)".to_owned(),
             Self::Secrets => "a list of secrets (`env:NAME` or `file:PATH`)".to_owned(),
             Self::Texts => "a list of texts".to_owned(),
+            Self::Speed => "a factor (`2`, `\"0.5\"`) or `max`".to_owned(),
             Self::Addresses => "a list of addresses (`127.0.0.1:8080`, `[::1]:8080`)".to_owned(),
         }
     }
@@ -72,7 +75,7 @@ const fn key(path: &'static str, kind: Kind, default: &'static str, about: &'sta
 }
 
 /// How an agent's stream can be had; exactly one of these tables must be there.
-pub(crate) const SOURCES: [&str; 5] = ["a2a", "agui", "magentic", "script", "fan_out"];
+pub(crate) const SOURCES: [&str; 6] = ["a2a", "agui", "magentic", "script", "replay", "fan_out"];
 
 /// Every key.
 pub(crate) const KEYS: &[Key] = &[
@@ -133,6 +136,12 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("log.format", Kind::Word(&["text", "json"]), "text", "How lines look."),
     key("runs.limit", Kind::Count, "10000", "Runs at once. Those above are refused as busy."),
+    key(
+        "runs.lease",
+        Kind::Duration,
+        "10s",
+        "How long a run may go without a sign of life of the gateway that drives it, before another ends it.",
+    ),
     key("runs.keep", Kind::Duration, "1h", "How long an ended run can be watched again."),
     key("runs.events", Kind::Count, "1000000", "Events of one run. A run with more is a loop, and fails."),
     key("runs.bytes", Kind::Size, "64MiB", "Memory of one run's events. A run with more fails."),
@@ -141,6 +150,18 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Words(&["token", "trace", "context"]),
         r#"["token", "trace", "context"]"#,
         "What relates the call of a sub-agent to a run, in this order; `[]` relates nothing.",
+    ),
+    key(
+        "inspector.enabled",
+        Kind::Flag,
+        "false",
+        "Serves the inspector, a page for developers, at `/inspector`.",
+    ),
+    key(
+        "inspector.trace",
+        Kind::Size,
+        "32MiB",
+        "The longest trace that the inspector converts or judges: 50,000 events are some 10 MiB.",
     ),
     key("agents.*.description", Kind::Text, "", "What the agent is for, as `GET /agents` tells it."),
     key(
@@ -152,7 +173,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("agents.*.a2a.card", Kind::Url, "", "An A2A agent by the address of its card, instead of `url`."),
     key(
         "agents.*.a2a.binding",
-        Kind::Word(&["jsonrpc", "rest"]),
+        Kind::Word(&["jsonrpc", "rest", "grpc"]),
         "",
         "How to talk to `url` without a card; with a card, the binding to prefer.",
     ),
@@ -170,6 +191,13 @@ pub(crate) const KEYS: &[Key] = &[
         "An agent whose runs a framework publishes itself, as lines of workflow events.",
     ),
     key("agents.*.script.file", Kind::File, "", "A scripted agent: the file that says what it says."),
+    key(
+        "agents.*.replay.file",
+        Kind::File,
+        "",
+        "A recorded stream that comes again: the file that `aqueduct record` wrote.",
+    ),
+    key("agents.*.replay.speed", Kind::Speed, "1", "How fast it comes, against how it was recorded."),
     key(
         "agents.*.fan_out.agents",
         Kind::Texts,

@@ -25,11 +25,15 @@ use std::io::Write;
 use std::path::Path;
 
 pub use error::{ConfigError, Place};
+pub(crate) use keys::Kind;
 pub use keys::reference;
 pub use model::{
-    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Limits, Log,
-    OnDisconnect, RelateBy, Runs, Secret, Server, ServerTls, TeeSettings, Timeouts,
+    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Inspector,
+    Limits, Log, OnDisconnect, RelateBy, Runs, Secret, Server, ServerTls, TeeSettings, Timeouts,
 };
+
+pub(crate) use read::{TomlFile, found, read_value};
+pub(crate) use value::Value as Setting;
 
 use crate::cli::ConfigArgs;
 use crate::exit;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::source::replay::Speed;
 use crate::source::script::Script;
 
 /// The whole configuration.
@@ -17,6 +18,7 @@ pub struct Config {
     pub log: Log,
     pub runs: Runs,
     pub tee: TeeSettings,
+    pub inspector: Inspector,
     pub agents: BTreeMap<String, Agent>,
 }
 
@@ -60,6 +62,7 @@ pub struct Log {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Runs {
     pub limit: usize,
+    pub lease: Duration,
     pub keep: Duration,
     pub events: u64,
     pub bytes: usize,
@@ -81,6 +84,14 @@ pub enum RelateBy {
     Trace,
     /// The A2A context id.
     Context,
+}
+
+/// `[inspector]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct Inspector {
+    pub enabled: bool,
+    pub trace: usize,
 }
 
 /// `[agents.NAME]`.
@@ -123,6 +134,11 @@ pub enum AgentSource {
     Embedded {
         script: Arc<Script>,
     },
+    /// A recorded stream.
+    Replay {
+        file: PathBuf,
+        speed: Speed,
+    },
     FanOut {
         agents: Vec<String>,
     },
@@ -143,6 +159,7 @@ pub enum A2aAddress {
 pub enum A2aBinding {
     JsonRpc,
     Rest,
+    Grpc,
 }
 
 /// In which version.

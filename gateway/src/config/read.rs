@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Place};
-use super::keys::{self, Key};
+use super::keys::{self, Key, Kind};
 use super::value::{self, Value, Written};
 
 /// A value and where it stands.
@@ -36,7 +36,7 @@ fn is_name(name: &str) -> bool {
 impl Settings {
     /// Takes the text of a file.
     pub(crate) fn read_file(&mut self, path: &Path, text: &str) {
-        let file = File { path: path.to_owned(), text };
+        let file = TomlFile::new(path, text);
         match DeTable::parse(text) {
             Ok(table) => self.read_table("", table.get_ref(), &file),
             Err(error) => {
@@ -79,7 +79,7 @@ impl Settings {
         Some(rest.join("."))
     }
 
-    fn read_table(&mut self, path: &str, table: &DeTable<'_>, file: &File<'_>) {
+    fn read_table(&mut self, path: &str, table: &DeTable<'_>, file: &TomlFile<'_>) {
         for (name, value) in table {
             let name_text = name.get_ref();
             let place = file.place(name.span());
@@ -129,18 +129,28 @@ impl Settings {
     }
 }
 
-struct File<'t> {
+/// The text of a TOML file, for the places of what stands in it.
+pub(crate) struct TomlFile<'t> {
     path: PathBuf,
     text: &'t str,
 }
 
-impl File<'_> {
-    fn place(&self, span: Range<usize>) -> Place {
+impl<'t> TomlFile<'t> {
+    pub(crate) fn new(path: &Path, text: &'t str) -> Self {
+        Self { path: path.to_owned(), text }
+    }
+
+    pub(crate) fn place(&self, span: Range<usize>) -> Place {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         Place::File { path: self.path.clone(), line, column }
     }
+}
+
+/// A value as a key of that kind wants it; the error says what was expected and what was found.
+pub(crate) fn read_value(kind: Kind, value: &DeValue<'_>) -> Result<Value, String> {
+    value::read(kind, &write(value))
 }
 
 fn write(value: &DeValue<'_>) -> Written {
@@ -154,7 +164,8 @@ fn write(value: &DeValue<'_>) -> Written {
     }
 }
 
-fn found(value: &DeValue<'_>) -> &'static str {
+/// What a value is, in words.
+pub(crate) fn found(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "text",
         DeValue::Integer(_) => "a whole number",

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::keys::Kind;
+use crate::source::replay::Speed;
 
 /// A value of a key.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +72,14 @@ fn parse(kind: Kind, written: &Written) -> Option<Value> {
         Kind::Url => Value::Text(text().filter(|url| is_url(url))?),
         Kind::Secret => Value::Text(text().filter(|name| is_secret(name))?),
         Kind::Word(words) => Value::Text(text().filter(|word| words.contains(&word.as_str()))?),
+        Kind::Speed => {
+            let text = match written {
+                Written::Number(number) => number.to_string(),
+                _ => text()?,
+            };
+            Speed::parse(&text)?;
+            Value::Text(text)
+        }
         Kind::Duration => Value::Duration(duration(written.text()?)?),
         Kind::Count => Value::Number(number(written).filter(|count| *count > 0)?),
         Kind::Size => Value::Number(size(written).filter(|size| *size > 0)?),

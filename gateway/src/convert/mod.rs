@@ -9,6 +9,7 @@
 //! failed, and the place is told. Everything streams: no more than one payload is held.
 
 pub mod blocks;
+mod detect;
 mod runs;
 mod source;
 mod writer;
@@ -24,6 +25,7 @@ use thiserror::Error;
 use crate::cli::ConvertArgs;
 use crate::exit;
 use crate::input::{InputError, Payload, PayloadReader};
+pub(crate) use detect::detect;
 use runs::Runs;
 use source::SourceReader;
 use writer::Writer;

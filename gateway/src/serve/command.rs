@@ -50,6 +50,16 @@ pub fn serve(
     }
 }
 
+/// Serves a configuration that a command made.
+pub(crate) fn run_config(
+    command: &str,
+    config: Config,
+    out: &mut dyn Write,
+    notes: &mut dyn Write,
+) -> exit::Code {
+    finish(command, run(config, out), notes)
+}
+
 fn finish(command: &str, result: anyhow::Result<()>, notes: &mut dyn Write) -> exit::Code {
     match result {
         Ok(()) => exit::OK,
@@ -129,6 +139,7 @@ pub fn demo_gateway(listen: SocketAddr) -> anyhow::Result<Arc<Gateway>> {
     }
     let mut config = config::with_agents(agents);
     config.server.listen = vec![listen];
+    config.inspector.enabled = true;
     "warn".clone_into(&mut config.log.level);
     Gateway::new(config)
 }
@@ -159,7 +170,9 @@ fn greet(address: SocketAddr, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out, "http://{address}/agents/{name}")?;
         writeln!(out, "    {about}")?;
     }
-    writeln!(out, "\nIn another terminal, see one live:\n")?;
+    writeln!(out, "\nSee them live in a browser:\n")?;
+    writeln!(out, "    http://{address}/inspector\n")?;
+    writeln!(out, "or in another terminal:\n")?;
     writeln!(out, "    aqueduct run http://{address}/agents/team \"Write about Rust\"\n")?;
     writeln!(out, "or as the bytes that a frontend gets:\n")?;
     let input = concat!(

@@ -9,6 +9,7 @@
 
 mod agui;
 mod command;
+mod inspector;
 mod proxy;
 pub mod routes;
 mod ws;
@@ -25,8 +26,8 @@ use aqueduct_transport_grpc::{
 use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls, tls};
 use tokio::task::JoinSet;
 
-pub(crate) use command::load_config;
 pub use command::{demo, demo_gateway, serve};
+pub(crate) use command::{load_config, run_config};
 
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
@@ -171,7 +172,11 @@ fn server_config(config: &Config) -> anyhow::Result<ServerConfig> {
         Ok::<_, aqueduct_transport_http::TlsError>(tls::ServerTls { identity, client_authorities })
     });
     Ok(ServerConfig {
-        limits: Limits { connections: server.connections, body_bytes: server.body, ..Limits::default() },
+        limits: Limits {
+            connections: server.connections,
+            body_bytes: routes::longest_body(config),
+            ..Limits::default()
+        },
         timeouts: Timeouts { drain: server.drain, ..Timeouts::default() },
         tls: tls.transpose().context("server.tls")?,
     })

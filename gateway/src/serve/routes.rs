@@ -9,16 +9,18 @@ use aqueduct_transport_http::{
     Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
 };
 use aqueduct_transport_ws::Endpoint;
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post, post_service};
+use axum::{RequestExt as _, Router};
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{agui, proxy, ws};
+use super::{agui, inspector, proxy, ws};
+use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
 
 /// What stands before a route, beside the walls that stand before all.
@@ -66,13 +68,14 @@ enum Kind {
     Grpc,
     Pass,
     PassBelow,
+    Inspector(inspector::Part),
 }
 
 const fn route(method: &'static str, path: &'static str, access: Access, kind: Kind) -> Route {
     Route { method, path, access, kind }
 }
 
-/// Every route there is.
+/// Every route there is. Those of the inspector answer only where the configuration wants it.
 pub const ROUTES: &[Route] = &[
     route("GET", "/healthz", Access::Public, Kind::Healthy),
     route("GET", "/readyz", Access::Public, Kind::Ready),
@@ -87,14 +90,20 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/a2a/{name}/", Access::Proxy, Kind::Pass),
     route("GET", "/a2a/{name}/{*rest}", Access::Proxy, Kind::PassBelow),
     route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
+    route("GET", "/inspector", Access::Public, Kind::Inspector(inspector::Part::Page)),
+    route("GET", "/inspector/{file}", Access::Public, Kind::Inspector(inspector::Part::File)),
+    route("GET", "/inspector/runs", Access::List, Kind::Inspector(inspector::Part::Runs)),
+    route("POST", "/inspector/convert", Access::List, Kind::Inspector(inspector::Part::Convert)),
+    route("POST", "/inspector/verify", Access::List, Kind::Inspector(inspector::Part::Verify)),
 ];
 
 #[derive(Debug, Clone)]
-struct Shared {
-    gateway: Arc<Gateway>,
-    service: Arc<GatewayService>,
+pub(super) struct Shared {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) service: Arc<GatewayService>,
     counters: Arc<[Counters]>,
     sockets: Endpoint,
+    pub(super) inspector: inspector::Work,
 }
 
 /// The router of all routes, without walls.
@@ -110,9 +119,15 @@ pub(crate) fn router(
         service: Arc::clone(service),
         counters: counters.into(),
         sockets: sockets.clone(),
+        inspector: inspector::Work::default(),
     };
+    let config = gateway.config();
     let mut router = Router::new();
     for route in ROUTES {
+        let is_inspector = matches!(route.kind, Kind::Inspector(_));
+        if is_inspector && !config.inspector.enabled {
+            continue;
+        }
         let handler = match route.kind {
             Kind::Healthy => get(healthy),
             Kind::Ready => get(ready),
@@ -126,17 +141,36 @@ pub(crate) fn router(
             Kind::Grpc => post_service(grpc.clone()),
             Kind::Pass => post(pass),
             Kind::PassBelow => any(pass_below),
+            Kind::Inspector(part) => inspector::handler(part),
+        };
+        let longest = if is_inspector { config.inspector.trace } else { config.server.body };
+        let handler = if longest < longest_body(config) {
+            handler.layer(map_request(move |request| limit_body(request, longest)))
+        } else {
+            handler
         };
         router = router.route(route.path, handler);
     }
     router.fallback(nothing).with_state(shared)
 }
 
+/// The longest body of any route: what the server takes at all.
+pub(super) fn longest_body(config: &Config) -> usize {
+    let of_inspector = if config.inspector.enabled { config.inspector.trace } else { 0 };
+    config.server.body.max(of_inspector)
+}
+
+/// A route whose bodies may be shorter than those of another.
+async fn limit_body(mut request: Request, longest: usize) -> Request {
+    DefaultBodyLimit::max(longest).apply(&mut request);
+    request.with_limited_body()
+}
+
 fn stream_options() -> StreamOptions {
     StreamOptions { ids: true, ..StreamOptions::default() }
 }
 
-fn json(value: &serde_json::Value) -> Response {
+pub(super) fn json(value: &serde_json::Value) -> Response {
     let mut response = Response::new(Body::from(value.to_string()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

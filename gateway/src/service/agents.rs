@@ -6,9 +6,10 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use crate::config::{A2aAddress, Agent, AgentSource, Config};
+use crate::recording::Recording;
 use crate::source::script::{Script, ScriptSource};
 use crate::source::upstream::Upstream;
-use crate::source::{A2aSource, AguiSource, FanOutSource, RunSource};
+use crate::source::{A2aSource, AguiSource, FanOutSource, GrpcSettings, ReplaySource, RunSource};
 
 /// One agent.
 pub(crate) struct AgentEntry {
@@ -48,8 +49,8 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
             let url = match address {
                 A2aAddress::Url(url) | A2aAddress::Card(url) => url,
             };
-            let upstream = Upstream::new(agent, url)?;
-            let source = Arc::new(A2aSource::new(upstream, address.clone(), *binding, *version));
+            let (upstream, grpc) = (Upstream::new(agent, url)?, GrpcSettings::of(agent)?);
+            let source = Arc::new(A2aSource::new(upstream, grpc, address.clone(), *binding, *version));
             a2a = Some(Arc::clone(&source));
             Some(source)
         }
@@ -62,9 +63,13 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
             if description.is_empty() {
                 description.clone_from(&script.description);
             }
-            Some(Arc::new(ScriptSource(Arc::new(script))))
+            Some(Arc::new(ScriptSource::new(Arc::new(script))))
         }
-        AgentSource::Embedded { script } => Some(Arc::new(ScriptSource(Arc::clone(script)))),
+        AgentSource::Embedded { script } => Some(Arc::new(ScriptSource::new(Arc::clone(script)))),
+        AgentSource::Replay { file, speed } => {
+            let recording = Arc::new(Recording::load(file)?);
+            Some(Arc::new(ReplaySource { recording, speed: *speed }))
+        }
         AgentSource::FanOut { agents } => {
             let named = |name: &String| {
                 let source = others.get(name).and_then(|entry| entry.source.clone());

@@ -19,7 +19,7 @@ use aqueduct_core::stream::Limits;
 use aqueduct_core::{
     BlockEvent, LaneOutcome, RunFailure, RunInfo, Source, SourceEvent, StreamContext, StreamError,
 };
-use aqueduct_runlog::{Lease, LogError};
+use aqueduct_runlog::{Lease, LogError, Refused};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -234,17 +234,19 @@ impl<'d> Machine<'d> {
 
     /// Puts what is ready into the log. A log that takes no more ends the run; one that is lost ends the driver.
     async fn append(&mut self) {
-        let mut ready: Vec<BlockEvent> = std::iter::from_fn(|| self.context.poll_event()).collect();
+        let ready: Vec<BlockEvent> = std::iter::from_fn(|| self.context.poll_event()).collect();
         if ready.is_empty() {
             return;
         }
         self.note_end(&ready);
         self.drive.gateway.metrics.events(ready.len());
-        let mut result = self.log(ready.clone()).await;
-        if let Err(LogError::RunTooLong { .. }) = &result {
+        let mut result = self.log(ready).await;
+        if let Err(Refused { error, events }) = &mut result
+            && matches!(**error, LogError::RunTooLong { .. })
+        {
             // A batch that ends the run is always taken: what was refused goes with it, or ends would lack their starts.
-            let words = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
-            self.context.handle_failure(RunFailure::new(RunFailure::LIMIT_EXCEEDED, words));
+            self.context.handle_failure(RunFailure::new(RunFailure::LIMIT_EXCEEDED, error.to_string()));
+            let mut ready = std::mem::take(events);
             ready.extend(std::iter::from_fn(|| self.context.poll_event()));
             self.note_end(&ready);
             result = self.log(ready).await;
@@ -255,7 +257,7 @@ impl<'d> Machine<'d> {
         }
     }
 
-    async fn log(&self, events: Vec<BlockEvent>) -> Result<u64, LogError> {
+    async fn log(&self, events: Vec<BlockEvent>) -> Result<u64, Refused> {
         self.drive.gateway.log.append(&self.drive.lease, events, now()).await
     }
 

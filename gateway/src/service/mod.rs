@@ -13,6 +13,7 @@
 mod access;
 mod agents;
 mod driver;
+mod inspect;
 pub(crate) mod metrics;
 mod publish;
 mod watch;
@@ -26,7 +27,7 @@ use aqueduct_core::service::{
     StartedRun,
 };
 use aqueduct_core::{RunId, RunInput, Timestamp};
-use aqueduct_runlog::{Follow, LogError, MemoryLimits, MemoryLog, RunLog, RunMeta};
+use aqueduct_runlog::{Follow, LogError, LogLimits, MemoryLog, RunLog, RunMeta};
 use aqueduct_transport_http::Shutdown;
 
 use crate::config::{Agent, AgentSource, Config};
@@ -61,11 +62,12 @@ impl std::fmt::Debug for Gateway {
 impl Gateway {
     /// A gateway with the log in memory. Nothing is connected yet.
     pub fn new(config: Config) -> anyhow::Result<Arc<Self>> {
-        let limits = MemoryLimits {
+        let limits = LogLimits {
             // Ended runs stay for those who come back; they make room before a new one is refused.
             runs: config.runs.limit.saturating_mul(2),
             events_per_run: usize::try_from(config.runs.events).unwrap_or(usize::MAX),
             bytes_per_run: config.runs.bytes,
+            ..LogLimits::default()
         };
         Self::with_log(config, Arc::new(MemoryLog::new(limits)))
     }
@@ -149,6 +151,12 @@ impl Gateway {
         }
     }
 
+    /// When a lease that is taken now lapses.
+    fn lease_until(&self) -> Timestamp {
+        let lease = i64::try_from(self.config.runs.lease.as_millis()).unwrap_or(i64::MAX);
+        Timestamp(now().0.saturating_add(lease))
+    }
+
     fn active(&self) -> MutexGuard<'_, HashMap<RunId, Arc<ActiveRun>>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -168,8 +176,7 @@ impl Gateway {
         let owner = self.authenticate(&agent, &caller)?;
         self.check_room()?;
         if matches!(agent.config.source, AgentSource::Magentic) {
-            let message = format!("agent {name} is fed by its framework: watch the runs that it publishes");
-            return Err(ServiceError::new(RefusalKind::Unsupported, message));
+            return self.answer_published(agent, owner, input).await;
         }
         let run_id = input.run_id.detached();
         let meta = RunMeta {
@@ -179,7 +186,7 @@ impl Gateway {
             owner,
             opened_at: now(),
         };
-        let lease = self.log.open(meta).await.map_err(|error| refuse(&error))?;
+        let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
         let active = Arc::new(ActiveRun::new());
         self.active().insert(run_id.clone(), Arc::clone(&active));
         // The watcher is there before the run begins: a run is never unwatched by accident.

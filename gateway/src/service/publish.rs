@@ -7,26 +7,36 @@
 //!               left ── `grace` is over ─────────────────────► the run ends as cut
 //! ```
 //!
+//! A workflow that asks ends its run as interrupted, and its publisher stays. The answer is the next run of the thread
+//! ([`answer`]): it goes to the publisher, and what the workflow says then is that run.
+//!
+//! ```text
+//!   fed ── the workflow asks ──► waiting ── a run of the thread brings the answer ──► fed, into that run
+//! ```
+//!
 //! Invariants: a payload is acknowledged once it was decoded and is sure to reach the run; one that comes again is
-//! acknowledged again and not read twice; a future that is dropped loses nothing.
+//! acknowledged again and not read twice; a future that is dropped loses nothing; an answer is told to every publisher
+//! that comes back, until a `responses` line shows that the workflow has it.
+
+mod answer;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aqueduct_adapter_magentic::Decoder;
 use aqueduct_core::service::{BoxFuture, Caller, Ingest, PublishRequest, RefusalKind, ServiceError};
-use aqueduct_core::{ByteString, InterruptReply, RunId, RunInput};
+use aqueduct_core::{
+    ByteString, InterruptId, InterruptReply, RunId, RunInput, RunOutcome, SourceEvent, ThreadId,
+};
 use aqueduct_runlog::RunMeta;
-use aqueduct_transport_http::Shutdown;
 use bytes::Bytes;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use super::driver::{Drive, Feed};
 use super::watch::ActiveRun;
 use super::{AgentEntry, Gateway, now, refuse};
 use crate::config::AgentSource;
-use crate::source::{Ask, EventSender, Forwarded};
-use crate::tee::Trail;
+use crate::source::{Ask, EventSender};
 
 /// The dialects that can be published.
 const FORMATS: [&str; 1] = ["magentic"];
@@ -39,7 +49,10 @@ static NEXT_RUN: AtomicU64 = AtomicU64::new(1);
 pub(super) struct Published {
     agent: Arc<AgentEntry>,
     owner: String,
+    thread: ThreadId,
     state: Mutex<State>,
+    /// Answers that the workflow does not have yet, as far as its lines tell.
+    replies: watch::Sender<Vec<InterruptReply>>,
     /// Counts who fed it: a publisher that left long ago must not cut the one that came after.
     turns: AtomicU64,
 }
@@ -50,12 +63,16 @@ struct State {
     acknowledged: u64,
     /// None once nothing more may come.
     out: Option<EventSender>,
+    /// What the run asked.
+    asked: Vec<InterruptId>,
+    /// True once the run has ended with a question.
+    is_waiting: bool,
 }
 
 impl State {
     /// Sends what the decoder has. A dropped future leaves the rest in the decoder.
     async fn drain(&mut self) {
-        let Self { decoder, out, .. } = self;
+        let Self { decoder, out, asked, is_waiting, .. } = self;
         let Some(sender) = out else { return };
         loop {
             let Some(permit) = sender.reserve().await else {
@@ -63,10 +80,13 @@ impl State {
                 while decoder.poll_event().is_some() {}
                 return;
             };
-            match decoder.poll_event() {
-                Some(event) => permit.send(event),
-                None => return,
+            let Some(event) = decoder.poll_event() else { return };
+            match &event {
+                SourceEvent::InterruptRequested { interrupt, .. } => asked.push(interrupt.id.clone()),
+                SourceEvent::Finished { outcome, .. } => *is_waiting = *outcome == RunOutcome::Interrupted,
+                _ => {}
             }
+            permit.send(event);
         }
     }
 }
@@ -134,24 +154,27 @@ impl Gateway {
             owner: owner.clone(),
             opened_at: now(),
         };
-        let lease = self.log.open(meta).await.map_err(|error| refuse(&error))?;
+        let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
         let active = Arc::new(ActiveRun::new());
         self.active().insert(run_id.clone(), Arc::clone(&active));
         let (sender, events) = EventSender::channel();
-        let state = State { decoder: Decoder::default(), acknowledged: 0, out: Some(sender) };
+        let state = State {
+            decoder: Decoder::default(),
+            acknowledged: 0,
+            out: Some(sender),
+            asked: Vec::new(),
+            is_waiting: false,
+        };
         let published = Arc::new(Published {
             agent: Arc::clone(&agent),
             owner,
+            thread: input.thread_id.clone(),
             state: Mutex::new(state),
+            replies: watch::Sender::default(),
             turns: AtomicU64::new(0),
         });
         self.published().insert(run_id.clone(), Arc::clone(&published));
-        let ask = Ask {
-            input: Arc::new(input),
-            forwarded: Forwarded::default(),
-            trail: Trail::default(),
-            stop: Shutdown::new(),
-        };
+        let ask = Ask::plain(input);
         let feed = Feed::Published(events);
         tokio::spawn(Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed }.run());
         Ok(Box::new(GatewayIngest::new(self, run_id, published).await))
@@ -166,13 +189,15 @@ struct GatewayIngest {
     turn: u64,
     acknowledged: u64,
     finished: bool,
+    /// Answers that this publisher was told.
+    told: Vec<InterruptId>,
 }
 
 impl GatewayIngest {
     async fn new(gateway: Arc<Gateway>, run_id: RunId, published: Arc<Published>) -> Self {
         let turn = published.turns.fetch_add(1, Ordering::Relaxed) + 1;
         let acknowledged = published.state.lock().await.acknowledged;
-        Self { gateway, run_id, published, turn, acknowledged, finished: false }
+        Self { gateway, run_id, published, turn, acknowledged, finished: false, told: Vec::new() }
     }
 
     async fn take(&mut self, number: u64, payload: Bytes) -> Result<u64, ServiceError> {
@@ -188,10 +213,28 @@ impl GatewayIngest {
                 ByteString::try_from(payload).map_err(|_| invalid("a payload is not UTF-8".to_owned()))?;
             state.decoder.handle_line(&line).map_err(|error| invalid(error.to_string()))?;
             state.acknowledged = number;
+            self.published.note_taken(&line);
         }
         state.drain().await;
         self.acknowledged = state.acknowledged;
         Ok(self.acknowledged)
+    }
+
+    /// The next answer that this publisher was not told. Nothing is noted before it is given out.
+    async fn next_reply(&mut self) -> InterruptReply {
+        let Self { published, told, .. } = self;
+        let mut replies = published.replies.subscribe();
+        loop {
+            let next = replies.borrow_and_update().iter().find(|reply| !told.contains(&reply.id)).cloned();
+            if let Some(reply) = next {
+                told.push(reply.id.clone());
+                return reply;
+            }
+            if replies.changed().await.is_err() {
+                // The sender lives in `published`, which is held here.
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     async fn end(&mut self) -> Result<(), ServiceError> {
@@ -218,9 +261,8 @@ impl Ingest for GatewayIngest {
         Box::pin(self.take(number, payload))
     }
 
-    /// Answers reach a framework with its next run; there is none on this way yet.
     fn reply(&mut self) -> BoxFuture<'_, InterruptReply> {
-        Box::pin(std::future::pending())
+        Box::pin(self.next_reply())
     }
 
     fn finish(&mut self) -> BoxFuture<'_, Result<(), ServiceError>> {

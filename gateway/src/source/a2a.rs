@@ -1,4 +1,4 @@
-//! An A2A agent upstream, over JSON-RPC or HTTP+JSON.
+//! An A2A agent upstream, over JSON-RPC, HTTP+JSON or gRPC.
 //!
 //! The adapter's [`TaskClient`] says what to send and what came of it; here it is sent, waited for and told back.
 //!
@@ -11,6 +11,8 @@
 //! goes on with it.
 
 mod endpoint;
+mod line;
+mod raw;
 mod talk;
 
 use std::collections::HashMap;
@@ -27,6 +29,8 @@ use super::upstream::{Forwarded, Upstream, refusal_words};
 use super::{Ask, EventSender, GOODBYE, RunSource};
 use crate::config::{A2aAddress, A2aBinding, A2aVersion};
 use endpoint::Directory;
+pub(crate) use line::GrpcSettings;
+pub(crate) use raw::RawAnswer;
 use talk::Talk;
 
 /// Threads whose context is remembered. Past it all are forgotten, and their next runs start new conversations; each
@@ -54,11 +58,12 @@ pub(super) struct Thread {
 impl A2aSource {
     pub(crate) fn new(
         upstream: Upstream,
+        grpc: GrpcSettings,
         address: A2aAddress,
         binding: Option<A2aBinding>,
         version: A2aVersion,
     ) -> Self {
-        let directory = Directory::new(address, binding, version);
+        let directory = Directory::new(address, binding, version, grpc);
         Self { upstream, directory, threads: Mutex::default() }
     }
 
@@ -99,14 +104,20 @@ impl A2aSource {
     /// Asks the agent to stop a task; what it answers concerns nobody any more.
     pub(crate) async fn cancel(&self, endpoint: &Endpoint, task: String, forwarded: &Forwarded) {
         let call = Call::CancelTask { id: task, metadata: None };
-        let answer =
-            tokio::time::timeout(GOODBYE, talk::request(&self.upstream, endpoint, forwarded, &call)).await;
-        let failed = match answer {
-            Ok(talk::Answer::Whole(response)) if response.status().is_success() => None,
-            Ok(talk::Answer::Whole(response)) => Some(refusal_words(&response)),
-            Ok(talk::Answer::Error(error)) => Some(error.to_string()),
-            Ok(talk::Answer::Unsent(what)) => Some(what),
-            Ok(talk::Answer::Stream(_)) => None,
+        let request =
+            line::http_request(&self.upstream, endpoint, forwarded, &call).map(|(request, _)| request);
+        let answered = match request {
+            Err(what) => Ok(Err(what)),
+            Ok(request) => {
+                let answer =
+                    async { self.upstream.client.request(request).await.map_err(|error| error.to_string()) };
+                tokio::time::timeout(GOODBYE, answer).await
+            }
+        };
+        let failed = match answered {
+            Ok(Ok(response)) if response.status().is_success() => None,
+            Ok(Ok(response)) => Some(refusal_words(&response)),
+            Ok(Err(what)) => Some(what),
             Err(_) => Some("no answer in time".to_owned()),
         };
         if let Some(reason) = failed {

@@ -6,8 +6,10 @@
 use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::decode::Decoder;
 use aqueduct_adapter_agui::input::run_agent_input;
+use aqueduct_adapter_agui::wire::RunAgentInput;
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{RunFailure, RunInput, RunOutcome};
+use aqueduct_transport_http::SseStream;
 use futures_util::StreamExt as _;
 
 use super::upstream::{Upstream, failure_of, unsent};
@@ -37,7 +39,8 @@ impl RunSource for AguiSource {
 }
 
 impl AguiSource {
-    async fn talk(&self, ask: &Ask, out: &EventSender) -> Result<(), RunFailure> {
+    /// Asks, and gives the stream that comes back, with what was asked.
+    pub(crate) async fn open(&self, ask: &Ask) -> Result<(RunAgentInput, SseStream), RunFailure> {
         let forwarded = ask.trail.forwarded(&ask.input.forwarded);
         let input = run_agent_input(&RunInput { forwarded, ..(*ask.input).clone() }, Dialect::V1_0);
         let body = serde_json::to_vec(&input).map_err(|error| {
@@ -46,8 +49,12 @@ impl AguiSource {
         let headers = [("content-type", "application/json"), ("accept", "text/event-stream")];
         let request = self.upstream.request("POST", &self.url, &headers, &ask.forwarded, body.into());
         let request = request.map_err(unsent)?;
-        let mut stream =
-            self.upstream.client.open_stream(request).await.map_err(|error| failure_of(&error))?;
+        let stream = self.upstream.client.open_stream(request).await.map_err(|error| failure_of(&error))?;
+        Ok((input, stream))
+    }
+
+    async fn talk(&self, ask: &Ask, out: &EventSender) -> Result<(), RunFailure> {
+        let (input, mut stream) = self.open(ask).await?;
         let mut decoder = Decoder::new().with_input(&input);
         while let Some(event) = stream.next().await {
             let event = event.map_err(|error| failure_of(&error))?;

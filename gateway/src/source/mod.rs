@@ -13,6 +13,7 @@
 pub(crate) mod a2a;
 mod agui;
 mod fan_out;
+pub mod replay;
 pub mod script;
 pub(crate) mod upstream;
 
@@ -26,9 +27,10 @@ use tokio::sync::mpsc;
 
 use crate::tee::Trail;
 
-pub(crate) use a2a::A2aSource;
+pub(crate) use a2a::{A2aSource, GrpcSettings, RawAnswer};
 pub(crate) use agui::AguiSource;
 pub(crate) use fan_out::FanOutSource;
+pub(crate) use replay::ReplaySource;
 pub(crate) use upstream::Forwarded;
 
 /// Events on the way from a source to its run. Enough to keep both busy; few enough that an agent is held back soon.
@@ -45,6 +47,18 @@ pub(crate) struct Ask {
     /// What the agent is handed so that calls of its own can be related to the run.
     pub(crate) trail: Trail,
     pub(crate) stop: Shutdown,
+}
+
+impl Ask {
+    /// A question of nobody else, whose answer leads nowhere else.
+    pub(crate) fn plain(input: RunInput) -> Self {
+        Self {
+            input: Arc::new(input),
+            forwarded: Forwarded::default(),
+            trail: Trail::default(),
+            stop: Shutdown::new(),
+        }
+    }
 }
 
 /// An agent that can be asked.

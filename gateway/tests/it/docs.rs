@@ -3,26 +3,47 @@
 use std::fs;
 
 use aqueduct_gateway::config::reference;
+use aqueduct_gateway::source::script;
 
 use crate::program::root;
 
-/// Every key is documented with its kind and default, and every documented key exists: the tables of
-/// `docs/configuration.md` are those of the code. `UPDATE_EXPECT=1` writes them.
-#[test]
-fn configuration_md_lists_every_key() {
-    let path = root().join("docs/configuration.md");
+/// The tables between the marks of a page are those of the code. `UPDATE_EXPECT=1` writes them.
+pub(crate) fn page_has(page: &str, mark: &str, tables: &str) {
+    let (begin, end) = (format!("<!-- {mark} -->\n"), format!("<!-- /{mark} -->"));
+    let path = root().join(page);
     let text = fs::read_to_string(&path).unwrap();
-    let (head, rest) = text.split_once("<!-- keys -->\n").expect("the mark before the tables");
-    let (tables, tail) = rest.split_once("<!-- /keys -->").expect("the mark after the tables");
-    if tables == reference() {
+    let (head, rest) = text.split_once(&begin).expect("the mark before the tables");
+    let (written, tail) = rest.split_once(&end).expect("the mark after the tables");
+    if written == tables {
         return;
     }
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        let updated = format!("{head}<!-- keys -->\n{}<!-- /keys -->{tail}", reference());
-        fs::write(&path, updated).unwrap();
+        fs::write(&path, format!("{head}{begin}{tables}{end}{tail}")).unwrap();
         return;
     }
-    panic!("docs/configuration.md is not what the code says: run the test with UPDATE_EXPECT=1");
+    panic!("{page} is not what the code says: run the test with UPDATE_EXPECT=1");
+}
+
+/// Every key is documented with its kind and default, and every documented key exists.
+#[test]
+fn configuration_md_lists_every_key() {
+    page_has("docs/configuration.md", "keys", &reference());
+}
+
+#[test]
+fn script_md_lists_every_key() {
+    page_has("docs/script.md", "keys", &script::reference());
+}
+
+/// The example of the page is a good script, and so are the scripts that are shipped.
+#[test]
+fn every_script_is_good() {
+    let text = fs::read_to_string(root().join("docs/script.md")).unwrap();
+    let example = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    script::Script::parse(example).unwrap();
+    for file in fs::read_dir(root().join("scripts")).unwrap() {
+        script::Script::load(&file.unwrap().path()).unwrap();
+    }
 }
 
 /// Keys that are mentioned in the prose or in the example exist.

@@ -14,4 +14,6 @@ mod config;
 mod convert;
 mod docs;
 mod program;
+mod records;
 mod serve;
+mod terminal;

@@ -30,16 +30,64 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
+/// Every command there is, as the program lists them itself.
+fn commands() -> Vec<Vec<&'static str>> {
+    let names = ["serve", "demo", "run", "convert", "verify", "record", "replay", "completions"];
+    let mut all: Vec<Vec<&str>> = names.iter().map(|name| vec![*name]).collect();
+    all.push(vec!["config", "check"]);
+    all
+}
+
+/// The codes that the help of a command tells, with their meanings.
+fn exit_codes(help: &str) -> Vec<(String, String)> {
+    let (_, codes) = help.split_once("Exit codes:\n").unwrap();
+    let lines = codes.lines().map_while(|line| line.trim().split_once("  "));
+    lines.map(|(code, meaning)| (code.to_owned(), meaning.to_owned())).collect()
+}
+
+/// `docs/cli.md` says of every command what its help says: each code, each meaning. `UPDATE_EXPECT=1` writes it.
+#[test]
+fn the_exit_codes_of_every_command_are_documented() {
+    let mut table = String::from("\n| command | code | meaning |\n|---|---|---|\n");
+    for args in commands() {
+        let help = text(&aqueduct(&[&args[..], &["--help"]].concat(), b"").stdout);
+        let codes = exit_codes(&help);
+        assert!(codes.len() > 1, "{args:?}: {help}");
+        for (code, meaning) in codes {
+            use std::fmt::Write as _;
+            writeln!(table, "| `{}` | {code} | {meaning} |", args.join(" ")).unwrap();
+        }
+    }
+    table.push('\n');
+    crate::docs::page_has("docs/cli.md", "exit codes", &table);
+}
+
+#[test]
+fn completions_know_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = aqueduct(&["completions", shell], b"");
+        assert_eq!(code(&output), 0, "{shell}");
+        let script = text(&output.stdout);
+        for args in commands() {
+            assert!(script.contains(args[0]), "{shell}: {args:?}");
+        }
+    }
+    assert_eq!(code(&aqueduct(&["completions", "abacus"], b"")), 2);
+}
+
 #[test]
 fn every_command_has_help_with_examples_and_exit_codes() {
-    for args in [&["convert"][..], &["verify"], &["config", "check"], &["serve"], &["demo"], &["run"]] {
-        let output = aqueduct(&[args, &["--help"]].concat(), b"");
+    for args in commands() {
+        let output = aqueduct(&[&args[..], &["--help"]].concat(), b"");
         assert_eq!(code(&output), 0, "{args:?}");
         let help = text(&output.stdout);
         assert!(help.contains("Examples:") && help.contains("Exit codes:"), "{args:?}: {help}");
         assert!(!help.contains('\u{1b}'), "colours are for terminals alone");
     }
-    assert_eq!(code(&aqueduct(&["--help"], b"")), 0);
+    let help = text(&aqueduct(&["--help"], b"").stdout);
+    for args in commands() {
+        assert!(help.contains(&format!("  {}", args[0])), "{args:?}: {help}");
+    }
     assert_eq!(code(&aqueduct(&["--version"], b"")), 0);
 }
 
@@ -52,6 +100,10 @@ fn wrong_arguments_are_told_and_exit_with_2() {
         &["verify", "there-is-no-such-file"],
         &["config", "check", "--config", "there-is-no-such-file"],
         &["frobnicate"],
+        &["replay", "there-is-no-such-file"],
+        &["replay", "x", "--speed", "0"],
+        &["record", "nobody", "hello", "--config", "there-is-no-such-file"],
+        &["run", "nobody", "hello", "--config", "there-is-no-such-file"],
     ] {
         let output = aqueduct(args, b"");
         assert_eq!(code(&output), 2, "{args:?}");

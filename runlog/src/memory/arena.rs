@@ -11,15 +11,9 @@ const PAGE: usize = 4 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     page: BytesMut,
-    bytes: usize,
 }
 
 impl Arena {
-    /// Bytes of text kept.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// The event with its delta copied into a page. Everything else an event holds is detached already.
     pub(super) fn keep(&mut self, event: BlockEvent) -> BlockEvent {
         match event {
@@ -31,7 +25,6 @@ impl Arena {
     }
 
     fn copy(&mut self, text: &ByteString) -> ByteString {
-        self.bytes += text.len();
         if text.len() > PAGE {
             return ByteString::from(&**text);
         }
@@ -42,17 +35,6 @@ impl Arena {
         let copy = self.page.split().freeze();
         ByteString::try_from(copy).unwrap_or_else(|_| ByteString::from(&**text))
     }
-}
-
-/// Bytes of text in a batch.
-pub(super) fn bytes_of(events: &[BlockEvent]) -> usize {
-    events
-        .iter()
-        .map(|event| match event {
-            BlockEvent::BlockDelta { delta, .. } => delta.len(),
-            _ => 0,
-        })
-        .sum()
 }
 
 #[cfg(test)]
@@ -68,7 +50,6 @@ mod tests {
         assert!(copies.iter().all(|copy| &**copy == "Hello"));
         let (first, second) = (copies[0].as_ptr() as usize, copies[1].as_ptr() as usize);
         assert_eq!(second - first, 5, "the second lies behind the first in one page");
-        assert_eq!(arena.bytes(), 5000);
     }
 
     #[test]

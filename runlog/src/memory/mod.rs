@@ -6,188 +6,107 @@
 //! Locks are held for the length of a copy of references, never across an await.
 
 mod arena;
+mod run;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aqueduct_core::service::{BoxFuture, NumberedEvent};
+use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
-use tokio::sync::watch;
 
-use crate::log::{Lease, LogError, Page, RunLog, RunMeta, RunState};
-use arena::Arena;
-
-/// How much the log may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemoryLimits {
-    /// Runs, ended ones included. Past it the run that ended first is forgotten; if none has ended, opening fails.
-    pub runs: usize,
-    /// Events of one run: a source that never ends is stopped here.
-    pub events_per_run: usize,
-    /// Bytes of text of one run.
-    pub bytes_per_run: usize,
-}
-
-impl Default for MemoryLimits {
-    fn default() -> Self {
-        Self { runs: 10_000, events_per_run: 1_000_000, bytes_per_run: 64 * 1024 * 1024 }
-    }
-}
+use crate::error::{LogError, Refused};
+use crate::limits::LogLimits;
+use crate::log::{Control, Lease, Page, RunLog, RunMeta, RunQuery, RunState};
+use run::Run;
 
 /// A log in memory.
 #[derive(Debug, Default)]
 pub struct MemoryLog {
-    limits: MemoryLimits,
-    runs: Mutex<Runs>,
-}
-
-#[derive(Debug, Default)]
-struct Runs {
-    by_id: HashMap<RunId, Arc<Run>>,
-    opened: u64,
-}
-
-#[derive(Debug)]
-struct Run {
-    /// The place in the order of opening.
-    place: u64,
-    meta: RunMeta,
-    /// The head and whether the run has ended: what watchers wait for.
-    progress: watch::Sender<(u64, bool)>,
-    body: Mutex<Body>,
-}
-
-#[derive(Debug, Default)]
-struct Body {
-    epoch: u64,
-    events: Vec<BlockEvent>,
-    arena: Arena,
-    closed_at: Option<Timestamp>,
+    limits: LogLimits,
+    runs: Mutex<HashMap<RunId, Arc<Run>>>,
 }
 
 impl MemoryLog {
     /// A log with these limits.
-    pub fn new(limits: MemoryLimits) -> Self {
+    pub fn new(limits: LogLimits) -> Self {
         Self { limits, runs: Mutex::default() }
     }
 
-    fn run(&self, id: &RunId) -> Result<Arc<Run>, LogError> {
-        locked(&self.runs).by_id.get(id).cloned().ok_or_else(|| LogError::NotFound(id.clone()))
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Run>>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open_now(&self, meta: RunMeta) -> Result<Lease, LogError> {
-        let mut runs = locked(&self.runs);
-        if runs.by_id.contains_key(&meta.run_id) {
+    fn run(&self, id: &RunId) -> Result<Arc<Run>, LogError> {
+        self.runs().get(id).cloned().ok_or_else(|| LogError::NotFound(id.clone()))
+    }
+
+    fn open_now(&self, meta: RunMeta, until: Timestamp) -> Result<Lease, LogError> {
+        let mut runs = self.runs();
+        if runs.contains_key(&meta.run_id) {
             return Err(LogError::Exists(meta.run_id));
         }
-        if runs.by_id.len() >= self.limits.runs {
-            runs.forget_oldest_ended().ok_or(LogError::Full { max: self.limits.runs })?;
+        if runs.len() >= self.limits.runs {
+            let oldest = oldest_ended(&runs).ok_or(LogError::Full { max: self.limits.runs })?;
+            runs.remove(&oldest);
         }
-        runs.opened += 1;
         let lease = Lease { run_id: meta.run_id.clone(), epoch: 1 };
-        let body = Mutex::new(Body { epoch: 1, ..Body::default() });
-        let run = Run { place: runs.opened, meta, progress: watch::Sender::new((0, false)), body };
-        runs.by_id.insert(lease.run_id.clone(), Arc::new(run));
+        runs.insert(lease.run_id.clone(), Arc::new(Run::new(meta, until)));
         Ok(lease)
     }
 
-    fn take_over_now(&self, id: &RunId) -> Result<Lease, LogError> {
-        let run = self.run(id)?;
-        let mut body = locked(&run.body);
-        if body.closed_at.is_some() {
-            return Err(LogError::Closed(id.clone()));
+    fn append_now(&self, lease: &Lease, events: Vec<BlockEvent>, now: Timestamp) -> Result<u64, Refused> {
+        match self.run(&lease.run_id) {
+            Ok(run) => run.append(lease, events, now, &self.limits),
+            Err(error) => Err(Refused::new(error, events)),
         }
-        body.epoch += 1;
-        Ok(Lease { run_id: id.clone(), epoch: body.epoch })
     }
 
-    fn append_now(&self, lease: &Lease, events: Vec<BlockEvent>, now: Timestamp) -> Result<u64, LogError> {
-        let run = self.run(&lease.run_id)?;
-        let mut body = locked(&run.body);
-        body.check(lease, &events, &self.limits)?;
-        let Body { events: kept, arena, closed_at, .. } = &mut *body;
-        for event in events {
-            if event.is_terminal() {
-                *closed_at = Some(now);
-            }
-            kept.push(arena.keep(event));
-        }
-        let head = as_number(kept.len());
-        let closed = closed_at.is_some();
-        drop(body);
-        run.progress.send_replace((head, closed));
-        Ok(head)
+    fn renew_now(&self, leases: Vec<Lease>, until: Timestamp) -> Vec<Lease> {
+        let lost = |lease: &Lease| !self.run(&lease.run_id).is_ok_and(|run| run.renew(lease, until));
+        leases.into_iter().filter(lost).collect()
     }
 
-    fn read_now(&self, id: &RunId, after: u64, max: usize) -> Result<Page, LogError> {
-        let run = self.run(id)?;
-        let body = locked(&run.body);
-        let start = usize::try_from(after).unwrap_or(usize::MAX);
-        let events = body.events.iter().skip(start).take(max).zip(after.saturating_add(1)..);
-        Ok(Page {
-            events: events.map(|(event, number)| NumberedEvent { number, event: event.clone() }).collect(),
-            head: as_number(body.events.len()),
-            closed: body.closed_at.is_some(),
-        })
+    fn select(&self, max: usize, wanted: impl Fn(&RunState) -> bool) -> Vec<RunState> {
+        let runs: Vec<Arc<Run>> = self.runs().values().cloned().collect();
+        let mut states: Vec<RunState> = runs.iter().map(|run| run.state()).filter(wanted).collect();
+        states.sort_by_cached_key(RunState::place);
+        states.truncate(max);
+        states
     }
 
     fn expire_now(&self, before: Timestamp) -> usize {
-        let mut runs = locked(&self.runs);
-        let held = runs.by_id.len();
-        runs.by_id.retain(|_, run| locked(&run.body).closed_at.is_none_or(|closed| closed >= before));
-        held - runs.by_id.len()
+        let mut runs = self.runs();
+        let held = runs.len();
+        runs.retain(|_, run| run.closed_at().is_none_or(|closed| closed >= before));
+        held - runs.len()
     }
 }
 
-impl Runs {
-    fn forget_oldest_ended(&mut self) -> Option<()> {
-        let ended =
-            self.by_id.values().filter_map(|run| Some((locked(&run.body).closed_at?, run.place, run)));
-        let oldest = ended.min_by_key(|(closed, place, _)| (*closed, *place))?.2.meta.run_id.clone();
-        self.by_id.remove(&oldest).map(drop)
-    }
+fn oldest_ended(runs: &HashMap<RunId, Arc<Run>>) -> Option<RunId> {
+    let ended = runs.values().filter_map(|run| Some((run.closed_at()?, run)));
+    Some(ended.min_by_key(|(closed, _)| *closed)?.1.id.clone())
 }
 
-impl Body {
-    fn check(&self, lease: &Lease, events: &[BlockEvent], limits: &MemoryLimits) -> Result<(), LogError> {
-        let run = || lease.run_id.clone();
-        if lease.epoch != self.epoch {
-            return Err(LogError::Fenced { run: run(), epoch: lease.epoch });
-        }
-        if self.closed_at.is_some() {
-            return Err(LogError::Closed(run()));
-        }
-        if events.iter().rev().skip(1).any(BlockEvent::is_terminal) {
-            return Err(LogError::AfterTerminal(run()));
-        }
-        // The end of a run is always taken, or it could not be said that the run was too long.
-        let ends = events.last().is_some_and(BlockEvent::is_terminal);
-        let too_long = |limit, what, max| LogError::RunTooLong { run: run(), limit, what, max };
-        if !ends && self.events.len() + events.len() > limits.events_per_run {
-            return Err(too_long("events_per_run", "events", limits.events_per_run));
-        }
-        if !ends && self.arena.bytes() + arena::bytes_of(events) > limits.bytes_per_run {
-            return Err(too_long("bytes_per_run", "bytes", limits.bytes_per_run));
-        }
-        Ok(())
-    }
-}
-
-impl Run {
-    fn state(&self) -> RunState {
-        let body = locked(&self.body);
-        let (meta, head) = (self.meta.clone(), as_number(body.events.len()));
-        RunState { meta, head, closed_at: body.closed_at }
-    }
+fn ready<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
+    Box::pin(std::future::ready(value))
 }
 
 impl RunLog for MemoryLog {
-    fn open(&self, meta: RunMeta) -> BoxFuture<'_, Result<Lease, LogError>> {
-        Box::pin(std::future::ready(self.open_now(meta)))
+    fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>> {
+        ready(self.open_now(meta, until))
     }
 
-    fn take_over(&self, run: &RunId) -> BoxFuture<'_, Result<Lease, LogError>> {
-        Box::pin(std::future::ready(self.take_over_now(run)))
+    fn take_over(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<Lease, LogError>> {
+        ready(self.run(run).and_then(|run| run.take_over(now, until)))
+    }
+
+    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>> {
+        ready(Ok(self.renew_now(leases, until)))
     }
 
     fn append(
@@ -195,45 +114,45 @@ impl RunLog for MemoryLog {
         lease: &Lease,
         events: Vec<BlockEvent>,
         now: Timestamp,
-    ) -> BoxFuture<'_, Result<u64, LogError>> {
-        Box::pin(std::future::ready(self.append_now(lease, events, now)))
+    ) -> BoxFuture<'_, Result<u64, Refused>> {
+        ready(self.append_now(lease, events, now))
     }
 
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
-        Box::pin(std::future::ready(self.read_now(run, after, max)))
+        ready(self.run(run).and_then(|run| run.read(after, max)))
     }
 
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
         let run = self.run(run);
-        Box::pin(async move {
-            let run = run?;
-            let mut progress = run.progress.subscribe();
-            // The sender lives in the run that this future holds, so waiting cannot fail.
-            let waited = progress.wait_for(|(head, closed)| *head > after || *closed).await;
-            waited.map(drop).map_err(|_| LogError::NotFound(run.meta.run_id.clone()))
-        })
+        Box::pin(async move { run?.changed(after).await })
     }
 
     fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {
-        Box::pin(std::future::ready(self.run(run).map(|run| run.state())))
+        ready(self.run(run).map(|run| run.state()))
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
-        let mut runs: Vec<Arc<Run>> = locked(&self.runs).by_id.values().cloned().collect();
-        runs.sort_by_key(|run| run.place);
-        Box::pin(std::future::ready(Ok(runs.iter().map(|run| run.state()).collect())))
+    fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+        ready(Ok(self.select(max, |run| query.wants(run))))
+    }
+
+    fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+        ready(Ok(self.select(max, |run| run.is_lapsed(now))))
+    }
+
+    fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {
+        ready(self.run(run).and_then(|run| run.control(message, &self.limits)))
+    }
+
+    fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
+        let (run, lease) = (self.run(&lease.run_id), lease.clone());
+        Box::pin(async move { run?.controls(&lease, seen).await })
+    }
+
+    fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {
+        ready(self.run(run).map(|run| run.trim(earliest)))
     }
 
     fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>> {
-        Box::pin(std::future::ready(Ok(self.expire_now(before))))
+        ready(Ok(self.expire_now(before)))
     }
-}
-
-/// A panic while holding a lock cannot leave a body half written: all checks come before the first change.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn as_number(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }

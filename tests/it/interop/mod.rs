@@ -2,4 +2,5 @@
 
 mod agui;
 mod magentic;
+mod resume;
 mod transports;

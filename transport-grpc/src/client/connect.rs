@@ -6,7 +6,7 @@ use crate::config::ClientConfig;
 use crate::error::ClientError;
 
 /// Connects, with all limits and timeouts set.
-pub(super) async fn channel(address: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
+pub(crate) async fn channel(address: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
     let uri: http::Uri = address.parse().map_err(|error| unusable(address, &error))?;
     let host = uri.host().ok_or_else(|| unusable(address, &"it names no host"))?.to_owned();
     let connecting = async {

@@ -14,7 +14,7 @@ use crate::status::Statuses;
 
 pin_project! {
     /// A body with a limit of time for all of it. A peer that sends a byte now and then would hold a call for ever.
-    pub(super) struct TimedBody<B> {
+    pub(crate) struct TimedBody<B> {
         #[pin]
         body: B,
         limit: Option<Pin<Box<Sleep>>>,
@@ -23,7 +23,7 @@ pin_project! {
 }
 
 impl<B> TimedBody<B> {
-    pub(super) fn new(body: B, limit: Option<Duration>, statuses: Statuses) -> Self {
+    pub(crate) fn new(body: B, limit: Option<Duration>, statuses: Statuses) -> Self {
         Self { body, limit: limit.map(|limit| Box::pin(tokio::time::sleep(limit))), statuses }
     }
 }

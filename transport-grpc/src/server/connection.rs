@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
 
+use super::guard::Guarded;
 use super::handler::PeerAddress;
 use super::preface;
 use crate::config::ServerConfig;
@@ -121,7 +122,8 @@ impl Connections {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let io = self.in_time(preface::expect(io)).await?;
+        let guarded = Guarded::new(io, self.config.timeouts.write_stall, self.shared.counters.clone());
+        let io = self.in_time(preface::expect(guarded)).await?;
         self.shared.counters.accepted();
         let mut routes = self.routes.clone();
         let service = tower::service_fn(move |mut request: http::Request<Incoming>| {

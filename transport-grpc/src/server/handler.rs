@@ -188,13 +188,13 @@ fn opening(open: proto::PublishOpen) -> Result<PublishRequest, ConvertError> {
 }
 
 /// What stands around a request.
-struct Call {
-    caller: Caller,
-    deadline: Option<Instant>,
+pub(crate) struct Call {
+    pub(crate) caller: Caller,
+    pub(crate) deadline: Option<Instant>,
 }
 
 impl Call {
-    fn of<T>(request: &Request<T>) -> Self {
+    pub(crate) fn of<T>(request: &Request<T>) -> Self {
         let headers = request.metadata().as_ref();
         let readable = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
             Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))

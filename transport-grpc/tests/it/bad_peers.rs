@@ -11,10 +11,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tonic::Code;
 
+use crate::h2_peer::PREFACE;
 use crate::service::MemoryService;
 use crate::support::{Proxy, Running, collect, example, prompt, raw_call, reason, until};
-
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 async fn assert_serves(server: &Running) {
     let client = server.client().await;

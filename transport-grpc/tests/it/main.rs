@@ -11,8 +11,15 @@
 mod bad_peers;
 mod calls;
 mod deadlines;
+mod endless;
+#[path = "../../../transport-http/tests/it/h2_peer.rs"]
+mod h2_peer;
+mod http2_abuse;
+#[path = "../../../transport-http/tests/it/memory.rs"]
+mod memory;
 mod mounted;
 mod publish;
+mod raw;
 mod readers;
 #[path = "../../examples/echo_server/service.rs"]
 mod service;

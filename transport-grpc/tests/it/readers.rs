@@ -2,13 +2,21 @@
 //! bounded amount and can come back.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::{BlockEvent, Update};
-use aqueduct_transport_grpc::{ClientError, Limits, RunStream, ServerConfig, Timeouts};
+use aqueduct_transport_grpc::{ClientError, Limits, RunStream, ServerConfig, Timeouts, proto};
+use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
+use prost::Message as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpSocket, TcpStream};
 
+use crate::endless::{Endless, TEXT_BYTES};
+use crate::h2_peer::{self as h2, H2Peer, frame};
+use crate::memory::{resident_bytes, send_queues};
 use crate::service::{MemoryService, Run};
 use crate::support::{Running, assert_cut, collect, prompt, run_id, until};
 
@@ -91,6 +99,74 @@ async fn a_stalled_a_slow_and_a_hundred_fast_readers() {
     seen.extend(collect(rest).await);
     assert!(seen == all, "the stalled reader lost something");
     drop((clients, stalled_client, stalled));
+    server.is_empty().await;
+}
+
+/// What a stalled stream may cost, as documented: 128 KiB in the process and 128 KiB in the kernel.
+const USER_BYTES: u64 = 128 * 1024;
+const KERNEL_BYTES: u64 = 128 * 1024;
+
+/// Starts a run with windows that never fill, and reads nothing: only the server's own bounds hold.
+async fn stalled(server: &Running) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(16 * 1024).unwrap();
+    let mut peer = H2Peer(socket.connect(server.address).await.unwrap());
+    let input = proto::RunInput {
+        thread_id: Bytes::from_static(b"t"),
+        run_id: Bytes::from_static(b"r"),
+        ..Default::default()
+    };
+    let request = proto::RunRequest { agent: Bytes::from_static(b"endless"), input: Some(input) };
+    let request = request.encode_to_vec();
+    let length = u32::try_from(request.len()).unwrap().to_be_bytes();
+    let message = [&[0], &length[..], &request].concat();
+    let bytes = [
+        h2::PREFACE.to_vec(),
+        // INITIAL_WINDOW_SIZE as large as it can be, and the connection's window too.
+        frame(h2::SETTINGS, 0, 0, &[&[0, 4][..], &0x7fff_ffff_u32.to_be_bytes()].concat()),
+        frame(h2::WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes()),
+        h2::post(1, "/aqueduct.v1.AgentStream/Run", "application/grpc"),
+        frame(h2::DATA, 1, 1, &message),
+    ];
+    peer.0.write_all(&bytes.concat()).await.unwrap();
+    peer.0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stalled_stream_costs_what_is_documented() {
+    const STALLED: u64 = 40;
+    let service = Endless::default();
+    let taken = Arc::clone(&service.taken);
+    let server = Running::serve(service, ServerConfig::default()).await;
+    let before = resident_bytes();
+    let mut sockets = Vec::new();
+    for _ in 0..STALLED {
+        sockets.push(stalled(&server).await);
+    }
+    until("all runs are open", || server.counters.snapshot().runs == STALLED).await;
+    let (mut last, mut quiet) = (0, 0);
+    let mut ticks = tokio::time::interval(Duration::from_millis(2));
+    while quiet < 200 {
+        ticks.tick().await;
+        let now = taken.load(Ordering::SeqCst);
+        quiet = if now == last { quiet + 1 } else { 0 };
+        last = now;
+    }
+    // All that was taken is in the process or in the kernel, on either side.
+    let held = last * TEXT_BYTES as u64 / STALLED;
+    assert!(held <= USER_BYTES + KERNEL_BYTES, "{held} bytes were taken for each");
+    let kernel = send_queues(server.address.port());
+    for socket in &sockets {
+        let queued = kernel[&socket.local_addr().unwrap().port()];
+        assert!(queued > 0, "it does not stall");
+        assert!(queued <= KERNEL_BYTES, "{queued} bytes in the kernel");
+        let user = held.saturating_sub(queued);
+        assert!(user <= USER_BYTES, "{user} bytes in the process");
+    }
+    // The whole process, with everything else that the test does: a loose bound that an unbounded queue breaks.
+    let grown = resident_bytes().saturating_sub(before) / STALLED;
+    assert!(grown <= 4 * USER_BYTES, "the process grew by {grown} bytes for each");
+    drop(sockets);
     server.is_empty().await;
 }
 

@@ -66,6 +66,12 @@ pub fn encode_id(id: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     Ok(())
 }
 
+/// Appends an `event` line without ending the frame, likewise.
+pub fn encode_name(name: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    push_line(out, b"event: ", checked("event", name)?.as_bytes());
+    Ok(())
+}
+
 /// Appends a `retry` line without ending the frame: after how many milliseconds a reader comes back.
 pub fn encode_retry(milliseconds: u64, out: &mut Vec<u8>) {
     push_line(out, b"retry: ", milliseconds.to_string().as_bytes());

@@ -21,7 +21,8 @@ mod encode;
 
 pub use decode::{DecodeError, DecodeLimits, Decoder, Event};
 pub use encode::{
-    EncodeError, EventFields, encode_comment, encode_data_with, encode_event, encode_id, encode_retry,
+    EncodeError, EventFields, encode_comment, encode_data_with, encode_event, encode_id, encode_name,
+    encode_retry,
 };
 
 /// The media type of an event stream, as it is written.

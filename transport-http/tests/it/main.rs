@@ -2,6 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     clippy::string_slice,
@@ -12,7 +13,10 @@ mod bad_peers;
 mod client;
 mod driver;
 mod endpoint;
+mod h2_peer;
 mod http2;
+mod http2_abuse;
+mod memory;
 mod quiet;
 mod readers;
 mod shutdown;

@@ -1,7 +1,6 @@
 //! Readers of every speed at once: the fast are unharmed, the slow lose nothing, the stalled cost a bounded amount, in
 //! the process and in the kernel.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use futures_util::StreamExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
+use crate::memory::{resident_bytes, send_queues};
 use crate::support::{
     Running, ScriptedService, delta, eventually, finished, post, raw_post, read_to_close, routes, soon,
 };
@@ -178,20 +178,4 @@ async fn a_quiet_stream_is_not_taken_for_a_stalled_one() {
     stream.next().await.unwrap().unwrap();
     assert!(tokio::time::timeout(short * 5, stream.next()).await.is_err(), "it is still open");
     assert_eq!(server.counters.requests_open(), 1);
-}
-
-/// Bytes of this process that are in memory.
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-}
-
-/// Bytes that the kernel holds for sending, from a port of this machine to each other port.
-fn send_queues(from: u16) -> HashMap<u16, u64> {
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    let port = |address: &str| u16::from_str_radix(address.rsplit(':').next().unwrap(), 16).unwrap();
-    let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
-    rows.filter(|row| port(row[1]) == from)
-        .map(|row| (port(row[2]), u64::from_str_radix(row[4].split(':').next().unwrap(), 16).unwrap()))
-        .collect()
 }

@@ -15,6 +15,8 @@ mod bad_peers;
 mod conformance;
 mod ingest;
 mod keepalive;
+#[path = "../../../transport-http/tests/it/memory.rs"]
+mod memory;
 mod mux;
 mod plain;
 mod readers;

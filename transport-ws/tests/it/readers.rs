@@ -6,7 +6,12 @@ use std::time::Duration;
 use aqueduct_transport_ws::{Config, Limits, Timeouts};
 use tokio::net::TcpSocket;
 
+use crate::memory::{resident_bytes, send_queues};
 use crate::support::{Host, Mounted, RawPeer, delta, request, rest};
+
+/// What a stalled stream may cost, as documented: 64 KiB in the process and 128 KiB in the kernel.
+const USER_BYTES: u64 = 64 * 1024;
+const KERNEL_BYTES: u64 = 128 * 1024;
 
 const EVENTS: usize = 500;
 const SIZE: usize = 800;
@@ -78,6 +83,54 @@ async fn a_stalled_a_slow_and_a_hundred_fast_readers() {
     }
     drop((slow, stalled));
     host.settles().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stalled_stream_costs_what_is_documented() {
+    const STALLED: u64 = 40;
+    let long = Duration::from_secs(600);
+    let timeouts = Timeouts { stall: long, ping: long, ..Timeouts::default() };
+    let host = Host::with(Config { timeouts, ..Config::default() }).await;
+    fill(&host);
+    let before = resident_bytes();
+    let mut stalled = Vec::new();
+    for _ in 0..STALLED {
+        let mut peer = small_reader(&host).await;
+        peer.text(r#"{"type":"watch","ref":"s","run":"big"}"#).await;
+        assert!(peer.message().await.text().contains("watching"));
+        stalled.push(peer);
+    }
+    let taken = settled(&host).await;
+    assert!(taken < STALLED * EVENTS as u64 / 2, "{taken} events were taken: nobody stalls");
+    // All that was taken is in the process or in the kernel, on either side.
+    let held = taken * SIZE as u64 / STALLED;
+    assert!(held <= USER_BYTES + KERNEL_BYTES, "{held} bytes were taken for each");
+    let kernel = send_queues(host.address.port());
+    for peer in &stalled {
+        let queued = kernel[&peer.io.local_addr().unwrap().port()];
+        assert!(queued <= KERNEL_BYTES, "{queued} bytes in the kernel");
+        let user = held.saturating_sub(queued);
+        assert!(user <= USER_BYTES, "{user} bytes in the process");
+    }
+    // The whole process, with everything else that the test does: a loose bound that an unbounded queue breaks.
+    let grown = resident_bytes().saturating_sub(before) / STALLED;
+    assert!(grown <= 4 * USER_BYTES, "the process grew by {grown} bytes for each");
+    drop(stalled);
+    host.settles().await;
+}
+
+/// Waits until nothing more is taken from the service, and tells how many events were.
+async fn settled(host: &Host) -> u64 {
+    let mut last = 0;
+    let mut ticks = tokio::time::interval(Duration::from_millis(2));
+    let mut quiet = 0;
+    while quiet < 200 {
+        ticks.tick().await;
+        let now = host.service.taken.load(Ordering::SeqCst);
+        quiet = if now == last && now > 0 { quiet + 1 } else { 0 };
+        last = now;
+    }
+    last as u64
 }
 
 #[tokio::test(start_paused = true)]

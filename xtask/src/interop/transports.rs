@@ -39,6 +39,16 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     ])
 }
 
+/// Installs the servers that the bench measures beside ours.
+pub(crate) fn prepare_bench(project: &Project) -> Result<Env> {
+    let peers = Peers::of(project, "transports")?;
+    let scripts = peers.scripts().parent().context("the scripts have no folder")?;
+    Ok(vec![
+        ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
+        ("AQUEDUCT_BENCH_TRANSPORTS", text(&peers.npm_project("bench")?)?),
+    ])
+}
+
 /// The browser of this machine: no package manager that we pin with has it.
 fn chromium(folder: &Path) -> Result<String> {
     let chosen = std::env::var("AQUEDUCT_CHROMIUM").ok();

@@ -6,20 +6,29 @@ use aqueduct_adapter_a2a::call::card_request;
 use aqueduct_adapter_a2a::card::{self, Endpoint};
 use aqueduct_adapter_a2a::version::{Binding, VERSION_HEADER, Version};
 use aqueduct_core::RunFailure;
+use aqueduct_transport_grpc::raw::RawClient;
+use tokio::sync::OnceCell;
 
 use super::super::upstream::{Forwarded, REFUSED, Upstream, failure_of, refusal_words, unsent};
+use super::line::GrpcSettings;
 use crate::config::{A2aAddress, A2aBinding, A2aVersion};
 
-/// An endpoint, and whether the agent streams.
-#[derive(Debug, Clone)]
+/// An endpoint, whether the agent streams, and the connection to it where there is one for many calls.
+#[derive(Debug)]
 pub(super) struct Known {
     pub(super) endpoint: Endpoint,
     pub(super) streaming: bool,
+    pub(super) grpc: GrpcSettings,
+    pub(super) connection: OnceCell<RawClient>,
     /// Every interface there is.
     offered: Vec<Endpoint>,
 }
 
 impl Known {
+    fn new(endpoint: Endpoint, streaming: bool, grpc: &GrpcSettings, offered: Vec<Endpoint>) -> Self {
+        Self { endpoint, streaming, grpc: grpc.clone(), connection: OnceCell::new(), offered }
+    }
+
     /// The interface for calls of that binding and version; of another version, if there is none of that one.
     pub(super) fn interface(&self, binding: Binding, version: Version) -> Option<&Endpoint> {
         let of_binding = || self.offered.iter().filter(|endpoint| endpoint.binding == binding);
@@ -31,16 +40,23 @@ impl Known {
 pub(super) struct Directory {
     address: A2aAddress,
     bindings: Vec<Binding>,
+    grpc: GrpcSettings,
     /// What to use without a card.
     fixed: Option<Arc<Known>>,
     known: Mutex<Option<Arc<Known>>>,
 }
 
 impl Directory {
-    pub(super) fn new(address: A2aAddress, binding: Option<A2aBinding>, version: A2aVersion) -> Self {
+    pub(super) fn new(
+        address: A2aAddress,
+        binding: Option<A2aBinding>,
+        version: A2aVersion,
+        grpc: GrpcSettings,
+    ) -> Self {
         let wanted = binding.map(|binding| match binding {
             A2aBinding::JsonRpc => Binding::JsonRpc,
             A2aBinding::Rest => Binding::HttpJson,
+            A2aBinding::Grpc => Binding::Grpc,
         });
         let version = match version {
             A2aVersion::V1_0 => Version::V1,
@@ -50,13 +66,13 @@ impl Directory {
             (A2aAddress::Url(url), Some(binding)) => {
                 let endpoint = Endpoint::new(url.clone(), binding, version);
                 let offered = vec![endpoint.clone()];
-                Some(Arc::new(Known { endpoint, streaming: true, offered }))
+                Some(Arc::new(Known::new(endpoint, true, &grpc, offered)))
             }
             _ => None,
         };
-        let mut bindings = vec![Binding::JsonRpc, Binding::HttpJson];
+        let mut bindings = vec![Binding::JsonRpc, Binding::HttpJson, Binding::Grpc];
         bindings.sort_by_key(|binding| Some(*binding) != wanted);
-        Self { address, bindings, fixed, known: Mutex::default() }
+        Self { address, bindings, grpc, fixed, known: Mutex::default() }
     }
 
     pub(super) async fn endpoint(
@@ -84,9 +100,19 @@ impl Directory {
         let text = self.card(upstream, forwarded, None).await?;
         let invalid = |error: String| RunFailure::new(RunFailure::UPSTREAM_INVALID, error);
         let card = card::parse(&text).map_err(|error| invalid(error.to_string()))?;
-        let endpoint = card::choose(&card, &self.bindings).map_err(|error| invalid(error.to_string()))?;
+        let mut endpoint = card::choose(&card, &self.bindings).map_err(|error| invalid(error.to_string()))?;
+        if endpoint.binding == Binding::Grpc {
+            endpoint.url = grpc_address(&endpoint.url, self.address());
+        }
         let offered = card::endpoints(&card);
-        Ok(Known { endpoint, streaming: card.capabilities.streaming, offered })
+        Ok(Known::new(endpoint, card.capabilities.streaming, &self.grpc, offered))
+    }
+
+    /// Where the card is looked for: the agent's own address, or that of its card.
+    fn address(&self) -> &str {
+        match &self.address {
+            A2aAddress::Url(url) | A2aAddress::Card(url) => url,
+        }
     }
 
     /// The text of the agent's card. Some agents have one for each version of the protocol.
@@ -138,4 +164,25 @@ async fn read_card(
         String::from_utf8(response.into_body().to_vec()).map_err(|error| invalid(error.to_string()))?;
     card::parse(&text).map_err(|error| invalid(error.to_string()))?;
     Ok(text)
+}
+
+/// Cards name gRPC interfaces as `host:port`. Such an address is as secret as the card was.
+fn grpc_address(url: &str, card: &str) -> String {
+    if url.contains("://") {
+        return url.to_owned();
+    }
+    let scheme = if card.starts_with("https://") { "https" } else { "http" };
+    format!("{scheme}://{url}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grpc_address_without_a_scheme_is_as_secret_as_its_card() {
+        assert_eq!(grpc_address("agent:50051", "https://agent/card.json"), "https://agent:50051");
+        assert_eq!(grpc_address("agent:50051", "http://agent/card.json"), "http://agent:50051");
+        assert_eq!(grpc_address("http://agent:50051", "https://agent/card.json"), "http://agent:50051");
+    }
 }

@@ -1,41 +1,27 @@
 //! One turn with an A2A agent: sends what the adapter's client plans, tells it what came back.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use aqueduct_adapter_a2a::call::{Call, HttpRequest, SendMessage};
-use aqueduct_adapter_a2a::card::Endpoint;
+use aqueduct_adapter_a2a::call::SendMessage;
 use aqueduct_adapter_a2a::client::{Planned, Purpose};
 use aqueduct_adapter_a2a::input::{Recipient, message};
 use aqueduct_adapter_a2a::wire::{Frame, Raw, WireError};
 use aqueduct_adapter_a2a::{ClientConfig, DecodeConfig, Settled, TaskClient};
 use aqueduct_core::ByteString;
-use aqueduct_transport_http::{ClientError, SseStream};
 use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use http::Response;
 use serde_json::json;
 
-use super::super::upstream::{Forwarded, Upstream, is_json, refusal_words};
+use super::super::upstream::{Upstream, is_json, refusal_words};
 use super::super::{Ask, EventSender};
 use super::Thread;
 use super::endpoint::Known;
+use super::line::{Answer, Heard, Stream, send};
 use crate::tee::relate::TOKEN_METADATA;
 
-/// JSON-RPC ids, unique in the process: some servers take a repeated one for a repetition.
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-
 type Answered<'t> = Pin<Box<dyn Future<Output = (Purpose, Answer)> + Send + 't>>;
-
-/// What came of a request.
-pub(super) enum Answer {
-    Stream(Box<SseStream>),
-    Whole(Response<Bytes>),
-    Error(ClientError),
-    /// It could not even be written.
-    Unsent(String),
-}
 
 /// One turn.
 pub(super) struct Talk<'t> {
@@ -91,7 +77,7 @@ impl<'t> Talk<'t> {
 
     /// Talks until the task has come to rest, or nobody listens any more.
     pub(super) async fn run(&mut self, out: &EventSender) {
-        let mut stream: Option<Box<SseStream>> = None;
+        let mut stream: Option<Box<Stream>> = None;
         let mut requests: FuturesUnordered<Answered<'t>> = FuturesUnordered::new();
         let stopped = self.ask.stop.triggered().fuse();
         let mut stopped = std::pin::pin!(stopped);
@@ -115,11 +101,7 @@ impl<'t> Talk<'t> {
                     self.client.handle_cancel();
                 }
                 Some((purpose, answer)) = requests.next() => self.handle_answer(purpose, answer, &mut stream),
-                event = next_event(&mut stream), if stream.is_some() => {
-                    if self.handle_event(event) {
-                        stream = None;
-                    }
-                }
+                heard = hear(&mut stream), if stream.is_some() => self.handle_heard(heard, &mut stream),
                 else => return self.client.handle_stream_end(),
             }
         }
@@ -132,19 +114,18 @@ impl<'t> Talk<'t> {
             if !after.is_zero() {
                 tokio::time::sleep(after).await;
             }
-            (purpose, request(upstream, &known.endpoint, &ask.forwarded, &call).await)
+            (purpose, send(upstream, known, ask, purpose, &call).await)
         })
     }
 
-    fn handle_answer(&mut self, purpose: Purpose, answer: Answer, stream: &mut Option<Box<SseStream>>) {
+    fn handle_answer(&mut self, purpose: Purpose, answer: Answer, stream: &mut Option<Box<Stream>>) {
         match answer {
             Answer::Stream(opened) => *stream = Some(opened),
             Answer::Whole(response) => self.handle_response(purpose, &response),
-            Answer::Error(error) => {
-                self.unreachable |= matches!(error, ClientError::Connect { .. });
-                self.client.handle_response_error(purpose, WireError::transport(error.to_string()));
-            }
-            Answer::Unsent(what) => {
+            Answer::Item(item) => self.client.handle_answer(purpose, item.map(|item| *item)),
+            Answer::Refused(error) => self.client.handle_response_error(purpose, error),
+            Answer::Failed { what, unreachable } => {
+                self.unreachable |= unreachable;
                 self.client.handle_response_error(purpose, WireError::transport(what));
             }
         }
@@ -177,63 +158,45 @@ impl<'t> Talk<'t> {
         }
     }
 
-    /// True if the stream is over.
-    fn handle_event(
-        &mut self,
-        event: Option<Result<aqueduct_transport_http::sse::Event, ClientError>>,
-    ) -> bool {
-        match event {
-            Some(Ok(event)) => {
+    /// What the stream says; once it is over it is dropped.
+    fn handle_heard(&mut self, heard: Heard, stream: &mut Option<Box<Stream>>) {
+        // A status instead of the first event is the answer to the request.
+        let answers = stream.as_ref().filter(|stream| stream.is_fresh).map(|stream| stream.purpose);
+        match heard {
+            Heard::Frame(event) => {
                 self.client.handle_frame(Frame { event: event.event.as_deref(), data: &event.data });
                 self.learn_context();
-                false
             }
-            Some(Err(error)) if self.client.task_ref().is_none() => {
-                self.client.handle_response_error(Purpose::Send, WireError::transport(error.to_string()));
-                true
+            Heard::Item(item) => {
+                self.client.handle_item(*item);
+                self.learn_context();
             }
-            Some(Err(_)) | None => {
-                self.client.handle_stream_end();
-                true
+            Heard::Nothing => {}
+            ended => {
+                *stream = None;
+                return self.handle_ended(ended, answers);
             }
+        }
+        if let Some(stream) = stream {
+            stream.is_fresh = false;
+        }
+    }
+
+    fn handle_ended(&mut self, ended: Heard, answers: Option<Purpose>) {
+        match (ended, answers) {
+            (Heard::Status(error), Some(purpose)) => self.client.handle_response_error(purpose, error),
+            (Heard::Status(error), None) => self.client.handle_stream_error(error),
+            (Heard::Cut(what), _) if self.client.task_ref().is_none() => {
+                self.client.handle_response_error(Purpose::Send, WireError::transport(what));
+            }
+            _ => self.client.handle_stream_end(),
         }
     }
 }
 
-async fn next_event(
-    stream: &mut Option<Box<SseStream>>,
-) -> Option<Result<aqueduct_transport_http::sse::Event, ClientError>> {
+async fn hear(stream: &mut Option<Box<Stream>>) -> Heard {
     match stream {
         Some(stream) => stream.next().await,
         None => std::future::pending().await,
-    }
-}
-
-pub(super) async fn request(
-    upstream: &Upstream,
-    endpoint: &Endpoint,
-    forwarded: &Forwarded,
-    call: &Call,
-) -> Answer {
-    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let HttpRequest { method, url, headers, body, streaming } = match endpoint.http_request(call, id) {
-        Ok(request) => request,
-        Err(error) => return Answer::Unsent(error.to_string()),
-    };
-    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let request = match upstream.request(method, &url, &headers, forwarded, body.into()) {
-        Ok(request) => request,
-        Err(what) => return Answer::Unsent(what),
-    };
-    if streaming {
-        return match upstream.client.open_stream(request).await {
-            Ok(stream) => Answer::Stream(Box::new(stream)),
-            Err(ClientError::NotAStream(response)) => Answer::Whole(*response),
-            Err(error) => Answer::Error(error),
-        };
-    }
-    match upstream.client.request(request).await {
-        Ok(response) => Answer::Whole(response),
-        Err(error) => Answer::Error(error),
     }
 }

@@ -3,7 +3,10 @@
 mod a2a;
 mod faults;
 mod grpc;
+mod inspector;
+mod replies;
 mod runs;
 mod sockets;
-mod support;
+pub(crate) mod support;
+mod tee;
 mod walls;

@@ -7,7 +7,8 @@ use http::{Request, Response};
 use super::support::{Served, Upstream, http, input, serve};
 use crate::program::root;
 
-const TOML: &str = "[agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n\
+const TOML: &str = "inspector.enabled = true\n\
+     [agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n\
      [agents.p]\na2a = { url = \"UPSTREAM\", binding = \"jsonrpc\" }\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
 
 /// Two people may use one agent, and another one to which calls pass.
@@ -25,11 +26,16 @@ async fn ask(served: &Served, route: &Route, headers: &[(&str, &str)]) -> Respon
 async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
     let name = if route.access == Access::Proxy { "p" } else { "a" };
     let path = route.path.replace("{name}", name).replace("{run}", run).replace("{method}", "ListAgents");
-    let path = path.replace("{*rest}", ".well-known/agent-card.json");
+    let path = path.replace("{file}", "main.js").replace("{*rest}", ".well-known/agent-card.json");
     let (media_type, body) = match (route.access, route.method) {
         // One empty message.
         (Access::Grpc, _) => ("application/grpc", Bytes::from_static(&[0; 5])),
-        (_, "POST") => ("application/json", Bytes::from(input("another-run", Some("1.0")).to_string())),
+        (_, "POST") => {
+            let mut body = input("another-run", Some("1.0"));
+            // What the inspector is asked about.
+            body["trace"] = "{\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n".into();
+            ("application/json", Bytes::from(body.to_string()))
+        }
         _ => ("application/json", Bytes::new()),
     };
     let mut request = Request::builder().method(route.method).uri(served.url(&path));

@@ -1,0 +1,44 @@
+//! Answers of gRPC calls, read into the wire model.
+
+use prost::Message as _;
+
+use super::{v1, v03};
+use crate::call::Call;
+use crate::error::DecodeError;
+use crate::version::Version;
+use crate::wire::StreamItem;
+
+/// Reads one event of a stream; nothing if it is an empty message, which says nothing.
+pub fn read_event(version: Version, message: &[u8]) -> Result<Option<StreamItem<'static>>, DecodeError> {
+    Ok(match version {
+        Version::V1 => StreamItem::from_v1(v1::StreamResponse::decode(message)?),
+        Version::V03 => StreamItem::from_v03(v03::StreamResponse::decode(message)?),
+    })
+}
+
+/// Reads the answer to a call about one task: the task or the message it was answered with. Nothing if the answer
+/// holds neither, or the call is about something else.
+pub fn read_task_answer(
+    call: &Call,
+    version: Version,
+    message: &[u8],
+) -> Result<Option<StreamItem<'static>>, DecodeError> {
+    match call {
+        Call::SendMessage(_) => Ok(match version {
+            Version::V1 => v1::SendMessageResponse::decode(message)?.payload.map(|payload| match payload {
+                v1::send_message_response::Payload::Task(task) => StreamItem::Task(task.into()),
+                v1::send_message_response::Payload::Message(message) => StreamItem::Message(message.into()),
+            }),
+            Version::V03 => v03::SendMessageResponse::decode(message)?.payload.map(|payload| match payload {
+                v03::send_message_response::Payload::Task(task) => StreamItem::Task(task.into()),
+                v03::send_message_response::Payload::Msg(message) => StreamItem::Message(message.into()),
+            }),
+        }),
+        Call::GetTask { .. } | Call::CancelTask { .. } => Ok(Some(StreamItem::Task(match version {
+            Version::V1 => v1::Task::decode(message)?.into(),
+            Version::V03 => v03::Task::decode(message)?.into(),
+        }))),
+        Call::SendStreamingMessage(_) | Call::SubscribeToTask { .. } => read_event(version, message),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,201 @@
+//! Cards as messages of both packages, from the JSON that clients of both versions read.
+//!
+//! Of security schemes, those that a card of ours can name are written (bearer and other HTTP schemes, API keys, OpenID
+//! Connect, mutual TLS); OAuth flows have no setting here.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::value::object_from_json;
+use super::{v1, v03};
+
+fn text(value: &Value, key: &str) -> String {
+    value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn optional(value: &Value, key: &str) -> Option<String> {
+    value.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn flag(value: &Value, key: &str) -> Option<bool> {
+    value.get(key).and_then(Value::as_bool)
+}
+
+fn list<T>(value: &Value, key: &str, read: impl Fn(&Value) -> T) -> Vec<T> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten().map(read).collect()
+}
+
+fn texts(value: &Value, key: &str) -> Vec<String> {
+    list(value, key, |item| item.as_str().unwrap_or_default().to_owned())
+}
+
+fn map<T>(value: Option<&Value>, read: impl Fn(&Value) -> T) -> BTreeMap<String, T> {
+    let object = value.and_then(Value::as_object).into_iter().flatten();
+    object.map(|(key, value)| (key.clone(), read(value))).collect()
+}
+
+fn params(value: &Value) -> Option<prost_types::Struct> {
+    value.get("params").and_then(Value::as_object).cloned().map(object_from_json)
+}
+
+/// The card of 1.0.
+pub(super) fn v1_card(card: &Value) -> v1::AgentCard {
+    v1::AgentCard {
+        name: text(card, "name"),
+        description: text(card, "description"),
+        supported_interfaces: list(card, "supportedInterfaces", |interface| v1::AgentInterface {
+            url: text(interface, "url"),
+            protocol_binding: text(interface, "protocolBinding"),
+            tenant: text(interface, "tenant"),
+            protocol_version: text(interface, "protocolVersion"),
+        }),
+        provider: card.get("provider").map(|provider| v1::AgentProvider {
+            url: text(provider, "url"),
+            organization: text(provider, "organization"),
+        }),
+        version: text(card, "version"),
+        documentation_url: optional(card, "documentationUrl"),
+        capabilities: card.get("capabilities").map(|own| v1::AgentCapabilities {
+            streaming: flag(own, "streaming"),
+            push_notifications: flag(own, "pushNotifications"),
+            extensions: list(own, "extensions", |extension| v1::AgentExtension {
+                uri: text(extension, "uri"),
+                description: text(extension, "description"),
+                required: flag(extension, "required").unwrap_or_default(),
+                params: params(extension),
+            }),
+            extended_agent_card: flag(own, "extendedAgentCard"),
+        }),
+        security_schemes: map(card.get("securitySchemes"), v1_scheme),
+        security_requirements: list(card, "securityRequirements", |requirement| v1::SecurityRequirement {
+            schemes: map(requirement.get("schemes"), |scopes| v1::StringList { list: texts(scopes, "list") }),
+        }),
+        default_input_modes: texts(card, "defaultInputModes"),
+        default_output_modes: texts(card, "defaultOutputModes"),
+        skills: list(card, "skills", |skill| v1::AgentSkill {
+            id: text(skill, "id"),
+            name: text(skill, "name"),
+            description: text(skill, "description"),
+            tags: texts(skill, "tags"),
+            examples: texts(skill, "examples"),
+            input_modes: texts(skill, "inputModes"),
+            output_modes: texts(skill, "outputModes"),
+            security_requirements: Vec::new(),
+        }),
+        signatures: Vec::new(),
+        icon_url: optional(card, "iconUrl"),
+    }
+}
+
+fn v1_scheme(scheme: &Value) -> v1::SecurityScheme {
+    use v1::security_scheme::Scheme;
+    let own = |member: &str| scheme.get(member);
+    let found = if let Some(own) = own("httpAuthSecurityScheme") {
+        Some(Scheme::HttpAuthSecurityScheme(v1::HttpAuthSecurityScheme {
+            description: text(own, "description"),
+            scheme: text(own, "scheme"),
+            bearer_format: text(own, "bearerFormat"),
+        }))
+    } else if let Some(own) = own("apiKeySecurityScheme") {
+        Some(Scheme::ApiKeySecurityScheme(v1::ApiKeySecurityScheme {
+            description: text(own, "description"),
+            location: text(own, "location"),
+            name: text(own, "name"),
+        }))
+    } else if let Some(own) = own("openIdConnectSecurityScheme") {
+        Some(Scheme::OpenIdConnectSecurityScheme(v1::OpenIdConnectSecurityScheme {
+            description: text(own, "description"),
+            open_id_connect_url: text(own, "openIdConnectUrl"),
+        }))
+    } else {
+        own("mtlsSecurityScheme").map(|own| {
+            let description = text(own, "description");
+            Scheme::MtlsSecurityScheme(v1::MutualTlsSecurityScheme { description })
+        })
+    };
+    v1::SecurityScheme { scheme: found }
+}
+
+/// The card of 0.3.
+pub(super) fn v03_card(card: &Value) -> v03::AgentCard {
+    v03::AgentCard {
+        protocol_version: text(card, "protocolVersion"),
+        name: text(card, "name"),
+        description: text(card, "description"),
+        url: text(card, "url"),
+        preferred_transport: text(card, "preferredTransport"),
+        additional_interfaces: list(card, "additionalInterfaces", |interface| v03::AgentInterface {
+            url: text(interface, "url"),
+            transport: text(interface, "transport"),
+        }),
+        provider: card.get("provider").map(|provider| v03::AgentProvider {
+            url: text(provider, "url"),
+            organization: text(provider, "organization"),
+        }),
+        version: text(card, "version"),
+        documentation_url: text(card, "documentationUrl"),
+        capabilities: card.get("capabilities").map(|own| v03::AgentCapabilities {
+            streaming: flag(own, "streaming").unwrap_or_default(),
+            push_notifications: flag(own, "pushNotifications").unwrap_or_default(),
+            extensions: list(own, "extensions", |extension| v03::AgentExtension {
+                uri: text(extension, "uri"),
+                description: text(extension, "description"),
+                required: flag(extension, "required").unwrap_or_default(),
+                params: params(extension),
+            }),
+        }),
+        security_schemes: map(card.get("securitySchemes"), v03_scheme),
+        security: list(card, "security", |requirement| v03::Security {
+            schemes: map(Some(requirement), |scopes| v03::StringList {
+                list: scopes
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect(),
+            }),
+        }),
+        default_input_modes: texts(card, "defaultInputModes"),
+        default_output_modes: texts(card, "defaultOutputModes"),
+        skills: list(card, "skills", |skill| v03::AgentSkill {
+            id: text(skill, "id"),
+            name: text(skill, "name"),
+            description: text(skill, "description"),
+            tags: texts(skill, "tags"),
+            examples: texts(skill, "examples"),
+            input_modes: texts(skill, "inputModes"),
+            output_modes: texts(skill, "outputModes"),
+            security: Vec::new(),
+        }),
+        supports_authenticated_extended_card: flag(card, "supportsAuthenticatedExtendedCard")
+            .unwrap_or_default(),
+        signatures: Vec::new(),
+        icon_url: text(card, "iconUrl"),
+    }
+}
+
+fn v03_scheme(scheme: &Value) -> v03::SecurityScheme {
+    use v03::security_scheme::Scheme;
+    let description = text(scheme, "description");
+    let found = match text(scheme, "type").as_str() {
+        "http" => Some(Scheme::HttpAuthSecurityScheme(v03::HttpAuthSecurityScheme {
+            description,
+            scheme: text(scheme, "scheme"),
+            bearer_format: text(scheme, "bearerFormat"),
+        })),
+        "apiKey" => Some(Scheme::ApiKeySecurityScheme(v03::ApiKeySecurityScheme {
+            description,
+            location: text(scheme, "in"),
+            name: text(scheme, "name"),
+        })),
+        "openIdConnect" => Some(Scheme::OpenIdConnectSecurityScheme(v03::OpenIdConnectSecurityScheme {
+            description,
+            open_id_connect_url: text(scheme, "openIdConnectUrl"),
+        })),
+        "mutualTLS" => Some(Scheme::MtlsSecurityScheme(v03::MutualTlsSecurityScheme { description })),
+        _ => None,
+    };
+    v03::SecurityScheme { scheme: found }
+}

@@ -1,0 +1,288 @@
+//! gRPC requests of both packages, read as [`Call`]s: the inverse of [`request`](super::request).
+
+use prost::Message;
+
+use super::names::{config_ids, task_id};
+use super::value::object_to_json;
+use super::{v1, v03};
+use crate::call::{Call, ListTasks, PushConfig, SendMessage};
+use crate::server::{FieldViolation, ServerError};
+use crate::version::Version;
+use crate::wire::ErrorKind;
+
+/// What a request asks, and of whom.
+#[derive(Debug)]
+pub struct Asked {
+    /// The tenant; empty if none is named, and in 0.3.
+    pub tenant: String,
+    /// The call, or what is wrong with it.
+    pub call: Result<Call, ServerError>,
+}
+
+impl Asked {
+    /// Reads a request of a method.
+    pub fn read(version: Version, method: &str, message: &[u8]) -> Self {
+        let read = match version {
+            Version::V1 => read_v1(method, message),
+            Version::V03 => read_v03(method, message).map(|call| (String::new(), call)),
+        };
+        match read {
+            Ok((tenant, call)) => Self { tenant, call },
+            Err(error) => Self { tenant: String::new(), call: Err(error) },
+        }
+    }
+}
+
+type Read = (String, Result<Call, ServerError>);
+
+fn read_v1(method: &str, message: &[u8]) -> Result<Read, ServerError> {
+    Ok(match method {
+        "SendMessage" | "SendStreamingMessage" => {
+            let request: v1::SendMessageRequest = decode(message)?;
+            let tenant = request.tenant.clone();
+            (tenant, v1_send(request).map(|send| send_call(method, send)))
+        }
+        "GetTask" => {
+            let request: v1::GetTaskRequest = decode(message)?;
+            let mut fields = Fields::default();
+            let id = fields.id("id", request.id);
+            let history_length = fields.count("historyLength", request.history_length);
+            (request.tenant, fields.finish(Call::GetTask { id, history_length }))
+        }
+        "ListTasks" => {
+            let request: v1::ListTasksRequest = decode(message)?;
+            let tenant = request.tenant.clone();
+            (tenant, v1_list(request))
+        }
+        "CancelTask" => {
+            let request: v1::CancelTaskRequest = decode(message)?;
+            let mut fields = Fields::default();
+            let id = fields.id("id", request.id);
+            let metadata = request.metadata.map(object_to_json);
+            (request.tenant, fields.finish(Call::CancelTask { id, metadata }))
+        }
+        "SubscribeToTask" => {
+            let request: v1::SubscribeToTaskRequest = decode(message)?;
+            let mut fields = Fields::default();
+            let id = fields.id("id", request.id);
+            (request.tenant, fields.finish(Call::SubscribeToTask { id }))
+        }
+        "CreateTaskPushNotificationConfig" => {
+            let request: v1::TaskPushNotificationConfig = decode(message)?;
+            let mut fields = Fields::default();
+            fields.id("taskId", request.task_id.clone());
+            fields.id("url", request.url.clone());
+            let tenant = request.tenant.clone();
+            (tenant, fields.finish(Call::CreatePushConfig(Box::new(request.into()))))
+        }
+        "GetTaskPushNotificationConfig" => {
+            let request: v1::GetTaskPushNotificationConfigRequest = decode(message)?;
+            let mut fields = Fields::default();
+            let (task_id, id) = (fields.id("taskId", request.task_id), fields.id("id", request.id));
+            (request.tenant, fields.finish(Call::GetPushConfig { task_id, id }))
+        }
+        "DeleteTaskPushNotificationConfig" => {
+            let request: v1::DeleteTaskPushNotificationConfigRequest = decode(message)?;
+            let mut fields = Fields::default();
+            let (task_id, id) = (fields.id("taskId", request.task_id), fields.id("id", request.id));
+            (request.tenant, fields.finish(Call::DeletePushConfig { task_id, id }))
+        }
+        "ListTaskPushNotificationConfigs" => {
+            let request: v1::ListTaskPushNotificationConfigsRequest = decode(message)?;
+            let mut fields = Fields::default();
+            let task_id = fields.id("taskId", request.task_id);
+            (request.tenant, fields.finish(Call::ListPushConfigs { task_id }))
+        }
+        "GetExtendedAgentCard" => {
+            (decode::<v1::GetExtendedAgentCardRequest>(message)?.tenant, Ok(Call::GetExtendedCard))
+        }
+        _ => return Err(no_method(method)),
+    })
+}
+
+fn send_call(method: &str, send: SendMessage) -> Call {
+    let send = Box::new(send);
+    if method == "SendMessage" { Call::SendMessage(send) } else { Call::SendStreamingMessage(send) }
+}
+
+fn v1_send(request: v1::SendMessageRequest) -> Result<SendMessage, ServerError> {
+    let mut fields = Fields::default();
+    let Some(message) = request.message else {
+        return Err(ServerError::invalid_field("message", "must be set"));
+    };
+    let mut send = SendMessage::new(message.into());
+    send.metadata = request.metadata.map(object_to_json);
+    if let Some(configuration) = request.configuration {
+        send.accepted_output_modes = configuration.accepted_output_modes;
+        send.history_length = fields.count("configuration.historyLength", configuration.history_length);
+        send.return_immediately = configuration.return_immediately;
+        send.push = configuration.task_push_notification_config.map(Into::into);
+    }
+    fields.finish(send)
+}
+
+fn v1_list(request: v1::ListTasksRequest) -> Result<Call, ServerError> {
+    let mut fields = Fields::default();
+    let text = |text: String| Some(text).filter(|text| !text.is_empty());
+    let status = match request.status {
+        0 => None,
+        number => match v1::TaskState::try_from(number) {
+            Ok(state) => Some(state.as_str_name().to_owned()),
+            Err(_) => return Err(ServerError::invalid_field("status", "must be a state that there is")),
+        },
+    };
+    let list = ListTasks {
+        context_id: text(request.context_id),
+        status,
+        page_size: fields.count("pageSize", request.page_size),
+        page_token: text(request.page_token),
+        history_length: fields.count("historyLength", request.history_length),
+        status_timestamp_after: request.status_timestamp_after.map(|time| time.to_string()),
+        include_artifacts: request.include_artifacts,
+    };
+    fields.finish(Call::ListTasks(Box::new(list)))
+}
+
+fn read_v03(method: &str, message: &[u8]) -> Result<Result<Call, ServerError>, ServerError> {
+    let mut fields = Fields::default();
+    let call = match method {
+        "SendMessage" | "SendStreamingMessage" => {
+            return Ok(v03_send(decode(message)?).map(|send| send_call(method, send)));
+        }
+        "GetTask" => {
+            let request: v03::GetTaskRequest = decode(message)?;
+            // Zero is all: it cannot be told from "not said".
+            let length = Some(request.history_length).filter(|length| *length != 0);
+            let history_length = fields.count("historyLength", length);
+            Call::GetTask { id: fields.id("name", task_id(&request.name).to_owned()), history_length }
+        }
+        "CancelTask" => {
+            let request: v03::CancelTaskRequest = decode(message)?;
+            Call::CancelTask { id: fields.id("name", task_id(&request.name).to_owned()), metadata: None }
+        }
+        "TaskSubscription" => {
+            let request: v03::TaskSubscriptionRequest = decode(message)?;
+            Call::SubscribeToTask { id: fields.id("name", task_id(&request.name).to_owned()) }
+        }
+        "CreateTaskPushNotificationConfig" => {
+            let request: v03::CreateTaskPushNotificationConfigRequest = decode(message)?;
+            let config = request.config.and_then(|config| config.push_notification_config);
+            let mut config: PushConfig = config.map(Into::into).unwrap_or_default();
+            config.task_id = fields.id("parent", task_id(&request.parent).to_owned());
+            if config.id.is_empty() {
+                config.id = request.config_id;
+            }
+            fields.id("config.pushNotificationConfig.url", config.url.clone());
+            Call::CreatePushConfig(Box::new(config))
+        }
+        "GetTaskPushNotificationConfig" => {
+            let request: v03::GetTaskPushNotificationConfigRequest = decode(message)?;
+            let (task, config) = config_ids(&request.name);
+            Call::GetPushConfig { task_id: fields.id("name", task.to_owned()), id: config.to_owned() }
+        }
+        "DeleteTaskPushNotificationConfig" => {
+            let request: v03::DeleteTaskPushNotificationConfigRequest = decode(message)?;
+            let (task, config) = config_ids(&request.name);
+            let task_id = fields.id("name", task.to_owned());
+            Call::DeletePushConfig { task_id, id: fields.id("name", config.to_owned()) }
+        }
+        "ListTaskPushNotificationConfig" => {
+            let request: v03::ListTaskPushNotificationConfigRequest = decode(message)?;
+            Call::ListPushConfigs { task_id: fields.id("parent", task_id(&request.parent).to_owned()) }
+        }
+        "GetAgentCard" => {
+            decode::<v03::GetAgentCardRequest>(message)?;
+            Call::GetExtendedCard
+        }
+        _ => return Err(no_method(method)),
+    };
+    Ok(fields.finish(call))
+}
+
+fn v03_send(request: v03::SendMessageRequest) -> Result<SendMessage, ServerError> {
+    let mut fields = Fields::default();
+    let Some(message) = request.request else {
+        return Err(ServerError::invalid_field("message", "must be set"));
+    };
+    let mut send = SendMessage::new(message.into());
+    send.metadata = request.metadata.map(object_to_json);
+    if let Some(configuration) = request.configuration {
+        send.accepted_output_modes = configuration.accepted_output_modes;
+        let length = Some(configuration.history_length).filter(|length| *length != 0);
+        send.history_length = fields.count("configuration.historyLength", length);
+        send.return_immediately = !configuration.blocking;
+        send.push = configuration.push_notification.map(Into::into);
+    }
+    fields.finish(send)
+}
+
+impl From<v1::TaskPushNotificationConfig> for PushConfig {
+    fn from(config: v1::TaskPushNotificationConfig) -> Self {
+        let authentication = config.authentication.filter(|own| !own.scheme.is_empty());
+        Self {
+            task_id: config.task_id,
+            id: config.id,
+            url: config.url,
+            token: Some(config.token).filter(|token| !token.is_empty()),
+            authentication: authentication.map(|own| (own.scheme, own.credentials)),
+        }
+    }
+}
+
+impl From<v03::PushNotificationConfig> for PushConfig {
+    fn from(config: v03::PushNotificationConfig) -> Self {
+        let authentication = config
+            .authentication
+            .and_then(|own| own.schemes.into_iter().next().map(|scheme| (scheme, own.credentials)));
+        Self {
+            task_id: String::new(),
+            id: config.id,
+            url: config.url,
+            token: Some(config.token).filter(|token| !token.is_empty()),
+            authentication,
+        }
+    }
+}
+
+fn decode<M: Message + Default>(message: &[u8]) -> Result<M, ServerError> {
+    M::decode(message).map_err(|error| {
+        ServerError::new(ErrorKind::Parse, format!("the message is not valid protobuf of its type: {error}"))
+    })
+}
+
+fn no_method(method: &str) -> ServerError {
+    let shown: String = method.chars().take(80).collect();
+    ServerError::new(ErrorKind::MethodNotFound, format!("there is no method {shown:?}"))
+}
+
+/// Reads fields and remembers what is wrong with them.
+#[derive(Default)]
+struct Fields {
+    violations: Vec<FieldViolation>,
+}
+
+impl Fields {
+    fn complain(&mut self, field: &str, description: &str) {
+        let (field, description) = (field.to_owned(), description.to_owned());
+        self.violations.push(FieldViolation { field, description });
+    }
+
+    fn id(&mut self, field: &str, id: String) -> String {
+        if id.is_empty() {
+            self.complain(field, "must be set");
+        }
+        id
+    }
+
+    fn count(&mut self, field: &str, count: Option<i32>) -> Option<u32> {
+        let read = count.map(u32::try_from)?;
+        if read.is_err() {
+            self.complain(field, "must be a whole number from 0 on");
+        }
+        read.ok()
+    }
+
+    fn finish<T>(self, read: T) -> Result<T, ServerError> {
+        if self.violations.is_empty() { Ok(read) } else { Err(ServerError::invalid_fields(self.violations)) }
+    }
+}

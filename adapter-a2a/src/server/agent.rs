@@ -1,0 +1,219 @@
+//! [`AgentServer`]: one agent's tasks, over any [`RunService`], for every binding.
+
+use std::sync::Arc;
+
+use aqueduct_core::service::{BoxFuture, Caller, RunService};
+
+use super::card::CardConfig;
+use super::config::ServerConfig;
+use super::host::Host;
+use super::items::Items;
+use super::store::TaskStore;
+use super::task::{TaskEntry, TaskState, Turn};
+use super::watch::{Watcher, within};
+use super::{Answer, CallContext, CallHandler, ServerError};
+use crate::call::{Call, SendMessage};
+use crate::wire::time::format;
+use crate::wire::{ErrorKind, StateClass, TaskState as State};
+
+/// What all calls of one agent share.
+pub(super) struct Shared {
+    pub(super) agent: String,
+    pub(super) service: Arc<dyn RunService>,
+    pub(super) host: Arc<dyn Host>,
+    pub(super) config: ServerConfig,
+    pub(super) store: TaskStore,
+}
+
+/// Serves one agent. Cheap to clone; clones share their tasks.
+#[derive(Clone)]
+pub struct AgentServer {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for AgentServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentServer").field("agent", &self.shared.agent).finish_non_exhaustive()
+    }
+}
+
+impl AgentServer {
+    /// A server for the agent of that name.
+    pub fn new(
+        agent: impl Into<String>,
+        service: Arc<dyn RunService>,
+        host: Arc<dyn Host>,
+        config: ServerConfig,
+    ) -> Self {
+        let store = TaskStore::new(config.limits.clone());
+        Self { shared: Arc::new(Shared { agent: agent.into(), service, host, config, store }) }
+    }
+
+    /// How it serves.
+    pub fn config(&self) -> &ServerConfig {
+        &self.shared.config
+    }
+
+    /// Who asks; an error for strangers.
+    pub(crate) fn identify(&self, caller: &Caller) -> Result<String, ServerError> {
+        Ok(self.shared.host.identify(caller)?)
+    }
+
+    /// Answers a call of a client who can see `card`.
+    pub(crate) async fn handle_with_card(
+        &self,
+        caller: Caller,
+        context: CallContext,
+        call: Call,
+        card: &CardConfig,
+    ) -> Result<Answer, ServerError> {
+        if matches!(call, Call::GetExtendedCard) && card.extended {
+            self.identify(&caller)?;
+            return Ok(Answer::Card(Box::new(card.to_json())));
+        }
+        self.answer(caller, context, call).await
+    }
+
+    async fn answer(&self, caller: Caller, context: CallContext, call: Call) -> Result<Answer, ServerError> {
+        let shared = &self.shared;
+        // Who asks comes before what is asked: strangers learn nothing.
+        let owner = shared.host.identify(&caller)?;
+        shared.store.expire(shared.host.now());
+        self.check_extensions(&context)?;
+        match call {
+            Call::SendMessage(send) => self.send(caller, owner, &context, *send).await,
+            Call::SendStreamingMessage(send) => self.send_streaming(caller, owner, &context, *send).await,
+            Call::GetTask { id, history_length } => {
+                let entry = shared.store.find(&owner, &id)?;
+                let task = entry.lock().folded.snapshot(history_length, true);
+                Ok(Answer::Task(Box::new(task)))
+            }
+            Call::ListTasks(list) => super::list::list(&shared.store, &owner, &list),
+            Call::CancelTask { id, .. } => self.cancel(caller, &owner, &id).await,
+            Call::SubscribeToTask { id } => {
+                let entry = shared.store.find(&owner, &id)?;
+                Watcher::of_task(shared, &entry, caller).map(Answer::Stream)
+            }
+            Call::CreatePushConfig(_)
+            | Call::GetPushConfig { .. }
+            | Call::ListPushConfigs { .. }
+            | Call::DeletePushConfig { .. } => {
+                let words = "this agent calls nobody back: subscribe to the task instead";
+                Err(ServerError::new(ErrorKind::PushNotificationNotSupported, words))
+            }
+            Call::GetExtendedCard => {
+                let words = "this agent has no other card than the one that everybody sees";
+                Err(ServerError::new(ErrorKind::ExtendedCardNotConfigured, words))
+            }
+        }
+    }
+
+    fn check_extensions(&self, context: &CallContext) -> Result<(), ServerError> {
+        let required = &self.shared.config.required_extensions;
+        let missing: Vec<&str> =
+            required.iter().filter(|uri| !context.extensions.contains(uri)).map(String::as_str).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let words =
+            format!("ask for the extensions this agent needs (`A2A-Extensions`): {}", missing.join(", "));
+        Err(ServerError::new(ErrorKind::ExtensionSupportRequired, words))
+    }
+
+    async fn cancel(&self, caller: Caller, owner: &str, id: &str) -> Result<Answer, ServerError> {
+        let shared = &self.shared;
+        let entry = shared.store.find(owner, id)?;
+        let (turn, run) = {
+            let mut state = entry.lock();
+            match state.class() {
+                StateClass::Terminal => return Err(not_cancelable(&state)),
+                StateClass::Interrupted if !state.is_claimed => {
+                    self.stop_waiting(&entry, &mut state);
+                    let task = state.folded.snapshot(None, true);
+                    drop(state);
+                    shared.store.handle_rest(&entry);
+                    entry.changed();
+                    return Ok(Answer::Task(Box::new(task)));
+                }
+                _ => {
+                    let turn = state.last_turn();
+                    (turn, state.turns.get(turn).and_then(|turn| turn.run.clone()))
+                }
+            }
+        };
+        if let Some(run) = run {
+            shared.service.cancel(&caller, &run).await?;
+        }
+        let ended = entry.wait(|state| {
+            let is_over = state.turns.get(turn).is_none_or(|turn| turn.end.is_some());
+            (is_over || state.is_removed).then_some(())
+        });
+        within(ended, shared.host.sleep(shared.config.cancel_wait)).await;
+        let state = entry.lock();
+        match &state.folded.task.status.state {
+            State::Completed | State::Failed | State::Rejected => Err(not_cancelable(&state)),
+            _ => Ok(Answer::Task(Box::new(state.folded.snapshot(None, true)))),
+        }
+    }
+
+    /// A task that waits has no run to stop: it just ends.
+    fn stop_waiting(&self, entry: &TaskEntry, state: &mut TaskState) {
+        let shared = &self.shared;
+        let maker = Items::new(&shared.config, &entry.id, &entry.context_id);
+        let now = shared.host.now();
+        let end = super::fold::stamped(maker.status(State::Canceled), &format(now));
+        state.folded.set_status(end.status.clone(), &shared.config.limits);
+        state.turns.push(Turn { run: None, folded: 0, end: Some(Box::new(end)) });
+        state.questions.clear();
+        state.updated_at = now;
+    }
+}
+
+impl CallHandler for AgentServer {
+    fn handle_call(
+        &self,
+        caller: Caller,
+        context: CallContext,
+        call: Call,
+    ) -> BoxFuture<'_, Result<Answer, ServerError>> {
+        Box::pin(self.answer(caller, context, call))
+    }
+}
+
+/// A message or a subscription to a task that has ended.
+pub(super) fn has_ended(state: &TaskState) -> ServerError {
+    let task = &state.folded.task;
+    let words = format!("task {} has ended ({}): ask for it with GetTask", &*task.id, task.status.state);
+    ServerError::new(ErrorKind::UnsupportedOperation, words)
+}
+
+fn not_cancelable(state: &TaskState) -> ServerError {
+    let task = &state.folded.task;
+    let words = format!("task {} cannot be cancelled: it has ended ({})", &*task.id, task.status.state);
+    ServerError::new(ErrorKind::TaskNotCancelable, words)
+}
+
+/// The message of a call that says something.
+pub(super) fn message_violations(send: &SendMessage) -> Vec<super::FieldViolation> {
+    let message = &send.message;
+    let mut violations = Vec::new();
+    let mut complain = |field: &str, description: &str| {
+        violations
+            .push(super::FieldViolation { field: field.to_owned(), description: description.to_owned() });
+    };
+    if message.message_id.is_empty() {
+        complain("message.messageId", "must be set: choose an id of your own");
+    }
+    if message.role == crate::wire::Role::Unspecified {
+        complain("message.role", "must be set: ROLE_USER (1.0) or user (0.3)");
+    }
+    if message.parts.is_empty() {
+        complain("message.parts", "must hold at least one part");
+    }
+    for (index, part) in message.parts.iter().enumerate() {
+        if matches!(part.content, crate::wire::Content::Unknown(_)) {
+            complain(&format!("message.parts[{index}]"), "must hold text, raw, url or data");
+        }
+    }
+    violations
+}

@@ -1,0 +1,64 @@
+//! What a call is answered with, before a binding spells it.
+
+use std::fmt;
+use std::pin::Pin;
+
+use futures_core::Stream;
+use serde_json::Value;
+
+use super::ServerError;
+use crate::call::PushConfig;
+use crate::wire::{Message, StreamItem, Task};
+
+/// The items of a task's stream, in order. The first is the task, whole, or the one message that there will be; an
+/// error is the last. Dropping it tells the server that this watcher has gone, and stops nothing.
+pub type TaskStream = Pin<Box<dyn Stream<Item = Result<StreamItem<'static>, ServerError>> + Send>>;
+
+/// The answer to a [`Call`](crate::call::Call).
+#[non_exhaustive]
+pub enum Answer {
+    /// A task (send, get, cancel).
+    Task(Box<Task<'static>>),
+    /// A reply without a task (send).
+    Message(Box<Message<'static>>),
+    /// A stream (send streaming, subscribe).
+    Stream(TaskStream),
+    /// A page of tasks (list).
+    Tasks(Box<TaskPage>),
+    /// A wish to be called back, as it is kept (create, get).
+    PushConfig(Box<PushConfig>),
+    /// All such wishes of a task (list).
+    PushConfigs(Vec<PushConfig>),
+    /// The extended card, as JSON that both versions can read.
+    Card(Box<Value>),
+    /// Done, and nothing to say (delete).
+    Nothing,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Task(task) => f.debug_tuple("Task").field(task).finish(),
+            Self::Message(message) => f.debug_tuple("Message").field(message).finish(),
+            Self::Stream(_) => f.write_str("Stream(…)"),
+            Self::Tasks(page) => f.debug_tuple("Tasks").field(page).finish(),
+            Self::PushConfig(config) => f.debug_tuple("PushConfig").field(config).finish(),
+            Self::PushConfigs(configs) => f.debug_tuple("PushConfigs").field(configs).finish(),
+            Self::Card(card) => f.debug_tuple("Card").field(card).finish(),
+            Self::Nothing => f.write_str("Nothing"),
+        }
+    }
+}
+
+/// Some of a caller's tasks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TaskPage {
+    /// The tasks, those whose status is newest first.
+    pub tasks: Vec<Task<'static>>,
+    /// Where the next page begins; empty on the last. Always written, also when it is empty.
+    pub next_page_token: String,
+    /// How many tasks a page has at most.
+    pub page_size: u32,
+    /// How many tasks fit the filters, on all pages.
+    pub total_size: u32,
+}

@@ -1,0 +1,185 @@
+//! The agent's card: 1.0, with the members of 0.3 beside it, so that clients of both read the same document.
+//!
+//! | 1.0 | 0.3 |
+//! |---|---|
+//! | `supportedInterfaces` (every binding in 1.0, then in 0.3) | `url`, `preferredTransport`, `additionalInterfaces`, `protocolVersion` |
+//! | `capabilities.extendedAgentCard` | `supportsAuthenticatedExtendedCard` |
+//! | `securityRequirements` | `security` |
+//! | `securitySchemes.*.httpAuthSecurityScheme` | `securitySchemes.*.type`, `.scheme` |
+
+use aqueduct_core::fingerprint::hash_bytes;
+use serde_json::{Map, Value, json};
+
+use super::http::{HttpAnswer, HttpBody, HttpCall};
+use crate::version::{Binding, JSON, Version};
+
+/// What a card says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CardConfig {
+    /// The agent's name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Its own version.
+    pub version: String,
+    /// Who provides it: name and address.
+    pub provider: Option<(String, String)>,
+    /// Where more is to be read.
+    pub documentation_url: Option<String>,
+    /// Media types it reads.
+    pub input_modes: Vec<String>,
+    /// Media types it writes.
+    pub output_modes: Vec<String>,
+    /// What it is good at. A card must name one thing at least; without any, the agent as a whole is it.
+    pub skills: Vec<Skill>,
+    /// How and where it can be reached, best first. Addresses are absolute; that of gRPC is `host:port`.
+    pub interfaces: Vec<(Binding, String)>,
+    /// True if it calls back.
+    pub push: bool,
+    /// True if there is a card that only known clients see.
+    pub extended: bool,
+    /// True if clients must send a bearer token.
+    pub bearer: bool,
+    /// Extensions, and whether clients must know them.
+    pub extensions: Vec<(String, bool)>,
+    /// True if everybody may see the card; false keeps caches from sharing it.
+    pub public: bool,
+}
+
+/// Something an agent is good at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Skill {
+    /// Unique in the card.
+    pub id: String,
+    /// For people.
+    pub name: String,
+    /// For people and models.
+    pub description: String,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// What one could ask.
+    pub examples: Vec<String>,
+}
+
+/// How long caches may show a card without asking, in seconds. Cards change when a configuration does.
+const MAX_AGE: u32 = 60;
+
+impl CardConfig {
+    /// The card as JSON.
+    pub fn to_json(&self) -> Value {
+        let mut card = Map::new();
+        let mut put = |key: &str, value: Value| {
+            card.insert(key.to_owned(), value);
+        };
+        put("name", self.name.as_str().into());
+        put("description", self.description.as_str().into());
+        put("version", self.version.as_str().into());
+        put("supportedInterfaces", self.interfaces_json());
+        put("capabilities", self.capabilities());
+        put("defaultInputModes", json!(or_text(&self.input_modes)));
+        put("defaultOutputModes", json!(or_text(&self.output_modes)));
+        put("skills", self.skills_json());
+        if let Some((organization, url)) = &self.provider {
+            put("provider", json!({"organization": organization, "url": url}));
+        }
+        if let Some(url) = &self.documentation_url {
+            put("documentationUrl", url.as_str().into());
+        }
+        if self.bearer {
+            // One object that both versions read: 1.0 by the member's name, 0.3 by its type.
+            let scheme =
+                json!({"type": "http", "scheme": "bearer", "httpAuthSecurityScheme": {"scheme": "Bearer"}});
+            put("securitySchemes", json!({ "bearer": scheme }));
+            put("securityRequirements", json!([{"schemes": {"bearer": {"list": []}}}]));
+            put("security", json!([{"bearer": []}]));
+        }
+        if self.extended {
+            put("supportsAuthenticatedExtendedCard", true.into());
+        }
+        if let Some(((binding, url), others)) = self.interfaces.split_first() {
+            put("url", url.as_str().into());
+            put("preferredTransport", binding.as_str().into());
+            put("protocolVersion", "0.3.0".into());
+            let others: Vec<Value> = others
+                .iter()
+                .map(|(binding, url)| json!({"transport": binding.as_str(), "url": url}))
+                .collect();
+            put("additionalInterfaces", Value::Array(others));
+        }
+        Value::Object(card)
+    }
+
+    fn interfaces_json(&self) -> Value {
+        let of = |version: Version| {
+            self.interfaces.iter().map(move |(binding, url)| {
+                json!({"url": url, "protocolBinding": binding.as_str(), "protocolVersion": version.as_str()})
+            })
+        };
+        Value::Array(of(Version::V1).chain(of(Version::V03)).collect())
+    }
+
+    fn capabilities(&self) -> Value {
+        let mut capabilities = json!({"streaming": true, "pushNotifications": self.push});
+        if let Some(object) = capabilities.as_object_mut() {
+            if self.extended {
+                object.insert("extendedAgentCard".to_owned(), true.into());
+            }
+            if !self.extensions.is_empty() {
+                let list =
+                    self.extensions.iter().map(|(uri, required)| json!({"uri": uri, "required": required}));
+                object.insert("extensions".to_owned(), Value::Array(list.collect()));
+            }
+        }
+        capabilities
+    }
+
+    fn skills_json(&self) -> Value {
+        let skill = |skill: &Skill| {
+            let mut value = json!({
+                "id": skill.id, "name": skill.name, "description": skill.description, "tags": skill.tags
+            });
+            if let (false, Some(object)) = (skill.examples.is_empty(), value.as_object_mut()) {
+                object.insert("examples".to_owned(), json!(skill.examples));
+            }
+            value
+        };
+        if self.skills.is_empty() {
+            let whole = Skill {
+                id: self.name.clone(),
+                name: self.name.clone(),
+                description: self.description.clone(),
+                tags: vec!["agent".to_owned()],
+                examples: Vec::new(),
+            };
+            return json!([skill(&whole)]);
+        }
+        Value::Array(self.skills.iter().map(skill).collect())
+    }
+
+    /// The card as a response, or "not modified".
+    pub(super) fn answer(&self, call: &HttpCall<'_>) -> HttpAnswer {
+        if !matches!(call.method, "GET" | "HEAD") {
+            let body = json!({"error": {"code": 405, "message": "a card is read with GET"}});
+            let mut answer = HttpAnswer::json(405, JSON, &body);
+            answer.headers.push(("allow", "GET".to_owned()));
+            return answer;
+        }
+        let body = self.to_json().to_string().into_bytes();
+        let tag = format!("\"{:016x}\"", hash_bytes(0, &body));
+        let is_known = call.caller.header("if-none-match").is_some_and(|known| {
+            known.split(',').map(str::trim).any(|known| known == "*" || known.trim_start_matches("W/") == tag)
+        });
+        let shared = if self.public { "public" } else { "private" };
+        let headers = vec![
+            ("content-type", JSON.to_owned()),
+            ("etag", tag),
+            ("cache-control", format!("{shared}, max-age={MAX_AGE}")),
+        ];
+        let body = if is_known { Vec::new() } else { body };
+        HttpAnswer { status: if is_known { 304 } else { 200 }, headers, body: HttpBody::Whole(body) }
+    }
+}
+
+fn or_text(modes: &[String]) -> Vec<&str> {
+    if modes.is_empty() { vec!["text/plain"] } else { modes.iter().map(String::as_str).collect() }
+}

@@ -1,0 +1,231 @@
+//! Why a call is not answered, and how each binding says so (spec 1.0.1, §5.4; the table is in `docs/a2a.md`).
+
+use aqueduct_core::service::{RefusalKind, ServiceError};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::wire::ErrorKind;
+
+/// The `domain` of every `ErrorInfo`.
+const DOMAIN: &str = "a2a-protocol.org";
+
+/// A refusal.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error("{message}")]
+pub struct ServerError {
+    /// Which error of the specification it is.
+    pub kind: ErrorKind,
+    /// A sentence for the caller: what, where, and what to do.
+    pub message: String,
+    /// The members of the request that are at fault.
+    pub violations: Vec<FieldViolation>,
+}
+
+/// A member of a request that is at fault (`google.rpc.BadRequest.FieldViolation`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldViolation {
+    /// Its path, e.g. `message.parts`.
+    pub field: String,
+    /// What is wrong with it.
+    pub description: String,
+}
+
+/// Status codes of gRPC, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of gRPC")]
+pub enum GrpcCode {
+    InvalidArgument = 3,
+    NotFound = 5,
+    FailedPrecondition = 9,
+    Unimplemented = 12,
+    Internal = 13,
+    Unavailable = 14,
+    Unauthenticated = 16,
+}
+
+impl GrpcCode {
+    /// Its name, as REST error bodies have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "INVALID_ARGUMENT",
+            Self::NotFound => "NOT_FOUND",
+            Self::FailedPrecondition => "FAILED_PRECONDITION",
+            Self::Unimplemented => "UNIMPLEMENTED",
+            Self::Internal => "INTERNAL",
+            Self::Unavailable => "UNAVAILABLE",
+            Self::Unauthenticated => "UNAUTHENTICATED",
+        }
+    }
+}
+
+impl ServerError {
+    /// A refusal with a sentence.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), violations: Vec::new() }
+    }
+
+    /// Parameters that make no sense, all of one member.
+    pub fn invalid_field(field: impl Into<String>, description: impl Into<String>) -> Self {
+        let violation = FieldViolation { field: field.into(), description: description.into() };
+        Self::invalid_fields(vec![violation])
+    }
+
+    /// Parameters that make no sense.
+    pub fn invalid_fields(violations: Vec<FieldViolation>) -> Self {
+        let told =
+            violations.iter().map(|violation| format!("{}: {}", violation.field, violation.description));
+        let message = told.collect::<Vec<_>>().join("; ");
+        Self { kind: ErrorKind::InvalidParams, message, violations }
+    }
+
+    /// There is no such task, or it is somebody else's: nobody can tell which.
+    pub fn task_not_found(id: &str) -> Self {
+        let shown: String = id.chars().take(80).collect();
+        Self::new(ErrorKind::TaskNotFound, format!("there is no task {shown:?}: it may have expired"))
+    }
+
+    /// The JSON-RPC code.
+    pub fn code(&self) -> i64 {
+        // What JSON-RPC has no code for is an internal error there; its HTTP status tells the rest.
+        self.kind.code().unwrap_or(-32603)
+    }
+
+    /// The HTTP status of REST. JSON-RPC answers with 200, except where [`ServerError::is_of_http`].
+    pub fn http_status(&self) -> u16 {
+        match self.kind {
+            ErrorKind::TaskNotFound | ErrorKind::MethodNotFound => 404,
+            ErrorKind::Unauthorized => 401,
+            ErrorKind::Unavailable => 503,
+            ErrorKind::InvalidAgentResponse | ErrorKind::Internal | ErrorKind::Other => 500,
+            _ => 400,
+        }
+    }
+
+    /// True for refusals that come before the protocol: who asks is unknown. They have their HTTP status in every
+    /// binding.
+    pub fn is_of_http(&self) -> bool {
+        self.kind == ErrorKind::Unauthorized
+    }
+
+    /// The status of gRPC, whose name REST bodies have too.
+    pub fn grpc_code(&self) -> GrpcCode {
+        match self.kind {
+            ErrorKind::TaskNotFound => GrpcCode::NotFound,
+            ErrorKind::TaskNotCancelable
+            | ErrorKind::PushNotificationNotSupported
+            | ErrorKind::UnsupportedOperation
+            | ErrorKind::ExtendedCardNotConfigured
+            | ErrorKind::ExtensionSupportRequired
+            | ErrorKind::VersionNotSupported => GrpcCode::FailedPrecondition,
+            ErrorKind::ContentTypeNotSupported
+            | ErrorKind::Parse
+            | ErrorKind::InvalidRequest
+            | ErrorKind::InvalidParams => GrpcCode::InvalidArgument,
+            ErrorKind::MethodNotFound => GrpcCode::Unimplemented,
+            ErrorKind::Unauthorized => GrpcCode::Unauthenticated,
+            ErrorKind::Unavailable => GrpcCode::Unavailable,
+            ErrorKind::InvalidAgentResponse | ErrorKind::Internal | ErrorKind::Other => GrpcCode::Internal,
+        }
+    }
+
+    /// The `reason` of its `ErrorInfo`.
+    pub fn reason(&self) -> &'static str {
+        self.kind.reason().unwrap_or_else(|| self.grpc_code().name())
+    }
+
+    /// The details as typed JSON objects: `error.data` of JSON-RPC, `error.details` of REST.
+    pub fn details(&self) -> Vec<Value> {
+        let mut details = vec![json!({
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": self.reason(), "domain": DOMAIN, "metadata": {}
+        })];
+        if !self.violations.is_empty() {
+            let told = |violation: &FieldViolation| json!({"field": violation.field, "description": violation.description});
+            let violations: Vec<Value> = self.violations.iter().map(told).collect();
+            details.push(
+                json!({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}),
+            );
+        }
+        details
+    }
+}
+
+/// A service that refuses a run. Runs are tasks here, and what is gone is as good as unknown.
+impl From<ServiceError> for ServerError {
+    fn from(error: ServiceError) -> Self {
+        let kind = match error.kind {
+            RefusalKind::NotFound | RefusalKind::Gone { .. } => ErrorKind::TaskNotFound,
+            RefusalKind::Unauthenticated => ErrorKind::Unauthorized,
+            RefusalKind::Invalid => ErrorKind::InvalidParams,
+            RefusalKind::Busy | RefusalKind::Unavailable => ErrorKind::Unavailable,
+            RefusalKind::Unsupported => ErrorKind::UnsupportedOperation,
+            _ => ErrorKind::Internal,
+        };
+        Self::new(kind, error.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spec 1.0.1, §5.4.
+    #[test]
+    fn errors_are_told_as_the_specification_says() {
+        for (kind, code, grpc, http, reason) in [
+            (ErrorKind::TaskNotFound, -32001, "NOT_FOUND", 404, "TASK_NOT_FOUND"),
+            (ErrorKind::TaskNotCancelable, -32002, "FAILED_PRECONDITION", 400, "TASK_NOT_CANCELABLE"),
+            (
+                ErrorKind::PushNotificationNotSupported,
+                -32003,
+                "FAILED_PRECONDITION",
+                400,
+                "PUSH_NOTIFICATION_NOT_SUPPORTED",
+            ),
+            (ErrorKind::UnsupportedOperation, -32004, "FAILED_PRECONDITION", 400, "UNSUPPORTED_OPERATION"),
+            (
+                ErrorKind::ContentTypeNotSupported,
+                -32005,
+                "INVALID_ARGUMENT",
+                400,
+                "CONTENT_TYPE_NOT_SUPPORTED",
+            ),
+            (ErrorKind::InvalidAgentResponse, -32006, "INTERNAL", 500, "INVALID_AGENT_RESPONSE"),
+            (
+                ErrorKind::ExtendedCardNotConfigured,
+                -32007,
+                "FAILED_PRECONDITION",
+                400,
+                "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
+            ),
+            (
+                ErrorKind::ExtensionSupportRequired,
+                -32008,
+                "FAILED_PRECONDITION",
+                400,
+                "EXTENSION_SUPPORT_REQUIRED",
+            ),
+            (ErrorKind::VersionNotSupported, -32009, "FAILED_PRECONDITION", 400, "VERSION_NOT_SUPPORTED"),
+            (ErrorKind::Parse, -32700, "INVALID_ARGUMENT", 400, "PARSE_ERROR"),
+            (ErrorKind::InvalidParams, -32602, "INVALID_ARGUMENT", 400, "INVALID_PARAMS"),
+            (ErrorKind::MethodNotFound, -32601, "UNIMPLEMENTED", 404, "METHOD_NOT_FOUND"),
+            (ErrorKind::Internal, -32603, "INTERNAL", 500, "INTERNAL"),
+            (ErrorKind::Unauthorized, -32603, "UNAUTHENTICATED", 401, "UNAUTHENTICATED"),
+            (ErrorKind::Unavailable, -32603, "UNAVAILABLE", 503, "UNAVAILABLE"),
+        ] {
+            let error = ServerError::new(kind, "x");
+            let told = (error.code(), error.grpc_code().name(), error.http_status(), error.reason());
+            assert_eq!(told, (code, grpc, http, reason), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn fields_at_fault_are_named() {
+        let error = ServerError::invalid_field("message.parts", "must hold a part");
+        assert_eq!(error.message, "message.parts: must hold a part");
+        assert_eq!(
+            error.details()[1],
+            json!({"@type": "type.googleapis.com/google.rpc.BadRequest",
+                "fieldViolations": [{"field": "message.parts", "description": "must hold a part"}]})
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! [`Folded`]: a task as it stands, folded from the items of its stream.
+//!
+//! Invariants: folding an item costs the same however long the task is (text is appended in place, artifacts are found
+//! by id, history is cut in batches); the folded task is what a client would have that saw every item; what is not kept
+//! because of a limit is said in the task's metadata.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use serde_json::Value;
+
+use super::config::TaskLimits;
+use crate::mark;
+use crate::wire::{
+    Artifact, ArtifactUpdate, Content, Message, Part, Raw, StatusUpdate, StreamItem, Task, TaskStatus, Text,
+};
+
+/// Metadata key that says that a kept task is not whole.
+pub const TRUNCATED: &str = "aqueduct.truncated";
+
+/// A task and what is needed to fold on.
+#[derive(Debug, Clone)]
+pub(super) struct Folded {
+    pub(super) task: Task<'static>,
+    places: HashMap<String, usize, RandomState>,
+    bytes: usize,
+    is_truncated: bool,
+}
+
+impl Folded {
+    pub(super) fn new(task: Task<'static>) -> Self {
+        Self { task, places: HashMap::default(), bytes: 0, is_truncated: false }
+    }
+
+    /// Folds one item. Statuses get the time `at`.
+    pub(super) fn apply(&mut self, item: StreamItem<'static>, at: &str, limits: &TaskLimits) {
+        match item {
+            StreamItem::Status(update) => self.set_status(stamped(update, at).status, limits),
+            StreamItem::Artifact(update) => self.add(update, limits),
+            StreamItem::Task(_) | StreamItem::Message(_) => {}
+        }
+    }
+
+    /// A new status; what the old one said is history.
+    pub(super) fn set_status(&mut self, status: TaskStatus<'static>, limits: &TaskLimits) {
+        let old = std::mem::replace(&mut self.task.status, status);
+        if let Some(said) = old.message {
+            self.say(said, limits);
+        }
+    }
+
+    /// Something said is history.
+    pub(super) fn say(&mut self, message: Message<'static>, limits: &TaskLimits) {
+        self.task.history.push(message);
+        let len = self.task.history.len();
+        // In batches, because what is left moves up.
+        if len > limits.history.saturating_add(limits.history / 4).saturating_add(1) {
+            self.task.history.drain(..len - limits.history.max(1));
+        }
+    }
+
+    fn add(&mut self, update: ArtifactUpdate<'static>, limits: &TaskLimits) {
+        let artifact = update.artifact;
+        let size = artifact.parts.iter().map(part_bytes).sum::<usize>() + artifact.artifact_id.len();
+        let place = self.places.get(artifact.artifact_id.as_str()).copied();
+        let is_full = self.bytes.saturating_add(size) > limits.artifact_bytes
+            || (place.is_none() && self.places.len() >= limits.artifacts);
+        if is_full {
+            return self.truncate();
+        }
+        self.bytes += size;
+        match place.and_then(|place| self.task.artifacts.get_mut(place)) {
+            Some(known) if update.append => append(known, artifact),
+            Some(known) => {
+                let old = known.parts.iter().map(part_bytes).sum::<usize>();
+                self.bytes = self.bytes.saturating_sub(old);
+                *known = artifact;
+            }
+            None => {
+                self.places.insert(artifact.artifact_id.to_string(), self.task.artifacts.len());
+                self.task.artifacts.push(artifact);
+            }
+        }
+    }
+
+    fn truncate(&mut self) {
+        if !std::mem::replace(&mut self.is_truncated, true) {
+            let mut metadata = self.task.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
+            metadata.insert(TRUNCATED.to_owned(), true.into());
+            self.task.metadata = Some(Raw::from_value(&Value::Object(metadata)));
+        }
+    }
+
+    /// The task with at most `history` messages (all if none is said), the newest.
+    pub(super) fn snapshot(&self, history: Option<u32>, with_artifacts: bool) -> Task<'static> {
+        let kept = &self.task;
+        let all = kept.history.len();
+        let take = history.map_or(all, |length| usize::try_from(length).unwrap_or(all).min(all));
+        Task {
+            id: kept.id.clone(),
+            context_id: kept.context_id.clone(),
+            status: kept.status.clone(),
+            artifacts: if with_artifacts { kept.artifacts.clone() } else { Vec::new() },
+            history: kept.history.iter().skip(all - take).cloned().collect(),
+            metadata: kept.metadata.clone(),
+            ..Task::default()
+        }
+    }
+}
+
+/// The update with a time.
+pub(super) fn stamped(mut update: StatusUpdate<'static>, at: &str) -> StatusUpdate<'static> {
+    update.status.timestamp = Text::from(at.to_owned());
+    update
+}
+
+fn append(known: &mut Artifact<'static>, more: Artifact<'static>) {
+    for part in more.parts {
+        append_part(&mut known.parts, part);
+    }
+    for (into, from) in [(&mut known.name, more.name), (&mut known.description, more.description)] {
+        if into.is_empty() {
+            *into = from;
+        }
+    }
+    if let Some(metadata) = more.metadata {
+        known.metadata = Some(merged(known.metadata.take(), &metadata));
+    }
+}
+
+/// Words go to the words before them; an empty chunk, which only opens or ends an artifact, adds nothing.
+fn append_part(parts: &mut Vec<Part<'static>>, part: Part<'static>) {
+    if let (Content::Text(words), Some(last)) = (&part.content, parts.last_mut())
+        && part.extra.is_empty()
+        && part.filename.is_empty()
+        && (words.is_empty() || (part.metadata == last.metadata && part.media_type == last.media_type))
+    {
+        if words.is_empty() {
+            return;
+        }
+        if let Content::Text(text) = &mut last.content {
+            text.0.to_mut().push_str(words);
+            return;
+        }
+    }
+    parts.push(part);
+}
+
+/// Later members win, but the mark of an artifact's beginning says what it is, and stays.
+fn merged(old: Option<Raw<'static>>, new: &Raw<'static>) -> Raw<'static> {
+    let Some(mut all) = old.as_ref().and_then(Raw::to_object) else { return new.clone() };
+    for (key, value) in new.to_object().unwrap_or_default() {
+        if key != mark::KEY || !all.contains_key(mark::KEY) {
+            all.insert(key, value);
+        }
+    }
+    Raw::from_value(&Value::Object(all))
+}
+
+fn part_bytes(part: &Part<'_>) -> usize {
+    let content = match &part.content {
+        Content::Text(text) | Content::Bytes(text) | Content::Url(text) | Content::Unknown(text) => {
+            text.len()
+        }
+        Content::Data(raw) => raw.as_str().len(),
+    };
+    content + part.metadata.as_ref().map_or(0, |raw| raw.as_str().len())
+}

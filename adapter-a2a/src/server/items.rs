@@ -1,0 +1,62 @@
+//! [`Items`]: canonical events as the items of one task's stream. Stateless, so the recorder and every watcher make the
+//! same items of the same events, wherever they begin.
+
+use std::sync::Arc;
+
+use aqueduct_core::event::RunFailed;
+use aqueduct_core::{BlockEvent, ConverterSet, RunFailure, RunId, RunInfo};
+
+use super::config::ServerConfig;
+use crate::config::Settings;
+use crate::convert::converters;
+use crate::wire::{StatusUpdate, StreamItem, TaskState, TaskStatus, Text};
+
+/// Makes items of events.
+#[derive(Debug, Clone)]
+pub(super) struct Items {
+    converters: ConverterSet<StreamItem<'static>>,
+    task_id: Arc<str>,
+    context_id: Arc<str>,
+}
+
+impl Items {
+    pub(super) fn new(config: &ServerConfig, task_id: &str, context_id: &str) -> Self {
+        let mut settings = Settings::new(task_id.to_owned(), context_id.to_owned());
+        settings.intermediate = config.intermediate;
+        settings.thinking = config.thinking;
+        settings.signals = config.signals;
+        Self { converters: converters(&settings), task_id: task_id.into(), context_id: context_id.into() }
+    }
+
+    /// Appends what `event` looks like. The task itself was told before the run began, so the beginning of a run is
+    /// a change of its state.
+    pub(super) fn convert(&self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
+        if matches!(event, BlockEvent::RunStarted(_)) {
+            out.push(StreamItem::Status(self.status(TaskState::Working)));
+        } else {
+            self.converters.convert(event, out);
+        }
+    }
+
+    /// A status without words.
+    pub(super) fn status(&self, state: TaskState<'static>) -> StatusUpdate<'static> {
+        let is_final = !matches!(state, TaskState::Working | TaskState::Submitted);
+        StatusUpdate {
+            task_id: Text::from(self.task_id.to_string()),
+            context_id: Text::from(self.context_id.to_string()),
+            status: TaskStatus { state, ..TaskStatus::default() },
+            is_final,
+            ..StatusUpdate::default()
+        }
+    }
+
+    /// The end of a run that the service lost.
+    pub(super) fn lost(&self, run: &RunId) -> BlockEvent {
+        let words = "the run was lost before it ended: what there is of its answer may be incomplete";
+        BlockEvent::RunFailed(Box::new(RunFailed {
+            run: Arc::new(RunInfo::new(self.context_id.to_string(), run.as_bytes().clone())),
+            failure: RunFailure::new(RunFailure::UPSTREAM_ENDED, words),
+            usage: Vec::new(),
+        }))
+    }
+}

@@ -1,0 +1,126 @@
+//! JSON-RPC 2.0: one `POST` for all methods of both versions. The name of a method says its version, as the Python
+//! server has it; the version header must agree.
+
+use serde_json::{Map, Value, json};
+
+use super::agent::AgentServer;
+use super::card::CardConfig;
+use super::http::{HttpAnswer, HttpCall, content_type, context, is_json, read_json};
+use super::params::{Method, Spelling, call as read_call};
+use super::payload::ItemPayloads;
+use super::result;
+use super::{Answer, ServerError};
+use crate::encode::Envelope;
+use crate::version::{Binding, JSON, Version};
+use crate::wire::ErrorKind;
+
+/// A refusal, and what is known of the request by then.
+struct Refused {
+    error: ServerError,
+    id: Value,
+    version: Version,
+}
+
+/// Answers a request.
+pub(super) async fn answer(
+    server: &AgentServer,
+    call: &HttpCall<'_>,
+    card: &CardConfig,
+) -> (HttpAnswer, Version) {
+    match respond(server, call, card).await {
+        Ok(answered) => answered,
+        Err(Refused { error, id, version }) => {
+            // JSON-RPC errors are answers; only who is unknown gets no further than HTTP.
+            let status = if error.is_of_http() { error.http_status() } else { 200 };
+            let body = json!({"jsonrpc": "2.0", "id": id, "error": result::rpc_error(&error, version)});
+            (HttpAnswer::json(status, JSON, &body).challenged(), version)
+        }
+    }
+}
+
+async fn respond(
+    server: &AgentServer,
+    call: &HttpCall<'_>,
+    card: &CardConfig,
+) -> Result<(HttpAnswer, Version), Refused> {
+    let request = Request::read(server, call)?;
+    let Request { id, method, version, params } = request;
+    let refuse = |error| Refused { error, id: id.clone(), version };
+    let by = Spelling { version, binding: Binding::JsonRpc };
+    let mut beside = context(call, version).map_err(refuse)?;
+    if let Some(tenant) = params.get("tenant").and_then(Value::as_str) {
+        tenant.clone_into(&mut beside.tenant);
+    }
+    let asked = read_call(method, &params, by).map_err(refuse)?;
+    let answered = server.handle_with_card(call.caller.clone(), beside, asked, card).await.map_err(refuse)?;
+    let answer = match answered {
+        Answer::Stream(items) => {
+            HttpAnswer::stream(Box::new(ItemPayloads::new(items, version, Envelope::JsonRpc(id))))
+        }
+        answer => {
+            let result = result::json(answer, by, method == Method::Send);
+            HttpAnswer::json(200, JSON, &json!({"jsonrpc": "2.0", "id": id, "result": result}))
+        }
+    };
+    Ok((answer, version))
+}
+
+struct Request {
+    id: Value,
+    method: Method,
+    version: Version,
+    params: Map<String, Value>,
+}
+
+impl Request {
+    fn read(server: &AgentServer, call: &HttpCall<'_>) -> Result<Self, Refused> {
+        // Errors before the method is known are told as the client's version has them.
+        let version = context(call, Version::V03).map_or(Version::V1, |_| Version::V03);
+        let mut id = Value::Null;
+        let refuse = |id: &Value, error| Refused { error, id: id.clone(), version };
+        let wrong = |id: &Value, words: &str| refuse(id, ServerError::new(ErrorKind::InvalidRequest, words));
+        // Strangers are not told what is wrong with their requests.
+        server.identify(call.caller).map_err(|error| refuse(&id, error))?;
+        if call.method != "POST" {
+            return Err(wrong(&id, "JSON-RPC requests are sent by POST"));
+        }
+        if !is_json(&content_type(call.caller)) {
+            let words = "the body must be JSON: send it with `Content-Type: application/json`";
+            return Err(refuse(&id, ServerError::new(ErrorKind::ContentTypeNotSupported, words)));
+        }
+        let body = read_json(call.body).map_err(|error| refuse(&id, error))?;
+        let Value::Object(mut body) = body else {
+            let words = if body.is_array() {
+                "batches are not supported: send one request"
+            } else {
+                "a request is an object"
+            };
+            return Err(wrong(&id, words));
+        };
+        match body.remove("id") {
+            None | Some(Value::Null) => {}
+            Some(given @ (Value::String(_) | Value::Number(_))) => id = given,
+            Some(_) => return Err(wrong(&id, "`id` must be a string, a number or null")),
+        }
+        if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return Err(wrong(&id, "`jsonrpc` must be \"2.0\""));
+        }
+        let Some(Value::String(name)) = body.get("method") else {
+            return Err(wrong(&id, "`method` must be a string"));
+        };
+        let Some((method, version)) = Method::by_name(name) else {
+            let shown: String = name.chars().take(80).collect();
+            let words = format!("there is no method {shown:?}");
+            return Err(refuse(&id, ServerError::new(ErrorKind::MethodNotFound, words)));
+        };
+        let params = match body.remove("params") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(params)) => params,
+            Some(_) => {
+                let error = ServerError::invalid_field("params", "must be an object");
+                return Err(Refused { error, id, version });
+            }
+        };
+        Ok(Self { id, method, version, params })
+    }
+}

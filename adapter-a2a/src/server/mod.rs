@@ -1,0 +1,76 @@
+//! The server side: an agent behind A2A 1.0 and 0.3, whatever the binding.
+//!
+//! * [`CallHandler`] answers [`Call`]s: it is what a binding (JSON-RPC, HTTP+JSON, gRPC) is built on.
+//! * [`Answer`], [`TaskStream`]: what it answers with; [`ServerError`]: why it does not, in the words of each binding.
+
+mod agent;
+mod answer;
+mod card;
+mod config;
+mod error;
+mod fold;
+mod host;
+mod http;
+mod items;
+mod jsonrpc;
+mod list;
+mod params;
+mod payload;
+mod record;
+mod reply;
+mod rest;
+mod result;
+mod send;
+mod store;
+mod task;
+mod watch;
+
+use aqueduct_core::service::{BoxFuture, Caller};
+
+pub use agent::AgentServer;
+pub use answer::{Answer, TaskPage, TaskStream};
+pub use card::{CardConfig, Skill};
+pub use config::{ServerConfig, TaskLimits};
+pub use error::{FieldViolation, GrpcCode, ServerError};
+pub use fold::TRUNCATED;
+pub use host::Host;
+#[cfg(feature = "proto")]
+pub(crate) use http::extensions;
+pub use http::{HttpAnswer, HttpBody, HttpCall};
+pub use payload::ItemPayloads;
+pub use reply::MESSAGE_REPLY;
+
+use crate::call::Call;
+use crate::version::Version;
+
+/// What a request says beside its call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallContext {
+    /// The version that the client speaks. Whoever reads the request has refused versions that are not spoken here.
+    pub version: Version,
+    /// The tenant of the path or the request; empty if none is named.
+    pub tenant: String,
+    /// The extensions that the client asks for.
+    pub extensions: Vec<String>,
+}
+
+impl CallContext {
+    /// A client of that version, without tenant or extensions.
+    pub fn new(version: Version) -> Self {
+        Self { version, tenant: String::new(), extensions: Vec::new() }
+    }
+}
+
+/// Answers calls, whatever binding they came by.
+///
+/// Calls are the same for all versions: whoever reads a 0.3 request turns its `historyLength: 0` into "not said" and
+/// its `blocking` into [`SendMessage::return_immediately`](crate::call::SendMessage::return_immediately).
+pub trait CallHandler: Send + Sync + 'static {
+    /// Answers a call. Dropping the future stops nothing that has begun.
+    fn handle_call(
+        &self,
+        caller: Caller,
+        context: CallContext,
+        call: Call,
+    ) -> BoxFuture<'_, Result<Answer, ServerError>>;
+}

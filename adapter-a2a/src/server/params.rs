@@ -1,0 +1,276 @@
+//! The parameters of requests over JSON, as [`Call`]s: the inverse of what [`crate::jsonrpc`] and [`crate::rest`] write.
+//!
+//! Unknown members are ignored (spec 5.7); a member of the wrong type is named in the refusal.
+
+use serde_json::{Map, Value};
+
+use super::{FieldViolation, ServerError};
+use crate::call::{Call, ListTasks, PushConfig, SendMessage};
+use crate::version::{Binding, Version};
+use crate::wire::Message;
+
+/// Methods, whatever a version calls them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Send,
+    Stream,
+    Get,
+    List,
+    Cancel,
+    Subscribe,
+    CreatePush,
+    GetPush,
+    ListPush,
+    DeletePush,
+    ExtendedCard,
+}
+
+impl Method {
+    /// The names of both versions.
+    const NAMES: [(Self, &'static str, Option<&'static str>); 11] = [
+        (Self::Send, "SendMessage", Some("message/send")),
+        (Self::Stream, "SendStreamingMessage", Some("message/stream")),
+        (Self::Get, "GetTask", Some("tasks/get")),
+        (Self::List, "ListTasks", None),
+        (Self::Cancel, "CancelTask", Some("tasks/cancel")),
+        (Self::Subscribe, "SubscribeToTask", Some("tasks/resubscribe")),
+        (Self::CreatePush, "CreateTaskPushNotificationConfig", Some("tasks/pushNotificationConfig/set")),
+        (Self::GetPush, "GetTaskPushNotificationConfig", Some("tasks/pushNotificationConfig/get")),
+        (Self::ListPush, "ListTaskPushNotificationConfigs", Some("tasks/pushNotificationConfig/list")),
+        (Self::DeletePush, "DeleteTaskPushNotificationConfig", Some("tasks/pushNotificationConfig/delete")),
+        (Self::ExtendedCard, "GetExtendedAgentCard", Some("agent/getAuthenticatedExtendedCard")),
+    ];
+
+    /// The method of a name, and the version that calls it so.
+    pub(super) fn by_name(name: &str) -> Option<(Self, Version)> {
+        Self::NAMES.iter().find_map(|(method, v1, v03)| match name {
+            name if name == *v1 => Some((*method, Version::V1)),
+            name if Some(name) == *v03 => Some((*method, Version::V03)),
+            _ => None,
+        })
+    }
+}
+
+/// Who spells the parameters.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spelling {
+    pub(super) version: Version,
+    pub(super) binding: Binding,
+}
+
+/// Reads the call of a method from its parameters.
+pub(super) fn call(method: Method, params: &Map<String, Value>, by: Spelling) -> Result<Call, ServerError> {
+    let mut fields = Fields { object: params, at: "", violations: Vec::new() };
+    let is_v1 = by.version == Version::V1;
+    let (task_key, config_key) = if is_v1 { ("taskId", "id") } else { ("id", "pushNotificationConfigId") };
+    let call = match method {
+        Method::Send | Method::Stream => {
+            let send = Box::new(send(params, by)?);
+            if method == Method::Send { Call::SendMessage(send) } else { Call::SendStreamingMessage(send) }
+        }
+        Method::Get => {
+            Call::GetTask { id: fields.id("id"), history_length: history(fields.count("historyLength"), by) }
+        }
+        Method::List => Call::ListTasks(Box::new(list(&mut fields))),
+        Method::Cancel => {
+            Call::CancelTask { id: fields.id("id"), metadata: fields.object("metadata").cloned() }
+        }
+        Method::Subscribe => Call::SubscribeToTask { id: fields.id("id") },
+        Method::CreatePush => return push(params, by).map(|config| Call::CreatePushConfig(Box::new(config))),
+        Method::GetPush => {
+            // In 0.3 the only wish of a task needs no name.
+            let id = if is_v1 { fields.id(config_key) } else { fields.text(config_key).unwrap_or_default() };
+            Call::GetPushConfig { task_id: fields.id(task_key), id }
+        }
+        Method::ListPush => Call::ListPushConfigs { task_id: fields.id(task_key) },
+        Method::DeletePush => {
+            Call::DeletePushConfig { task_id: fields.id(task_key), id: fields.id(config_key) }
+        }
+        Method::ExtendedCard => Call::GetExtendedCard,
+    };
+    fields.finish(call)
+}
+
+/// In 0.3 zero means all.
+fn history(length: Option<u32>, by: Spelling) -> Option<u32> {
+    length.filter(|length| by.version == Version::V1 || *length > 0)
+}
+
+fn send(params: &Map<String, Value>, by: Spelling) -> Result<SendMessage, ServerError> {
+    let message =
+        params.get("message").or_else(|| params.get("request").filter(|_| by.version == Version::V03));
+    let Some(message) = message.filter(|message| !message.is_null()) else {
+        return Err(ServerError::invalid_field("message", "must be set"));
+    };
+    let mut send = SendMessage::new(read_message(message, by)?);
+    let mut fields = Fields { object: params, at: "", violations: Vec::new() };
+    send.metadata = fields.object("metadata").cloned();
+    let Some(configuration) = fields.object("configuration") else { return fields.finish(send) };
+    let mut inner = Fields { object: configuration, at: "configuration.", violations: Vec::new() };
+    send.accepted_output_modes = inner.texts("acceptedOutputModes");
+    send.history_length = history(inner.count("historyLength"), by);
+    send.return_immediately = match (by.version, by.binding) {
+        (Version::V1, _) => inner.flag("returnImmediately").unwrap_or(false),
+        (Version::V03, Binding::JsonRpc) => !inner.flag("blocking").unwrap_or(true),
+        // `ProtoJSON` leaves false out.
+        (Version::V03, _) => !inner.flag("blocking").unwrap_or(false),
+    };
+    let key = match (by.version, by.binding) {
+        (Version::V1, _) => "taskPushNotificationConfig",
+        (Version::V03, Binding::JsonRpc) => "pushNotificationConfig",
+        (Version::V03, _) => "pushNotification",
+    };
+    if let Some(config) = inner.object(key) {
+        send.push = Some(push_config(config, &format!("configuration.{key}."))?);
+    }
+    fields.violations.append(&mut inner.violations);
+    fields.finish(send)
+}
+
+fn read_message(value: &Value, by: Spelling) -> Result<Message<'static>, ServerError> {
+    if !value.is_object() {
+        return Err(ServerError::invalid_field("message", "must be an object"));
+    }
+    let text = value.to_string();
+    let mut message = serde_json::from_str::<Message<'_>>(&text)
+        .map_err(|error| ServerError::invalid_field("message", format!("is not readable: {error}")))?
+        .into_owned();
+    if by.binding.dialect(by.version) == crate::wire::Dialect::V03Rest {
+        message.parts.iter_mut().for_each(crate::wire::Part::unwrap_data);
+    }
+    Ok(message)
+}
+
+fn list(fields: &mut Fields<'_>) -> ListTasks {
+    ListTasks {
+        context_id: fields.text("contextId"),
+        status: fields.text("status"),
+        page_size: fields.count("pageSize"),
+        page_token: fields.text("pageToken"),
+        history_length: fields.count("historyLength"),
+        status_timestamp_after: fields.text("statusTimestampAfter"),
+        include_artifacts: fields.flag("includeArtifacts"),
+    }
+}
+
+/// 1.0: flat. 0.3: the configuration apart from its task, over REST inside a `config`.
+fn push(params: &Map<String, Value>, by: Spelling) -> Result<PushConfig, ServerError> {
+    let mut fields = Fields { object: params, at: "", violations: Vec::new() };
+    let task_id = fields.id("taskId");
+    fields.finish(())?;
+    let outer = params.get("config").and_then(Value::as_object).unwrap_or(params);
+    let inner = match by.version {
+        Version::V1 => Some(params),
+        Version::V03 => outer.get("pushNotificationConfig").and_then(Value::as_object),
+    };
+    let Some(inner) = inner else {
+        return Err(ServerError::invalid_field("pushNotificationConfig", "must be an object"));
+    };
+    let at = if by.version == Version::V1 { "" } else { "pushNotificationConfig." };
+    Ok(PushConfig { task_id, ..push_config(inner, at)? })
+}
+
+fn push_config(object: &Map<String, Value>, at: &str) -> Result<PushConfig, ServerError> {
+    let mut fields = Fields { object, at, violations: Vec::new() };
+    let mut config = PushConfig {
+        task_id: fields.text("taskId").unwrap_or_default(),
+        id: fields.text("id").unwrap_or_default(),
+        url: fields.text("url").unwrap_or_default(),
+        token: fields.text("token"),
+        authentication: None,
+    };
+    if config.url.is_empty() {
+        fields.complain("url", "must be set");
+    }
+    if let Some(authentication) = fields.object("authentication") {
+        let at = format!("{at}authentication.");
+        let mut inner = Fields { object: authentication, at: &at, violations: Vec::new() };
+        let scheme = inner.text("scheme").or_else(|| inner.texts("schemes").into_iter().next());
+        let credentials = inner.text("credentials").unwrap_or_default();
+        config.authentication = scheme.map(|scheme| (scheme, credentials));
+        fields.violations.append(&mut inner.violations);
+    }
+    fields.finish(config)
+}
+
+/// Reads members and remembers what is wrong with them. Empty and `null` are absent.
+struct Fields<'p> {
+    object: &'p Map<String, Value>,
+    at: &'p str,
+    violations: Vec<FieldViolation>,
+}
+
+impl<'p> Fields<'p> {
+    fn complain(&mut self, key: &str, description: &str) {
+        let field = format!("{}{key}", self.at);
+        self.violations.push(FieldViolation { field, description: description.to_owned() });
+    }
+
+    fn finish<T>(self, read: T) -> Result<T, ServerError> {
+        if self.violations.is_empty() { Ok(read) } else { Err(ServerError::invalid_fields(self.violations)) }
+    }
+
+    fn get(&self, key: &str) -> Option<&'p Value> {
+        self.object.get(key).filter(|value| !value.is_null())
+    }
+
+    fn text(&mut self, key: &str) -> Option<String> {
+        let value = self.get(key)?;
+        if value.as_str().is_none() {
+            self.complain(key, "must be a string");
+        }
+        value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    fn id(&mut self, key: &str) -> String {
+        let before = self.violations.len();
+        let id = self.text(key);
+        if id.is_none() && self.violations.len() == before {
+            self.complain(key, "must be set");
+        }
+        id.unwrap_or_default()
+    }
+
+    /// A number, or its text: `ProtoJSON` readers take both, and queries have texts only.
+    fn count(&mut self, key: &str) -> Option<u32> {
+        let value = self.get(key)?;
+        let number = value.as_u64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
+        let count = number.and_then(|number| u32::try_from(number).ok());
+        if count.is_none() {
+            self.complain(key, "must be a whole number from 0 on");
+        }
+        count
+    }
+
+    fn flag(&mut self, key: &str) -> Option<bool> {
+        let value = self.get(key)?;
+        let flag = match value {
+            Value::Bool(flag) => Some(*flag),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        if flag.is_none() {
+            self.complain(key, "must be true or false");
+        }
+        flag
+    }
+
+    fn object(&mut self, key: &str) -> Option<&'p Map<String, Value>> {
+        let value = self.get(key)?;
+        if value.as_object().is_none() {
+            self.complain(key, "must be an object");
+        }
+        value.as_object()
+    }
+
+    fn texts(&mut self, key: &str) -> Vec<String> {
+        let Some(value) = self.get(key) else { return Vec::new() };
+        let texts: Option<Vec<String>> = value
+            .as_array()
+            .and_then(|list| list.iter().map(|item| item.as_str().map(str::to_owned)).collect());
+        if texts.is_none() {
+            self.complain(key, "must be a list of strings");
+        }
+        texts.unwrap_or_default()
+    }
+}

@@ -1,0 +1,71 @@
+//! [`ItemPayloads`]: a task's stream as payloads of a binding, for a transport.
+
+use std::task::{Context, Poll, ready};
+
+use aqueduct_core::service::{PayloadSink, PayloadStream};
+use serde_json::{Value, json};
+
+use super::result::{rest_error, rpc_error};
+use super::{ServerError, TaskStream};
+use crate::encode::Envelope;
+use crate::version::{Binding, EVENT_STREAM, Version};
+use crate::wire::Dialect;
+
+/// Writes the items of a stream.
+pub struct ItemPayloads {
+    items: TaskStream,
+    version: Version,
+    dialect: Dialect,
+    envelope: Envelope,
+}
+
+impl std::fmt::Debug for ItemPayloads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ItemPayloads").field("envelope", &self.envelope).finish_non_exhaustive()
+    }
+}
+
+impl ItemPayloads {
+    /// The payloads of a stream for a client of that version.
+    pub fn new(items: TaskStream, version: Version, envelope: Envelope) -> Self {
+        let binding = match &envelope {
+            Envelope::JsonRpc(_) => Binding::JsonRpc,
+            Envelope::Bare => Binding::HttpJson,
+        };
+        Self { items, version, dialect: binding.dialect(version), envelope }
+    }
+
+    fn error(&self, error: &ServerError) -> Value {
+        match &self.envelope {
+            Envelope::JsonRpc(id) => {
+                json!({"jsonrpc": "2.0", "id": id, "error": rpc_error(error, self.version)})
+            }
+            Envelope::Bare => rest_error(error, self.version),
+        }
+    }
+}
+
+impl PayloadStream for ItemPayloads {
+    fn poll_payload(&mut self, cx: &mut Context<'_>, sink: &mut dyn PayloadSink) -> Poll<bool> {
+        let Some(item) = ready!(self.items.as_mut().poll_next(cx)) else { return Poll::Ready(false) };
+        let (payload, is_error) = match &item {
+            Ok(item) => (self.envelope.wrap(item.to_json(self.dialect)), false),
+            Err(error) => (self.error(error), true),
+        };
+        let write = &mut |out: &mut Vec<u8>| {
+            // Writing a `Value` to memory cannot fail.
+            let written = serde_json::to_writer(&mut *out, &payload);
+            debug_assert!(written.is_ok(), "a payload is JSON");
+        };
+        if is_error {
+            sink.push_named("error", write);
+        } else {
+            sink.push(write);
+        }
+        Poll::Ready(true)
+    }
+
+    fn media_type(&self) -> &'static str {
+        EVENT_STREAM
+    }
+}

@@ -1,0 +1,95 @@
+//! Replies that are no tasks: an agent whose first content is [`MESSAGE_REPLY`] answers with one message.
+
+use aqueduct_core::block::Custom;
+use aqueduct_core::{BlockEvent, Channel, ContentBlock, RunOutcome, SpanKind};
+use serde_json::Value;
+
+use super::ServerError;
+use super::task::MessageDraft;
+use crate::input;
+use crate::wire::{Content, ErrorKind, Part};
+
+/// The name of the custom block by which an agent says, before anything else, that its answer is a message and no
+/// task. The text and files of the run are the message; a string value, or the `text` of an object, is its first part.
+pub const MESSAGE_REPLY: &str = "a2a.message";
+
+/// What an event says about the form of the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hint {
+    /// Nothing.
+    None,
+    /// It will be a message.
+    Message,
+    /// It is a task.
+    Task,
+}
+
+pub(super) fn hint(event: &BlockEvent) -> Hint {
+    match event {
+        BlockEvent::Custom(custom) if &*custom.name == MESSAGE_REPLY => Hint::Message,
+        // What happens beside the content says nothing.
+        BlockEvent::RunStarted(_)
+        | BlockEvent::LaneOpened(_)
+        | BlockEvent::LaneClosed { .. }
+        | BlockEvent::StepStarted { .. }
+        | BlockEvent::StepFinished { .. }
+        | BlockEvent::StateSnapshot { .. }
+        | BlockEvent::StateDelta { .. }
+        | BlockEvent::Usage { .. } => Hint::None,
+        _ => Hint::Task,
+    }
+}
+
+impl MessageDraft {
+    /// Adds what an event says. The end of the run is the end of the message.
+    pub(super) fn handle(&mut self, event: &BlockEvent) {
+        match event {
+            BlockEvent::BlockStarted(block)
+                if block.kind == SpanKind::Text && block.channel == Channel::Answer =>
+            {
+                self.message.parts.push(Part::text(String::new()));
+            }
+            BlockEvent::BlockDelta { block, delta }
+                if block.kind == SpanKind::Text && block.channel == Channel::Answer =>
+            {
+                self.append(delta);
+            }
+            BlockEvent::Custom(custom) if &*custom.name == MESSAGE_REPLY => {
+                let text = custom.value.as_str().or_else(|| custom.value.get("text").and_then(Value::as_str));
+                self.message.parts.extend(text.map(|text| Part::text(text.to_owned())));
+            }
+            BlockEvent::Custom(custom) => {
+                let block = Custom { name: custom.name.clone(), value: custom.value.clone() };
+                self.message.parts.extend(input::parts(&[ContentBlock::Custom(block)]));
+            }
+            BlockEvent::RunFinished(finished) => self.finish(finished.outcome),
+            BlockEvent::RunFailed(failed) => {
+                let words = failed.failure.message.to_string();
+                self.outcome = Some(Err(ServerError::new(ErrorKind::InvalidAgentResponse, words)));
+            }
+            _ => {}
+        }
+    }
+
+    fn append(&mut self, words: &str) {
+        match self.message.parts.last_mut().map(|part| &mut part.content) {
+            Some(Content::Text(text)) => text.0.to_mut().push_str(words),
+            _ => self.message.parts.push(Part::text(words.to_owned())),
+        }
+    }
+
+    fn finish(&mut self, outcome: RunOutcome) {
+        self.message.parts.retain(|part| !matches!(&part.content, Content::Text(text) if text.is_empty()));
+        self.outcome = Some(match outcome {
+            RunOutcome::Success if self.message.parts.is_empty() => Err(ServerError::new(
+                ErrorKind::InvalidAgentResponse,
+                "the agent said that it answers with a message, and said nothing",
+            )),
+            RunOutcome::Success => Ok(()),
+            _ => Err(ServerError::new(
+                ErrorKind::InvalidAgentResponse,
+                "the agent said that it answers with a message, and did not finish it",
+            )),
+        });
+    }
+}

@@ -1,0 +1,347 @@
+//! Messages to the agent: what becomes of them.
+//!
+//! | message names | becomes |
+//! |---|---|
+//! | nothing | a new task in a new conversation |
+//! | a conversation | a new task in it |
+//! | a task that waits for its user | the answer to its questions: another run of the same task |
+//! | a task that has ended, or works and waits for nobody | refused (-32004) |
+//! | a task and another conversation than its own | refused (-32602) |
+
+use std::sync::Arc;
+
+use aqueduct_core::service::{Caller, StartedRun};
+use aqueduct_core::{
+    ContentBlock, Interrupt, InterruptReply, Message as CanonicalMessage, MessageId, Role as CanonicalRole,
+    RunId, RunInput, wellknown,
+};
+use serde_json::{Map, Value, json};
+
+use super::agent::{AgentServer, has_ended, message_violations};
+use super::record::Recorder;
+use super::task::{TaskEntry, Turn};
+use super::watch::{Decided, Watcher, decide};
+use super::{Answer, CallContext, ServerError};
+use crate::call::SendMessage;
+use crate::wire::time::format;
+use crate::wire::{Content, ErrorKind, Message, Part, Raw, StateClass, Task, TaskState, TaskStatus, Text};
+
+/// A turn that has begun.
+struct Begun {
+    entry: Arc<TaskEntry>,
+    turn: usize,
+    /// The task as it was then.
+    first: Task<'static>,
+}
+
+impl AgentServer {
+    /// Says something and answers with the whole.
+    pub(super) async fn send(
+        &self,
+        caller: Caller,
+        owner: String,
+        context: &CallContext,
+        send: SendMessage,
+    ) -> Result<Answer, ServerError> {
+        let (history, at_once) = (send.history_length, send.return_immediately);
+        let Begun { entry, turn, .. } = self.begin(&caller, owner, context, send).await?;
+        match decide(Arc::clone(&self.shared), Arc::clone(&entry)).await? {
+            Decided::Message(message) => Ok(Answer::Message(message)),
+            Decided::Task if at_once => Ok(task_answer(&entry, history)),
+            Decided::Task => {
+                entry
+                    .wait(|state| {
+                        let is_over = state.turns.get(turn).is_none_or(|turn| turn.end.is_some());
+                        (is_over || state.is_removed).then_some(())
+                    })
+                    .await;
+                Ok(task_answer(&entry, history))
+            }
+        }
+    }
+
+    /// Says something and answers with the stream of the turn.
+    pub(super) async fn send_streaming(
+        &self,
+        caller: Caller,
+        owner: String,
+        context: &CallContext,
+        send: SendMessage,
+    ) -> Result<Answer, ServerError> {
+        let history = send.history_length;
+        let Begun { entry, turn, mut first } = self.begin(&caller, owner, context, send).await?;
+        if let Some(length) = history {
+            let surplus = first.history.len().saturating_sub(usize::try_from(length).unwrap_or(usize::MAX));
+            first.history.drain(..surplus);
+        }
+        Ok(Answer::Stream(Watcher::of_turn(&self.shared, &entry, caller, turn, first)))
+    }
+
+    async fn begin(
+        &self,
+        caller: &Caller,
+        owner: String,
+        context: &CallContext,
+        send: SendMessage,
+    ) -> Result<Begun, ServerError> {
+        let violations = message_violations(&send);
+        if !violations.is_empty() {
+            return Err(ServerError::invalid_fields(violations));
+        }
+        self.check_output_modes(&send.accepted_output_modes)?;
+        if send.message.task_id.is_empty() {
+            self.begin_task(caller, owner, context, send).await
+        } else {
+            let entry = self.shared.store.find(&owner, &send.message.task_id)?;
+            self.follow_up(caller, entry, context, send).await
+        }
+    }
+
+    async fn begin_task(
+        &self,
+        caller: &Caller,
+        owner: String,
+        context: &CallContext,
+        mut send: SendMessage,
+    ) -> Result<Begun, ServerError> {
+        let shared = &self.shared;
+        let id = shared.host.new_id();
+        let context_id = send.message.context_id.set().map_or_else(|| shared.host.new_id(), str::to_owned);
+        let now = shared.host.now();
+        name_task(&mut send.message, &id, &context_id);
+        let run_id = RunId::from(id.as_str());
+        let input = run_input(&send, &context_id, &run_id, context);
+        let task = Task {
+            id: Text::from(id),
+            context_id: Text::from(context_id),
+            status: TaskStatus {
+                state: TaskState::Submitted,
+                timestamp: Text::from(format(now)),
+                ..TaskStatus::default()
+            },
+            history: vec![send.message],
+            ..Task::default()
+        };
+        let entry = Arc::new(TaskEntry::new(owner, task.clone(), run_id, now));
+        // First the place, then the run: a run without a place would have to be stopped again.
+        shared.store.insert(&entry)?;
+        match shared.service.start(caller, &shared.agent, input).await {
+            Ok(started) => {
+                self.record(&entry, 0, started);
+                Ok(Begun { entry, turn: 0, first: task })
+            }
+            Err(error) => {
+                shared.store.remove(&entry.id);
+                Err(not_started(error))
+            }
+        }
+    }
+
+    async fn follow_up(
+        &self,
+        caller: &Caller,
+        entry: Arc<TaskEntry>,
+        context: &CallContext,
+        mut send: SendMessage,
+    ) -> Result<Begun, ServerError> {
+        let shared = &self.shared;
+        if send.message.context_id.set().is_some_and(|context| context != entry.context_id) {
+            let words = "is not the context of the task: leave it out, or send the task's own";
+            return Err(ServerError::invalid_field("message.contextId", words));
+        }
+        let questions = self.claim(&entry)?;
+        name_task(&mut send.message, &entry.id, &entry.context_id);
+        let run_id = RunId::from(shared.host.new_id());
+        let mut input = run_input(&send, &entry.context_id, &run_id, context);
+        input.parent_run_id = entry.lock().turns.iter().rev().find_map(|turn| turn.run.clone());
+        input.resume = replies(&questions, &send.message.parts);
+        let started = shared.service.start(caller, &shared.agent, input).await;
+        let mut state = entry.lock();
+        state.is_claimed = false;
+        let started = match started {
+            Ok(started) => started,
+            Err(error) => return Err(not_started(error)),
+        };
+        let now = shared.host.now();
+        state.turns.push(Turn { run: Some(started.run_id.clone()), folded: 0, end: None });
+        state.questions.clear();
+        let status = TaskStatus {
+            state: TaskState::Working,
+            timestamp: Text::from(format(now)),
+            ..TaskStatus::default()
+        };
+        state.folded.set_status(status, &shared.config.limits);
+        state.folded.say(send.message, &shared.config.limits);
+        state.updated_at = now;
+        let (turn, first) = (state.last_turn(), state.folded.snapshot(None, true));
+        drop(state);
+        shared.store.handle_rest(&entry);
+        self.record(&entry, turn, started);
+        entry.changed();
+        Ok(Begun { entry, turn, first })
+    }
+
+    /// The task is this message's from now on, if it waits for one.
+    fn claim(&self, entry: &TaskEntry) -> Result<Vec<Interrupt>, ServerError> {
+        let mut state = entry.lock();
+        let refuse = |words: &str| {
+            let words = format!("task {} {words}", entry.id);
+            Err(ServerError::new(ErrorKind::UnsupportedOperation, words))
+        };
+        match state.class() {
+            StateClass::Terminal => Err(has_ended(&state)),
+            StateClass::Interrupted if state.is_claimed => refuse("is being answered by another message"),
+            StateClass::Interrupted if state.turns.len() >= self.shared.config.limits.turns => {
+                refuse("has had as many messages as a task may have: start another one in the same context")
+            }
+            StateClass::Interrupted => {
+                state.is_claimed = true;
+                Ok(state.questions.clone())
+            }
+            StateClass::Active => refuse(
+                "is at work and asked nothing: wait until it asks or ends, or start another task in the same context",
+            ),
+        }
+    }
+
+    fn record(&self, entry: &Arc<TaskEntry>, turn: usize, started: StartedRun) {
+        let recorder = Recorder {
+            shared: Arc::clone(&self.shared),
+            entry: Arc::clone(entry),
+            turn,
+            run: started.run_id,
+        };
+        self.shared.host.spawn(Box::pin(recorder.record(started.events)));
+    }
+
+    fn check_output_modes(&self, accepted: &[String]) -> Result<(), ServerError> {
+        let offered = &self.shared.config.output_modes;
+        let is_served = |mode: &String| offered.iter().any(|offer| media_type_fits(mode, offer));
+        if accepted.is_empty() || accepted.iter().any(is_served) {
+            return Ok(());
+        }
+        let words =
+            format!("this agent answers in none of the accepted media types; it has {}", offered.join(", "));
+        Err(ServerError::new(ErrorKind::ContentTypeNotSupported, words))
+    }
+}
+
+fn task_answer(entry: &TaskEntry, history: Option<u32>) -> Answer {
+    Answer::Task(Box::new(entry.lock().folded.snapshot(history, true)))
+}
+
+/// A run that was refused is no task, so "not found" would mislead.
+fn not_started(error: aqueduct_core::service::ServiceError) -> ServerError {
+    let mut error = ServerError::from(error);
+    if error.kind == ErrorKind::TaskNotFound {
+        error.kind = ErrorKind::Internal;
+    }
+    error
+}
+
+/// The message as the task's history has it.
+fn name_task(message: &mut Message<'static>, task_id: &str, context_id: &str) {
+    message.task_id = Text::from(task_id.to_owned());
+    message.context_id = Text::from(context_id.to_owned());
+    message.parts_as_content = false;
+}
+
+/// `text/*` and `*/*` fit what they say; parameters do not count.
+fn media_type_fits(accepted: &str, offered: &str) -> bool {
+    let essence = |text: &str| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let (accepted, offered) = (essence(accepted), essence(offered));
+    let group = |text: &str| text.split('/').next().unwrap_or_default().to_owned();
+    accepted == offered
+        || ["*", "*/*"].contains(&accepted.as_str())
+        || offered == "*/*"
+        || (accepted.ends_with("/*") && group(&accepted) == group(&offered))
+}
+
+/// What a run starts from.
+fn run_input(send: &SendMessage, context_id: &str, run_id: &RunId, context: &CallContext) -> RunInput {
+    let message = &send.message;
+    let mut said = CanonicalMessage::new(CanonicalRole::User);
+    said.id = Some(MessageId::from(message.message_id.as_str()));
+    said.contents = message.parts.iter().filter_map(content).collect();
+    said.metadata = message.metadata.as_ref().and_then(Raw::to_object).map(Arc::new);
+    let mut input = RunInput::prompt(context_id.to_owned(), run_id.as_bytes().clone(), "");
+    input.messages = vec![said];
+    input.forwarded = forwarded(send, context);
+    input
+}
+
+/// What the request says beside the message.
+fn forwarded(send: &SendMessage, context: &CallContext) -> Value {
+    let mut beside = Map::new();
+    if let Some(metadata) = &send.metadata {
+        beside.insert("metadata".to_owned(), Value::Object(metadata.clone()));
+    }
+    let lists = [
+        ("acceptedOutputModes", send.accepted_output_modes.clone()),
+        ("extensions", context.extensions.clone()),
+        (
+            "referenceTaskIds",
+            send.message.reference_task_ids.iter().map(|id| id.as_str().to_owned()).collect(),
+        ),
+    ];
+    for (key, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+        beside.insert(key.to_owned(), json!(list));
+    }
+    if !context.tenant.is_empty() {
+        beside.insert("tenant".to_owned(), context.tenant.as_str().into());
+    }
+    if beside.is_empty() { Value::Null } else { json!({ "a2a": beside }) }
+}
+
+/// A part as content: the inverse of [`crate::input::parts`].
+fn content(part: &Part<'_>) -> Option<ContentBlock> {
+    let mut file = Map::new();
+    match &part.content {
+        Content::Text(text) => return Some(ContentBlock::text(text.to_string())),
+        Content::Data(raw) => return Some(ContentBlock::custom(wellknown::DATA, raw.to_value())),
+        Content::Bytes(bytes) => file.insert("data".to_owned(), bytes.as_str().into()),
+        Content::Url(url) => file.insert("url".to_owned(), url.as_str().into()),
+        Content::Unknown(_) => return None,
+    };
+    for (key, text) in [("mediaType", &part.media_type), ("name", &part.filename)] {
+        if let Some(text) = text.set() {
+            file.insert(key.to_owned(), text.into());
+        }
+    }
+    Some(ContentBlock::custom(wellknown::FILE, Value::Object(file)))
+}
+
+/// The answers to all questions: part by part if there are as many, else the whole message for each.
+fn replies(questions: &[Interrupt], parts: &[Part<'static>]) -> Vec<InterruptReply> {
+    let whole = || match parts {
+        [part] => payload(part),
+        parts if parts.iter().all(|part| part.as_text().is_some()) => {
+            Value::from(parts.iter().filter_map(Part::as_text).map(Text::as_str).collect::<String>())
+        }
+        parts => Value::Array(parts.iter().map(payload).collect()),
+    };
+    let one_each = questions.len() == parts.len();
+    let reply = |(index, question): (usize, &Interrupt)| {
+        let part = parts.get(index).filter(|_| one_each);
+        InterruptReply {
+            id: question.id.clone(),
+            resolved: !part.is_some_and(is_declined),
+            payload: Some(part.map_or_else(&whole, payload)),
+        }
+    };
+    questions.iter().enumerate().map(reply).collect()
+}
+
+fn payload(part: &Part<'static>) -> Value {
+    match &part.content {
+        Content::Text(text) => text.as_str().into(),
+        Content::Data(raw) => raw.to_value(),
+        _ => part.to_json(crate::wire::Dialect::V1),
+    }
+}
+
+/// How Aqueduct's own client says that the user declined to answer.
+fn is_declined(part: &Part<'static>) -> bool {
+    let metadata = part.metadata.as_ref().and_then(Raw::to_object);
+    metadata.and_then(|metadata| metadata.get("declined").and_then(Value::as_bool)).unwrap_or(false)
+}

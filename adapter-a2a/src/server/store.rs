@@ -1,0 +1,166 @@
+//! [`TaskStore`]: the tasks of one agent, bounded.
+//!
+//! A task is *at rest* when it has ended or waits for its user. At a limit, the task that ended first makes room, then
+//! the one that has waited longest; tasks at work never do. What has been at rest longer than `keep` is forgotten at the
+//! next call. A task that was forgotten is as unknown as one that never was.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aqueduct_core::Timestamp;
+
+use super::ServerError;
+use super::config::TaskLimits;
+use super::task::TaskEntry;
+use crate::wire::{ErrorKind, StateClass};
+
+/// When a task came to rest; tasks that wait come after those that have ended.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct RestKey {
+    waits: bool,
+    since: i64,
+    id: String,
+}
+
+#[derive(Debug, Default)]
+struct Tasks {
+    by_id: HashMap<String, Arc<TaskEntry>>,
+    at_rest: BTreeSet<RestKey>,
+    rest_of: HashMap<String, RestKey>,
+    of_owner: HashMap<String, usize>,
+}
+
+/// The tasks.
+#[derive(Debug)]
+pub(super) struct TaskStore {
+    limits: TaskLimits,
+    tasks: Mutex<Tasks>,
+}
+
+impl TaskStore {
+    pub(super) fn new(limits: TaskLimits) -> Self {
+        Self { limits, tasks: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a task, making room if need be.
+    pub(super) fn insert(&self, entry: &Arc<TaskEntry>) -> Result<(), ServerError> {
+        let mut tasks = self.lock();
+        let mut forgotten = Vec::new();
+        if tasks.of_owner.get(&entry.owner).copied().unwrap_or(0) >= self.limits.tasks_per_caller {
+            forgotten.extend(tasks.make_room(Some(&entry.owner)));
+        } else if tasks.by_id.len() >= self.limits.tasks {
+            forgotten.extend(tasks.make_room(None));
+        }
+        let is_full = tasks.by_id.len() >= self.limits.tasks
+            || tasks.of_owner.get(&entry.owner).copied().unwrap_or(0) >= self.limits.tasks_per_caller;
+        if !is_full {
+            tasks.by_id.insert(entry.id.clone(), Arc::clone(entry));
+            *tasks.of_owner.entry(entry.owner.clone()).or_default() += 1;
+        }
+        drop(tasks);
+        forget(forgotten);
+        if is_full {
+            let words = "there are as many tasks at work as there may be: ask again when one has ended";
+            return Err(ServerError::new(ErrorKind::Unavailable, words));
+        }
+        Ok(())
+    }
+
+    /// Forgets a task.
+    pub(super) fn remove(&self, id: &str) {
+        let removed = self.lock().remove(id);
+        forget(removed);
+    }
+
+    /// Forgets what has been at rest too long.
+    pub(super) fn expire(&self, now: Timestamp) {
+        let keep = i64::try_from(self.limits.keep.as_millis()).unwrap_or(i64::MAX);
+        let before = now.0.saturating_sub(keep);
+        let mut forgotten = Vec::new();
+        let mut tasks = self.lock();
+        for waits in [false, true] {
+            let oldest = RestKey { waits, since: i64::MIN, id: String::new() };
+            while let Some(key) = tasks.at_rest.range(&oldest..).next()
+                && key.waits == waits
+                && key.since < before
+            {
+                let id = key.id.clone();
+                forgotten.extend(tasks.remove(&id));
+            }
+        }
+        drop(tasks);
+        forget(forgotten);
+    }
+
+    /// The task, if it is this owner's and clients may know of it.
+    pub(super) fn find(&self, owner: &str, id: &str) -> Result<Arc<TaskEntry>, ServerError> {
+        let found = self.lock().by_id.get(id).filter(|entry| entry.owner == owner).cloned();
+        found.filter(|entry| entry.lock().is_visible()).ok_or_else(|| ServerError::task_not_found(id))
+    }
+
+    /// All tasks of an owner, in no order.
+    pub(super) fn of_owner(&self, owner: &str) -> Vec<Arc<TaskEntry>> {
+        self.lock().by_id.values().filter(|entry| entry.owner == owner).cloned().collect()
+    }
+
+    /// Notes that a task came to rest, or went to work again.
+    pub(super) fn handle_rest(&self, entry: &TaskEntry) {
+        let state = entry.lock();
+        let (class, since) = (state.class(), state.updated_at.0);
+        drop(state);
+        let mut tasks = self.lock();
+        if !tasks.by_id.contains_key(&entry.id) {
+            return;
+        }
+        if let Some(old) = tasks.rest_of.remove(&entry.id) {
+            tasks.at_rest.remove(&old);
+        }
+        if class != StateClass::Active {
+            let key = RestKey { waits: class == StateClass::Interrupted, since, id: entry.id.clone() };
+            tasks.at_rest.insert(key.clone());
+            tasks.rest_of.insert(entry.id.clone(), key);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().by_id.len()
+    }
+}
+
+impl Tasks {
+    /// Takes out the first at rest, of all or of one owner.
+    fn make_room(&mut self, owner: Option<&str>) -> Option<Arc<TaskEntry>> {
+        let is_of = |key: &&RestKey| {
+            owner.is_none_or(|owner| self.by_id.get(&key.id).is_some_and(|entry| entry.owner == owner))
+        };
+        let id = self.at_rest.iter().find(is_of)?.id.clone();
+        self.remove(&id)
+    }
+
+    fn remove(&mut self, id: &str) -> Option<Arc<TaskEntry>> {
+        if let Some(key) = self.rest_of.remove(id) {
+            self.at_rest.remove(&key);
+        }
+        let entry = self.by_id.remove(id)?;
+        if let Some(count) = self.of_owner.get_mut(&entry.owner) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.of_owner.remove(&entry.owner);
+            }
+        }
+        Some(entry)
+    }
+}
+
+/// Whoever watches a task that was forgotten is told.
+fn forget(entries: impl IntoIterator<Item = Arc<TaskEntry>>) {
+    for entry in entries {
+        entry.lock().is_removed = true;
+        entry.changed();
+    }
+}

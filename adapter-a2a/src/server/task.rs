@@ -1,0 +1,142 @@
+//! [`TaskEntry`]: one task as the server keeps it.
+//!
+//! ```text
+//!             first content, or the window is over            run ends: terminal
+//! undecided ──────────────────────────────────────► a task ─────────────────────► ended
+//!     │                                             │    ▲
+//!     │ the run says that it is a message  run ends:│    │ follow-up: another run
+//!     └──────────────► a message            waiting ▼    │
+//!                                             waiting ───┘
+//! ```
+//!
+//! Invariants: a task is a list of runs of which only the last can be going on; all that changes is behind one lock, held
+//! for the folding of one event and never over an await; `changes` moves whenever something happened that anybody may
+//! wait for (the reply's form is known, a run began or ended, the task was forgotten), never per event.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use aqueduct_core::{Interrupt, RunId, Timestamp};
+use tokio::sync::watch;
+
+use super::ServerError;
+use super::fold::Folded;
+use crate::wire::{Message, StateClass, StatusUpdate, Task};
+
+/// What a message is answered with.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// Nobody knows yet.
+    Undecided,
+    /// A task.
+    Task,
+    /// A message, as far as it is known; with its end.
+    Message(Box<MessageDraft>),
+}
+
+/// A message that is being written.
+#[derive(Debug, Default)]
+pub(super) struct MessageDraft {
+    pub(super) message: Message<'static>,
+    pub(super) outcome: Option<Result<(), ServerError>>,
+}
+
+/// One turn of a task.
+#[derive(Debug)]
+pub(super) struct Turn {
+    /// The run; none for a turn that only ends the task.
+    pub(super) run: Option<RunId>,
+    /// The number of the last event that is folded.
+    pub(super) folded: u64,
+    /// What the turn ended with.
+    pub(super) end: Option<Box<StatusUpdate<'static>>>,
+}
+
+/// What changes.
+#[derive(Debug)]
+pub(super) struct TaskState {
+    pub(super) folded: Folded,
+    pub(super) reply: Reply,
+    pub(super) turns: Vec<Turn>,
+    /// What the last turn waits for.
+    pub(super) questions: Vec<Interrupt>,
+    /// A follow-up is on its way to the service.
+    pub(super) is_claimed: bool,
+    /// The server forgot it.
+    pub(super) is_removed: bool,
+    /// When the status last changed.
+    pub(super) updated_at: Timestamp,
+}
+
+impl TaskState {
+    pub(super) fn class(&self) -> StateClass {
+        self.folded.task.status.state.class()
+    }
+
+    /// The turn that goes on, or the last.
+    pub(super) fn last_turn(&self) -> usize {
+        self.turns.len().saturating_sub(1)
+    }
+
+    /// Who has not said by now that it answers with a message answers with a task.
+    pub(super) fn close_window(&mut self) {
+        if matches!(self.reply, Reply::Undecided) {
+            self.reply = Reply::Task;
+        }
+    }
+
+    /// True if clients can ask for it.
+    pub(super) fn is_visible(&self) -> bool {
+        matches!(self.reply, Reply::Task) && !self.is_removed
+    }
+}
+
+/// One task.
+#[derive(Debug)]
+pub(super) struct TaskEntry {
+    pub(super) id: String,
+    pub(super) context_id: String,
+    pub(super) owner: String,
+    state: Mutex<TaskState>,
+    changes: watch::Sender<u64>,
+}
+
+impl TaskEntry {
+    /// A task whose first run has just begun.
+    pub(super) fn new(owner: String, task: Task<'static>, run: RunId, at: Timestamp) -> Self {
+        let (id, context_id) = (task.id.to_string(), task.context_id.to_string());
+        let state = TaskState {
+            folded: Folded::new(task),
+            reply: Reply::Undecided,
+            turns: vec![Turn { run: Some(run), folded: 0, end: None }],
+            questions: Vec::new(),
+            is_claimed: false,
+            is_removed: false,
+            updated_at: at,
+        };
+        Self { id, context_id, owner, state: Mutex::new(state), changes: watch::Sender::new(0) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, TaskState> {
+        // A panic of another thread while it held the lock leaves a task that is behind, not one that is broken.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells everybody who waits.
+    pub(super) fn changed(&self) {
+        self.changes.send_modify(|version| *version = version.wrapping_add(1));
+    }
+
+    /// Waits until `look` sees what it looks for.
+    pub(super) async fn wait<T>(&self, mut look: impl FnMut(&mut TaskState) -> Option<T>) -> T {
+        let mut changes = self.changes.subscribe();
+        loop {
+            // Marked as seen before looking: what happens in between is seen the next time round.
+            changes.borrow_and_update();
+            if let Some(found) = look(&mut self.lock()) {
+                return found;
+            }
+            // The sender lives as long as `self`.
+            changes.changed().await.ok();
+        }
+    }
+}

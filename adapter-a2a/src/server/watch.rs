@@ -1,0 +1,305 @@
+//! The stream of one watcher: a snapshot, then every event after it, from the run log, at the watcher's own pace.
+//!
+//! ```text
+//! deciding ──► opening ──► live ──► settling ──► done
+//!    │            ▲                    │
+//!    │ message    │ another turn       │ the turn ended waiting, and the watcher stays
+//!    ▼            └──── waiting ◄──────┘
+//!   done
+//! ```
+//!
+//! Invariants: every watcher has its own cursor, so none waits for another and none loses anything; the last status of a
+//! turn is told only after it is folded, so whoever asks for the task afterwards finds it there; a gap is an error and
+//! never silence.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use aqueduct_core::service::{BoxFuture, Caller, EventStream};
+use futures_core::Stream;
+
+use super::agent::Shared;
+use super::items::Items;
+use super::task::{Reply, TaskEntry, TaskState};
+use super::{ServerError, TaskStream};
+use crate::wire::{ErrorKind, Message, StateClass, StatusUpdate, StreamItem, Task};
+
+/// When a watcher leaves by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// When the turn ends.
+    Turn,
+    /// When the task ends.
+    Task,
+}
+
+/// What a reply turned out to be.
+pub(super) enum Decided {
+    Task,
+    Message(Box<Message<'static>>),
+}
+
+type Item = Result<StreamItem<'static>, ServerError>;
+
+enum At {
+    Deciding(BoxFuture<'static, Result<Decided, ServerError>>, Box<Task<'static>>),
+    Opening(BoxFuture<'static, Result<EventStream, ServerError>>),
+    Live(EventStream),
+    Settling(BoxFuture<'static, Settled>),
+    Waiting(BoxFuture<'static, Option<()>>),
+    Done,
+}
+
+/// How a turn ended, and with which event.
+struct Settled {
+    end: Option<Box<StatusUpdate<'static>>>,
+    last: u64,
+}
+
+/// One watcher.
+pub(super) struct Watcher {
+    shared: Arc<Shared>,
+    entry: Arc<TaskEntry>,
+    caller: Caller,
+    maker: Items,
+    made: Vec<StreamItem<'static>>,
+    queue: VecDeque<StreamItem<'static>>,
+    at: At,
+    turn: usize,
+    /// The number of the last event that was seen in this turn.
+    seen: u64,
+    /// The events of this turn broke off once.
+    broke_off: bool,
+    until: Until,
+}
+
+impl Watcher {
+    fn new(shared: &Arc<Shared>, entry: &Arc<TaskEntry>, caller: Caller, turn: usize, until: Until) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            entry: Arc::clone(entry),
+            caller,
+            maker: Items::new(&shared.config, &entry.id, &entry.context_id),
+            made: Vec::new(),
+            queue: VecDeque::new(),
+            at: At::Done,
+            turn,
+            seen: 0,
+            broke_off: false,
+            until,
+        }
+    }
+
+    /// The answer to a message: the task as it was when the turn began, and the turn.
+    pub(super) fn of_turn(
+        shared: &Arc<Shared>,
+        entry: &Arc<TaskEntry>,
+        caller: Caller,
+        turn: usize,
+        first: Task<'static>,
+    ) -> TaskStream {
+        let mut watcher = Self::new(shared, entry, caller, turn, Until::Turn);
+        let decision = decide(Arc::clone(shared), Arc::clone(entry));
+        watcher.at = At::Deciding(Box::pin(decision), Box::new(first));
+        Box::pin(watcher)
+    }
+
+    /// A subscription: the task as it is now, and all that follows until it ends.
+    pub(super) fn of_task(
+        shared: &Arc<Shared>,
+        entry: &Arc<TaskEntry>,
+        caller: Caller,
+    ) -> Result<TaskStream, ServerError> {
+        let mut watcher = Self::new(shared, entry, caller, 0, Until::Task);
+        let state = entry.lock();
+        if state.class() == StateClass::Terminal {
+            return Err(super::agent::has_ended(&state));
+        }
+        watcher.turn = state.last_turn();
+        let turn = state.turns.get(watcher.turn);
+        watcher.seen = turn.map_or(0, |turn| turn.folded);
+        let is_over = turn.is_none_or(|turn| turn.end.is_some());
+        watcher.queue.push_back(StreamItem::Task(state.folded.snapshot(None, true)));
+        drop(state);
+        watcher.at = if is_over { watcher.waiting() } else { watcher.opening() };
+        Ok(Box::pin(watcher))
+    }
+
+    fn opening(&self) -> At {
+        let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
+        let (caller, turn, after) = (self.caller.clone(), self.turn, self.seen);
+        At::Opening(Box::pin(async move {
+            let run = entry.lock().turns.get(turn).and_then(|turn| turn.run.clone());
+            match run {
+                Some(run) => Ok(shared.service.watch(&caller, &run, after).await?),
+                // A turn without a run has its end only.
+                None => Ok(Box::pin(Nothing) as EventStream),
+            }
+        }))
+    }
+
+    fn settling(&self) -> At {
+        let (entry, turn) = (Arc::clone(&self.entry), self.turn);
+        At::Settling(Box::pin(async move { entry.wait(|state| settled(state, turn)).await }))
+    }
+
+    fn waiting(&self) -> At {
+        let (entry, next) = (Arc::clone(&self.entry), self.turn + 1);
+        At::Waiting(Box::pin(async move {
+            entry
+                .wait(|state| {
+                    let is_there = state.turns.len() > next;
+                    (is_there || state.is_removed).then_some(is_there.then_some(()))
+                })
+                .await
+        }))
+    }
+
+    /// The turn ended.
+    fn handle_settled(&mut self, settled: Settled) -> Option<Item> {
+        let Some(end) = settled.end else {
+            self.at = At::Done;
+            return Some(Err(ServerError::task_not_found(&self.entry.id)));
+        };
+        if self.seen < settled.last {
+            self.at = At::Done;
+            let words = "this stream lost its place in the run: subscribe to the task again";
+            return Some(Err(ServerError::new(ErrorKind::Internal, words)));
+        }
+        let is_over = self.until == Until::Turn || end.status.state.class() == StateClass::Terminal;
+        self.at = if is_over { At::Done } else { self.waiting() };
+        Some(Ok(StreamItem::Status(*end)))
+    }
+
+    /// The events of the turn ended. If they broke off, the log is asked once more.
+    fn handle_end(&mut self, is_terminal: bool) {
+        self.at = if is_terminal || std::mem::replace(&mut self.broke_off, true) {
+            self.settling()
+        } else {
+            self.opening()
+        };
+    }
+}
+
+fn settled(state: &mut TaskState, turn: usize) -> Option<Settled> {
+    let of_turn = state.turns.get(turn);
+    let end = of_turn.and_then(|turn| turn.end.clone());
+    let last = of_turn.map_or(0, |turn| turn.folded);
+    (end.is_some() || state.is_removed).then_some(Settled { end, last })
+}
+
+/// Waits until it is known what the reply is; for a message, until it is whole.
+pub(super) async fn decide(shared: Arc<Shared>, entry: Arc<TaskEntry>) -> Result<Decided, ServerError> {
+    let window = shared.host.sleep(shared.config.reply_window);
+    if let Some(decided) = within(entry.wait(decision), window).await {
+        return decided;
+    }
+    entry.lock().close_window();
+    entry.wait(decision).await
+}
+
+fn decision(state: &mut TaskState) -> Option<Result<Decided, ServerError>> {
+    match &state.reply {
+        Reply::Undecided if state.is_removed => Some(Err(ServerError::task_not_found(&state.folded.task.id))),
+        Reply::Undecided => None,
+        Reply::Task => Some(Ok(Decided::Task)),
+        Reply::Message(draft) => {
+            let outcome = draft.outcome.clone()?;
+            Some(outcome.map(|()| Decided::Message(Box::new(draft.message.clone()))))
+        }
+    }
+}
+
+/// What `work` gives, unless `window` is over first.
+pub(super) async fn within<T>(
+    work: impl Future<Output = T>,
+    mut window: BoxFuture<'static, ()>,
+) -> Option<T> {
+    let mut work = pin!(work);
+    poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(found) => Poll::Ready(Some(found)),
+        Poll::Pending => window.as_mut().poll(cx).map(|()| None),
+    })
+    .await
+}
+
+/// No events.
+struct Nothing;
+
+impl Stream for Nothing {
+    type Item = aqueduct_core::service::NumberedEvent;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(None)
+    }
+}
+
+impl Stream for Watcher {
+    type Item = Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
+        let this = &mut *self;
+        loop {
+            if let Some(item) = this.queue.pop_front() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            match &mut this.at {
+                At::Done => return Poll::Ready(None),
+                At::Deciding(decision, first) => {
+                    let decided = ready!(decision.as_mut().poll(cx));
+                    let first = std::mem::take(&mut **first);
+                    match decided {
+                        Ok(Decided::Task) => {
+                            this.at = this.opening();
+                            return Poll::Ready(Some(Ok(StreamItem::Task(first))));
+                        }
+                        Ok(Decided::Message(message)) => {
+                            this.at = At::Done;
+                            return Poll::Ready(Some(Ok(StreamItem::Message(*message))));
+                        }
+                        Err(error) => {
+                            this.at = At::Done;
+                            return Poll::Ready(Some(Err(error)));
+                        }
+                    }
+                }
+                At::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
+                    Ok(events) => this.at = At::Live(events),
+                    Err(error) => {
+                        this.at = At::Done;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                },
+                At::Live(events) => match ready!(events.as_mut().poll_next(cx)) {
+                    None => this.handle_end(false),
+                    Some(event) => {
+                        this.seen = event.number;
+                        if event.event.is_terminal() {
+                            this.handle_end(true);
+                        } else {
+                            this.maker.convert(&event.event, &mut this.made);
+                            this.queue.extend(this.made.drain(..));
+                        }
+                    }
+                },
+                At::Settling(settling) => {
+                    let settled = ready!(settling.as_mut().poll(cx));
+                    if let Some(item) = this.handle_settled(settled) {
+                        return Poll::Ready(Some(item));
+                    }
+                }
+                At::Waiting(waiting) => match ready!(waiting.as_mut().poll(cx)) {
+                    None => this.at = At::Done,
+                    Some(()) => {
+                        this.turn += 1;
+                        (this.seen, this.broke_off) = (0, false);
+                        this.at = this.opening();
+                    }
+                },
+            }
+        }
+    }
+}

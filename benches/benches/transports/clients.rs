@@ -1,0 +1,292 @@
+//! The clients. They speak each protocol as little as they can: their own cost is not measured.
+//!
+//! * `drain <protocol> <messages> <batch>`: asks for a burst, reads all of it, says `done`;
+//! * `hold <protocol> <streams>`: opens so many, reads the first message of each, says `open`, and holds them;
+//! * `listen <protocol> <streams> <seconds>`: opens so many paced streams, says `open`, and after that time the latencies.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use aqueduct_core::BlockEvent;
+use aqueduct_transport_grpc::{Client, ClientConfig};
+use bytes::{Buf as _, BufMut as _, Bytes};
+use futures_util::StreamExt as _;
+use tokio::io::AsyncReadExt as _;
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+
+use crate::servers::now;
+use crate::service::{MESSAGE_BYTES, prompt};
+
+/// Streams that share a connection, where a protocol can.
+const STREAMS_PER_CONNECTION: usize = 100;
+
+pub(crate) fn run(role: &str, arguments: &[&str]) {
+    let [address, protocol, numbers @ ..] = arguments else { panic!("no address") };
+    let numbers: Vec<usize> = numbers.iter().map(|number| number.parse().unwrap()).collect();
+    match (role, numbers.as_slice()) {
+        ("drain", [messages, batch]) => drain(address, protocol, *messages, *batch),
+        ("hold", [streams]) => hold(address, protocol, *streams),
+        ("listen", [streams, seconds]) => listen(address, protocol, *streams, *seconds as u64),
+        _ => panic!("no client {role}"),
+    }
+}
+
+/// Connects and asks for a run, in one of the protocols that need no library.
+fn ask(address: &str, protocol: &str, messages: usize, batch: usize) -> TcpStream {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_nodelay(true).unwrap();
+    let prompt = format!("{messages} {batch}");
+    let request = match protocol {
+        "raw" => prompt,
+        "http" => {
+            let head = "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+                        Content-Type: application/json\r\nContent-Length:";
+            format!("{head} {}\r\n\r\n\"{prompt}\"", prompt.len() + 2)
+        }
+        "ws" => {
+            let upgrade = "GET /agents/bench/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
+                           Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                           Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+            socket.write_all(upgrade.as_bytes()).unwrap();
+            read_head(&mut socket);
+            // A text frame with a mask of zeros.
+            let length = char::from(0x80 | u8::try_from(prompt.len()).unwrap());
+            let frame = ["\u{81}", &length.to_string(), "\0\0\0\0", &prompt].concat();
+            let bytes: Vec<u8> = frame.chars().map(|byte| u8::try_from(byte).unwrap()).collect();
+            socket.write_all(&bytes).unwrap();
+            return socket;
+        }
+        other => panic!("no protocol {other}"),
+    };
+    socket.write_all(request.as_bytes()).unwrap();
+    if protocol == "http" {
+        read_head(&mut socket);
+    }
+    socket
+}
+
+fn read_head(socket: &mut TcpStream) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        socket.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101") || head.starts_with(b"HTTP/1.1 200"));
+}
+
+fn drain(address: &str, protocol: &str, messages: usize, batch: usize) {
+    if protocol == "grpc" || protocol == "grpc-js" {
+        drain_grpc(address, protocol, messages, batch);
+    } else {
+        let mut socket = ask(address, protocol, messages, batch);
+        // Enough for all texts; what is around them differs, and does not matter here.
+        let mut missing = messages * MESSAGE_BYTES;
+        let mut buffer = vec![0; 256 * 1024];
+        while missing > 0 {
+            let read = socket.read(&mut buffer).unwrap();
+            assert!(read > 0, "the server ended early");
+            missing = missing.saturating_sub(read);
+        }
+    }
+    println!("done");
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn drain_grpc(address: &str, protocol: &str, messages: usize, batch: usize) {
+    let mut received = 0;
+    if protocol == "grpc" {
+        let mut events = open_grpc(address, &format!("{messages} {batch}")).await;
+        while let Some(event) = events.next().await {
+            received += text(&event.unwrap().event).map_or(0, |text| text.len() / MESSAGE_BYTES);
+        }
+    } else {
+        let channel = tonic::transport::Channel::from_shared(format!("http://{address}")).unwrap();
+        let mut stream = open_bytes(channel.connect().await.unwrap(), messages, batch).await;
+        while let Some(message) = stream.next().await {
+            received += message.unwrap().len() / MESSAGE_BYTES;
+        }
+    }
+    assert_eq!(received, messages);
+}
+
+async fn open_grpc(address: &str, text: &str) -> aqueduct_transport_grpc::RunStream {
+    let client = Client::connect(&format!("http://{address}"), ClientConfig::default()).await.unwrap();
+    client.run("bench", &prompt(text)).await.unwrap()
+}
+
+fn text(event: &BlockEvent) -> Option<&str> {
+    match event {
+        BlockEvent::BlockDelta { delta, .. } => Some(delta),
+        _ => None,
+    }
+}
+
+/// Calls the method of the grpc-js server, whose messages are bytes.
+async fn open_bytes(
+    channel: tonic::transport::Channel,
+    messages: usize,
+    batch: usize,
+) -> tonic::Streaming<Bytes> {
+    let mut client = tonic::client::Grpc::new(channel);
+    client.ready().await.unwrap();
+    let request = tonic::Request::new(Bytes::from(format!("{messages} {batch}")));
+    let path = "/bench.Bench/Stream".parse().unwrap();
+    client.server_streaming(request, path, RawCodec).await.unwrap().into_inner()
+}
+
+fn hold(address: &str, protocol: &str, streams: usize) {
+    match protocol {
+        "grpc" => hold_grpc(address, streams, 1),
+        "grpc-shared" => hold_grpc(address, streams, STREAMS_PER_CONNECTION),
+        "grpc-js" => hold_grpc_js(address, streams),
+        _ => {
+            let open: Vec<_> = (0..streams)
+                .map(|_| {
+                    let mut socket = ask(address, protocol, 0, 0);
+                    socket.read_exact(&mut [0; MESSAGE_BYTES]).unwrap();
+                    socket
+                })
+                .collect();
+            println!("open");
+            wait();
+            drop(open);
+        }
+    }
+}
+
+/// Until the one that measures closes the pipe.
+fn wait() {
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn hold_grpc(address: &str, streams: usize, per_connection: usize) {
+    let mut open = Vec::new();
+    for _ in 0..streams.div_ceil(per_connection) {
+        let client = Client::connect(&format!("http://{address}"), ClientConfig::default()).await.unwrap();
+        for _ in 0..per_connection {
+            let mut stream = client.run("bench", &prompt("0 0")).await.unwrap();
+            stream.next().await.unwrap().unwrap();
+            open.push((stream, client.clone()));
+        }
+    }
+    println!("open");
+    tokio::task::spawn_blocking(wait).await.unwrap();
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn hold_grpc_js(address: &str, streams: usize) {
+    let mut open = Vec::new();
+    for _ in 0..streams {
+        let channel = tonic::transport::Channel::from_shared(format!("http://{address}")).unwrap();
+        let channel = channel.connect().await.unwrap();
+        let mut stream = open_bytes(channel.clone(), 0, 0).await;
+        stream.next().await.unwrap().unwrap();
+        open.push((stream, channel));
+    }
+    println!("open");
+    tokio::task::spawn_blocking(wait).await.unwrap();
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn listen(address: &str, protocol: &str, streams: usize, seconds: u64) {
+    let (latencies, mut collected) = tokio::sync::mpsc::channel(1024);
+    for _ in 0..streams {
+        if protocol == "grpc" {
+            let mut events = open_grpc(address, "relayed").await;
+            let latencies = latencies.clone();
+            tokio::spawn(async move {
+                while let Some(Ok(event)) = events.next().await {
+                    let sent = text(&event.event).and_then(|text| sent_at(text.as_bytes()));
+                    latencies.send(now() - sent.unwrap()).await.ok();
+                }
+            });
+        } else {
+            let socket = ask(address, protocol, 0, 0);
+            socket.set_nonblocking(true).unwrap();
+            let socket = tokio::net::TcpStream::from_std(socket).unwrap();
+            tokio::spawn(read_times(socket, latencies.clone()));
+        }
+    }
+    // The first events of all have come by then.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    while collected.try_recv().is_ok() {}
+    println!("open");
+    let mut all = Vec::new();
+    let end = tokio::time::sleep(Duration::from_secs(seconds));
+    tokio::pin!(end);
+    loop {
+        tokio::select! {
+            () = &mut end => break,
+            Some(latency) = collected.recv() => all.push(latency),
+        }
+    }
+    all.sort_unstable();
+    let at = |percent: usize| all[(all.len() * percent / 100).min(all.len() - 1)];
+    println!("{} {} {}", all.len(), at(50), at(99));
+    wait_until_killed().await;
+}
+
+async fn wait_until_killed() {
+    tokio::task::spawn_blocking(wait).await.unwrap();
+}
+
+async fn read_times(mut socket: tokio::net::TcpStream, latencies: tokio::sync::mpsc::Sender<u64>) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(read @ 1..) = socket.read(&mut buffer).await {
+        let now = now();
+        let mut rest = &buffer[..read];
+        while let Some(sent) = sent_at(rest) {
+            latencies.send(now.saturating_sub(sent)).await.ok();
+            let at = rest.windows(3).position(|window| window == b"at:").unwrap();
+            rest = &rest[at + 3..];
+        }
+    }
+}
+
+/// The time that stands behind `at:` in a paced message.
+fn sent_at(bytes: &[u8]) -> Option<u64> {
+    let at = bytes.windows(3).position(|window| window == b"at:")?;
+    std::str::from_utf8(bytes.get(at + 3..at + 23)?).ok()?.parse().ok()
+}
+
+/// Messages as they are.
+#[derive(Debug, Clone, Copy, Default)]
+struct RawCodec;
+
+impl Codec for RawCodec {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        *self
+    }
+
+    fn decoder(&mut self) -> Self {
+        *self
+    }
+}
+
+impl Encoder for RawCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for RawCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
+    }
+}

@@ -1,0 +1,52 @@
+//! What the transports cost beside real peers, in one run on one machine: `cargo xtask bench transports`.
+//!
+//! * server CPU per message of 100 bytes, each flushed alone and in batches, beside node `ws`, `@grpc/grpc-js`, node's own
+//!   HTTP server and a program that writes the same bytes to a plain socket;
+//! * memory of an idle stream at 10,000 of them, in the process and in the kernel's socket buffers;
+//! * CPU and latency of 100 paced streams that are relayed, beside a proxy that only copies bytes.
+//!
+//! Servers, clients and the one that measures are processes of their own (this program again, in another role), so CPU
+//! time belongs to nobody else. Only the ratios of one run count: the machine is shared. One part only:
+//! `cargo xtask bench transports -- cpu` (or `idle`, `paced`). Nothing here passes or fails, and nothing is written.
+
+#![expect(clippy::print_stdout, reason = "a bench is a program that prints")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a bench may stop at the first thing that is wrong"
+)]
+
+mod clients;
+mod cpu;
+mod idle;
+mod paced;
+mod process;
+mod servers;
+mod service;
+
+fn main() {
+    // What cargo adds.
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["server", role, rest @ ..] => servers::run(role, rest),
+        ["client", role, rest @ ..] => clients::run(role, rest),
+        parts => measure(|part| parts.is_empty() || parts.contains(&part)),
+    }
+}
+
+fn measure(is_wanted: impl Fn(&str) -> bool) {
+    if is_wanted("cpu") {
+        cpu::report();
+    }
+    if is_wanted("idle") {
+        idle::report();
+    }
+    if is_wanted("paced") {
+        paced::report();
+    }
+    if process::node().is_none() {
+        println!("\nnode's peers were not measured: run `cargo xtask bench transports`");
+    }
+}

@@ -1,0 +1,65 @@
+// Small helpers over the DOM. Text goes in as text nodes, never as markup.
+
+/** Characters that turn the direction of what follows, so that text can look like another text. */
+const DIRECTION = /[\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/g;
+/** Other characters that nobody sees. */
+const UNSEEN = /[\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F\u200B\u2060\uFEFF]/g;
+
+const named = (char) => `⟨U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
+
+/** Text with invisible characters written out. */
+export function visible(text) {
+  return text.replace(DIRECTION, named).replace(UNSEEN, named);
+}
+
+/** An element: `el("p", { class: "x", text: "hello" }, child, …)`. */
+export function el(tag, options = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(options)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "text") node.textContent = value;
+    else if (name === "on") for (const [type, listen] of Object.entries(value)) node.addEventListener(type, listen);
+    else if (value === true) node.setAttribute(name, "");
+    else node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== undefined && child !== null));
+  return node;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Sets the text of a node only if it is another: an unchanged node costs no layout. */
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/** JSON for people; what is no JSON stays as it is. */
+export function pretty(value) {
+  if (typeof value !== "string") return JSON.stringify(value, null, 2);
+  try {
+    const parsed = JSON.parse(value);
+    return typeof parsed === "object" && parsed !== null ? JSON.stringify(parsed, null, 2) : value;
+  } catch {
+    return value;
+  }
+}
+
+/** A text cut to a length, with a sign that it was cut. */
+export function cut(text, length) {
+  return text.length > length ? `${text.slice(0, length)}…` : text;
+}
+
+export function duration(ms) {
+  if (ms === undefined || ms === null || Number.isNaN(ms)) return "–";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}
+
+/** A file for the user to keep. */
+export function save(name, text, type) {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  const link = el("a", { href: url, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}

@@ -1,0 +1,5 @@
+// The beginning of the page.
+
+import { App } from "./app.js";
+
+new App().begin();

@@ -1,0 +1,51 @@
+// Figures in the bar and in their own panel.
+
+import { byId, duration, el, setText, visible } from "./dom.js";
+import { figures, usageRows } from "./stats.js";
+
+const PAUSE = 250;
+const rate = (value) => (value === undefined ? "–" : value >= 100 ? String(Math.round(value)) : value.toFixed(1));
+
+export class StatsView {
+  #drawn = 0;
+  #key = "";
+
+  constructor() {
+    this.panel = byId("figures-panel");
+    this.tab = byId("panel-figures");
+  }
+
+  render(model, recording, end, now, clock) {
+    const isShown = !this.tab.hidden;
+    const key = `${recording.name} ${end} ${model.runs.length} ${clock === undefined} ${isShown}`;
+    if (now - this.#drawn < PAUSE || (clock === undefined && key === this.#key)) return;
+    this.#key = key;
+    this.#drawn = now;
+    const found = figures(recording.records, end, clock, recording.requests.at(-1));
+    setText(byId("fig-events"), String(found.events));
+    setText(byId("fig-first"), duration(found.first));
+    setText(byId("fig-rate"), rate(clock === undefined ? found.mean : found.rate));
+    setText(byId("fig-last"), duration(found.last));
+    if (isShown) this.#fill(model, recording, found);
+  }
+
+  #fill(model, recording, found) {
+    const rows = [
+      ["First event", duration(found.first)], ["First word of the answer", duration(found.answer)], ["Last event", duration(found.last)],
+      ["Events", String(found.events)], ["Events per second, mean", rate(found.mean)], ["Characters", String(recording.bytes)],
+      ["Lanes", String(model.lanes.length)], ["Blocks", String(model.blocks.length)], ["Runs", model.runs.map((run) => run.status).join(", ") || "–"],
+    ];
+    const timings = el("table", {}, el("caption", { text: "Timings, from the request" }), el("tbody", {}, ...rows.map(([name, value]) => el("tr", {}, el("th", { scope: "row", text: name }), el("td", { text: value })))));
+    const types = [...model.types].sort((a, b) => b[1] - a[1]).map(([type, count]) => el("tr", {}, el("th", { scope: "row", text: visible(type) }), el("td", { text: count })));
+    this.panel.replaceChildren(timings, usageTable(model.usage), el("table", {}, el("caption", { text: "Events by type" }), el("tbody", {}, ...types)));
+  }
+}
+
+const COLUMNS = { model: "Model", inputTokens: "In", cachedInputTokens: "Cached", outputTokens: "Out", reasoningTokens: "Reasoning", totalTokens: "Total" };
+
+function usageTable(usage) {
+  const rows = usageRows(usage);
+  if (rows.length === 0) return el("p", { class: "meta", text: "No usage was reported." });
+  const cells = (row) => Object.keys(COLUMNS).map((name) => el("td", { text: name === "model" ? visible(`${row.provider} ${row.model}`.trim() || "–") : String(row[name] ?? "–") }));
+  return el("table", { class: "usage" }, el("caption", { text: "Usage, in tokens" }), el("thead", {}, el("tr", {}, ...Object.values(COLUMNS).map((text) => el("th", { scope: "col", text })))), el("tbody", {}, ...rows.map((row) => el("tr", {}, ...cells(row)))));
+}

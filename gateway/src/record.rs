@@ -1,0 +1,232 @@
+//! `aqueduct record`: what an agent sends, with its timing, to a file.
+//!
+//! An A2A or AG-UI agent is asked as the gateway would ask it, and its frames are written as they come, before any of
+//! them is understood. Of any other agent the AG-UI 1.0 events are written that the gateway makes of it.
+
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal as _, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use aqueduct_adapter_agui::config::{Dialect as AguiDialect, Settings};
+use aqueduct_adapter_agui::convert::converters;
+use aqueduct_adapter_agui::encode::WatcherEncoder;
+use aqueduct_adapter_agui::version::Encoding;
+use aqueduct_core::RunInput;
+use aqueduct_core::service::{Caller, EventEncoder as _, EventStream, PayloadSink, RunService as _};
+use aqueduct_transport_http::SseStream;
+use futures_util::StreamExt as _;
+
+use crate::cli::RecordArgs;
+use crate::config::{A2aAddress, AgentSource, Config};
+use crate::recording::{Dialect, Head, Writer};
+use crate::service::{Gateway, GatewayService, now};
+use crate::source::upstream::Upstream;
+use crate::source::{A2aSource, AguiSource, Ask, GrpcSettings, RawAnswer};
+use crate::{exit, talk};
+
+/// How often progress is told at a terminal.
+const PROGRESS: Duration = Duration::from_millis(200);
+
+/// Runs the command.
+pub fn command(
+    args: &RecordArgs,
+    environment: impl IntoIterator<Item = (String, String)>,
+    out: &mut dyn Write,
+    notes: &mut dyn Write,
+) -> exit::Code {
+    let environment = environment.into_iter().collect();
+    let work = async {
+        let (config, name) = talk::resolve(&args.target, args.protocol, &args.config, environment).await?;
+        Ok((config, name))
+    };
+    let (config, name) = match talk::block_on(work) {
+        Ok(found) => found,
+        Err(error) => {
+            writeln!(notes, "aqueduct record: {error:#}").ok();
+            return exit::USAGE;
+        }
+    };
+    match talk::block_on(record(args, config, &name, out, notes)) {
+        Ok(()) => exit::OK,
+        Err(error) => {
+            writeln!(notes, "aqueduct record: {error:#}").ok();
+            exit::FAILED
+        }
+    }
+}
+
+async fn record(
+    args: &RecordArgs,
+    config: Config,
+    name: &str,
+    out: &mut dyn Write,
+    notes: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let (dialect, incoming) = ask(args, config, name).await?;
+    let head = Head::new(dialect, args.target.as_str(), args.prompt.as_str());
+    // The file is made once there is something to write: a typing error leaves no empty one behind.
+    let mut file = match &args.output {
+        Some(path) => {
+            let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
+            Some(BufWriter::new(file))
+        }
+        None => None,
+    };
+    let to: &mut dyn Write = match &mut file {
+        Some(file) => file,
+        None => out,
+    };
+    let mut writer = Writer::new(to, &head)?;
+    let cut = copy(incoming, begun, &mut writer, notes).await?;
+    writer.end(begun.elapsed(), cut.as_deref())?;
+    let (frames, bytes) = (writer.frames, writer.bytes);
+    let how = cut.map_or_else(|| "closed".to_owned(), |reason| format!("cut: {reason}"));
+    writeln!(notes, "{frames} frames, {bytes} bytes in {:.1} s; {how}", begun.elapsed().as_secs_f64()).ok();
+    Ok(())
+}
+
+/// What an agent sends.
+enum Incoming {
+    Stream(Box<SseStream>),
+    Whole(String),
+    Events(EventStream, Box<WatcherEncoder>),
+}
+
+async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Result<(Dialect, Incoming)> {
+    let thread = format!("record-{}", now().0);
+    let input = RunInput::prompt(thread.clone(), format!("{thread}-1"), &args.prompt);
+    let agent = config.agents.get_mut(name).with_context(|| format!("there is no agent {name}"))?;
+    agent.tokens.clear();
+    let ask = Ask::plain(input);
+    let told = |failure: aqueduct_core::RunFailure| anyhow::anyhow!("{} ({})", failure.message, failure.code);
+    match agent.source.clone() {
+        AgentSource::A2a { address, binding, version } => {
+            let (A2aAddress::Url(url) | A2aAddress::Card(url)) = &address;
+            let (upstream, grpc) = (Upstream::new(agent, url)?, GrpcSettings::of(agent)?);
+            let source = A2aSource::new(upstream, grpc, address.clone(), binding, version);
+            let (dialect, answer) = source.open_raw(&ask).await.map_err(told)?;
+            let incoming = match answer {
+                RawAnswer::Stream(stream) => Incoming::Stream(stream),
+                RawAnswer::Whole(response) => {
+                    Incoming::Whole(String::from_utf8_lossy(response.body()).into_owned())
+                }
+            };
+            Ok((Dialect::of_a2a(dialect), incoming))
+        }
+        AgentSource::Agui { url } => {
+            let source = AguiSource { upstream: Upstream::new(agent, &url)?, url };
+            let (_, stream) = source.open(&ask).await.map_err(told)?;
+            Ok((Dialect::Agui, Incoming::Stream(Box::new(stream))))
+        }
+        _ => {
+            config.server.tokens.clear();
+            let service = GatewayService(Gateway::new(config)?);
+            let input = Arc::unwrap_or_clone(ask.input);
+            let started = service.start(&Caller::default(), name, input).await?;
+            let settings = Settings::new(AguiDialect::V1_0);
+            let encoder = WatcherEncoder::new(converters(&settings), Encoding::Sse);
+            Ok((Dialect::Agui, Incoming::Events(started.events, Box::new(encoder))))
+        }
+    }
+}
+
+/// Writes all that comes; gives what broke it, if something did.
+async fn copy(
+    mut incoming: Incoming,
+    begun: Instant,
+    writer: &mut Writer<'_>,
+    notes: &mut dyn Write,
+) -> anyhow::Result<Option<String>> {
+    let mut progress = Progress::new();
+    loop {
+        let next = tokio::select! {
+            next = incoming.next() => next,
+            Ok(()) = tokio::signal::ctrl_c() => Next::End(Some("the recorder was stopped".to_owned())),
+        };
+        let at = begun.elapsed();
+        match next {
+            Next::Frames(frames) => {
+                for (event, data) in frames {
+                    writer.frame(at, event.as_deref(), &data)?;
+                }
+                progress.tell(writer, at, notes);
+            }
+            Next::End(cut) => {
+                progress.clear(notes);
+                return Ok(cut);
+            }
+        }
+    }
+}
+
+enum Next {
+    Frames(Vec<(Option<String>, String)>),
+    End(Option<String>),
+}
+
+impl Incoming {
+    async fn next(&mut self) -> Next {
+        match self {
+            Self::Stream(stream) => match stream.next().await {
+                Some(Ok(event)) => {
+                    let name = event.event.map(|name| name.to_string());
+                    Next::Frames(vec![(name, event.data.to_string())])
+                }
+                Some(Err(error)) => Next::End(Some(error.to_string())),
+                None => Next::End(None),
+            },
+            Self::Whole(text) if text.is_empty() => Next::End(None),
+            Self::Whole(text) => Next::Frames(vec![(None, std::mem::take(text))]),
+            Self::Events(events, encoder) => match events.next().await {
+                Some(numbered) => {
+                    let mut payloads = Payloads(Vec::new());
+                    encoder.encode(&numbered.event, &mut payloads);
+                    Next::Frames(payloads.0.into_iter().map(|payload| (None, payload)).collect())
+                }
+                None => Next::End(None),
+            },
+        }
+    }
+}
+
+/// Payloads as text.
+struct Payloads(Vec<String>);
+
+impl PayloadSink for Payloads {
+    fn push(&mut self, write: &mut dyn FnMut(&mut Vec<u8>)) {
+        let mut payload = Vec::new();
+        write(&mut payload);
+        self.0.push(String::from_utf8_lossy(&payload).into_owned());
+    }
+}
+
+/// Counts on one line of a terminal, now and then.
+struct Progress {
+    is_terminal: bool,
+    told: Option<Instant>,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { is_terminal: std::io::stderr().is_terminal(), told: None }
+    }
+
+    fn tell(&mut self, writer: &Writer<'_>, at: Duration, notes: &mut dyn Write) {
+        if !self.is_terminal || self.told.is_some_and(|told| told.elapsed() < PROGRESS) {
+            return;
+        }
+        self.told = Some(Instant::now());
+        let (frames, bytes) = (writer.frames, writer.bytes);
+        write!(notes, "\r{frames} frames, {bytes} bytes, {:.1} s ", at.as_secs_f64()).ok();
+        notes.flush().ok();
+    }
+
+    fn clear(&self, notes: &mut dyn Write) {
+        if self.told.is_some() {
+            write!(notes, "\r\u{1b}[2K").ok();
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! A recorded stream: what an agent sent, as it sent it, and when.
+//!
+//! JSON lines. The first says what was recorded, the last how it ended; between them is one line per frame.
+//!
+//! ```text
+//! {"aqueduct": "recording", "version": 1, "dialect": "a2a", "agent": "http://…", "prompt": "…"}
+//! {"at": 12, "data": "{…}"}                 milliseconds since the request, the frame's data
+//! {"at": 15, "event": "error", "data": "…"} a frame with a name
+//! {"at": 900, "end": "closed"}              or "cut", with a "reason"
+//! ```
+//!
+//! A file without its last line is a recording that was cut. What the frames mean is not known here.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aqueduct_adapter_a2a::wire::Dialect as A2aDialect;
+use aqueduct_core::ByteString;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a recording. It is held in memory while it is played; a run of the gateway may have 64 MiB.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// What the frames are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Dialect {
+    /// AG-UI, any version.
+    #[serde(rename = "agui")]
+    Agui,
+    /// A2A 1.0.
+    #[serde(rename = "a2a")]
+    A2a,
+    /// A2A 0.3 over JSON-RPC.
+    #[serde(rename = "a2a-0.3")]
+    A2a03,
+    /// A2A 0.3 over HTTP+JSON.
+    #[serde(rename = "a2a-0.3-rest")]
+    A2a03Rest,
+}
+
+impl Dialect {
+    /// The dialect of an A2A agent.
+    pub(crate) fn of_a2a(dialect: A2aDialect) -> Self {
+        match dialect {
+            A2aDialect::V03JsonRpc => Self::A2a03,
+            A2aDialect::V03Rest => Self::A2a03Rest,
+            A2aDialect::V1 => Self::A2a,
+        }
+    }
+
+    /// The dialect as the adapter calls it; none for AG-UI.
+    pub(crate) fn a2a(self) -> Option<A2aDialect> {
+        match self {
+            Self::Agui => None,
+            Self::A2a => Some(A2aDialect::V1),
+            Self::A2a03 => Some(A2aDialect::V03JsonRpc),
+            Self::A2a03Rest => Some(A2aDialect::V03Rest),
+        }
+    }
+}
+
+/// The first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    aqueduct: String,
+    version: u32,
+    /// What the frames are.
+    pub dialect: Dialect,
+    /// Who was asked.
+    #[serde(default)]
+    pub agent: String,
+    /// What was asked.
+    #[serde(default)]
+    pub prompt: String,
+}
+
+impl Head {
+    /// A head of this version.
+    pub fn new(dialect: Dialect, agent: impl Into<String>, prompt: impl Into<String>) -> Self {
+        Self {
+            aqueduct: "recording".to_owned(),
+            version: 1,
+            dialect,
+            agent: agent.into(),
+            prompt: prompt.into(),
+        }
+    }
+}
+
+/// One frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// When it came, after the request.
+    pub at: Duration,
+    /// Its name, where it has one.
+    pub event: Option<ByteString>,
+    /// What it says.
+    pub data: ByteString,
+}
+
+/// How a recording ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// When, after the request.
+    pub at: Duration,
+    /// None if the stream was closed as it should be; else what broke it.
+    pub cut: Option<String>,
+}
+
+/// A whole recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recording {
+    /// What was recorded.
+    pub head: Head,
+    /// What came, in order.
+    pub frames: Vec<Frame>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// A line after the first.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line<'l> {
+    at: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    event: Option<std::borrow::Cow<'l, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<std::borrow::Cow<'l, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    end: Option<std::borrow::Cow<'l, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<std::borrow::Cow<'l, str>>,
+}
+
+fn milliseconds(at: Duration) -> u64 {
+    u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Writes a recording while it is made.
+pub struct Writer<'w> {
+    out: &'w mut dyn Write,
+    /// Frames so far.
+    pub frames: u64,
+    /// Bytes of their data.
+    pub bytes: u64,
+}
+
+impl<'w> Writer<'w> {
+    /// Begins with the head.
+    pub fn new(out: &'w mut dyn Write, head: &Head) -> std::io::Result<Self> {
+        writeln!(out, "{}", serde_json::to_string(head)?)?;
+        Ok(Self { out, frames: 0, bytes: 0 })
+    }
+
+    /// Writes a frame, at once: what was recorded before a crash is kept.
+    pub fn frame(&mut self, at: Duration, event: Option<&str>, data: &str) -> std::io::Result<()> {
+        self.frames += 1;
+        self.bytes += data.len() as u64;
+        let line = Line {
+            at: milliseconds(at),
+            event: event.map(Into::into),
+            data: Some(data.into()),
+            end: None,
+            reason: None,
+        };
+        self.line(&line)
+    }
+
+    /// Writes the end.
+    pub fn end(&mut self, at: Duration, cut: Option<&str>) -> std::io::Result<()> {
+        let word = if cut.is_some() { "cut" } else { "closed" };
+        let line = Line {
+            at: milliseconds(at),
+            event: None,
+            data: None,
+            end: Some(word.into()),
+            reason: cut.map(Into::into),
+        };
+        self.line(&line)
+    }
+
+    fn line(&mut self, line: &Line<'_>) -> std::io::Result<()> {
+        writeln!(self.out, "{}", serde_json::to_string(line)?)?;
+        self.out.flush()
+    }
+}
+
+impl std::fmt::Debug for Writer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("frames", &self.frames).finish_non_exhaustive()
+    }
+}
+
+impl Recording {
+    /// Reads a recording from a file.
+    pub fn load(path: &Path) -> anyhow::Result<Self> {
+        let file =
+            std::fs::File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
+        let length = file.metadata().map(|about| about.len()).unwrap_or_default();
+        anyhow::ensure!(length <= MAX_BYTES, "{} is longer than {MAX_BYTES} bytes", path.display());
+        Self::read(&mut std::io::BufReader::new(file)).with_context(|| path.display().to_string())
+    }
+
+    /// Reads a recording. Errors name the line.
+    pub fn read(input: &mut dyn BufRead) -> anyhow::Result<Self> {
+        let mut lines = input.lines();
+        let first = lines.next().transpose()?.unwrap_or_default();
+        let head: Head = serde_json::from_str(&first).context(
+            "line 1: expected the head of a recording (`{\"aqueduct\": \"recording\", \"version\": 1, …}`)",
+        )?;
+        let is_ours = head.aqueduct == "recording" && head.version == 1;
+        anyhow::ensure!(is_ours, "line 1: expected a recording of version 1, found version {}", head.version);
+        let cut = "the recording ends here".to_owned();
+        let mut end = End { at: Duration::ZERO, cut: Some(cut) };
+        let mut frames = Vec::new();
+        for (index, text) in lines.enumerate() {
+            let number = index + 2;
+            let text = text.with_context(|| format!("line {number}"))?;
+            let line: Line<'_> = match serde_json::from_str(&text) {
+                Ok(line) => line,
+                // The trace of a recorder that was stopped while it wrote.
+                Err(error) if error.is_eof() => break,
+                Err(error) => return Err(error).with_context(|| format!("line {number}")),
+            };
+            let at = Duration::from_millis(line.at);
+            match (line.data, line.end) {
+                (Some(data), None) => frames.push(Frame {
+                    at,
+                    event: line.event.map(|event| ByteString::from(event.as_ref())),
+                    data: ByteString::from(data.as_ref()),
+                }),
+                (None, Some(word)) => {
+                    let reason = line.reason.map_or_else(|| "it was cut".to_owned(), Into::into);
+                    end = End { at, cut: (word != "closed").then_some(reason) };
+                }
+                _ => anyhow::bail!("line {number}: expected `data` or `end`"),
+            }
+            end.at = end.at.max(at);
+        }
+        Ok(Self { head, frames, end })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(cut: Option<&str>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out, &Head::new(Dialect::A2a03, "http://a", "hi")).unwrap();
+        writer.frame(Duration::from_millis(5), None, "{\"x\":\"é\"}").unwrap();
+        writer.frame(Duration::from_millis(70), Some("error"), "bad\nline").unwrap();
+        writer.end(Duration::from_millis(80), cut).unwrap();
+        out
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let recording = Recording::read(&mut &*written(Some("reset"))).unwrap();
+        assert_eq!(recording.head.dialect, Dialect::A2a03);
+        assert_eq!(recording.frames.len(), 2);
+        assert_eq!(recording.frames[1].event.as_deref(), Some("error"));
+        assert_eq!(&*recording.frames[1].data, "bad\nline");
+        assert_eq!(recording.end, End { at: Duration::from_millis(80), cut: Some("reset".to_owned()) });
+        assert_eq!(Recording::read(&mut &*written(None)).unwrap().end.cut, None);
+    }
+
+    /// A recorder that was killed leaves a recording that was cut, whatever byte it was writing.
+    #[test]
+    fn a_recording_cut_at_any_byte_is_read_as_cut() {
+        let whole = written(None);
+        let head = whole.iter().position(|byte| *byte == b'\n').unwrap();
+        for length in head..whole.len() - 1 {
+            let Ok(text) = std::str::from_utf8(&whole[..length]) else { continue };
+            let recording = Recording::read(&mut text.as_bytes()).unwrap();
+            assert!(recording.end.cut.is_some(), "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_recording_is_told_with_its_line() {
+        for (text, words) in [
+            ("", "line 1"),
+            ("{}\n", "line 1"),
+            ("data: {}\n", "line 1"),
+            ("{\"aqueduct\":\"recording\",\"version\":2,\"dialect\":\"a2a\"}\n", "found version 2"),
+            ("{\"aqueduct\":\"recording\",\"version\":1,\"dialect\":\"a2a\"}\nno\n", "line 2"),
+            (
+                "{\"aqueduct\":\"recording\",\"version\":1,\"dialect\":\"a2a\"}\n{\"at\":1}\n",
+                "line 2: expected `data`",
+            ),
+        ] {
+            let error = Recording::read(&mut text.as_bytes()).unwrap_err();
+            assert!(format!("{error:#}").contains(words), "{text}: {error:#}");
+        }
+    }
+}

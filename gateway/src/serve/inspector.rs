@@ -1,0 +1,133 @@
+//! The inspector: a page for developers at `/inspector`, and the three questions that only it asks.
+//!
+//! | path | what | who gets in |
+//! |---|---|---|
+//! | `/inspector`, `/inspector/{file}` | the page: no word about agents or runs is in it | everybody |
+//! | `/inspector/runs` | the runs of the caller that the log still holds | as the list of agents |
+//! | `/inspector/convert` | a recording in any dialect, as AG-UI with a verdict | as the list of agents |
+//! | `/inspector/verify` | the verifier's verdict on a stream | as the list of agents |
+//!
+//! Everything else that the page does, it does as any frontend would: it runs agents, watches and cancels runs by their
+//! own routes, with the token that its user gave it. The files are part of the binary. The policy sent with them lets the
+//! page load scripts, styles and data from this origin alone, and never lets text become markup.
+
+mod assets;
+mod trace;
+
+use std::sync::Arc;
+
+use aqueduct_core::service::RunService as _;
+use aqueduct_transport_http::{Refusal, caller, read_json};
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post};
+use http::{HeaderValue, StatusCode, header};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::routes::{Shared, json};
+
+/// Recordings that are converted or judged at once: it is work for a processor, and runs must not wait for it.
+const AT_ONCE: usize = 2;
+/// Past runs that are listed: a list to choose from, not an archive.
+const RUNS: usize = 200;
+
+/// What a route of the inspector answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Page,
+    File,
+    Runs,
+    Convert,
+    Verify,
+}
+
+/// Room for work on recordings.
+#[derive(Debug, Clone)]
+pub(super) struct Work(Arc<Semaphore>);
+
+impl Default for Work {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+}
+
+pub(super) fn handler(part: Part) -> MethodRouter<Shared> {
+    match part {
+        Part::Page => get(page),
+        Part::File => get(file),
+        Part::Runs => get(runs),
+        Part::Convert => post(convert),
+        Part::Verify => post(verify),
+    }
+}
+
+async fn page() -> Response {
+    assets::response("index.html")
+}
+
+async fn file(Path(name): Path<String>) -> Response {
+    assets::response(&name)
+}
+
+async fn runs(State(shared): State<Shared>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let runs = match shared.gateway.runs_of(&caller(&parts), RUNS).await {
+        Ok(runs) => runs,
+        Err(error) => return Refusal::from(error).into_response(),
+    };
+    let list: Vec<_> = runs
+        .iter()
+        .map(|run| {
+            json!({
+                "run": run.meta.run_id.as_str(), "thread": run.meta.thread_id.as_str(), "agent": run.meta.agent,
+                "openedAt": run.meta.opened_at.0, "endedAt": run.closed_at.map(|at| at.0), "events": run.head,
+            })
+        })
+        .collect();
+    json(&json!({ "runs": list }))
+}
+
+async fn convert(State(shared): State<Shared>, request: Request) -> Response {
+    answer(&shared, request, |asked| {
+        let lines = trace::converted(&asked).map_err(Refusal::invalid)?;
+        let mut response = Response::new(Body::from(lines));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/jsonl"));
+        Ok(response)
+    })
+    .await
+}
+
+async fn verify(State(shared): State<Shared>, request: Request) -> Response {
+    answer(&shared, request, |asked| Ok(json(&trace::verified(&asked)))).await
+}
+
+/// Works on what is asked, away from the threads that carry streams.
+async fn answer<Q: DeserializeOwned + Send + 'static>(
+    shared: &Shared,
+    request: Request,
+    work: impl FnOnce(Q) -> Result<Response, Refusal> + Send + 'static,
+) -> Response {
+    let answered = async {
+        let (parts, body) = request.into_parts();
+        // Who may not see any agent is refused before the body is read.
+        shared.service.list_agents(&caller(&parts)).await?;
+        // The body is read inside: so no more than so many recordings are held, however many are sent.
+        let place = shared.inspector.0.acquire().await.map_err(|_| stopped())?;
+        let (_, body) = read_json(Request::from_parts(parts, body)).await?;
+        let worked = tokio::task::spawn_blocking(move || {
+            let asked = serde_json::from_slice(&body).map_err(|error| Refusal::invalid(error.to_string()))?;
+            work(asked)
+        });
+        let worked = worked.await.map_err(|_| stopped())?;
+        drop(place);
+        worked
+    };
+    answered.await.unwrap_or_else(Refusal::into_response)
+}
+
+fn stopped() -> Refusal {
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the work was stopped: ask again")
+}

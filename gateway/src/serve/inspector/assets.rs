@@ -1,0 +1,104 @@
+//! The files of the page, as they are in `gateway/inspector`, and the headers that go with them.
+
+use aqueduct_transport_http::Refusal;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+
+/// Scripts, styles and data of this origin alone; no inline code; no text becomes markup (`trusted-types`); no other page
+/// may frame this one.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+                      trusted-types 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+
+macro_rules! files {
+    ($($kind:ident: $($name:literal)+;)+) => {
+        &[$($(($name, $kind, include_str!(concat!("../../../inspector/", $name))),)+)+]
+    };
+}
+
+const FILES: &[(&str, &str, &str)] = files! {
+    HTML: "index.html";
+    SVG: "icon.svg";
+    CSS: "base.css" "page.css" "talk.css";
+    SCRIPT: "api.js" "app.js" "block-view.js" "composer.js" "conversation.js" "dom.js" "drop.js" "filter.js"
+        "history.js" "inline.js" "interrupts.js" "main.js" "markdown.js" "markdown-dom.js" "model.js" "patch.js" "player.js"
+        "raw-list.js" "recording.js" "reducer.js" "runs.js" "session.js" "sse.js" "stage.js" "state-tree.js" "stats.js"
+        "stats-view.js" "tabs.js" "timeline.js" "timeline-table.js" "verdict.js";
+};
+
+/// A file with its headers.
+pub(super) fn response(name: &str) -> Response {
+    let Some((_, kind, text)) = FILES.iter().find(|(file, _, _)| *file == name) else {
+        return Refusal::new(StatusCode::NOT_FOUND, "not_found", "the inspector has no such file")
+            .into_response();
+    };
+    let mut response = Response::new(Body::from(*text));
+    for (name, value) in [
+        (header::CONTENT_TYPE, *kind),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        // The page and its scripts belong together: after an upgrade of the gateway none may be an old one.
+        (header::CACHE_CONTROL, "no-cache"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn text_of(name: &str) -> &'static str {
+        FILES.iter().find(|(file, _, _)| *file == name).unwrap().2
+    }
+
+    #[test]
+    fn every_file_of_the_folder_is_served() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/inspector");
+        let there: BTreeSet<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|file| file.unwrap().file_name().to_string_lossy().into_owned())
+            // Only tells Node.js, which tests the scripts, that they are modules.
+            .filter(|name| name != "package.json")
+            .collect();
+        let served: BTreeSet<String> = FILES.iter().map(|(name, _, _)| (*name).to_owned()).collect();
+        assert_eq!(there, served);
+    }
+
+    /// What the policy forbids is not even tried, and what an import names is there.
+    #[test]
+    fn scripts_import_what_is_served_and_never_make_markup_of_text() {
+        let banned =
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"];
+        for (name, kind, text) in FILES {
+            for word in banned {
+                assert!(!text.contains(word), "{name}: {word}");
+            }
+            assert!(text.lines().count() <= 400, "{name} is too long to be read in one go");
+            if *kind != SCRIPT {
+                continue;
+            }
+            for line in
+                text.lines().filter(|line| line.starts_with("import ") || line.starts_with("export {"))
+            {
+                if let Some(from) = line.split(" from \"./").nth(1) {
+                    let imported = from.trim_end_matches(';').trim_end_matches('"');
+                    text_of(imported);
+                }
+            }
+        }
+        let page = text_of("index.html");
+        assert!(!page.contains("style=") && !page.contains("onclick") && !page.contains("<style"));
+    }
+}

@@ -1,0 +1,179 @@
+//! What the page asks about streams: a recording in AG-UI, and the verifier's verdict.
+//!
+//! Only wiring: the reading, converting and judging are those of `aqueduct convert` and `aqueduct verify`. Nothing is
+//! kept between two requests, so the page sends a live stream again as it grows; it paces itself.
+
+use std::io::BufReader;
+
+use aqueduct_adapter_agui::config::Dialect;
+use aqueduct_adapter_agui::verify::{Level, TextVerifier, Verifier};
+use clap::ValueEnum as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cli::{ConvertArgs, FromDialect, TextView, ToDialect};
+use crate::convert::{convert, detect};
+use crate::input::PayloadReader;
+use crate::verify::{judge, to_json};
+
+/// Findings that are told one by one; a stream with more is broken from its beginning, and the rest are counted.
+const FINDINGS: usize = 200;
+
+/// The body of `POST /inspector/convert`.
+#[derive(Debug, Deserialize)]
+pub(super) struct ConvertRequest {
+    /// The recording, as it is.
+    trace: String,
+    /// Its dialect, as for `aqueduct convert --from`; without it, the recording tells.
+    from: Option<String>,
+    /// False to leave a recording that is AG-UI already as it is.
+    #[serde(default = "yes")]
+    convert: bool,
+}
+
+/// The body of `POST /inspector/verify`.
+#[derive(Debug, Deserialize)]
+pub(super) struct VerifyRequest {
+    /// Server-sent events or JSON lines.
+    trace: String,
+    /// False while the stream goes on: that it has not ended yet is no finding.
+    #[serde(default = "yes")]
+    whole: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// JSON lines: what was found out first, then one AG-UI event per line.
+pub(super) fn converted(request: &ConvertRequest) -> Result<Vec<u8>, String> {
+    let from = match &request.from {
+        Some(word) => FromDialect::from_str(word, false).map_err(|_| format!("no dialect {word:?}"))?,
+        None => detect(request.trace.as_bytes()).ok_or(
+            "this is no recording that is known: AG-UI or A2A as server-sent events or JSON, or Microsoft Agent \
+             Framework as JSON lines",
+        )?,
+    };
+    let as_recorded = from == FromDialect::Agui && !request.convert;
+    let (mut events, mut notes, mut error) = (Vec::new(), Vec::new(), None);
+    if as_recorded {
+        events = recorded(&request.trace);
+    } else if let Err(stopped) =
+        convert(&arguments(from), &mut request.trace.as_bytes(), &mut events, &mut notes)
+    {
+        error = Some(stopped.to_string());
+    }
+    let verdict = if as_recorded { verdict(&request.trace, true) } else { verdict_of_lines(&events, true) };
+    let name = from.to_possible_value().map(|value| value.get_name().to_owned());
+    let notes = String::from_utf8_lossy(&notes);
+    let notes: Vec<&str> =
+        notes.lines().map(|note| note.strip_prefix("aqueduct convert: ").unwrap_or(note)).collect();
+    let found = json!({
+        "from": name, "asRecorded": as_recorded, "notes": notes, "error": error, "verdict": verdict,
+    });
+    let mut lines = found.to_string().into_bytes();
+    lines.push(b'\n');
+    lines.append(&mut events);
+    Ok(lines)
+}
+
+/// What the verifier says, as JSON.
+pub(super) fn verified(request: &VerifyRequest) -> Value {
+    verdict(&request.trace, request.whole)
+}
+
+fn arguments(from: FromDialect) -> ConvertArgs {
+    ConvertArgs {
+        from,
+        to: ToDialect::Agui,
+        sse: false,
+        subagents: None,
+        intermediate: TextView::Reasoning,
+        interrupts: None,
+        thread: None,
+        run: None,
+    }
+}
+
+/// The events of an AG-UI recording as they are, one per line; what is not JSON keeps its place.
+fn recorded(trace: &str) -> Vec<u8> {
+    let mut reader = PayloadReader::default();
+    if reader.handle_bytes(trace.as_bytes()).is_ok() {
+        // The verdict tells what is wrong with the end.
+        reader.handle_eof().ok();
+    }
+    let mut lines = Vec::new();
+    while let Some(payload) = reader.poll_payload() {
+        match serde_json::from_str::<Value>(&payload.text) {
+            Ok(Value::Array(events)) => events.iter().for_each(|event| push(event, &mut lines)),
+            Ok(event) => push(&event, &mut lines),
+            Err(_) => push(&json!({ "type": "(not JSON)", "text": &*payload.text }), &mut lines),
+        }
+    }
+    lines
+}
+
+fn push(event: &Value, lines: &mut Vec<u8>) {
+    lines.extend_from_slice(event.to_string().as_bytes());
+    lines.push(b'\n');
+}
+
+fn verdict(trace: &str, whole: bool) -> Value {
+    verdict_of_lines(trace.as_bytes(), whole)
+}
+
+fn verdict_of_lines(trace: &[u8], whole: bool) -> Value {
+    let verifier = TextVerifier::new(Verifier::new(Dialect::V1_0, Level::Strict));
+    let mut found = match judge(verifier, &mut BufReader::new(trace)) {
+        Ok(found) => found,
+        Err(error) => return json!({ "error": format!("{error:#}"), "total": 0, "violations": [] }),
+    };
+    if !whole {
+        // What is said of the end carries no event and the number of events as its place.
+        let events = trace.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
+        found.retain(|violation| !violation.event.is_empty() || violation.index < events);
+    }
+    let violations: Vec<Value> = found.iter().take(FINDINGS).map(to_json).collect();
+    json!({ "total": found.len(), "violations": violations })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CUT: &str = "{\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\
+                       {\"type\":\"TEXT_MESSAGE_START\",\"messageId\":\"m\"}\n";
+
+    fn lines(trace: &str, convert: bool) -> Vec<Value> {
+        let request = ConvertRequest { trace: trace.to_owned(), from: None, convert };
+        let bytes = converted(&request).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_stream_under_way_is_not_blamed_for_having_no_end() {
+        assert_eq!(verdict(CUT, false)["total"], 0);
+        assert_ne!(verdict(CUT, true)["total"], 0);
+        let bad = format!("{CUT}{{\"type\":\"TEXT_MESSAGE_END\",\"messageId\":\"other\"}}\n");
+        assert_eq!(verdict(&bad, false)["violations"][0]["index"], 2);
+    }
+
+    #[test]
+    fn a_recording_is_converted_or_left_as_it_is() {
+        let repaired = lines(CUT, true);
+        assert_eq!((&repaired[0]["from"], &repaired[0]["verdict"]["total"]), (&json!("agui"), &json!(0)));
+        assert_eq!(repaired.last().unwrap()["type"], "RUN_ERROR");
+        let as_it_is = lines(CUT, false);
+        assert_eq!(as_it_is.len(), 3);
+        assert_ne!(as_it_is[0]["verdict"]["total"], 0);
+        let broken = lines("data: {\"type\":\"RUN_STARTED\"}\n\ndata: {oops\n\n", false);
+        assert_eq!(broken[2], json!({ "type": "(not JSON)", "text": "{oops" }));
+    }
+
+    #[test]
+    fn what_is_no_recording_is_refused_in_words() {
+        let request = ConvertRequest { trace: "hello".to_owned(), from: None, convert: true };
+        assert!(converted(&request).unwrap_err().contains("no recording"));
+    }
+}

@@ -1,0 +1,126 @@
+//! A run that answers: it brings what a human said to a workflow that waits, and carries what the workflow says then.
+
+use std::sync::Arc;
+
+use aqueduct_core::service::{RefusalKind, ServiceError, StartedRun};
+use aqueduct_core::{ContentBlock, InterruptReply, Message, Role, RunInput};
+use aqueduct_runlog::RunMeta;
+use serde_json::Value;
+
+use super::{Published, State};
+use crate::service::driver::{Drive, Feed};
+use crate::service::watch::ActiveRun;
+use crate::service::{AgentEntry, Gateway, now, refuse};
+use crate::source::{Ask, EventSender};
+
+impl Published {
+    /// Answers that a `responses` line names have reached the workflow.
+    pub(super) fn note_taken(&self, line: &str) {
+        // Most lines are no such line, and parsing each twice would double the cost of a publication.
+        if self.replies.borrow().is_empty() || !line.contains("\"responses\"") {
+            return;
+        }
+        let value: Value = serde_json::from_str(line).unwrap_or_default();
+        let Some(Value::Object(taken)) = value.get("responses") else { return };
+        self.replies.send_if_modified(|replies| {
+            let before = replies.len();
+            replies.retain(|reply| !taken.contains_key(reply.id.as_str()));
+            replies.len() != before
+        });
+    }
+}
+
+impl Gateway {
+    /// Starts a run that answers a published one.
+    pub(in crate::service) async fn answer_published(
+        self: Arc<Self>,
+        agent: Arc<AgentEntry>,
+        owner: String,
+        input: RunInput,
+    ) -> Result<StartedRun, ServiceError> {
+        let waiting: Vec<Arc<Published>> = {
+            let all = self.published();
+            let fits = |one: &&Arc<Published>| {
+                one.agent.name == agent.name && one.owner == owner && one.thread == input.thread_id
+            };
+            all.values().filter(fits).cloned().collect()
+        };
+        for published in waiting {
+            let mut state = published.state.lock().await;
+            if let Some(replies) = replies(&state, &input) {
+                return self.open_answer(&published, &mut state, agent, owner, input, replies).await;
+            }
+        }
+        Err(nothing_to_answer(&agent.name, &input))
+    }
+
+    async fn open_answer(
+        self: &Arc<Self>,
+        published: &Published,
+        state: &mut State,
+        agent: Arc<AgentEntry>,
+        owner: String,
+        mut input: RunInput,
+        replies: Vec<InterruptReply>,
+    ) -> Result<StartedRun, ServiceError> {
+        let run_id = input.run_id.detached();
+        let meta = RunMeta {
+            run_id: run_id.clone(),
+            thread_id: input.thread_id.detached(),
+            agent: agent.name.clone(),
+            owner,
+            opened_at: now(),
+        };
+        let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
+        let active = Arc::new(ActiveRun::new());
+        self.active().insert(run_id.clone(), Arc::clone(&active));
+        let events = self.watched(&run_id, Some(&active), 0);
+        // Results of calls that waited for the answer are no orphans.
+        let mut earlier = Message::new(Role::Assistant);
+        let calls = state.decoder.waiting_calls();
+        earlier.contents.extend(calls.map(|id| ContentBlock::tool_arguments(id.as_bytes().clone(), "")));
+        input.messages.push(earlier);
+        let (sender, said) = EventSender::channel();
+        state.out = Some(sender);
+        state.is_waiting = false;
+        state.asked.retain(|id| !replies.iter().any(|reply| reply.id == *id));
+        let ask = Ask::plain(input);
+        let feed = Feed::Published(said);
+        tokio::spawn(Drive { gateway: Arc::clone(self), agent, lease, active, ask, feed }.run());
+        published.replies.send_modify(|waiting| waiting.extend(replies));
+        Ok(StartedRun { run_id, events })
+    }
+}
+
+/// The answers of an input to the questions of a run that waits; none if they are not for it. A user who answers with
+/// plain words answers the only question there is.
+fn replies(state: &State, input: &RunInput) -> Option<Vec<InterruptReply>> {
+    if !state.is_waiting || state.out.is_none() {
+        return None;
+    }
+    if !input.resume.is_empty() {
+        let is_asked = |reply: &InterruptReply| state.asked.contains(&reply.id);
+        return input.resume.iter().all(is_asked).then(|| input.resume.clone());
+    }
+    let [id] = state.asked.as_slice() else { return None };
+    let words = input.latest_user_message()?.text();
+    Some(vec![InterruptReply { id: id.clone(), resolved: true, payload: Some(Value::from(words)) }])
+}
+
+fn nothing_to_answer(agent: &str, input: &RunInput) -> ServiceError {
+    let thread = &input.thread_id;
+    if input.resume.is_empty() {
+        let message = format!(
+            "agent {agent} is fed by its framework, and none of its runs in thread {thread} waits for an answer: \
+             watch the runs that it publishes"
+        );
+        return ServiceError::new(RefusalKind::Unsupported, message);
+    }
+    let asked: Vec<&str> = input.resume.iter().map(|reply| reply.id.as_str()).collect();
+    let message = format!(
+        "no run that agent {agent} published in thread {thread} waits for an answer to {}: it was answered, or its \
+         publisher has gone",
+        asked.join(", ")
+    );
+    ServiceError::new(RefusalKind::Conflict, message)
+}

@@ -1,0 +1,48 @@
+//! The frames of an agent's stream as they come, for recorders: one message, one stream, no second attempt.
+
+use aqueduct_adapter_a2a::call::{Call, SendMessage};
+use aqueduct_adapter_a2a::input::{Recipient, message};
+use aqueduct_adapter_a2a::wire::Dialect;
+use aqueduct_core::RunFailure;
+use aqueduct_transport_http::{ClientError, SseStream};
+use bytes::Bytes;
+use http::Response;
+
+use super::super::Ask;
+use super::super::upstream::{failure_of, is_json, unsent};
+use super::A2aSource;
+
+/// What an agent answers to a message.
+pub(crate) enum RawAnswer {
+    /// A stream.
+    Stream(Box<SseStream>),
+    /// One JSON text: the agent does not stream.
+    Whole(Response<Bytes>),
+}
+
+impl A2aSource {
+    /// Sends the message of a run, and gives what comes back with the dialect it is in.
+    pub(crate) async fn open_raw(&self, ask: &Ask) -> Result<(Dialect, RawAnswer), RunFailure> {
+        let known = self.directory.endpoint(&self.upstream, &ask.forwarded).await?;
+        let dialect = known.endpoint.binding.dialect(known.endpoint.version);
+        let id = format!("{}-input", ask.input.run_id);
+        let send = Box::new(SendMessage::new(message(&ask.input, id, &Recipient::New)));
+        let call = if known.streaming { Call::SendStreamingMessage(send) } else { Call::SendMessage(send) };
+        let wanted = known.endpoint.http_request(&call, 1).map_err(|error| unsent(error.to_string()))?;
+        let headers: Vec<(&str, &str)> = wanted.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        let request =
+            self.upstream.request(wanted.method, &wanted.url, &headers, &ask.forwarded, wanted.body.into());
+        let request = request.map_err(unsent)?;
+        if !known.streaming {
+            let response = self.upstream.client.request(request).await;
+            return Ok((dialect, RawAnswer::Whole(response.map_err(|error| failure_of(&error))?)));
+        }
+        match self.upstream.client.open_stream(request).await {
+            Ok(stream) => Ok((dialect, RawAnswer::Stream(Box::new(stream)))),
+            Err(ClientError::NotAStream(response)) if is_json(&response) => {
+                Ok((dialect, RawAnswer::Whole(*response)))
+            }
+            Err(error) => Err(failure_of(&error)),
+        }
+    }
+}

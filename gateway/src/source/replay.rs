@@ -1,0 +1,155 @@
+//! A recorded stream as an agent: the frames come again, when they came, and are decoded as if they came from the wire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_adapter_a2a::wire::Frame as A2aFrame;
+use aqueduct_adapter_a2a::{DecodeConfig, Decoder as A2aDecoder};
+use aqueduct_adapter_agui::decode::Decoder as AguiDecoder;
+use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{RunFailure, RunOutcome, SourceEvent};
+use tokio::time::Instant;
+
+use super::{Ask, EventSender, RunSource};
+use crate::recording::{Frame, Recording};
+
+/// How fast a recording is played.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Speed(f64);
+
+/// Speeds compare by value; none is not a number.
+impl Eq for Speed {}
+
+impl Speed {
+    /// As it was recorded.
+    pub const RECORDED: Self = Self(1.0);
+
+    /// Reads `2`, `0.5` or `max`.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == "max" {
+            return Some(Self(f64::INFINITY));
+        }
+        let factor: f64 = text.parse().ok()?;
+        (factor.is_finite() && factor > 0.0).then_some(Self(factor))
+    }
+
+    /// When something comes that was recorded at that time.
+    fn scaled(self, at: Duration) -> Duration {
+        if self.0.is_finite() {
+            Duration::try_from_secs_f64(at.as_secs_f64() / self.0).unwrap_or(Duration::MAX)
+        } else {
+            Duration::ZERO
+        }
+    }
+}
+
+impl std::str::FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::parse(text).ok_or_else(|| "expected a factor (`2`, `0.5`) or `max`".to_owned())
+    }
+}
+
+/// Plays a recording.
+#[derive(Debug)]
+pub(crate) struct ReplaySource {
+    pub(crate) recording: Arc<Recording>,
+    pub(crate) speed: Speed,
+}
+
+impl RunSource for ReplaySource {
+    fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = ask.stop.triggered() => out.finish(RunOutcome::Cancelled).await,
+                () = self.play(&out) => {}
+            }
+        })
+    }
+}
+
+impl ReplaySource {
+    async fn play(&self, out: &EventSender) {
+        let begun = Instant::now();
+        let mut decoder = Decoder::new(&self.recording);
+        let mut events = Vec::new();
+        for frame in &self.recording.frames {
+            tokio::time::sleep_until(begun + self.speed.scaled(frame.at)).await;
+            let read = decoder.handle_frame(frame, &mut events);
+            for event in events.drain(..) {
+                if !out.send(event).await {
+                    return;
+                }
+            }
+            if let Err(what) = read {
+                return out.fail(RunFailure::new(RunFailure::UPSTREAM_INVALID, what)).await;
+            }
+        }
+        tokio::time::sleep_until(begun + self.speed.scaled(self.recording.end.at)).await;
+        // A stream that never said how it ended is at its end without a word, which the run's machine tells as cut.
+        decoder.handle_end(&mut events);
+        for event in events {
+            out.send(event).await;
+        }
+    }
+}
+
+enum Decoder {
+    Agui(Box<AguiDecoder>),
+    A2a(Box<A2aDecoder>),
+}
+
+impl Decoder {
+    fn new(recording: &Recording) -> Self {
+        match recording.head.dialect.a2a() {
+            None => Self::Agui(Box::default()),
+            Some(dialect) => {
+                let config = DecodeConfig { dialect, ..DecodeConfig::root() };
+                Self::A2a(Box::new(A2aDecoder::new(config)))
+            }
+        }
+    }
+
+    fn handle_frame(&mut self, frame: &Frame, events: &mut Vec<SourceEvent>) -> Result<(), String> {
+        match self {
+            Self::Agui(decoder) => {
+                let read = decoder.handle_payload(&frame.data);
+                events.extend(std::iter::from_fn(|| decoder.poll_event()));
+                read.map_err(|error| error.to_string())
+            }
+            Self::A2a(decoder) => {
+                if decoder.settled().is_none() {
+                    let frame = A2aFrame { event: frame.event.as_deref(), data: &frame.data };
+                    decoder.handle_frame(frame, events);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn handle_end(&mut self, events: &mut Vec<SourceEvent>) {
+        if let Self::A2a(decoder) = self
+            && decoder.settled().is_none()
+        {
+            decoder.handle_end(events);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_speed_is_a_factor() {
+        let second = Duration::from_secs(1);
+        for (text, scaled) in [("2", 500), ("0.5", 2000), ("1", 1000), ("max", 0)] {
+            assert_eq!(Speed::parse(text).unwrap().scaled(second).as_millis(), scaled, "{text}");
+        }
+        for bad in ["", "0", "-1", "fast", "NaN", "inf"] {
+            assert_eq!(Speed::parse(bad), None, "{bad}");
+        }
+    }
+}

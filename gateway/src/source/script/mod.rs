@@ -1,0 +1,193 @@
+//! Scripted agents: a TOML file that says what an agent says, for demos, tests and frontend developers.
+//!
+//! ```toml
+//! description = "Looks something up."
+//!
+//! [[rule]]
+//! match = { text = "rain" }     # found in the user's message; or message_id_prefix
+//!
+//! [[rule.step]]
+//! tool = "forecast"
+//! arguments = '{"city":"Oslo"}'
+//! result = "rain"
+//! agent = "meteorologist"       # a sub-agent; "a/b" is a sub-agent of a sub-agent
+//! pace = "50ms"                 # between words and fragments
+//!
+//! [[step]]                      # if no rule fits
+//! text = "You said: {prompt}"
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | `keys` | every key there is, as `docs/script.md` lists them |
+//! | `read` | TOML to a script, with line and key of what is wrong |
+//! | `model` | a script as it is played |
+//! | `play` | what each step becomes |
+//!
+//! Invariants: a script ends as a success, unless a step says otherwise; a question's id says where the follow-up
+//! goes on, so that any replica can play it; a script that was stopped says nothing more.
+
+mod keys;
+mod model;
+mod play;
+mod read;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{
+    InterruptId, InterruptReply, Message, MessageId, RunFailure, RunId, RunInput, RunOutcome, ThreadId,
+};
+
+use super::{Ask, EventSender, RunSource};
+use crate::config::ConfigError;
+pub use keys::reference;
+pub use model::Script;
+use play::{Played, Player};
+
+/// The custom block that stands for a bare message. An A2A server answers with it instead of a task.
+pub(crate) const A2A_MESSAGE: &str = "a2a.message";
+/// The code of a run whose connection a script cuts. A server that plays scripts hangs up instead of telling it.
+pub(crate) const CUT: &str = "script_cut";
+
+/// No rule of the script fits the message.
+const NO_RULE: &str = "no_rule";
+
+/// Threads whose question is remembered, for follow-ups that do not name it. Past it all are forgotten.
+const REMEMBERED_THREADS: usize = 10_000;
+
+impl Script {
+    /// Reads a script that is part of the program.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        Self::read(Path::new("script"), text).map_err(|errors| told(&errors))
+    }
+
+    /// Reads the text of the script at `path`.
+    pub fn read(path: &Path, text: &str) -> Result<Self, Vec<ConfigError>> {
+        read::read(path, text)
+    }
+
+    /// Reads a script from a file.
+    pub fn load(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("the script {} cannot be read", path.display()))?;
+        Self::read(path, &text).map_err(|errors| told(&errors))
+    }
+
+    /// The first rule that fits, and its place.
+    fn rule(&self, input: &RunInput) -> Option<(usize, &model::Rule)> {
+        let message = input.latest_user_message();
+        let text = message.map(Message::text).unwrap_or_default();
+        let id = message.and_then(|message| message.id.as_ref()).map_or("", MessageId::as_str);
+        self.rules.iter().enumerate().find(|(_, rule)| rule.matches.fits(&text, id))
+    }
+}
+
+fn told(errors: &[ConfigError]) -> anyhow::Error {
+    let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    anyhow::anyhow!(words.join("\n"))
+}
+
+/// Where a script goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Position {
+    rule: usize,
+    step: usize,
+}
+
+impl Position {
+    /// A question's id tells the place after it.
+    fn interrupt_id(self, run: &RunId) -> InterruptId {
+        InterruptId::from(format!("{run}/ask/{}/{}", self.rule, self.step))
+    }
+
+    fn of_interrupt(id: &InterruptId) -> Option<Self> {
+        let (rest, step) = id.as_str().rsplit_once('/')?;
+        let (rest, rule) = rest.rsplit_once('/')?;
+        rest.ends_with("/ask").then_some(())?;
+        Some(Self { rule: rule.parse().ok()?, step: step.parse().ok()? })
+    }
+}
+
+/// Plays a script.
+#[derive(Debug)]
+pub(crate) struct ScriptSource {
+    script: Arc<Script>,
+    waiting: Mutex<HashMap<ThreadId, Position>>,
+}
+
+impl ScriptSource {
+    pub(crate) fn new(script: Arc<Script>) -> Self {
+        Self { script, waiting: Mutex::default() }
+    }
+
+    /// Where the run begins: after the question that it answers, or at the beginning of the rule that fits.
+    fn begin(&self, input: &RunInput) -> Option<(Position, Option<String>)> {
+        let waited = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&input.thread_id);
+        if let Some(reply) = input.resume.first() {
+            let named = Position::of_interrupt(&reply.id).filter(|at| self.script.rules.len() > at.rule);
+            if let Some(position) = named.or(waited) {
+                return Some((position, Some(answer_of(reply))));
+            }
+        }
+        let prompt = || input.latest_user_message().map(Message::text).unwrap_or_default();
+        if let Some(position) = waited {
+            return Some((position, Some(prompt())));
+        }
+        let (rule, _) = self.script.rule(input)?;
+        Some((Position { rule, step: 0 }, None))
+    }
+
+    async fn play(&self, ask: &Ask, out: &EventSender) {
+        let input = &*ask.input;
+        let begun = self
+            .begin(input)
+            .and_then(|(position, answer)| Some((position, answer, self.script.rules.get(position.rule)?)));
+        let Some((position, answer, rule)) = begun else {
+            let message = "no rule of the script fits the message: add a rule without `match`";
+            return out.fail(RunFailure::new(NO_RULE, message)).await;
+        };
+        let player = Player { input, out, rule: position.rule, answer };
+        match player.play(rule, position.step).await {
+            Played::Ended(end) => drop(out.send(*end).await),
+            Played::Asked(position) => {
+                self.remember(&input.thread_id, position);
+                out.finish(RunOutcome::Interrupted).await;
+            }
+        }
+    }
+
+    fn remember(&self, thread: &ThreadId, position: Position) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() >= REMEMBERED_THREADS {
+            waiting.clear();
+        }
+        waiting.insert(thread.detached(), position);
+    }
+}
+
+fn answer_of(reply: &InterruptReply) -> String {
+    match &reply.payload {
+        None => String::new(),
+        Some(value) => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+    }
+}
+
+impl RunSource for ScriptSource {
+    fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let stop = ask.stop.clone();
+            tokio::select! {
+                biased;
+                () = stop.triggered() => out.finish(RunOutcome::Cancelled).await,
+                () = self.play(&ask, &out) => {}
+            }
+        })
+    }
+}

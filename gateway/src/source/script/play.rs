@@ -1,0 +1,230 @@
+//! A rule as it is played: each step becomes what a real agent would have said.
+//!
+//! ```text
+//! rule fits ──► step ──► step ──► … ──► success
+//!                │ ask, auth                      │ fail, reject, raise, cut, end
+//!                ▼                                ▼
+//!            interrupted ── next run of the thread: on with the step after it
+//! ```
+
+use aqueduct_adapter_a2a::convert::PLAIN_STATUS;
+use aqueduct_adapter_a2a::decode::metadata::ARTIFACT_NAME;
+use aqueduct_adapter_a2a::error::REJECTED;
+use aqueduct_core::block::{ToolOutput, ToolResult};
+use aqueduct_core::{
+    ContentBlock, Interrupt, LaneOutcome, Message, Metadata, RunFailure, RunInput, RunOutcome, SourceEvent,
+    ToolCallId, Update, wellknown,
+};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::model::{Action, Artifact, Close, End, Rule, Step, Words};
+use super::{A2A_MESSAGE, CUT, Position};
+use crate::source::EventSender;
+
+/// Plays one rule for one run.
+pub(super) struct Player<'p> {
+    pub(super) input: &'p RunInput,
+    pub(super) out: &'p EventSender,
+    /// Which rule of the script.
+    pub(super) rule: usize,
+    /// What the human answered, if the run goes on after a question.
+    pub(super) answer: Option<String>,
+}
+
+/// How a rule ended.
+pub(super) enum Played {
+    /// With this event.
+    Ended(Box<SourceEvent>),
+    /// With a question; the next run goes on there.
+    Asked(Position),
+}
+
+impl Player<'_> {
+    /// Plays from that step on.
+    pub(super) async fn play(&self, rule: &Rule, from: usize) -> Played {
+        let mut at = from;
+        while let Some((first, rest)) = rule.steps.get(at..).and_then(<[Step]>::split_first) {
+            let with_first = |step: &&Step| first.together.is_some() && step.together == first.together;
+            let more = rest.iter().take_while(with_first).count();
+            let now = rule.steps.iter().enumerate().skip(at).take(more + 1);
+            at += more + 1;
+            let ends = join_all(now.map(|(index, step)| self.step(index, step))).await;
+            match ends.into_iter().flatten().next() {
+                None => {}
+                Some(Stop::Asked(interrupt, source)) => {
+                    let mut interrupt = *interrupt;
+                    let position = Position { rule: self.rule, step: at };
+                    interrupt.id = position.interrupt_id(&self.input.run_id);
+                    self.out.send(SourceEvent::InterruptRequested { source, interrupt }).await;
+                    return Played::Asked(position);
+                }
+                Some(Stop::Ended(end)) => return Played::Ended(end),
+            }
+        }
+        Played::Ended(Box::new(finished(RunOutcome::Success)))
+    }
+
+    /// Does one step; tells if it is the last of this run.
+    async fn step(&self, index: usize, step: &Step) -> Option<Stop> {
+        match &step.action {
+            Action::Text(words) => self.words(step, words, ContentBlock::text).await,
+            Action::Thinking(words) => self.words(step, words, ContentBlock::thinking).await,
+            Action::Status(text) => self.status(step, &self.fill(text)).await,
+            Action::Notice { tool, is_error } => self.notice(step, tool, *is_error).await,
+            Action::Tool { name, arguments, result, is_error } => {
+                let id = format!("{name}-{}-{index}", self.rule);
+                self.tool(step, &id, name, arguments, result.as_deref().map(|text| (text, *is_error))).await;
+            }
+            Action::File(value) => self.say(step, ContentBlock::custom(wellknown::FILE, value.clone())).await,
+            Action::Data(value) => self.say(step, ContentBlock::custom(wellknown::DATA, value.clone())).await,
+            Action::Custom { name, value } => {
+                self.say(step, ContentBlock::custom(name.clone(), value.clone())).await;
+            }
+            Action::State(state) => {
+                let event = SourceEvent::StateSnapshot { source: step.source(), state: state.clone() };
+                self.out.send(event).await;
+            }
+            Action::Burst { count, text } => self.burst(step, *count, text).await,
+            Action::Message(text) => {
+                // What follows is the message; frontends of other protocols see the text as any other.
+                self.say(step, ContentBlock::custom(A2A_MESSAGE, json!({}))).await;
+                self.words(step, &Words::Chunks(vec![text.clone()]), ContentBlock::text).await;
+            }
+            Action::Close(how) => self.close(step, *how).await,
+            Action::Sleep(time) => tokio::time::sleep(*time).await,
+            Action::Ask { question, reason, schema } => {
+                let mut interrupt = Interrupt::new("", *reason);
+                interrupt.message = Some(self.fill(question).into());
+                interrupt.response_schema =
+                    Some(schema.clone().unwrap_or_else(|| json!({ "type": "string" })));
+                return Some(Stop::Asked(Box::new(interrupt), step.source()));
+            }
+            Action::End(end) => return Some(Stop::Ended(Box::new(self.end(end)))),
+        }
+        None
+    }
+
+    async fn say(&self, step: &Step, block: ContentBlock) {
+        self.out.send(self.placed(step, Update::new(block)).last()).await;
+    }
+
+    /// The update where the step wants it: who, what for, which artifact.
+    fn placed(&self, step: &Step, update: Update) -> Update {
+        let update = step.place(update);
+        let Some(Artifact { name, .. }) = &step.artifact else { return update };
+        let mut update = update.on_track(name.clone()).in_message(format!("{}/{name}", self.input.run_id));
+        let mut metadata = Metadata::new();
+        metadata.insert(ARTIFACT_NAME.to_owned(), Value::from(name.as_str()));
+        update.details_mut().metadata = Some(metadata.into());
+        update
+    }
+
+    /// Word by word, or chunk by chunk.
+    async fn words(&self, step: &Step, words: &Words, block: impl Fn(String) -> ContentBlock) {
+        let pieces: Vec<String> = match words {
+            Words::Flow(text) => self.fill(text).split_inclusive(' ').map(str::to_owned).collect(),
+            Words::Chunks(chunks) => chunks.iter().map(|chunk| self.fill(chunk)).collect(),
+        };
+        let count = pieces.len();
+        for (index, piece) in pieces.into_iter().enumerate() {
+            let mut update = self.placed(step, Update::new(block(piece)));
+            if index == 0 && step.artifact.as_ref().is_some_and(|artifact| !artifact.append) {
+                update = update.replace();
+            }
+            if index + 1 == count && step.artifact.as_ref().is_none_or(|artifact| artifact.last) {
+                update = update.last();
+            }
+            self.out.send(update).await;
+            self.pause(step).await;
+        }
+    }
+
+    async fn burst(&self, step: &Step, count: u64, text: &str) {
+        for number in 1..=count {
+            let piece = self.fill(text).replace("{n}", &number.to_string());
+            let update = self.placed(step, Update::text(piece));
+            let is_last = number == count && step.artifact.as_ref().is_none_or(|artifact| artifact.last);
+            if !self.out.send(if is_last { update.last() } else { update }).await {
+                return;
+            }
+        }
+    }
+
+    /// A whole text of its own, which an A2A agent tells as its status.
+    async fn status(&self, step: &Step, text: &str) {
+        let mut update = step.place(Update::text(text.to_owned())).intermediate().last();
+        let mut metadata = Metadata::new();
+        metadata.insert(PLAIN_STATUS.to_owned(), Value::Bool(true));
+        update.details_mut().metadata = Some(metadata.into());
+        self.out.send(update).await;
+        self.pause(step).await;
+    }
+
+    async fn notice(&self, step: &Step, tool: &str, is_error: bool) {
+        self.status(step, &format!("🔧 Calling tool: **{tool}**")).await;
+        let (sign, word) = if is_error { ("❌", "failed") } else { ("✅", "completed") };
+        self.status(step, &format!("{sign} Tool **{tool}** {word}")).await;
+    }
+
+    async fn tool(&self, step: &Step, id: &str, name: &str, arguments: &str, result: Option<(&str, bool)>) {
+        let arguments = self.fill(arguments);
+        let call = ContentBlock::tool_use(id.to_owned(), name.to_owned(), arguments);
+        self.out.send(step.place(Update::new(call)).last()).await;
+        let Some((result, is_error)) = result else { return };
+        self.pause(step).await;
+        let output = ToolOutput::Text(self.fill(result).into());
+        let result = ToolResult { id: Some(ToolCallId::from(id)), name: None, output, is_error };
+        self.out.send(step.place(Update::new(ContentBlock::ToolResult(result)))).await;
+    }
+
+    async fn close(&self, step: &Step, how: Close) {
+        let outcome = match how {
+            Close::Success => LaneOutcome::Success(None),
+            Close::Cancelled => LaneOutcome::Cancelled,
+            Close::Failed => {
+                LaneOutcome::Failed(RunFailure::new(RunFailure::AGENT_FAILED, "the sub-agent failed"))
+            }
+        };
+        self.out.send(SourceEvent::LaneClosed { source: step.source(), outcome }).await;
+    }
+
+    async fn pause(&self, step: &Step) {
+        if !step.pace.is_zero() {
+            tokio::time::sleep(step.pace).await;
+        }
+    }
+
+    fn end(&self, end: &End) -> SourceEvent {
+        let failed = |code: &'static str, words: String| SourceEvent::Failed(RunFailure::new(code, words));
+        match end {
+            End::Success => finished(RunOutcome::Success),
+            End::Cancelled => finished(RunOutcome::Cancelled),
+            End::Fail(words) => failed(RunFailure::AGENT_FAILED, self.fill(words)),
+            End::Reject(words) => failed(REJECTED, self.fill(words)),
+            End::Raise(words) => {
+                let words = format!("the agent broke off with an exception: {}", self.fill(words));
+                failed(RunFailure::UPSTREAM_ENDED, words)
+            }
+            End::Cut => failed(CUT, "the script cut the connection".to_owned()),
+        }
+    }
+
+    fn fill(&self, text: &str) -> String {
+        if !text.contains('{') {
+            return text.to_owned();
+        }
+        let prompt = self.input.latest_user_message().map(Message::text).unwrap_or_default();
+        text.replace("{prompt}", &prompt).replace("{answer}", self.answer.as_deref().unwrap_or_default())
+    }
+}
+
+/// Why no further step is played.
+enum Stop {
+    Ended(Box<SourceEvent>),
+    Asked(Box<Interrupt>, aqueduct_core::Source),
+}
+
+fn finished(outcome: RunOutcome) -> SourceEvent {
+    SourceEvent::Finished { outcome, result: None }
+}

@@ -1,0 +1,152 @@
+//! A stream recorded from a real socket and played again is the same stream.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::program::{aqueduct, code, root, text};
+use crate::serve::support::{Upstream, events, input, serve, sse};
+
+/// A folder that is gone with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("aqueduct-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn fixture(path: &str) -> String {
+    std::fs::read_to_string(root().join("tests/fixtures").join(path)).unwrap()
+}
+
+async fn run(args: Vec<String>) -> std::process::Output {
+    let work = move || {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        aqueduct(&args, b"")
+    };
+    tokio::task::spawn_blocking(work).await.unwrap()
+}
+
+fn words(args: &[&str]) -> Vec<String> {
+    args.iter().map(|arg| (*arg).to_owned()).collect()
+}
+
+/// What matters of events: ids and times differ from run to run.
+fn shape(events: &[Value]) -> Vec<(Value, Value)> {
+    events.iter().map(|event| (event["type"].clone(), event["delta"].clone())).collect()
+}
+
+#[tokio::test]
+async fn an_a2a_stream_is_recorded_and_comes_again() {
+    let folder = Folder::new("record-a2a");
+    let file = folder.file("a.jsonl");
+    let body = fixture("a2a/v1-jsonrpc-default.sse");
+    let frames = body.matches("data: ").count();
+    let upstream = Upstream::saying(sse(&body)).await;
+    let config = folder.file("aqueduct.toml");
+    let toml = format!("[agents.a.a2a]\nurl = \"{}\"\nbinding = \"jsonrpc\"\n", upstream.url);
+    std::fs::write(&config, &toml).unwrap();
+    let output = run(words(&["record", "a", "hello", "--config", &config, "-o", &file])).await;
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let recorded = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(recorded.lines().count(), frames + 2, "{recorded}");
+    assert!(recorded.lines().last().unwrap().contains("\"end\":\"closed\""), "{recorded}");
+
+    // Straight from the agent, and from the recording: the same events.
+    let live = serve(&toml, &[]).await;
+    let again = serve(&format!("[agents.a]\nreplay = {{ file = \"{file}\", speed = \"max\" }}\n"), &[]).await;
+    let seen = again.run("a", "r").await;
+    assert_eq!(shape(&seen), shape(&live.run("a", "r").await));
+    assert_eq!(seen.last().unwrap()["type"], "RUN_FINISHED");
+
+    let output = run(words(&["replay", &file, "--speed", "max", "--json"])).await;
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    assert!(text(&output.stdout).lines().last().unwrap().contains("run.finished"));
+}
+
+#[tokio::test]
+async fn an_agui_stream_that_was_cut_comes_again_as_cut() {
+    let folder = Folder::new("record-agui");
+    let file = folder.file("a.jsonl");
+    let upstream =
+        Upstream::saying(sse("data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n\
+         data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"half\"}\n\n"))
+        .await;
+    let output = run(words(&["record", &upstream.url, "hello", "--protocol", "agui", "-o", &file])).await;
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let output = run(words(&["replay", &file])).await;
+    assert_eq!(code(&output), 1);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("half") && shown.contains("upstream_ended"), "{shown}");
+}
+
+#[tokio::test]
+async fn an_agent_of_another_kind_is_recorded_as_agui() {
+    let folder = Folder::new("record-script");
+    let (file, config) = (folder.file("a.jsonl"), folder.file("aqueduct.toml"));
+    std::fs::write(
+        folder.file("s.toml"),
+        "[[step]]\nthinking = \"hm\"\n[[step]]\ntext = \"said: {prompt}\"\n",
+    )
+    .unwrap();
+    std::fs::write(&config, "[agents.a.script]\nfile = \"s.toml\"\n").unwrap();
+    let output = run(words(&["record", "a", "this", "--config", &config, "-o", &file])).await;
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let output = run(words(&["replay", &file, "--speed", "max"])).await;
+    assert_eq!((code(&output), text(&output.stdout).as_str()), (0, "hm\nsaid: this\n"));
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_be_asked_leaves_no_file() {
+    let folder = Folder::new("record-none");
+    let file = folder.file("a.jsonl");
+    let output =
+        run(words(&["record", "http://127.0.0.1:9", "hello", "--protocol", "agui", "-o", &file])).await;
+    assert_eq!(code(&output), 1);
+    assert!(text(&output.stderr).contains("upstream_unreachable"), "{}", text(&output.stderr));
+    assert!(!std::path::Path::new(&file).exists());
+}
+
+/// `replay --listen` is a gateway: its address is the first thing it says.
+#[tokio::test]
+async fn a_recording_is_served_as_an_agent() {
+    let folder = Folder::new("replay-listen");
+    let file = folder.file("a.jsonl");
+    let head = "{\"aqueduct\":\"recording\",\"version\":1,\"dialect\":\"agui\"}\n";
+    let frames = "{\"at\":1,\"data\":\"{\\\"type\\\":\\\"RUN_STARTED\\\",\\\"threadId\\\":\\\"t\\\",\\\"runId\\\":\\\"r\\\"}\"}\n\
+        {\"at\":2,\"data\":\"{\\\"type\\\":\\\"RUN_FINISHED\\\",\\\"threadId\\\":\\\"t\\\",\\\"runId\\\":\\\"r\\\"}\"}\n\
+        {\"at\":3,\"end\":\"closed\"}\n";
+    std::fs::write(&file, format!("{head}{frames}")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
+    command.args(["replay", &file, "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut url = String::new();
+    std::io::BufRead::read_line(&mut stdout, &mut url).unwrap();
+    assert!(url.trim().ends_with("/agents/replay"), "{url}");
+    let client =
+        aqueduct_transport_http::Client::new(aqueduct_transport_http::ClientConfig::default()).unwrap();
+    let request = http::Request::post(url.trim())
+        .header("content-type", "application/json")
+        .header("accept", "text/event-stream")
+        .body(bytes::Bytes::from(input("mine", Some("1.0")).to_string()))
+        .unwrap();
+    let seen = events(&client.request(request).await.unwrap());
+    assert_eq!(seen[0]["runId"], "mine", "{seen:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

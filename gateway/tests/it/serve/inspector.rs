@@ -1,0 +1,123 @@
+//! The inspector's routes: only where they are wanted, with a strict policy, and each caller sees its own runs.
+
+use aqueduct_gateway::serve::demo_gateway;
+use aqueduct_gateway::serve::routes::ROUTES;
+use bytes::Bytes;
+use http::{Request, Response};
+use serde_json::{Value, json};
+
+use super::support::{Served, input, serve, serve_gateway};
+use crate::program::root;
+
+async fn open(extra: &str) -> Served {
+    let toml =
+        format!("{extra}\n[agents.a.script]\nfile = \"{}/scripts/demo-thinking.toml\"\n", root().display());
+    serve(&toml, &[]).await
+}
+
+fn lines(response: &Response<Bytes>) -> Vec<Value> {
+    let text = String::from_utf8_lossy(response.body());
+    assert_eq!(response.status(), 200, "{text}");
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+async fn runs_for(served: &Served, token: &str) -> Vec<Value> {
+    let request =
+        Request::get(served.url("/inspector/runs")).header("authorization", format!("Bearer {token}"));
+    let response = served.send(request.body(Bytes::new()).unwrap()).await;
+    let list: Value = serde_json::from_slice(response.body()).unwrap();
+    list["runs"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn the_demo_has_it_and_a_gateway_only_if_it_is_wanted() {
+    let demo = serve_gateway(demo_gateway("127.0.0.1:0".parse().unwrap()).unwrap()).await;
+    assert_eq!(demo.get("/inspector").await.status(), 200);
+    let plain = open("").await;
+    for route in ROUTES.iter().filter(|route| route.path.starts_with("/inspector")) {
+        let path = route.path.replace("{file}", "main.js");
+        let request = Request::builder().method(route.method).uri(plain.url(&path));
+        let request = request.header("content-type", "application/json").body(Bytes::from_static(b"{}"));
+        assert_eq!(plain.send(request.unwrap()).await.status(), 404, "{route:?}");
+    }
+    assert_eq!(open("inspector.enabled = true").await.get("/inspector").await.status(), 200);
+}
+
+#[tokio::test]
+async fn every_file_comes_with_its_kind_and_the_strict_policy() {
+    let served = open("inspector.enabled = true").await;
+    for (path, kind) in [
+        ("/inspector", "text/html; charset=utf-8"),
+        ("/inspector/main.js", "text/javascript; charset=utf-8"),
+        ("/inspector/base.css", "text/css; charset=utf-8"),
+        ("/inspector/icon.svg", "image/svg+xml"),
+    ] {
+        let response = served.get(path).await;
+        assert_eq!(response.headers()["content-type"], kind);
+        assert_eq!(response.headers()["x-content-type-options"], "nosniff");
+        let policy = response.headers()["content-security-policy"].to_str().unwrap();
+        for part in
+            ["default-src 'none'", "script-src 'self';", "frame-ancestors 'none'", "trusted-types 'none'"]
+        {
+            assert!(policy.contains(part), "{policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+    }
+    for missing in ["/inspector/none.js", "/inspector/..%2FCargo.toml"] {
+        assert_eq!(served.get(missing).await.status(), 404, "{missing}");
+    }
+}
+
+#[tokio::test]
+async fn past_runs_are_listed_for_whoever_started_them() {
+    let toml = format!(
+        "inspector.enabled = true\n[agents.a]\nscript.file = \"{}/scripts/demo-thinking.toml\"\n\
+         tokens = [\"env:ANN\", \"env:BOB\"]\n",
+        root().display()
+    );
+    let served = serve(&toml, &[("ANN", "ann"), ("BOB", "bob")]).await;
+    for (run, token) in [("first", "ann"), ("second", "bob"), ("third", "ann")] {
+        let mut request = served.post("/agents/a", &input(run, Some("1.0")));
+        request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        assert_eq!(served.send(request).await.status(), 200);
+    }
+    let of_ann = runs_for(&served, "ann").await;
+    let ids: Vec<_> = of_ann.iter().map(|run| run["run"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["third", "first"], "newest first, and none of bob's");
+    assert!(of_ann[0]["endedAt"].is_i64() && of_ann[0]["events"].as_u64().unwrap() > 3, "{}", of_ann[0]);
+    assert_eq!(runs_for(&served, "bob").await.len(), 1);
+}
+
+#[tokio::test]
+async fn recordings_are_told_apart_converted_and_judged() {
+    let served = open("inspector.enabled = true").await;
+    for (file, from) in [
+        ("agui/agui_agent_tool.sse", "agui"),
+        ("a2a/v1-jsonrpc-multi.sse", "a2a"),
+        ("a2a/v03-jsonrpc-multi.sse", "a2a-0.3"),
+        ("magentic/mag_tool_int.events.jsonl", "magentic"),
+    ] {
+        let trace = std::fs::read_to_string(root().join("tests/fixtures").join(file)).unwrap();
+        let found = lines(&served.send(served.post("/inspector/convert", &json!({ "trace": trace }))).await);
+        assert_eq!(found[0]["from"], from, "{file}");
+        assert_eq!(found[0]["verdict"]["total"], 0, "{file}: {}", found[0]);
+        assert_eq!(found[1]["type"], "RUN_STARTED", "{file}");
+        assert_eq!(found.last().unwrap()["type"], "RUN_FINISHED", "{file}");
+    }
+    let nothing = served.send(served.post("/inspector/convert", &json!({ "trace": "hello" }))).await;
+    assert_eq!(nothing.status(), 400);
+}
+
+#[tokio::test]
+async fn a_long_trace_is_taken_by_the_inspector_and_by_no_other_route() {
+    let served = open("inspector = { enabled = true, trace = \"64KiB\" }\nserver.body = \"4KiB\"").await;
+    let event = "{\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n";
+    let long = json!({ "trace": format!("{event}{}", "\n".repeat(16 << 10)), "whole": false });
+    let judged = served.send(served.post("/inspector/verify", &long)).await;
+    assert_eq!(lines(&judged)[0]["total"], 0);
+    let mut body = input("long", Some("1.0"));
+    body["forwardedProps"] = json!({ "padding": "x".repeat(8 << 10) });
+    assert_eq!(served.send(served.post("/agents/a", &body)).await.status(), 413);
+    let too_long = json!({ "trace": "x".repeat(80 << 10) });
+    assert_eq!(served.send(served.post("/inspector/verify", &too_long)).await.status(), 413);
+}

@@ -1,0 +1,106 @@
+//! `aqueduct run` in pipes: what it shows, asks and stops.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::program::{aqueduct, code, root, text};
+
+/// A configuration with one scripted agent `a`, in a file of its own.
+fn scripted(name: &str, script: &str) -> String {
+    let folder = std::env::temp_dir().join(format!("aqueduct-terminal-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("a.toml"), script).unwrap();
+    let config = folder.join("aqueduct.toml");
+    std::fs::write(&config, "[agents.a.script]\nfile = \"a.toml\"\n").unwrap();
+    config.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn questions_are_answered_from_standard_input() {
+    let config = scripted("ask", "[[step]]\nask = \"Which?\"\n[[step]]\ntext = \"You chose {answer}.\"\n");
+    let output = aqueduct(&["run", "a", "hi", "--config", &config], b"early\n");
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "? Which?\nYou chose early.\n");
+    // Nobody is there to answer: the run waits, and that is no failure.
+    let output = aqueduct(&["run", "a", "hi", "--config", &config], b"");
+    assert_eq!((code(&output), text(&output.stdout).as_str()), (0, "? Which?\n"));
+}
+
+#[test]
+fn json_is_one_event_per_line_and_asks_nothing() {
+    let config = scripted("json", "[[step]]\ntext = \"x\"\n[[step]]\nask = \"Which?\"\n");
+    let output = aqueduct(&["run", "a", "hi", "--config", &config, "--json"], b"ignored\n");
+    assert_eq!(code(&output), 0);
+    let lines: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.first().unwrap()["event"], "run.started");
+    assert_eq!(lines.last().unwrap()["outcome"], "interrupted");
+}
+
+#[test]
+fn a_team_is_read_line_by_line_without_colours() {
+    let config = root().join("scripts/demo-team.toml");
+    let config = scripted("team", &std::fs::read_to_string(config).unwrap());
+    let output = aqueduct(&["run", "a", "Rust", "--config", &config], b"");
+    let shown = text(&output.stdout);
+    assert_eq!(code(&output), 0, "{shown}");
+    assert!(!shown.contains('\u{1b}'), "colours are for terminals alone: {shown:?}");
+    let researcher: Vec<&str> = shown.lines().filter(|line| line.starts_with("[researcher]")).collect();
+    assert!(researcher.len() < 12, "a line per word: {shown}");
+    assert!(shown.contains("→ search") && shown.contains("← memory safety"), "{shown}");
+}
+
+#[test]
+fn a_run_that_fails_exits_with_1() {
+    let config = scripted("fail", "[[step]]\nfail = \"overloaded\"\n");
+    let output = aqueduct(&["run", "a", "hi", "--config", &config], b"");
+    assert_eq!(code(&output), 1);
+    assert!(text(&output.stdout).contains("failed (agent_failed): overloaded"));
+    let output = aqueduct(&["run", "nobody", "hi", "--config", &config], b"");
+    assert_eq!(code(&output), 2);
+    assert!(text(&output.stderr).contains("it has a"), "{}", text(&output.stderr));
+}
+
+fn interrupt(child: &Child) {
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+}
+
+/// Ctrl-C stops the agent: an A2A agent is told, and the run is cancelled.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_cancels_at_the_agent() {
+    let config = scripted("slow", "[[step]]\ntext = \"begun\"\n[[step]]\nsleep = \"1h\"\n");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
+    command.args(["run", "a", "hi", "--config", &config]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "begun\n");
+    interrupt(&child);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "cancelled\n");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+/// Ctrl-C at the prompt leaves, although a thread still reads.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_at_a_question_leaves() {
+    let config = scripted("prompt", "[[step]]\nask = \"Which?\"\n");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
+    command.args(["run", "a", "hi", "--config", &config]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "? Which?\n");
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    stdin.write_all(b"late").ok();
+}

@@ -1,0 +1,48 @@
+//! Messages to whoever holds a lease.
+
+use aqueduct_core::{InterruptId, InterruptReply};
+use bytes::Bytes;
+
+use super::read::Reader;
+use super::write::Writer;
+use super::{CodecError, VERSION, value};
+use crate::log::Control;
+
+const CANCEL: u8 = 0;
+const REPLY: u8 = 1;
+
+/// A message as bytes.
+pub fn encode_control(message: &Control) -> Result<Vec<u8>, CodecError> {
+    let mut to = Writer::default();
+    to.byte(VERSION);
+    match message {
+        Control::Cancel => to.byte(CANCEL),
+        Control::Reply(reply) => {
+            to.byte(REPLY);
+            to.text(reply.id.as_str());
+            to.flag(reply.resolved);
+            to.try_optional(reply.payload.as_ref(), value::write)?;
+        }
+    }
+    Ok(to.bytes)
+}
+
+/// The message of these bytes.
+pub fn decode_control(bytes: Bytes) -> Result<Control, CodecError> {
+    let mut from = Reader::new(bytes);
+    match from.byte("the version")? {
+        VERSION => {}
+        found => return Err(CodecError::UnknownVersion { found }),
+    }
+    let message = match from.byte("the kind of a message")? {
+        CANCEL => Control::Cancel,
+        REPLY => Control::Reply(InterruptReply {
+            id: InterruptId::new(from.text("the id of an interrupt")?),
+            resolved: from.flag("whether it is resolved")?,
+            payload: from.optional("an answer", value::read)?,
+        }),
+        found => return Err(CodecError::Invalid { what: "the kind of a message", found: found.into() }),
+    };
+    from.end()?;
+    Ok(message)
+}

@@ -1,0 +1,181 @@
+//! Runs, their ends, and what is counted and asked on the way.
+
+use std::sync::Arc;
+
+use aqueduct_core::event::{PendingInterrupt, RunFailed, RunFinished};
+use aqueduct_core::{
+    Interrupt, InterruptId, Lane, LaneOutcome, RunFailure, RunId, RunInfo, RunOutcome, ThreadId, ToolCallId,
+    Usage,
+};
+
+use super::head::{read_code, read_metadata, write_code, write_lane, write_metadata};
+use super::read::Reader;
+use super::write::Writer;
+use super::{CodecError, value};
+
+const OUTCOMES: [RunOutcome; 3] = [RunOutcome::Success, RunOutcome::Interrupted, RunOutcome::Cancelled];
+
+const SUCCESS: u8 = 0;
+const SUSPENDED: u8 = 1;
+const CANCELLED: u8 = 2;
+const FAILED: u8 = 3;
+
+pub(super) fn write_run(to: &mut Writer, run: &RunInfo) {
+    to.text(run.thread_id.as_str());
+    to.text(run.run_id.as_str());
+    to.optional_text(run.parent_run_id.as_ref().map(RunId::as_str));
+    to.optional_text(run.agent.as_deref());
+}
+
+pub(super) fn read_run(from: &mut Reader) -> Result<RunInfo, CodecError> {
+    Ok(RunInfo {
+        thread_id: ThreadId::new(from.text("a thread id")?),
+        run_id: RunId::new(from.text("a run id")?),
+        parent_run_id: from.optional_text("a run id")?.map(RunId::new),
+        agent: from.optional_text("the name of an agent")?,
+    })
+}
+
+fn write_failure(to: &mut Writer, failure: &RunFailure) -> Result<(), CodecError> {
+    to.text(&failure.code);
+    to.text(&failure.message);
+    to.try_optional(failure.details.as_ref(), value::write)
+}
+
+fn read_failure(from: &mut Reader) -> Result<RunFailure, CodecError> {
+    Ok(RunFailure {
+        code: from.text("the code of a failure")?,
+        message: from.text("the message of a failure")?,
+        details: from.optional("the details of a failure", value::read)?,
+    })
+}
+
+pub(super) fn write_lane_outcome(to: &mut Writer, outcome: &LaneOutcome) -> Result<(), CodecError> {
+    match outcome {
+        LaneOutcome::Success(result) => {
+            to.byte(SUCCESS);
+            to.try_optional(result.as_ref(), value::write)?;
+        }
+        LaneOutcome::Suspended => to.byte(SUSPENDED),
+        LaneOutcome::Cancelled => to.byte(CANCELLED),
+        LaneOutcome::Failed(failure) => {
+            to.byte(FAILED);
+            write_failure(to, failure)?;
+        }
+        _ => return Err(CodecError::NoForm("the outcome of a lane")),
+    }
+    Ok(())
+}
+
+pub(super) fn read_lane_outcome(from: &mut Reader) -> Result<LaneOutcome, CodecError> {
+    Ok(match from.byte("the outcome of a lane")? {
+        SUCCESS => LaneOutcome::Success(from.optional("a result", value::read)?),
+        SUSPENDED => LaneOutcome::Suspended,
+        CANCELLED => LaneOutcome::Cancelled,
+        FAILED => LaneOutcome::Failed(read_failure(from)?),
+        found => return Err(CodecError::Invalid { what: "the outcome of a lane", found: found.into() }),
+    })
+}
+
+pub(super) fn write_usage(to: &mut Writer, usage: &Usage) {
+    to.optional_text(usage.provider.as_deref());
+    to.optional_text(usage.model.as_deref());
+    for count in
+        [usage.input, usage.output, usage.total, usage.reasoning, usage.cached_input, usage.cache_write_input]
+    {
+        to.optional(count, Writer::number);
+    }
+}
+
+pub(super) fn read_usage(from: &mut Reader) -> Result<Usage, CodecError> {
+    let (provider, model) = (from.optional_text("a provider")?, from.optional_text("a model")?);
+    let mut count = || from.optional("a count", |from| from.number("a count"));
+    Ok(Usage {
+        provider,
+        model,
+        input: count()?,
+        output: count()?,
+        total: count()?,
+        reasoning: count()?,
+        cached_input: count()?,
+        cache_write_input: count()?,
+    })
+}
+
+fn write_usages(to: &mut Writer, usages: &[Usage]) {
+    to.length(usages.len());
+    usages.iter().for_each(|usage| write_usage(to, usage));
+}
+
+fn read_usages(from: &mut Reader) -> Result<Vec<Usage>, CodecError> {
+    let length = from.length("what it cost")?;
+    (0..length).map(|_| read_usage(from)).collect()
+}
+
+pub(super) fn write_pending(to: &mut Writer, pending: &PendingInterrupt) -> Result<(), CodecError> {
+    to.nested(|to| write_lane(to, &pending.lane))?;
+    let interrupt = &pending.interrupt;
+    to.text(interrupt.id.as_str());
+    to.text(&interrupt.reason);
+    to.optional_text(interrupt.message.as_deref());
+    to.optional_text(interrupt.tool_call_id.as_ref().map(ToolCallId::as_str));
+    to.try_optional(interrupt.response_schema.as_ref(), value::write)?;
+    to.optional_text(interrupt.expires_at.as_deref());
+    write_metadata(to, interrupt.metadata.as_ref())
+}
+
+pub(super) fn read_pending(
+    from: &mut Reader,
+    lane: &mut impl FnMut(&mut Reader) -> Result<Arc<Lane>, CodecError>,
+) -> Result<PendingInterrupt, CodecError> {
+    let lane = lane(from)?;
+    let interrupt = Interrupt {
+        id: InterruptId::new(from.text("the id of an interrupt")?),
+        reason: from.text("a reason")?,
+        message: from.optional_text("a question")?,
+        tool_call_id: from.optional_text("a tool call id")?.map(ToolCallId::new),
+        response_schema: from.optional("a schema", value::read)?,
+        expires_at: from.optional_text("a time")?,
+        metadata: read_metadata(from)?,
+    };
+    Ok(PendingInterrupt { lane, interrupt })
+}
+
+pub(super) fn write_finished(to: &mut Writer, end: &RunFinished) -> Result<(), CodecError> {
+    write_run(to, &end.run);
+    write_code(to, &OUTCOMES, &end.outcome, "the outcome of a run")?;
+    to.try_optional(end.result.as_ref(), value::write)?;
+    to.length(end.interrupts.len());
+    end.interrupts.iter().try_for_each(|pending| write_pending(to, pending))?;
+    to.length(end.pending_calls.len());
+    end.pending_calls.iter().for_each(|call| to.text(call.as_str()));
+    write_usages(to, &end.usage);
+    Ok(())
+}
+
+pub(super) fn read_finished(
+    from: &mut Reader,
+    mut lane: impl FnMut(&mut Reader) -> Result<Arc<Lane>, CodecError>,
+) -> Result<RunFinished, CodecError> {
+    let run = Arc::new(read_run(from)?);
+    let outcome = read_code(from, &OUTCOMES, "the outcome of a run")?;
+    let result = from.optional("a result", value::read)?;
+    let length = from.length("interrupts")?;
+    let interrupts = (0..length).map(|_| read_pending(from, &mut lane)).collect::<Result<_, _>>()?;
+    let length = from.length("pending calls")?;
+    let call = |_| from.text("a tool call id").map(ToolCallId::new);
+    let pending_calls = (0..length).map(call).collect::<Result<_, _>>()?;
+    Ok(RunFinished { run, outcome, result, interrupts, pending_calls, usage: read_usages(from)? })
+}
+
+pub(super) fn write_failed(to: &mut Writer, end: &RunFailed) -> Result<(), CodecError> {
+    write_run(to, &end.run);
+    write_failure(to, &end.failure)?;
+    write_usages(to, &end.usage);
+    Ok(())
+}
+
+pub(super) fn read_failed(from: &mut Reader) -> Result<RunFailed, CodecError> {
+    let run = Arc::new(read_run(from)?);
+    Ok(RunFailed { run, failure: read_failure(from)?, usage: read_usages(from)? })
+}

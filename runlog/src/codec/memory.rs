@@ -1,0 +1,52 @@
+//! What repeats in a stream of events, remembered by its bytes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::CodecError;
+use super::read::Reader;
+
+/// Values that are remembered. Blocks and lanes that are open at once in one run are few; past it reading is slower.
+const REMEMBERED: usize = 16;
+
+/// The last values that were read, by their bytes.
+#[derive(Debug)]
+pub(super) struct Memory<T> {
+    known: Vec<(Bytes, Arc<T>)>,
+    next: usize,
+}
+
+impl<T> Default for Memory<T> {
+    fn default() -> Self {
+        Self { known: Vec::new(), next: 0 }
+    }
+}
+
+impl<T> Memory<T> {
+    /// The value of these bytes: a known one, or a new one that shares nothing with them.
+    pub(super) fn get(
+        &mut self,
+        bytes: &Bytes,
+        read: impl FnOnce(&mut Reader) -> Result<T, CodecError>,
+    ) -> Result<Arc<T>, CodecError> {
+        if let Some((_, value)) = self.known.iter().rev().find(|(known, _)| known == bytes) {
+            return Ok(Arc::clone(value));
+        }
+        let own = Bytes::copy_from_slice(bytes);
+        let mut reader = Reader::new(own.clone());
+        let value = Arc::new(read(&mut reader)?);
+        reader.end()?;
+        self.remember(own, &value);
+        Ok(value)
+    }
+
+    fn remember(&mut self, bytes: Bytes, value: &Arc<T>) {
+        let entry = (bytes, Arc::clone(value));
+        match self.known.get_mut(self.next) {
+            Some(oldest) => *oldest = entry,
+            None => self.known.push(entry),
+        }
+        self.next = (self.next + 1) % REMEMBERED;
+    }
+}

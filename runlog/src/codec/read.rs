@@ -1,0 +1,101 @@
+//! Reading the primitives. Texts are slices of what is read: nothing is copied.
+
+use bytes::{Buf as _, Bytes};
+use bytestring::ByteString;
+
+use super::CodecError;
+
+/// The longest LEB128 form of a 64-bit number.
+const NUMBER_BYTES: u32 = 10;
+
+/// Takes from the front.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    bytes: Bytes,
+}
+
+impl Reader {
+    pub(crate) fn new(bytes: Bytes) -> Self {
+        Self { bytes }
+    }
+
+    /// Fails if something is left.
+    pub(crate) fn end(self) -> Result<(), CodecError> {
+        if self.bytes.is_empty() { Ok(()) } else { Err(CodecError::Trailing(self.bytes.len())) }
+    }
+
+    pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, CodecError> {
+        if self.bytes.is_empty() {
+            return Err(CodecError::Truncated(what));
+        }
+        Ok(self.bytes.get_u8())
+    }
+
+    pub(crate) fn flag(&mut self, what: &'static str) -> Result<bool, CodecError> {
+        match self.byte(what)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            found => Err(CodecError::Invalid { what, found: found.into() }),
+        }
+    }
+
+    pub(crate) fn number(&mut self, what: &'static str) -> Result<u64, CodecError> {
+        let mut number = 0;
+        for place in 0..NUMBER_BYTES {
+            let byte = self.byte(what)?;
+            let bits = u64::from(byte & 0x7f);
+            // The tenth byte has room for one bit.
+            if place == NUMBER_BYTES - 1 && bits > 1 {
+                break;
+            }
+            number |= bits << (7 * place);
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(CodecError::Invalid { what, found: u64::MAX })
+    }
+
+    pub(crate) fn signed(&mut self, what: &'static str) -> Result<i64, CodecError> {
+        let number = self.number(what)?;
+        Ok((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
+    }
+
+    /// How many things follow. Each takes a byte at least, so more than what is left cannot be, and nothing is reserved
+    /// for what a liar claims.
+    pub(crate) fn length(&mut self, what: &'static str) -> Result<usize, CodecError> {
+        let number = self.number(what)?;
+        match usize::try_from(number) {
+            Ok(length) if length <= self.bytes.len() => Ok(length),
+            _ => Err(CodecError::Truncated(what)),
+        }
+    }
+
+    pub(crate) fn slice(&mut self, what: &'static str) -> Result<Bytes, CodecError> {
+        let length = self.length(what)?;
+        Ok(self.bytes.split_to(length))
+    }
+
+    pub(crate) fn eight(&mut self, what: &'static str) -> Result<u64, CodecError> {
+        if self.bytes.len() < 8 {
+            return Err(CodecError::Truncated(what));
+        }
+        Ok(self.bytes.get_u64())
+    }
+
+    pub(crate) fn text(&mut self, what: &'static str) -> Result<ByteString, CodecError> {
+        ByteString::try_from(self.slice(what)?).map_err(|_| CodecError::NotUtf8(what))
+    }
+
+    pub(crate) fn optional<T>(
+        &mut self,
+        what: &'static str,
+        read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
+    ) -> Result<Option<T>, CodecError> {
+        if self.flag(what)? { read(self).map(Some) } else { Ok(None) }
+    }
+
+    pub(crate) fn optional_text(&mut self, what: &'static str) -> Result<Option<ByteString>, CodecError> {
+        self.optional(what, |reader| reader.text(what))
+    }
+}

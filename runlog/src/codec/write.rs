@@ -1,0 +1,79 @@
+//! Writing the primitives.
+
+use super::CodecError;
+
+/// Appends to a buffer.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Writer {
+    pub(crate) fn byte(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    pub(crate) fn flag(&mut self, flag: bool) {
+        self.byte(u8::from(flag));
+    }
+
+    /// LEB128: seven bits per byte, the lowest first.
+    pub(crate) fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.byte((number & 0x7f) as u8 | 0x80);
+            number >>= 7;
+        }
+        self.byte(number as u8);
+    }
+
+    /// Zigzag, so that small negative numbers are short.
+    pub(crate) fn signed(&mut self, number: i64) {
+        self.number(((number << 1) ^ (number >> 63)).cast_unsigned());
+    }
+
+    pub(crate) fn length(&mut self, length: usize) {
+        self.number(crate::limits::count(length));
+    }
+
+    pub(crate) fn slice(&mut self, bytes: &[u8]) {
+        self.length(bytes.len());
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        self.slice(text.as_bytes());
+    }
+
+    /// A mark of presence, then the value.
+    pub(crate) fn optional<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.flag(value.is_some());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    /// The same for what may fail.
+    pub(crate) fn try_optional<T>(
+        &mut self,
+        value: Option<T>,
+        write: impl FnOnce(&mut Self, T) -> Result<(), CodecError>,
+    ) -> Result<(), CodecError> {
+        self.flag(value.is_some());
+        value.map_or(Ok(()), |value| write(self, value))
+    }
+
+    pub(crate) fn optional_text(&mut self, text: Option<&str>) {
+        self.optional(text, Self::text);
+    }
+
+    /// What `write` writes, with its length before it.
+    pub(crate) fn nested(
+        &mut self,
+        write: impl FnOnce(&mut Self) -> Result<(), CodecError>,
+    ) -> Result<(), CodecError> {
+        let mut inner = Self::default();
+        write(&mut inner)?;
+        self.slice(&inner.bytes);
+        Ok(())
+    }
+}

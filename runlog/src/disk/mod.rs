@@ -1,0 +1,185 @@
+//! [`DiskLog`]: the engine on the disk of one machine. Survives the process, and the loss of power.
+//!
+//! ```text
+//! callers ──► writer thread (checks, group commit, fdatasync) ──► fjall
+//! readers ──► views: the last events, in memory ── what is older ──► fjall, on a blocking thread
+//! ```
+//!
+//! A folder is used by one process at a time. When a process starts, the runs that were open are there with lapsed
+//! leases: whoever held them is gone, and a sweeper ends them.
+//!
+//! What is *not* here: replicas. Those need an engine that several processes can reach.
+
+mod store;
+mod view;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{BlockEvent, RunId, Timestamp};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::{LogError, Refused};
+use crate::limits::LogLimits;
+use crate::log::{Control, Lease, Page, RunLog, RunMeta, RunQuery, RunState};
+use store::Store;
+use view::{View, Views};
+use writer::{Command, QUEUE, Writer};
+
+/// A log on the disk.
+#[derive(Debug)]
+pub struct DiskLog {
+    commands: Option<mpsc::Sender<Command>>,
+    views: Arc<Views>,
+    store: Option<Store>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl DiskLog {
+    /// Opens the log in a folder, which is made if it is not there. Reads what is in it, so this blocks.
+    pub fn open(folder: &Path, limits: LogLimits) -> Result<Self, LogError> {
+        let store = Store::open(folder)?;
+        let views = Arc::new(Views::default());
+        let writer = Writer::new(store.clone(), limits, Arc::clone(&views), store.load()?);
+        let (commands, receiver) = mpsc::channel(QUEUE);
+        let thread = std::thread::Builder::new().name("run-log".to_owned()).spawn(|| writer.run(receiver));
+        let thread =
+            thread.map_err(|error| LogError::Unavailable(format!("no thread for the disk: {error}")))?;
+        Ok(Self { commands: Some(commands), views, store: Some(store), thread: Some(thread) })
+    }
+
+    /// Sends a command and waits for its answer.
+    async fn ask<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, LogError> {
+        let gone = || LogError::Unavailable("the thread that writes to the disk has ended".to_owned());
+        let (answer, answered) = oneshot::channel();
+        let commands = self.commands.as_ref().ok_or_else(gone)?;
+        commands.send(make(answer)).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())
+    }
+
+    async fn read_older(
+        &self,
+        view: &Arc<View>,
+        after: u64,
+        max: usize,
+    ) -> Result<Vec<aqueduct_core::service::NumberedEvent>, LogError> {
+        let gone = || LogError::Unavailable("the disk is closed".to_owned());
+        let (store, view) = (self.store.clone().ok_or_else(gone)?, Arc::clone(view));
+        let read = move || store.read(&view.run_id, view.place, after, max);
+        tokio::task::spawn_blocking(read).await.map_err(|_| gone())?
+    }
+
+    async fn read_page(&self, run: &RunId, after: u64, max: usize) -> Result<Page, LogError> {
+        let view = self.views.get(run)?;
+        let glance = view.glance(after, max)?;
+        let events = match glance.events {
+            Some(events) => events,
+            None => {
+                let mut events = self.read_older(&view, after, max).await?;
+                // What the disk has beyond the glance may not be safe yet.
+                events.retain(|event| event.number <= glance.head);
+                events
+            }
+        };
+        if let Some(first) = events.first()
+            && first.number != after + 1
+        {
+            // Trimmed or forgotten while it was read.
+            view.glance(after, 0)?;
+            return Err(LogError::NotFound(run.clone()));
+        }
+        Ok(Page { events, head: glance.head, closed: glance.closed })
+    }
+}
+
+/// Waits until what was asked is written and the folder is free.
+impl Drop for DiskLog {
+    fn drop(&mut self) {
+        self.commands = None;
+        self.store = None;
+        if let Some(thread) = self.thread.take() {
+            // A writer that panicked has said so itself.
+            thread.join().ok();
+        }
+    }
+}
+
+impl RunLog for DiskLog {
+    fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>> {
+        Box::pin(async move { self.ask(|answer| Command::Open { meta, until, answer }).await? })
+    }
+
+    fn take_over(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<Lease, LogError>> {
+        let run = run.clone();
+        Box::pin(async move { self.ask(|answer| Command::TakeOver { run, now, until, answer }).await? })
+    }
+
+    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>> {
+        Box::pin(async move { self.ask(|answer| Command::Renew { leases, until, answer }).await? })
+    }
+
+    fn append(
+        &self,
+        lease: &Lease,
+        events: Vec<BlockEvent>,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<u64, Refused>> {
+        let lease = lease.clone();
+        Box::pin(async move {
+            let asked = self.ask(|answer| Command::Append { lease, events, now, answer }).await;
+            // The thread has ended with the batch: there is nothing left to hand back.
+            asked.unwrap_or_else(|error| Err(Refused::new(error, Vec::new())))
+        })
+    }
+
+    fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
+        let run = run.clone();
+        Box::pin(async move { self.read_page(&run, after, max).await })
+    }
+
+    fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
+        let view = self.views.get(run);
+        Box::pin(async move {
+            let view = view?;
+            view.signal.changed(&view.run_id, after).await
+        })
+    }
+
+    fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {
+        Box::pin(std::future::ready(self.views.get(run).map(|view| view.state())))
+    }
+
+    fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+        Box::pin(std::future::ready(Ok(self.views.select(max, |run| query.wants(run)))))
+    }
+
+    fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+        Box::pin(std::future::ready(Ok(self.views.lapsed(now, max))))
+    }
+
+    fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {
+        let run = run.clone();
+        Box::pin(async move { self.ask(|answer| Command::Control { run, message, answer }).await? })
+    }
+
+    fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
+        let (view, lease) = (self.views.get(&lease.run_id), lease.clone());
+        Box::pin(async move { view?.controls(&lease, seen).await })
+    }
+
+    fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {
+        let run = run.clone();
+        Box::pin(async move { self.ask(|answer| Command::Trim { run, earliest, answer }).await? })
+    }
+
+    fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>> {
+        Box::pin(async move { self.ask(|answer| Command::Expire { before, answer }).await? })
+    }
+}

@@ -1,0 +1,250 @@
+//! What is on the disk: three keyspaces of one database. All of this blocks.
+//!
+//! ```text
+//! runs      place                 ► record: meta, epoch, trimmed, end       place: counts the runs ever opened
+//! events    place · number        ► event (codec)                           all numbers big-endian: order is order
+//! controls  place · index         ► message (codec)
+//! ```
+//!
+//! A record is written when a run is opened, taken over, trimmed or closed, and not for an append: the head of a run that
+//! was open is found by looking at its last event. Leases are not written: whoever held them is gone when they are read.
+
+use std::path::Path;
+
+use aqueduct_core::service::NumberedEvent;
+use aqueduct_core::{BlockEvent, RunId, ThreadId, Timestamp};
+use bytes::Bytes;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
+
+use crate::codec::{CodecError, Decoder, Reader, Writer, decode_control};
+use crate::error::LogError;
+use crate::ledger::Ledger;
+use crate::limits::weight_of;
+use crate::log::{Control, RunMeta, RunState};
+
+/// The version of run records.
+const RECORD: u8 = 1;
+
+/// Keys that are removed in one batch: a run of a million events must not hold all others up.
+const REMOVED_AT_ONCE: u64 = 10_000;
+
+/// The database.
+#[derive(Clone)]
+pub(super) struct Store {
+    database: Database,
+    runs: Keyspace,
+    events: Keyspace,
+    controls: Keyspace,
+}
+
+/// A run as it was found.
+pub(super) struct Found {
+    pub(super) place: u64,
+    pub(super) ledger: Ledger,
+    pub(super) controls: Vec<Control>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").finish_non_exhaustive()
+    }
+}
+
+fn unavailable(error: &fjall::Error) -> LogError {
+    LogError::Unavailable(format!("the disk: {error}"))
+}
+
+fn unreadable(run: &RunId) -> impl Fn(CodecError) -> LogError + '_ {
+    |error| LogError::Unreadable { run: run.clone(), what: error.to_string() }
+}
+
+fn key(place: u64, number: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    let (head, tail) = key.split_at_mut(8);
+    head.copy_from_slice(&place.to_be_bytes());
+    tail.copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The second half of a key.
+fn number_of(key: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(key.get(8..)?.try_into().ok()?))
+}
+
+impl Store {
+    pub(super) fn open(folder: &Path) -> Result<Self, LogError> {
+        let open = || {
+            let database = Database::builder(folder).open()?;
+            let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default);
+            let (runs, events, controls) = (keyspace("runs")?, keyspace("events")?, keyspace("controls")?);
+            Ok(Self { runs, events, controls, database })
+        };
+        open().map_err(|error: fjall::Error| {
+            LogError::Unavailable(format!("cannot open the folder {}: {error}", folder.display()))
+        })
+    }
+
+    /// Everything that is kept.
+    pub(super) fn load(&self) -> Result<Vec<Found>, LogError> {
+        let mut found = Vec::new();
+        for entry in self.runs.iter() {
+            let (key, value) = entry.into_inner().map_err(|error| unavailable(&error))?;
+            let place = key.get(..8).and_then(|place| place.try_into().ok()).map(u64::from_be_bytes);
+            let place = place.ok_or_else(|| LogError::Unavailable("the disk: a key of no run".to_owned()))?;
+            let mut ledger = read_record(Bytes::copy_from_slice(&value))
+                .map_err(|error| LogError::Unavailable(format!("the disk: a run's record: {error}")))?;
+            self.count(place, &mut ledger)?;
+            let controls = self.load_controls(place, &ledger)?;
+            ledger.controls = controls.len();
+            found.push(Found { place, ledger, controls });
+        }
+        Ok(found)
+    }
+
+    /// Finds the head and the bytes of a run that was open.
+    fn count(&self, place: u64, ledger: &mut Ledger) -> Result<(), LogError> {
+        if ledger.is_closed() {
+            return Ok(());
+        }
+        let last = self.events.range(key(place, 0)..=key(place, u64::MAX)).next_back();
+        let Some(last) = last else { return Ok(()) };
+        let last = last.key().map_err(|error| unavailable(&error))?;
+        ledger.state.head = number_of(&last).unwrap_or_default();
+        let run = ledger.state.meta.run_id.clone();
+        let (mut after, head) = (ledger.state.earliest - 1, ledger.state.head);
+        while after < head {
+            let page = self.read(&run, place, after, 1_000)?;
+            let Some(last) = page.last() else { break };
+            after = last.number;
+            let events: Vec<BlockEvent> = page.into_iter().map(|event| event.event).collect();
+            ledger.bytes += weight_of(&events);
+        }
+        Ok(())
+    }
+
+    fn load_controls(&self, place: u64, ledger: &Ledger) -> Result<Vec<Control>, LogError> {
+        let run = &ledger.state.meta.run_id;
+        let message = |entry: fjall::Guard| {
+            let value = entry.value().map_err(|error| unavailable(&error))?;
+            decode_control(Bytes::copy_from_slice(&value)).map_err(unreadable(run))
+        };
+        self.controls.range(key(place, 0)..=key(place, u64::MAX)).map(message).collect()
+    }
+
+    pub(super) fn read(
+        &self,
+        run: &RunId,
+        place: u64,
+        after: u64,
+        max: usize,
+    ) -> Result<Vec<NumberedEvent>, LogError> {
+        let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
+        let mut decoder = Decoder::default();
+        let event = |entry: fjall::Guard| {
+            let (key, value) = entry.into_inner().map_err(|error| unavailable(&error))?;
+            let event = decoder.decode(Bytes::copy_from_slice(&value)).map_err(unreadable(run))?;
+            Ok(NumberedEvent { number: number_of(&key).unwrap_or_default(), event })
+        };
+        self.events.range(key(place, first)..=key(place, u64::MAX)).take(max).map(event).collect()
+    }
+
+    pub(super) fn batch(&self) -> Batch<'_> {
+        Batch { store: self, batch: self.database.batch() }
+    }
+
+    /// Removes everything of a run; its record last, so that what is left after a crash is found again.
+    pub(super) fn remove(&self, place: u64, earliest: u64, head: u64) -> Result<(), LogError> {
+        let mut first = earliest;
+        while first <= head {
+            let last = head.min(first.saturating_add(REMOVED_AT_ONCE - 1));
+            let mut batch = self.database.batch();
+            (first..=last).for_each(|number| batch.remove(&self.events, key(place, number)));
+            batch.commit().map_err(|error| unavailable(&error))?;
+            first = last.saturating_add(1);
+        }
+        let mut batch = self.database.batch();
+        for entry in self.controls.range(key(place, 0)..=key(place, u64::MAX)) {
+            let key = entry.key().map_err(|error| unavailable(&error))?;
+            batch.remove(&self.controls, key);
+        }
+        batch.remove(&self.runs, place.to_be_bytes());
+        batch.commit().map_err(|error| unavailable(&error))
+    }
+}
+
+/// Changes that are made together.
+pub(super) struct Batch<'s> {
+    store: &'s Store,
+    batch: OwnedWriteBatch,
+}
+
+impl Batch<'_> {
+    pub(super) fn record(&mut self, place: u64, ledger: &Ledger) {
+        self.batch.insert(&self.store.runs, place.to_be_bytes(), write_record(ledger));
+    }
+
+    pub(super) fn event(&mut self, place: u64, number: u64, bytes: Vec<u8>) {
+        self.batch.insert(&self.store.events, key(place, number), bytes);
+    }
+
+    pub(super) fn forget_event(&mut self, place: u64, number: u64) {
+        self.batch.remove(&self.store.events, key(place, number));
+    }
+
+    pub(super) fn control(&mut self, place: u64, index: usize, bytes: Vec<u8>) {
+        self.batch.insert(&self.store.controls, key(place, crate::limits::count(index)), bytes);
+    }
+
+    /// All of it or nothing, and after this call it is safe from the loss of power.
+    pub(super) fn commit(self) -> Result<(), LogError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.batch.durability(Some(PersistMode::SyncData)).commit().map_err(|error| unavailable(&error))
+    }
+}
+
+fn write_record(ledger: &Ledger) -> Vec<u8> {
+    let RunState { meta, epoch, earliest, head, closed_at, .. } = &ledger.state;
+    let mut to = Writer::default();
+    to.byte(RECORD);
+    to.text(meta.run_id.as_str());
+    to.text(meta.thread_id.as_str());
+    to.text(&meta.agent);
+    to.text(&meta.owner);
+    to.signed(meta.opened_at.0);
+    to.number(*epoch);
+    to.number(*earliest);
+    to.number(*head);
+    to.number(ledger.bytes);
+    to.optional(*closed_at, |to, at| to.signed(at.0));
+    to.bytes
+}
+
+/// The lease of a run that is read has lapsed: whoever held it is gone.
+fn read_record(bytes: Bytes) -> Result<Ledger, CodecError> {
+    let mut from = Reader::new(bytes);
+    match from.byte("the version")? {
+        RECORD => {}
+        found => return Err(CodecError::UnknownVersion { found }),
+    }
+    let meta = RunMeta {
+        run_id: RunId::new(from.text("a run id")?),
+        thread_id: ThreadId::new(from.text("a thread id")?),
+        agent: from.text("the name of an agent")?.to_string(),
+        owner: from.text("an owner")?.to_string(),
+        opened_at: Timestamp(from.signed("a time")?),
+    };
+    let mut ledger = Ledger::new(meta, Timestamp(i64::MIN));
+    ledger.state.epoch = from.number("an epoch")?;
+    ledger.state.earliest = from.number("a number")?.max(1);
+    ledger.state.head = from.number("a number")?;
+    ledger.bytes = from.number("a size")?;
+    ledger.state.closed_at = from.optional("a time", |from| from.signed("a time").map(Timestamp))?;
+    if ledger.state.closed_at.is_none() {
+        // Counted anew: appends do not write the record.
+        (ledger.state.head, ledger.bytes) = (0, 0);
+    }
+    from.end()?;
+    Ok(ledger)
+}

@@ -1,0 +1,130 @@
+//! What readers see of runs: only what is safe on the disk.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aqueduct_core::service::NumberedEvent;
+use aqueduct_core::{BlockEvent, RunId, Timestamp};
+
+use crate::error::LogError;
+use crate::ledger::Ledger;
+use crate::limits::count;
+use crate::log::{Control, Lease, RunState};
+use crate::signal::{Progress, Signal};
+use crate::tail::Tail;
+
+/// One run as readers see it.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) place: u64,
+    pub(super) run_id: RunId,
+    pub(super) signal: Signal,
+    body: Mutex<Body>,
+}
+
+#[derive(Debug)]
+struct Body {
+    ledger: Ledger,
+    tail: Tail,
+    controls: Vec<Control>,
+}
+
+/// What a read finds without the disk.
+pub(super) struct Glance {
+    pub(super) head: u64,
+    pub(super) closed: bool,
+    /// None if the disk must be asked.
+    pub(super) events: Option<Vec<NumberedEvent>>,
+}
+
+impl View {
+    pub(super) fn new(place: u64, ledger: Ledger, controls: Vec<Control>) -> Self {
+        let run_id = ledger.state.meta.run_id.clone();
+        let signal = Signal::new(progress(&ledger));
+        let tail = Tail::after(ledger.state.head);
+        Self { place, run_id, signal, body: Mutex::new(Body { ledger, tail, controls }) }
+    }
+
+    fn body(&self) -> MutexGuard<'_, Body> {
+        self.body.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ledger has changed, and these events led to its head.
+    pub(super) fn publish(&self, ledger: Ledger, events: Vec<BlockEvent>) {
+        let mut body = self.body();
+        let first = ledger.state.head + 1 - count(events.len());
+        for (number, event) in (first..).zip(events) {
+            body.tail.push(number, event);
+        }
+        self.show(&mut body, ledger);
+    }
+
+    pub(super) fn publish_control(&self, ledger: &Ledger, message: Control) {
+        let mut body = self.body();
+        body.controls.push(message);
+        self.show(&mut body, ledger.clone());
+    }
+
+    fn show(&self, body: &mut Body, ledger: Ledger) {
+        self.signal.tell(progress(&ledger));
+        body.ledger = ledger;
+    }
+
+    pub(super) fn state(&self) -> RunState {
+        self.body().ledger.state.clone()
+    }
+
+    pub(super) fn glance(&self, after: u64, max: usize) -> Result<Glance, LogError> {
+        let body = self.body();
+        body.ledger.check_read(after)?;
+        let events = body.tail.read(after, max);
+        Ok(Glance { head: body.ledger.state.head, closed: body.ledger.is_closed(), events })
+    }
+
+    pub(super) async fn controls(&self, lease: &Lease, seen: usize) -> Result<Vec<Control>, LogError> {
+        self.signal.called(lease, seen).await?;
+        let body = self.body();
+        body.ledger.check_lease(lease)?;
+        Ok(body.controls.iter().skip(seen).cloned().collect())
+    }
+}
+
+fn progress(ledger: &Ledger) -> Progress {
+    let RunState { head, epoch, .. } = ledger.state;
+    Progress { head, closed: ledger.is_closed(), controls: ledger.controls, epoch }
+}
+
+/// All runs.
+#[derive(Debug, Default)]
+pub(super) struct Views(Mutex<HashMap<RunId, Arc<View>>>);
+
+impl Views {
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<View>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn insert(&self, view: &Arc<View>) {
+        self.runs().insert(view.run_id.clone(), Arc::clone(view));
+    }
+
+    pub(super) fn remove(&self, run: &RunId) {
+        self.runs().remove(run);
+    }
+
+    pub(super) fn get(&self, run: &RunId) -> Result<Arc<View>, LogError> {
+        self.runs().get(run).cloned().ok_or_else(|| LogError::NotFound(run.clone()))
+    }
+
+    /// The runs that are wanted, oldest first.
+    pub(super) fn select(&self, max: usize, wanted: impl Fn(&RunState) -> bool) -> Vec<RunState> {
+        let views: Vec<Arc<View>> = self.runs().values().cloned().collect();
+        let mut states: Vec<RunState> = views.iter().map(|view| view.state()).filter(wanted).collect();
+        states.sort_by_cached_key(RunState::place);
+        states.truncate(max);
+        states
+    }
+
+    pub(super) fn lapsed(&self, now: Timestamp, max: usize) -> Vec<RunState> {
+        self.select(max, |run| run.is_lapsed(now))
+    }
+}

@@ -1,0 +1,341 @@
+//! The thread that writes: it alone changes what is on the disk, in groups.
+//!
+//! ```text
+//! callers ── commands (bounded) ──► check against the ledgers ──► one batch ──► fdatasync ──► views, answers
+//!                                   └ while one group is synced, the next gathers
+//! ```
+//!
+//! Invariants: a command is answered after its change is safe; what watchers see is safe; a disk that fails once is not
+//! written again, because what it holds is no longer known: every command after that is refused.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aqueduct_core::{BlockEvent, RunId, Timestamp};
+use tokio::sync::{mpsc, oneshot};
+
+use super::store::{Batch, Found, Store};
+use super::view::{View, Views};
+use crate::codec::{CodecError, Encoder, encode_control};
+use crate::error::{LogError, Refused};
+use crate::ledger::Ledger;
+use crate::limits::{LogLimits, count};
+use crate::log::{Control, Lease, RunMeta};
+
+/// Commands that wait for the disk. Past it callers wait, which holds their agents back.
+pub(super) const QUEUE: usize = 1024;
+
+type Answer<T> = oneshot::Sender<Result<T, LogError>>;
+
+/// What a caller wants.
+pub(super) enum Command {
+    Open {
+        meta: RunMeta,
+        until: Timestamp,
+        answer: Answer<Lease>,
+    },
+    TakeOver {
+        run: RunId,
+        now: Timestamp,
+        until: Timestamp,
+        answer: Answer<Lease>,
+    },
+    Renew {
+        leases: Vec<Lease>,
+        until: Timestamp,
+        answer: Answer<Vec<Lease>>,
+    },
+    Append {
+        lease: Lease,
+        events: Vec<BlockEvent>,
+        now: Timestamp,
+        answer: oneshot::Sender<Result<u64, Refused>>,
+    },
+    Control {
+        run: RunId,
+        message: Control,
+        answer: Answer<()>,
+    },
+    Trim {
+        run: RunId,
+        earliest: u64,
+        answer: Answer<()>,
+    },
+    Expire {
+        before: Timestamp,
+        answer: Answer<usize>,
+    },
+}
+
+/// What is told once a group is safe.
+type Told = Box<dyn FnOnce(Result<(), LogError>) + Send>;
+
+struct Owned {
+    place: u64,
+    ledger: Ledger,
+    view: Arc<View>,
+}
+
+pub(super) struct Writer {
+    store: Store,
+    limits: LogLimits,
+    views: Arc<Views>,
+    runs: HashMap<RunId, Owned>,
+    next_place: u64,
+    broken: Option<LogError>,
+}
+
+impl Writer {
+    pub(super) fn new(store: Store, limits: LogLimits, views: Arc<Views>, found: Vec<Found>) -> Self {
+        let next_place = found.iter().map(|run| run.place + 1).max().unwrap_or(1);
+        let mut runs = HashMap::new();
+        for Found { place, ledger, controls } in found {
+            let view = Arc::new(View::new(place, ledger.clone(), controls));
+            views.insert(&view);
+            runs.insert(ledger.state.meta.run_id.clone(), Owned { place, ledger, view });
+        }
+        Self { store, limits, views, runs, next_place, broken: None }
+    }
+
+    /// Works until nobody can ask any more.
+    pub(super) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let mut group = Vec::with_capacity(QUEUE);
+        while commands.blocking_recv_many(&mut group, QUEUE) > 0 {
+            self.handle_group(&mut group);
+        }
+    }
+
+    fn handle_group(&mut self, group: &mut Vec<Command>) {
+        let store = self.store.clone();
+        let mut batch = store.batch();
+        let mut told: Vec<Told> = Vec::with_capacity(group.len());
+        for command in group.drain(..) {
+            if let Some(tell) = self.handle_command(command, &mut batch) {
+                told.push(tell);
+            }
+        }
+        let committed = match &self.broken {
+            Some(error) => Err(error.clone()),
+            None => batch.commit(),
+        };
+        if let Err(error) = &committed {
+            self.broken = Some(error.clone());
+        }
+        told.into_iter().for_each(|tell| tell(committed.clone()));
+    }
+
+    fn handle_command(&mut self, command: Command, batch: &mut Batch<'_>) -> Option<Told> {
+        match command {
+            Command::Open { meta, until, answer } => {
+                let opened = self.open(meta, until, batch);
+                let views = Arc::clone(&self.views);
+                then(opened, answer, move |(lease, view)| {
+                    views.insert(&view);
+                    lease
+                })
+            }
+            Command::TakeOver { run, now, until, answer } => {
+                let taken = self.owned(&run).and_then(|owned| {
+                    let lease = owned.ledger.take_over(now, until)?;
+                    batch.record(owned.place, &owned.ledger);
+                    Ok((lease, owned.published()))
+                });
+                then(taken, answer, |(lease, publish)| {
+                    publish(Vec::new());
+                    lease
+                })
+            }
+            Command::Renew { leases, until, answer } => {
+                let lost = self.renew(leases, until);
+                then(Ok(lost), answer, |(lost, published)| {
+                    published.into_iter().for_each(|publish: Publish| publish(Vec::new()));
+                    lost
+                })
+            }
+            Command::Append { lease, events, now, answer } => self.append(&lease, events, now, answer, batch),
+            Command::Control { run, message, answer } => {
+                let sent = self.control(&run, message, batch);
+                then(sent, answer, |publish| publish())
+            }
+            Command::Trim { run, earliest, answer } => {
+                let trimmed = self.trim(&run, earliest, batch);
+                then(trimmed, answer, |publish: Publish| publish(Vec::new()))
+            }
+            Command::Expire { before, answer } => {
+                // Nobody waits for more than the number, and a caller that has gone needs none.
+                answer.send(self.expire(before)).ok();
+                None
+            }
+        }
+    }
+
+    fn owned(&mut self, run: &RunId) -> Result<&mut Owned, LogError> {
+        self.runs.get_mut(run).ok_or_else(|| LogError::NotFound(run.clone()))
+    }
+
+    fn open(
+        &mut self,
+        meta: RunMeta,
+        until: Timestamp,
+        batch: &mut Batch<'_>,
+    ) -> Result<(Lease, Arc<View>), LogError> {
+        if self.runs.contains_key(&meta.run_id) {
+            return Err(LogError::Exists(meta.run_id));
+        }
+        if self.runs.len() >= self.limits.runs {
+            self.forget_oldest()?;
+        }
+        let (place, ledger) = (self.next_place, Ledger::new(meta, until));
+        self.next_place += 1;
+        batch.record(place, &ledger);
+        let view = Arc::new(View::new(place, ledger.clone(), Vec::new()));
+        let lease = ledger.lease();
+        self.runs.insert(lease.run_id.clone(), Owned { place, ledger, view: Arc::clone(&view) });
+        Ok((lease, view))
+    }
+
+    fn renew(&mut self, leases: Vec<Lease>, until: Timestamp) -> (Vec<Lease>, Vec<Publish>) {
+        let (mut lost, mut published) = (Vec::new(), Vec::new());
+        for lease in leases {
+            let owned = self.runs.get_mut(&lease.run_id);
+            match owned.and_then(|owned| owned.ledger.renew(&lease, until).then(|| owned.published())) {
+                Some(publish) => published.push(publish),
+                None => lost.push(lease),
+            }
+        }
+        (lost, published)
+    }
+
+    fn append(
+        &mut self,
+        lease: &Lease,
+        events: Vec<BlockEvent>,
+        now: Timestamp,
+        answer: oneshot::Sender<Result<u64, Refused>>,
+        batch: &mut Batch<'_>,
+    ) -> Option<Told> {
+        let limits = self.limits;
+        let staged =
+            self.owned(&lease.run_id).and_then(|owned| owned.append(lease, &events, now, &limits, batch));
+        match staged {
+            Ok((head, publish)) => Some(Box::new(move |committed| {
+                let result = match committed {
+                    Ok(()) => {
+                        publish(events);
+                        Ok(head)
+                    }
+                    Err(error) => Err(Refused::new(error, events)),
+                };
+                answer.send(result).ok();
+            })),
+            Err(error) => {
+                answer.send(Err(Refused::new(error, events))).ok();
+                None
+            }
+        }
+    }
+
+    fn control(
+        &mut self,
+        run: &RunId,
+        message: Control,
+        batch: &mut Batch<'_>,
+    ) -> Result<impl FnOnce() + Send + use<>, LogError> {
+        let limits = self.limits;
+        let owned = self.owned(run)?;
+        let bytes = encode_control(&message).map_err(|error| unwritable(run, &error))?;
+        owned.ledger.control(&limits)?;
+        batch.control(owned.place, owned.ledger.controls, bytes);
+        let (view, ledger) = (Arc::clone(&owned.view), owned.ledger.clone());
+        Ok(move || view.publish_control(&ledger, message))
+    }
+
+    fn trim(&mut self, run: &RunId, earliest: u64, batch: &mut Batch<'_>) -> Result<Publish, LogError> {
+        let owned = self.owned(run)?;
+        let first = owned.ledger.state.earliest;
+        let gone = owned.ledger.trim(earliest);
+        (first..first + gone).for_each(|number| batch.forget_event(owned.place, number));
+        batch.record(owned.place, &owned.ledger);
+        Ok(owned.published())
+    }
+
+    fn expire(&mut self, before: Timestamp) -> Result<usize, LogError> {
+        let is_over = |owned: &Owned| owned.ended_at().is_some_and(|ended| ended < before);
+        let over: Vec<RunId> =
+            self.runs.iter().filter(|(_, owned)| is_over(owned)).map(|(run, _)| run.clone()).collect();
+        over.iter().try_for_each(|run| self.forget(run))?;
+        Ok(over.len())
+    }
+
+    fn forget_oldest(&mut self) -> Result<(), LogError> {
+        let ended = self.runs.iter().filter_map(|(run, owned)| Some((owned.ended_at()?, run)));
+        let oldest = ended.min_by_key(|(ended, _)| *ended).map(|(_, run)| run.clone());
+        self.forget(&oldest.ok_or(LogError::Full { max: self.limits.runs })?)
+    }
+
+    fn forget(&mut self, run: &RunId) -> Result<(), LogError> {
+        let Some(owned) = self.runs.get(run) else { return Ok(()) };
+        self.store.remove(owned.place, owned.ledger.state.earliest, owned.ledger.state.head)?;
+        self.runs.remove(run);
+        self.views.remove(run);
+        Ok(())
+    }
+}
+
+/// Shows what is safe now: the ledger as it was when this was made, and events up to its head.
+type Publish = Box<dyn FnOnce(Vec<BlockEvent>) + Send>;
+
+impl Owned {
+    /// When it ended, once that is safe on the disk: an end that waits in the batch must not be forgotten before it.
+    fn ended_at(&self) -> Option<Timestamp> {
+        self.view.state().closed_at
+    }
+
+    fn published(&self) -> Publish {
+        let (view, ledger) = (Arc::clone(&self.view), self.ledger.clone());
+        Box::new(move |events| view.publish(ledger, events))
+    }
+
+    fn append(
+        &mut self,
+        lease: &Lease,
+        events: &[BlockEvent],
+        now: Timestamp,
+        limits: &LogLimits,
+        batch: &mut Batch<'_>,
+    ) -> Result<(u64, Publish), LogError> {
+        let mut encoder = Encoder::default();
+        let encoded = events.iter().map(|event| encoder.encode(event)).collect::<Result<Vec<_>, _>>();
+        let encoded = encoded.map_err(|error| unwritable(&lease.run_id, &error))?;
+        let head = self.ledger.append(lease, events, now, limits)?;
+        for (number, bytes) in (head + 1 - count(events.len())..).zip(encoded) {
+            batch.event(self.place, number, bytes);
+        }
+        if self.ledger.is_closed() {
+            batch.record(self.place, &self.ledger);
+        }
+        Ok((head, self.published()))
+    }
+}
+
+fn unwritable(run: &RunId, error: &CodecError) -> LogError {
+    LogError::Unreadable { run: run.clone(), what: error.to_string() }
+}
+
+/// A refusal is told at once; success after the group is safe.
+fn then<S: Send + 'static, T: Send + 'static>(
+    staged: Result<S, LogError>,
+    answer: Answer<T>,
+    show: impl FnOnce(S) -> T + Send + 'static,
+) -> Option<Told> {
+    match staged {
+        Ok(staged) => Some(Box::new(move |committed| {
+            // A caller that has gone needs no answer.
+            answer.send(committed.map(|()| show(staged))).ok();
+        })),
+        Err(error) => {
+            answer.send(Err(error)).ok();
+            None
+        }
+    }
+}

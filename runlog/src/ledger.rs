@@ -1,0 +1,111 @@
+//! What an engine knows of a run beside its events, and the rules of changing it. Pure: engines that keep their truth in
+//! this process (memory, disk) share it; Redis keeps the same rules in its scripts.
+
+use aqueduct_core::{BlockEvent, RunId, Timestamp};
+
+use crate::error::LogError;
+use crate::limits::{Held, LogLimits, count, weight_of};
+use crate::log::{Lease, RunMeta, RunState};
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ledger {
+    pub(crate) state: RunState,
+    /// Bytes of content that are kept.
+    pub(crate) bytes: u64,
+    /// Messages that were sent to its owner.
+    pub(crate) controls: usize,
+}
+
+impl Ledger {
+    pub(crate) fn new(meta: RunMeta, until: Timestamp) -> Self {
+        let state = RunState { meta, epoch: 1, lease_until: until, earliest: 1, head: 0, closed_at: None };
+        Self { state, bytes: 0, controls: 0 }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.closed_at.is_some()
+    }
+
+    pub(crate) fn lease(&self) -> Lease {
+        Lease { run_id: self.id(), epoch: self.state.epoch }
+    }
+
+    fn id(&self) -> RunId {
+        self.state.meta.run_id.clone()
+    }
+
+    pub(crate) fn take_over(&mut self, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
+        if self.is_closed() {
+            return Err(LogError::Closed(self.id()));
+        }
+        if !self.state.is_lapsed(now) {
+            return Err(LogError::Held { run: self.id(), until: self.state.lease_until });
+        }
+        self.state.epoch += 1;
+        self.state.lease_until = until;
+        Ok(self.lease())
+    }
+
+    /// False if the lease is lost.
+    pub(crate) fn renew(&mut self, lease: &Lease, until: Timestamp) -> bool {
+        let held = !self.is_closed() && self.state.epoch == lease.epoch;
+        if held {
+            self.state.lease_until = until;
+        }
+        held
+    }
+
+    /// Whether this lease is still the run's.
+    pub(crate) fn check_lease(&self, lease: &Lease) -> Result<(), LogError> {
+        if lease.epoch != self.state.epoch {
+            return Err(LogError::Fenced { run: self.id(), epoch: lease.epoch });
+        }
+        if self.is_closed() {
+            return Err(LogError::Closed(self.id()));
+        }
+        Ok(())
+    }
+
+    /// Takes events into account, or refuses all of them; gives the new head.
+    pub(crate) fn append(
+        &mut self,
+        lease: &Lease,
+        events: &[BlockEvent],
+        now: Timestamp,
+        limits: &LogLimits,
+    ) -> Result<u64, LogError> {
+        self.check_lease(lease)?;
+        limits.check(lease, Held { events: self.state.head, bytes: self.bytes }, events)?;
+        self.state.head += count(events.len());
+        self.bytes += weight_of(events);
+        if events.last().is_some_and(BlockEvent::is_terminal) {
+            self.state.closed_at = Some(now);
+        }
+        Ok(self.state.head)
+    }
+
+    pub(crate) fn check_read(&self, after: u64) -> Result<(), LogError> {
+        match after < self.state.earliest - 1 {
+            true => Err(LogError::Gone { run: self.id(), earliest: self.state.earliest }),
+            false => Ok(()),
+        }
+    }
+
+    /// Forgets what is below `earliest`, and gives how many events that are.
+    pub(crate) fn trim(&mut self, earliest: u64) -> u64 {
+        let earliest = earliest.min(self.state.head).max(self.state.earliest);
+        let gone = earliest - self.state.earliest;
+        self.state.earliest = earliest;
+        gone
+    }
+
+    pub(crate) fn control(&mut self, limits: &LogLimits) -> Result<(), LogError> {
+        if self.is_closed() {
+            return Err(LogError::Closed(self.id()));
+        }
+        limits.check_controls(&self.state.meta.run_id, self.controls)?;
+        self.controls += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! How much a log may hold: the same limits for every engine, checked in one place.
+
+use aqueduct_core::BlockEvent;
+use aqueduct_core::block::ToolOutput;
+use aqueduct_core::event::BlockEvent as Event;
+use serde_json::Value;
+
+use crate::error::LogError;
+use crate::log::Lease;
+
+/// How much a log may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLimits {
+    /// Runs, ended ones included. Past it the run that ended first is forgotten; if none has ended, opening fails. An
+    /// engine that several replicas share does not count them.
+    pub runs: usize,
+    /// Events of one run: a source that never ends is stopped here.
+    pub events_per_run: usize,
+    /// Bytes of content of one run.
+    pub bytes_per_run: usize,
+    /// Control messages of one run: a frontend that says "stop" a hundred times is heard all the same.
+    pub controls_per_run: usize,
+}
+
+impl Default for LogLimits {
+    fn default() -> Self {
+        Self {
+            runs: 10_000,
+            events_per_run: 1_000_000,
+            bytes_per_run: 64 * 1024 * 1024,
+            controls_per_run: 256,
+        }
+    }
+}
+
+/// How much a run holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Held {
+    pub(crate) events: u64,
+    pub(crate) bytes: u64,
+}
+
+impl LogLimits {
+    /// Whether a batch may be added to a run that holds that much. The end of a run is always taken, or it could not be
+    /// said that the run was too long.
+    pub(crate) fn check(&self, lease: &Lease, held: Held, events: &[BlockEvent]) -> Result<(), LogError> {
+        if events.iter().rev().skip(1).any(BlockEvent::is_terminal) {
+            return Err(LogError::AfterTerminal(lease.run_id.clone()));
+        }
+        if events.last().is_some_and(BlockEvent::is_terminal) {
+            return Ok(());
+        }
+        let too_long =
+            |limit, what, max| LogError::RunTooLong { run: lease.run_id.clone(), limit, what, max };
+        if held.events + count(events.len()) > count(self.events_per_run) {
+            return Err(too_long("events_per_run", "events", self.events_per_run));
+        }
+        if held.bytes + weight_of(events) > count(self.bytes_per_run) {
+            return Err(too_long("bytes_per_run", "bytes", self.bytes_per_run));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_controls(&self, run: &aqueduct_core::RunId, sent: usize) -> Result<(), LogError> {
+        if sent < self.controls_per_run {
+            return Ok(());
+        }
+        Err(LogError::RunTooLong {
+            run: run.clone(),
+            limit: "controls_per_run",
+            what: "control messages",
+            max: self.controls_per_run,
+        })
+    }
+}
+
+/// A length as a number.
+pub(crate) fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+/// Bytes of content in a batch: what grows with what an agent says. Heads are shared and not counted.
+pub(crate) fn weight_of(events: &[BlockEvent]) -> u64 {
+    count(events.iter().map(weight).sum())
+}
+
+fn weight(event: &BlockEvent) -> usize {
+    match event {
+        Event::BlockDelta { delta, .. } => delta.len(),
+        Event::ThinkingEncrypted { value, .. } => value.len(),
+        Event::ToolResult(result) => match &result.output {
+            ToolOutput::Text(text) | ToolOutput::Progress(text) => text.len(),
+            ToolOutput::Json(value) => value_weight(value),
+        },
+        Event::Custom(custom) => value_weight(&custom.value),
+        Event::StateSnapshot { state, .. } => value_weight(state),
+        Event::StateDelta { patch, .. } => patch.iter().map(value_weight).sum(),
+        _ => 0,
+    }
+}
+
+fn value_weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(value_weight).sum::<usize>() + items.len(),
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + value_weight(value) + 1).sum(),
+        _ => 8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_weigh_what_they_say() {
+        assert_eq!(value_weight(&json!({"key": ["four", 1]})), 3 + 4 + 8 + 2 + 1);
+    }
+}

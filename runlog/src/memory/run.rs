@@ -1,0 +1,125 @@
+//! One run in memory: its events, its lease, and what its watchers wait for.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use aqueduct_core::service::NumberedEvent;
+use aqueduct_core::{BlockEvent, RunId, Timestamp};
+
+use super::arena::Arena;
+use crate::error::{LogError, Refused};
+use crate::ledger::Ledger;
+use crate::limits::{LogLimits, weight_of};
+use crate::log::{Control, Lease, Page, RunMeta, RunState};
+use crate::signal::{Progress, Signal};
+
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) id: RunId,
+    signal: Signal,
+    body: Mutex<Body>,
+}
+
+#[derive(Debug)]
+struct Body {
+    ledger: Ledger,
+    events: Vec<BlockEvent>,
+    arena: Arena,
+    controls: Vec<Control>,
+}
+
+impl Run {
+    pub(super) fn new(meta: RunMeta, until: Timestamp) -> Self {
+        let id = meta.run_id.clone();
+        let ledger = Ledger::new(meta, until);
+        let progress = Progress { epoch: ledger.state.epoch, ..Progress::default() };
+        let body = Body { ledger, events: Vec::new(), arena: Arena::default(), controls: Vec::new() };
+        Self { id, signal: Signal::new(progress), body: Mutex::new(body) }
+    }
+
+    /// A panic while holding the lock cannot leave a body half written: all checks come before the first change.
+    fn body(&self) -> MutexGuard<'_, Body> {
+        self.body.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Told under the lock, so that heads are told in order.
+    fn tell(&self, body: &Body) {
+        let RunState { head, epoch, .. } = body.ledger.state;
+        let controls = body.ledger.controls;
+        self.signal.tell(Progress { head, closed: body.ledger.is_closed(), controls, epoch });
+    }
+
+    pub(super) fn state(&self) -> RunState {
+        self.body().ledger.state.clone()
+    }
+
+    pub(super) fn closed_at(&self) -> Option<Timestamp> {
+        self.body().ledger.state.closed_at
+    }
+
+    pub(super) fn take_over(&self, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
+        let mut body = self.body();
+        let lease = body.ledger.take_over(now, until)?;
+        self.tell(&body);
+        Ok(lease)
+    }
+
+    pub(super) fn renew(&self, lease: &Lease, until: Timestamp) -> bool {
+        self.body().ledger.renew(lease, until)
+    }
+
+    pub(super) fn append(
+        &self,
+        lease: &Lease,
+        events: Vec<BlockEvent>,
+        now: Timestamp,
+        limits: &LogLimits,
+    ) -> Result<u64, Refused> {
+        let mut body = self.body();
+        let head = match body.ledger.append(lease, &events, now, limits) {
+            Ok(head) => head,
+            Err(error) => return Err(Refused::new(error, events)),
+        };
+        let Body { events: kept, arena, .. } = &mut *body;
+        kept.extend(events.into_iter().map(|event| arena.keep(event)));
+        self.tell(&body);
+        Ok(head)
+    }
+
+    pub(super) fn read(&self, after: u64, max: usize) -> Result<Page, LogError> {
+        let body = self.body();
+        body.ledger.check_read(after)?;
+        let start = usize::try_from(after - (body.ledger.state.earliest - 1)).unwrap_or(usize::MAX);
+        let events = body.events.iter().skip(start).take(max).zip(after.saturating_add(1)..);
+        Ok(Page {
+            events: events.map(|(event, number)| NumberedEvent { number, event: event.clone() }).collect(),
+            head: body.ledger.state.head,
+            closed: body.ledger.is_closed(),
+        })
+    }
+
+    pub(super) fn trim(&self, earliest: u64) {
+        let mut body = self.body();
+        let gone = usize::try_from(body.ledger.trim(earliest)).unwrap_or(usize::MAX);
+        let gone: Vec<BlockEvent> = body.events.drain(..gone).collect();
+        body.ledger.bytes = body.ledger.bytes.saturating_sub(weight_of(&gone));
+    }
+
+    pub(super) fn control(&self, message: Control, limits: &LogLimits) -> Result<(), LogError> {
+        let mut body = self.body();
+        body.ledger.control(limits)?;
+        body.controls.push(message);
+        self.tell(&body);
+        Ok(())
+    }
+
+    pub(super) async fn controls(&self, lease: &Lease, seen: usize) -> Result<Vec<Control>, LogError> {
+        self.signal.called(lease, seen).await?;
+        let body = self.body();
+        body.ledger.check_lease(lease)?;
+        Ok(body.controls.iter().skip(seen).cloned().collect())
+    }
+
+    pub(super) async fn changed(&self, after: u64) -> Result<(), LogError> {
+        self.signal.changed(&self.id, after).await
+    }
+}

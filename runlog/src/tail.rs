@@ -1,0 +1,99 @@
+//! The last events of a run, decoded and shared: where watchers that keep up read, so that each event is fetched and
+//! decoded once per process however many watch.
+//!
+//! Bounded in number and in weight. What fell out is read from the engine's storage.
+
+use std::collections::VecDeque;
+
+use aqueduct_core::BlockEvent;
+use aqueduct_core::service::NumberedEvent;
+
+use crate::limits::{count, weight_of};
+
+/// Events kept: a few reads of a watcher that keeps up.
+const EVENTS: usize = 512;
+/// Bytes kept, whatever the number of events; the last event is always kept.
+const BYTES: u64 = 1024 * 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    events: VecDeque<(u64, BlockEvent)>,
+    bytes: u64,
+    /// The number of the last event.
+    head: u64,
+}
+
+impl Tail {
+    /// A tail of a run that has so many events already.
+    pub(crate) fn after(head: u64) -> Self {
+        Self { head, ..Self::default() }
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Adds the event with that number. One that is known already changes nothing; a gap starts the tail anew.
+    pub(crate) fn push(&mut self, number: u64, event: BlockEvent) {
+        if number <= self.head {
+            return;
+        }
+        if number > self.head + 1 {
+            self.events.clear();
+            self.bytes = 0;
+        }
+        self.head = number;
+        let weight = weight_of(std::slice::from_ref(&event));
+        self.bytes += weight;
+        self.events.push_back((weight, event));
+        while self.events.len() > EVENTS || (self.bytes > BYTES && self.events.len() > 1) {
+            self.bytes -= self.events.pop_front().map_or(0, |(weight, _)| weight);
+        }
+    }
+
+    /// The events after a number; none if not all of them are here.
+    pub(crate) fn read(&self, after: u64, max: usize) -> Option<Vec<NumberedEvent>> {
+        if after >= self.head {
+            return Some(Vec::new());
+        }
+        let first = self.head + 1 - count(self.events.len());
+        let skipped = (after + 1).checked_sub(first)?;
+        let skipped = usize::try_from(skipped).ok()?;
+        let events = self.events.iter().skip(skipped).take(max).zip(after + 1..);
+        Some(events.map(|((_, event), number)| NumberedEvent { number, event: event.clone() }).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event() -> BlockEvent {
+        crate::testing::events(1).remove(0)
+    }
+
+    fn numbers(tail: &Tail, after: u64) -> Option<Vec<u64>> {
+        Some(tail.read(after, 1_000)?.iter().map(|event| event.number).collect())
+    }
+
+    #[test]
+    fn what_fell_out_is_not_here() {
+        let mut tail = Tail::default();
+        (1..=600).for_each(|number| tail.push(number, event()));
+        assert_eq!(numbers(&tail, 10), None);
+        assert_eq!(numbers(&tail, 598), Some(vec![599, 600]));
+        assert_eq!(numbers(&tail, 600), Some(vec![]));
+    }
+
+    #[test]
+    fn repetitions_change_nothing_and_a_gap_starts_anew() {
+        let mut tail = Tail::after(4);
+        assert_eq!(numbers(&tail, 4), Some(vec![]));
+        assert_eq!(numbers(&tail, 3), None);
+        [5, 5, 6, 5].into_iter().for_each(|number| tail.push(number, event()));
+        assert_eq!(numbers(&tail, 4), Some(vec![5, 6]));
+        tail.push(9, event());
+        assert_eq!((numbers(&tail, 4), numbers(&tail, 8)), (None, Some(vec![9])));
+    }
+}

@@ -1,0 +1,82 @@
+//! Rules about messages to whoever holds the lease.
+
+use std::sync::Arc;
+
+use aqueduct_core::{InterruptReply, RunId, Timestamp};
+use futures_util::future;
+use serde_json::json;
+
+use super::{UNTIL, append, events, open};
+use crate::error::LogError;
+use crate::limits::LogLimits;
+use crate::log::{Control, RunLog};
+
+pub(super) async fn check(make: &impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
+    let plain = async || make(LogLimits::default()).await;
+    messages_reach_the_owner_in_order(&*plain().await).await;
+    an_owner_that_waits_is_woken(&*plain().await).await;
+    who_takes_over_sees_all_and_who_lost_is_told(&*plain().await).await;
+    a_run_that_ended_takes_no_message(&*plain().await).await;
+    let limits = LogLimits { controls_per_run: 2, ..LogLimits::default() };
+    messages_are_bounded(&*make(limits).await).await;
+}
+
+fn reply() -> Control {
+    let payload = Some(json!({ "answer": [1, 2.5, null, "yes"] }));
+    Control::Reply(InterruptReply { id: "i1".into(), resolved: true, payload })
+}
+
+async fn messages_reach_the_owner_in_order(log: &dyn RunLog) {
+    let lease = open(log, "a").await;
+    log.control(&lease.run_id, reply()).await.unwrap();
+    log.control(&lease.run_id, Control::Cancel).await.unwrap();
+    assert_eq!(log.controls(&lease, 0).await, Ok(vec![reply(), Control::Cancel]));
+    assert_eq!(log.controls(&lease, 0).await.unwrap().len(), 2, "asking takes nothing away");
+    assert_eq!(log.controls(&lease, 1).await, Ok(vec![Control::Cancel]));
+    let nowhere = RunId::from("nowhere");
+    assert_eq!(log.control(&nowhere, Control::Cancel).await, Err(LogError::NotFound(nowhere.clone())));
+}
+
+async fn an_owner_that_waits_is_woken(log: &dyn RunLog) {
+    let lease = open(log, "a").await;
+    for seen in 0..5 {
+        let send = async {
+            tokio::task::yield_now().await;
+            log.control(&lease.run_id, Control::Cancel).await.unwrap();
+        };
+        let (got, ()) = future::join(log.controls(&lease, seen), send).await;
+        assert_eq!(got, Ok(vec![Control::Cancel]));
+    }
+}
+
+async fn who_takes_over_sees_all_and_who_lost_is_told(log: &dyn RunLog) {
+    let old = open(log, "a").await;
+    log.control(&old.run_id, Control::Cancel).await.unwrap();
+    let take = async {
+        tokio::task::yield_now().await;
+        log.take_over(&old.run_id, Timestamp(UNTIL.0 + 1), Timestamp(5_000)).await.unwrap()
+    };
+    let (told, new) = future::join(log.controls(&old, 1), take).await;
+    assert_eq!(told, Err(LogError::Fenced { run: old.run_id.clone(), epoch: old.epoch }));
+    assert_eq!(log.controls(&new, 0).await, Ok(vec![Control::Cancel]));
+}
+
+async fn a_run_that_ended_takes_no_message(log: &dyn RunLog) {
+    let lease = open(log, "a").await;
+    let end = async {
+        tokio::task::yield_now().await;
+        append(log, &lease, &events(1), 2).await.unwrap();
+    };
+    let (told, ()) = future::join(log.controls(&lease, 0), end).await;
+    assert_eq!(told, Err(LogError::Closed(lease.run_id.clone())));
+    assert_eq!(log.control(&lease.run_id, Control::Cancel).await, Err(LogError::Closed(lease.run_id)));
+}
+
+async fn messages_are_bounded(log: &dyn RunLog) {
+    let lease = open(log, "a").await;
+    for _ in 0..2 {
+        log.control(&lease.run_id, Control::Cancel).await.unwrap();
+    }
+    let refused = log.control(&lease.run_id, Control::Cancel).await;
+    assert!(matches!(refused, Err(LogError::RunTooLong { limit: "controls_per_run", .. })), "{refused:?}");
+}

@@ -1,0 +1,90 @@
+//! The suite that every engine passes (feature `testing`). An engine's tests call [`conform`] with a way to make an
+//! empty log; a panic names the rule that is broken.
+//!
+//! | module | rules about |
+//! |---|---|
+//! | `events` | numbers, reading, ends, limits, trimming, expiry |
+//! | `leases` | opening, taking over, renewing, lists of runs |
+//! | `controls` | messages to whoever holds the lease |
+//! | `watchers` | following a run |
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::future_not_send,
+    reason = "a panic is how a test says no"
+)]
+
+mod controls;
+mod events;
+mod leases;
+mod watchers;
+
+use std::sync::Arc;
+
+use aqueduct_core::service::NumberedEvent;
+use aqueduct_core::{BlockEvent, RunId, RunInfo, RunOutcome, SourceEvent, StreamContext, Timestamp, Update};
+
+use crate::error::LogError;
+use crate::limits::LogLimits;
+use crate::log::{Lease, RunLog, RunMeta};
+
+/// Until when leases of the suite last, unless a rule is about just that.
+const UNTIL: Timestamp = Timestamp(1_000);
+
+/// Checks all rules, each on an empty log of its own.
+pub async fn conform(make: impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
+    let plain = async || make(LogLimits::default()).await;
+    events::check(&make).await;
+    leases::check(&plain).await;
+    controls::check(&make).await;
+    watchers::check(&plain).await;
+}
+
+/// Events of a small run, the last one terminal.
+pub fn events(texts: usize) -> Vec<BlockEvent> {
+    let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+    for n in 0..texts {
+        context.handle_update(Update::text(format!("text {n} "))).unwrap();
+    }
+    context.handle_event(SourceEvent::Finished { outcome: RunOutcome::Success, result: None }).unwrap();
+    std::iter::from_fn(|| context.poll_event()).collect()
+}
+
+/// A run of the thread `thread`, the agent `agent` and the owner `owner`.
+pub fn meta(id: &str) -> RunMeta {
+    RunMeta {
+        run_id: RunId::from(id),
+        thread_id: "thread".into(),
+        agent: "agent".to_owned(),
+        owner: "owner".to_owned(),
+        opened_at: Timestamp(1),
+    }
+}
+
+fn numbered(events: &[BlockEvent]) -> Vec<NumberedEvent> {
+    (1..).zip(events).map(|(number, event)| NumberedEvent { number, event: event.clone() }).collect()
+}
+
+async fn open(log: &dyn RunLog, id: &str) -> Lease {
+    log.open(meta(id), UNTIL).await.unwrap()
+}
+
+async fn append(log: &dyn RunLog, lease: &Lease, events: &[BlockEvent], at: i64) -> Result<u64, LogError> {
+    log.append(lease, events.to_vec(), Timestamp(at)).await.map_err(LogError::from)
+}
+
+/// What is told of the agents of an event: comparing two events does not look at it.
+pub fn agents(event: &BlockEvent) -> Vec<String> {
+    let lanes = std::iter::successors(event.lane(), |lane| lane.parent.as_ref());
+    let sources = lanes.flat_map(|lane| std::iter::successors(Some(&lane.source), |source| source.parent()));
+    sources
+        .map(|source| {
+            let (key, name, call) = (source.key(), source.name(), source.parent_call());
+            format!("{key:?} {name:?} {call:?} {:?} {:?}", source.description(), source.metadata())
+        })
+        .collect()
+}

@@ -1,0 +1,25 @@
+// How an application in TypeScript uses the package: compiled, never run.
+import { HttpAgent } from "@ag-ui/client";
+import { ResumableHttpAgent, ResumeError } from "aqueduct-agui";
+
+const agent: HttpAgent = new ResumableHttpAgent({
+  url: "http://127.0.0.1:8080/agents/weather",
+  threadId: "thread",
+  headers: { Authorization: "Bearer token" },
+  resume: {
+    retry: { attempts: 10, firstDelayMs: 100, maxDelayMs: 5_000 },
+    cancelOnAbort: true,
+    onReconnect: ({ delayMs, lastEventId }) => console.info(delayMs, lastEventId?.length),
+  },
+});
+
+export async function use(own: ResumableHttpAgent): Promise<boolean> {
+  try {
+    await agent.runAgent({ runId: "run" });
+    await own.connectAgent();
+  } catch (error) {
+    if (error instanceof ResumeError && error.status === 410) console.info(error.earliest?.toFixed());
+  }
+  const id: string | undefined = own.clone().lastEventId;
+  return id === own.activeRunId || (await own.cancelRun());
+}

@@ -1,0 +1,74 @@
+//! Any service of any package, as bytes: for protocols whose messages somebody else owns.
+//!
+//! ```text
+//!  RawClient ── path, metadata, bytes ──► HTTP/2 ──► RawServer ── RawCall ──► RawService
+//!            ◄─ bytes, or a stream of them, or a status ◄──────── RawAnswer ◄─┘
+//! ```
+//!
+//! * [`RawClient`] calls any path. Limits, timeouts, pings and TLS are those of [`Client`](crate::Client).
+//! * [`RawServer`] is a tower service for one service name, with the limits, deadlines and stall watch of
+//!   [`AgentStreamServer`](crate::AgentStreamServer). It is mounted like any other.
+//!
+//! What is not here: what the bytes mean; streams of requests; compression; heartbeats (an empty message means something
+//! in every protocol, so only HTTP/2 pings keep such a stream alive).
+
+#[cfg(feature = "client")]
+mod client;
+mod codec;
+#[cfg(feature = "server")]
+mod pump;
+#[cfg(feature = "server")]
+mod server;
+
+use bytes::Bytes;
+use tonic::{Code, Status};
+
+#[cfg(feature = "client")]
+pub use client::{RawClient, RawError, RawRequest, RawStream};
+#[cfg(feature = "server")]
+pub use server::{Payloads, RawAnswer, RawCall, RawServer, RawService};
+
+/// A status that is not `OK`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawStatus {
+    /// The number of the code; one that gRPC does not know is `UNKNOWN`.
+    pub code: i32,
+    /// The sentence for people.
+    pub message: String,
+    /// The encoded `google.rpc.Status` of `grpc-status-details-bin`; empty if there is none.
+    pub details: Bytes,
+}
+
+impl RawStatus {
+    /// A status without details.
+    pub fn new(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), details: Bytes::new() }
+    }
+
+    /// `UNIMPLEMENTED`: the service has no such method.
+    pub fn no_such_method(method: &str) -> Self {
+        let shown: String = method.chars().take(80).collect();
+        Self::new(Code::Unimplemented as i32, format!("there is no method {shown:?}"))
+    }
+}
+
+impl From<RawStatus> for Status {
+    fn from(status: RawStatus) -> Self {
+        // A failure that says OK would end the call as if all were well.
+        let code = match Code::from_i32(status.code) {
+            Code::Ok => Code::Unknown,
+            code => code,
+        };
+        Self::with_details(code, status.message, status.details)
+    }
+}
+
+impl From<Status> for RawStatus {
+    fn from(status: Status) -> Self {
+        Self {
+            code: status.code() as i32,
+            message: status.message().to_owned(),
+            details: Bytes::copy_from_slice(status.details()),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Calls of any path, with bytes in and out.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use http::uri::PathAndQuery;
+use thiserror::Error;
+use tokio::time::Instant;
+use tonic::metadata::{Ascii, MetadataKey, MetadataValue};
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status, Streaming};
+
+use super::RawStatus;
+use super::codec::BytesCodec;
+use crate::client::channel;
+use crate::config::ClientConfig;
+use crate::error::ClientError;
+
+/// A connection to any gRPC server. Clones share it.
+#[derive(Debug, Clone)]
+pub struct RawClient {
+    channel: Channel,
+    config: ClientConfig,
+}
+
+/// What to call, and with what.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RawRequest {
+    /// `/service/method`.
+    pub path: String,
+    /// Metadata of text; names in lower case. Values under `authorization` are kept out of logs.
+    pub metadata: Vec<(String, String)>,
+    /// The message.
+    pub message: Bytes,
+}
+
+/// Why a call failed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RawError {
+    /// The server, or the network, ended it with a status.
+    #[error("the call failed (gRPC code {}): {}", .0.code, .0.message)]
+    Status(RawStatus),
+    /// There was no connection, no time, or no way to write the request.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+impl RawClient {
+    /// Connects to `http://host:port` or `https://host:port`.
+    pub async fn connect(address: &str, config: ClientConfig) -> Result<Self, ClientError> {
+        Ok(Self { channel: channel(address, &config).await?, config })
+    }
+
+    /// Calls a method that answers with one message. Its deadline is `timeouts.call`.
+    pub async fn unary(&self, request: RawRequest) -> Result<Bytes, RawError> {
+        let (path, mut request) = self.request(request)?;
+        let limit = self.config.timeouts.call;
+        request.set_timeout(limit);
+        let mut grpc = self.grpc();
+        in_time(limit, "the call", async move {
+            ready(&mut grpc).await?;
+            grpc.unary(request, path, BytesCodec).await
+        })
+        .await
+    }
+
+    /// Calls a method that answers with a stream. It must begin within `timeouts.open`; it has no deadline after that.
+    /// Servers may begin it only with their first message.
+    pub async fn stream(&self, request: RawRequest) -> Result<RawStream, RawError> {
+        let (path, request) = self.request(request)?;
+        let mut grpc = self.grpc();
+        let opening = async move {
+            ready(&mut grpc).await?;
+            grpc.server_streaming(request, path, BytesCodec).await
+        };
+        in_time(self.config.timeouts.open, "opening the stream", opening).await.map(RawStream)
+    }
+
+    fn grpc(&self) -> tonic::client::Grpc<Channel> {
+        tonic::client::Grpc::new(self.channel.clone())
+            .max_decoding_message_size(self.config.limits.message_bytes)
+    }
+
+    fn request(&self, raw: RawRequest) -> Result<(PathAndQuery, Request<Bytes>), ClientError> {
+        let path: PathAndQuery = raw.path.parse().map_err(|error: http::uri::InvalidUri| {
+            ClientError::Address { address: raw.path.clone(), problem: error.to_string() }
+        })?;
+        let mut request = Request::new(raw.message);
+        if let Some(token) = &self.config.token {
+            request.metadata_mut().insert("authorization", token.value());
+        }
+        for (name, value) in raw.metadata {
+            let unusable = |_| ClientError::Metadata { name: name.clone() };
+            let key: MetadataKey<Ascii> =
+                name.parse().map_err(|_| ClientError::Metadata { name: name.clone() })?;
+            let mut text: MetadataValue<Ascii> = value.parse().map_err(unusable)?;
+            text.set_sensitive(name == "authorization");
+            request.metadata_mut().insert(key, text);
+        }
+        Ok((path, request))
+    }
+}
+
+async fn ready(grpc: &mut tonic::client::Grpc<Channel>) -> Result<(), Status> {
+    grpc.ready().await.map_err(|error| Status::unavailable(format!("the connection is gone: {error}")))
+}
+
+async fn in_time<T>(
+    limit: Duration,
+    what: &'static str,
+    call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+) -> Result<T, RawError> {
+    let started = Instant::now();
+    let late = ClientError::Timeout { what };
+    match tokio::time::timeout(limit, call).await {
+        Err(_) => Err(late.into()),
+        Ok(Ok(answer)) => Ok(answer.into_inner()),
+        // tonic watches the deadline too, and may be the first to see it pass.
+        Ok(Err(status)) if status.code() == Code::Cancelled && started.elapsed() >= limit => Err(late.into()),
+        Ok(Err(status)) => Err(RawError::Status(status.into())),
+    }
+}
+
+/// The messages of a stream, in order. An error is the last; dropping it tells the server.
+#[derive(Debug)]
+pub struct RawStream(Streaming<Bytes>);
+
+impl Stream for RawStream {
+    type Item = Result<Bytes, RawStatus>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx).map_err(Into::into)
+    }
+}

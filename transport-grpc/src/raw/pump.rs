@@ -1,0 +1,82 @@
+//! Pumps the payloads of one answer against one call: [`RawPump`].
+//!
+//! Pulled, never pushed: the service is asked for its next payload when the peer has room. The service's stream is
+//! dropped as soon as the call ends, however it ends.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+use tonic::Status;
+
+use super::server::Payloads;
+use crate::counters::Open;
+use crate::driver::Shared;
+use crate::stall::Stallable;
+
+/// The messages of one answer.
+pub(super) struct RawPump {
+    payloads: Option<Payloads>,
+    shared: Arc<Shared>,
+    deadline: Option<Pin<Box<Sleep>>>,
+    stop: Pin<Box<WaitForCancellationFutureOwned>>,
+    _open: Open,
+}
+
+impl RawPump {
+    pub(super) fn new(payloads: Payloads, deadline: Option<Instant>, shared: Arc<Shared>) -> Self {
+        Self {
+            payloads: Some(payloads),
+            deadline: deadline.map(|deadline| Box::pin(tokio::time::sleep_until(deadline))),
+            stop: Box::pin(shared.stop.clone().cancelled_owned()),
+            _open: shared.counters.open_raw(),
+            shared,
+        }
+    }
+
+    /// First, because a service that is never done would never let time have its turn.
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
+        if self.stop.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(self.shared.statuses.stopping(None));
+        }
+        match &mut self.deadline {
+            Some(deadline) => deadline.as_mut().poll(cx).map(|()| self.shared.statuses.deadline()),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Stream for RawPump {
+    type Item = Result<Bytes, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let Some(payloads) = &mut this.payloads else { return Poll::Ready(None) };
+        let polled = payloads.as_mut().poll_next(cx);
+        let end = match this.poll_time(cx) {
+            Poll::Ready(status) => Some(Err(status)),
+            Poll::Pending => match polled {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(Ok(payload))) => {
+                    this.shared.counters.sent(1);
+                    return Poll::Ready(Some(Ok(payload)));
+                }
+                Poll::Ready(Some(Err(status))) => Some(Err(status.into())),
+                Poll::Ready(None) => None,
+            },
+        };
+        this.payloads = None;
+        Poll::Ready(end)
+    }
+}
+
+impl Stallable for RawPump {
+    fn stalled(&self) -> Status {
+        self.shared.counters.stalled();
+        self.shared.statuses.stalled(None)
+    }
+}

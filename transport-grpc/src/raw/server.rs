@@ -1,0 +1,183 @@
+//! A service whose messages are bytes, as a tower service.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use aqueduct_core::service::Caller;
+use bytes::Bytes;
+use futures_core::Stream;
+use http::{Request, Response};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, StdError};
+use tonic::server::{Grpc, NamedService, ServerStreamingService};
+
+use super::RawStatus;
+use super::codec::BytesCodec;
+use super::pump::RawPump;
+use crate::config::ServerConfig;
+use crate::counters::Counters;
+use crate::driver::Shared;
+use crate::publish::until;
+use crate::server::{Call, TimedBody};
+use crate::stall::{StallWatch, WatchedStream};
+
+/// The messages of an answer, in order; an error is the last. It is dropped when the caller goes away.
+pub type Payloads = Pin<Box<dyn Stream<Item = Result<Bytes, RawStatus>> + Send>>;
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawCall {
+    /// The method, without the service.
+    pub method: String,
+    /// Who calls; its headers are the metadata.
+    pub caller: Caller,
+    /// The message.
+    pub message: Bytes,
+}
+
+/// What a call is answered with.
+pub enum RawAnswer {
+    /// One message.
+    Message(Bytes),
+    /// A stream of them.
+    Stream(Payloads),
+}
+
+impl fmt::Debug for RawAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message(message) => f.debug_tuple("Message").field(&message.len()).finish(),
+            Self::Stream(_) => f.write_str("Stream(…)"),
+        }
+    }
+}
+
+/// A service whose messages are bytes.
+pub trait RawService: Send + Sync + 'static {
+    /// Package and name, as they stand in paths.
+    const NAME: &'static str;
+
+    /// Answers a call. The future is dropped if the caller goes away, its deadline passes or the server stops.
+    fn call(&self, call: RawCall) -> impl Future<Output = Result<RawAnswer, RawStatus>> + Send;
+}
+
+/// A [`RawService`] behind gRPC. Clones share everything.
+pub struct RawServer<S> {
+    service: Arc<S>,
+    shared: Arc<Shared>,
+    stalls: Arc<StallWatch>,
+}
+
+impl<S> Clone for RawServer<S> {
+    fn clone(&self) -> Self {
+        let (service, shared) = (Arc::clone(&self.service), Arc::clone(&self.shared));
+        Self { service, shared, stalls: Arc::clone(&self.stalls) }
+    }
+}
+
+impl<S: RawService> fmt::Debug for RawServer<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawServer").field("name", &S::NAME).finish_non_exhaustive()
+    }
+}
+
+impl<S: RawService> RawServer<S> {
+    /// A server of its own. Of `config`, what concerns the listener is not used.
+    pub fn new(service: Arc<S>, config: &ServerConfig) -> Self {
+        Self::sharing(service, Arc::new(Shared::new(config)), StallWatch::new(config.timeouts.write_stall))
+    }
+
+    /// One that stops and counts with another.
+    pub(crate) fn sharing(service: Arc<S>, shared: Arc<Shared>, stalls: Arc<StallWatch>) -> Self {
+        Self { service, shared, stalls }
+    }
+
+    /// Its counters. Those of connections stay zero unless a [`Server`](crate::Server) serves it.
+    pub fn counters(&self) -> Counters {
+        self.shared.counters.clone()
+    }
+
+    /// Ends all calls with `UNAVAILABLE`; later calls end the same way.
+    pub fn stop_streams(&self) {
+        self.shared.stop.cancel();
+    }
+}
+
+impl<S: RawService> NamedService for RawServer<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S, B> Service<Request<B>> for RawServer<S>
+where
+    S: RawService,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<StdError> + Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let method = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+        let (limit, statuses) = (self.shared.timeouts.request, self.shared.statuses);
+        let request = request.map(|body| TimedBody::new(body, Some(limit), statuses));
+        // One message is a stream of one message on the wire: the service decides which it is.
+        let mut grpc = Grpc::new(BytesCodec).max_decoding_message_size(self.shared.limits.request_bytes);
+        let handler = Handler { server: self.clone(), method };
+        Box::pin(async move { Ok(grpc.server_streaming(handler, request).await) })
+    }
+}
+
+/// One call of a [`RawServer`].
+struct Handler<S> {
+    server: RawServer<S>,
+    method: String,
+}
+
+impl<S: RawService> ServerStreamingService<Bytes> for Handler<S> {
+    type Response = Bytes;
+    type ResponseStream = WatchedStream<RawPump>;
+    type Future = BoxFuture<tonic::Response<Self::ResponseStream>, Status>;
+
+    fn call(&mut self, request: tonic::Request<Bytes>) -> Self::Future {
+        let (server, method) = (self.server.clone(), std::mem::take(&mut self.method));
+        Box::pin(async move {
+            let answer = server.answer(method, request).await;
+            if answer.is_err() {
+                server.shared.counters.call_refused();
+            }
+            answer.map(tonic::Response::new)
+        })
+    }
+}
+
+impl<S: RawService> RawServer<S> {
+    async fn answer(
+        &self,
+        method: String,
+        request: tonic::Request<Bytes>,
+    ) -> Result<WatchedStream<RawPump>, Status> {
+        let Call { caller, deadline } = Call::of(&request);
+        let (shared, message) = (&self.shared, request.into_inner());
+        let answer = tokio::select! {
+            biased;
+            answer = self.service.call(RawCall { method, caller, message }) => answer?,
+            () = shared.stop.cancelled() => return Err(shared.statuses.stopping(None)),
+            () = until(deadline) => return Err(shared.statuses.deadline()),
+        };
+        let payloads: Payloads = match answer {
+            RawAnswer::Message(message) => Box::pin(futures_util::stream::iter([Ok(message)])),
+            RawAnswer::Stream(payloads) => payloads,
+        };
+        Ok(self.stalls.watch(RawPump::new(payloads, deadline, Arc::clone(shared))))
+    }
+}

@@ -1,0 +1,63 @@
+//! `sdk/typescript` in the real AG-UI clients, against the gateway through a proxy that cuts connections.
+//!
+//! The package's own tests come first, then its types are checked as an application's compiler sees them. Then it is put
+//! into the folder of each client, as npm would, because a package finds its peers from where it lies.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use crate::interop::Env;
+use crate::interop::peers::{Peers, text};
+use crate::invocation::Invocation;
+use crate::project::Project;
+
+/// The package's name in `node_modules`.
+const PACKAGE: &str = "aqueduct-agui";
+
+/// Installs the peers, tests the package, builds the gateway, and says where everything is.
+pub(crate) fn prepare(project: &Project) -> Result<Env> {
+    let (clients, peers) = (Peers::of(project, "agui")?, Peers::of(project, "resume")?);
+    let new = clients.npm_project("client-1.0.0")?;
+    let old = clients.npm_project("client-0.0.59")?;
+    let compiler = peers.npm_project("types")?.join("node_modules/typescript/bin/tsc");
+    let package = project.root().join("sdk/typescript");
+    Invocation::new("node", &package).args(["--test", "test/"]).run()?;
+    for client in [&new, &old] {
+        install(&package, client)?;
+        check_types(&compiler, &peers.scripts().join("types/use.mts"), client)?;
+    }
+    project.cargo(["build", "--package", "aqueduct-gateway"]).run()?;
+    let scripts = peers.scripts().parent().context("the scripts have no folder")?;
+    Ok(vec![
+        ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
+        ("AQUEDUCT_INTEROP_AGUI_1_0", text(&new)?),
+        ("AQUEDUCT_INTEROP_AGUI_0_0_59", text(&old)?),
+        ("AQUEDUCT_INTEROP_GATEWAY", text(&project.metadata()?.target_directory()?.join("debug/aqueduct"))?),
+    ])
+}
+
+/// Copies what would be published.
+fn install(package: &Path, client: &Path) -> Result<()> {
+    let folder = client.join("node_modules").join(PACKAGE);
+    let sources = folder.join("src");
+    std::fs::create_dir_all(&sources).with_context(|| format!("cannot create {}", sources.display()))?;
+    copy(&package.join("package.json"), &folder)?;
+    for file in std::fs::read_dir(package.join("src")).context("cannot read the package")? {
+        copy(&file?.path(), &sources)?;
+    }
+    Ok(())
+}
+
+fn copy(file: &Path, folder: &Path) -> Result<PathBuf> {
+    let copied = folder.join(file.file_name().context("a file without a name")?);
+    std::fs::copy(file, &copied).with_context(|| format!("cannot copy {}", file.display()))?;
+    Ok(copied)
+}
+
+fn check_types(compiler: &Path, program: &Path, client: &Path) -> Result<()> {
+    let program = copy(program, client)?;
+    let strict =
+        ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom"];
+    Invocation::new("node", client).args([text(compiler)?]).args(strict).args([text(&program)?]).run()
+}

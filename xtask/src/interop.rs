@@ -7,6 +7,7 @@ mod agui;
 mod magentic;
 pub(crate) mod peers;
 mod resume;
+mod tee;
 mod transports;
 
 use anyhow::{Context as _, Result};
@@ -30,6 +31,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "agui", run: agui::prepare },
     Suite { name: "magentic", run: magentic::prepare },
     Suite { name: "resume", run: resume::prepare },
+    Suite { name: "tee", run: tee::prepare },
     Suite { name: "transports", run: transports::prepare },
 ];
 

@@ -3,4 +3,5 @@
 mod agui;
 mod magentic;
 mod resume;
+mod tee;
 mod transports;

@@ -29,9 +29,10 @@ export class Stage {
       this.conversation.reveal(block);
       onEvent();
     };
-    this.conversation = new Conversation({ onPick });
-    this.timeline = new Timeline({ onPick });
-    this.raw = new RawList({ recording: new Recording(), hueOf: (lane) => this.model.lane(lane).index % 8, onSelect: () => {} });
+    this.conversation = new Conversation();
+    const wake = () => this.wake();
+    this.timeline = new Timeline({ onPick, wake });
+    this.raw = new RawList({ recording: new Recording(), hueOf: (lane) => this.model.lane(lane).index % 8, wake });
     this.tree = new StateTree();
     this.stats = new StatsView();
     this.show(new Recording());

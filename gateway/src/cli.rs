@@ -34,6 +34,8 @@ pub enum Command {
     Record(RecordArgs),
     /// Play a recorded stream, at the terminal or as an agent
     Replay(ReplayArgs),
+    /// Measure the whole path over sockets
+    Bench(BenchArgs),
     /// Write a completion script for a shell
     Completions(CompletionsArgs),
     /// Look at the configuration
@@ -77,6 +79,7 @@ Routes:
   GET  /ws /agents/{name}/ws  the same over WebSocket, and runs that a framework publishes
   GET  /runs/{run}/events     watch a run from the start, from ?after=N, or after Last-Event-ID
   POST /runs/{run}/cancel     stop a run
+  GET  /inspector             a page for developers, if the configuration wants it
   GET  /healthz /readyz /metrics
 
 Listens on loopback only, unless the configuration says otherwise. SIGTERM and Ctrl-C let open runs end first.
@@ -220,6 +223,40 @@ Exit codes:
   0  the recorded run succeeded, or waits for an answer; served until a signal
   1  the recorded run failed or was cancelled; the address cannot be listened on
   2  wrong arguments, or the file is no recording";
+
+/// Options of `bench`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = BENCH_HELP)]
+pub struct BenchArgs {
+    /// Chunks of the one unpaced stream
+    #[arg(long, default_value_t = 20_000)]
+    pub chunks: u64,
+    /// Paced streams at once, each with 50 chunks per second
+    #[arg(long, default_value_t = 100)]
+    pub streams: usize,
+    /// How long paced streams last
+    #[arg(long, default_value_t = 5)]
+    pub seconds: u64,
+    /// Streams that say nothing; each takes four open files here
+    #[arg(long, default_value_t = 200)]
+    pub idle: usize,
+    /// Write figures as JSON lines
+    #[arg(long)]
+    pub json: bool,
+}
+
+const BENCH_HELP: &str = "\
+An A2A upstream, the gateway and its AG-UI clients, over TCP on loopback, all in this process. The figures compare one
+build with another on one machine. Measure a release build.
+
+Examples:
+  aqueduct bench
+  ulimit -n 50000; aqueduct bench --idle 10000 --json
+
+Exit codes:
+  0  measured
+  1  a stream broke, or could not be opened
+  2  wrong arguments";
 
 /// Options of `completions`.
 #[derive(Debug, Clone, Args)]

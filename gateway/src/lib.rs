@@ -3,7 +3,7 @@
 //! ```text
 //! main ──► run(args) ──► cli ──► serve | demo ──► routes ──┐
 //!                            ├──► run ────────────────────┴──► service ──► source (an agent)
-//!                            └──► convert | verify | record | replay | completions | config check
+//!                            └──► convert | verify | record | replay | bench | completions | config check
 //! ```
 //!
 //! | module | what |
@@ -17,12 +17,14 @@
 //! | [`convert`] | a filter from any input dialect to any output dialect |
 //! | [`verify`] | the strict check of an AG-UI stream, as a report for people |
 //! | [`record`], [`replay`] | a stream with its timing, to a file and back ([`recording`]) |
+//! | [`bench`] | the whole path over sockets, measured |
 //! | [`config`] | the configuration file: what is in it, what is wrong with it |
 //! | [`exit`] | what the exit codes mean |
 //!
 //! Invariants: commands write to the streams they are given, never to the terminal directly; a protocol's wire format
 //! is never touched here, only in its adapter.
 
+pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod convert;
@@ -66,6 +68,7 @@ fn dispatch(command: cli::Command) -> exit::Code {
         cli::Command::Run(args) => talk::command(&args, std::env::vars(), &mut out, &mut notes),
         cli::Command::Record(args) => record::command(&args, std::env::vars(), &mut out, &mut notes),
         cli::Command::Replay(args) => replay::command(&args, &mut out, &mut notes),
+        cli::Command::Bench(args) => bench::command(&args, &mut out, &mut notes),
         cli::Command::Completions(args) => {
             let mut command = <cli::Cli as clap::CommandFactory>::command();
             clap_complete::generate(args.shell, &mut command, "aqueduct", &mut out);

@@ -103,11 +103,14 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
     let ask = Ask::plain(input);
     let told = |failure: aqueduct_core::RunFailure| anyhow::anyhow!("{} ({})", failure.message, failure.code);
     match agent.source.clone() {
-        AgentSource::A2a { address, binding, version } => {
+        AgentSource::A2a { address, binding, version, .. } => {
             let (A2aAddress::Url(url) | A2aAddress::Card(url)) = &address;
-            let (upstream, grpc) = (Upstream::new(agent, url)?, GrpcSettings::of(agent)?);
+            let upstream = Upstream::new(agent, url)?;
+            let grpc = GrpcSettings::of(agent)?;
             let source = A2aSource::new(upstream, grpc, address.clone(), binding, version);
-            let (dialect, answer) = source.open_raw(&ask).await.map_err(told)?;
+            let Some((dialect, answer)) = source.open_raw(&ask).await.map_err(told)? else {
+                return as_events(config, name, ask).await;
+            };
             let incoming = match answer {
                 RawAnswer::Stream(stream) => Incoming::Stream(stream),
                 RawAnswer::Whole(response) => {
@@ -121,16 +124,18 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
             let (_, stream) = source.open(&ask).await.map_err(told)?;
             Ok((Dialect::Agui, Incoming::Stream(Box::new(stream))))
         }
-        _ => {
-            config.server.tokens.clear();
-            let service = GatewayService(Gateway::new(config)?);
-            let input = Arc::unwrap_or_clone(ask.input);
-            let started = service.start(&Caller::default(), name, input).await?;
-            let settings = Settings::new(AguiDialect::V1_0);
-            let encoder = WatcherEncoder::new(converters(&settings), Encoding::Sse);
-            Ok((Dialect::Agui, Incoming::Events(started.events, Box::new(encoder))))
-        }
+        _ => as_events(config, name, ask).await,
     }
+}
+
+/// What a frontend gets of an agent whose own frames cannot be written.
+async fn as_events(mut config: Config, name: &str, ask: Ask) -> anyhow::Result<(Dialect, Incoming)> {
+    config.server.tokens.clear();
+    let service = GatewayService(Gateway::new(config)?);
+    let input = Arc::unwrap_or_clone(ask.input);
+    let started = service.start(&Caller::default(), name, input).await?;
+    let encoder = WatcherEncoder::new(converters(&Settings::new(AguiDialect::V1_0)), Encoding::Sse);
+    Ok((Dialect::Agui, Incoming::Events(started.events, Box::new(encoder))))
 }
 
 /// Writes all that comes; gives what broke it, if something did.

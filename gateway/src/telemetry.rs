@@ -12,7 +12,7 @@ pub(crate) fn start(log: &Log) {
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
     // A program that embeds the gateway may have its own.
     if log.json {
-        lines.json().flatten_event(true).try_init().ok();
+        lines.json().flatten_event(true).with_span_list(false).try_init().ok();
     } else {
         lines.with_ansi(is_terminal).try_init().ok();
     }

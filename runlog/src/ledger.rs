@@ -19,7 +19,15 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(meta: RunMeta, until: Timestamp) -> Self {
-        let state = RunState { meta, epoch: 1, lease_until: until, earliest: 1, head: 0, closed_at: None };
+        let state = RunState {
+            meta,
+            epoch: 1,
+            lease_until: until,
+            watched_until: Timestamp(i64::MIN),
+            earliest: 1,
+            head: 0,
+            closed_at: None,
+        };
         Self { state, bytes: 0, controls: 0 }
     }
 
@@ -54,6 +62,10 @@ impl Ledger {
             self.state.lease_until = until;
         }
         held
+    }
+
+    pub(crate) fn watched(&mut self, until: Timestamp) {
+        self.state.watched_until = self.state.watched_until.max(until);
     }
 
     /// Whether this lease is still the run's.

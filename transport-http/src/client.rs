@@ -13,6 +13,7 @@
 //! It does not retry (except where a reused connection turns out closed before a byte was sent), reconnect, or know
 //! what a payload means.
 
+mod connect;
 mod stream;
 
 use std::error::Error;
@@ -26,6 +27,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
+use self::connect::TimedConnector;
 pub use self::stream::{ByteStream, SseStream};
 
 use crate::config::{ClientConfig, ClientLimits, ClientTimeouts, HttpVersions};
@@ -36,9 +38,9 @@ use crate::sse;
 const LEAST_BUFFER_BYTES: usize = 8192;
 
 #[cfg(feature = "tls")]
-type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
+type Connector = TimedConnector<hyper_rustls::HttpsConnector<HttpConnector>>;
 #[cfg(not(feature = "tls"))]
-type Connector = HttpConnector;
+type Connector = TimedConnector<HttpConnector>;
 
 /// A client. Clones share their connections.
 #[derive(Debug, Clone)]
@@ -63,12 +65,12 @@ impl Client {
             .http2_keep_alive_interval(Duration::from_secs(20))
             .http2_only(versions == HttpVersions::Http2);
         let mut tcp = HttpConnector::new();
-        tcp.set_connect_timeout(Some(timeouts.connect));
         tcp.set_nodelay(true);
         #[cfg(feature = "tls")]
         let connector = secured(tcp, config.tls, versions)?;
         #[cfg(not(feature = "tls"))]
         let connector = tcp;
+        let connector = TimedConnector::new(connector, timeouts.connect);
         Ok(Self { http: builder.build(connector), limits, timeouts })
     }
 
@@ -140,7 +142,7 @@ fn secured(
     mut tcp: HttpConnector,
     tls: crate::tls::ClientTls,
     versions: HttpVersions,
-) -> Result<Connector, ClientError> {
+) -> Result<hyper_rustls::HttpsConnector<HttpConnector>, ClientError> {
     tcp.enforce_http(false);
     let builder =
         hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls.into_config()?).https_or_http();

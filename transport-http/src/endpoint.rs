@@ -25,7 +25,7 @@ use crate::config::StreamOptions;
 use crate::driver::stream_response;
 use crate::position::EventPosition;
 use crate::refusal::Refusal;
-use crate::server::{BodyLimits, BodyTooSlow, PeerAddr};
+use crate::server::{BodyLimits, BodyTooLong, BodyTooSlow, PeerAddr, PeerCertificate};
 
 /// What a request asks for: a run, and how its events are to be written.
 pub struct RunRequest {
@@ -95,17 +95,23 @@ pub fn caller(parts: &Parts) -> Caller {
         token: bearer_token(&parts.headers).map(str::to_owned),
         headers: parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
         peer: parts.extensions.get::<PeerAddr>().map(|peer| peer.0.to_string()),
+        certificate: parts.extensions.get::<PeerCertificate>().map(|certificate| certificate.0.clone()),
     }
 }
 
 /// Reads a body that must be JSON by its content type: a form or plain text can be sent by any web page without
 /// asking, JSON cannot. On a server other than ours, which sets no limits, the default ones hold.
 pub async fn read_json(request: Request<Body>) -> Result<(Parts, Bytes), Refusal> {
-    let (parts, body) = request.into_parts();
-    if !is_json(&parts.headers) {
+    if !is_json(request.headers()) {
         let message = "the body must be JSON: send it with `Content-Type: application/json`";
         return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
     }
+    read_body(request).await
+}
+
+/// Reads a body of any type, within the same limits. Whoever uses it refuses what a web page could send without asking.
+pub async fn read_body(request: Request<Body>) -> Result<(Parts, Bytes), Refusal> {
+    let (parts, body) = request.into_parts();
     let limits = parts.extensions.get::<BodyLimits>().cloned().unwrap_or_default();
     let body = tokio::time::timeout(limits.timeout, Limited::new(body, limits.bytes).collect());
     let body = body.await.unwrap_or_else(|_| Err(Box::new(BodyTooSlow)));
@@ -114,7 +120,7 @@ pub async fn read_json(request: Request<Body>) -> Result<(Parts, Bytes), Refusal
 }
 
 fn body_refusal(error: &(dyn std::error::Error + 'static)) -> Refusal {
-    if caused_by::<LengthLimitError>(error) {
+    if caused_by::<LengthLimitError>(error) || caused_by::<BodyTooLong>(error) {
         let message = "the body of the request is too long: shorten it, or raise the limit `body_bytes`";
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", message)
     } else if caused_by::<BodyTooSlow>(error) {

@@ -75,7 +75,7 @@ pub use config::{Limits, ServerConfig, StreamOptions, Timeouts};
 #[cfg(feature = "server")]
 pub use driver::{payload_response, stream_response};
 #[cfg(feature = "server")]
-pub use endpoint::{RunRequest, caller, read_json, run_endpoint, start_run, watch_run};
+pub use endpoint::{RunRequest, caller, read_body, read_json, run_endpoint, start_run, watch_run};
 #[cfg(feature = "client")]
 pub use error::ClientError;
 #[cfg(any(feature = "server", feature = "client"))]
@@ -89,7 +89,7 @@ pub use position::EventPosition;
 #[cfg(feature = "server")]
 pub use refusal::Refusal;
 #[cfg(feature = "server")]
-pub use server::{Counters, PeerAddr, Server};
+pub use server::{BodyLimitLift, Counters, PeerAddr, PeerCertificate, Server};
 #[cfg(feature = "server")]
 pub use shutdown::{Drained, Shutdown};
 #[cfg(feature = "server")]

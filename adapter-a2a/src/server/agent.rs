@@ -7,9 +7,8 @@ use aqueduct_core::service::{BoxFuture, Caller, RunService};
 use super::card::CardConfig;
 use super::config::ServerConfig;
 use super::host::Host;
-use super::items::Items;
 use super::store::TaskStore;
-use super::task::{TaskEntry, TaskState, Turn};
+use super::task::{TaskState, Turn};
 use super::watch::{Watcher, within};
 use super::{Answer, CallContext, CallHandler, ServerError};
 use crate::call::{Call, SendMessage};
@@ -128,7 +127,7 @@ impl AgentServer {
             match state.class() {
                 StateClass::Terminal => return Err(not_cancelable(&state)),
                 StateClass::Interrupted if !state.is_claimed => {
-                    self.stop_waiting(&entry, &mut state);
+                    self.stop_waiting(&mut state);
                     let task = state.folded.snapshot(None, true);
                     drop(state);
                     shared.store.handle_rest(&entry);
@@ -157,11 +156,10 @@ impl AgentServer {
     }
 
     /// A task that waits has no run to stop: it just ends.
-    fn stop_waiting(&self, entry: &TaskEntry, state: &mut TaskState) {
+    fn stop_waiting(&self, state: &mut TaskState) {
         let shared = &self.shared;
-        let maker = Items::new(&shared.config, &entry.id, &entry.context_id);
         let now = shared.host.now();
-        let end = super::fold::stamped(maker.status(State::Canceled), &format(now));
+        let end = super::fold::stamped(state.maker.status(State::Canceled), &format(now));
         state.folded.set_status(end.status.clone(), &shared.config.limits);
         state.turns.push(Turn { run: None, folded: 0, end: Some(Box::new(end)) });
         state.questions.clear();

@@ -15,6 +15,7 @@ use crate::version::{Binding, JSON, Version};
 
 /// What a card says.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "a card is a list of what is and what is not")]
 pub struct CardConfig {
     /// The agent's name.
     pub name: String,

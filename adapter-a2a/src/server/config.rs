@@ -4,15 +4,19 @@ use std::time::Duration;
 
 use aqueduct_core::IntermediateView;
 
+use crate::config::Notes;
+
 /// How an agent is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// How intermediate text is shown. As text by default: its artifact says what it is.
+    /// How intermediate text is shown. As text by default, in `working` statuses.
     pub intermediate: IntermediateView,
     /// True to show thoughts.
     pub thinking: bool,
     /// True to tell lanes, steps, state and usage, as `working` statuses.
     pub signals: bool,
+    /// When thoughts and intermediate text leave.
+    pub notes: Notes,
     /// How long the first answer to a message waits for the agent to say that it answers with a message instead of
     /// a task ([`MESSAGE_REPLY`](super::MESSAGE_REPLY)). The first content decides at once; so the wait is only long
     /// for agents that are slow to begin, and they have nothing else to show. Zero: every reply is a task.
@@ -37,6 +41,7 @@ impl Default for ServerConfig {
             intermediate: IntermediateView::Text,
             thinking: true,
             signals: true,
+            notes: Notes::Lines,
             reply_window: Duration::from_millis(500),
             cancel_wait: Duration::from_secs(8),
             output_modes: vec!["text/plain".to_owned(), "application/json".to_owned()],

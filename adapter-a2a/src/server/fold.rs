@@ -124,7 +124,7 @@ fn append(known: &mut Artifact<'static>, more: Artifact<'static>) {
         }
     }
     if let Some(metadata) = more.metadata {
-        known.metadata = Some(merged(known.metadata.take(), &metadata));
+        known.metadata = Some(merged(known.metadata.as_ref(), &metadata));
     }
 }
 
@@ -147,8 +147,8 @@ fn append_part(parts: &mut Vec<Part<'static>>, part: Part<'static>) {
 }
 
 /// Later members win, but the mark of an artifact's beginning says what it is, and stays.
-fn merged(old: Option<Raw<'static>>, new: &Raw<'static>) -> Raw<'static> {
-    let Some(mut all) = old.as_ref().and_then(Raw::to_object) else { return new.clone() };
+fn merged(old: Option<&Raw<'static>>, new: &Raw<'static>) -> Raw<'static> {
+    let Some(mut all) = old.and_then(Raw::to_object) else { return new.clone() };
     for (key, value) in new.to_object().unwrap_or_default() {
         if key != mark::KEY || !all.contains_key(mark::KEY) {
             all.insert(key, value);

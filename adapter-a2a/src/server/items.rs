@@ -1,20 +1,21 @@
-//! [`Items`]: canonical events as the items of one task's stream. Stateless, so the recorder and every watcher make the
-//! same items of the same events, wherever they begin.
+//! [`Items`]: canonical events as the items of one task's stream, for the recorder or one watcher. A clone goes on
+//! where the original stood: that is how a watcher begins at a snapshot and sees what the recorder sees.
 
 use std::sync::Arc;
 
 use aqueduct_core::event::RunFailed;
-use aqueduct_core::{BlockEvent, ConverterSet, RunFailure, RunId, RunInfo};
+use aqueduct_core::{BlockEvent, RunFailure, RunId, RunInfo};
 
 use super::config::ServerConfig;
 use crate::config::Settings;
 use crate::convert::converters;
+use crate::encode::ItemWriter;
 use crate::wire::{StatusUpdate, StreamItem, TaskState, TaskStatus, Text};
 
 /// Makes items of events.
 #[derive(Debug, Clone)]
 pub(super) struct Items {
-    converters: ConverterSet<StreamItem<'static>>,
+    writer: ItemWriter,
     task_id: Arc<str>,
     context_id: Arc<str>,
 }
@@ -25,16 +26,18 @@ impl Items {
         settings.intermediate = config.intermediate;
         settings.thinking = config.thinking;
         settings.signals = config.signals;
-        Self { converters: converters(&settings), task_id: task_id.into(), context_id: context_id.into() }
+        settings.notes = config.notes;
+        let writer = ItemWriter::new(converters(&settings), settings.notes);
+        Self { writer, task_id: task_id.into(), context_id: context_id.into() }
     }
 
     /// Appends what `event` looks like. The task itself was told before the run began, so the beginning of a run is
     /// a change of its state.
-    pub(super) fn convert(&self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
+    pub(super) fn convert(&mut self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
         if matches!(event, BlockEvent::RunStarted(_)) {
             out.push(StreamItem::Status(self.status(TaskState::Working)));
         } else {
-            self.converters.convert(event, out);
+            self.writer.handle_event(event, out);
         }
     }
 

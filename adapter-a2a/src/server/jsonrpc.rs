@@ -29,7 +29,8 @@ pub(super) async fn answer(
 ) -> (HttpAnswer, Version) {
     match respond(server, call, card).await {
         Ok(answered) => answered,
-        Err(Refused { error, id, version }) => {
+        Err(refused) => {
+            let Refused { error, id, version } = *refused;
             // JSON-RPC errors are answers; only who is unknown gets no further than HTTP.
             let status = if error.is_of_http() { error.http_status() } else { 200 };
             let body = json!({"jsonrpc": "2.0", "id": id, "error": result::rpc_error(&error, version)});
@@ -42,10 +43,10 @@ async fn respond(
     server: &AgentServer,
     call: &HttpCall<'_>,
     card: &CardConfig,
-) -> Result<(HttpAnswer, Version), Refused> {
+) -> Result<(HttpAnswer, Version), Box<Refused>> {
     let request = Request::read(server, call)?;
     let Request { id, method, version, params } = request;
-    let refuse = |error| Refused { error, id: id.clone(), version };
+    let refuse = |error| Box::new(Refused { error, id: id.clone(), version });
     let by = Spelling { version, binding: Binding::JsonRpc };
     let mut beside = context(call, version).map_err(refuse)?;
     if let Some(tenant) = params.get("tenant").and_then(Value::as_str) {
@@ -73,11 +74,11 @@ struct Request {
 }
 
 impl Request {
-    fn read(server: &AgentServer, call: &HttpCall<'_>) -> Result<Self, Refused> {
+    fn read(server: &AgentServer, call: &HttpCall<'_>) -> Result<Self, Box<Refused>> {
         // Errors before the method is known are told as the client's version has them.
         let version = context(call, Version::V03).map_or(Version::V1, |_| Version::V03);
         let mut id = Value::Null;
-        let refuse = |id: &Value, error| Refused { error, id: id.clone(), version };
+        let refuse = |id: &Value, error| Box::new(Refused { error, id: id.clone(), version });
         let wrong = |id: &Value, words: &str| refuse(id, ServerError::new(ErrorKind::InvalidRequest, words));
         // Strangers are not told what is wrong with their requests.
         server.identify(call.caller).map_err(|error| refuse(&id, error))?;
@@ -118,7 +119,7 @@ impl Request {
             Some(Value::Object(params)) => params,
             Some(_) => {
                 let error = ServerError::invalid_field("params", "must be an object");
-                return Err(Refused { error, id, version });
+                return Err(Box::new(Refused { error, id, version }));
             }
         };
         Ok(Self { id, method, version, params })

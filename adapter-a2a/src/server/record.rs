@@ -11,7 +11,6 @@ use aqueduct_core::{BlockEvent, RunId};
 
 use super::agent::Shared;
 use super::fold::stamped;
-use super::items::Items;
 use super::reply::{Hint, hint};
 use super::task::{MessageDraft, Reply, TaskEntry, TaskState};
 use crate::wire::time::format;
@@ -28,24 +27,24 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Records until the run ends.
     pub(super) async fn record(self, mut events: EventStream) {
-        let maker = Items::new(&self.shared.config, &self.entry.id, &self.entry.context_id);
         let mut items = Vec::new();
         let mut last = 0;
         while let Some(event) = poll_fn(|cx| events.as_mut().poll_next(cx)).await {
             last = event.number;
-            self.fold(&event, &maker, &mut items);
+            self.fold(&event, &mut items);
             if event.event.is_terminal() {
                 return;
             }
         }
-        self.fold(&NumberedEvent { number: last, event: maker.lost(&self.run) }, &maker, &mut items);
+        let event = self.entry.lock().maker.lost(&self.run);
+        self.fold(&NumberedEvent { number: last, event }, &mut items);
     }
 
-    fn fold(&self, event: &NumberedEvent, maker: &Items, items: &mut Vec<StreamItem<'static>>) {
+    fn fold(&self, event: &NumberedEvent, items: &mut Vec<StreamItem<'static>>) {
         items.clear();
-        maker.convert(&event.event, items);
         let is_end = event.event.is_terminal();
         let mut state = self.entry.lock();
+        state.maker.convert(&event.event, items);
         let mut changed = is_end;
         if matches!(state.reply, Reply::Undecided) {
             match hint(&event.event) {

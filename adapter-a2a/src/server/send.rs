@@ -18,6 +18,7 @@ use aqueduct_core::{
 use serde_json::{Map, Value, json};
 
 use super::agent::{AgentServer, has_ended, message_violations};
+use super::items::Items;
 use super::record::Recorder;
 use super::task::{TaskEntry, Turn};
 use super::watch::{Decided, Watcher, decide};
@@ -122,7 +123,8 @@ impl AgentServer {
             history: vec![send.message],
             ..Task::default()
         };
-        let entry = Arc::new(TaskEntry::new(owner, task.clone(), run_id, now));
+        let maker = Items::new(&shared.config, &task.id, &task.context_id);
+        let entry = Arc::new(TaskEntry::new(owner, task.clone(), run_id, maker, now));
         // First the place, then the run: a run without a place would have to be stopped again.
         shared.store.insert(&entry)?;
         match shared.service.start(caller, &shared.agent, input).await {
@@ -164,6 +166,7 @@ impl AgentServer {
         };
         let now = shared.host.now();
         state.turns.push(Turn { run: Some(started.run_id.clone()), folded: 0, end: None });
+        state.maker = Items::new(&shared.config, &entry.id, &entry.context_id);
         state.questions.clear();
         let status = TaskStatus {
             state: TaskState::Working,

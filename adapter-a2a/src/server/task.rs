@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use super::ServerError;
 use super::fold::Folded;
+use super::items::Items;
 use crate::wire::{Message, StateClass, StatusUpdate, Task};
 
 /// What a message is answered with.
@@ -55,6 +56,8 @@ pub(super) struct Turn {
 #[derive(Debug)]
 pub(super) struct TaskState {
     pub(super) folded: Folded,
+    /// Makes items of the events of the turn that goes on; stands where `folded` does.
+    pub(super) maker: Items,
     pub(super) reply: Reply,
     pub(super) turns: Vec<Turn>,
     /// What the last turn waits for.
@@ -102,10 +105,11 @@ pub(super) struct TaskEntry {
 
 impl TaskEntry {
     /// A task whose first run has just begun.
-    pub(super) fn new(owner: String, task: Task<'static>, run: RunId, at: Timestamp) -> Self {
+    pub(super) fn new(owner: String, task: Task<'static>, run: RunId, maker: Items, at: Timestamp) -> Self {
         let (id, context_id) = (task.id.to_string(), task.context_id.to_string());
         let state = TaskState {
             folded: Folded::new(task),
+            maker,
             reply: Reply::Undecided,
             turns: vec![Turn { run: Some(run), folded: 0, end: None }],
             questions: Vec::new(),

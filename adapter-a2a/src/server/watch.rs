@@ -49,7 +49,8 @@ enum At {
     Opening(BoxFuture<'static, Result<EventStream, ServerError>>),
     Live(EventStream),
     Settling(BoxFuture<'static, Settled>),
-    Waiting(BoxFuture<'static, Option<()>>),
+    /// True if there is another turn.
+    Waiting(BoxFuture<'static, bool>),
     Done,
 }
 
@@ -122,6 +123,7 @@ impl Watcher {
         let turn = state.turns.get(watcher.turn);
         watcher.seen = turn.map_or(0, |turn| turn.folded);
         let is_over = turn.is_none_or(|turn| turn.end.is_some());
+        watcher.maker = state.maker.clone();
         watcher.queue.push_back(StreamItem::Task(state.folded.snapshot(None, true)));
         drop(state);
         watcher.at = if is_over { watcher.waiting() } else { watcher.opening() };
@@ -152,26 +154,26 @@ impl Watcher {
             entry
                 .wait(|state| {
                     let is_there = state.turns.len() > next;
-                    (is_there || state.is_removed).then_some(is_there.then_some(()))
+                    (is_there || state.is_removed).then_some(is_there)
                 })
                 .await
         }))
     }
 
     /// The turn ended.
-    fn handle_settled(&mut self, settled: Settled) -> Option<Item> {
+    fn handle_settled(&mut self, settled: Settled) -> Item {
         let Some(end) = settled.end else {
             self.at = At::Done;
-            return Some(Err(ServerError::task_not_found(&self.entry.id)));
+            return Err(ServerError::task_not_found(&self.entry.id));
         };
         if self.seen < settled.last {
             self.at = At::Done;
             let words = "this stream lost its place in the run: subscribe to the task again";
-            return Some(Err(ServerError::new(ErrorKind::Internal, words)));
+            return Err(ServerError::new(ErrorKind::Internal, words));
         }
         let is_over = self.until == Until::Turn || end.status.state.class() == StateClass::Terminal;
         self.at = if is_over { At::Done } else { self.waiting() };
-        Some(Ok(StreamItem::Status(*end)))
+        Ok(StreamItem::Status(*end))
     }
 
     /// The events of the turn ended. If they broke off, the log is asked once more.
@@ -277,28 +279,29 @@ impl Stream for Watcher {
                     None => this.handle_end(false),
                     Some(event) => {
                         this.seen = event.number;
+                        this.maker.convert(&event.event, &mut this.made);
+                        // The end is told as it was folded, and when it was.
+                        let is_end = |item: &StreamItem<'_>| matches!(item, StreamItem::Status(update) if update.is_final);
+                        this.queue.extend(this.made.drain(..).filter(|item| !is_end(item)));
                         if event.event.is_terminal() {
                             this.handle_end(true);
-                        } else {
-                            this.maker.convert(&event.event, &mut this.made);
-                            this.queue.extend(this.made.drain(..));
                         }
                     }
                 },
                 At::Settling(settling) => {
                     let settled = ready!(settling.as_mut().poll(cx));
-                    if let Some(item) = this.handle_settled(settled) {
-                        return Poll::Ready(Some(item));
-                    }
+                    return Poll::Ready(Some(this.handle_settled(settled)));
                 }
-                At::Waiting(waiting) => match ready!(waiting.as_mut().poll(cx)) {
-                    None => this.at = At::Done,
-                    Some(()) => {
-                        this.turn += 1;
-                        (this.seen, this.broke_off) = (0, false);
-                        this.at = this.opening();
+                At::Waiting(waiting) => {
+                    if !ready!(waiting.as_mut().poll(cx)) {
+                        this.at = At::Done;
+                        continue;
                     }
-                },
+                    this.turn += 1;
+                    this.maker = Items::new(&this.shared.config, &this.entry.id, &this.entry.context_id);
+                    (this.seen, this.broke_off) = (0, false);
+                    this.at = this.opening();
+                }
             }
         }
     }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use super::error::{ConfigError, Place};
 use super::keys::{self, SOURCES};
 use super::model::{
-    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, ClientTls, Config, DialectChoice, Inspector,
-    Limits, Log, OnDisconnect, RelateBy, Runs, Secret, Server, ServerTls, TeeSettings, Timeouts,
+    A2aAddress, A2aBinding, A2aExposure, A2aVersion, Agent, AgentSource, CardAccess, ClientTls, Config,
+    DialectChoice, Inspector, Limits, Log, OnDisconnect, RelateBy, RunLogEngine, Runs, Secret, Server,
+    ServerTls, TeeSettings, Timeouts,
 };
 use super::read::Settings;
 use super::value::{self, Value, Written};
@@ -46,6 +47,7 @@ impl<'s> Builder<'s> {
             },
             runs: Runs {
                 limit: self.size("runs.limit"),
+                log: self.run_log(),
                 lease: self.duration("runs.lease"),
                 keep: self.duration("runs.keep"),
                 events: self.number("runs.events"),
@@ -80,6 +82,7 @@ impl<'s> Builder<'s> {
     fn server(&mut self) -> Server {
         Server {
             listen: self.addresses("server.listen"),
+            public_url: self.word("server.public_url").map(|url| url.trim_end_matches('/').to_owned()),
             grpc: self.addresses("server.grpc"),
             allow_unauthenticated: self.flag("server.allow_unauthenticated"),
             hosts: self.texts("server.hosts"),
@@ -91,6 +94,27 @@ impl<'s> Builder<'s> {
             connections: self.size("server.connections"),
             body: self.size("server.body"),
             tls: self.server_tls(),
+        }
+    }
+
+    fn run_log(&mut self) -> RunLogEngine {
+        let (engine, folder) = (self.word("runs.log"), self.word("runs.folder"));
+        let (redis, prefix) = (self.secret("runs.redis"), self.word("runs.prefix").unwrap_or_default());
+        match (engine.as_deref(), folder, redis) {
+            (Some("disk"), Some(folder), _) => RunLogEngine::Disk(self.beside(&folder)),
+            (Some("redis"), _, Some(url)) => RunLogEngine::Redis { url, prefix },
+            (Some("disk"), None, _) => {
+                self.fail("runs.log", "a log on disk needs `runs.folder`");
+                RunLogEngine::Memory
+            }
+            (Some("redis"), _, None) => {
+                self.fail(
+                    "runs.log",
+                    "a log on Redis needs `runs.redis`, a secret: `env:NAME` or `file:PATH`",
+                );
+                RunLogEngine::Memory
+            }
+            _ => RunLogEngine::Memory,
         }
     }
 
@@ -116,6 +140,10 @@ impl<'s> Builder<'s> {
             subagents: self.word(&at("subagents")),
             intermediate: self.word(&at("intermediate")).unwrap_or_default(),
             interrupts: self.word(&at("interrupts")),
+            card: match self.word(&at("card")).as_deref() {
+                Some("public") => CardAccess::Public,
+                _ => CardAccess::Agent,
+            },
             timeouts: Timeouts {
                 connect: self.duration(&at("timeouts.connect")),
                 response: self.duration(&at("timeouts.response")),
@@ -179,6 +207,10 @@ impl<'s> Builder<'s> {
             Some("0.3") => A2aVersion::V0_3,
             _ => A2aVersion::V1_0,
         };
+        let expose = match self.word(&at("expose")).as_deref() {
+            Some("serve") => A2aExposure::Serve,
+            _ => A2aExposure::Proxy,
+        };
         let address = match (url, card) {
             (Some(url), Some(_)) => {
                 self.fail(&at("card"), "expected `url` or `card`, found both");
@@ -188,7 +220,7 @@ impl<'s> Builder<'s> {
             (None, Some(card)) => A2aAddress::Card(card),
             (None, None) => return None,
         };
-        Some(AgentSource::A2a { address, binding, version })
+        Some(AgentSource::A2a { address, binding, version, expose })
     }
 
     fn agui(&mut self, name: &str) -> Option<AgentSource> {

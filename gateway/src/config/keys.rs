@@ -81,6 +81,12 @@ pub(crate) const SOURCES: [&str; 6] = ["a2a", "agui", "magentic", "script", "rep
 pub(crate) const KEYS: &[Key] = &[
     key("server.listen", Kind::Addresses, r#"["127.0.0.1:8080"]"#, "Where to listen."),
     key(
+        "server.public_url",
+        Kind::Url,
+        "",
+        "The address under which clients reach the gateway, for A2A cards; without it, the `Host` they ask for.",
+    ),
+    key(
         "server.grpc",
         Kind::Addresses,
         "",
@@ -137,6 +143,25 @@ pub(crate) const KEYS: &[Key] = &[
     key("log.format", Kind::Word(&["text", "json"]), "text", "How lines look."),
     key("runs.limit", Kind::Count, "10000", "Runs at once. Those above are refused as busy."),
     key(
+        "runs.log",
+        Kind::Word(&["memory", "disk", "redis"]),
+        "memory",
+        "Where runs are kept: in this process, in `folder`, or on the server `redis`, which several gateways share.",
+    ),
+    key(
+        "runs.folder",
+        Kind::Text,
+        "",
+        "The folder of the log on disk, relative to the configuration. One gateway uses it.",
+    ),
+    key(
+        "runs.redis",
+        Kind::Secret,
+        "",
+        "Where the Redis server is: `redis://[user:password@]host[:port][/database]`. Redis 6.2 or later, or Valkey.",
+    ),
+    key("runs.prefix", Kind::Text, "aqueduct", "What all keys on the Redis server begin with."),
+    key(
         "runs.lease",
         Kind::Duration,
         "10s",
@@ -183,6 +208,12 @@ pub(crate) const KEYS: &[Key] = &[
         "1.0",
         "The version that is spoken without a card.",
     ),
+    key(
+        "agents.*.a2a.expose",
+        Kind::Word(&["proxy", "serve"]),
+        "proxy",
+        "What is at `/a2a/NAME`: `proxy` passes calls through to the agent, `serve` answers them with runs of the gateway.",
+    ),
     key("agents.*.agui.url", Kind::Url, "", "An AG-UI agent by its address."),
     key(
         "agents.*.magentic.ingest",
@@ -227,6 +258,12 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Word(&["interrupt", "text"]),
         "",
         "How questions to a human are shown. Without it: `interrupt` in 1.0, `text` in 0.0.59.",
+    ),
+    key(
+        "agents.*.card",
+        Kind::Word(&["agent", "public"]),
+        "agent",
+        "Who may see its A2A card: whoever may use the agent, or everybody.",
     ),
     key("agents.*.timeouts.connect", Kind::Duration, "5s", "For the connection to the agent."),
     key("agents.*.timeouts.response", Kind::Duration, "5m", "From a request to the head of its answer."),

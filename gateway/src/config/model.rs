@@ -27,6 +27,7 @@ pub struct Config {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Server {
     pub listen: Vec<SocketAddr>,
+    pub public_url: Option<String>,
     pub grpc: Vec<SocketAddr>,
     pub allow_unauthenticated: bool,
     pub hosts: Vec<String>,
@@ -62,6 +63,7 @@ pub struct Log {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Runs {
     pub limit: usize,
+    pub log: RunLogEngine,
     pub lease: Duration,
     pub keep: Duration,
     pub events: u64,
@@ -94,6 +96,22 @@ pub struct Inspector {
     pub trace: usize,
 }
 
+/// Where runs are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunLogEngine {
+    /// In this process.
+    Memory,
+    /// In a folder.
+    Disk(PathBuf),
+    /// On a server that several gateways share.
+    Redis {
+        /// Its address, which may hold a password.
+        url: Secret,
+        /// What keys begin with.
+        prefix: String,
+    },
+}
+
 /// `[agents.NAME]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
@@ -104,6 +122,7 @@ pub struct Agent {
     pub subagents: Option<String>,
     pub intermediate: String,
     pub interrupts: Option<String>,
+    pub card: CardAccess,
     pub timeouts: Timeouts,
     pub limits: Limits,
     pub forward_headers: Vec<String>,
@@ -122,6 +141,7 @@ pub enum AgentSource {
         address: A2aAddress,
         binding: Option<A2aBinding>,
         version: A2aVersion,
+        expose: A2aExposure,
     },
     Agui {
         url: String,
@@ -162,6 +182,15 @@ pub enum A2aBinding {
     Grpc,
 }
 
+/// What is at `/a2a/{name}` for an A2A agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum A2aExposure {
+    /// The agent itself: calls pass through to it.
+    Proxy,
+    /// The gateway's own server, over the runs of the agent.
+    Serve,
+}
+
 /// In which version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the protocol")]
@@ -177,6 +206,15 @@ pub enum DialectChoice {
     Auto,
     V1_0,
     V0_0_59,
+}
+
+/// Who may see an agent's A2A card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CardAccess {
+    /// Whoever may use the agent.
+    Agent,
+    /// Everybody.
+    Public,
 }
 
 /// `[agents.NAME.timeouts]`.

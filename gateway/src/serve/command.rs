@@ -74,8 +74,8 @@ fn run(config: Config, out: &mut dyn Write) -> anyhow::Result<()> {
     telemetry::start(&config.log);
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let names: Vec<String> = config.agents.keys().cloned().collect();
-    let gateway = Gateway::new(config)?;
     crate::runtime()?.block_on(async {
+        let gateway = Gateway::new(config)?;
         let listening = Listening::bind(gateway).await?;
         for address in listening.addresses()? {
             for name in &names {

@@ -7,11 +7,14 @@
 //!
 //! Every route is in the table of [`routes`]; walls against foreign hosts and origins stand around all of them.
 
+mod a2a;
 mod agui;
 mod command;
 mod inspector;
 mod proxy;
+mod requests;
 pub mod routes;
+mod threads;
 mod ws;
 
 use std::net::SocketAddr;
@@ -20,12 +23,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use aqueduct_transport_grpc::{
-    AgentStreamServer, BoundServer, Server as GrpcServer, ServerConfig as GrpcConfig,
+    AgentStreamServer, BoundServer, Limits as GrpcLimits, Server as GrpcServer, ServerConfig as GrpcConfig,
     Timeouts as GrpcTimeouts, tls as grpc_tls,
 };
 use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls, tls};
 use tokio::task::JoinSet;
 
+use a2a::A2aServers;
 pub use command::{demo, demo_gateway, serve};
 pub(crate) use command::{load_config, run_config};
 
@@ -89,13 +93,15 @@ impl Listening {
     pub async fn serve(self) {
         let Self { gateway, servers, grpc: grpc_servers, counters, shutdown } = self;
         let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-        let sockets = ws::endpoint(Arc::clone(&service) as _, gateway.config());
+        let sockets = ws::endpoint(Arc::clone(&service) as _, &gateway);
         let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
-        let router = routes::router(&gateway, &service, &counters, &sockets, &grpc);
+        let a2a = A2aServers::new(&gateway, &(Arc::clone(&service) as _));
+        let router = routes::router(&gateway, &service, &counters, &sockets, &grpc, &a2a);
         let walls = walls(gateway.config());
         let mut tasks = JoinSet::new();
         for server in servers {
-            let (router, shutdown) = (walls.clone().around(router.clone()), shutdown.clone());
+            let router = requests::identified(walls.clone().around(router.clone()));
+            let shutdown = shutdown.clone();
             tasks.spawn(async move { server.serve(router, shutdown).await });
         }
         let mut grpc_tasks = JoinSet::new();
@@ -103,7 +109,10 @@ impl Listening {
         for server in grpc_servers {
             grpc_tasks.spawn(server.serve());
         }
-        let housekeeping = tokio::spawn(expire_for_ever(Arc::clone(&gateway)));
+        let mut housekeeping = JoinSet::new();
+        housekeeping.spawn(expire_for_ever(Arc::clone(&gateway)));
+        housekeeping.spawn(Arc::clone(&gateway).keep_leases());
+        housekeeping.spawn(Arc::clone(&gateway).sweep());
         shutdown.triggered().await;
         gateway.drain();
         let drain = gateway.config().server.drain;
@@ -122,8 +131,8 @@ impl Listening {
         sockets.await.ok();
         while grpc_tasks.join_next().await.is_some() {}
         last_call.abort();
-        housekeeping.abort();
         leave(&gateway).await;
+        housekeeping.shutdown().await;
         tracing::info!("stopped");
     }
 }
@@ -152,6 +161,9 @@ async fn expire_for_ever(gateway: Arc<Gateway>) {
         gateway.expire().await;
     }
 }
+
+/// Deltas that wait for a reader that is behind are merged up to this size: much for a network, little for an eye.
+const MERGE_BYTES: usize = 4 * 1024;
 
 fn walls(config: &Config) -> Walls {
     let server = &config.server;
@@ -190,5 +202,6 @@ fn grpc_config(config: &Config) -> anyhow::Result<GrpcConfig> {
         Ok::<_, aqueduct_transport_grpc::TlsError>(grpc_tls::ServerTls { identity, client_authorities })
     });
     let timeouts = GrpcTimeouts { drain: config.server.drain, ..GrpcTimeouts::default() };
-    Ok(GrpcConfig { timeouts, tls: tls.transpose().context("server.tls")?, ..GrpcConfig::default() })
+    let limits = GrpcLimits { merge_bytes: MERGE_BYTES, ..GrpcLimits::default() };
+    Ok(GrpcConfig { limits, timeouts, tls: tls.transpose().context("server.tls")?, ..GrpcConfig::default() })
 }

@@ -21,7 +21,7 @@ use aqueduct_adapter_a2a::version::{
     Binding, EXTENSIONS_HEADER, EXTENSIONS_HEADER_V03, VERSION_HEADER, Version,
 };
 use aqueduct_core::RunFailure;
-use aqueduct_transport_http::{ByteStream, ClientError, Refusal, caller, read_json, sse};
+use aqueduct_transport_http::{ByteStream, ClientError, Refusal, caller, read_body, read_json, sse};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
@@ -32,6 +32,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use super::a2a::public_base;
+use crate::config::CardAccess;
 use crate::service::{AgentEntry, Gateway};
 use crate::source::Forwarded;
 use crate::source::a2a::{A2aSource, NO_INTERFACE};
@@ -68,36 +70,56 @@ const CHUNKS: usize = 1;
 /// A call that is not answered for so long is shown before there is an answer: a person looks twice within a second.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
-/// Lets a call pass. `rest` is the path below the agent's address.
-pub(super) async fn pass(gateway: &Arc<Gateway>, name: &str, rest: &str, request: Request) -> Response {
+/// An agent to which calls pass.
+pub(super) struct Passable {
+    agent: Arc<AgentEntry>,
+    source: Arc<A2aSource>,
+}
+
+impl Passable {
+    /// None for an agent that the gateway serves itself.
+    pub(super) fn of(agent: &Arc<AgentEntry>) -> Option<Self> {
+        Some(Self { agent: Arc::clone(agent), source: agent.a2a.clone()? })
+    }
+}
+
+/// Lets a call pass.
+pub(super) async fn pass(gateway: &Arc<Gateway>, to: &Passable, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let who = caller(&parts);
-    let agent = match gateway.enter(&who, name) {
-        Ok(agent) => agent,
-        Err(error) => return Refusal::from(error).into_response(),
-    };
-    let Some(source) = agent.a2a.clone() else {
-        let message = format!("agent {name} is no A2A agent, so no call can pass to it: use /agents/{name}");
-        return Refusal::new(StatusCode::NOT_FOUND, "not_found", message).into_response();
-    };
+    // As it was written: a path that was decoded could not be told from one with other segments.
+    let path = parts.uri.path().to_owned();
+    let rest = path.splitn(4, '/').nth(3).unwrap_or_default();
+    let is_get = parts.method == Method::GET;
+    let is_card = is_get && WELL_KNOWN_PATHS.iter().any(|path| path.trim_start_matches('/') == rest);
+    let Passable { agent, source } = to;
+    if !(is_card && agent.config.card == CardAccess::Public)
+        && let Err(error) = gateway.authenticate(agent, &who)
+    {
+        return Refusal::from(error).into_response();
+    }
     if !is_below(rest) {
         let message = "the path leads out of the agent's address";
         return Refusal::new(StatusCode::NOT_FOUND, "not_found", message).into_response();
     }
     let forwarded = Forwarded::of(&who, &agent.config.forward_headers);
-    let is_get = parts.method == Method::GET;
-    if is_get && WELL_KNOWN_PATHS.iter().any(|path| path.trim_start_matches('/') == rest) {
-        return card(gateway, &agent, &source, &forwarded, &parts).await;
+    if is_card {
+        return card(gateway, agent, source, &forwarded, &parts).await;
     }
-    let (parts, body) = if is_get || parts.method == Method::DELETE {
-        (parts, Bytes::new())
-    } else {
-        match read_json(Request::from_parts(parts, body)).await {
-            Ok(read) => read,
-            Err(refusal) => return refusal.into_response(),
-        }
+    let request = Request::from_parts(parts, body);
+    // A body that a web page could send without asking is refused; some calls have none.
+    let has_type = request.headers().contains_key(header::CONTENT_TYPE);
+    let read = if has_type && !is_get { read_json(request).await } else { read_body(request).await };
+    let (parts, body) = match read {
+        Ok(read) => read,
+        Err(refusal) => return refusal.into_response(),
     };
-    let passage = Passage { gateway, agent: &agent, source, parts, body, rest };
+    if !has_type && !body.is_empty() {
+        let message = "the body must be JSON: send it with `Content-Type: application/json`";
+        return Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+            .into_response();
+    }
+    let passage = Passage { gateway, agent, source: Arc::clone(source), parts, body, rest };
     passage.run(forwarded).await
 }
 
@@ -133,10 +155,7 @@ async fn card(
 
 /// Where the caller found the agent. The walls have seen the host.
 fn address(gateway: &Gateway, agent: &AgentEntry, parts: &Parts) -> String {
-    let scheme = if gateway.config().server.tls.is_some() { "https" } else { "http" };
-    let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let host = named.or(parts.uri.authority().map(|authority| authority.as_str())).unwrap_or("localhost");
-    format!("{scheme}://{host}/a2a/{}", agent.name)
+    format!("{}/a2a/{}", public_base(parts, gateway.config()), agent.name)
 }
 
 /// One call.
@@ -372,11 +391,14 @@ impl Relay {
 
     /// A task that works on without a stream is cancelled with its run; what is said of it comes with later calls.
     async fn watch_over(self) {
-        let Some(task) = self.lane.working_task() else { return self.lane.leave() };
-        let (anchor, source) = (self.lane.watch(), self.source);
-        self.lane.leave();
-        if anchor.stopped_before_its_end().await {
-            source.cancel(&self.door, task, &self.forwarded).await;
+        let Self { source, door, forwarded, mut lane } = self;
+        let task = lane.working_task();
+        let watch = task.and_then(|task| Some((task, lane.watch()?)));
+        lane.leave();
+        if let Some((task, run)) = watch
+            && run.stopped_before_its_end().await
+        {
+            source.cancel(&door, task, &forwarded).await;
         }
     }
 

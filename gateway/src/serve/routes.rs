@@ -1,25 +1,29 @@
 //! The routes: one table, from which the router is built and over which the tests of the walls run.
 
+use std::collections::HashMap;
+use std::future::ready;
 use std::sync::Arc;
 
 use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
 use aqueduct_transport_grpc::AgentStreamServer;
 use aqueduct_transport_http::{
-    Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
+    BodyLimitLift, Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response,
+    watch_run,
 };
 use aqueduct_transport_ws::Endpoint;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get, post, post_service};
+use axum::routing::{delete, get, post, post_service};
 use axum::{RequestExt as _, Router};
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{agui, inspector, proxy, ws};
+use super::a2a::A2aServers;
+use super::{agui, inspector, proxy, threads, ws};
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
 
@@ -32,12 +36,12 @@ pub enum Access {
     Agent,
     /// The token of whoever started the run.
     Run,
+    /// The same for a thread, which is its runs.
+    Thread,
     /// A token, if every agent wants one; what it shows depends on it.
     List,
     /// As [`Access::Agent`], said as a status of gRPC.
     Grpc,
-    /// As [`Access::Agent`], for agents that speak A2A: what comes back is theirs.
-    Proxy,
     /// Anybody may connect; every request on the connection is asked for its token.
     Socket,
 }
@@ -45,9 +49,10 @@ pub enum Access {
 /// A route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// `GET` or `POST`.
+    /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
-    /// With `{name}` for an agent and `{run}` for a run.
+    /// With `{name}` for an agent, `{run}` for a run, `{thread}` for a thread and `{*call}` for what an agent protocol
+    /// has below its mount.
     pub path: &'static str,
     /// Who gets in.
     pub access: Access,
@@ -65,9 +70,9 @@ enum Kind {
     AgentSocket,
     Watch,
     Cancel,
+    Thread,
     Grpc,
-    Pass,
-    PassBelow,
+    A2a,
     Inspector(inspector::Part),
 }
 
@@ -86,9 +91,14 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/agents/{name}/ws", Access::Socket, Kind::AgentSocket),
     route("GET", "/runs/{run}/events", Access::Run, Kind::Watch),
     route("POST", "/runs/{run}/cancel", Access::Run, Kind::Cancel),
-    route("POST", "/a2a/{name}", Access::Proxy, Kind::Pass),
-    route("POST", "/a2a/{name}/", Access::Proxy, Kind::Pass),
-    route("GET", "/a2a/{name}/{*rest}", Access::Proxy, Kind::PassBelow),
+    route("POST", "/a2a/{name}", Access::Agent, Kind::A2a),
+    route("POST", "/a2a/{name}/", Access::Agent, Kind::A2a),
+    route("GET", "/a2a/{name}/.well-known/agent-card.json", Access::Agent, Kind::A2a),
+    route("GET", "/a2a/{name}/.well-known/agent.json", Access::Agent, Kind::A2a),
+    route("GET", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
+    route("POST", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
+    route("DELETE", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
+    route("GET", "/threads/{thread}", Access::Thread, Kind::Thread),
     route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
     route("GET", "/inspector", Access::Public, Kind::Inspector(inspector::Part::Page)),
     route("GET", "/inspector/{file}", Access::Public, Kind::Inspector(inspector::Part::File)),
@@ -103,6 +113,7 @@ pub(super) struct Shared {
     pub(super) service: Arc<GatewayService>,
     counters: Arc<[Counters]>,
     sockets: Endpoint,
+    a2a: A2aServers,
     pub(super) inspector: inspector::Work,
 }
 
@@ -113,12 +124,14 @@ pub(crate) fn router(
     counters: &[Counters],
     sockets: &Endpoint,
     grpc: &AgentStreamServer,
+    a2a: &A2aServers,
 ) -> Router {
     let shared = Shared {
         gateway: Arc::clone(gateway),
         service: Arc::clone(service),
         counters: counters.into(),
         sockets: sockets.clone(),
+        a2a: a2a.clone(),
         inspector: inspector::Work::default(),
     };
     let config = gateway.config();
@@ -130,7 +143,7 @@ pub(crate) fn router(
         }
         let handler = match route.kind {
             Kind::Healthy => get(healthy),
-            Kind::Ready => get(ready),
+            Kind::Ready => get(readiness),
             Kind::Metrics => get(metrics),
             Kind::Agents => get(agents),
             Kind::Start => post(start),
@@ -138,14 +151,18 @@ pub(crate) fn router(
             Kind::AgentSocket => get(agent_socket),
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
-            Kind::Grpc => post_service(grpc.clone()),
-            Kind::Pass => post(pass),
-            Kind::PassBelow => any(pass_below),
+            Kind::Thread => get(thread),
+            Kind::Grpc => post_service(grpc.clone()).layer(map_request(lift_body_limits)),
+            Kind::A2a => match route.method {
+                "GET" => get(a2a_call),
+                "DELETE" => delete(a2a_call),
+                _ => post(a2a_call),
+            },
             Kind::Inspector(part) => inspector::handler(part),
         };
         let longest = if is_inspector { config.inspector.trace } else { config.server.body };
         let handler = if longest < longest_body(config) {
-            handler.layer(map_request(move |request| limit_body(request, longest)))
+            handler.layer(map_request(move |request| ready(limit_body(request, longest))))
         } else {
             handler
         };
@@ -161,13 +178,21 @@ pub(super) fn longest_body(config: &Config) -> usize {
 }
 
 /// A route whose bodies may be shorter than those of another.
-async fn limit_body(mut request: Request, longest: usize) -> Request {
+fn limit_body(mut request: Request, longest: usize) -> Request {
     DefaultBodyLimit::max(longest).apply(&mut request);
     request.with_limited_body()
 }
 
-fn stream_options() -> StreamOptions {
-    StreamOptions { ids: true, ..StreamOptions::default() }
+/// A publisher streams for as long as it likes; the gRPC service bounds each message, and how long the first may take.
+async fn lift_body_limits(request: Request) -> Request {
+    if let Some(limits) = request.extensions().get::<BodyLimitLift>() {
+        limits.lift();
+    }
+    request
+}
+
+pub(super) fn stream_options() -> StreamOptions {
+    StreamOptions { ids: true, merge_bytes: super::MERGE_BYTES, ..StreamOptions::default() }
 }
 
 pub(super) fn json(value: &serde_json::Value) -> Response {
@@ -180,7 +205,7 @@ async fn healthy() -> Response {
     json(&json!({ "status": "ok" }))
 }
 
-async fn ready(State(shared): State<Shared>) -> Response {
+async fn readiness(State(shared): State<Shared>) -> Response {
     if shared.gateway.is_draining() {
         let message = "the gateway is stopping";
         return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message).into_response();
@@ -276,19 +301,35 @@ async fn cancel(State(shared): State<Shared>, Path(run): Path<String>, request: 
     }
 }
 
-async fn pass(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
-    proxy::pass(&shared.gateway, &name, "", request).await
-}
-
-async fn pass_below(
+async fn a2a_call(
     State(shared): State<Shared>,
-    Path((name, _)): Path<(String, String)>,
+    Path(path): Path<HashMap<String, String>>,
     request: Request,
 ) -> Response {
-    // As it was written: a path that was decoded could not be told from one with other segments.
-    let path = request.uri().path().to_owned();
-    let rest = path.splitn(4, '/').nth(3).unwrap_or_default();
-    proxy::pass(&shared.gateway, &name, rest, request).await
+    let name = path.get("name").map(String::as_str).unwrap_or_default();
+    match shared.gateway.agent(name).and_then(proxy::Passable::of) {
+        Some(agent) => proxy::pass(&shared.gateway, &agent, request).await,
+        None => shared.a2a.answer(name, request).await,
+    }
+}
+
+async fn thread(
+    State(shared): State<Shared>,
+    Path(thread): Path<String>,
+    Query(query): Query<ThreadQuery>,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    let (declared, thread) = (query.protocol_version.as_deref(), thread.into());
+    let restated = threads::restate(&shared.gateway, &shared.service, &thread, declared, &parts);
+    restated.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ThreadQuery {
+    /// The AG-UI version that the watcher reads.
+    protocol_version: Option<String>,
 }
 
 async fn nothing() -> Response {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use crate::config::{A2aAddress, Agent, AgentSource, Config};
+use crate::config::{A2aAddress, A2aBinding, A2aExposure, Agent, AgentSource, Config};
 use crate::recording::Recording;
 use crate::source::script::{Script, ScriptSource};
 use crate::source::upstream::Upstream;
@@ -45,13 +45,15 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
     let mut description = agent.description.clone();
     let mut a2a = None;
     let source: Option<Arc<dyn RunSource>> = match &agent.source {
-        AgentSource::A2a { address, binding, version } => {
+        AgentSource::A2a { address, binding, version, expose } => {
             let url = match address {
                 A2aAddress::Url(url) | A2aAddress::Card(url) => url,
             };
             let (upstream, grpc) = (Upstream::new(agent, url)?, GrpcSettings::of(agent)?);
             let source = Arc::new(A2aSource::new(upstream, grpc, address.clone(), *binding, *version));
-            a2a = Some(Arc::clone(&source));
+            // gRPC does not pass: such an agent is served.
+            let passes = *expose == A2aExposure::Proxy && *binding != Some(A2aBinding::Grpc);
+            a2a = passes.then(|| Arc::clone(&source));
             Some(source)
         }
         AgentSource::Agui { url } => {

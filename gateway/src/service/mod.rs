@@ -13,9 +13,13 @@
 mod access;
 mod agents;
 mod driver;
+mod engine;
 mod inspect;
 pub(crate) mod metrics;
 mod publish;
+mod replica;
+mod sweeper;
+mod threads;
 mod watch;
 
 use std::collections::HashMap;
@@ -27,8 +31,9 @@ use aqueduct_core::service::{
     StartedRun,
 };
 use aqueduct_core::{RunId, RunInput, Timestamp};
-use aqueduct_runlog::{Follow, LogError, LogLimits, MemoryLog, RunLog, RunMeta};
+use aqueduct_runlog::{Control, Follow, LogError, RunLog, RunMeta, RunState};
 use aqueduct_transport_http::Shutdown;
+use tracing::Instrument as _;
 
 use crate::config::{Agent, AgentSource, Config};
 use crate::source::{Ask, Forwarded};
@@ -37,6 +42,8 @@ pub(crate) use agents::AgentEntry;
 use driver::{Drive, Feed};
 use metrics::Metrics;
 use publish::Published;
+use replica::Replica;
+use threads::Told;
 pub(crate) use watch::ActiveRun;
 use watch::Watched;
 
@@ -48,6 +55,9 @@ pub struct Gateway {
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     /// Runs that frameworks feed.
     published: Mutex<HashMap<RunId, Arc<Published>>>,
+    /// Where the history of threads stands in the log.
+    told: Told,
+    replica: Replica,
     metrics: Arc<Metrics>,
     tee: Arc<Tee>,
     draining: Shutdown,
@@ -60,16 +70,10 @@ impl std::fmt::Debug for Gateway {
 }
 
 impl Gateway {
-    /// A gateway with the log in memory. Nothing is connected yet.
+    /// A gateway with the log that the configuration asks for, inside a runtime. No agent is connected yet.
     pub fn new(config: Config) -> anyhow::Result<Arc<Self>> {
-        let limits = LogLimits {
-            // Ended runs stay for those who come back; they make room before a new one is refused.
-            runs: config.runs.limit.saturating_mul(2),
-            events_per_run: usize::try_from(config.runs.events).unwrap_or(usize::MAX),
-            bytes_per_run: config.runs.bytes,
-            ..LogLimits::default()
-        };
-        Self::with_log(config, Arc::new(MemoryLog::new(limits)))
+        let log = engine::open(&config)?;
+        Self::with_log(config, log)
     }
 
     /// A gateway with a log of another engine.
@@ -83,6 +87,8 @@ impl Gateway {
             log,
             active: Mutex::default(),
             published: Mutex::default(),
+            told: Told::default(),
+            replica: Replica::default(),
             metrics: Arc::default(),
             draining: Shutdown::new(),
         }))
@@ -91,6 +97,11 @@ impl Gateway {
     /// Its configuration.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// All agents.
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &Arc<AgentEntry>> {
+        self.agents.values()
     }
 
     pub(crate) fn agent(&self, name: &str) -> Option<&Arc<AgentEntry>> {
@@ -111,13 +122,6 @@ impl Gateway {
     /// Whose calls belong to which run.
     pub(crate) fn tee(&self) -> &Arc<Tee> {
         &self.tee
-    }
-
-    /// The agent of that name, if this caller may use it.
-    pub(crate) fn enter(&self, caller: &Caller, name: &str) -> Result<Arc<AgentEntry>, ServiceError> {
-        let agent = self.agents.get(name).cloned().ok_or_else(|| self.no_such_agent(caller, name))?;
-        self.authenticate(&agent, caller)?;
-        Ok(agent)
     }
 
     /// Runs that are under way.
@@ -186,7 +190,9 @@ impl Gateway {
             owner,
             opened_at: now(),
         };
+        let owner = meta.owner.clone();
         let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
+        let asked = self.told.asked(&*self.log, &owner, &input).await;
         let active = Arc::new(ActiveRun::new());
         self.active().insert(run_id.clone(), Arc::clone(&active));
         // The watcher is there before the run begins: a run is never unwatched by accident.
@@ -195,8 +201,9 @@ impl Gateway {
         let trail = Trail::begin(&self.tee, &active, &input, caller.header("traceparent"));
         let forwarded = forwarded.marked(&trail);
         let ask = Ask { input: Arc::new(input), forwarded, trail, stop: Shutdown::new() };
-        let drive = Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source };
-        tokio::spawn(drive.run());
+        let drive =
+            Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source(asked) };
+        tokio::spawn(drive.run().in_current_span());
         Ok(StartedRun { run_id, events })
     }
 
@@ -217,18 +224,31 @@ impl Gateway {
         Ok(())
     }
 
-    /// The run, if this caller may see it.
-    async fn find_run(&self, caller: &Caller, run: &RunId) -> Result<Option<Arc<ActiveRun>>, ServiceError> {
-        let state = self.log.state(run).await.ok();
-        let is_owner = state.is_some_and(|state| {
-            let agent = self.agents.get(&state.meta.agent);
-            let owner = agent.and_then(|agent| self.authenticate(agent, caller).ok());
-            owner.as_deref() == Some(state.meta.owner.as_str())
-        });
-        if !is_owner {
+    /// The run, if this caller may see it; with what drives it, if that is here.
+    async fn find_run(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+    ) -> Result<(RunState, Option<Arc<ActiveRun>>), ServiceError> {
+        let state = match self.log.state(run).await {
+            Ok(state) => state,
+            Err(error) if error.is_temporary() => return Err(refuse(&error)),
+            Err(_) => return Err(self.no_such_run(caller)),
+        };
+        if !self.owns(caller, &state.meta) {
             return Err(self.no_such_run(caller));
         }
-        Ok(self.active().get(run).cloned())
+        Ok((state, self.active().get(run).cloned()))
+    }
+
+    /// Stops a run that is driven elsewhere; false if it is over.
+    async fn cancel_far(&self, run: &RunId) -> Result<bool, ServiceError> {
+        match self.log.control(run, Control::Cancel).await {
+            // Whoever has been told so often knows.
+            Ok(()) | Err(LogError::RunTooLong { .. }) => Ok(true),
+            Err(LogError::Closed(_) | LogError::NotFound(_)) => Ok(false),
+            Err(error) => Err(refuse(&error)),
+        }
     }
 }
 
@@ -259,21 +279,30 @@ impl RunService for GatewayService {
     ) -> BoxFuture<'_, Result<EventStream, ServiceError>> {
         let (caller, run) = (caller.clone(), run.clone());
         Box::pin(async move {
-            let active = self.0.find_run(&caller, &run).await?;
+            let (state, active) = self.0.find_run(&caller, &run).await?;
+            if after.saturating_add(1) < state.earliest {
+                return Err(refuse(&LogError::Gone { run, earliest: state.earliest }));
+            }
             self.0.metrics.resumed();
-            Ok(self.0.watched(&run, active.as_ref(), after))
+            let events = self.0.watched(&run, active.as_ref(), after);
+            let is_far = active.is_none() && state.closed_at.is_none();
+            Ok(if is_far { self.0.watched_far(&run, events) } else { events })
         })
     }
 
     fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>> {
         let (caller, run) = (caller.clone(), run.clone());
         Box::pin(async move {
-            let active = self.0.find_run(&caller, &run).await?;
-            if let Some(active) = &active {
-                tracing::info!(run = run.as_str(), "cancelled by its owner");
-                active.stop.trigger();
+            let (state, active) = self.0.find_run(&caller, &run).await?;
+            match active {
+                Some(active) => {
+                    tracing::info!(run = run.as_str(), "cancelled by its owner");
+                    active.stop.trigger();
+                    Ok(true)
+                }
+                None if state.closed_at.is_some() => Ok(false),
+                None => self.0.cancel_far(&run).await,
             }
-            Ok(active.is_some())
         })
     }
 
@@ -291,6 +320,8 @@ fn refuse(error: &LogError) -> ServiceError {
         LogError::NotFound(_) => RefusalKind::NotFound,
         LogError::Exists(_) => RefusalKind::Conflict,
         LogError::Full { .. } => RefusalKind::Busy,
+        LogError::Unavailable(_) => RefusalKind::Unavailable,
+        LogError::Gone { earliest, .. } => RefusalKind::Gone { earliest: *earliest },
         _ => RefusalKind::Internal,
     };
     ServiceError::new(kind, error.to_string())

@@ -37,7 +37,10 @@ const LANE_LOST: &str = "lane_lost";
 
 /// The tasks of a run that further calls may go on with.
 #[derive(Debug, Default)]
-pub(crate) struct Tasks(Mutex<HashMap<String, Rest>>);
+pub(crate) struct Tasks(Mutex<HashMap<TaskKey, Rest>>);
+
+/// An agent's name and its id for a task: two agents may have one id.
+type TaskKey = (String, String);
 
 /// What is left of a call.
 #[derive(Debug)]
@@ -49,7 +52,7 @@ enum Rest {
 }
 
 impl Tasks {
-    fn take(&self, task: &str) -> Option<Rest> {
+    fn take(&self, task: &TaskKey) -> Option<Rest> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(task)
     }
 
@@ -59,7 +62,7 @@ impl Tasks {
         drop(all);
     }
 
-    fn keep(&self, task: String, rest: Rest) {
+    fn keep(&self, task: TaskKey, rest: Rest) {
         let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if tasks.len() < TASKS {
             tasks.insert(task, rest);
@@ -75,6 +78,7 @@ pub(crate) struct Lane {
     tap: Tap,
     metrics: Arc<Metrics>,
     is_lost: bool,
+    is_watched: bool,
 }
 
 impl Lane {
@@ -86,12 +90,13 @@ impl Lane {
         dialect: Dialect,
         metrics: &Arc<Metrics>,
     ) -> Option<Self> {
-        let rest = caller.run.tasks.take(&call.task_id).filter(|_| !call.task_id.is_empty());
+        let task = (agent.name.clone(), call.task_id.to_string());
+        let rest = caller.run.tasks.take(&task);
         let is_look = matches!(call.kind, PassingKind::Look | PassingKind::Cancel);
         let (source, memory) = match (rest, call.kind) {
             (Some(Rest::Working(lane)), _) => return Some(*lane),
             (Some(closed), _) if is_look => {
-                caller.run.tasks.keep(call.task_id.to_string(), closed);
+                caller.run.tasks.keep(task, closed);
                 return None;
             }
             (Some(Rest::Closed { source, memory }), _) => (source, memory),
@@ -109,7 +114,13 @@ impl Lane {
             follow_up: !call.task_id.is_empty() && call.kind == PassingKind::Send,
         };
         let anchor = caller.child(source)?;
-        Some(Self { anchor, tap: Tap::new(config, memory), metrics: Arc::clone(metrics), is_lost: false })
+        Some(Self {
+            anchor,
+            tap: Tap::new(config, memory),
+            metrics: Arc::clone(metrics),
+            is_lost: false,
+            is_watched: false,
+        })
     }
 
     /// What the sub-agent is handed.
@@ -122,9 +133,10 @@ impl Lane {
         self.anchor.run.stop.triggered().await;
     }
 
-    /// Waits for the run on behalf of a task that nobody streams.
-    pub(crate) fn watch(&self) -> RunWatch {
-        RunWatch(Arc::clone(&self.anchor.run))
+    /// Waits for the run on behalf of a task that nobody streams; none if somebody does so already.
+    pub(crate) fn watch(&mut self) -> Option<RunWatch> {
+        let is_first = !std::mem::replace(&mut self.is_watched, true);
+        is_first.then(|| RunWatch(Arc::clone(&self.anchor.run)))
     }
 
     /// The task, while it works and can be cancelled.
@@ -168,7 +180,8 @@ impl Lane {
     /// Leaves what a further call of the task needs.
     pub(crate) fn leave(self) {
         let run = Arc::clone(&self.anchor.run);
-        let Some(task) = self.tap.task().map(|task| task.task_id) else { return };
+        let Some(task) = self.tap.task() else { return };
+        let task = (self.anchor.source.name().to_owned(), task.task_id);
         // The end of a run clears its tasks, which hold the run: none may come after it.
         if run.lanes.is_closed() {
             return;

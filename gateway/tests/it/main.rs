@@ -13,6 +13,7 @@
 mod config;
 mod convert;
 mod docs;
+mod operation;
 mod program;
 mod records;
 mod serve;

@@ -32,7 +32,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// Every command there is, as the program lists them itself.
 fn commands() -> Vec<Vec<&'static str>> {
-    let names = ["serve", "demo", "run", "convert", "verify", "record", "replay", "completions"];
+    let names = ["serve", "demo", "run", "convert", "verify", "record", "replay", "bench", "completions"];
     let mut all: Vec<Vec<&str>> = names.iter().map(|name| vec![*name]).collect();
     all.push(vec!["config", "check"]);
     all
@@ -60,6 +60,20 @@ fn the_exit_codes_of_every_command_are_documented() {
     }
     table.push('\n');
     crate::docs::page_has("docs/cli.md", "exit codes", &table);
+}
+
+#[test]
+fn bench_prints_its_figures() {
+    let args = ["bench", "--json", "--chunks", "200", "--streams", "3", "--seconds", "1", "--idle", "5"];
+    let output = aqueduct(&args, b"");
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let lines: Vec<serde_json::Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(lines[0]["figures"]["chunks"], 200, "nothing is lost or joined while nobody is slow");
+    assert!(lines[1]["figures"]["chunks"].as_u64().unwrap() > 50, "{}", lines[1]);
+    assert!(lines[1]["figures"]["p99Microseconds"].is_number());
+    assert_eq!(lines[2]["figures"]["streams"], 5);
 }
 
 #[test]

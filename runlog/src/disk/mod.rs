@@ -152,6 +152,11 @@ impl RunLog for DiskLog {
         })
     }
 
+    fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
+        let run = run.clone();
+        Box::pin(async move { self.ask(|answer| Command::Watched { run, until, answer }).await? })
+    }
+
     fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {
         Box::pin(std::future::ready(self.views.get(run).map(|view| view.state())))
     }

@@ -25,6 +25,9 @@ use crate::log::{Control, RunMeta, RunState};
 /// The version of run records.
 const RECORD: u8 = 1;
 
+/// The journal is read whole when the folder is opened; the smallest that fjall takes.
+const JOURNAL: u64 = 64 * 1024 * 1024;
+
 /// Keys that are removed in one batch: a run of a million events must not hold all others up.
 const REMOVED_AT_ONCE: u64 = 10_000;
 
@@ -74,7 +77,7 @@ fn number_of(key: &[u8]) -> Option<u64> {
 impl Store {
     pub(super) fn open(folder: &Path) -> Result<Self, LogError> {
         let open = || {
-            let database = Database::builder(folder).open()?;
+            let database = Database::builder(folder).max_journaling_size(JOURNAL).open()?;
             let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default);
             let (runs, events, controls) = (keyspace("runs")?, keyspace("events")?, keyspace("controls")?);
             Ok(Self { runs, events, controls, database })

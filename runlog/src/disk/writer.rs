@@ -51,6 +51,11 @@ pub(super) enum Command {
         now: Timestamp,
         answer: oneshot::Sender<Result<u64, Refused>>,
     },
+    Watched {
+        run: RunId,
+        until: Timestamp,
+        answer: Answer<()>,
+    },
     Control {
         run: RunId,
         message: Control,
@@ -153,6 +158,13 @@ impl Writer {
                 })
             }
             Command::Append { lease, events, now, answer } => self.append(&lease, events, now, answer, batch),
+            Command::Watched { run, until, answer } => {
+                let noted = self.owned(&run).map(|owned| {
+                    owned.ledger.watched(until);
+                    owned.published()
+                });
+                then(noted, answer, |publish: Publish| publish(Vec::new()))
+            }
             Command::Control { run, message, answer } => {
                 let sent = self.control(&run, message, batch);
                 then(sent, answer, |publish| publish())

@@ -1,7 +1,10 @@
 //! Interop with real peers. `cargo xtask interop` installs them and runs these tests.
 
+mod a2a;
 mod agui;
+mod inspector;
 mod magentic;
 mod resume;
+mod runlog;
 mod tee;
 mod transports;

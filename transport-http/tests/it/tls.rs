@@ -2,7 +2,7 @@
 
 use aqueduct_transport_http::tls::{Authorities, ClientTls, Identity, ServerTls};
 use aqueduct_transport_http::{
-    Client, ClientConfig, ClientError, HttpVersions, ServerConfig, Timeouts, TlsError,
+    Client, ClientConfig, ClientError, ClientTimeouts, HttpVersions, ServerConfig, Timeouts, TlsError,
 };
 use futures_util::TryStreamExt as _;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -138,4 +138,16 @@ async fn a_key_that_does_not_fit_is_told_at_the_start() {
     };
     let error = aqueduct_transport_http::Server::bind("127.0.0.1:0", config).await.unwrap_err();
     assert!(error.to_string().contains("TLS"), "{error}");
+}
+
+#[tokio::test]
+async fn a_handshake_that_is_never_answered_ends_with_the_limit_for_connecting() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let uri = format!("https://localhost:{}/", silent.local_addr().unwrap().port());
+    let timeouts = ClientTimeouts { connect: Duration::from_millis(200), ..ClientTimeouts::default() };
+    let client = Client::new(ClientConfig { timeouts, ..ClientConfig::default() }).unwrap();
+    let error =
+        crate::support::soon("the client gives up", client.request(post(&uri, "x"))).await.unwrap_err();
+    assert!(matches!(error, ClientError::Connect { .. }), "{error:?}");
+    assert!(error.to_string().contains("`connect`"), "{error}");
 }

@@ -2,6 +2,7 @@
 
 use aqueduct_adapter_a2a::call::{Call, SendMessage};
 use aqueduct_adapter_a2a::input::{Recipient, message};
+use aqueduct_adapter_a2a::version::Binding;
 use aqueduct_adapter_a2a::wire::Dialect;
 use aqueduct_core::RunFailure;
 use aqueduct_transport_http::{ClientError, SseStream};
@@ -21,9 +22,13 @@ pub(crate) enum RawAnswer {
 }
 
 impl A2aSource {
-    /// Sends the message of a run, and gives what comes back with the dialect it is in.
-    pub(crate) async fn open_raw(&self, ask: &Ask) -> Result<(Dialect, RawAnswer), RunFailure> {
+    /// Sends the message of a run, and gives what comes back with the dialect it is in. None for an agent that speaks
+    /// gRPC, whose frames are no text.
+    pub(crate) async fn open_raw(&self, ask: &Ask) -> Result<Option<(Dialect, RawAnswer)>, RunFailure> {
         let known = self.directory.endpoint(&self.upstream, &ask.forwarded).await?;
+        if known.endpoint.binding == Binding::Grpc {
+            return Ok(None);
+        }
         let dialect = known.endpoint.binding.dialect(known.endpoint.version);
         let id = format!("{}-input", ask.input.run_id);
         let send = Box::new(SendMessage::new(message(&ask.input, id, &Recipient::New)));
@@ -35,12 +40,13 @@ impl A2aSource {
         let request = request.map_err(unsent)?;
         if !known.streaming {
             let response = self.upstream.client.request(request).await;
-            return Ok((dialect, RawAnswer::Whole(response.map_err(|error| failure_of(&error))?)));
+            let response = response.map_err(|error| failure_of(&error))?;
+            return Ok(Some((dialect, RawAnswer::Whole(response))));
         }
         match self.upstream.client.open_stream(request).await {
-            Ok(stream) => Ok((dialect, RawAnswer::Stream(Box::new(stream)))),
+            Ok(stream) => Ok(Some((dialect, RawAnswer::Stream(Box::new(stream))))),
             Err(ClientError::NotAStream(response)) if is_json(&response) => {
-                Ok((dialect, RawAnswer::Whole(*response)))
+                Ok(Some((dialect, RawAnswer::Whole(*response))))
             }
             Err(error) => Err(failure_of(&error)),
         }

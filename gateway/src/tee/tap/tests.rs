@@ -122,3 +122,105 @@ fn a_body_may_be_all_or_the_beginning() {
     assert!(!format!("{second:?}").contains("the answer"), "told once: {second:?}");
     assert_eq!(*outcome(&second), LaneOutcome::Success(None));
 }
+
+mod apart {
+    use std::collections::BTreeMap;
+
+    use aqueduct_core::testing::InvariantChecker;
+    use aqueduct_core::{BlockEvent, RunInfo, RunOutcome, StreamContext};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The frames of an agent that says these words, cut into pieces of that size.
+    fn spoken(words: &[String], size: usize) -> VecDeque<Bytes> {
+        let artifact = |index: usize, text: &String| {
+            let artifact = json!({ "artifactId": "A", "parts": [{ "text": text }] });
+            let update =
+                json!({ "taskId": "T", "contextId": "C", "artifact": artifact, "append": index > 0 });
+            frame(&json!({ "artifactUpdate": update }))
+        };
+        let frames = words.iter().enumerate().map(|(index, text)| artifact(index, text));
+        let whole = frames.chain([status("COMPLETED", "")]).collect::<Vec<_>>().concat();
+        whole.chunks(size).map(Bytes::copy_from_slice).collect()
+    }
+
+    fn lane_tap(parent: &Source, key: usize) -> (Source, Tap) {
+        let source = parent.child(format!("a#{key}")).named(format!("agent {key}"));
+        let limits = sse::DecodeLimits { line: 4096, event: 4096 };
+        let config = TapConfig {
+            source: source.clone(),
+            dialect: Dialect::V1,
+            limits,
+            message_id: None,
+            follow_up: false,
+        };
+        (source, Tap::new(config, TaskMemory::default()))
+    }
+
+    proptest! {
+        /// However the pieces of several agents' answers follow each other, three levels deep, each agent's words are
+        /// in its own lane, whole and in order; and the supervisor's answer is its own.
+        #[test]
+        fn lanes_stay_apart(
+            words in prop::collection::vec(prop::collection::vec("[a-z]{1,6}", 1..6), 2..6),
+            size in 1_usize..200,
+            turns in prop::collection::vec(any::<prop::sample::Index>(), 0..400),
+        ) {
+            let mut parent = Source::root();
+            let mut agents = Vec::new();
+            for (key, words) in words.iter().enumerate() {
+                let (source, tap) = lane_tap(&parent, key);
+                // Agents 0 and 1 are called by the supervisor, 2 by 1, 3 by 2, …
+                parent = if key == 0 { Source::root() } else { source };
+                agents.push((tap, spoken(words, size)));
+            }
+            let mut context = StreamContext::new(RunInfo::new("t", "r"));
+            let mut tell = |tap: &mut Tap| {
+                while let Some(event) = tap.poll_event() {
+                    context.handle_event(event).unwrap();
+                }
+            };
+            // The innermost ends first, as callers wait for those they call.
+            let mut speak = |index: usize| {
+                let (tap, pieces) = &mut agents[index];
+                match pieces.pop_front() {
+                    Some(piece) => tap.handle_chunk(piece),
+                    None => tap.handle_end(),
+                }
+                tell(tap);
+            };
+            let left: Vec<usize> = words.iter().map(|words| spoken(words, size).len() - 1).collect();
+            let mut said = vec![0; left.len()];
+            for turn in turns {
+                let index = turn.index(left.len());
+                if said[index] < left[index] {
+                    said[index] += 1;
+                    speak(index);
+                }
+            }
+            for index in (0..left.len()).rev() {
+                for _ in said[index]..left[index] + 2 {
+                    speak(index);
+                }
+            }
+            context.handle_update(Update::text("the answer")).unwrap();
+            context.handle_event(SourceEvent::Finished { outcome: RunOutcome::Success, result: None }).unwrap();
+            let events: Vec<BlockEvent> = std::iter::from_fn(|| context.poll_event()).collect();
+            prop_assert!(InvariantChecker::check_all(&events).is_ok());
+            let mut heard: BTreeMap<String, String> = BTreeMap::new();
+            for event in &events {
+                if let BlockEvent::BlockDelta { block, delta } = event {
+                    heard.entry(block.lane.source.name().to_owned()).or_default().push_str(delta);
+                }
+            }
+            let mut expected: BTreeMap<String, String> = words
+                .iter()
+                .enumerate()
+                .map(|(key, words)| (format!("agent {key}"), words.concat()))
+                .collect();
+            expected.insert(String::new(), "the answer".to_owned());
+            prop_assert_eq!(heard, expected);
+        }
+    }
+}

@@ -1,12 +1,18 @@
 //! The gateway on real sockets, with scripted upstreams.
 
 mod a2a;
+mod a2a_server;
 mod faults;
 mod grpc;
 mod inspector;
+mod kept;
+mod left;
+mod owners;
+mod replicas;
 mod replies;
 mod runs;
 mod sockets;
 pub(crate) mod support;
 mod tee;
+mod threads;
 mod walls;

@@ -24,9 +24,14 @@ async fn ask(served: &Served, route: &Route, headers: &[(&str, &str)]) -> Respon
 }
 
 async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
-    let name = if route.access == Access::Proxy { "p" } else { "a" };
-    let path = route.path.replace("{name}", name).replace("{run}", run).replace("{method}", "ListAgents");
-    let path = path.replace("{file}", "main.js").replace("{*rest}", ".well-known/agent-card.json");
+    let thread = if run == "anns-run" { "t" } else { run };
+    let path = route.path.replace("{name}", "a").replace("{run}", run).replace("{thread}", thread);
+    let path = path.replace("{method}", "ListAgents").replace("{file}", "main.js");
+    let path = path.replace("{*call}", "tasks?A2A-Version=1.0");
+    ask_path(served, route, &path, headers).await
+}
+
+async fn ask_path(served: &Served, route: &Route, path: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
     let (media_type, body) = match (route.access, route.method) {
         // One empty message.
         (Access::Grpc, _) => ("application/grpc", Bytes::from_static(&[0; 5])),
@@ -38,7 +43,7 @@ async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, 
         }
         _ => ("application/json", Bytes::new()),
     };
-    let mut request = Request::builder().method(route.method).uri(served.url(&path));
+    let mut request = Request::builder().method(route.method).uri(served.url(path));
     request = request.header("content-type", media_type);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -85,7 +90,7 @@ async fn wrong_and_missing_tokens_are_refused_on_every_route_of_a_protected_agen
                 // A status of gRPC travels in a header beside 200; 16 is "unauthenticated".
                 Access::Public | Access::Grpc => 200,
                 Access::Socket => 426,
-                Access::Agent | Access::Proxy | Access::Run | Access::List => 401,
+                Access::Agent | Access::Run | Access::Thread | Access::List => 401,
             };
             assert_eq!(response.status(), expected, "{route:?} {token:?}");
             if route.access == Access::Grpc {
@@ -103,7 +108,12 @@ async fn the_right_token_gets_in_on_every_route() {
     with_run_of_ann(&served).await;
     for route in ROUTES {
         let response = ask(&served, route, &[("authorization", "Bearer ann-token")]).await;
-        let expected = if route.access == Access::Socket { 426 } else { 200 };
+        let expected = match (route.access, route.method, route.path.contains("{*call}")) {
+            (Access::Socket, ..) => 426,
+            // Let in, but tasks are neither posted nor deleted.
+            (_, "POST" | "DELETE", true) => 404,
+            _ => 200,
+        };
         assert_eq!(response.status(), expected, "{route:?}");
         assert!(
             !response.headers().contains_key("grpc-status"),
@@ -117,7 +127,7 @@ async fn the_right_token_gets_in_on_every_route() {
 async fn other_peoples_runs_do_not_exist() {
     let served = guarded().await;
     with_run_of_ann(&served).await;
-    for route in ROUTES.iter().filter(|route| route.access == Access::Run) {
+    for route in ROUTES.iter().filter(|route| matches!(route.access, Access::Run | Access::Thread)) {
         let bob = [("authorization", "Bearer bob-token")];
         let of_ann = ask(&served, route, &bob).await;
         let never = ask_about(&served, route, "never-was", &bob).await;
@@ -136,4 +146,24 @@ async fn a_token_of_the_gateway_is_good_for_every_agent() {
     let list = ROUTES.iter().find(|route| route.access == Access::List).unwrap();
     assert_eq!(ask(&served, list, &[]).await.status(), 401);
     assert_eq!(ask(&served, list, &[("authorization", "Bearer all-token")]).await.status(), 200);
+}
+
+/// Calls that pass to an agent elsewhere come through the same door.
+#[tokio::test]
+async fn calls_that_pass_through_are_asked_for_a_token_too() {
+    let served = guarded().await;
+    for route in ROUTES.iter().filter(|route| route.path.starts_with("/a2a/")) {
+        let path = route.path.replace("{name}", "p").replace("{*call}", "tasks/T");
+        for (headers, expected) in [
+            (vec![], 401),
+            (vec![("authorization", "Bearer wrong")], 401),
+            (vec![("authorization", "Bearer ann-token"), ("host", "evil.example")], 403),
+            (vec![("authorization", "Bearer ann-token"), ("origin", "https://evil.example")], 403),
+        ] {
+            let response = ask_path(&served, route, &path, &headers).await;
+            assert_eq!(response.status(), expected, "{route:?} {headers:?}");
+        }
+        let good = ask_path(&served, route, &path, &[("authorization", "Bearer ann-token")]).await;
+        assert!(matches!(good.status().as_u16(), 200 | 501), "{route:?}: {good:?}");
+    }
 }

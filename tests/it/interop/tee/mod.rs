@@ -70,7 +70,8 @@ fn answer_comes_once_and_last(seen: &Value) -> &[Value] {
     let said: String = events.iter().filter(is_answer).filter_map(|event| event["delta"].as_str()).collect();
     assert_eq!(said, ANSWER);
     let holding = seen["messages"].as_array().unwrap().iter();
-    let holding = holding.filter(|message| message["content"].as_str().is_some_and(|text| text.contains("Summary")));
+    let holding =
+        holding.filter(|message| message["content"].as_str().is_some_and(|text| text.contains("Summary")));
     assert_eq!(holding.count(), 1, "{}", seen["messages"]);
     let at = events.iter().position(|event| is_answer(&event)).unwrap();
     &events[..at]
@@ -93,7 +94,9 @@ fn shows_all_attributed(seen: &Value, nested: bool) {
     for (agent, tool) in WORK {
         let tag = &lane(agent)["subagentRunId"];
         assert!(notices(before).contains(&(tool, tag)), "{tool} of {agent}: {before:#?}");
-        let ended = before.iter().find(|event| event["type"] == "SUBAGENT_FINISHED" && event["subagentRunId"] == *tag);
+        let ended = before
+            .iter()
+            .find(|event| event["type"] == "SUBAGENT_FINISHED" && event["subagentRunId"] == *tag);
         assert_eq!(ended.unwrap()["outcome"]["type"], "success");
     }
     let results = before.iter().filter(|event| event["type"] == "TOOL_CALL_RESULT").count();

@@ -1,0 +1,6 @@
+//! The server without sockets: methods, streams, refusals, limits.
+
+mod methods;
+mod refusals;
+mod streams;
+mod support;

@@ -1,0 +1,186 @@
+//! `aqueduct bench`: the whole path over sockets, measured on this machine.
+//!
+//! ```text
+//! upstream (A2A, prepared frames) ══ TCP ══► gateway ══ TCP ══► client (AG-UI, counts and clocks)
+//! ```
+//!
+//! All three live in this process, so figures hold the cost of all three; they compare one build with another on one
+//! machine, and say nothing about a network. Nothing passes or fails here.
+
+mod client;
+mod upstream;
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use crate::cli::BenchArgs;
+use crate::config::{self, A2aAddress, A2aBinding, A2aExposure, A2aVersion, Agent, AgentSource};
+use crate::serve::Listening;
+use crate::service::Gateway;
+use crate::{exit, talk};
+use client::Clients;
+use upstream::Plan;
+
+/// Between two chunks of a paced stream: 50 per second, as a fast model.
+const PACE: Duration = Duration::from_millis(20);
+
+/// Runs the command.
+pub fn command(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
+    match talk::block_on(bench(args, out, notes)) {
+        Ok(()) => exit::OK,
+        Err(error) => {
+            writeln!(notes, "aqueduct bench: {error:#}").ok();
+            exit::FAILED
+        }
+    }
+}
+
+async fn bench(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let plan = Plan { chunks: args.chunks, pace: PACE, paced_for: Duration::from_secs(args.seconds), begun };
+    let upstream = upstream::start(plan).await?;
+    let listening = Listening::bind(gateway(upstream)?).await?;
+    let address = *listening.addresses()?.first().context("no address")?;
+    let shutdown = listening.shutdown();
+    let serving = tokio::spawn(listening.serve());
+    let clients = Clients::new(address, begun)?;
+    let mut report = Report { as_json: args.json, out };
+    let mut step = Step { notes, shows: std::io::stderr().is_terminal() };
+
+    step.tell("one stream, unpaced");
+    let burst = clients.burst().await?;
+    anyhow::ensure!(burst.deltas == args.chunks, "{} of {} chunks arrived", burst.deltas, args.chunks);
+    let micros = burst.elapsed.as_micros().max(1);
+    let per_second = |count: u64| u128::from(count) * 1_000_000 / micros;
+    report.line(
+        "one stream, unpaced",
+        &json!({
+            "chunks": burst.deltas,
+            "milliseconds": figure(micros / 1000),
+            "chunksPerSecond": figure(per_second(burst.deltas)),
+            "nanosecondsPerChunk": figure(micros * 1000 / u128::from(args.chunks.max(1))),
+            "kibibytesPerSecond": figure(per_second(burst.bytes) / 1024),
+        }),
+    )?;
+
+    step.tell("paced streams");
+    let paced = clients.paced(args.streams).await?;
+    report.line(
+        "paced streams",
+        &json!({
+            "streams": args.streams,
+            "chunks": paced.len(),
+            "p50Microseconds": percentile(&paced, 50),
+            "p99Microseconds": percentile(&paced, 99),
+            "worstMicroseconds": percentile(&paced, 100),
+        }),
+    )?;
+
+    step.tell("idle streams");
+    let before = resident();
+    let idle = clients.idle(args.idle).await?;
+    let grown = resident().zip(before).map(|(after, before)| after.saturating_sub(before));
+    report.line(
+        "idle streams",
+        &json!({
+            "streams": args.idle,
+            "kibibytesPerStream": grown.map(|grown| grown / args.idle.max(1)),
+        }),
+    )?;
+    step.clear();
+    drop(idle);
+    shutdown.trigger();
+    serving.abort();
+    Ok(())
+}
+
+/// A gateway with an agent for each figure.
+fn gateway(upstream: SocketAddr) -> anyhow::Result<std::sync::Arc<Gateway>> {
+    let agent = |mode: &str| {
+        let address = A2aAddress::Url(format!("http://{upstream}/{mode}"));
+        let source = AgentSource::A2a {
+            address,
+            binding: Some(A2aBinding::JsonRpc),
+            version: A2aVersion::V1_0,
+            expose: A2aExposure::Proxy,
+        };
+        (mode.to_owned(), Agent { source, ..Agent::default() })
+    };
+    let mut config = config::with_agents(BTreeMap::from(upstream::MODES.map(agent)));
+    config.server.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
+    Gateway::new(config)
+}
+
+/// A figure as JSON writes it.
+fn figure(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+/// A percentile of sorted latencies, in microseconds.
+fn percentile(sorted: &[Duration], percent: usize) -> u64 {
+    let index = sorted.len().saturating_sub(1) * percent / 100;
+    sorted.get(index).map_or(0, |latency| figure(latency.as_micros()))
+}
+
+/// KiB of memory that the process holds; none where the system does not say so in the same way.
+fn resident() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches("kB").trim().parse().ok()
+}
+
+struct Report<'o> {
+    as_json: bool,
+    out: &'o mut dyn Write,
+}
+
+impl Report<'_> {
+    fn line(&mut self, name: &str, figures: &Value) -> std::io::Result<()> {
+        if self.as_json {
+            writeln!(self.out, "{}", json!({ "bench": name, "figures": figures }))?;
+            return self.out.flush();
+        }
+        writeln!(self.out, "{name}")?;
+        for (figure, value) in figures.as_object().into_iter().flatten() {
+            writeln!(self.out, "  {figure:<20} {value}")?;
+        }
+        self.out.flush()
+    }
+}
+
+/// What is measured now, for whoever waits at a terminal.
+struct Step<'n> {
+    notes: &'n mut dyn Write,
+    shows: bool,
+}
+
+impl Step<'_> {
+    fn tell(&mut self, what: &str) {
+        if self.shows {
+            write!(self.notes, "\r\u{1b}[2Kmeasuring: {what} … ").and_then(|()| self.notes.flush()).ok();
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.shows {
+            write!(self.notes, "\r\u{1b}[2K").and_then(|()| self.notes.flush()).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_taken_of_what_there_is() {
+        let sorted: Vec<Duration> = (1..=100).map(Duration::from_millis).collect();
+        assert_eq!((percentile(&sorted, 50), percentile(&sorted, 100)), (50_000, 100_000));
+        assert_eq!(percentile(&[], 99), 0);
+    }
+}

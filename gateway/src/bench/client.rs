@@ -1,0 +1,99 @@
+//! AG-UI clients that count what comes and look at the clock.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use aqueduct_transport_http::{Client, ClientConfig, SseStream};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::future::try_join_all;
+use serde_json::{Value, json};
+
+/// What came of one unpaced stream.
+#[derive(Debug)]
+pub(super) struct Burst {
+    pub(super) deltas: u64,
+    pub(super) bytes: u64,
+    pub(super) elapsed: Duration,
+}
+
+/// Clients of one gateway.
+#[derive(Debug)]
+pub(super) struct Clients {
+    client: Client,
+    address: SocketAddr,
+    begun: Instant,
+    runs: AtomicU64,
+}
+
+impl Clients {
+    pub(super) fn new(address: SocketAddr, begun: Instant) -> anyhow::Result<Self> {
+        Ok(Self { client: Client::new(ClientConfig::default())?, address, begun, runs: AtomicU64::new(0) })
+    }
+
+    async fn open(&self, agent: &str) -> anyhow::Result<SseStream> {
+        let run = self.runs.fetch_add(1, Ordering::Relaxed);
+        let body = json!({
+            "threadId": format!("bench-{run}"), "runId": format!("bench-{run}"), "protocolVersion": "1.0",
+            "messages": [{ "id": "m", "role": "user", "content": "go" }],
+            "state": {}, "tools": [], "context": [], "forwardedProps": {},
+        });
+        let request = http::Request::post(format!("http://{}/agents/{agent}", self.address))
+            .header("content-type", "application/json")
+            .header("accept", "text/event-stream")
+            .body(Bytes::from(body.to_string()))?;
+        let opened = self.client.open_stream(request).await;
+        opened.with_context(|| {
+            format!("stream {run} cannot be opened: is the limit of open files high enough?")
+        })
+    }
+
+    pub(super) async fn burst(&self) -> anyhow::Result<Burst> {
+        let begun = Instant::now();
+        let mut stream = self.open("burst").await?;
+        let mut burst = Burst { deltas: 0, bytes: 0, elapsed: Duration::ZERO };
+        while let Some(event) = stream.next().await {
+            let data = event?.data;
+            burst.bytes += data.len() as u64;
+            burst.deltas += u64::from(data.contains("TEXT_MESSAGE_CONTENT"));
+        }
+        burst.elapsed = begun.elapsed();
+        Ok(burst)
+    }
+
+    /// How long each chunk took, sorted.
+    pub(super) async fn paced(&self, streams: usize) -> anyhow::Result<Vec<Duration>> {
+        let all = try_join_all((0..streams).map(|_| self.latencies())).await?;
+        let mut latencies: Vec<Duration> = all.into_iter().flatten().collect();
+        latencies.sort_unstable();
+        Ok(latencies)
+    }
+
+    async fn latencies(&self) -> anyhow::Result<Vec<Duration>> {
+        let mut stream = self.open("paced").await?;
+        let mut latencies = Vec::new();
+        while let Some(event) = stream.next().await {
+            let value: Value = serde_json::from_str(&event?.data)?;
+            let now = self.begun.elapsed();
+            let words = value.get("delta").and_then(Value::as_str).unwrap_or_default();
+            // Chunks that waited for a slow reader come as one.
+            let sent =
+                words.split_whitespace().filter_map(|word| word.parse().ok()).map(Duration::from_nanos);
+            latencies.extend(sent.map(|sent| now.saturating_sub(sent)));
+        }
+        Ok(latencies)
+    }
+
+    /// Streams that have begun and say nothing.
+    pub(super) async fn idle(&self, streams: usize) -> anyhow::Result<Vec<SseStream>> {
+        let mut open = Vec::with_capacity(streams);
+        for _ in 0..streams {
+            let mut stream = self.open("idle").await?;
+            stream.next().await.context("an idle stream ended")??;
+            open.push(stream);
+        }
+        Ok(open)
+    }
+}

@@ -1,0 +1,122 @@
+//! An A2A agent that costs next to nothing: it writes prepared frames, as the path of the request says.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What a stream can be asked to be: as fast as it goes, paced, silent.
+pub(super) const MODES: [&str; 3] = ["burst", "paced", "idle"];
+
+/// Bytes written at once by a burst. About what a socket takes.
+const BATCH: usize = 64 * 1024;
+/// Bytes of a request's head.
+const HEAD: usize = 16 * 1024;
+
+/// What is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) chunks: u64,
+    pub(super) pace: Duration,
+    pub(super) paced_for: Duration,
+    /// The clock that chunks tell.
+    pub(super) begun: Instant,
+}
+
+/// Serves until the process ends.
+pub(super) async fn start(plan: Plan) -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the upstream cannot listen")?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move { serve(stream, plan).await.ok() });
+        }
+    });
+    Ok(address)
+}
+
+async fn serve(mut stream: TcpStream, plan: Plan) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (mode, id) = read_request(&mut stream).await?;
+    stream
+        .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+        .await?;
+    let task = format!("bench-{id}");
+    let start =
+        format!(r#"{{"task":{{"id":"{task}","contextId":"c","status":{{"state":"TASK_STATE_WORKING"}}}}}}"#);
+    stream.write_all(&frame(&id, &start)).await?;
+    match mode.as_str() {
+        "burst" => burst(&mut stream, plan, &id, &task).await?,
+        "paced" => paced(&mut stream, plan, &id, &task).await?,
+        _ => return std::future::pending().await,
+    }
+    let end = format!(
+        r#"{{"statusUpdate":{{"taskId":"{task}","contextId":"c","status":{{"state":"TASK_STATE_COMPLETED"}}}}}}"#
+    );
+    stream.write_all(&frame(&id, &end)).await?;
+    stream.shutdown().await
+}
+
+async fn burst(stream: &mut TcpStream, plan: Plan, id: &str, task: &str) -> std::io::Result<()> {
+    let mut batch = Vec::with_capacity(BATCH + 1024);
+    for number in 0..plan.chunks {
+        batch.extend_from_slice(&chunk(id, task, "some words ", number > 0));
+        if batch.len() >= BATCH {
+            stream.write_all(&batch).await?;
+            batch.clear();
+        }
+    }
+    stream.write_all(&batch).await
+}
+
+async fn paced(stream: &mut TcpStream, plan: Plan, id: &str, task: &str) -> std::io::Result<()> {
+    let mut ticks = tokio::time::interval(plan.pace);
+    let until = Instant::now() + plan.paced_for;
+    let mut append = false;
+    while Instant::now() < until {
+        ticks.tick().await;
+        let words = format!("{} ", plan.begun.elapsed().as_nanos());
+        stream.write_all(&chunk(id, task, &words, append)).await?;
+        append = true;
+    }
+    Ok(())
+}
+
+fn chunk(id: &str, task: &str, words: &str, append: bool) -> Vec<u8> {
+    let result = format!(
+        r#"{{"artifactUpdate":{{"taskId":"{task}","contextId":"c","artifact":{{"artifactId":"a","parts":[{{"text":"{words}"}}]}},"append":{append}}}}}"#
+    );
+    frame(id, &result)
+}
+
+fn frame(id: &str, result: &str) -> Vec<u8> {
+    format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n\n").into_bytes()
+}
+
+/// The last segment of the path, and the JSON-RPC id.
+async fn read_request(stream: &mut TcpStream) -> std::io::Result<(String, String)> {
+    let mut bytes = Vec::new();
+    let body = loop {
+        if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if stream.read_buf(&mut bytes).await? == 0 || bytes.len() > HEAD {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+    };
+    let head = String::from_utf8_lossy(bytes.get(..body).unwrap_or_default()).into_owned();
+    let length = head.to_ascii_lowercase();
+    let length = length.lines().find_map(|line| line.strip_prefix("content-length:"));
+    let length: usize = length.and_then(|length| length.trim().parse().ok()).unwrap_or(0);
+    while bytes.len() < body + length {
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let call: serde_json::Value = serde_json::from_slice(bytes.get(body..).unwrap_or_default())?;
+    let path = head.split_whitespace().nth(1).unwrap_or_default();
+    let mode = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    Ok((mode.to_owned(), call.get("id").map(ToString::to_string).unwrap_or_default()))
+}

@@ -1,0 +1,196 @@
+//! The gateway as a process: signals, TLS, logs.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use aqueduct_transport_http::{Client, ClientConfig, tls};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::{Request, StatusCode};
+use serde_json::Value;
+
+use crate::serve::support::{Upstream, input, sse};
+
+/// A gateway in a process of its own, stopped with the test.
+pub(crate) struct Process {
+    child: Child,
+    /// The address of its first agent.
+    pub(crate) url: String,
+    folder: PathBuf,
+}
+
+impl Process {
+    /// Serves these files, of which `aqueduct.toml` is one.
+    pub(crate) fn serve(name: &str, files: &[(&str, &str)], environment: &[(&str, &str)]) -> Self {
+        let folder = std::env::temp_dir().join(format!("aqueduct-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for (file, text) in files {
+            std::fs::write(folder.join(file), text).unwrap();
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(folder.join("aqueduct.toml"));
+        command.envs(environment.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+        assert!(url.contains("/agents/"), "{url}");
+        Self { child, url: url.trim().to_owned(), folder }
+    }
+
+    pub(crate) fn root(&self) -> &str {
+        self.url.split("/agents/").next().unwrap()
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for its end; gives the exit code and what it logged.
+    pub(crate) async fn end(mut self) -> (Option<i32>, String) {
+        let mut stderr = self.child.stderr.take().unwrap();
+        let read = move || {
+            let mut log = String::new();
+            stderr.read_to_string(&mut log).unwrap();
+            log
+        };
+        let log = tokio::task::spawn_blocking(read).await.unwrap();
+        (self.child.wait().unwrap().code(), log)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        std::fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
+fn client() -> Client {
+    Client::new(ClientConfig::default()).unwrap()
+}
+
+fn post(url: &str) -> http::request::Builder {
+    Request::post(url).header("content-type", "application/json").header("accept", "text/event-stream")
+}
+
+fn body(run: &str) -> Bytes {
+    Bytes::from(input(run, Some("1.0")).to_string())
+}
+
+const SLOW: &str = "[[step]]\ntext = \"begun\"\n[[step]]\nsleep = \"1s\"\n[[step]]\ntext = \"and ended\"\n";
+
+#[cfg(unix)]
+#[tokio::test]
+async fn sigterm_lets_open_runs_end() {
+    let toml = "[agents.a.script]\nfile = \"a.toml\"\n";
+    let process = Process::serve("drain", &[("aqueduct.toml", toml), ("a.toml", SLOW)], &[]);
+    let client = client();
+    let request = post(&process.url).body(body("r")).unwrap();
+    let mut stream = client.open_stream(request).await.unwrap();
+    let first = stream.next().await.unwrap().unwrap();
+    assert!(first.data.contains("RUN_STARTED"));
+    process.signal("-TERM");
+    let mut rest = String::new();
+    while let Some(event) = stream.next().await {
+        rest.push_str(&event.unwrap().data);
+    }
+    assert!(rest.contains("and ") && rest.contains("RUN_FINISHED"), "{rest}");
+    let (code, log) = process.end().await;
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("draining") && log.contains("stopped"), "{log}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn sigterm_cancels_what_does_not_end_in_time() {
+    let toml = "[server]\ndrain = \"3s\"\n[agents.a.script]\nfile = \"a.toml\"\n";
+    let endless = "[[step]]\ntext = \"begun\"\n[[step]]\nsleep = \"1h\"\n";
+    let process = Process::serve("drain-limit", &[("aqueduct.toml", toml), ("a.toml", endless)], &[]);
+    let request = post(&process.url).body(body("r")).unwrap();
+    let mut stream = client().open_stream(request).await.unwrap();
+    stream.next().await.unwrap().unwrap();
+    process.signal("-TERM");
+    let mut last = String::new();
+    while let Some(event) = stream.next().await {
+        last = event.unwrap().data.to_string();
+    }
+    assert!(last.contains("cancelled"), "readers are told: {last}");
+    assert_eq!(process.end().await.0, Some(0));
+}
+
+fn certificate(folder: &Path) -> (String, String, tls::Authorities) {
+    let made =
+        rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let file = folder.join(format!("aqueduct-ca-{}.pem", std::process::id()));
+    std::fs::write(&file, &certificate).unwrap();
+    let authorities = tls::Authorities::from_file(&file).unwrap();
+    std::fs::remove_file(file).unwrap();
+    (certificate, key, authorities)
+}
+
+#[tokio::test]
+async fn a_gateway_with_a_certificate_speaks_tls() {
+    let (certificate, key, authorities) = certificate(&std::env::temp_dir());
+    let toml =
+        "[server.tls]\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n[agents.a.script]\nfile = \"a.toml\"\n";
+    let files = [
+        ("aqueduct.toml", toml),
+        ("a.toml", "[[step]]\ntext = \"hi\"\n"),
+        ("c.pem", &*certificate),
+        ("k.pem", &*key),
+    ];
+    let process = Process::serve("tls", &files, &[]);
+    assert!(process.url.starts_with("https://"), "{}", process.url);
+    let trusting = tls::ClientTls { authorities: Some(authorities), ..tls::ClientTls::default() };
+    let client = Client::new(ClientConfig { tls: trusting, ..ClientConfig::default() }).unwrap();
+    let response = client.request(post(&process.url).body(body("r")).unwrap()).await.unwrap();
+    assert!(String::from_utf8_lossy(response.body()).contains("RUN_FINISHED"));
+    // Plain text at the same port, and a client that does not know the authority, get nowhere.
+    let plain = process.url.replace("https://", "http://");
+    assert!(self::client().request(post(&plain).body(body("p")).unwrap()).await.is_err());
+    assert!(self::client().request(post(&process.url).body(body("q")).unwrap()).await.is_err());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn logs_have_ids_and_no_secrets() {
+    let upstream =
+        Upstream::saying(sse("data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n"))
+            .await;
+    let toml = format!(
+        "[server]\ntokens = [\"env:GATE\"]\n[log]\nformat = \"json\"\nlevel = \"trace\"\n\
+         [agents.a]\nagui.url = \"{}\"\ncredentials = \"env:UPSTREAM\"\nforward_headers = [\"x-secret\"]\n",
+        upstream.url
+    );
+    let secrets = [("GATE", "open-sesame-1"), ("UPSTREAM", "open-sesame-2")];
+    let process = Process::serve("logs", &[("aqueduct.toml", &toml)], &secrets);
+    let client = client();
+    let asked = |token: &str, run: &str| {
+        let request = post(&process.url).header("authorization", format!("Bearer {token}"));
+        let request = request.header("x-request-id", "my-request").header("x-secret", "open-sesame-3");
+        request.body(body(run)).unwrap()
+    };
+    let refused = client.request(asked("open-sesame-4", "r1")).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+    let answered = client.request(asked("open-sesame-1", "r2")).await.unwrap();
+    assert_eq!(answered.status(), 200);
+    assert_eq!(answered.headers()["x-request-id"], "my-request");
+    let query = Request::get(format!("{}/runs/r2/events?token=open-sesame-5", process.root()));
+    client.request(query.body(Bytes::new()).unwrap()).await.unwrap();
+    process.signal("-TERM");
+    let (code, log) = process.end().await;
+    assert_eq!(code, Some(0));
+    assert!(!log.contains("open-sesame"), "{log}");
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let has = |what: &str| {
+        lines.iter().find(|line| line["message"] == what).unwrap_or_else(|| panic!("{what}: {log}"))
+    };
+    let started = has("run started");
+    assert_eq!((&started["run"], &started["span"]["id"]), (&"r2".into(), &"my-request".into()), "{started}");
+    assert_eq!(has("run failed")["code"], "upstream_ended");
+    assert_eq!(has("refused")["span"]["id"], "my-request");
+}

@@ -1,0 +1,72 @@
+//! The modes, what is expected of them, and the programs that play them.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use aqueduct_tests::process::Program;
+use serde_json::Value;
+
+/// Where the peers are.
+pub(super) fn variable(name: &str) -> PathBuf {
+    let value = std::env::var_os(name);
+    value.unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask interop a2a`")).into()
+}
+
+pub(super) fn script(name: &str) -> String {
+    variable("AQUEDUCT_INTEROP_DIR").join("a2a").join(name).to_string_lossy().into_owned()
+}
+
+/// What a mode must come to: the member of that name in `modes.json`.
+pub(super) fn expected(mode: &str, member: &str) -> Value {
+    let text = std::fs::read_to_string(script("modes.json")).unwrap();
+    let modes: Value = serde_json::from_str(&text).unwrap();
+    let expected = modes[mode][member].clone();
+    assert!(expected.is_object(), "{mode} has no {member}");
+    expected
+}
+
+/// A scripted agent on a real SDK.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    Python1_3,
+    Python0_3,
+    Js1_3,
+}
+
+impl Peer {
+    /// Starts its server; its address is that of its card.
+    pub(super) fn serve(self) -> Program {
+        match self {
+            Self::Python1_3 => {
+                Program::start(variable("AQUEDUCT_INTEROP_A2A_PY_1_3"), &["-B", &script("server_1_3.py")])
+            }
+            Self::Python0_3 => {
+                Program::start(variable("AQUEDUCT_INTEROP_A2A_PY_0_3"), &["-B", &script("server_0_3.py")])
+            }
+            Self::Js1_3 => {
+                let project = variable("AQUEDUCT_INTEROP_A2A_JS").to_string_lossy().into_owned();
+                Program::start("node", &[&script("server.mjs"), "--project", &project])
+            }
+        }
+    }
+
+    /// Its client.
+    pub(super) fn client(self) -> Command {
+        let mut command;
+        match self {
+            Self::Python1_3 => {
+                command = Command::new(variable("AQUEDUCT_INTEROP_A2A_PY_1_3"));
+                command.args(["-B", &script("client_1_3.py")]);
+            }
+            Self::Python0_3 => {
+                command = Command::new(variable("AQUEDUCT_INTEROP_A2A_PY_0_3"));
+                command.args(["-B", &script("client_0_3.py")]);
+            }
+            Self::Js1_3 => {
+                command = Command::new("node");
+                command.arg(script("client.mjs")).arg("--project").arg(variable("AQUEDUCT_INTEROP_A2A_JS"));
+            }
+        }
+        command
+    }
+}

@@ -13,6 +13,7 @@
 //! * [`decode`], [`recognise`]: what agents send, as canonical events.
 //! * [`client`]: one task from the first message to its end, over cuts and reconnects.
 //! * [`convert`], [`encode`]: canonical events as the items of a task's stream; [`mark`]: how they say what A2A cannot.
+//! * [`relay`]: what a proxy reads in calls that pass through it, and writes on them.
 //! * `server` (feature `server`): an agent behind A2A: calls, answers, errors.
 //! * `pb` (feature `proto`): the messages of gRPC, to and from the same model.
 //!
@@ -33,6 +34,7 @@ pub mod mark;
 #[cfg(feature = "proto")]
 pub mod pb;
 pub mod recognise;
+pub mod relay;
 pub mod rest;
 #[cfg(feature = "server")]
 pub mod server;

@@ -19,7 +19,7 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use crate::cli::BenchArgs;
-use crate::config::{self, A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource};
+use crate::config::{self, A2aAddress, A2aBinding, A2aExposure, A2aVersion, Agent, AgentSource};
 use crate::serve::Listening;
 use crate::service::Gateway;
 use crate::{exit, talk};
@@ -103,8 +103,12 @@ async fn bench(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> 
 fn gateway(upstream: SocketAddr) -> anyhow::Result<std::sync::Arc<Gateway>> {
     let agent = |mode: &str| {
         let address = A2aAddress::Url(format!("http://{upstream}/{mode}"));
-        let source =
-            AgentSource::A2a { address, binding: Some(A2aBinding::JsonRpc), version: A2aVersion::V1_0 };
+        let source = AgentSource::A2a {
+            address,
+            binding: Some(A2aBinding::JsonRpc),
+            version: A2aVersion::V1_0,
+            expose: A2aExposure::Proxy,
+        };
         (mode.to_owned(), Agent { source, ..Agent::default() })
     };
     let mut config = config::with_agents(BTreeMap::from(upstream::MODES.map(agent)));

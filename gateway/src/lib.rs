@@ -12,6 +12,7 @@
 //! | [`serve`] | the gateway on its sockets, and the demo |
 //! | [`service`] | runs: started, logged, watched, stopped |
 //! | [`source`] | where runs come from: A2A, AG-UI, scripts, several at once |
+//! | `tee` | what sub-agents say while their supervisor calls them through the gateway |
 //! | [`talk`] | an agent at the terminal |
 //! | [`convert`] | a filter from any input dialect to any output dialect |
 //! | [`verify`] | the strict check of an AG-UI stream, as a report for people |
@@ -38,6 +39,7 @@ pub mod serve;
 pub mod service;
 pub mod source;
 pub mod talk;
+mod tee;
 mod telemetry;
 pub mod verify;
 

@@ -15,7 +15,7 @@ use aqueduct_adapter_agui::encode::WatcherEncoder;
 use aqueduct_adapter_agui::version::Encoding;
 use aqueduct_core::RunInput;
 use aqueduct_core::service::{Caller, EventEncoder as _, EventStream, PayloadSink, RunService as _};
-use aqueduct_transport_http::{Shutdown, SseStream};
+use aqueduct_transport_http::SseStream;
 use futures_util::StreamExt as _;
 
 use crate::cli::RecordArgs;
@@ -23,7 +23,7 @@ use crate::config::{A2aAddress, AgentSource, Config};
 use crate::recording::{Dialect, Head, Writer};
 use crate::service::{Gateway, GatewayService, now};
 use crate::source::upstream::Upstream;
-use crate::source::{A2aSource, AguiSource, Ask, Forwarded, GrpcSettings, RawAnswer};
+use crate::source::{A2aSource, AguiSource, Ask, GrpcSettings, RawAnswer};
 use crate::{exit, talk};
 
 /// How often progress is told at a terminal.
@@ -100,10 +100,10 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
     let input = RunInput::prompt(thread.clone(), format!("{thread}-1"), &args.prompt);
     let agent = config.agents.get_mut(name).with_context(|| format!("there is no agent {name}"))?;
     agent.tokens.clear();
-    let ask = Ask { input: Arc::new(input), forwarded: Forwarded::default(), stop: Shutdown::new() };
+    let ask = Ask::plain(input);
     let told = |failure: aqueduct_core::RunFailure| anyhow::anyhow!("{} ({})", failure.message, failure.code);
     match agent.source.clone() {
-        AgentSource::A2a { address, binding, version } => {
+        AgentSource::A2a { address, binding, version, .. } => {
             let (A2aAddress::Url(url) | A2aAddress::Card(url)) = &address;
             let upstream = Upstream::new(agent, url)?;
             let grpc = GrpcSettings::of(agent)?;

@@ -10,6 +10,7 @@ mod magentic;
 pub(crate) mod peers;
 mod resume;
 mod runlog;
+mod tee;
 mod transports;
 
 use anyhow::{Context as _, Result};
@@ -37,6 +38,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "magentic", run: magentic::prepare },
     Suite { name: "resume", run: resume::prepare },
     Suite { name: "runlog", run: runlog::prepare },
+    Suite { name: "tee", run: tee::prepare },
     Suite { name: "transports", run: transports::prepare },
 ];
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::error::{ConfigError, Place};
 use super::keys::{self, SOURCES};
 use super::model::{
-    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, CardAccess, ClientTls, Config, DialectChoice,
-    Inspector, Limits, Log, OnDisconnect, PushAccess, RunLogEngine, Runs, Secret, Server, ServerTls,
-    Timeouts,
+    A2aAddress, A2aBinding, A2aExposure, A2aVersion, Agent, AgentSource, CardAccess, ClientTls, Config,
+    DialectChoice, Inspector, Limits, Log, OnDisconnect, PushAccess, RelateBy, RunLogEngine, Runs, Secret,
+    Server, ServerTls, TeeSettings, Timeouts,
 };
 use super::read::Settings;
 use super::value::{self, Value, Written};
@@ -53,6 +53,7 @@ impl<'s> Builder<'s> {
                 events: self.number("runs.events"),
                 bytes: self.size("runs.bytes"),
             },
+            tee: self.tee(),
             inspector: Inspector {
                 enabled: self.flag("inspector.enabled"),
                 trace: self.size("inspector.trace"),
@@ -67,6 +68,15 @@ impl<'s> Builder<'s> {
     /// An agent of which nothing is set.
     pub(super) fn plain_agent(mut self) -> Agent {
         self.agent("none")
+    }
+
+    fn tee(&mut self) -> TeeSettings {
+        let way = |word: &String| match word.as_str() {
+            "trace" => RelateBy::Trace,
+            "context" => RelateBy::Context,
+            _ => RelateBy::Token,
+        };
+        TeeSettings { relate_by: self.texts("tee.relate_by").iter().map(way).collect() }
     }
 
     fn server(&mut self) -> Server {
@@ -202,6 +212,10 @@ impl<'s> Builder<'s> {
             Some("0.3") => A2aVersion::V0_3,
             _ => A2aVersion::V1_0,
         };
+        let expose = match self.word(&at("expose")).as_deref() {
+            Some("serve") => A2aExposure::Serve,
+            _ => A2aExposure::Proxy,
+        };
         let address = match (url, card) {
             (Some(url), Some(_)) => {
                 self.fail(&at("card"), "expected `url` or `card`, found both");
@@ -211,7 +225,7 @@ impl<'s> Builder<'s> {
             (None, Some(card)) => A2aAddress::Card(card),
             (None, None) => return None,
         };
-        Some(AgentSource::A2a { address, binding, version })
+        Some(AgentSource::A2a { address, binding, version, expose })
     }
 
     fn agui(&mut self, name: &str) -> Option<AgentSource> {

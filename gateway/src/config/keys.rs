@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Size,
     Flag,
     Word(&'static [&'static str]),
+    /// Some of these, in any order.
+    Words(&'static [&'static str]),
     /// A path, relative to the folder of the configuration file.
     File,
     /// `env:NAME` or `file:PATH`: the secret itself never stands in the file.
@@ -42,6 +44,10 @@ impl Kind {
             Self::Word(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
                 format!("one of {}", quoted.join(", "))
+            }
+            Self::Words(words) => {
+                let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+                format!("a list of {}", quoted.join(", "))
             }
             Self::File => "the path of a file".to_owned(),
             Self::Secret => "a secret (`env:NAME` or `file:PATH`)".to_owned(),
@@ -171,6 +177,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("runs.events", Kind::Count, "1000000", "Events of one run. A run with more is a loop, and fails."),
     key("runs.bytes", Kind::Size, "64MiB", "Memory of one run's events. A run with more fails."),
     key(
+        "tee.relate_by",
+        Kind::Words(&["token", "trace", "context"]),
+        r#"["token", "trace", "context"]"#,
+        "What relates the call of a sub-agent to a run, in this order; `[]` relates nothing.",
+    ),
+    key(
         "inspector.enabled",
         Kind::Flag,
         "false",
@@ -201,6 +213,12 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Word(&["1.0", "0.3"]),
         "1.0",
         "The version that is spoken without a card.",
+    ),
+    key(
+        "agents.*.a2a.expose",
+        Kind::Word(&["proxy", "serve"]),
+        "proxy",
+        "What is at `/a2a/NAME`: `proxy` passes calls through to the agent, `serve` answers them with runs of the gateway.",
     ),
     key("agents.*.agui.url", Kind::Url, "", "An AG-UI agent by its address."),
     key(

@@ -28,9 +28,9 @@ pub use error::{ConfigError, Place};
 pub(crate) use keys::Kind;
 pub use keys::reference;
 pub use model::{
-    A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, CardAccess, ClientTls, Config, DialectChoice,
-    Inspector, Limits, Log, OnDisconnect, PushAccess, RunLogEngine, Runs, Secret, Server, ServerTls,
-    Timeouts,
+    A2aAddress, A2aBinding, A2aExposure, A2aVersion, Agent, AgentSource, CardAccess, ClientTls, Config,
+    DialectChoice, Inspector, Limits, Log, OnDisconnect, PushAccess, RelateBy, RunLogEngine, Runs, Secret,
+    Server, ServerTls, TeeSettings, Timeouts,
 };
 
 pub(crate) use read::{TomlFile, found, read_value};

@@ -17,6 +17,7 @@ pub struct Config {
     pub server: Server,
     pub log: Log,
     pub runs: Runs,
+    pub tee: TeeSettings,
     pub inspector: Inspector,
     pub agents: BTreeMap<String, Agent>,
 }
@@ -68,6 +69,24 @@ pub struct Runs {
     pub keep: Duration,
     pub events: u64,
     pub bytes: usize,
+}
+
+/// `[tee]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+pub struct TeeSettings {
+    pub relate_by: Vec<RelateBy>,
+}
+
+/// What relates the call of a sub-agent to a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelateBy {
+    /// The token that the run's agent was given.
+    Token,
+    /// The trace id of W3C `traceparent`.
+    Trace,
+    /// The A2A context id.
+    Context,
 }
 
 /// `[inspector]`.
@@ -123,6 +142,7 @@ pub enum AgentSource {
         address: A2aAddress,
         binding: Option<A2aBinding>,
         version: A2aVersion,
+        expose: A2aExposure,
     },
     Agui {
         url: String,
@@ -161,6 +181,15 @@ pub enum A2aBinding {
     JsonRpc,
     Rest,
     Grpc,
+}
+
+/// What is at `/a2a/{name}` for an A2A agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum A2aExposure {
+    /// The agent itself: calls pass through to it.
+    Proxy,
+    /// The gateway's own server, over the runs of the agent.
+    Serve,
 }
 
 /// In which version.

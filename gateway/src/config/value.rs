@@ -88,6 +88,10 @@ fn parse(kind: Kind, written: &Written) -> Option<Value> {
             _ => return None,
         },
         Kind::Texts => Value::Texts(written.texts()?),
+        Kind::Words(words) => {
+            let is_known = |text: &String| words.contains(&text.as_str());
+            Value::Texts(written.texts().filter(|texts| texts.iter().all(is_known))?)
+        }
         Kind::Secrets => Value::Texts(written.texts().filter(|all| all.iter().all(|s| is_secret(s)))?),
         Kind::Addresses => {
             let texts = written.texts().filter(|texts| !texts.is_empty())?;
@@ -103,7 +107,7 @@ pub(crate) fn from_environment(kind: Kind, text: &str) -> Written {
         Kind::Count | Kind::Size => {
             text.parse().map_or_else(|_| Written::Text(text.to_owned()), Written::Number)
         }
-        Kind::Texts | Kind::Secrets | Kind::Addresses => {
+        Kind::Texts | Kind::Words(_) | Kind::Secrets | Kind::Addresses => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
             Written::List(items.map(|item| Written::Text(item.to_owned())).collect())
         }

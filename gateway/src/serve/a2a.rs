@@ -88,9 +88,7 @@ impl A2aServers {
             Ok(found) => found,
             Err(error) => return Refusal::from(error).into_response(),
         };
-        let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let host = named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
-        let card = self.card(&agent, &base_of(&self.gateway.config(), host));
+        let card = self.card(&agent, &public_base(&parts, &self.gateway.config()));
         let call = HttpCall {
             method: parts.method.as_str(),
             path: below_mount(parts.uri.path()),
@@ -173,6 +171,12 @@ fn server_config(agent: &AgentEntry, config: &Config) -> ServerConfig {
         push: PushPolicy { any_address: config.server.push == PushAccess::Any, ..PushPolicy::default() },
         ..ServerConfig::default()
     }
+}
+
+/// Where whoever asks found the gateway.
+pub(super) fn public_base(parts: &Parts, config: &Config) -> String {
+    let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    base_of(config, named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)))
 }
 
 /// The address of the gateway, for whoever asked for `host`. The walls let only hosts through that it goes by.

@@ -17,7 +17,7 @@ use aqueduct_transport_http::Shutdown;
 use super::Listening;
 use super::command::{finish, stop_on_signal};
 use crate::cli::DemoArgs;
-use crate::config::{self, A2aAddress, A2aVersion, Agent, AgentSource};
+use crate::config::{self, A2aAddress, A2aExposure, A2aVersion, Agent, AgentSource};
 use crate::service::Gateway;
 use crate::source::script::Script;
 use crate::{exit, mock, telemetry};
@@ -80,7 +80,8 @@ pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, D
         let (address, switch) = start(Arc::new(script), name).await?;
         running.0.push(switch);
         let address = A2aAddress::Url(format!("http://{address}"));
-        add(name, about, AgentSource::A2a { address, binding: None, version: A2aVersion::V1_0 });
+        let (version, expose) = (A2aVersion::V1_0, A2aExposure::Proxy);
+        add(name, about, AgentSource::A2a { address, binding: None, version, expose });
     }
     let (name, both, about) = BOTH;
     add(name, about, AgentSource::FanOut { agents: both.map(str::to_owned).to_vec() });

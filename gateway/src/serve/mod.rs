@@ -15,6 +15,7 @@ mod command;
 mod cut;
 mod demo;
 mod inspector;
+mod proxy;
 mod requests;
 pub mod routes;
 mod threads;

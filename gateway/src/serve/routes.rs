@@ -24,7 +24,7 @@ use serde_json::json;
 
 use super::a2a::A2aServers;
 use super::a2a_grpc::{A2aV1, A2aV03};
-use super::{agui, inspector, threads, ws};
+use super::{agui, inspector, proxy, threads, ws};
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
 
@@ -314,7 +314,10 @@ async fn a2a_call(
     request: Request,
 ) -> Response {
     let name = path.get("name").map(String::as_str).unwrap_or_default();
-    shared.a2a.answer(name, request).await
+    match shared.gateway.agent(name).and_then(proxy::Passable::of) {
+        Some(agent) => proxy::pass(&shared.gateway, &agent, request).await,
+        None => shared.a2a.answer(name, request).await,
+    }
 }
 
 async fn thread(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use crate::config::{A2aAddress, Agent, AgentSource, Config};
+use crate::config::{A2aAddress, A2aBinding, A2aExposure, Agent, AgentSource, Config};
 use crate::recording::Recording;
 use crate::source::script::{Script, ScriptSource};
 use crate::source::upstream::Upstream;
@@ -16,6 +16,8 @@ pub(crate) struct AgentEntry {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) config: Agent,
+    /// An A2A agent, to which calls can pass through.
+    pub(crate) a2a: Option<Arc<A2aSource>>,
     /// None for an agent that publishes its runs itself.
     pub(crate) source: Option<Arc<dyn RunSource>>,
 }
@@ -55,13 +57,18 @@ fn is_read_anew(agent: &Agent) -> bool {
 
 fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -> anyhow::Result<AgentEntry> {
     let mut description = agent.description.clone();
+    let mut a2a = None;
     let source: Option<Arc<dyn RunSource>> = match &agent.source {
-        AgentSource::A2a { address, binding, version } => {
+        AgentSource::A2a { address, binding, version, expose } => {
             let url = match address {
                 A2aAddress::Url(url) | A2aAddress::Card(url) => url,
             };
             let (upstream, grpc) = (Upstream::new(agent, url)?, GrpcSettings::of(agent)?);
-            Some(Arc::new(A2aSource::new(upstream, grpc, address.clone(), *binding, *version)))
+            let source = Arc::new(A2aSource::new(upstream, grpc, address.clone(), *binding, *version));
+            // gRPC does not pass: such an agent is served.
+            let passes = *expose == A2aExposure::Proxy && *binding != Some(A2aBinding::Grpc);
+            a2a = passes.then(|| Arc::clone(&source));
+            Some(source)
         }
         AgentSource::Agui { url } => {
             Some(Arc::new(AguiSource { upstream: Upstream::new(agent, url)?, url: url.clone() }))
@@ -89,5 +96,5 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
             Some(Arc::new(FanOutSource { agents }))
         }
     };
-    Ok(AgentEntry { name: name.to_owned(), description, config: agent.clone(), source })
+    Ok(AgentEntry { name: name.to_owned(), description, config: agent.clone(), a2a, source })
 }

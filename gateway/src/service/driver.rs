@@ -18,7 +18,9 @@ use std::time::Duration;
 
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::stream::Limits;
-use aqueduct_core::{BlockEvent, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError};
+use aqueduct_core::{
+    BlockEvent, LaneOutcome, RunFailure, RunInfo, Source, SourceEvent, StreamContext, StreamError,
+};
 use aqueduct_runlog::{Control, Lease, LogError, Refused};
 use aqueduct_transport_http::Shutdown;
 use tokio::sync::{mpsc, watch};
@@ -29,6 +31,7 @@ use super::watch::ActiveRun;
 use super::{AgentEntry, Gateway, now};
 use crate::config::OnDisconnect;
 use crate::source::{Ask, EVENTS_IN_FLIGHT, EventSender, GOODBYE};
+use crate::tee::calls::OpenCalls;
 
 /// How long a stopped run waits for its agent to say so itself. The frontend sees the end within a second.
 const CANCEL_WAIT: Duration = Duration::from_millis(800);
@@ -88,6 +91,7 @@ impl Drive {
         let outcome = machine.run(events).await;
         drop(held);
         self.ask.stop.trigger();
+        self.active.tasks.clear();
         self.gateway.active().remove(&run_id);
         self.gateway.metrics.run_ended(&outcome, begun.elapsed());
         tracing::info!(
@@ -128,6 +132,8 @@ struct Machine<'d> {
     deadline: Instant,
     /// When a run that nobody watches is stopped.
     lonely: Option<Instant>,
+    /// Tool calls to which lanes of sub-agents may belong.
+    calls: OpenCalls,
     /// Turned when the lease is lost.
     lost: Shutdown,
     /// Messages of other gateways that were heard.
@@ -152,6 +158,7 @@ impl<'d> Machine<'d> {
             stopping: false,
             deadline: Instant::now() + drive.agent.config.timeouts.run,
             lonely: None,
+            calls: OpenCalls::default(),
             lost,
             heard: 0,
         }
@@ -164,6 +171,8 @@ impl<'d> Machine<'d> {
             self.handle_watchers(&mut watchers);
         }
         let mut batch = Vec::with_capacity(EVENTS_IN_FLIGHT);
+        let mut lanes = self.drive.active.take_lanes();
+        let mut said_in_lanes = Vec::with_capacity(EVENTS_IN_FLIGHT);
         let mut messages = self.messages();
         self.append().await;
         while !self.context.is_ended() {
@@ -178,6 +187,14 @@ impl<'d> Machine<'d> {
                 () = tokio::time::sleep_until(self.deadline) => self.handle_deadline(),
                 () = lonely(self.lonely), if !self.stopping => self.handle_lonely().await,
                 Ok(()) = watchers.changed() => self.handle_watchers(&mut watchers),
+                // Before what the agent itself says: its end may follow from what its sub-agents said.
+                true = hear_lanes(&mut lanes, &mut said_in_lanes) => {
+                    said_in_lanes.drain(..).for_each(|event| self.handle_lane(event));
+                    // The channel was emptied, so nothing that was said before is left in it: the agent has its turn,
+                    // however much its sub-agents say.
+                    let said = std::iter::from_fn(|| events.try_recv().ok());
+                    said.take(EVENTS_IN_FLIGHT).for_each(|event| self.handle_event(event));
+                }
                 count = events.recv_many(&mut batch, EVENTS_IN_FLIGHT) => match count {
                     0 => self.context.handle_eof(),
                     _ => batch.drain(..).for_each(|event| self.handle_event(event)),
@@ -188,7 +205,30 @@ impl<'d> Machine<'d> {
         self.outcome
     }
 
+    /// What a sub-agent says that was called through the gateway. It cannot fail the run.
+    fn handle_lane(&mut self, event: SourceEvent) {
+        self.calls.observe(&event);
+        let event = match event {
+            SourceEvent::LaneOpened(source) => SourceEvent::LaneOpened(self.calls.attribute(source)),
+            event => event,
+        };
+        let source = source_of(&event);
+        match self.context.handle_event(event) {
+            Ok(()) => {}
+            Err(StreamError::Ended) => self.drive.gateway.metrics.lane_event_dropped(),
+            Err(error) => {
+                self.drive.gateway.metrics.lane_event_dropped();
+                tracing::warn!(run = self.drive.lease.run_id.as_str(), %error, "a sub-agent cannot be shown");
+                if let Some(source) = source {
+                    let outcome = LaneOutcome::Failed((&error).into());
+                    self.context.handle_event(SourceEvent::LaneClosed { source, outcome }).ok();
+                }
+            }
+        }
+    }
+
     fn handle_event(&mut self, event: SourceEvent) {
+        self.calls.observe(&event);
         match self.context.handle_event(event) {
             // What a source says after the end of its run is nobody's.
             Ok(()) | Err(StreamError::Ended) => {}
@@ -199,6 +239,8 @@ impl<'d> Machine<'d> {
     fn stop(&mut self) {
         self.stopping = true;
         self.deadline = Instant::now() + CANCEL_WAIT;
+        // Whyever the run is stopped, its sub-agents are too.
+        self.drive.active.stop.trigger();
         self.drive.ask.stop.trigger();
     }
 
@@ -250,6 +292,7 @@ impl<'d> Machine<'d> {
         if self.stopping {
             return self.context.handle_cancel();
         }
+        self.drive.active.stop.trigger();
         let limit = self.drive.agent.config.timeouts.run;
         let message = format!("the run took longer than {limit:?} (`timeouts.run`)");
         self.context.handle_failure(RunFailure::new(RUN_TIMEOUT, message));
@@ -320,6 +363,27 @@ impl<'d> Machine<'d> {
             }
             _ => {}
         }
+    }
+}
+
+/// True if sub-agents said something.
+async fn hear_lanes(lanes: &mut Option<mpsc::Receiver<SourceEvent>>, batch: &mut Vec<SourceEvent>) -> bool {
+    match lanes {
+        Some(lanes) => lanes.recv_many(batch, EVENTS_IN_FLIGHT).await > 0,
+        None => std::future::pending().await,
+    }
+}
+
+/// The lane of an event.
+fn source_of(event: &SourceEvent) -> Option<Source> {
+    match event {
+        SourceEvent::Update(update) => Some(update.source.clone()),
+        SourceEvent::LaneOpened(source)
+        | SourceEvent::LaneClosed { source, .. }
+        | SourceEvent::StepStarted { source, .. }
+        | SourceEvent::StepFinished { source, .. }
+        | SourceEvent::Usage { source, .. } => Some(source.clone()),
+        _ => None,
     }
 }
 

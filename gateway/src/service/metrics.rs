@@ -8,6 +8,11 @@ use std::time::Duration;
 
 use aqueduct_transport_http::Counters;
 
+use crate::config::RelateBy;
+
+/// The ways of [`RelateBy`] in their order, and none of them.
+const RELATIONS: [&str; 4] = ["token", "trace", "context", "none"];
+
 /// Outcomes that are told apart; codes of agents are foreign text, so any other counts as one.
 const OUTCOMES: usize = 64;
 
@@ -18,6 +23,9 @@ pub(crate) struct Metrics {
     events: AtomicU64,
     resumes: AtomicU64,
     denied: AtomicU64,
+    /// Calls of A2A agents through the gateway: by token, by trace, by context, unrelated.
+    passed: [AtomicU64; 4],
+    lane_events_dropped: AtomicU64,
     seconds: Mutex<f64>,
     ended: Mutex<BTreeMap<String, u64>>,
 }
@@ -60,6 +68,19 @@ impl Metrics {
         self.denied.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A call passed through to an agent, and how it was related to a run.
+    pub(crate) fn passed(&self, relation: Option<RelateBy>) {
+        let place = relation.map_or(RELATIONS.len() - 1, |way| way as usize);
+        if let Some(count) = self.passed.get(place) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A sub-agent said something that its run did not take.
+    pub(crate) fn lane_event_dropped(&self) {
+        self.lane_events_dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Everything as Prometheus text.
     pub(crate) fn render(&self, servers: &[Counters]) -> String {
         let mut text = String::new();
@@ -81,6 +102,12 @@ impl Metrics {
         line("http_requests_open", "gauge", "Requests under way.", sum(Counters::requests_open).to_string());
         line("http_requests_total", "counter", "Requests.", sum(Counters::requests_total).to_string());
         line(
+            "tee_events_dropped_total",
+            "counter",
+            "Events of sub-agents that their run did not take: it had ended, or its log was too slow.",
+            count(&self.lane_events_dropped),
+        );
+        line(
             "slow_reader_disconnects_total",
             "counter",
             "Readers that took nothing for too long.",
@@ -95,6 +122,14 @@ impl Metrics {
         text.push_str("# TYPE aqueduct_runs_ended_total counter\n");
         for (outcome, count) in &*ended {
             writeln!(text, "aqueduct_runs_ended_total{{outcome=\"{outcome}\"}} {count}").ok();
+        }
+        text.push_str(
+            "# HELP aqueduct_tee_calls_total Calls passed through to A2A agents, by what related them to a run.\n",
+        );
+        text.push_str("# TYPE aqueduct_tee_calls_total counter\n");
+        for (relation, count) in RELATIONS.iter().zip(&self.passed) {
+            let count = count.load(Ordering::Relaxed);
+            writeln!(text, "aqueduct_tee_calls_total{{relation=\"{relation}\"}} {count}").ok();
         }
         text.push_str("# HELP aqueduct_run_duration_seconds How long runs took.\n");
         text.push_str("# TYPE aqueduct_run_duration_seconds summary\n");

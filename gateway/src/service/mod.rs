@@ -38,6 +38,7 @@ use tracing::Instrument as _;
 
 use crate::config::{Agent, AgentSource, Config};
 use crate::source::{Ask, Forwarded};
+use crate::tee::{Tee, Trail};
 pub(crate) use agents::AgentEntry;
 use driver::{Drive, Feed};
 use metrics::Metrics;
@@ -46,7 +47,8 @@ use replica::Replica;
 pub use setup::Changes;
 use setup::Setup;
 use threads::Told;
-use watch::{ActiveRun, Watched};
+pub(crate) use watch::ActiveRun;
+use watch::Watched;
 
 /// The gateway.
 pub struct Gateway {
@@ -60,6 +62,7 @@ pub struct Gateway {
     told: Told,
     replica: Replica,
     metrics: Arc<Metrics>,
+    tee: Arc<Tee>,
     draining: Shutdown,
 }
 
@@ -78,8 +81,10 @@ impl Gateway {
 
     /// A gateway with a log of another engine.
     pub fn with_log(config: Config, log: Arc<dyn RunLog>) -> anyhow::Result<Arc<Self>> {
+        let tee = Tee::new(config.tee.relate_by.clone());
         Ok(Arc::new(Self {
             setup: RwLock::new(Arc::new(Setup::new(config)?)),
+            tee,
             log,
             active: Mutex::default(),
             published: Mutex::default(),
@@ -111,8 +116,13 @@ impl Gateway {
     }
 
     /// Its counts.
-    pub(crate) fn metrics(&self) -> &Metrics {
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    /// Whose calls belong to which run.
+    pub(crate) fn tee(&self) -> &Arc<Tee> {
+        &self.tee
     }
 
     /// Runs that are under way.
@@ -189,7 +199,9 @@ impl Gateway {
         // The watcher is there before the run begins: a run is never unwatched by accident.
         let events = self.watched(&run_id, Some(&active), 0);
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
-        let ask = Ask { input: Arc::new(input), forwarded, stop: Shutdown::new() };
+        let trail = Trail::begin(&self.tee, &active, &input, caller.header("traceparent"));
+        let forwarded = forwarded.marked(&trail);
+        let ask = Ask { input: Arc::new(input), forwarded, trail, stop: Shutdown::new() };
         let drive =
             Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source(asked) };
         tokio::spawn(drive.run().in_current_span());

@@ -29,7 +29,6 @@ use aqueduct_core::{
     ByteString, InterruptId, InterruptReply, RunId, RunInput, RunOutcome, SourceEvent, ThreadId,
 };
 use aqueduct_runlog::RunMeta;
-use aqueduct_transport_http::Shutdown;
 use bytes::Bytes;
 use tokio::sync::{Mutex, watch};
 
@@ -37,7 +36,7 @@ use super::driver::{Drive, Feed};
 use super::watch::ActiveRun;
 use super::{AgentEntry, Gateway, now, refuse};
 use crate::config::AgentSource;
-use crate::source::{Ask, EventSender, Forwarded};
+use crate::source::{Ask, EventSender};
 
 /// The dialects that can be published.
 const FORMATS: [&str; 1] = ["magentic"];
@@ -175,7 +174,7 @@ impl Gateway {
             turns: AtomicU64::new(0),
         });
         self.published().insert(run_id.clone(), Arc::clone(&published));
-        let ask = Ask { input: Arc::new(input), forwarded: Forwarded::default(), stop: Shutdown::new() };
+        let ask = Ask::plain(input);
         let feed = Feed::Published(events);
         tokio::spawn(Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed }.run());
         Ok(Box::new(GatewayIngest::new(self, run_id, published).await))

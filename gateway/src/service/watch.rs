@@ -1,26 +1,55 @@
 //! Who watches a run: counted, so that a run that nobody watches can be stopped.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use aqueduct_core::SourceEvent;
 use aqueduct_core::service::NumberedEvent;
 use aqueduct_runlog::Follow;
 use aqueduct_transport_http::Shutdown;
 use futures_util::Stream;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+
+use crate::source::EVENTS_IN_FLIGHT;
+use crate::tee::lane::Tasks;
 
 /// A run under way.
 #[derive(Debug)]
-pub(super) struct ActiveRun {
+pub(crate) struct ActiveRun {
     /// Turned by whoever wants the run stopped.
-    pub(super) stop: Shutdown,
+    pub(crate) stop: Shutdown,
     watchers: watch::Sender<usize>,
+    /// The way of sub-agents into the run, closed when it has ended.
+    pub(crate) lanes: mpsc::Sender<SourceEvent>,
+    heard: Mutex<Option<mpsc::Receiver<SourceEvent>>>,
+    /// What calls of sub-agents left for the next ones.
+    pub(crate) tasks: Tasks,
+    next_lane: AtomicU64,
 }
 
 impl ActiveRun {
-    pub(super) fn new() -> Self {
-        Self { stop: Shutdown::new(), watchers: watch::Sender::new(0) }
+    pub(crate) fn new() -> Self {
+        let (lanes, heard) = mpsc::channel(EVENTS_IN_FLIGHT);
+        Self {
+            stop: Shutdown::new(),
+            watchers: watch::Sender::new(0),
+            lanes,
+            heard: Mutex::new(Some(heard)),
+            tasks: Tasks::default(),
+            next_lane: AtomicU64::new(1),
+        }
+    }
+
+    /// What sub-agents say, for the one who drives the run.
+    pub(super) fn take_lanes(&self) -> Option<mpsc::Receiver<SourceEvent>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// A number that no lane of the run has yet.
+    pub(crate) fn next_lane(&self) -> u64 {
+        self.next_lane.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The number of watchers, and its changes.

@@ -19,12 +19,14 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use aqueduct_adapter_a2a::TaskMemory;
-use aqueduct_adapter_a2a::call::TaskRef;
-use aqueduct_core::ThreadId;
+use aqueduct_adapter_a2a::call::{Call, TaskRef};
+use aqueduct_adapter_a2a::card::Endpoint;
+use aqueduct_adapter_a2a::version::{Binding, Version};
 use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{RunFailure, ThreadId};
 
-use super::upstream::Upstream;
-use super::{Ask, EventSender, RunSource};
+use super::upstream::{Forwarded, Upstream, refusal_words};
+use super::{Ask, EventSender, GOODBYE, RunSource};
 use crate::config::{A2aAddress, A2aBinding, A2aVersion};
 use endpoint::Directory;
 pub(crate) use line::GrpcSettings;
@@ -34,6 +36,9 @@ use talk::Talk;
 /// Threads whose context is remembered. Past it all are forgotten, and their next runs start new conversations; each
 /// costs the ids and, while its task waits, some KiB.
 const REMEMBERED_THREADS: usize = 10_000;
+
+/// The agent cannot be called in the way that was asked for.
+pub(crate) const NO_INTERFACE: &str = "no_interface";
 
 /// One agent.
 pub(crate) struct A2aSource {
@@ -60,6 +65,64 @@ impl A2aSource {
     ) -> Self {
         let directory = Directory::new(address, binding, version, grpc);
         Self { upstream, directory, threads: Mutex::default() }
+    }
+
+    /// The interface for calls of that binding and version that pass through.
+    pub(crate) async fn door(
+        &self,
+        binding: Binding,
+        version: Version,
+        forwarded: &Forwarded,
+    ) -> Result<Endpoint, RunFailure> {
+        let known = self.directory.endpoint(&self.upstream, forwarded).await?;
+        let found = known.interface(binding, version).cloned();
+        found.ok_or_else(|| {
+            let message = format!("the agent has no interface for {binding}: its card says how it is called");
+            RunFailure::new(NO_INTERFACE, message)
+        })
+    }
+
+    /// The text of the agent's card, as it shows it to a client of that version.
+    pub(crate) async fn card(
+        &self,
+        forwarded: &Forwarded,
+        version: Option<&str>,
+    ) -> Result<String, RunFailure> {
+        self.directory.card(&self.upstream, forwarded, version).await
+    }
+
+    /// The way to the agent.
+    pub(crate) fn upstream(&self) -> &Upstream {
+        &self.upstream
+    }
+
+    /// The agent may be elsewhere: its card is asked again.
+    pub(crate) fn forget_address(&self) {
+        self.directory.forget();
+    }
+
+    /// Asks the agent to stop a task; what it answers concerns nobody any more.
+    pub(crate) async fn cancel(&self, endpoint: &Endpoint, task: String, forwarded: &Forwarded) {
+        let call = Call::CancelTask { id: task, metadata: None };
+        let request =
+            line::http_request(&self.upstream, endpoint, forwarded, &call).map(|(request, _)| request);
+        let answered = match request {
+            Err(what) => Ok(Err(what)),
+            Ok(request) => {
+                let answer =
+                    async { self.upstream.client.request(request).await.map_err(|error| error.to_string()) };
+                tokio::time::timeout(GOODBYE, answer).await
+            }
+        };
+        let failed = match answered {
+            Ok(Ok(response)) if response.status().is_success() => None,
+            Ok(Ok(response)) => Some(refusal_words(&response)),
+            Ok(Err(what)) => Some(what),
+            Err(_) => Some("no answer in time".to_owned()),
+        };
+        if let Some(reason) = failed {
+            tracing::warn!(reason, "a sub-agent of a run that was stopped could not be told");
+        }
     }
 
     fn take_thread(&self, id: &ThreadId) -> Thread {

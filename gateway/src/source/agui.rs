@@ -8,7 +8,7 @@ use aqueduct_adapter_agui::decode::Decoder;
 use aqueduct_adapter_agui::input::run_agent_input;
 use aqueduct_adapter_agui::wire::RunAgentInput;
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{RunFailure, RunOutcome};
+use aqueduct_core::{RunFailure, RunInput, RunOutcome};
 use aqueduct_transport_http::SseStream;
 use futures_util::StreamExt as _;
 
@@ -41,7 +41,8 @@ impl RunSource for AguiSource {
 impl AguiSource {
     /// Asks, and gives the stream that comes back, with what was asked.
     pub(crate) async fn open(&self, ask: &Ask) -> Result<(RunAgentInput, SseStream), RunFailure> {
-        let input = run_agent_input(&ask.input, Dialect::V1_0);
+        let forwarded = ask.trail.forwarded(&ask.input.forwarded);
+        let input = run_agent_input(&RunInput { forwarded, ..(*ask.input).clone() }, Dialect::V1_0);
         let body = serde_json::to_vec(&input).map_err(|error| {
             RunFailure::new(RunFailure::UPSTREAM_INVALID, format!("the input cannot be written: {error}"))
         })?;

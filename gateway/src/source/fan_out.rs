@@ -43,6 +43,9 @@ impl RunSource for FanOutSource {
 async fn ask_one(name: &str, agent: &dyn RunSource, ask: Ask, out: &EventSender) -> LaneOutcome {
     let mut lane = Lane::new(name);
     let (sender, mut events) = EventSender::channel();
+    // The agents that this one calls belong below its lane.
+    let trail = ask.trail.child(&lane.root);
+    let ask = Ask { forwarded: ask.forwarded.marked(&trail), trail, ..ask };
     let talk = agent.run(ask, sender);
     let listen = async {
         out.send(SourceEvent::LaneOpened(lane.root.clone())).await;

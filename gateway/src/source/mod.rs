@@ -10,7 +10,7 @@
 //! a source that was stopped tells its agent (A2A: `CancelTask`) and ends. The channel to the driver is bounded, so a
 //! log that cannot take more holds the agent back.
 
-mod a2a;
+pub(crate) mod a2a;
 mod agui;
 mod fan_out;
 pub mod replay;
@@ -24,6 +24,8 @@ use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{RunFailure, RunInput, RunOutcome, SourceEvent};
 use aqueduct_transport_http::Shutdown;
 use tokio::sync::mpsc;
+
+use crate::tee::Trail;
 
 pub(crate) use a2a::{A2aSource, GrpcSettings, RawAnswer};
 pub(crate) use agui::AguiSource;
@@ -42,7 +44,21 @@ pub(crate) const GOODBYE: Duration = Duration::from_secs(10);
 pub(crate) struct Ask {
     pub(crate) input: Arc<RunInput>,
     pub(crate) forwarded: Forwarded,
+    /// What the agent is handed so that calls of its own can be related to the run.
+    pub(crate) trail: Trail,
     pub(crate) stop: Shutdown,
+}
+
+impl Ask {
+    /// A question of nobody else, whose answer leads nowhere else.
+    pub(crate) fn plain(input: RunInput) -> Self {
+        Self {
+            input: Arc::new(input),
+            forwarded: Forwarded::default(),
+            trail: Trail::default(),
+            stop: Shutdown::new(),
+        }
+    }
 }
 
 /// An agent that can be asked.

@@ -5,9 +5,10 @@ use aqueduct_core::service::Caller;
 use aqueduct_transport_http::{Client, ClientConfig, ClientError, ClientLimits, ClientTimeouts, sse, tls};
 use bytes::Bytes;
 use http::uri::Authority;
-use http::{HeaderName, HeaderValue, Request, Response, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 
 use crate::config::{Agent, Secret};
+use crate::tee::Trail;
 
 /// The agent cannot be reached.
 pub(crate) const UNREACHABLE: &str = "upstream_unreachable";
@@ -25,7 +26,7 @@ const WORDS: usize = 200;
 
 /// Headers of the caller that the agent gets too.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Forwarded(Vec<(HeaderName, HeaderValue)>);
+pub(crate) struct Forwarded(HeaderMap);
 
 impl Forwarded {
     pub(crate) fn of(caller: &Caller, names: &[String]) -> Self {
@@ -35,6 +36,27 @@ impl Forwarded {
             Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value))
         });
         Self(found.collect())
+    }
+
+    /// True if a header of that name is among them.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// The same, with the baggage of a call that passes through.
+    pub(crate) fn with_baggage(mut self, headers: &HeaderMap) -> Self {
+        for value in
+            headers.get_all("baggage").iter().filter(|_| !self.has("baggage")).cloned().collect::<Vec<_>>()
+        {
+            self.0.append("baggage", value);
+        }
+        self
+    }
+
+    /// The same, with what relates the agent's own calls to its run.
+    pub(crate) fn marked(mut self, trail: &Trail) -> Self {
+        trail.mark(&mut self.0);
+        self
     }
 }
 

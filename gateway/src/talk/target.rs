@@ -10,7 +10,7 @@ use aqueduct_transport_http::{Client, ClientConfig, ClientTimeouts};
 use bytes::Bytes;
 
 use crate::cli::UrlProtocol;
-use crate::config::{self, A2aAddress, A2aVersion, Agent, AgentSource, Config};
+use crate::config::{self, A2aAddress, A2aExposure, A2aVersion, Agent, AgentSource, Config};
 use crate::serve::{DEMO_PORT, load_config};
 
 /// The name of an agent that was given by its address.
@@ -47,7 +47,7 @@ pub(crate) async fn resolve(
     };
     let source = if is_a2a {
         let address = A2aAddress::Url(target.to_owned());
-        AgentSource::A2a { address, binding: None, version: A2aVersion::V1_0 }
+        AgentSource::A2a { address, binding: None, version: A2aVersion::V1_0, expose: A2aExposure::Proxy }
     } else {
         AgentSource::Agui { url: target.to_owned() }
     };

@@ -85,7 +85,7 @@ const AGENT: &str = "[agents.a.agui]\nurl = \"http://a\"\n";
 fn each_mistake_is_told_with_line_and_key() {
     let cases: &[(&str, usize, &str, &str)] = &[
         ("[server\n", 1, "", "not TOML"),
-        ("a = 1\n", 1, "a", "expected one of server, log, runs, inspector, agents"),
+        ("a = 1\n", 1, "a", "expected one of server, log, runs, tee, inspector, agents"),
         ("[server]\nlissten = []\n", 2, "server.lissten", "expected one of listen"),
         ("[server]\nlisten = \"127.0.0.1:80\"\n", 2, "server.listen", "a list of addresses"),
         ("[server]\nlisten = [\"localhost\"]\n", 2, "server.listen", "a list of addresses"),

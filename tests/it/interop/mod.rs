@@ -6,4 +6,5 @@ mod inspector;
 mod magentic;
 mod resume;
 mod runlog;
+mod tee;
 mod transports;

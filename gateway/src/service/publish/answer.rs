@@ -5,14 +5,13 @@ use std::sync::Arc;
 use aqueduct_core::service::{RefusalKind, ServiceError, StartedRun};
 use aqueduct_core::{ContentBlock, InterruptReply, Message, Role, RunInput};
 use aqueduct_runlog::RunMeta;
-use aqueduct_transport_http::Shutdown;
 use serde_json::Value;
 
 use super::{Published, State};
 use crate::service::driver::{Drive, Feed};
 use crate::service::watch::ActiveRun;
 use crate::service::{AgentEntry, Gateway, now, refuse};
-use crate::source::{Ask, EventSender, Forwarded};
+use crate::source::{Ask, EventSender};
 
 impl Published {
     /// Answers that a `responses` line names have reached the workflow.
@@ -85,7 +84,7 @@ impl Gateway {
         state.out = Some(sender);
         state.is_waiting = false;
         state.asked.retain(|id| !replies.iter().any(|reply| reply.id == *id));
-        let ask = Ask { input: Arc::new(input), forwarded: Forwarded::default(), stop: Shutdown::new() };
+        let ask = Ask::plain(input);
         let feed = Feed::Published(said);
         tokio::spawn(Drive { gateway: Arc::clone(self), agent, lease, active, ask, feed }.run());
         published.replies.send_modify(|waiting| waiting.extend(replies));

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aqueduct_adapter_a2a::call::card_request;
 use aqueduct_adapter_a2a::card::{self, Endpoint};
-use aqueduct_adapter_a2a::version::{Binding, Version};
+use aqueduct_adapter_a2a::version::{Binding, VERSION_HEADER, Version};
 use aqueduct_core::RunFailure;
 use aqueduct_transport_grpc::raw::RawClient;
 use tokio::sync::OnceCell;
@@ -20,11 +20,19 @@ pub(super) struct Known {
     pub(super) streaming: bool,
     pub(super) grpc: GrpcSettings,
     pub(super) connection: OnceCell<RawClient>,
+    /// Every interface there is.
+    offered: Vec<Endpoint>,
 }
 
 impl Known {
-    fn new(endpoint: Endpoint, streaming: bool, grpc: &GrpcSettings) -> Self {
-        Self { endpoint, streaming, grpc: grpc.clone(), connection: OnceCell::new() }
+    fn new(endpoint: Endpoint, streaming: bool, grpc: &GrpcSettings, offered: Vec<Endpoint>) -> Self {
+        Self { endpoint, streaming, grpc: grpc.clone(), connection: OnceCell::new(), offered }
+    }
+
+    /// The interface for calls of that binding and version; of another version, if there is none of that one.
+    pub(super) fn interface(&self, binding: Binding, version: Version) -> Option<&Endpoint> {
+        let of_binding = || self.offered.iter().filter(|endpoint| endpoint.binding == binding);
+        of_binding().find(|endpoint| endpoint.version == version).or_else(|| of_binding().next())
     }
 }
 
@@ -57,7 +65,8 @@ impl Directory {
         let fixed = match (&address, wanted) {
             (A2aAddress::Url(url), Some(binding)) => {
                 let endpoint = Endpoint::new(url.clone(), binding, version);
-                Some(Arc::new(Known::new(endpoint, true, &grpc)))
+                let offered = vec![endpoint.clone()];
+                Some(Arc::new(Known::new(endpoint, true, &grpc, offered)))
             }
             _ => None,
         };
@@ -88,14 +97,39 @@ impl Directory {
     }
 
     async fn look_up(&self, upstream: &Upstream, forwarded: &Forwarded) -> Result<Known, RunFailure> {
+        let text = self.card(upstream, forwarded, None).await?;
+        let invalid = |error: String| RunFailure::new(RunFailure::UPSTREAM_INVALID, error);
+        let card = card::parse(&text).map_err(|error| invalid(error.to_string()))?;
+        let mut endpoint = card::choose(&card, &self.bindings).map_err(|error| invalid(error.to_string()))?;
+        if endpoint.binding == Binding::Grpc {
+            endpoint.url = grpc_address(&endpoint.url, self.address());
+        }
+        let offered = card::endpoints(&card);
+        Ok(Known::new(endpoint, card.capabilities.streaming, &self.grpc, offered))
+    }
+
+    /// Where the card is looked for: the agent's own address, or that of its card.
+    fn address(&self) -> &str {
+        match &self.address {
+            A2aAddress::Url(url) | A2aAddress::Card(url) => url,
+        }
+    }
+
+    /// The text of the agent's card. Some agents have one for each version of the protocol.
+    pub(super) async fn card(
+        &self,
+        upstream: &Upstream,
+        forwarded: &Forwarded,
+        version: Option<&str>,
+    ) -> Result<String, RunFailure> {
         let urls = match &self.address {
             A2aAddress::Url(url) => card::card_urls(url),
             A2aAddress::Card(url) => vec![url.clone()],
         };
         let mut failure = RunFailure::new(REFUSED, "the agent has no card");
         for url in urls {
-            match self.read_card(upstream, forwarded, &url).await {
-                Ok(known) => return Ok(known),
+            match read_card(upstream, forwarded, &url, version).await {
+                Ok(card) => return Ok(card),
                 Err(error) => {
                     let message = format!("no agent card at {url}: {}", &*error.message);
                     failure = RunFailure::new(error.code, message);
@@ -104,30 +138,32 @@ impl Directory {
         }
         Err(failure)
     }
+}
 
-    async fn read_card(
-        &self,
-        upstream: &Upstream,
-        forwarded: &Forwarded,
-        url: &str,
-    ) -> Result<Known, RunFailure> {
-        let wanted = card_request(url);
-        let headers: Vec<(&str, &str)> = wanted.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
-        let request = upstream.request(wanted.method, &wanted.url, &headers, forwarded, wanted.body.into());
-        let request = request.map_err(unsent)?;
-        let response = upstream.client.request(request).await.map_err(|error| failure_of(&error))?;
-        if !response.status().is_success() {
-            return Err(RunFailure::new(REFUSED, refusal_words(&response)));
-        }
-        let invalid = |error: String| RunFailure::new(RunFailure::UPSTREAM_INVALID, error);
-        let text = std::str::from_utf8(response.body()).map_err(|error| invalid(error.to_string()))?;
-        let card = card::parse(text).map_err(|error| invalid(error.to_string()))?;
-        let mut endpoint = card::choose(&card, &self.bindings).map_err(|error| invalid(error.to_string()))?;
-        if endpoint.binding == Binding::Grpc {
-            endpoint.url = grpc_address(&endpoint.url, url);
-        }
-        Ok(Known::new(endpoint, card.capabilities.streaming, &self.grpc))
+/// Reads a card; what is none is refused here, so that the next address is tried.
+async fn read_card(
+    upstream: &Upstream,
+    forwarded: &Forwarded,
+    url: &str,
+    version: Option<&str>,
+) -> Result<String, RunFailure> {
+    let wanted = card_request(url);
+    let mut headers: Vec<(&str, &str)> = wanted.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
+    if let Some(version) = version {
+        headers.retain(|(name, _)| *name != VERSION_HEADER);
+        headers.push((VERSION_HEADER, version));
     }
+    let request = upstream.request(wanted.method, &wanted.url, &headers, forwarded, wanted.body.into());
+    let request = request.map_err(unsent)?;
+    let response = upstream.client.request(request).await.map_err(|error| failure_of(&error))?;
+    if !response.status().is_success() {
+        return Err(RunFailure::new(REFUSED, refusal_words(&response)));
+    }
+    let invalid = |error: String| RunFailure::new(RunFailure::UPSTREAM_INVALID, error);
+    let text =
+        String::from_utf8(response.into_body().to_vec()).map_err(|error| invalid(error.to_string()))?;
+    card::parse(&text).map_err(|error| invalid(error.to_string()))?;
+    Ok(text)
 }
 
 /// Cards name gRPC interfaces as `host:port`. Such an address is as secret as the card was.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aqueduct_adapter_a2a::call::{Call, HttpRequest};
+use aqueduct_adapter_a2a::card::Endpoint;
 use aqueduct_adapter_a2a::client::Purpose;
 use aqueduct_adapter_a2a::pb::answer::{read_event, read_task_answer};
 use aqueduct_adapter_a2a::version::{Binding, Version};
@@ -19,7 +20,7 @@ use futures_util::StreamExt as _;
 use http::Response;
 
 use super::super::Ask;
-use super::super::upstream::Upstream;
+use super::super::upstream::{Forwarded, Upstream};
 use super::endpoint::Known;
 use crate::config::Agent;
 
@@ -146,14 +147,22 @@ pub(super) async fn send(
     }
 }
 
-async fn send_http(upstream: &Upstream, known: &Known, ask: &Ask, purpose: Purpose, call: &Call) -> Answer {
+/// A call as a request of HTTP, and whether a stream is to come back; or why it cannot be made.
+pub(super) fn http_request(
+    upstream: &Upstream,
+    endpoint: &Endpoint,
+    forwarded: &Forwarded,
+    call: &Call,
+) -> Result<(http::Request<Bytes>, bool), String> {
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let HttpRequest { method, url, headers, body, streaming } = match known.endpoint.http_request(call, id) {
-        Ok(request) => request,
-        Err(error) => return Answer::failed(error.to_string()),
-    };
+    let request = endpoint.http_request(call, id).map_err(|error| error.to_string())?;
+    let HttpRequest { method, url, headers, body, streaming } = request;
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let request = match upstream.request(method, &url, &headers, &ask.forwarded, body.into()) {
+    Ok((upstream.request(method, &url, &headers, forwarded, body.into())?, streaming))
+}
+
+async fn send_http(upstream: &Upstream, known: &Known, ask: &Ask, purpose: Purpose, call: &Call) -> Answer {
+    let (request, streaming) = match http_request(upstream, &known.endpoint, &ask.forwarded, call) {
         Ok(request) => request,
         Err(what) => return Answer::failed(what),
     };

@@ -5,19 +5,21 @@ use std::pin::Pin;
 use aqueduct_adapter_a2a::call::SendMessage;
 use aqueduct_adapter_a2a::client::{Planned, Purpose};
 use aqueduct_adapter_a2a::input::{Recipient, message};
-use aqueduct_adapter_a2a::wire::{Frame, WireError};
+use aqueduct_adapter_a2a::wire::{Frame, Raw, WireError};
 use aqueduct_adapter_a2a::{ClientConfig, DecodeConfig, Settled, TaskClient};
 use aqueduct_core::ByteString;
 use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use http::Response;
+use serde_json::json;
 
 use super::super::upstream::{Upstream, is_json, refusal_words};
 use super::super::{Ask, EventSender};
 use super::Thread;
 use super::endpoint::Known;
 use super::line::{Answer, Heard, Stream, send};
+use crate::tee::relate::TOKEN_METADATA;
 
 type Answered<'t> = Pin<Box<dyn Future<Output = (Purpose, Answer)> + Send + 't>>;
 
@@ -41,8 +43,13 @@ impl<'t> Talk<'t> {
             None if thread.context_id.is_empty() => Recipient::New,
             None => Recipient::Context(thread.context_id.clone()),
         };
-        let send = SendMessage::new(message(&ask.input, format!("{}-input", ask.input.run_id), &to));
+        let mut message = message(&ask.input, format!("{}-input", ask.input.run_id), &to);
+        if let Some(token) = ask.trail.token() {
+            message.metadata = Some(Raw::from_value(&json!({ TOKEN_METADATA: token })));
+        }
+        let send = SendMessage::new(message);
         let context_id = thread.context_id.clone();
+        ask.trail.learn_context(&context_id);
         let client = match thread.waiting {
             Some((_, memory)) => TaskClient::resuming(config, send, memory),
             None => TaskClient::new(config, send),
@@ -124,6 +131,16 @@ impl<'t> Talk<'t> {
         }
     }
 
+    /// The agent may hand its conversation on to the agents that it calls.
+    fn learn_context(&mut self) {
+        if self.context_id.is_empty()
+            && let Some(task) = self.client.task_ref()
+        {
+            self.ask.trail.learn_context(&task.context_id);
+            self.context_id = task.context_id;
+        }
+    }
+
     /// A page, a redirect or the like is told with its status; JSON is the adapter's to read.
     fn handle_response(&mut self, purpose: Purpose, response: &Response<Bytes>) {
         let status = response.status().as_u16();
@@ -148,8 +165,12 @@ impl<'t> Talk<'t> {
         match heard {
             Heard::Frame(event) => {
                 self.client.handle_frame(Frame { event: event.event.as_deref(), data: &event.data });
+                self.learn_context();
             }
-            Heard::Item(item) => self.client.handle_item(*item),
+            Heard::Item(item) => {
+                self.client.handle_item(*item);
+                self.learn_context();
+            }
             Heard::Nothing => {}
             ended => {
                 *stream = None;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use aqueduct_core::testing::{run_to_end, trace};
 use aqueduct_core::{BlockEvent, InterruptId, InterruptReply, MessageId, RunInput, RunOutcome, SourceEvent};
-use aqueduct_transport_http::Shutdown;
 use serde_json::json;
 
 use super::{Position, Script, ScriptSource};
-use crate::source::{Ask, EventSender, Forwarded, RunSource as _};
+use crate::source::{Ask, EventSender, RunSource as _};
 
 fn input(text: &str) -> RunInput {
     RunInput::prompt("thread", "run", text)
@@ -18,7 +17,7 @@ fn input(text: &str) -> RunInput {
 /// What a source says to one input.
 async fn said(source: &ScriptSource, input: RunInput) -> Vec<SourceEvent> {
     let (out, mut events) = EventSender::channel();
-    let ask = Ask { input: Arc::new(input), forwarded: Forwarded::default(), stop: Shutdown::new() };
+    let ask = Ask::plain(input);
     let listen = async {
         let mut all = Vec::new();
         while let Some(event) = events.recv().await {

@@ -14,5 +14,6 @@ mod replies;
 mod runs;
 mod sockets;
 pub(crate) mod support;
+mod tee;
 mod threads;
 mod walls;

@@ -176,7 +176,7 @@ impl Upstream {
     }
 }
 
-async fn read_request(stream: &mut TcpStream) -> Option<Asked> {
+pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<Asked> {
     let mut bytes = Vec::new();
     let head_end = loop {
         if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {

@@ -4,14 +4,18 @@ use aqueduct_gateway::serve::routes::{Access, ROUTES, Route};
 use bytes::Bytes;
 use http::{Request, Response};
 
-use super::support::{Served, input, serve};
+use super::support::{Served, Upstream, http, input, serve};
 use crate::program::root;
 
-const TOML: &str = "inspector.enabled = true\n[agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
+const TOML: &str = "inspector.enabled = true\n\
+     [agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n\
+     [agents.p]\na2a = { url = \"UPSTREAM\", binding = \"jsonrpc\" }\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
 
-/// Two people may use one agent.
+/// Two people may use one agent, and another one to which calls pass.
 async fn guarded() -> Served {
+    let upstream = Upstream::saying(http("200 OK", "application/json", "{\"name\":\"p\"}")).await;
     let toml = TOML.replace("scripts/", &format!("{}/scripts/", root().display()));
+    let toml = toml.replace("UPSTREAM", &upstream.url);
     serve(&toml, &[("ANN", "ann-token"), ("BOB", "bob-token")]).await
 }
 
@@ -30,6 +34,10 @@ async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, 
     let path = route.path.replace("{name}", "a").replace("{run}", run).replace("{thread}", thread);
     let path = path.replace("{method}", method).replace("{file}", "main.js");
     let path = path.replace("{*call}", "tasks?A2A-Version=1.0");
+    ask_path(served, route, &path, headers).await
+}
+
+async fn ask_path(served: &Served, route: &Route, path: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
     let (media_type, body) = match (route.access, route.method) {
         // One empty message.
         (Access::Grpc, _) => ("application/grpc", Bytes::from_static(&[0; 5])),
@@ -41,7 +49,7 @@ async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, 
         }
         _ => ("application/json", Bytes::new()),
     };
-    let mut request = Request::builder().method(route.method).uri(served.url(&path));
+    let mut request = Request::builder().method(route.method).uri(served.url(path));
     request = request.header("content-type", media_type);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -144,4 +152,24 @@ async fn a_token_of_the_gateway_is_good_for_every_agent() {
     let list = ROUTES.iter().find(|route| route.access == Access::List).unwrap();
     assert_eq!(ask(&served, list, &[]).await.status(), 401);
     assert_eq!(ask(&served, list, &[("authorization", "Bearer all-token")]).await.status(), 200);
+}
+
+/// Calls that pass to an agent elsewhere come through the same door.
+#[tokio::test]
+async fn calls_that_pass_through_are_asked_for_a_token_too() {
+    let served = guarded().await;
+    for route in ROUTES.iter().filter(|route| route.path.starts_with("/a2a/")) {
+        let path = route.path.replace("{name}", "p").replace("{*call}", "tasks/T");
+        for (headers, expected) in [
+            (vec![], 401),
+            (vec![("authorization", "Bearer wrong")], 401),
+            (vec![("authorization", "Bearer ann-token"), ("host", "evil.example")], 403),
+            (vec![("authorization", "Bearer ann-token"), ("origin", "https://evil.example")], 403),
+        ] {
+            let response = ask_path(&served, route, &path, &headers).await;
+            assert_eq!(response.status(), expected, "{route:?} {headers:?}");
+        }
+        let good = ask_path(&served, route, &path, &[("authorization", "Bearer ann-token")]).await;
+        assert!(matches!(good.status().as_u16(), 200 | 501), "{route:?}: {good:?}");
+    }
 }

@@ -1,0 +1,227 @@
+//! Calls that pass through a proxy: which call it is, and what is written on it.
+//!
+//! A proxy forwards bodies as they are. [`PassingCall`] reads the few members by which a call can be told and related,
+//! and writes one entry of metadata into the body without touching any other byte. Cards are told where the proxy is
+//! ([`move_card`]). Nothing here judges a call: what is malformed is the agent's to refuse.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::version::Binding;
+
+/// The code of JSON-RPC for what is not the caller's fault.
+const INTERNAL_ERROR: i64 = -32603;
+
+/// What a call is for, as far as it matters to who watches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PassingKind {
+    /// A message to an agent: a task begins, or goes on.
+    Send,
+    /// The rest of a task as a stream.
+    Subscribe,
+    /// A look at a task.
+    Look,
+    /// A task is to stop.
+    Cancel,
+    /// The card that only known clients may see.
+    ExtendedCard,
+    /// Anything else.
+    Other,
+}
+
+/// A call on its way to an agent.
+#[derive(Debug, Clone)]
+pub struct PassingCall<'b> {
+    /// What it is for.
+    pub kind: PassingKind,
+    /// The task that it names; empty for none.
+    pub task_id: Cow<'b, str>,
+    /// The conversation that it names; empty for none.
+    pub context_id: Cow<'b, str>,
+    /// The id of its message; empty for none.
+    pub message_id: Cow<'b, str>,
+    /// The JSON text of its JSON-RPC id.
+    pub id: Option<&'b str>,
+    body: &'b str,
+    message: Option<&'b str>,
+    message_metadata: Option<&'b str>,
+    metadata: Option<&'b str>,
+}
+
+/// The members of a JSON object, each as its text.
+type Members<'b> = BTreeMap<Cow<'b, str>, &'b RawValue>;
+
+impl<'b> PassingCall<'b> {
+    /// Reads the body of a JSON-RPC call.
+    pub fn of_jsonrpc(body: &'b str) -> Self {
+        let top = members(body);
+        let method = top.get("method").and_then(|raw| text(raw)).unwrap_or_default();
+        let kind = match &*method {
+            "SendMessage" | "SendStreamingMessage" | "message/send" | "message/stream" => PassingKind::Send,
+            "SubscribeToTask" | "tasks/resubscribe" => PassingKind::Subscribe,
+            "GetTask" | "tasks/get" => PassingKind::Look,
+            "CancelTask" | "tasks/cancel" => PassingKind::Cancel,
+            "GetExtendedAgentCard" | "agent/getAuthenticatedExtendedCard" => PassingKind::ExtendedCard,
+            _ => PassingKind::Other,
+        };
+        let params = top.get("params").map(|raw| members(raw.get())).unwrap_or_default();
+        let mut call = Self::new(kind, body, &params);
+        call.id = top.get("id").map(|raw| raw.get());
+        if matches!(kind, PassingKind::Subscribe | PassingKind::Look | PassingKind::Cancel) {
+            call.task_id = params.get("id").and_then(|raw| text(raw)).unwrap_or_default();
+        }
+        call
+    }
+
+    /// Reads a REST call: its method, its path below the interface's address, and its body.
+    pub fn of_rest(method: &str, path: &'b str, body: &'b str) -> Self {
+        let path = path.split('?').next().unwrap_or_default();
+        let last = path.rsplit('/').next().unwrap_or_default();
+        let (name, verb) = last.rsplit_once(':').unwrap_or((last, ""));
+        let of_task = path.rsplit('/').nth(1) == Some("tasks");
+        let kind = match (method, name, verb) {
+            ("POST", "message", "send" | "stream") => PassingKind::Send,
+            (_, _, "subscribe") if of_task => PassingKind::Subscribe,
+            ("POST", _, "cancel") if of_task => PassingKind::Cancel,
+            ("GET", _, "") if of_task => PassingKind::Look,
+            ("GET", "extendedAgentCard" | "card", "") => PassingKind::ExtendedCard,
+            _ => PassingKind::Other,
+        };
+        let mut call = Self::new(kind, body, &members(body));
+        if of_task {
+            call.task_id = Cow::Borrowed(name);
+        }
+        call
+    }
+
+    fn new(kind: PassingKind, body: &'b str, params: &Members<'b>) -> Self {
+        let text_of = |from: &Members<'b>, name: &str| from.get(name).and_then(|raw| text(raw));
+        let raw_of = |from: &Members<'b>, name: &str| from.get(name).map(|raw| raw.get());
+        let message = raw_of(params, "message").filter(|text| is_object(text) && kind == PassingKind::Send);
+        let inside = message.map(members).unwrap_or_default();
+        Self {
+            kind,
+            task_id: text_of(&inside, "taskId").unwrap_or_default(),
+            context_id: text_of(&inside, "contextId").unwrap_or_default(),
+            id: None,
+            body,
+            message,
+            message_id: text_of(&inside, "messageId").unwrap_or_default(),
+            message_metadata: raw_of(&inside, "metadata"),
+            metadata: raw_of(params, "metadata"),
+        }
+    }
+
+    /// A text in the metadata of the message, or else of the call.
+    pub fn metadata(&self, key: &str) -> Option<String> {
+        let of = |object: &'b str| members(object).get(key).and_then(|raw| text(raw)).map(Cow::into_owned);
+        self.message_metadata.and_then(of).or_else(|| self.metadata.and_then(of))
+    }
+
+    /// The body with that text in the metadata of its message; all other bytes are as they were. Nothing if the call
+    /// has no message.
+    pub fn with_metadata(&self, key: &str, value: &str) -> Option<String> {
+        let entry = format!("{}:{}", Value::from(key), Value::from(value));
+        let message = self.message?;
+        let Some(object) = self.message_metadata else {
+            let end = self.offset(message)? + message.len().checked_sub(1)?;
+            let comma = if members(message).is_empty() { "" } else { "," };
+            return self.splice(end, end, &format!("{comma}\"metadata\":{{{entry}}}"));
+        };
+        let inside = members(object);
+        if !is_object(object) {
+            let start = self.offset(object)?;
+            return self.splice(start, start + object.len(), &format!("{{{entry}}}"));
+        }
+        if let Some(old) = inside.get(key).map(|raw| raw.get()) {
+            let start = self.offset(old)?;
+            return self.splice(start, start + old.len(), &Value::from(value).to_string());
+        }
+        let start = self.offset(object)? + 1;
+        let comma = if inside.is_empty() { "" } else { "," };
+        self.splice(start, start, &format!("{entry}{comma}"))
+    }
+
+    /// What a proxy answers that could not have the call answered: status and body, as the binding says it. JSON-RPC
+    /// tells its errors with status 200.
+    pub fn refusal(&self, status: u16, reason: &str, message: &str) -> (u16, String) {
+        let info = json!([{
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "aqueduct",
+        }]);
+        let Some(id) = self.id else {
+            let name = if status == 504 { "DEADLINE_EXCEEDED" } else { "UNAVAILABLE" };
+            let error = json!({ "code": status, "status": name, "message": message, "details": info });
+            return (status, json!({ "error": error }).to_string());
+        };
+        let error = json!({ "code": INTERNAL_ERROR, "message": message, "data": info });
+        (200, format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}"))
+    }
+
+    /// Where a part of the body begins in it.
+    fn offset(&self, part: &str) -> Option<usize> {
+        part.as_ptr().addr().checked_sub(self.body.as_ptr().addr())
+    }
+
+    fn splice(&self, start: usize, end: usize, text: &str) -> Option<String> {
+        let (before, after) = (self.body.get(..start)?, self.body.get(end..)?);
+        Some([before, text, after].concat())
+    }
+}
+
+fn is_object(text: &str) -> bool {
+    text.starts_with('{')
+}
+
+/// The members of an object; of anything else, none.
+fn members(text: &str) -> Members<'_> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+fn text<'b>(raw: &'b RawValue) -> Option<Cow<'b, str>> {
+    let quoted = raw.get();
+    let plain = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match plain {
+        Some(plain) if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
+        Some(_) => serde_json::from_str(quoted).ok().map(Cow::Owned),
+        None => None,
+    }
+}
+
+/// A card that says the agent is at `address`. Interfaces that the proxy does not carry are left out; so are
+/// signatures, which were made for another card.
+pub fn move_card(card: &mut Map<String, Value>, address: &str, carried: &[Binding]) {
+    card.shift_remove("signatures");
+    for list in ["supportedInterfaces", "additionalInterfaces"] {
+        if let Some(Value::Array(interfaces)) = card.get_mut(list) {
+            interfaces.retain_mut(|interface| move_interface(interface, address, carried));
+        }
+    }
+    if !card.contains_key("url") {
+        return;
+    }
+    let preferred = card.get("preferredTransport").and_then(Value::as_str).and_then(Binding::parse);
+    if !preferred.is_none_or(|binding| carried.contains(&binding)) {
+        let first = card.get("additionalInterfaces").and_then(|list| list.get(0)?.get("transport")).cloned();
+        let first = first.unwrap_or_else(|| Binding::JsonRpc.as_str().into());
+        card.insert("preferredTransport".to_owned(), first);
+    }
+    card.insert("url".to_owned(), address.into());
+}
+
+/// False if the proxy does not carry it.
+fn move_interface(interface: &mut Value, address: &str, carried: &[Binding]) -> bool {
+    let name = ["protocolBinding", "transport"].iter().find_map(|key| interface.get(key)?.as_str());
+    if !name.and_then(Binding::parse).is_some_and(|binding| carried.contains(&binding)) {
+        return false;
+    }
+    if let Some(interface) = interface.as_object_mut() {
+        interface.insert("url".to_owned(), address.into());
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! What a proxy reads and writes.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+#[test]
+fn calls_of_both_versions_and_bindings_are_told() {
+    for (method, kind) in [
+        ("SendMessage", PassingKind::Send),
+        ("message/stream", PassingKind::Send),
+        ("tasks/resubscribe", PassingKind::Subscribe),
+        ("GetTask", PassingKind::Look),
+        ("tasks/cancel", PassingKind::Cancel),
+        ("GetExtendedAgentCard", PassingKind::ExtendedCard),
+        ("ListTasks", PassingKind::Other),
+    ] {
+        let body = json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": {"id": "T"}}).to_string();
+        let call = PassingCall::of_jsonrpc(&body);
+        assert_eq!((call.kind, call.id), (kind, Some("\"x\"")), "{method}");
+    }
+    for (method, path, kind, task) in [
+        ("POST", "message:send", PassingKind::Send, ""),
+        ("POST", "v1/message:stream", PassingKind::Send, ""),
+        ("POST", "tenant/tasks/T:subscribe", PassingKind::Subscribe, "T"),
+        ("GET", "tasks/T:subscribe", PassingKind::Subscribe, "T"),
+        ("GET", "tasks/T?historyLength=1", PassingKind::Look, "T"),
+        ("POST", "v1/tasks/T:cancel", PassingKind::Cancel, "T"),
+        ("GET", "v1/card", PassingKind::ExtendedCard, ""),
+        ("GET", "tasks", PassingKind::Other, ""),
+        ("GET", "tasks/T/pushNotificationConfigs", PassingKind::Other, ""),
+    ] {
+        let call = PassingCall::of_rest(method, path, "");
+        assert_eq!((call.kind, &*call.task_id), (kind, task), "{method} {path}");
+    }
+}
+
+#[test]
+fn garbage_is_some_other_call() {
+    for body in
+        ["", "[]", "nonsense", "{\"method\":5}", "{\"method\":\"SendMessage\",\"params\":[1]}", "\u{0}"]
+    {
+        let call = PassingCall::of_jsonrpc(body);
+        assert_eq!(call.metadata("k"), None);
+        assert_eq!(call.with_metadata("k", "v"), None, "{body}");
+    }
+}
+
+fn spliced(body: &str) -> String {
+    PassingCall::of_jsonrpc(body).with_metadata("k", "new").unwrap()
+}
+
+#[test]
+fn an_entry_is_written_and_no_other_byte_is_touched() {
+    let with = |message: &str| {
+        format!(
+            r#"{{ "method":"SendMessage",  "params":{{"message":{message}, "x":1.50e3}} , "id":12345678901234567890}}"#
+        )
+    };
+    for (message, expected) in [
+        ("{}", r#"{"metadata":{"k":"new"}}"#),
+        (r#"{"messageId":"m"}"#, r#"{"messageId":"m","metadata":{"k":"new"}}"#),
+        (r#"{"metadata":null,"x":1}"#, r#"{"metadata":{"k":"new"},"x":1}"#),
+        (r#"{"metadata": { } }"#, r#"{"metadata": {"k":"new" } }"#),
+        (r#"{"metadata":{"a":1}}"#, r#"{"metadata":{"k":"new","a":1}}"#),
+        (r#"{"metadata":{"a":1, "k" : "old"}}"#, r#"{"metadata":{"a":1, "k" : "new"}}"#),
+    ] {
+        assert_eq!(spliced(&with(message)), with(expected));
+    }
+}
+
+#[test]
+fn metadata_of_the_message_counts_before_that_of_the_call() {
+    let body =
+        r#"{"message":{"contextId":"C","taskId":"T","metadata":{"k":"a\"b"}},"metadata":{"k":"c","l":"d"}}"#;
+    let call = PassingCall::of_rest("POST", "message:send", body);
+    assert_eq!((&*call.context_id, &*call.task_id), ("C", "T"));
+    assert_eq!(call.metadata("k").as_deref(), Some("a\"b"));
+    assert_eq!(call.metadata("l").as_deref(), Some("d"));
+}
+
+fn arbitrary_json() -> impl Strategy<Value = Value> {
+    let leaf =
+        prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), ".{0,8}".prop_map(Value::from)];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::hash_map("[a-z\"\\\\]{0,4}", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    /// Whatever else is in a message, the entry is there afterwards, and the rest is as it was.
+    #[test]
+    fn any_message_takes_an_entry(
+        mut message in prop::collection::hash_map("[a-z\"]{0,4}", arbitrary_json(), 0..4),
+        metadata in prop::option::of(prop::collection::hash_map("[a-z/]{0,4}", arbitrary_json(), 0..4)),
+    ) {
+        if let Some(metadata) = &metadata {
+            message.insert("metadata".to_owned(), Value::Object(metadata.clone().into_iter().collect()));
+        }
+        let body = json!({"method": "SendMessage", "params": {"message": message}});
+        let written: Value = serde_json::from_str(&spliced(&body.to_string())).unwrap();
+        let mut expected = body;
+        let place = &mut expected["params"]["message"];
+        if !place["metadata"].is_object() {
+            place["metadata"] = json!({});
+        }
+        place["metadata"]["k"] = json!("new");
+        prop_assert_eq!(written, expected);
+    }
+}
+
+#[test]
+fn a_card_says_where_the_proxy_is() {
+    let mut card = json!({
+        "name": "x", "url": "grpc://real", "preferredTransport": "GRPC", "protocolVersion": "0.3.0",
+        "additionalInterfaces": [{"url": "real:1", "transport": "GRPC"}, {"url": "http://real/rest", "transport": "HTTP+JSON"}],
+        "supportedInterfaces": [
+            {"url": "http://real", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+            {"url": "real:1", "protocolBinding": "GRPC", "protocolVersion": "1.0"},
+        ],
+        "signatures": [{"protected": "…"}],
+    });
+    move_card(card.as_object_mut().unwrap(), "http://here/a2a/x", &[Binding::JsonRpc, Binding::HttpJson]);
+    assert_eq!(
+        card,
+        json!({
+            "name": "x", "url": "http://here/a2a/x", "preferredTransport": "HTTP+JSON", "protocolVersion": "0.3.0",
+            "additionalInterfaces": [{"url": "http://here/a2a/x", "transport": "HTTP+JSON"}],
+            "supportedInterfaces": [{"url": "http://here/a2a/x", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        })
+    );
+}

@@ -1,0 +1,254 @@
+//! A tapped call: its events to the run, and what is left of it when it ends.
+//!
+//! Back-pressure: an event goes into the run's channel before the supervisor gets the bytes it was read from. A run
+//! whose log is slow so holds the call back, as any slow reader would; but not for ever: after [`PATIENCE`] the lane is
+//! given up (and says so once the run takes events again), and the supervisor gets its bytes alone.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aqueduct_adapter_a2a::TaskMemory;
+use aqueduct_adapter_a2a::relay::{PassingCall, PassingKind};
+use aqueduct_adapter_a2a::wire::Dialect;
+use aqueduct_core::{LaneOutcome, RunFailure, Source, SourceEvent, ToolCallId};
+use aqueduct_transport_http::sse;
+use bytes::Bytes;
+use tokio::sync::mpsc::error::SendTimeoutError;
+
+use super::relate::{Anchor, CALL_METADATA};
+use super::tap::{Tap, TapConfig};
+use super::trail::Trail;
+use crate::service::metrics::Metrics;
+use crate::service::{ActiveRun, AgentEntry};
+
+/// How long a run may hold back a call whose events it does not take. Logs answer within milliseconds; one that takes
+/// longer than this is broken, and the supervisor must not break with it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Tasks of one run that may go on with a further call. Past it, a task's next call has a lane that knows nothing of
+/// those before.
+const TASKS: usize = 256;
+
+/// The supervisor went away in the middle of an answer.
+pub(crate) const CALLER_GONE: &str = "caller_gone";
+/// The run did not take what the lane said.
+const LANE_LOST: &str = "lane_lost";
+
+/// The tasks of a run that further calls may go on with.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks(Mutex<HashMap<TaskKey, Rest>>);
+
+/// An agent's name and its id for a task: two agents may have one id.
+type TaskKey = (String, String);
+
+/// What is left of a call.
+#[derive(Debug)]
+enum Rest {
+    /// Its task came to rest, or its stream broke off; the lane is closed.
+    Closed { source: Source, memory: TaskMemory },
+    /// Its task works on; the lane is open.
+    Working(Box<Lane>),
+}
+
+impl Tasks {
+    fn take(&self, task: &TaskKey) -> Option<Rest> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(task)
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&self) {
+        let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(all);
+    }
+
+    fn keep(&self, task: TaskKey, rest: Rest) {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if tasks.len() < TASKS {
+            tasks.insert(task, rest);
+        }
+    }
+}
+
+/// One call's lane.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// The sub-agent's own anchor: its calls belong below this lane.
+    anchor: Arc<Anchor>,
+    tap: Tap,
+    metrics: Arc<Metrics>,
+    is_lost: bool,
+    is_watched: bool,
+}
+
+impl Lane {
+    /// The lane of a call that `caller` makes; none for calls that tell nothing of a task.
+    pub(crate) fn begin(
+        caller: &Arc<Anchor>,
+        agent: &AgentEntry,
+        call: &PassingCall<'_>,
+        dialect: Dialect,
+        metrics: &Arc<Metrics>,
+    ) -> Option<Self> {
+        let task = (agent.name.clone(), call.task_id.to_string());
+        let rest = caller.run.tasks.take(&task);
+        let is_look = matches!(call.kind, PassingKind::Look | PassingKind::Cancel);
+        let (source, memory) = match (rest, call.kind) {
+            (Some(Rest::Working(lane)), _) => return Some(*lane),
+            (Some(closed), _) if is_look => {
+                caller.run.tasks.keep(task, closed);
+                return None;
+            }
+            (Some(Rest::Closed { source, memory }), _) => (source, memory),
+            (None, PassingKind::Send | PassingKind::Subscribe) => {
+                (new_source(caller, agent, call), TaskMemory::default())
+            }
+            (None, _) => return None,
+        };
+        let limit = agent.config.limits.frame;
+        let config = TapConfig {
+            source: source.clone(),
+            dialect,
+            limits: sse::DecodeLimits { line: limit, event: limit },
+            message_id: Some(call.message_id.to_string()).filter(|id| !id.is_empty()),
+            follow_up: !call.task_id.is_empty() && call.kind == PassingKind::Send,
+        };
+        let anchor = caller.child(source)?;
+        Some(Self {
+            anchor,
+            tap: Tap::new(config, memory),
+            metrics: Arc::clone(metrics),
+            is_lost: false,
+            is_watched: false,
+        })
+    }
+
+    /// What the sub-agent is handed.
+    pub(crate) fn trail(&self) -> Trail {
+        Trail::of(Arc::clone(&self.anchor))
+    }
+
+    /// Waits until the run is stopped.
+    pub(crate) async fn stopped(&self) {
+        self.anchor.run.stop.triggered().await;
+    }
+
+    /// Waits for the run on behalf of a task that nobody streams; none if somebody does so already.
+    pub(crate) fn watch(&mut self) -> Option<RunWatch> {
+        let is_first = !std::mem::replace(&mut self.is_watched, true);
+        is_first.then(|| RunWatch(Arc::clone(&self.anchor.run)))
+    }
+
+    /// The task, while it works and can be cancelled.
+    pub(crate) fn working_task(&self) -> Option<String> {
+        self.tap.task().filter(|_| self.tap.is_working()).map(|task| task.task_id)
+    }
+
+    /// The agent was asked, and takes its time.
+    pub(crate) async fn handle_wait(&mut self) {
+        self.tap.handle_wait();
+        self.tell().await;
+    }
+
+    /// Takes a piece of an event stream.
+    pub(crate) async fn handle_chunk(&mut self, chunk: Bytes) {
+        self.tap.handle_chunk(chunk);
+        if let Some(task) = self.tap.task() {
+            self.anchor.learn_context(&task.context_id);
+        }
+        self.tell().await;
+    }
+
+    /// Takes an answer that is no stream.
+    pub(crate) async fn handle_body(&mut self, status: u16, body: &Bytes) {
+        self.tap.handle_body(status, body);
+        self.tell().await;
+    }
+
+    /// The event stream is over.
+    pub(crate) async fn handle_end(&mut self) {
+        self.tap.handle_end();
+        self.tell().await;
+    }
+
+    /// No answer, or no more of it.
+    pub(crate) async fn handle_failure(&mut self, failure: RunFailure) {
+        self.tap.handle_failure(failure);
+        self.tell().await;
+    }
+
+    /// Leaves what a further call of the task needs.
+    pub(crate) fn leave(self) {
+        let run = Arc::clone(&self.anchor.run);
+        let Some(task) = self.tap.task() else { return };
+        let task = (self.anchor.source.name().to_owned(), task.task_id);
+        // The end of a run clears its tasks, which hold the run: none may come after it.
+        if run.lanes.is_closed() {
+            return;
+        }
+        if self.tap.is_working() && !self.is_lost {
+            return run.tasks.keep(task, Rest::Working(Box::new(self)));
+        }
+        let source = self.anchor.source.clone();
+        if let Some(memory) = self.tap.into_memory() {
+            run.tasks.keep(task, Rest::Closed { source, memory });
+        }
+    }
+
+    async fn tell(&mut self) {
+        while let Some(event) = self.tap.poll_event() {
+            if self.is_lost {
+                self.metrics.lane_event_dropped();
+                continue;
+            }
+            match self.anchor.run.lanes.send_timeout(event, PATIENCE).await {
+                Ok(()) => {}
+                Err(SendTimeoutError::Closed(_)) => self.metrics.lane_event_dropped(),
+                Err(SendTimeoutError::Timeout(event)) => self.lose(event),
+            }
+        }
+    }
+
+    /// The event that found no room still goes, and the end of the lane after it, whenever the run takes them.
+    fn lose(&mut self, event: SourceEvent) {
+        self.is_lost = true;
+        let source = self.anchor.source.clone();
+        tracing::warn!(lane = source.name(), "the run takes no events: a sub-agent is not shown any further");
+        let message = "the run's log was too slow to show any more of this agent's work; the agent goes on";
+        let outcome = LaneOutcome::Failed(RunFailure::new(LANE_LOST, message));
+        let run = Arc::clone(&self.anchor.run);
+        tokio::spawn(async move {
+            for event in [event, SourceEvent::LaneClosed { source, outcome }] {
+                run.lanes.send(event).await.ok();
+            }
+        });
+    }
+}
+
+/// A look at a run that does not hold a lane.
+#[derive(Debug)]
+pub(crate) struct RunWatch(Arc<ActiveRun>);
+
+impl RunWatch {
+    /// True if the run was stopped; false if it came to its end by itself.
+    pub(crate) async fn stopped_before_its_end(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.0.stop.triggered() => true,
+            () = self.0.lanes.closed() => self.0.stop.is_triggered(),
+        }
+    }
+}
+
+/// A source of its own for every call: two calls of one agent are two lanes.
+fn new_source(caller: &Arc<Anchor>, agent: &AgentEntry, call: &PassingCall<'_>) -> Source {
+    let key = format!("{}#{}", agent.name, caller.run.next_lane());
+    let mut source = caller.source.child(key).named(agent.name.clone());
+    if !agent.description.is_empty() {
+        source = source.described(agent.description.clone());
+    }
+    match call.metadata(CALL_METADATA) {
+        Some(id) if !id.is_empty() => source.called_by(ToolCallId::new(id)),
+        _ => source,
+    }
+}

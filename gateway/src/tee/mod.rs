@@ -1,0 +1,31 @@
+//! The supervisor tee: what sub-agents say while a supervisor calls them, inside the run that the supervisor serves.
+//!
+//! ```text
+//! frontend ──AG-UI──► gateway ──run, with a token──► supervisor
+//!    ▲                   │                               │ calls its sub-agents at `/a2a/{name}`, with the token
+//!    │                   │  proxy ◄──────────────────────┘
+//!    │                   ├────────── bytes as they are ─────────► sub-agent, with a token of its own lane
+//!    │                   │◄───────── bytes as they are ──────────┘
+//!    └── lanes ◄── tap ──┘ (a copy of each frame)
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`relate`] | tokens, traces and contexts: which run a call belongs to |
+//! | [`trail`] | what an agent is handed so that its own calls can be related |
+//! | [`tap`] | one call's answer as events of a lane; no IO |
+//! | [`lane`] | a tapped call: its events to the run, its task to be cancelled |
+//! | [`calls`] | which tool call of the supervisor a lane belongs to |
+//!
+//! Invariants: the supervisor gets the bytes that the sub-agent sent, whatever becomes of the copy; what a lane says
+//! reaches the run before the supervisor gets it, so a run never ends before what led to its end; a lane is
+//! intermediate work, it neither answers nor fails nor interrupts the run; an event that cannot be shown is counted.
+
+pub(crate) mod calls;
+pub(crate) mod lane;
+pub(crate) mod relate;
+pub(crate) mod tap;
+pub(crate) mod trail;
+
+pub(crate) use relate::Tee;
+pub(crate) use trail::Trail;

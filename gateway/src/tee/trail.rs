@@ -1,0 +1,174 @@
+//! What an agent is handed so that its own calls can be related to the run it works for.
+//!
+//! | where | what |
+//! |---|---|
+//! | header `x-aqueduct-run` | the token |
+//! | header `baggage` | the token as member `aqueduct-run`; other members stay |
+//! | header `traceparent` | that of the caller, or a new one |
+//! | A2A: metadata of the message | the token as `aqueduct/run` |
+//! | AG-UI: `forwardedProps.aqueduct.run` | the token |
+//!
+//! A trail that leads nowhere (a run at the terminal, one that a framework publishes) hands over nothing.
+
+use std::sync::Arc;
+
+use aqueduct_core::{RunInput, Source};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+
+use super::relate::{Anchor, TOKEN_BAGGAGE, TOKEN_HEADER, Tee, baggage_members, random_hex, trace_id};
+use crate::config::RelateBy;
+use crate::service::ActiveRun;
+
+/// The way from an agent back to its run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Trail(Option<Arc<Anchor>>);
+
+impl Trail {
+    /// For the agent of a run. `traceparent` is what the caller sent.
+    pub(crate) fn begin(
+        tee: &Arc<Tee>,
+        run: &Arc<ActiveRun>,
+        input: &RunInput,
+        traceparent: Option<&str>,
+    ) -> Self {
+        let trace = tee.has(RelateBy::Trace).then(|| traceparent.and_then(trace_id));
+        let trace = trace.and_then(|given| given.or_else(random_hex::<16>));
+        let anchor = tee.anchor(Arc::clone(run), Source::root(), trace);
+        anchor.learn_context(input.thread_id.as_str());
+        Self(Some(anchor))
+    }
+
+    /// For the agent of a lane.
+    pub(crate) fn of(anchor: Arc<Anchor>) -> Self {
+        Self(Some(anchor))
+    }
+
+    /// For an agent that this one works with, in a lane of its own.
+    pub(crate) fn child(&self, source: &Source) -> Self {
+        Self(self.0.as_ref().and_then(|anchor| anchor.child(source.clone())))
+    }
+
+    /// The agent speaks in that conversation.
+    pub(crate) fn learn_context(&self, context: &str) {
+        if let Some(anchor) = &self.0 {
+            anchor.learn_context(context);
+        }
+    }
+
+    /// The token, if there is one.
+    pub(crate) fn token(&self) -> Option<&str> {
+        Some(self.0.as_ref()?.token.as_ref()?.as_str())
+    }
+
+    /// Writes the trail into the headers of a request.
+    pub(crate) fn mark(&self, headers: &mut HeaderMap) {
+        let Some(anchor) = &self.0 else { return };
+        if let Some(trace) = anchor.trace.as_ref().filter(|_| !headers.contains_key("traceparent"))
+            && let Some(span) = random_hex::<8>()
+        {
+            insert(headers, "traceparent", &format!("00-{trace}-{span}-01"));
+        }
+        if let Some(token) = &anchor.token {
+            let others = others_in_baggage(headers);
+            insert(headers, TOKEN_HEADER, token.as_str());
+            insert(headers, "baggage", &format!("{others}{TOKEN_BAGGAGE}={}", token.as_str()));
+        }
+    }
+
+    /// The trail as AG-UI's forwarded properties, which are an object or nothing in every known client.
+    pub(crate) fn forwarded(&self, given: &Value) -> Value {
+        let mut properties = given.clone();
+        if let Some(token) = self.token()
+            && (properties.is_object() || properties.is_null())
+        {
+            let mut own = properties.get("aqueduct").filter(|own| own.is_object()).cloned();
+            let own = own.get_or_insert_with(|| json!({}));
+            set(own, "run", token.into());
+            if properties.is_null() {
+                properties = json!({});
+            }
+            set(&mut properties, "aqueduct", own.take());
+        }
+        properties
+    }
+}
+
+fn set(object: &mut Value, name: &str, value: Value) {
+    if let Some(object) = object.as_object_mut() {
+        object.insert(name.to_owned(), value);
+    }
+}
+
+/// What stands in the baggage beside tokens, ready for one more member.
+fn others_in_baggage(headers: &HeaderMap) -> String {
+    let own: Vec<&str> = baggage_members(headers).map(|(member, _)| member).collect();
+    let lists = headers.get_all("baggage").iter().filter_map(|list| list.to_str().ok());
+    let others = lists.flat_map(|list| list.split(',')).filter(|member| !own.contains(member));
+    others
+        .map(str::trim)
+        .filter(|member| !member.is_empty())
+        .fold(String::new(), |all, member| all + member + ",")
+}
+
+fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(mut value) = HeaderValue::from_str(value) {
+        value.set_sensitive(name == TOKEN_HEADER);
+        headers.insert(HeaderName::from_static(name), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trail(traceparent: Option<&str>) -> Trail {
+        let tee = Tee::new(vec![RelateBy::Token, RelateBy::Trace, RelateBy::Context]);
+        let trail =
+            Trail::begin(&tee, &Arc::new(ActiveRun::new()), &RunInput::prompt("t", "r", "hi"), traceparent);
+        drop(tee);
+        trail
+    }
+
+    #[test]
+    fn the_baggage_of_others_stays_and_an_older_token_goes() {
+        let trail = trail(None);
+        let mut headers = HeaderMap::new();
+        headers.append("baggage", HeaderValue::from_static("a=1;p, aqueduct-run=old"));
+        headers.append("baggage", HeaderValue::from_static("b=2"));
+        trail.mark(&mut headers);
+        let token = trail.token().unwrap();
+        assert_eq!(headers["baggage"], format!("a=1;p,b=2,aqueduct-run={token}"));
+        assert_eq!(headers[TOKEN_HEADER], token);
+        assert!(trace_id(headers["traceparent"].to_str().unwrap()).is_some());
+        assert!(!format!("{headers:?}{trail:?}").contains(&format!("RunToken({token}")));
+    }
+
+    #[test]
+    fn a_trace_of_the_caller_is_kept() {
+        let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let mut headers = HeaderMap::new();
+        headers.insert("traceparent", HeaderValue::from_static(given));
+        let trail = trail(Some(given));
+        trail.mark(&mut headers);
+        assert_eq!(headers["traceparent"], given);
+        let mut others = HeaderMap::new();
+        trail.mark(&mut others);
+        assert!(others["traceparent"].to_str().unwrap().contains("0af7651916cd43dd8448eb211c80319c"));
+    }
+
+    #[test]
+    fn properties_take_the_token_beside_their_own() {
+        let trail = trail(None);
+        let token = trail.token().unwrap();
+        for (given, expected) in [
+            (Value::Null, json!({ "aqueduct": { "run": token } })),
+            (json!({ "a": 1 }), json!({ "a": 1, "aqueduct": { "run": token } })),
+            (json!({ "aqueduct": { "x": 1 } }), json!({ "aqueduct": { "x": 1, "run": token } })),
+            (json!("words"), json!("words")),
+        ] {
+            assert_eq!(trail.forwarded(&given), expected);
+        }
+        assert_eq!(Trail::default().forwarded(&Value::Null), Value::Null);
+    }
+}

@@ -1,0 +1,233 @@
+//! What goes wrong below a supervisor: lanes end as they did, and the run as the supervisor says.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::super::support::{answer, events, input, payloads};
+use super::peer::{Called, Door, Peer, begun, chunk, done};
+use super::{gateway, lane, lanes, supervisor};
+
+/// Long enough for anything that must happen; nothing is asserted to be fast.
+const SOON: Duration = Duration::from_secs(20);
+
+/// What the frontend sees if a sub-agent answers with these frames and hangs up.
+async fn seen_of(frames: Vec<String>) -> Vec<Value> {
+    let door = Door::default();
+    let sub = Peer::saying(frames).await;
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move { drop(door.call("a", &Called::by(&asked)).await) })
+    })
+    .await;
+    let served = gateway(&door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    served.run("s", "r").await
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_fails_does_not_fail_the_run() {
+    let failed = super::status("a", "FAILED", "no such cluster");
+    for (frames, text, code) in [
+        (vec![begun("a"), chunk("a", "half", false)], "half", "upstream_ended"),
+        (vec![], "", "upstream_ended"),
+        (vec!["data: nonsense\n\n".to_owned()], "", "upstream_ended"),
+        (vec![begun("a"), "data: {\"x\"".to_owned()], "", "upstream_ended"),
+        (vec![begun("a"), failed], "", "agent_failed"),
+        (
+            vec![
+                "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32603,\"message\":\"kaput\"}}\n\n"
+                    .to_owned(),
+            ],
+            "",
+            "upstream_error",
+        ),
+    ] {
+        let events = seen_of(frames.clone()).await;
+        assert_eq!(lanes(&events), [lane("a", "", text, code)], "{frames:?}");
+        assert_eq!(answer(&events), "all is well");
+        assert_eq!(events.last().unwrap()["type"], "RUN_FINISHED");
+    }
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_is_not_there_is_told() {
+    let door = Door::default();
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move {
+            let told = door.call("a", &Called::by(&asked)).await;
+            assert!(told.contains("-32603") && told.contains("127.0.0.1:1"), "{told}");
+        })
+    })
+    .await;
+    let served = gateway(&door, &[("s", &supervisor.url), ("a", "http://127.0.0.1:1")], "").await;
+    let events = served.run("s", "r").await;
+    assert_eq!(lanes(&events), [lane("a", "", "", "upstream_unreachable")]);
+    assert_eq!(answer(&events), "all is well");
+}
+
+#[tokio::test]
+async fn a_question_is_the_supervisors_to_answer() {
+    let asking = super::status("a", "INPUT_REQUIRED", "which cluster?");
+    let events = seen_of(vec![begun("a"), asking]).await;
+    assert_eq!(lanes(&events), [lane("a", "", "", "suspended")]);
+    assert_eq!(events.last().unwrap()["outcome"]["type"], "success", "{events:#?}");
+    assert!(json!(events).to_string().contains("which cluster?"));
+}
+
+/// A sub-agent that begins and never ends.
+async fn hanging() -> Peer {
+    Peer::start(|asked, mut out| {
+        Box::pin(async move {
+            if asked.body["method"] == "CancelTask" {
+                return out.answer(&asked, "").await;
+            }
+            out.begin().await;
+            out.say(&[begun("a"), chunk("a", "working on it", false)].concat()).await;
+            out.closed().await;
+        })
+    })
+    .await
+}
+
+#[tokio::test]
+async fn cancelling_the_run_cancels_its_sub_agents() {
+    let door = Door::default();
+    let mut sub = hanging().await;
+    let mut supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move { drop(door.call("a", &Called::by(&asked)).await) })
+    })
+    .await;
+    let served = gateway(&door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let mut stream =
+        served.client.open_stream(served.post("/agents/s", &input("r", Some("1.0")))).await.unwrap();
+    let mut seen = Vec::new();
+    while let Some(event) = stream.next().await {
+        let event = event.unwrap().data;
+        if event.contains("working on it") {
+            served.send(served.post("/runs/r/cancel", &json!({}))).await;
+        }
+        seen.push(serde_json::from_str::<Value>(&event).unwrap());
+    }
+    assert_eq!(seen.last().unwrap()["outcome"]["type"], "cancelled", "{seen:#?}");
+    let asked = timeout(SOON, sub.next("CancelTask")).await.expect("the sub-agent is told");
+    assert_eq!(asked.body["params"]["id"], "a");
+    timeout(SOON, supervisor.next("CancelTask")).await.expect("so is the supervisor");
+    assert_eq!(lanes(&seen)[0].2, "working on it");
+    assert_ne!(lanes(&seen)[0].3, "open", "{seen:#?}");
+}
+
+#[tokio::test]
+async fn a_supervisor_that_hangs_up_cuts_the_lane_and_cancels_nothing() {
+    let door = Door::default();
+    let (gone, mut is_gone) = tokio::sync::mpsc::channel(1);
+    let mut sub = Peer::start(move |_, mut out| {
+        let gone = gone.clone();
+        Box::pin(async move {
+            out.begin().await;
+            out.say(&[begun("a"), chunk("a", "working on it", false)].concat()).await;
+            out.closed().await;
+            gone.send(()).await.ok();
+        })
+    })
+    .await;
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move {
+            let client = aqueduct_transport_http::Client::new(Default::default()).unwrap();
+            let request = door.request("a", "SendStreamingMessage", &Called::by(&asked));
+            let mut stream = client.open_stream(request).await.unwrap();
+            while !stream.next().await.unwrap().unwrap().data.contains("working on it") {}
+            drop(stream);
+            // The gateway sees that when the system tells it; the answer must not come before.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        })
+    })
+    .await;
+    let served = gateway(&door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let events = served.run("s", "r").await;
+    assert_eq!(lanes(&events), [lane("a", "", "working on it", "caller_gone")]);
+    assert_eq!(answer(&events), "all is well");
+    timeout(SOON, is_gone.recv()).await.expect("the agent's connection is closed").unwrap();
+    while let Ok(asked) = sub.asked.try_recv() {
+        assert_ne!(asked.body["method"], "CancelTask");
+    }
+}
+
+/// A lane that is open when the supervisor has its answer is closed with the run, and what comes later is counted.
+#[tokio::test]
+async fn a_lane_that_outlives_the_run_is_closed_with_it() {
+    let door = Door::default();
+    let sub = Peer::start(|_, mut out| {
+        Box::pin(async move {
+            out.begin().await;
+            out.say(&[begun("a"), chunk("a", "slow", false)].concat()).await;
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            out.say(&[chunk("a", "too late", true), done("a")].concat()).await;
+        })
+    })
+    .await;
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move {
+            let call = async move { drop(door.call("a", &Called::by(&asked)).await) };
+            tokio::spawn(call);
+            tokio::time::sleep(Duration::from_millis(150)).await;
+        })
+    })
+    .await;
+    let served = gateway(&door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let events = served.run("s", "r").await;
+    assert_eq!(lanes(&events), [lane("a", "", "slow", "success")]);
+    let dropped = async {
+        loop {
+            let metrics = String::from_utf8(served.get("/metrics").await.body().to_vec()).unwrap();
+            let line = metrics.lines().find(|line| line.starts_with("aqueduct_tee_events_dropped_total "));
+            if line.is_some_and(|line| !line.ends_with(" 0")) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(SOON, dropped).await.expect("late events are counted");
+}
+
+#[tokio::test]
+async fn a_frontend_that_comes_back_sees_the_lanes_to_their_end() {
+    let door = Door::default();
+    let (go, wait) = tokio::sync::watch::channel(false);
+    let sub = Peer::start(move |_, mut out| {
+        let mut wait = wait.clone();
+        Box::pin(async move {
+            out.begin().await;
+            out.say(&[begun("a"), chunk("a", "one ", false)].concat()).await;
+            wait.wait_for(|go| *go).await.ok();
+            out.say(&[chunk("a", "two", true), done("a")].concat()).await;
+        })
+    })
+    .await;
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move { drop(door.call("a", &Called::by(&asked)).await) })
+    })
+    .await;
+    let served = gateway(&door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let mut stream =
+        served.client.open_stream(served.post("/agents/s", &input("r", Some("1.0")))).await.unwrap();
+    let mut first = Vec::new();
+    let last = loop {
+        let event = stream.next().await.unwrap().unwrap();
+        first.push(serde_json::from_str::<Value>(&event.data).unwrap());
+        if event.data.contains("one ") {
+            break event.id.unwrap();
+        }
+    };
+    drop(stream);
+    go.send_replace(true);
+    let mut request = served.post("/runs/r/events?protocolVersion=1.0", &json!({}));
+    *request.method_mut() = http::Method::GET;
+    request.headers_mut().insert("last-event-id", last.parse().unwrap());
+    let rest = served.send(request).await;
+    let all = [first, payloads(std::str::from_utf8(rest.body()).unwrap())].concat();
+    assert_eq!(lanes(&all), [lane("a", "", "one two", "success")]);
+    assert_eq!(answer(&all), "all is well");
+    let again = served.get("/runs/r/events?protocolVersion=1.0").await;
+    assert_eq!(events(&again), all, "as if nothing had happened");
+}

@@ -1,0 +1,270 @@
+//! Supervisors that call their sub-agents through the gateway: what they say is seen inside the frontend's run.
+
+mod faults;
+mod passing;
+mod peer;
+
+use futures_util::future::{BoxFuture, join_all};
+use serde_json::{Value, json};
+
+use self::peer::{Called, Door, Out, Peer, begun, chunk, done, header, status};
+use super::support::{Asked, Served, answer, serve};
+
+/// A gateway with these agents, by name and address.
+async fn gateway(door: &Door, agents: &[(&str, &str)], more: &str) -> Served {
+    let agent = |(name, url): &(&str, &str)| {
+        format!("[agents.{name}]\na2a = {{ url = \"{url}\", binding = \"jsonrpc\" }}\n")
+    };
+    let toml: String = agents.iter().map(agent).collect();
+    let served = serve(&format!("{more}\n{toml}"), &[]).await;
+    door.is_at(served.address);
+    served
+}
+
+/// A supervisor that does something between its first word and its answer.
+async fn supervisor(
+    door: &Door,
+    work: impl Fn(Door, Asked) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+) -> Peer {
+    let door = door.clone();
+    Peer::start(move |asked, mut out: Out| {
+        let is_send = asked.body["method"] == "SendStreamingMessage";
+        let work = is_send.then(|| work(door.clone(), asked.clone()));
+        Box::pin(async move {
+            let Some(work) = work else { return out.answer(&asked, "").await };
+            out.begin().await;
+            out.say(&begun("S")).await;
+            work.await;
+            out.say(&[chunk("S", "all is well", false), done("S")].concat()).await;
+        })
+    })
+    .await
+}
+
+/// What each sub-agent is seen to say, in the order of their lanes: name, parent's name, text, how it ended.
+fn lanes(events: &[Value]) -> Vec<(String, String, String, String)> {
+    let started: Vec<&Value> = events.iter().filter(|event| event["type"] == "SUBAGENT_STARTED").collect();
+    let name_of = |id: &Value| {
+        let lane = started.iter().find(|event| event["subagentRunId"] == *id);
+        lane.map(|event| event["name"].as_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    let of = |event: &&Value| {
+        let id = &event["subagentRunId"];
+        let own = events.iter().filter(|event| event["subagentRunId"] == *id);
+        let text: String = own.clone().filter_map(|event| event["delta"].as_str()).collect();
+        let end = own
+            .clone()
+            .find(|event| matches!(event["type"].as_str(), Some("SUBAGENT_FINISHED" | "SUBAGENT_ERROR")));
+        let end = end.map_or("open", |end| end["code"].as_str().or(end["outcome"]["type"].as_str()).unwrap());
+        (name_of(id), name_of(&event["parentSubagentRunId"]), text, end.to_owned())
+    };
+    started.iter().map(of).collect()
+}
+
+fn lane(name: &str, parent: &str, text: &str, end: &str) -> (String, String, String, String) {
+    (name.to_owned(), parent.to_owned(), text.to_owned(), end.to_owned())
+}
+
+/// Events before the supervisor's answer.
+fn before_the_answer(events: &[Value]) -> &[Value] {
+    let at = events.iter().position(|event| event["delta"] == "all is well").unwrap();
+    &events[..at]
+}
+
+#[tokio::test]
+async fn sub_agents_side_by_side_are_seen_live_each_in_its_lane() {
+    let door = Door::default();
+    let spoken = |id: &'static str| {
+        vec![
+            begun(id),
+            status(id, "WORKING", &format!("🔧 Calling tool: **look_{id}**")),
+            status(id, "WORKING", &format!("✅ Tool **look_{id}** completed")),
+            chunk(id, &format!("{id} says "), false),
+            chunk(id, "yes", true),
+            done(id),
+        ]
+    };
+    let (argo, jira) = (Peer::saying(spoken("argo")).await, Peer::saying(spoken("jira")).await);
+    let sent = ["argo", "jira"].map(|id| spoken(id).concat());
+    let supervisor = supervisor(&door, move |door, asked| {
+        let sent = sent.clone();
+        Box::pin(async move {
+            let how = Called::by(&asked);
+            let got = join_all(["argo", "jira"].map(|name| door.call(name, &how))).await;
+            assert_eq!(got, sent, "the supervisor gets what the sub-agents sent");
+        })
+    })
+    .await;
+    let agents = [("s", &*supervisor.url), ("argo", &*argo.url), ("jira", &*jira.url)];
+    let served = gateway(&door, &agents, "").await;
+    let events = served.run("s", "r").await;
+    assert_eq!(answer(&events), "all is well", "the answer, and once");
+    assert_eq!(events.last().unwrap()["type"], "RUN_FINISHED");
+    let mut seen = lanes(&events);
+    seen.sort();
+    assert_eq!(
+        seen,
+        [lane("argo", "", "argo says yes", "success"), lane("jira", "", "jira says yes", "success")]
+    );
+    let tools = before_the_answer(&events).iter().filter(|event| event["type"] == "TOOL_CALL_RESULT").count();
+    assert_eq!(tools, 2, "every notice is there before the answer: {events:#?}");
+    let metrics = String::from_utf8(served.get("/metrics").await.body().to_vec()).unwrap();
+    assert!(metrics.contains("aqueduct_tee_calls_total{relation=\"token\"} 2\n"), "{metrics}");
+    assert!(metrics.contains("aqueduct_tee_events_dropped_total 0\n"), "{metrics}");
+}
+
+/// An agent that says half, calls the next one, and says the rest.
+async fn middle(door: &Door, id: &'static str, next: &'static str) -> Peer {
+    let door = door.clone();
+    Peer::start(move |asked, mut out| {
+        let door = door.clone();
+        Box::pin(async move {
+            out.begin().await;
+            out.say(&[begun(id), chunk(id, &format!("{id} "), false)].concat()).await;
+            door.call(next, &Called::by(&asked)).await;
+            out.say(&[chunk(id, "again", true), done(id)].concat()).await;
+        })
+    })
+    .await
+}
+
+#[tokio::test]
+async fn sub_agents_of_sub_agents_are_below_them() {
+    let door = Door::default();
+    let c = Peer::saying(vec![begun("c"), chunk("c", "deep", false), done("c")]).await;
+    let (a, b) = (middle(&door, "a", "b").await, middle(&door, "b", "c").await);
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move { drop(door.call("a", &Called::by(&asked)).await) })
+    })
+    .await;
+    let agents = [("s", &*supervisor.url), ("a", &*a.url), ("b", &*b.url), ("c", &*c.url)];
+    let served = gateway(&door, &agents, "").await;
+    let events = served.run("s", "r").await;
+    assert_eq!(answer(&events), "all is well");
+    assert_eq!(
+        lanes(&events),
+        [
+            lane("a", "", "a again", "success"),
+            lane("b", "a", "b again", "success"),
+            lane("c", "b", "deep", "success")
+        ]
+    );
+}
+
+/// What a supervisor passes on of what it was given, one way at a time.
+fn ways() -> Vec<(&'static str, fn(&Asked) -> Called)> {
+    fn with(headers: Vec<(&'static str, String)>) -> Called {
+        Called { headers, ..Called::default() }
+    }
+    vec![
+        ("token", |asked| with(vec![("x-aqueduct-run", header(asked, "x-aqueduct-run"))])),
+        ("token", |asked| with(vec![("baggage", format!("a=1,{}", header(asked, "baggage")))])),
+        ("token", |asked| {
+            let metadata = asked.body["params"]["message"]["metadata"].clone();
+            Called { metadata, ..Called::default() }
+        }),
+        ("trace", |asked| {
+            // A span of the supervisor's own.
+            let given = header(asked, "traceparent");
+            let trace = given.split('-').nth(1).unwrap_or("none");
+            with(vec![("traceparent", format!("00-{trace}-00000000000000aa-01"))])
+        }),
+        ("context", |_| Called { context: "t", ..Called::default() }),
+        ("context", |_| Called { context: "S-context", ..Called::default() }),
+        ("none", |_| Called::default()),
+        ("none", |_| with(vec![("x-aqueduct-run", "0".repeat(32))])),
+    ]
+}
+
+#[tokio::test]
+async fn each_relation_works_alone_and_without_any_the_call_passes() {
+    for (index, (relation, how)) in ways().into_iter().enumerate() {
+        for switched_on in [true, false] {
+            let door = Door::default();
+            let mut sub = Peer::saying(vec![begun("a"), chunk("a", "hello", false), done("a")]).await;
+            let supervisor = supervisor(&door, move |door, asked| {
+                let how = how(&asked);
+                Box::pin(async move { assert!(door.call("a", &how).await.contains("hello")) })
+            })
+            .await;
+            let toml = match (relation, switched_on) {
+                ("none", _) => "",
+                (_, true) => &format!("tee.relate_by = [\"{relation}\"]"),
+                ("trace", false) => "tee.relate_by = [\"token\", \"context\"]",
+                // A supervisor that is given no token cannot pass it on.
+                (_, false) => "tee.relate_by = [\"trace\"]",
+            };
+            let agents = [("s", &*supervisor.url), ("a", &*sub.url)];
+            let served = gateway(&door, &agents, toml).await;
+            let events = served.run("s", "r").await;
+            assert_eq!(answer(&events), "all is well", "{index}");
+            let expected = if relation != "none" && switched_on {
+                vec![lane("a", "", "hello", "success")]
+            } else {
+                vec![]
+            };
+            assert_eq!(lanes(&events), expected, "{index} {relation} {switched_on}");
+            let asked = sub.next("SendStreamingMessage").await;
+            assert_eq!(asked.body["params"]["message"]["parts"], json!([{ "text": "do it" }]));
+        }
+    }
+}
+
+/// The sub-agent gets a token of its own, in every place, and no other is left.
+#[tokio::test]
+async fn a_sub_agent_is_handed_its_own_token() {
+    let door = Door::default();
+    let mut sub = Peer::saying(vec![begun("a"), done("a")]).await;
+    let mut supervisor = supervisor(&door, |door, asked| {
+        let token = header(&asked, "x-aqueduct-run");
+        let how = Called {
+            headers: vec![
+                ("baggage", format!("x=1,aqueduct-run={token}")),
+                ("authorization", "Bearer mine".to_owned()),
+            ],
+            metadata: json!({ "aqueduct/run": token, "other": 1.5 }),
+            ..Called::default()
+        };
+        Box::pin(async move { drop(door.call("a", &how).await) })
+    })
+    .await;
+    let agents = [("s", &*supervisor.url), ("a", &*sub.url)];
+    let served = gateway(&door, &agents, "").await;
+    served.run("s", "r").await;
+    let given = header(&supervisor.asked.recv().await.unwrap(), "x-aqueduct-run");
+    let asked = sub.next("SendStreamingMessage").await;
+    let own = header(&asked, "x-aqueduct-run");
+    assert!(own.len() == 32 && own != given);
+    assert_eq!(header(&asked, "baggage"), format!("x=1,aqueduct-run={own}"));
+    assert_eq!(asked.body["params"]["message"]["metadata"], json!({ "aqueduct/run": own, "other": 1.5 }));
+    assert!(!format!("{}{}", asked.head, asked.body).contains(&given), "{}", asked.head);
+    assert!(!asked.head.contains("mine"), "credentials of the caller stay here");
+}
+
+/// The lane belongs to the supervisor's tool call, where the supervisor tells one that speaks of the agent.
+#[tokio::test]
+async fn a_lane_belongs_to_the_tool_call_that_names_its_agent() {
+    let door = Door::default();
+    let sub = Peer::saying(vec![begun("a"), chunk("a", "hi", false), done("a")]).await;
+    let way = door.clone();
+    let supervisor = Peer::start(move |asked, mut out| {
+        let door = way.clone();
+        Box::pin(async move {
+            out.begin().await;
+            out.say(&[begun("S"), status("S", "WORKING", "🔧 Calling tool: **ask_weather**")].concat()).await;
+            // The gateway must have heard of the call.
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            door.call("weather", &Called::by(&asked)).await;
+            out.say(&status("S", "WORKING", "✅ Tool **ask_weather** completed")).await;
+            out.say(&[chunk("S", "all is well", false), done("S")].concat()).await;
+        })
+    })
+    .await;
+    let agents = [("s", &*supervisor.url), ("weather", &*sub.url)];
+    let served = gateway(&door, &agents, "").await;
+    let events = served.run("s", "r").await;
+    let call = events.iter().find(|event| event["type"] == "TOOL_CALL_START").unwrap();
+    let lane = events.iter().find(|event| event["type"] == "SUBAGENT_STARTED").unwrap();
+    assert_eq!(call["toolCallName"], "ask_weather");
+    assert_eq!(lane["parentToolCallId"], call["toolCallId"], "{events:#?}");
+}

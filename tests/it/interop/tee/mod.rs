@@ -1,0 +1,154 @@
+//! Supervisors of real frameworks call their sub-agents through the gateway; the real AG-UI clients see every step of
+//! every sub-agent before the answer, attributed or inline, and the answer once.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use aqueduct_tests::process::Program;
+use serde_json::{Value, json};
+
+const ANSWER: &str = "Summary: three apps are in sync. two issues are open.";
+
+/// Sub-agents and their tools; `clock` is asked by `jira`.
+const WORK: [(&str, &str); 3] = [("argocd", "list_apps"), ("jira", "search_issues"), ("clock", "read_clock")];
+
+fn variable(name: &str) -> PathBuf {
+    let value = std::env::var_os(name);
+    value.unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask interop tee`")).into()
+}
+
+fn scripts() -> PathBuf {
+    variable("AQUEDUCT_INTEROP_DIR").join("tee")
+}
+
+/// The agents, and a gateway that has all of them.
+struct Scene {
+    _agents: Program,
+    gateway: Program,
+}
+
+impl Scene {
+    fn new(name: &str, more: &str) -> Self {
+        let script = scripts().join("agents.py");
+        let agents = Program::start(variable("AQUEDUCT_INTEROP_TEE_PY"), &["-B", script.to_str().unwrap()]);
+        let mut toml = format!("{more}\n");
+        for agent in ["argocd", "clock", "jira", "langgraph", "plain"] {
+            toml += &format!("[agents.{agent}]\na2a.url = \"{}/{agent}\"\n", agents.address);
+        }
+        let file = variable("AQUEDUCT_INTEROP_CASES").join(format!("{name}.toml"));
+        std::fs::write(&file, toml).unwrap();
+        let args = ["serve", "--listen", "127.0.0.1:0", "--config", file.to_str().unwrap()];
+        Self { _agents: agents, gateway: Program::start(variable("AQUEDUCT_INTEROP_GATEWAY"), &args) }
+    }
+
+    /// What the client of that project saw of one run.
+    fn watch(&self, project: &str, agent: &str, relate: &str) -> Value {
+        let (base, _) = self.gateway.address.split_once("/agents/").unwrap();
+        let question = json!({ "gateway": base, "relate": relate }).to_string();
+        let mut command = Command::new("node");
+        command.arg(scripts().join("watch.mjs")).arg("--project").arg(variable(project));
+        command.args(["--url", &format!("{base}/agents/{agent}"), "--question", &question]);
+        let output = command.output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{agent} {relate}: {words}");
+        let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(seen["warnings"], json!([]));
+        seen
+    }
+}
+
+fn events(seen: &Value) -> &[Value] {
+    seen["events"].as_array().unwrap()
+}
+
+/// The answer is the agent's own text, told once, after everything else that was said.
+fn answer_comes_once_and_last(seen: &Value) -> &[Value] {
+    let events = events(seen);
+    let is_answer = |event: &&Value| {
+        event["type"] == "TEXT_MESSAGE_CONTENT" && event.get("subagentRunId").is_none_or(Value::is_null)
+    };
+    let said: String = events.iter().filter(is_answer).filter_map(|event| event["delta"].as_str()).collect();
+    assert_eq!(said, ANSWER);
+    let holding = seen["messages"].as_array().unwrap().iter();
+    let holding =
+        holding.filter(|message| message["content"].as_str().is_some_and(|text| text.contains("Summary")));
+    assert_eq!(holding.count(), 1, "{}", seen["messages"]);
+    let at = events.iter().position(|event| is_answer(&event)).unwrap();
+    &events[..at]
+}
+
+/// Every tool notice of every sub-agent, with the tag of its lane.
+fn notices(before: &[Value]) -> Vec<(&str, &Value)> {
+    let starts = before.iter().filter(|event| event["type"] == "TOOL_CALL_START");
+    starts.map(|event| (event["toolCallName"].as_str().unwrap(), &event["subagentRunId"])).collect()
+}
+
+fn shows_all_attributed(seen: &Value, nested: bool) {
+    let before = answer_comes_once_and_last(seen);
+    let lanes: Vec<&Value> = before.iter().filter(|event| event["type"] == "SUBAGENT_STARTED").collect();
+    let lane = |name: &str| {
+        let found: Vec<_> = lanes.iter().filter(|lane| lane["name"] == name).collect();
+        assert_eq!(found.len(), 1, "{name} has one lane: {lanes:?}");
+        *found[0]
+    };
+    for (agent, tool) in WORK {
+        let tag = &lane(agent)["subagentRunId"];
+        assert!(notices(before).contains(&(tool, tag)), "{tool} of {agent}: {before:#?}");
+        let ended = before
+            .iter()
+            .find(|event| event["type"] == "SUBAGENT_FINISHED" && event["subagentRunId"] == *tag);
+        assert_eq!(ended.unwrap()["outcome"]["type"], "success");
+    }
+    let results = before.iter().filter(|event| event["type"] == "TOOL_CALL_RESULT").count();
+    assert_eq!(results, WORK.len());
+    let parent = if nested { lane("jira")["subagentRunId"].clone() } else { Value::Null };
+    assert_eq!(lane("clock")["parentSubagentRunId"], parent);
+}
+
+fn shows_all_inline(seen: &Value) {
+    let before = answer_comes_once_and_last(seen);
+    for (agent, tool) in WORK {
+        let step = before.iter().find(|event| event["type"] == "STEP_STARTED" && event["stepName"] == agent);
+        let tag = &step.unwrap_or_else(|| panic!("{agent} is not seen: {before:#?}"))["subagentRunId"];
+        assert!(notices(before).contains(&(tool, tag)), "{tool}: {before:#?}");
+    }
+}
+
+#[test]
+fn client_1_0_sees_sub_agents_of_a_python_supervisor_whatever_it_hands_on() {
+    let scene = Scene::new("attributed", "");
+    for relate in ["header", "baggage", "metadata", "trace", "context"] {
+        // A trace or a context leads to the run, not to the sub-agent that called.
+        let nested = !matches!(relate, "trace" | "context");
+        shows_all_attributed(&scene.watch("AQUEDUCT_INTEROP_AGUI_1_0", "plain", relate), nested);
+    }
+}
+
+#[test]
+fn client_0_0_59_sees_them_inline() {
+    let scene = Scene::new("inline", "");
+    shows_all_inline(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "plain", "header"));
+    shows_all_inline(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "langgraph", "header"));
+}
+
+/// LangGraph drops what its tools stream; the tee shows it.
+#[test]
+fn client_1_0_sees_sub_agents_of_a_langgraph_supervisor() {
+    let scene = Scene::new("langgraph", "");
+    shows_all_attributed(&scene.watch("AQUEDUCT_INTEROP_AGUI_1_0", "langgraph", "header"), true);
+}
+
+/// Or the tests above prove nothing: without a relation the same agents answer the same, and nothing else is seen.
+#[test]
+fn without_a_relation_the_calls_pass_and_nothing_is_seen_of_them() {
+    let switched_off = Scene::new("switched-off", "tee.relate_by = []");
+    let nothing_handed_on = Scene::new("nothing-handed-on", "");
+    for project in ["AQUEDUCT_INTEROP_AGUI_1_0", "AQUEDUCT_INTEROP_AGUI_0_0_59"] {
+        for (scene, agent) in [(&switched_off, "langgraph"), (&nothing_handed_on, "plain")] {
+            let seen = scene.watch(project, agent, "none");
+            let before = answer_comes_once_and_last(&seen);
+            assert!(before.iter().all(|event| event.get("subagentRunId").is_none()), "{before:#?}");
+            assert_eq!(notices(before), []);
+        }
+    }
+}

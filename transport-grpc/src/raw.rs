@@ -14,6 +14,7 @@
 
 #[cfg(feature = "client")]
 mod client;
+#[cfg(any(feature = "client", feature = "server"))]
 mod codec;
 #[cfg(feature = "server")]
 mod pump;

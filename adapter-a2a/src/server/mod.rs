@@ -1,7 +1,17 @@
-//! The server side: an agent behind A2A 1.0 and 0.3, whatever the binding.
+//! The server side: an agent behind A2A 1.0 and 0.3, whatever the binding. `docs/a2a.md` §8 is the contract.
 //!
+//! ```text
+//! HttpCall ──► JSON-RPC, HTTP+JSON ──┐                      ┌─► recorder (one per run) ──► task, kept and bounded
+//! gRPC (module `pb`) ────────────────┴─► CallHandler ─► RunService                              │ snapshot, place
+//! HttpAnswer ◄── payloads ◄── Answer, TaskStream ◄───── run log ◄── watcher (own cursor) ◄──────┘
+//! ```
+//!
+//! * [`AgentServer`] serves one agent over any [`RunService`](aqueduct_core::service::RunService); [`Host`] is the world
+//!   around it, [`ServerConfig`] and [`TaskLimits`] its settings, [`CardConfig`] its card.
 //! * [`CallHandler`] answers [`Call`]s: it is what a binding (JSON-RPC, HTTP+JSON, gRPC) is built on.
 //! * [`Answer`], [`TaskStream`]: what it answers with; [`ServerError`]: why it does not, in the words of each binding.
+//!
+//! Tasks are kept in memory, by one process. What is not here: sockets, clocks and tasks of a runtime.
 
 mod agent;
 mod answer;

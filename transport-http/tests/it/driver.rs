@@ -1,10 +1,11 @@
 //! The body that pulls events: chunks, ids, keep-alives and ends, without a socket.
 
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use aqueduct_core::service::{EventEncoder, EventStream};
+use aqueduct_core::service::{EventEncoder, EventStream, PayloadSink, PayloadStream};
 use aqueduct_core::{BlockEvent, RunId, RunInfo};
-use aqueduct_transport_http::{EventPosition, StreamOptions, stream_response};
+use aqueduct_transport_http::{EventPosition, StreamOptions, payload_response, stream_response};
 use axum::body::Body;
 use http_body_util::BodyExt as _;
 use tokio::sync::mpsc;
@@ -256,4 +257,41 @@ async fn what_becomes_several_payloads_is_not_merged() {
     let sent = ids_and_texts(&chunks(body(ready(script(&texts)), &merging())).await.concat());
     let expected = (1..=40).flat_map(|number| [format!("run.{number}.1"), format!("run.{number}.2")]);
     assert!(sent.iter().map(|(id, _)| id.clone()).eq(expected.chain(["run.41.1".to_owned()])));
+}
+
+/// Payloads that come when the test says so; `!` before one names its frame `error`.
+struct Told(mpsc::Receiver<&'static str>);
+
+impl PayloadStream for Told {
+    fn poll_payload(&mut self, cx: &mut Context<'_>, sink: &mut dyn PayloadSink) -> Poll<bool> {
+        let Some(text) = std::task::ready!(self.0.poll_recv(cx)) else { return Poll::Ready(false) };
+        match text.strip_prefix('!') {
+            Some(error) => sink.push_named("error", &mut |out| out.extend_from_slice(error.as_bytes())),
+            None => sink.push(&mut |out| out.extend_from_slice(text.as_bytes())),
+        }
+        Poll::Ready(true)
+    }
+
+    fn media_type(&self) -> &'static str {
+        "text/event-stream"
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn payloads_are_streamed_like_events() {
+    let (sender, receiver) = mpsc::channel(16);
+    let response = payload_response(Box::new(Told(receiver)), &StreamOptions::default());
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    for text in ["a", "b", "!c"] {
+        sender.send(text).await.unwrap();
+    }
+    let mut body = response.into_body();
+    let mut next = async || {
+        let frame = body.frame().await?.unwrap().into_data().unwrap();
+        Some(String::from_utf8(frame.to_vec()).unwrap())
+    };
+    assert_eq!(next().await.unwrap(), "data: a\n\ndata: b\n\nevent: error\ndata: c\n\n", "one chunk");
+    assert_eq!(next().await.unwrap(), ": keep-alive\n\n", "quiet streams are kept alive");
+    drop(sender);
+    assert_eq!(next().await, None, "the end of the payloads is the end of the body");
 }

@@ -104,18 +104,17 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    let [a, b, c, d, e, f, g, h] = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
-    match (a, b) {
-        // ::/96 and ::ffff:0:0/96: IPv4 in another coat. NAT64 and 6to4 lead to IPv4 too.
-        (0, 0) if (c, d, e) == (0, 0, 0) && f == 0xffff => is_public_v4(v4(g, h)),
-        (0x64, 0xff9b) if (c, d, e, f) == (0, 0, 0, 0) => is_public_v4(v4(g, h)),
-        (0x2002, high) => is_public_v4(v4(high, c)),
+    match address.segments() {
+        // IPv4 in another coat; NAT64 and 6to4 lead to IPv4 too.
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => is_public_v4(v4(high, low)),
         // Teredo and other protocol assignments, documentation.
-        (0x2001, b) if b < 0x200 || b == 0xdb8 => false,
-        (0x3fff, b) if b < 0x1000 => false,
+        [0x2001, second, ..] if second < 0x200 || second == 0xdb8 => false,
+        [0x3fff, second, ..] if second < 0x1000 => false,
         // Global unicast; all else is local, reserved or for groups.
-        (a, _) => a & 0xe000 == 0x2000,
+        [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 

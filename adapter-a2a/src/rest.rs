@@ -1,8 +1,8 @@
 //! Calls as REST requests: methods and paths of both versions, and their bodies.
 //!
 //! Paths are below the interface's address, and below `/{tenant}` where the card names one; 0.3 has `/v1` before
-//! all of them. `:subscribe` is sent by `POST`: the specification's text and its proto file disagree, and every
-//! known server takes `POST`.
+//! all of them. `:subscribe` is sent by `POST` in 1.0, where the specification's text and its proto file disagree
+//! and every known server takes `POST`; in 0.3 by `GET`, which is all that Python's server takes.
 
 use serde_json::{Map, Value, json};
 
@@ -59,7 +59,10 @@ fn route(call: &Call, version: Version) -> Result<(&'static str, String), Reques
         }
         Call::ListTasks(list) => ("GET", format!("/tasks{}", query(list_fields(list)))),
         Call::CancelTask { id, .. } => ("POST", format!("{}:cancel", task(id))),
-        Call::SubscribeToTask { id } => ("POST", format!("{}:subscribe", task(id))),
+        Call::SubscribeToTask { id } => {
+            let method = if version == Version::V1 { "POST" } else { "GET" };
+            (method, format!("{}:subscribe", task(id)))
+        }
         Call::CreatePushConfig(config) => ("POST", configs(&config.task_id)),
         Call::ListPushConfigs { task_id } => ("GET", configs(task_id)),
         Call::GetPushConfig { task_id, id } => {
@@ -85,7 +88,7 @@ fn body(call: &Call, version: Version) -> Option<Map<String, Value>> {
             let fields = metadata.map(|metadata| ("metadata".to_owned(), Value::Object(metadata.clone())));
             Some(fields.into_iter().collect())
         }
-        Call::SubscribeToTask { .. } => Some(Map::new()),
+        Call::SubscribeToTask { .. } => (version == Version::V1).then(Map::new),
         Call::CreatePushConfig(config) => match (version, push_json(config, version)) {
             (Version::V1, Value::Object(object)) => Some(object),
             // The body is the `config` of the 0.3 request: a name below the task, and the configuration.

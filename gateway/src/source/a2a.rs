@@ -156,8 +156,14 @@ impl RunSource for A2aSource {
                 // The agent may come back elsewhere: its card is asked again.
                 self.directory.forget();
             }
+            let last_words = talk.last_words();
             if let Some(thread) = talk.into_thread() {
                 self.keep_thread(&thread_id, thread);
+            }
+            for event in last_words {
+                if !out.send(event).await {
+                    return;
+                }
             }
         })
     }

@@ -32,9 +32,11 @@ class Executor {
     this.modes.set(taskId, mode);
     const steps = task ? mode.reply : mode.steps;
     if (!steps.some((step) => step.message !== undefined)) {
-      const status = { state: TaskState.TASK_STATE_SUBMITTED, message: undefined, timestamp: undefined };
+      // The SDK wants a task first in every turn; one that goes on does not wait any more.
+      const state = task ? TaskState.TASK_STATE_WORKING : TaskState.TASK_STATE_SUBMITTED;
+      const status = { state, message: undefined, timestamp: undefined };
       const fresh = { id: taskId, contextId, status, artifacts: [], history: [context.userMessage], metadata: undefined };
-      bus.publish(AgentEvent.task(task ?? fresh));
+      bus.publish(AgentEvent.task(task ? { ...task, status } : fresh));
     }
     const player = this.player(taskId, contextId, bus);
     for (const step of steps) {

@@ -7,7 +7,7 @@ use aqueduct_adapter_a2a::client::{Planned, Purpose};
 use aqueduct_adapter_a2a::input::{Recipient, message};
 use aqueduct_adapter_a2a::wire::{Frame, Raw, WireError};
 use aqueduct_adapter_a2a::{ClientConfig, DecodeConfig, Settled, TaskClient};
-use aqueduct_core::ByteString;
+use aqueduct_core::{ByteString, SourceEvent};
 use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -62,6 +62,11 @@ impl<'t> Talk<'t> {
         self.unreachable
     }
 
+    /// What the end of the turn has left to say.
+    pub(super) fn last_words(&mut self) -> Vec<SourceEvent> {
+        std::iter::from_fn(|| self.client.poll_event()).collect()
+    }
+
     /// What the next run of the thread needs to know.
     pub(super) fn into_thread(self) -> Option<Thread> {
         let settled = self.client.is_settled();
@@ -75,7 +80,7 @@ impl<'t> Talk<'t> {
         (!context_id.is_empty()).then_some(Thread { context_id, waiting })
     }
 
-    /// Talks until the task has come to rest, or nobody listens any more.
+    /// Talks until the task has come to rest, or nobody listens any more. The last words are still to be said.
     pub(super) async fn run(&mut self, out: &EventSender) {
         let mut stream: Option<Box<Stream>> = None;
         let mut requests: FuturesUnordered<Answered<'t>> = FuturesUnordered::new();
@@ -83,13 +88,15 @@ impl<'t> Talk<'t> {
         let mut stopped = std::pin::pin!(stopped);
         let mut is_stopped = false;
         loop {
+            // What is left to say then is said once the thread knows of it: a frontend that has read the end may send
+            // its next message at once.
+            if self.client.is_settled().is_some() {
+                return;
+            }
             while let Some(event) = self.client.poll_event() {
                 if !out.send(event).await {
                     return;
                 }
-            }
-            if self.client.is_settled().is_some() {
-                return;
             }
             while let Some(planned) = self.client.poll_request() {
                 requests.push(self.send(planned));

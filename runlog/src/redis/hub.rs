@@ -185,17 +185,29 @@ impl Hub {
         } else {
             // Room first: from the insertion to the sending nothing may be dropped, or nobody would ever subscribe.
             let room = self.subscribe.reserve().await.map_err(|_| gone())?;
-            let channel = self.keys.channel(run);
-            let mut entries = self.entries();
-            let known = entries.entry(channel.clone());
-            if let std::collections::hash_map::Entry::Vacant(_) = &known {
-                room.send(channel);
-            }
-            Arc::clone(known.or_insert_with(|| Arc::new(Entry::new(run.clone()))))
+            self.insert(run, room)
         };
         let mut ready = entry.ready.subscribe();
         ready.wait_for(|ready| *ready).await.map(drop).map_err(|_| gone())?;
         Ok(entry)
+    }
+
+    /// Begins to hear a run, if that can be done without waiting: whoever lags reads the log over and over, and would
+    /// never come to wait for it.
+    pub(super) fn begin(&self, run: &RunId) {
+        if let Ok(room) = self.subscribe.try_reserve() {
+            self.insert(run, room);
+        }
+    }
+
+    fn insert(&self, run: &RunId, room: mpsc::Permit<'_, String>) -> Arc<Entry> {
+        let channel = self.keys.channel(run);
+        let mut entries = self.entries();
+        let known = entries.entry(channel.clone());
+        if let std::collections::hash_map::Entry::Vacant(_) = &known {
+            room.send(channel);
+        }
+        Arc::clone(known.or_insert_with(|| Arc::new(Entry::new(run.clone()))))
     }
 
     /// Asks how far runs are, whose channels are heard by now.

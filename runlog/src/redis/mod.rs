@@ -226,7 +226,9 @@ impl RedisLog {
     }
 
     async fn read_page(&self, run: RunId, after: u64, max: usize) -> Result<Page, LogError> {
-        if let Some((events, head, closed)) = self.hub.known(&run).and_then(|entry| entry.read(after, max)) {
+        let known = self.hub.known(&run);
+        let is_heard = known.is_some();
+        if let Some((events, head, closed)) = known.and_then(|entry| entry.read(after, max)) {
             return Ok(Page { events, head, closed });
         }
         let (keys, max) = (&self.desk.keys, max.min(READ_MAX));
@@ -236,6 +238,9 @@ impl RedisLog {
         match reply.word.as_str() {
             "ok" => {
                 let (head, closed): (u64, u8) = (reply.next()?, reply.next()?);
+                if closed == 0 && !is_heard {
+                    self.hub.begin(&run);
+                }
                 Ok(Page { events: reply::events(&run, reply.next()?, max)?, head, closed: closed == 1 })
             }
             "gone" => Err(LogError::Gone { run, earliest: reply.next()? }),

@@ -13,6 +13,7 @@
 //! It does not retry (except where a reused connection turns out closed before a byte was sent), reconnect, or know
 //! what a payload means.
 
+mod resolve;
 mod stream;
 
 use std::error::Error;
@@ -26,6 +27,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
+use self::resolve::Resolver;
 pub use self::stream::{ByteStream, SseStream};
 
 use crate::config::{ClientConfig, ClientLimits, ClientTimeouts, HttpVersions};
@@ -36,9 +38,9 @@ use crate::sse;
 const LEAST_BUFFER_BYTES: usize = 8192;
 
 #[cfg(feature = "tls")]
-type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
+type Connector = hyper_rustls::HttpsConnector<HttpConnector<Resolver>>;
 #[cfg(not(feature = "tls"))]
-type Connector = HttpConnector;
+type Connector = HttpConnector<Resolver>;
 
 /// A client. Clones share their connections.
 #[derive(Debug, Clone)]
@@ -51,7 +53,7 @@ pub struct Client {
 impl Client {
     /// A client; no connection is made yet.
     pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
-        let ClientConfig { limits, timeouts, versions, .. } = config;
+        let ClientConfig { limits, timeouts, versions, pinned, .. } = config;
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder
             .pool_timer(TokioTimer::new())
@@ -62,7 +64,7 @@ impl Client {
             .http2_max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
             .http2_keep_alive_interval(Duration::from_secs(20))
             .http2_only(versions == HttpVersions::Http2);
-        let mut tcp = HttpConnector::new();
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(pinned));
         tcp.set_connect_timeout(Some(timeouts.connect));
         tcp.set_nodelay(true);
         #[cfg(feature = "tls")]
@@ -137,7 +139,7 @@ impl Client {
 
 #[cfg(feature = "tls")]
 fn secured(
-    mut tcp: HttpConnector,
+    mut tcp: HttpConnector<Resolver>,
     tls: crate::tls::ClientTls,
     versions: HttpVersions,
 ) -> Result<Connector, ClientError> {

@@ -143,6 +143,9 @@ mod client {
         pub timeouts: ClientTimeouts,
         /// Which versions of HTTP are spoken.
         pub versions: HttpVersions,
+        /// The address to connect to, whatever the name in a URL leads to: for a caller who has looked at the address
+        /// and must not be led elsewhere. Certificates are still checked for the name.
+        pub pinned: Option<std::net::IpAddr>,
         /// Whom to trust and who we are.
         #[cfg(feature = "tls")]
         pub tls: crate::tls::ClientTls,

@@ -13,7 +13,7 @@ use super::watch::{Watcher, within};
 use super::{Answer, CallContext, CallHandler, ServerError};
 use crate::call::{Call, SendMessage};
 use crate::wire::time::format;
-use crate::wire::{ErrorKind, StateClass, TaskState as State};
+use crate::wire::{ErrorKind, StateClass, StreamItem, TaskState as State};
 
 /// What all calls of one agent share.
 pub(super) struct Shared {
@@ -93,13 +93,10 @@ impl AgentServer {
                 let entry = shared.store.find(&owner, &id)?;
                 Watcher::of_task(shared, &entry, caller).map(Answer::Stream)
             }
-            Call::CreatePushConfig(_)
+            call @ (Call::CreatePushConfig(_)
             | Call::GetPushConfig { .. }
             | Call::ListPushConfigs { .. }
-            | Call::DeletePushConfig { .. } => {
-                let words = "this agent calls nobody back: subscribe to the task instead";
-                Err(ServerError::new(ErrorKind::PushNotificationNotSupported, words))
-            }
+            | Call::DeletePushConfig { .. }) => self.answer_push(&owner, &context, call).await,
             Call::GetExtendedCard => {
                 let words = "this agent has no other card than the one that everybody sees";
                 Err(ServerError::new(ErrorKind::ExtendedCardNotConfigured, words))
@@ -131,6 +128,7 @@ impl AgentServer {
                     let task = state.folded.snapshot(None, true);
                     drop(state);
                     shared.store.handle_rest(&entry);
+                    self.deliver(&entry);
                     entry.changed();
                     return Ok(Answer::Task(Box::new(task)));
                 }
@@ -161,6 +159,7 @@ impl AgentServer {
         let now = shared.host.now();
         let end = super::fold::stamped(state.maker.status(State::Canceled), &format(now));
         state.folded.set_status(end.status.clone(), &shared.config.limits);
+        state.enqueue(&StreamItem::Status(end.clone()), shared.config.push.queue);
         state.turns.push(Turn { run: None, folded: 0, end: Some(Box::new(end)) });
         state.questions.clear();
         state.updated_at = now;

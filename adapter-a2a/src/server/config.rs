@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use aqueduct_core::IntermediateView;
 
+use super::push::PushPolicy;
 use crate::config::Notes;
 
 /// How an agent is served.
@@ -33,6 +34,8 @@ pub struct ServerConfig {
     pub extensions: Vec<String>,
     /// How much is kept.
     pub limits: TaskLimits,
+    /// Whom to call back, and how often.
+    pub push: PushPolicy,
 }
 
 impl Default for ServerConfig {
@@ -48,6 +51,7 @@ impl Default for ServerConfig {
             required_extensions: Vec::new(),
             extensions: Vec::new(),
             limits: TaskLimits::default(),
+            push: PushPolicy::default(),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! What the server needs of the world: [`Host`]. Time, randomness, tasks and who a caller is come in here, so that
 //! nothing in this crate reads a clock, spawns or knows a runtime.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aqueduct_core::Timestamp;
 use aqueduct_core::service::{BoxFuture, Caller, ServiceError};
+
+use super::push::PushSender;
 
 /// The world around a server.
 pub trait Host: Send + Sync + 'static {
@@ -23,4 +26,9 @@ pub trait Host: Send + Sync + 'static {
     /// Who the caller is to this agent: the same text for the same person, for as long as tasks are kept. Tasks are
     /// seen only by whoever started them. Empty for an agent that asks nobody.
     fn identify(&self, caller: &Caller) -> Result<String, ServiceError>;
+
+    /// Who carries push notifications; none if this server calls nobody back.
+    fn push_sender(&self) -> Option<Arc<dyn PushSender>> {
+        None
+    }
 }

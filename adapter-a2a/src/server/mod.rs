@@ -16,6 +16,7 @@ mod jsonrpc;
 mod list;
 mod params;
 mod payload;
+mod push;
 mod record;
 mod reply;
 mod rest;
@@ -38,6 +39,7 @@ pub use host::Host;
 pub(crate) use http::extensions;
 pub use http::{HttpAnswer, HttpBody, HttpCall};
 pub use payload::ItemPayloads;
+pub use push::{PushPolicy, PushRequest, PushSender, is_public};
 pub use reply::MESSAGE_REPLY;
 
 use crate::call::Call;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use aqueduct_core::service::{EventStream, NumberedEvent};
 use aqueduct_core::{BlockEvent, RunId};
 
-use super::agent::Shared;
+use super::agent::AgentServer;
 use super::fold::stamped;
 use super::reply::{Hint, hint};
 use super::task::{MessageDraft, Reply, TaskEntry, TaskState};
@@ -18,7 +18,7 @@ use crate::wire::{Message, Role, StreamItem, Text};
 
 /// Folds one run.
 pub(super) struct Recorder {
-    pub(super) shared: Arc<Shared>,
+    pub(super) server: AgentServer,
     pub(super) entry: Arc<TaskEntry>,
     pub(super) turn: usize,
     pub(super) run: RunId,
@@ -67,9 +67,13 @@ impl Recorder {
         if let Some(turn) = state.turns.get_mut(self.turn) {
             turn.folded = event.number;
         }
+        let calls_back = !state.pushes.is_empty();
         drop(state);
+        if calls_back {
+            self.server.deliver(&self.entry);
+        }
         if is_end {
-            self.shared.store.handle_rest(&self.entry);
+            self.server.shared.store.handle_rest(&self.entry);
         }
         if changed {
             self.entry.changed();
@@ -78,15 +82,18 @@ impl Recorder {
 
     /// Folds items; the last status of a run is its end.
     fn apply(&self, state: &mut TaskState, items: &mut Vec<StreamItem<'static>>) {
-        let limits = &self.shared.config.limits;
+        let limits = &self.server.shared.config.limits;
+        let queue = self.server.shared.config.push.queue;
         for item in items.drain(..) {
             let StreamItem::Status(update) = item else {
+                state.enqueue(&item, queue);
                 state.folded.apply(item, "", limits);
                 continue;
             };
-            let now = self.shared.host.now();
+            let now = self.server.shared.host.now();
             let update = stamped(update, &format(now));
             state.updated_at = now;
+            state.enqueue(&StreamItem::Status(update.clone()), queue);
             if update.is_final
                 && let Some(turn) = state.turns.get_mut(self.turn)
             {
@@ -98,7 +105,7 @@ impl Recorder {
 
     fn draft(&self) -> MessageDraft {
         let message = Message {
-            message_id: Text::from(self.shared.host.new_id()),
+            message_id: Text::from(self.server.shared.host.new_id()),
             context_id: Text::from(self.entry.context_id.clone()),
             role: Role::Agent,
             ..Message::default()

@@ -90,6 +90,9 @@ impl AgentServer {
             return Err(ServerError::invalid_fields(violations));
         }
         self.check_output_modes(&send.accepted_output_modes)?;
+        if let Some(push) = &send.push {
+            self.check_push(push).await?;
+        }
         if send.message.task_id.is_empty() {
             self.begin_task(caller, owner, context, send).await
         } else {
@@ -125,6 +128,9 @@ impl AgentServer {
         };
         let maker = Items::new(&shared.config, &task.id, &task.context_id);
         let entry = Arc::new(TaskEntry::new(owner, task.clone(), run_id, maker, now));
+        if let Some(push) = send.push {
+            self.add_push(&entry, push, context.version)?;
+        }
         // First the place, then the run: a run without a place would have to be stopped again.
         shared.store.insert(&entry)?;
         match shared.service.start(caller, &shared.agent, input).await {
@@ -152,6 +158,9 @@ impl AgentServer {
             return Err(ServerError::invalid_field("message.contextId", words));
         }
         let questions = self.claim(&entry)?;
+        if let Some(push) = send.push.take() {
+            self.add_push(&entry, push, context.version).inspect_err(|_| entry.lock().is_claimed = false)?;
+        }
         name_task(&mut send.message, &entry.id, &entry.context_id);
         let run_id = RunId::from(shared.host.new_id());
         let mut input = run_input(&send, &entry.context_id, &run_id, context);
@@ -208,12 +217,7 @@ impl AgentServer {
     }
 
     fn record(&self, entry: &Arc<TaskEntry>, turn: usize, started: StartedRun) {
-        let recorder = Recorder {
-            shared: Arc::clone(&self.shared),
-            entry: Arc::clone(entry),
-            turn,
-            run: started.run_id,
-        };
+        let recorder = Recorder { server: self.clone(), entry: Arc::clone(entry), turn, run: started.run_id };
         self.shared.host.spawn(Box::pin(recorder.record(started.events)));
     }
 

@@ -125,11 +125,6 @@ impl TaskStore {
             tasks.rest_of.insert(entry.id.clone(), key);
         }
     }
-
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.lock().by_id.len()
-    }
 }
 
 impl Tasks {

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use super::ServerError;
 use super::fold::Folded;
 use super::items::Items;
+use super::push::PushEntry;
 use crate::wire::{Message, StateClass, StatusUpdate, Task};
 
 /// What a message is answered with.
@@ -66,6 +67,8 @@ pub(super) struct TaskState {
     pub(super) is_claimed: bool,
     /// The server forgot it.
     pub(super) is_removed: bool,
+    /// Who wants to be called back.
+    pub(super) pushes: Vec<PushEntry>,
     /// When the status last changed.
     pub(super) updated_at: Timestamp,
 }
@@ -115,6 +118,7 @@ impl TaskEntry {
             questions: Vec::new(),
             is_claimed: false,
             is_removed: false,
+            pushes: Vec::new(),
             updated_at: at,
         };
         Self { id, context_id, owner, state: Mutex::new(state), changes: watch::Sender::new(0) }

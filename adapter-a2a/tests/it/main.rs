@@ -12,5 +12,6 @@ mod caipe;
 mod cuts;
 mod golden;
 mod round_trip;
+mod server;
 mod support;
 mod turns;

@@ -179,7 +179,7 @@ impl Normal {
     }
 }
 
-fn normal(events: &[BlockEvent], is_strict: bool) -> Vec<String> {
+pub(crate) fn normal(events: &[BlockEvent], is_strict: bool) -> Vec<String> {
     let mut normal = Normal { is_strict, ..Normal::default() };
     events.iter().map(|event| normal.line(event)).collect()
 }
@@ -343,7 +343,7 @@ fn snapshot(payloads: &[ByteString]) -> ByteString {
 }
 
 /// All that was said, whoever said it and in however many blocks, and how it ended.
-fn content(events: &[BlockEvent]) -> Vec<String> {
+pub(crate) fn content(events: &[BlockEvent]) -> Vec<String> {
     let mut words: std::collections::BTreeMap<String, String> = std::collections::BTreeMap::new();
     let mut others = Vec::new();
     for event in events {
@@ -351,8 +351,9 @@ fn content(events: &[BlockEvent]) -> Vec<String> {
             BlockEvent::BlockDelta { block, delta } => {
                 // Parallel outputs come one after the other in a snapshot.
                 let track = if block.tool_name.is_empty() { block.origin.track.as_str() } else { "" };
-                let key =
-                    format!("{} {:?} {} {track}", block.lane.source.path(), block.kind, block.tool_name);
+                // What was said last on the way is told after the answer, wherever it stood.
+                let what = format!("{:?} {:?} {}", block.kind, block.channel, block.tool_name);
+                let key = format!("{} {what} {track}", block.lane.source.path());
                 words.entry(key).or_default().push_str(delta);
             }
             BlockEvent::ToolResult(result) => {

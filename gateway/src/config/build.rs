@@ -10,7 +10,7 @@ use super::error::{ConfigError, Place};
 use super::keys::{self, SOURCES};
 use super::model::{
     A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, CardAccess, ClientTls, Config, DialectChoice,
-    Inspector, Limits, Log, OnDisconnect, Runs, Secret, Server, ServerTls, Timeouts,
+    Inspector, Limits, Log, OnDisconnect, PushAccess, Runs, Secret, Server, ServerTls, Timeouts,
 };
 use super::read::Settings;
 use super::value::{self, Value, Written};
@@ -71,6 +71,11 @@ impl<'s> Builder<'s> {
         Server {
             listen: self.addresses("server.listen"),
             public_url: self.word("server.public_url").map(|url| url.trim_end_matches('/').to_owned()),
+            push: match self.word("server.push").as_deref() {
+                Some("off") => PushAccess::Off,
+                Some("any") => PushAccess::Any,
+                _ => PushAccess::Public,
+            },
             grpc: self.addresses("server.grpc"),
             allow_unauthenticated: self.flag("server.allow_unauthenticated"),
             hosts: self.texts("server.hosts"),

@@ -81,6 +81,12 @@ pub(crate) const KEYS: &[Key] = &[
         "The address under which clients reach the gateway, for A2A cards; without it, the `Host` they ask for.",
     ),
     key(
+        "server.push",
+        Kind::Word(&["off", "public", "any"]),
+        "public",
+        "Where A2A clients may want to be called back: nowhere, at public addresses, or anywhere the gateway reaches.",
+    ),
+    key(
         "server.grpc",
         Kind::Addresses,
         "",

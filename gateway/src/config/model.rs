@@ -27,6 +27,7 @@ pub struct Config {
 pub struct Server {
     pub listen: Vec<SocketAddr>,
     pub public_url: Option<String>,
+    pub push: PushAccess,
     pub grpc: Vec<SocketAddr>,
     pub allow_unauthenticated: bool,
     pub hosts: Vec<String>,
@@ -160,6 +161,17 @@ pub enum DialectChoice {
     Auto,
     V1_0,
     V0_0_59,
+}
+
+/// Where A2A clients may want to be called back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PushAccess {
+    /// Nowhere.
+    Off,
+    /// At addresses of the public internet.
+    Public,
+    /// Anywhere that the gateway can reach.
+    Any,
 }
 
 /// Who may see an agent's A2A card.

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aqueduct_adapter_a2a::server::{
-    AgentServer, CardConfig, Host, HttpAnswer, HttpBody, HttpCall, ServerConfig, TaskLimits,
+    AgentServer, CardConfig, Host, HttpAnswer, HttpBody, HttpCall, PushPolicy, PushSender, ServerConfig,
+    TaskLimits,
 };
 use aqueduct_adapter_a2a::version::Binding;
 use aqueduct_core::service::{BoxFuture, Caller, RunService, ServiceError};
@@ -23,7 +24,8 @@ use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
-use crate::config::{CardAccess, Config};
+use super::a2a_push::Courier;
+use crate::config::{CardAccess, Config, PushAccess};
 use crate::service::{AgentEntry, Gateway, now};
 
 /// Where A2A begins.
@@ -168,6 +170,7 @@ fn server_config(agent: &AgentEntry, config: &Config) -> ServerConfig {
         },
         // A task outlives the log of its runs no longer than readers could come back to them.
         limits: TaskLimits { keep: config.runs.keep, ..TaskLimits::default() },
+        push: PushPolicy { any_address: config.server.push == PushAccess::Any, ..PushPolicy::default() },
         ..ServerConfig::default()
     }
 }
@@ -204,6 +207,7 @@ fn card(agent: &AgentEntry, (base, url): (&str, String), config: &Config, is_onl
         interfaces,
         // gRPC has no path that would name the agent.
         grpc_tenant: if is_only { String::new() } else { agent.name.clone() },
+        push: config.server.push != PushAccess::Off,
         bearer: is_protected,
         public: !is_protected || agent.config.card == CardAccess::Public,
         ..CardConfig::default()
@@ -239,6 +243,11 @@ impl Host for Place {
         let agent = self.gateway.agent(&self.agent);
         let agent = agent.ok_or_else(|| self.gateway.no_such_agent(caller, &self.agent))?;
         self.gateway.authenticate(&agent, caller)
+    }
+
+    fn push_sender(&self) -> Option<Arc<dyn PushSender>> {
+        let is_on = self.gateway.config().server.push != PushAccess::Off;
+        is_on.then(|| Arc::new(Courier) as Arc<dyn PushSender>)
     }
 }
 

@@ -256,3 +256,14 @@ async fn invalid_text_is_an_error_with_its_place() {
         "{error}"
     );
 }
+
+/// For callers who have looked at an address: the name leads nowhere else.
+#[tokio::test]
+async fn a_pinned_client_connects_to_its_address_whatever_the_name_says() {
+    let uri = one("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi").await;
+    let named = uri.replace("127.0.0.1", "nowhere.invalid");
+    assert!(client().request(post(&named, "x")).await.is_err(), "there is no such name");
+    let pinned = ClientConfig { pinned: Some("127.0.0.1".parse().unwrap()), ..ClientConfig::default() };
+    let answer = Client::new(pinned).unwrap().request(post(&named, "x")).await.unwrap();
+    assert_eq!(answer.body().as_ref(), b"hi");
+}

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use serde_json::{Value, json};
 
-use super::support::{Served, serve_gateway};
+use super::support::{Served, Upstream, http, serve_gateway};
 use aqueduct_gateway::config::load;
 use aqueduct_gateway::service::Gateway;
 
@@ -192,4 +192,47 @@ async fn a_card_can_be_public_although_its_agent_is_not() {
     assert_eq!(card["url"], "https://agents.example.org/a2a/a");
     assert_eq!(card["security"], json!([{"bearer": []}]));
     assert_eq!(get(&served, "/a2a/a/tasks").await.status(), 401);
+}
+
+#[tokio::test]
+async fn clients_are_called_back_where_the_configuration_lets_them() {
+    let mut receiver = Upstream::saying(http("200 OK", "application/json", "{}")).await;
+    let push = json!({"url": format!("{}/hook", receiver.url), "token": "sesame"});
+    let params = json!({"message": message("hi"), "configuration": {"taskPushNotificationConfig": push}});
+
+    let careful = scripted(&[("a", HELLO)], "", &[]).await;
+    let refused = read(&rpc(&careful, "a", "SendMessage", params.clone()).await);
+    assert_eq!(refused["error"]["data"][1]["fieldViolations"][0]["field"], "url", "{refused}");
+    assert_eq!(careful.gateway.active_runs(), 0);
+
+    let served = scripted(&[("a", HELLO)], "[server]\npush = \"any\"\n", &[]).await;
+    let task = read(&rpc(&served, "a", "SendMessage", params.clone()).await)["result"]["task"].clone();
+    let last = loop {
+        let asked = receiver.asked.recv().await.unwrap();
+        assert!(asked.head.contains("x-a2a-notification-token: sesame"), "{}", asked.head);
+        if asked.body["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED" {
+            break asked.body;
+        }
+    };
+    assert_eq!(last["statusUpdate"]["taskId"], task["id"]);
+
+    let off = scripted(&[("a", HELLO)], "[server]\npush = \"off\"\n", &[]).await;
+    assert_eq!(read(&rpc(&off, "a", "SendMessage", params).await)["error"]["code"], -32003);
+    let card = read(&get(&off, "/a2a/a/.well-known/agent-card.json").await);
+    assert_eq!(card["capabilities"]["pushNotifications"], false);
+}
+
+/// Bodies that are too long or of the wrong type are refused before anything else is done with them.
+#[tokio::test]
+async fn huge_bodies_and_forms_are_refused() {
+    let served = scripted(&[("a", HELLO)], "[server]\nbody = \"16KiB\"\n", &[]).await;
+    let huge = "x".repeat(20_000);
+    for path in ["/a2a/a", "/a2a/a/message:send"] {
+        let mut request = served.post(path, &json!({"message": message(&huge)}));
+        request.headers_mut().insert("a2a-version", "1.0".parse().unwrap());
+        assert_eq!(served.send(request).await.status(), 413, "{path}");
+    }
+    let mut form = served.post("/a2a/a", &json!({}));
+    form.headers_mut().insert("content-type", "text/plain".parse().unwrap());
+    assert_eq!(read(&served.send(form).await)["error"]["code"], -32005);
 }

@@ -1,0 +1,108 @@
+//! The deliverer of one wish: takes what waits, one event at a time, until nothing does.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::request::request;
+use super::screen::{Target, is_local_name, is_public, target};
+use super::{PushPolicy, PushSender};
+use crate::call::PushConfig;
+use crate::server::agent::Shared;
+use crate::server::task::TaskEntry;
+use crate::version::Version;
+use crate::wire::{Dialect, StreamItem};
+
+/// Delivers until the queue is empty.
+pub(super) struct Deliverer {
+    pub(super) shared: Arc<Shared>,
+    pub(super) entry: Arc<TaskEntry>,
+    pub(super) sender: Arc<dyn PushSender>,
+    pub(super) config: PushConfig,
+    pub(super) version: Version,
+}
+
+impl Deliverer {
+    pub(super) async fn run(self) {
+        while let Some(body) = self.take() {
+            if !self.deliver(&body).await {
+                self.give_up();
+                return;
+            }
+        }
+    }
+
+    /// What is to be said next. Nothing: the deliverer is done, and another one begins when there is more.
+    fn take(&self) -> Option<Value> {
+        let mut state = self.entry.lock();
+        let is_mine = |push: &super::PushEntry| push.config == self.config;
+        let push = state.pushes.iter_mut().find(|push| is_mine(push))?;
+        if std::mem::take(&mut push.needs_task) {
+            let whole = state.folded.snapshot(None, true);
+            return Some(match self.version {
+                Version::V1 => StreamItem::Task(whole).to_json(Dialect::V1),
+                Version::V03 => whole.to_json(Dialect::V03JsonRpc),
+            });
+        }
+        let item = push.queue.pop_front();
+        push.is_busy = item.is_some();
+        Some(item?.to_json(Dialect::V1))
+    }
+
+    /// True if the receiver took it.
+    async fn deliver(&self, body: &Value) -> bool {
+        let policy = &self.shared.config.push;
+        for attempt in 0..policy.attempts.max(1) {
+            if attempt > 0 {
+                self.shared.host.sleep(policy.pause(attempt)).await;
+            }
+            // Screened each time: a name may lead elsewhere by now.
+            let Ok(address) = screened(&*self.sender, &self.config.url, policy).await else { continue };
+            let sent = self.sender.deliver(request(&self.config, self.version, address, body)).await;
+            match sent {
+                Ok(200..=299) => return true,
+                // The receiver says that asking again will not help. Redirects are not followed.
+                Ok(status) if (300..500).contains(&status) && !matches!(status, 408 | 425 | 429) => {
+                    return false;
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// What waits is left out; the next event brings the whole task.
+    fn give_up(&self) {
+        let mut state = self.entry.lock();
+        if let Some(push) = state.pushes.iter_mut().find(|push| push.config == self.config) {
+            push.is_busy = false;
+            push.queue.clear();
+            // Told with the next event, if there is one: a receiver that is gone is not called for ever.
+            push.missed = true;
+        }
+    }
+}
+
+/// The address to connect to, if everything that the URL leads to may be called.
+pub(super) async fn screened(
+    sender: &dyn PushSender,
+    url: &str,
+    policy: &PushPolicy,
+) -> Result<SocketAddr, String> {
+    let Target { host, port, address } = target(url)?;
+    if is_local_name(&host) && !policy.any_address {
+        return Err("leads to this machine, and only public addresses are called back".to_owned());
+    }
+    let addresses = match address {
+        Some(address) => vec![address],
+        None => {
+            sender.resolve(&host, port).await.map_err(|_| "names a host that cannot be found".to_owned())?
+        }
+    };
+    if !policy.any_address && addresses.iter().any(|address| !is_public(*address)) {
+        return Err("leads to an address that is not public, and only public ones are called back".to_owned());
+    }
+    let first = addresses.first().ok_or_else(|| "names a host that has no address".to_owned())?;
+    Ok(SocketAddr::new(*first, port))
+}

@@ -1,0 +1,226 @@
+//! Push notifications: clients say where they want to be called back, and are, event by event.
+//!
+//! ```text
+//! recorder ── item ──► queue of the wish ──► deliverer: resolve, screen, send ── not taken? pause, again
+//!                        │ full: emptied, and the whole task is sent instead        └ `attempts` used up: given up
+//! ```
+//!
+//! Invariants: a delivery never holds up or fails its task; one request per wish is under way, so events come in order;
+//! the address that was screened is the one that is connected to; what is left out is made up for by the whole task.
+
+mod deliver;
+mod request;
+mod screen;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_core::service::BoxFuture;
+
+pub use screen::is_public;
+
+use super::agent::AgentServer;
+use super::task::{TaskEntry, TaskState};
+use super::{Answer, CallContext, ServerError};
+use crate::call::{Call, PushConfig};
+use crate::version::Version;
+use crate::wire::{ErrorKind, StreamItem};
+use deliver::{Deliverer, screened};
+
+/// Carries requests to receivers: names and sockets are its business.
+pub trait PushSender: Send + Sync + 'static {
+    /// The addresses of a host.
+    fn resolve(&self, host: &str, port: u16) -> BoxFuture<'static, Result<Vec<IpAddr>, String>>;
+
+    /// Sends a request to exactly that address, follows no redirect, and gives the status.
+    fn deliver(&self, request: PushRequest) -> BoxFuture<'static, Result<u16, String>>;
+}
+
+/// A request to a receiver, by `POST`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PushRequest {
+    /// Where, as the client wrote it.
+    pub url: String,
+    /// The address to connect to, whatever the name resolves to by now.
+    pub address: SocketAddr,
+    /// Lower-case names.
+    pub headers: Vec<(&'static str, String)>,
+    /// JSON.
+    pub body: Vec<u8>,
+}
+
+/// Where and how often receivers are called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PushPolicy {
+    /// True to call addresses that are not public: of this machine, of private networks. For tests, and for networks
+    /// where every client is trusted.
+    pub any_address: bool,
+    /// Attempts per event. Four with the pauses below outlast a restart of the receiver.
+    pub attempts: u32,
+    /// The pause before the second attempt; it doubles each time.
+    pub base: Duration,
+    /// The longest pause.
+    pub cap: Duration,
+    /// Events that wait for a receiver. Past it they are left out, and the whole task is sent instead.
+    pub queue: usize,
+}
+
+impl Default for PushPolicy {
+    fn default() -> Self {
+        Self {
+            any_address: false,
+            attempts: 4,
+            base: Duration::from_secs(1),
+            cap: Duration::from_secs(30),
+            queue: 256,
+        }
+    }
+}
+
+impl PushPolicy {
+    /// The pause before an attempt; the first is number 0.
+    pub fn pause(&self, attempt: u32) -> Duration {
+        let Some(doublings) = attempt.checked_sub(1) else { return Duration::ZERO };
+        self.base.saturating_mul(2_u32.saturating_pow(doublings)).min(self.cap)
+    }
+}
+
+/// A wish to be called back, and what waits for it.
+#[derive(Debug)]
+pub(super) struct PushEntry {
+    config: PushConfig,
+    version: Version,
+    queue: VecDeque<StreamItem<'static>>,
+    /// The whole task is to be sent.
+    needs_task: bool,
+    /// Events were given up.
+    missed: bool,
+    is_busy: bool,
+}
+
+impl TaskState {
+    /// Lets receivers know of an item. Wishes of 0.3 are told the whole task, when its status changes.
+    pub(super) fn enqueue(&mut self, item: &StreamItem<'static>, limit: usize) {
+        for push in &mut self.pushes {
+            let is_behind = std::mem::take(&mut push.missed) || push.queue.len() >= limit;
+            if push.version == Version::V03 {
+                push.needs_task |= matches!(item, StreamItem::Status(_));
+            } else if is_behind {
+                push.queue.clear();
+                push.needs_task = true;
+            } else {
+                push.queue.push_back(item.clone());
+            }
+        }
+    }
+}
+
+impl AgentServer {
+    /// Starts the deliverers that have something to do and are not at it.
+    pub(super) fn deliver(&self, entry: &Arc<TaskEntry>) {
+        let Some(sender) = self.shared.host.push_sender() else { return };
+        let mut state = entry.lock();
+        for push in &mut state.pushes {
+            if push.is_busy || (push.queue.is_empty() && !push.needs_task) {
+                continue;
+            }
+            push.is_busy = true;
+            let deliverer = Deliverer {
+                shared: Arc::clone(&self.shared),
+                entry: Arc::clone(entry),
+                sender: Arc::clone(&sender),
+                config: push.config.clone(),
+                version: push.version,
+            };
+            self.shared.host.spawn(Box::pin(deliverer.run()));
+        }
+    }
+
+    /// A wish that can be kept, or why not.
+    pub(super) async fn check_push(&self, config: &PushConfig) -> Result<(), ServerError> {
+        let Some(sender) = self.shared.host.push_sender() else { return Err(not_supported()) };
+        request::check_secrets(config)?;
+        let refused = |words: String| ServerError::invalid_field("url", words);
+        screened(&*sender, &config.url, &self.shared.config.push).await.map(|_| ()).map_err(refused)
+    }
+
+    /// Keeps a wish. The task's own id is the wish's, unless the client chose one.
+    pub(super) fn add_push(
+        &self,
+        entry: &TaskEntry,
+        mut config: PushConfig,
+        version: Version,
+    ) -> Result<PushConfig, ServerError> {
+        config.task_id.clone_from(&entry.id);
+        if config.id.is_empty() {
+            config.id.clone_from(&entry.id);
+        }
+        let mut state = entry.lock();
+        state.pushes.retain(|push| push.config.id != config.id);
+        if state.pushes.len() >= self.shared.config.limits.push_configs {
+            let words = "this task calls back to as many places as a task may: delete one first";
+            return Err(ServerError::new(ErrorKind::UnsupportedOperation, words));
+        }
+        let queue = VecDeque::new();
+        state.pushes.push(PushEntry {
+            config: config.clone(),
+            version,
+            queue,
+            needs_task: false,
+            missed: false,
+            is_busy: false,
+        });
+        Ok(config)
+    }
+
+    /// Answers the calls about wishes.
+    pub(super) async fn answer_push(
+        &self,
+        owner: &str,
+        context: &CallContext,
+        call: Call,
+    ) -> Result<Answer, ServerError> {
+        if self.shared.host.push_sender().is_none() {
+            return Err(not_supported());
+        }
+        let find = |id: &str| self.shared.store.find(owner, id);
+        match call {
+            Call::CreatePushConfig(config) => {
+                let entry = find(&config.task_id)?;
+                self.check_push(&config).await?;
+                let kept = self.add_push(&entry, *config, context.version)?;
+                Ok(Answer::PushConfig(Box::new(kept)))
+            }
+            Call::GetPushConfig { task_id, id } => {
+                let entry = find(&task_id)?;
+                let state = entry.lock();
+                let found = state.pushes.iter().find(|push| id.is_empty() || push.config.id == id);
+                let config = found.map(|push| push.config.clone()).ok_or_else(|| no_such(&id))?;
+                Ok(Answer::PushConfig(Box::new(config)))
+            }
+            Call::ListPushConfigs { task_id } => {
+                let entry = find(&task_id)?;
+                let configs = entry.lock().pushes.iter().map(|push| push.config.clone()).collect();
+                Ok(Answer::PushConfigs(configs))
+            }
+            Call::DeletePushConfig { task_id, id } => {
+                // Deleting what is not there is no error: it is not there afterwards.
+                find(&task_id)?.lock().pushes.retain(|push| push.config.id != id);
+                Ok(Answer::Nothing)
+            }
+            _ => Err(ServerError::new(ErrorKind::MethodNotFound, "this is no call about callbacks")),
+        }
+    }
+}
+
+fn no_such(id: &str) -> ServerError {
+    let shown: String = id.chars().take(80).collect();
+    ServerError::new(ErrorKind::TaskNotFound, format!("this task has no push configuration {shown:?}"))
+}
+
+fn not_supported() -> ServerError {
+    let words = "this agent calls nobody back: subscribe to the task instead";
+    ServerError::new(ErrorKind::PushNotificationNotSupported, words)
+}

@@ -235,10 +235,8 @@ async fn agents(process: &Process) -> Vec<String> {
 #[cfg(unix)]
 #[tokio::test]
 async fn sighup_reloads_without_dropping_runs() {
-    let scripted = |names: &[&str]| -> String {
-        names.iter().map(|name| format!("[agents.{name}.script]\nfile = \"{name}.toml\"\n")).collect()
-    };
-    let (old, new) = (scripted(&["a"]), scripted(&["b"]));
+    let scripted = |name: &str| format!("[agents.{name}.script]\nfile = \"{name}.toml\"\n");
+    let (old, new) = (scripted("a"), scripted("b"));
     let files = [("aqueduct.toml", &*old), ("a.toml", SLOW), ("b.toml", "[[step]]\ntext = \"new\"\n")];
     let process = Process::serve("reload", &files, &[]);
     let request = post(&process.url).body(body("r")).unwrap();

@@ -19,6 +19,7 @@
 //! | [`verify`] | would a client take this stream, and would it lose something? |
 //! | [`version`] | dialect and encoding for a peer |
 //! | [`chunks`] | chunk events spelled out |
+//! | [`fold`] | the messages and state that a stream comes to |
 //! | `proto` | the protobuf encoding (feature `proto`) |
 //!
 //! # From updates to bytes
@@ -68,6 +69,7 @@ pub mod convert;
 pub mod decode;
 pub mod encode;
 pub mod error;
+pub mod fold;
 pub mod input;
 #[cfg(feature = "proto")]
 pub mod proto;

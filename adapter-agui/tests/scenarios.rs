@@ -9,8 +9,9 @@ use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
 use aqueduct_adapter_agui::convert::converters;
 use aqueduct_adapter_agui::decode::Decoder;
 use aqueduct_adapter_agui::encode;
+use aqueduct_adapter_agui::fold::Fold;
 use aqueduct_adapter_agui::verify::{Level, verify, verify_sse};
-use aqueduct_adapter_agui::wire::Event;
+use aqueduct_adapter_agui::wire::{Event, MessagesSnapshot, StateSnapshot};
 use aqueduct_core::testing::{run_context, run_to_end, scenarios};
 use aqueduct_core::{BlockEvent, IntermediateView, RunInfo, SpanKind, StreamContext};
 use support::fold::{Client, fold};
@@ -53,6 +54,67 @@ fn no_rule_is_broken_in_any_setting() {
             assert_eq!(verify(&out, settings.dialect, Level::Strict), [], "{name} {settings:?}");
         }
     }
+}
+
+/// A thread that is restated: the run's first and last event with snapshots in between.
+fn restated(out: &[Event], settings: Settings) -> Vec<Event> {
+    let mut held = Fold::new();
+    for event in out {
+        held.handle_event(event);
+    }
+    let messages = held.messages(settings.dialect);
+    let snapshot = held.state().clone();
+    vec![
+        out.first().unwrap().clone(),
+        Event::MessagesSnapshot(MessagesSnapshot { messages, ..MessagesSnapshot::default() }),
+        Event::StateSnapshot(StateSnapshot { snapshot, ..StateSnapshot::default() }),
+        out.last().unwrap().clone(),
+    ]
+}
+
+#[test]
+fn a_restated_run_breaks_no_rule_and_leaves_the_client_with_the_same() {
+    for (name, events) in scenarios() {
+        let balanced = run_to_end(events);
+        for settings in all_settings() {
+            let out = converted(&balanced, settings);
+            let short = restated(&out, settings);
+            assert_eq!(verify(&short, settings.dialect, Level::Strict), [], "{name} {settings:?}");
+            let (whole, folded) = (fold(&out), fold(&short));
+            // Names, tags and seals stand in the restated messages, where this reference does not look for them.
+            let plain = |client: &Client| -> Vec<_> {
+                let messages = client.messages.iter();
+                messages
+                    .map(|m| {
+                        (m.id.clone(), m.role.clone(), m.content.clone(), m.calls.clone(), m.card.clone())
+                    })
+                    .collect()
+            };
+            assert_eq!(plain(&folded), plain(&whole), "{name} {settings:?}");
+            assert_eq!(
+                (folded.state, folded.interrupts),
+                (whole.state, whole.interrupts),
+                "{name} {settings:?}"
+            );
+            assert_eq!(restated(&short, settings)[1], short[1], "{name} {settings:?}");
+        }
+    }
+}
+
+#[test]
+fn the_oldest_messages_go_first() {
+    let (_, events) = scenarios().into_iter().find(|(name, _)| *name == "tool").unwrap();
+    let mut held = Fold::new();
+    let settings = Settings::new(Dialect::V1_0);
+    for event in converted(&run_to_end(events), settings) {
+        held.handle_event(&event);
+    }
+    let whole = held.messages(settings.dialect);
+    assert_eq!(held.shorten(usize::MAX), 0);
+    assert_eq!(held.shorten(300), whole.len() - held.messages(settings.dialect).len());
+    assert!(whole.ends_with(&held.messages(settings.dialect)));
+    held.shorten(0);
+    assert_eq!(held.messages(settings.dialect), []);
 }
 
 /// What was said, by block, in the order of the starts.

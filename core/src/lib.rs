@@ -57,6 +57,7 @@
 
 pub mod accumulator;
 pub mod block;
+pub mod coalesce;
 pub mod convert;
 pub mod event;
 pub mod fingerprint;
@@ -79,6 +80,7 @@ pub mod wellknown;
 pub use accumulator::Accumulator;
 pub use block::{BlockKind, ContentBlock};
 pub use bytestring::ByteString;
+pub use coalesce::Coalescer;
 pub use convert::{BlockEventConverter, ConverterSet};
 pub use event::{BlockEvent, BlockHead, EventKind, Lane, SpanKind};
 pub use id::{BlockId, InterruptId, LaneId, MessageId, ResponseId, RunId, ThreadId, ToolCallId};

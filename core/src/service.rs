@@ -56,6 +56,8 @@ pub struct Caller {
     pub headers: Vec<(String, String)>,
     /// The address of the peer, for logs.
     pub peer: Option<String>,
+    /// The certificate (DER) that the caller showed and the transport verified, where TLS asks for one.
+    pub certificate: Option<Bytes>,
 }
 
 impl Caller {
@@ -73,6 +75,7 @@ impl fmt::Debug for Caller {
             .field("token", &self.token.as_ref().map(|_| "…"))
             .field("headers", &names)
             .field("peer", &self.peer)
+            .field("certificate", &self.certificate.as_ref().map(Bytes::len))
             .finish()
     }
 }

@@ -14,6 +14,7 @@
 //! | [`TOOL_PROGRESS`] | `{"toolCallId", "toolName", "text"}`: a tool that still works; made by the stream machine |
 //! | [`NOTICE`] | `{"text", "level"?: "info" / "warning" / "error"}`: words beside the answer |
 //! | [`MESSAGES`] | a list of whole messages that restate a history |
+//! | [`INPUT`] | `{"messages": [AG-UI messages], "state"?}`: what the run was asked, for whoever restates the thread. No protocol shows it |
 //! | [`RAW`] | what the source sent and no rule knows, with `{"event", "source"?}` |
 
 /// A file, inline or by address.
@@ -34,6 +35,8 @@ pub const TOOL_PROGRESS: &str = "aqueduct.tool.progress";
 pub const NOTICE: &str = "aqueduct.notice";
 /// A history restated.
 pub const MESSAGES: &str = "aqueduct.messages";
+/// What a run was asked.
+pub const INPUT: &str = "aqueduct.input";
 /// Input that no rule knows.
 pub const RAW: &str = "aqueduct.raw";
 

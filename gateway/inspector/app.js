@@ -5,37 +5,31 @@
 
 import { Api } from "./api.js";
 import { Composer } from "./composer.js";
-import { byId, el, save, setText } from "./dom.js";
+import { byId, save, setText } from "./dom.js";
 import { Drop } from "./drop.js";
+import { Follower } from "./follower.js";
 import { messages, runInput } from "./history.js";
 import { answerWords, interruptForm } from "./interrupts.js";
-import { Recording, timesOf } from "./recording.js";
+import { aboutTrace, readTrace } from "./open-file.js";
+import { Recording } from "./recording.js";
 import { Runs } from "./runs.js";
 import { Session } from "./session.js";
 import { Stage } from "./stage.js";
 import { Tabs } from "./tabs.js";
 import { Verdict } from "./verdict.js";
 
-/** Events of a file that are read between two frames. */
-const PIECE = 2000;
 /** Between two runs of a thread on the time axis, in milliseconds: how long the user thought is nobody's time. */
 const GAP = 300;
 
 const newId = (kind) => `${kind}-${crypto.randomUUID()}`;
 
-/** What the user said to start a run: words, or the answer to a question. */
-function remember(recording, { id, prompt, answer }) {
-  if (prompt !== undefined) recording.prompts.set(id, { text: prompt });
-  else if (answer !== undefined) recording.prompts.set(id, { text: answer, isAnswer: true });
-}
-
 export class App {
-  #stream = undefined;
   #base = 0;
   #asked = false;
   #isFile = false;
-  #lastId = "";
   #phaseShown = "";
+  /** Whether another run of the thread is still to be read. */
+  #isMore = false;
   /** The last event that was seen before a reload. */
   #resumeAt = "";
 
@@ -50,11 +44,11 @@ export class App {
     this.composer = new Composer(this.session, {
       onSend: (agent, prompt) => this.run(agent, { prompt }), onStop: () => this.stop(), onToken: () => this.begin(), onNew: () => this.newThread(),
     });
+    this.follower = new Follower(this.session, { onPhase: (phase) => this.#phase(phase), onChange: () => this.composer.running(this.follower.isReading) });
     this.drop = new Drop((file) => this.openFile(file));
     byId("save").addEventListener("click", () => save(`${this.stage.recording.name}.sse`, this.stage.recording.toTrace(), "text/event-stream"));
-    this.verdictPill = byId("verdict");
-    this.verdictPill.addEventListener("click", () => this.tabs.show("tab-verdict"));
-    addEventListener("pagehide", () => this.#remember());
+    byId("verdict").addEventListener("click", () => this.tabs.show("tab-verdict"));
+    addEventListener("pagehide", () => this.follower.remember());
   }
 
   /** Lists the agents, and shows again what a reload interrupted. */
@@ -73,7 +67,7 @@ export class App {
   }
 
   newThread() {
-    this.#leave();
+    this.follower.leave();
     this.session.forgetThread();
     this.#show(new Recording());
     byId("prompt").focus();
@@ -89,7 +83,7 @@ export class App {
     this.session.set({ agent });
     const answer = resume && answerWords(resume);
     this.session.addRun({ id: run, agent, prompt, answer });
-    remember(recording, { id: run, prompt, answer });
+    recording.remember({ id: run, prompt, answer });
     recording.name = agent;
     const last = recording.records.at(-1)?.at;
     this.#base = performance.now() - (last === undefined ? 0 : last + GAP);
@@ -106,7 +100,7 @@ export class App {
 
   /** A run of the log; it may still be under way. */
   async openRun(run, replay) {
-    this.#leave();
+    this.follower.leave();
     this.session.set({ thread: run.thread, agent: run.agent, runs: [{ id: run.run, agent: run.agent }], last: "" });
     this.composer.agent.value = run.agent;
     await this.#watchAll(this.session.runs, "");
@@ -119,59 +113,39 @@ export class App {
     recording.name = runs.at(-1).agent;
     this.#show(recording);
     this.#resumeAt = last;
-    for (const run of runs) {
-      remember(recording, run);
+    for (const [n, run] of runs.entries()) {
+      recording.remember(run);
+      this.#isMore = n < runs.length - 1;
       // Events that come again have no time of their own.
-      await this.#follow((take, signal) => this.api.watch(run.id, take, signal), () => undefined);
+      const refused = await this.#follow((take, signal) => this.api.watch(run.id, take, signal), () => undefined);
       if (this.stage.recording !== recording) return;
+      // The log holds a run for a while only: what is gone is not asked for again.
+      if (refused?.status === 404) this.session.forgetThread();
     }
   }
 
-  #tellResumed(count) {
-    setText(byId("resumed"), `Resumed: the ${count} events from before the reload came again; what follows is new.`);
-    byId("resumed").hidden = false;
-  }
-
-  /** Reads a stream to its end into the recording that is shown. */
+  /** Reads a stream to its end into the recording that is shown; gives why it could not. */
   async #follow(open, clock) {
-    const control = new AbortController();
     const { recording } = this.stage;
-    this.#stream = control;
     this.#asked = false;
-    this.composer.running(true);
-    this.#phase("running");
-    const take = (frame) => {
-      if (frame.reconnecting) return this.#phase("reconnecting");
-      this.#phase("running");
-      recording.push(frame.data, { at: clock(), id: frame.id });
-      this.#lastId = frame.id;
-      if (frame.id !== "" && frame.id === this.#resumeAt) this.#tellResumed(recording.length);
-      return this.stage.wake();
+    const onRecord = (record) => {
+      if (record.id !== "" && record.id === this.#resumeAt) {
+        setText(byId("resumed"), `Resumed: the ${recording.length} events from before the reload came again; what follows is new.`);
+        byId("resumed").hidden = false;
+      }
+      this.stage.wake();
     };
-    try {
-      await open(take, control.signal);
-    } catch (error) {
-      if (control.signal.aborted) return;
-      this.stage.conversation.note(error.message, "problem");
-      if (error.status === 401) this.composer.askForToken();
-    }
-    if (this.#stream !== control) return;
-    this.#stream = undefined;
-    this.#remember();
-    this.composer.running(false);
+    const { error, isLeft } = await this.follower.follow(recording, open, { clock, onRecord });
+    if (isLeft) return undefined;
+    if (error) this.stage.conversation.note(error.message, "problem");
+    if (error?.status === 401) this.composer.askForToken();
+    if (recording.length === 0) this.#phase("idle");
     this.stage.wake();
-  }
-
-  /** What is streamed now is left alone; the run goes on without this page. */
-  #leave() {
-    this.#stream?.abort();
-    this.#stream = undefined;
-    this.#lastId = "";
-    this.composer.running(false);
+    return error;
   }
 
   #show(recording) {
-    this.#isFile = false;
+    this.#isFile = this.#isMore = false;
     this.#asked = false;
     byId("resumed").hidden = true;
     byId("file-about").hidden = true;
@@ -181,34 +155,17 @@ export class App {
   }
 
   async openFile(file, convert = false) {
-    this.#leave();
+    this.follower.leave();
     try {
-      const trace = await file.text();
-      const { found, lines } = await this.api.convert(trace, convert);
-      const recording = new Recording();
-      recording.name = file.name.replace(/\.[^.]*$/, "");
+      const { recording, found } = await readTrace(this.api, file, convert);
       this.#show(recording);
       this.#isFile = true;
-      const times = found.asRecorded ? timesOf(trace) : undefined;
-      const isTimed = times?.length === lines.length;
-      for (let n = 0; n < lines.length; n += 1) {
-        recording.push(lines[n], { at: isTimed ? times[n] : undefined });
-        if (n % PIECE === PIECE - 1) await new Promise(requestAnimationFrame);
-      }
-      this.#aboutFile(file, found);
-      this.verdict.settle(found.verdict, lines.length);
-      this.stage.wake();
+      byId("file-about").replaceChildren(...aboutTrace(file, found, () => this.openFile(file, found.asRecorded)));
+      byId("file-about").hidden = false;
+      this.verdict.settle(found.verdict, recording.length);
     } catch (error) {
       this.stage.conversation.note(`${file.name}: ${error.message}`, "problem");
     }
-  }
-
-  #aboutFile(file, found) {
-    const words = found.asRecorded ? "AG-UI, as recorded" : found.from === "agui" ? "AG-UI, repaired by the gateway" : `${found.from}, converted to AG-UI`;
-    const about = byId("file-about");
-    about.replaceChildren(el("span", { text: `${file.name}: ${words}.` }), ...[found.error, ...found.notes].filter(Boolean).map((note) => el("span", { class: "problem", text: ` ${note}` })));
-    if (found.from === "agui") about.append(el("button", { type: "button", class: "small", text: found.asRecorded ? "Show repaired" : "Show as recorded", on: { click: () => this.openFile(file, found.asRecorded) } }));
-    about.hidden = false;
   }
 
   #pick(n) {
@@ -220,8 +177,8 @@ export class App {
   /** With every frame: the verdict, questions, the phase. True while something streams. */
   #frame() {
     const { recording, model, isCaughtUp } = this.stage;
-    const streams = this.#stream !== undefined;
-    this.#remember();
+    const streams = this.follower.isReading || this.#isMore;
+    this.follower.remember();
     if (!this.#isFile) this.verdict.update(recording, !streams, performance.now());
     if (!streams && isCaughtUp && recording.length > 0 && !this.#asked) this.#settle(model);
     if (this.stage.player.state !== "live") {
@@ -242,10 +199,6 @@ export class App {
       this.stage.conversation.append(form);
       form.querySelector("input, select, textarea")?.focus();
     });
-  }
-
-  #remember() {
-    if (this.#lastId !== "" && this.#lastId !== this.session.last) this.session.set({ last: this.#lastId });
   }
 
   #phase(phase) {

@@ -1,6 +1,6 @@
 // One block of the conversation as DOM nodes: made once, then only changed where it grew.
 
-import { cut, duration, el, pretty, setText, visible } from "./dom.js";
+import { cut, duration, el, fill, pretty, setText, visible } from "./dom.js";
 import { GrowingText, safeTarget } from "./markdown-dom.js";
 
 /** Longer values are cut in the conversation; the raw event has them whole. */
@@ -15,19 +15,22 @@ function took(block) {
 
 /** A piece of JSON or text, as it is. */
 function value(content) {
-  return el("pre", { dir: "ltr", tabindex: "0" }, el("code", { text: visible(cut(typeof content === "string" ? pretty(content) : pretty(content ?? null), VALUE_MOST)) }));
+  return el("pre", { dir: "ltr", tabindex: "0" }, fill(el("code"), visible(cut(pretty(content ?? null), VALUE_MOST))));
 }
+
+/** A name, which may be anything. */
+const name = (text) => visible(cut(String(text), 200));
 
 const VIEWS = {
   user: (block) => ({
-    node: el("div", { class: "block user" }, el("span", { class: "who", text: block.title }), el("p", { dir: "auto", text: visible(block.text) })),
+    node: el("div", { class: "block user" }, el("span", { class: "who", text: block.title }), fill(el("p", { dir: "auto" }), visible(block.text))),
     update() {},
   }),
 
   text(block) {
     const body = el("div", { class: "prose" });
     const node = el("div", { class: "block text" });
-    if ((block.title && block.title !== block.lane.name) || block.role !== "assistant") node.append(el("span", { class: "who", text: visible(block.title || block.role) }));
+    if ((block.title && block.title !== block.lane.name) || block.role !== "assistant") node.append(el("span", { class: "who", text: name(block.title || block.role) }));
     node.append(body);
     const growing = new GrowingText(body);
     return {
@@ -60,14 +63,14 @@ const VIEWS = {
   tool(block) {
     const [preview, meta] = [el("code", { class: "preview", dir: "ltr" }), el("span", { class: "meta" })];
     const body = el("div", { class: "body" });
-    const node = el("details", { class: "block tool" }, el("summary", {}, el("span", { class: "label", text: visible(block.title) }), preview, meta), body);
+    const node = el("details", { class: "block tool" }, el("summary", {}, el("span", { class: "label", text: name(block.title) }), preview, meta), body);
     // The inside of a closed call is not made: a run may have thousands of them.
-    const fill = () => {
+    const show = () => {
       if (!node.open) return;
       body.replaceChildren(el("h4", { text: "Arguments" }), value(block.text || "{}"));
       body.append(el("h4", { text: "Result" }), block.result === undefined ? el("p", { class: "meta", text: block.status === "open" ? "not yet" : "none in this run" }) : value(block.result));
     };
-    node.addEventListener("toggle", fill);
+    node.addEventListener("toggle", show);
     return {
       node,
       update() {
@@ -75,7 +78,7 @@ const VIEWS = {
         const result = block.status === "open" ? (block.called ? "waiting for the result" : "arguments") : took(block);
         setText(meta, `${STATUS[block.status]}${result ? ` · ${result}` : ""}`);
         node.dataset.status = block.status;
-        fill();
+        show();
       },
     };
   },
@@ -86,12 +89,12 @@ const VIEWS = {
 
   step(block) {
     const meta = el("span", { class: "meta" });
-    const node = el("p", { class: "block step" }, el("span", { class: "label", text: `Step ${visible(block.title)}` }), meta);
+    const node = el("p", { class: "block step" }, el("span", { class: "label", text: `Step ${name(block.title)}` }), meta);
     return { node, update: () => setText(meta, block.status === "open" ? "running" : took(block)) };
   },
 
   error: (block) => ({
-    node: el("div", { class: "block error" }, el("strong", { text: "Run failed" }), el("code", { text: visible(block.title) }), el("p", { dir: "auto", text: visible(block.text) })),
+    node: el("div", { class: "block error" }, el("strong", { text: "Run failed" }), el("code", { text: name(block.title) }), fill(el("p", { dir: "auto" }), visible(block.text))),
     update() {},
   }),
 
@@ -107,9 +110,9 @@ const VIEWS = {
     const { child } = block;
     const meta = el("span", { class: "meta" });
     const body = el("div", { class: "lane-body" });
-    const title = el("span", { class: "label", text: visible(child.name) });
-    const node = el("details", { class: `block lane hue-${child.index % 8}`, open: true, "aria-label": `Sub-agent ${child.name}` }, el("summary", {}, el("span", { class: "dot" }), title, meta), body);
-    if (child.about) title.title = visible(child.about);
+    const title = el("span", { class: "label", text: name(child.name) });
+    const node = el("details", { class: `block lane hue-${child.index % 8}`, open: true, "aria-label": `Sub-agent ${name(child.name)}` }, el("summary", {}, el("span", { class: "dot" }), title, meta), body);
+    if (child.about) title.title = name(child.about);
     let told = false;
     return {
       node,
@@ -127,26 +130,26 @@ const VIEWS = {
 
 function valueView(block) {
   const body = el("div", { class: "body" });
-  const node = el("details", { class: "block custom" }, el("summary", {}, el("span", { class: "label", text: visible(block.title) }), el("code", { class: "preview", dir: "ltr" })), body);
+  const node = el("details", { class: "block custom" }, el("summary", {}, el("span", { class: "label", text: name(block.title) }), el("code", { class: "preview", dir: "ltr" })), body);
   const preview = node.querySelector(".preview");
-  const fill = () => node.open && body.replaceChildren(value(block.value));
-  node.addEventListener("toggle", fill);
+  const show = () => node.open && body.replaceChildren(value(block.value));
+  node.addEventListener("toggle", show);
   return {
     node,
     update() {
       setText(preview, visible(cut(JSON.stringify(block.value) ?? "", 120)));
-      fill();
+      show();
     },
   };
 }
 
 function fileView(block) {
-  const { url, name, mediaType, data } = block.value ?? {};
+  const { url, name: title, mediaType, data } = block.value ?? {};
   const href = url === undefined ? undefined : safeTarget(url);
-  const title = visible(name ?? url ?? "file");
-  const shown = href ? el("a", { href, rel: "noopener noreferrer", target: "_blank", text: title }) : el("span", { text: title });
+  const shownName = name(title ?? url ?? "file");
+  const shown = href ? el("a", { href, rel: "noopener noreferrer", target: "_blank", text: shownName }) : el("span", { text: shownName });
   const size = typeof data === "string" ? ` · ${Math.round((data.length * 3) / 4)} bytes` : "";
-  return { node: el("p", { class: "block file" }, el("span", { class: "label", text: "File" }), shown, el("span", { class: "meta", text: `${mediaType ?? ""}${size}` })), update() {} };
+  return { node: el("p", { class: "block file" }, el("span", { class: "label", text: "File" }), shown, el("span", { class: "meta", text: name(`${mediaType ?? ""}${size}`) })), update() {} };
 }
 
 /** `{ node, update, body }` for a block. */

@@ -14,11 +14,10 @@ export class Conversation {
   #settings = { thinking: true };
   #moved = false;
 
-  constructor({ onPick }) {
+  constructor() {
     this.log = byId("log");
     this.status = byId("spoken");
     this.empty = byId("empty");
-    this.onPick = onPick;
     this.follows = true;
     this.log.addEventListener("scroll", () => {
       this.follows = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < NEAR;

@@ -44,6 +44,41 @@ export function pretty(value) {
   }
 }
 
+/** Characters of one text node, where words are long: Chromium needs 15 s to break one of 100,000 letters into lines,
+ *  and half a second for the same in nodes of this length. */
+const NODE_MOST = 1000;
+
+/** The length of the word in which a text ends, and whether any of its words is longer than a node; `before` is the
+ *  length of the word that it goes on with. */
+export function words(text, before = 0) {
+  let [run, isLong] = [before, false];
+  for (let at = 0; at < text.length; at += 1) {
+    run = text.charCodeAt(at) <= 32 ? 0 : run + 1;
+    if (run > NODE_MOST) isLong = true;
+  }
+  return { run, isLong };
+}
+
+/** A text in pieces of one node each; no character is split. */
+export function pieces(text) {
+  const found = [];
+  for (let at = 0; at < text.length; ) {
+    let end = Math.min(text.length, at + NODE_MOST);
+    if (end < text.length && text.charCodeAt(end - 1) >= 0xd800 && text.charCodeAt(end - 1) <= 0xdbff) end -= 1;
+    found.push(text.slice(at, end));
+    at = end;
+  }
+  return found;
+}
+
+/** Puts text of any shape into an element. */
+export function fill(node, text) {
+  const { isLong } = words(text);
+  node.classList.toggle("unbroken", isLong);
+  node.replaceChildren(...(isLong ? pieces(text) : [text]));
+  return node;
+}
+
 /** A text cut to a length, with a sign that it was cut. */
 export function cut(text, length) {
   return text.length > length ? `${text.slice(0, length)}…` : text;

@@ -62,10 +62,11 @@ export class Filter {
 }
 
 /** Members that tell what an event is about, the most telling first. */
-const TELLING = ["delta", "toolCallName", "name", "stepName", "message", "activityType", "content", "value", "snapshot", "outcome", "event", "threadId"];
+const TELLING = ["delta", "toolCallName", "name", "stepName", "message", "activityType", "content", "value", "snapshot", "outcome", "event"];
 
 /** What an event says, in a few words. */
 export function summary(event) {
   const said = TELLING.filter((name) => event[name] !== undefined).slice(0, 2);
+  if (said.length === 0) return String(event.toolCallId ?? event.messageId ?? event.runId ?? event.subagentRunId ?? "");
   return said.map((name) => (typeof event[name] === "string" ? event[name] : JSON.stringify(event[name]))).join(" · ");
 }

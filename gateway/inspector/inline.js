@@ -56,13 +56,23 @@ function codeSpan(text, at) {
 function link(text, at, depth) {
   const open = text[at] === "!" ? at + 1 : at;
   const middle = text.indexOf("](", open);
-  const end = middle < 0 ? -1 : text.indexOf(")", middle);
+  const end = middle < 0 ? -1 : closing(text, middle + 2);
   if (end < 0) return undefined;
   const words = text.slice(open + 1, middle);
   if (words.includes("\n\n")) return undefined;
   const [target] = text.slice(middle + 2, end).trim().split(/\s+/, 1);
   // A picture would be fetched from elsewhere: it is a link to it.
   return { run: { kind: "link", target: target ?? "", children: inline(words, depth + 1) }, end: end + 1 };
+}
+
+/** The bracket that ends a target, which may hold pairs of them. */
+function closing(text, from) {
+  let depth = 0;
+  for (let at = from; at < text.length && text[at] !== "\n"; at += 1) {
+    if (text[at] === "(") depth += 1;
+    else if (text[at] === ")" && depth-- === 0) return at;
+  }
+  return -1;
 }
 
 function address(text, at) {

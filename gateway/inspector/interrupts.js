@@ -1,6 +1,6 @@
 // Questions of an agent, and the form that answers them. All of them are answered at once: the protocol wants it so.
 
-import { el, pretty, visible } from "./dom.js";
+import { el, fill, pretty, visible } from "./dom.js";
 
 /** The kind of field for an answer, by its schema. */
 export function fieldKind(schema) {
@@ -35,8 +35,8 @@ function question(interrupt, index) {
   const kind = fieldKind(schema);
   const id = `answer-${index}`;
   const field = FIELDS[kind](id, schema);
-  const words = visible(interrupt.message ?? interrupt.reason ?? "The agent asks.");
-  const node = el("div", { class: "question" }, el("label", { for: id, dir: "auto", text: words }), field);
+  const asked = visible(interrupt.message ?? interrupt.reason ?? "The agent asks.");
+  const node = el("div", { class: "question" }, fill(el("label", { for: id, dir: "auto" }), asked), field);
   if (kind === "json") node.append(el("details", {}, el("summary", { text: "What the agent wants" }), el("pre", { text: visible(pretty(schema)) })));
   return { interrupt, kind, field, node };
 }

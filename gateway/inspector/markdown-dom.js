@@ -3,13 +3,16 @@
 // Text becomes text nodes only. A link goes to http, https or mailto, in a new tab that cannot reach back; any other
 // target is shown as text.
 
-import { el, visible } from "./dom.js";
+import { el, fill, pieces, visible, words } from "./dom.js";
 import { parse, settled } from "./markdown.js";
 
 /** While it grows, a piece this long is appended to as plain text: to parse it for every word would cost its square. */
 const TAIL_MOST = 6000;
 /** An unfinished piece longer than this stays plain. */
 const PARSE_MOST = 200_000;
+
+/** A node of plain text grows up to this. */
+const NODE_GROWS = 1000;
 
 const SAFE = new Set(["http:", "https:", "mailto:"]);
 
@@ -35,7 +38,7 @@ function block(node) {
       // The page has headings of its own above these.
       return el(`h${Math.min(6, node.level + 2)}`, { dir: "auto" }, ...runs(node.children));
     case "code":
-      return el("pre", { dir: "ltr", tabindex: "0" }, el("code", { text: visible(node.text), "data-language": node.language || null }));
+      return el("pre", { dir: "ltr", tabindex: "0" }, fill(el("code", { "data-language": node.language || null }), visible(node.text)));
     case "quote":
       return el("blockquote", {}, ...node.children.map(block));
     case "rule":
@@ -61,8 +64,8 @@ function item(blocks) {
 const TAGS = { strong: "strong", emphasis: "em", strike: "del" };
 
 function runs(children) {
-  return children.map((run) => {
-    if (run.kind === "text") return document.createTextNode(visible(run.text));
+  return children.flatMap((run) => {
+    if (run.kind === "text") return pieces(visible(run.text));
     if (run.kind === "code") return el("code", { text: visible(run.text) });
     if (run.kind !== "link") return el(TAGS[run.kind], {}, ...runs(run.children));
     const href = safeTarget(run.target);
@@ -77,6 +80,7 @@ export class GrowingText {
   #shown = 0;
   #tail;
   #plain;
+  #word = 0;
 
   constructor(parent) {
     this.parent = parent;
@@ -85,6 +89,14 @@ export class GrowingText {
   }
 
   update(text, isOver) {
+    const { run, isLong } = words(text.slice(this.#shown), this.#word);
+    this.#word = run;
+    if (isLong) this.parent.classList.add("unbroken");
+    this.#show(text, isOver);
+    this.#shown = text.length;
+  }
+
+  #show(text, isOver) {
     const end = isOver && text.length - this.#settled < PARSE_MOST ? text.length : settled(text, this.#settled);
     if (end > this.#settled) {
       this.#tail.before(render(text.slice(this.#settled, end)));
@@ -98,11 +110,15 @@ export class GrowingText {
       this.#tail.replaceChildren(render(text.slice(this.#settled)));
       this.#plain = undefined;
     } else if (this.#plain === undefined) {
-      this.#plain = document.createTextNode(visible(text.slice(this.#settled)));
-      this.#tail.replaceChildren(el("p", { class: "plain", dir: "auto" }, this.#plain));
-    } else {
-      this.#plain.appendData(visible(text.slice(this.#shown)));
-    }
-    this.#shown = text.length;
+      this.#plain = el("p", { class: "plain", dir: "auto" }, ...pieces(visible(text.slice(this.#settled))));
+      this.#tail.replaceChildren(this.#plain);
+    } else this.#append(visible(text.slice(this.#shown)));
+  }
+
+  /** Words go to the last node while it is short; what is there already is not touched. */
+  #append(text) {
+    const last = this.#plain.lastChild;
+    if (last.length + text.length <= NODE_GROWS) last.appendData(text);
+    else this.#plain.append(...pieces(text));
   }
 }

@@ -1,12 +1,12 @@
 // The events as they came: a list of any length of which only the visible rows exist.
 
-import { byId, cut, duration, el, pretty, setText, visible } from "./dom.js";
+import { byId, cut, duration, el, fill, pretty, setText, visible } from "./dom.js";
 import { Filter, GROUPS, summary } from "./filter.js";
 
 const ROW = 22;
 /** Rows made above and below what is seen, so that a wheel does not show a gap. */
 const SPARE = 6;
-const DETAIL_MOST = 200_000;
+const DETAIL_MOST = 100_000;
 
 export class RawList {
   #filter = new Filter();
@@ -17,8 +17,8 @@ export class RawList {
   #dirty = true;
   #moved = false;
 
-  constructor({ recording, hueOf, onSelect }) {
-    Object.assign(this, { recording, hueOf, onSelect });
+  constructor({ recording, hueOf, wake }) {
+    Object.assign(this, { recording, hueOf, wake });
     this.view = byId("raw-view");
     this.space = byId("raw-space");
     this.detail = byId("raw-detail");
@@ -34,6 +34,8 @@ export class RawList {
     }, { passive: true });
     new ResizeObserver(([{ contentRect }]) => {
       this.height = contentRect.height;
+      // The event that is shown below takes room from the list: its row stays in sight.
+      if (!this.follow.checked && this.#selected >= 0) this.#scrollTo(this.#filter.found.indexOf(this.#selected));
       this.touch();
     }).observe(this.view);
     this.view.addEventListener("keydown", (event) => this.#key(event));
@@ -47,6 +49,7 @@ export class RawList {
 
   touch() {
     this.#dirty = true;
+    this.wake();
   }
 
   reset(recording) {
@@ -148,9 +151,8 @@ export class RawList {
     this.#selected = n;
     this.#mark(n, true);
     this.detail.hidden = false;
-    byId("raw-detail-title").textContent = `Event ${n} · ${visible(record.type)}`;
-    byId("raw-detail-text").textContent = visible(cut(pretty(record.event), DETAIL_MOST));
-    this.onSelect(record);
+    byId("raw-detail-title").textContent = `Event ${n} · ${visible(cut(record.type, 60))}`;
+    fill(byId("raw-detail-text"), visible(cut(pretty(record.event), DETAIL_MOST)));
   }
 
   #mark(n, isSelected) {
@@ -173,6 +175,7 @@ export class RawList {
   }
 
   #scrollTo(place) {
+    if (place < 0) return;
     const top = place * ROW;
     if (top < this.top || top + ROW > this.top + this.height) this.#scroll(top - this.height / 2);
   }

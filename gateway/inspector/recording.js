@@ -12,6 +12,12 @@ export class Recording {
   name = "recording";
   #untimed = 0;
 
+  /** What the user said to start a run: words, or the answer to a question. */
+  remember({ id, prompt, answer }) {
+    if (prompt !== undefined) this.prompts.set(id, { text: prompt });
+    else if (answer !== undefined) this.prompts.set(id, { text: answer, isAnswer: true });
+  }
+
   get length() {
     return this.records.length;
   }

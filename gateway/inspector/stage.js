@@ -15,6 +15,8 @@ import { Timeline } from "./timeline.js";
 
 /** Of the 16 ms of a frame: for events, for the conversation, for the list. The rest is the browser's. */
 const BUDGET = { events: 4, conversation: 5, list: 2 };
+/** Until a view that paces itself is asked again, in milliseconds. */
+const LATER = 60;
 /** Events applied between two looks at the clock. */
 const PIECE = 50;
 
@@ -29,9 +31,10 @@ export class Stage {
       this.conversation.reveal(block);
       onEvent();
     };
-    this.conversation = new Conversation({ onPick });
-    this.timeline = new Timeline({ onPick });
-    this.raw = new RawList({ recording: new Recording(), hueOf: (lane) => this.model.lane(lane).index % 8, onSelect: () => {} });
+    this.conversation = new Conversation();
+    const wake = () => this.wake();
+    this.timeline = new Timeline({ onPick, wake });
+    this.raw = new RawList({ recording: new Recording(), hueOf: (lane) => this.model.lane(lane).index % 8, wake });
     this.tree = new StateTree();
     this.stats = new StatsView();
     this.show(new Recording());
@@ -87,15 +90,17 @@ export class Stage {
     const isLive = this.onFrame(now);
     const shown = this.conversation.render(this.model, within(BUDGET.conversation));
     const listed = this.raw.render(this.model, this.#applied, within(BUDGET.list));
-    this.timeline.render(this.model, now, this.recording.isTimed, isLive);
-    this.tree.render(this.model, now);
-    this.stats.render(this.model, this.recording, this.#applied, now, isLive ? this.clock?.() : undefined);
+    const drawn = [
+      this.timeline.render(this.model, now, this.recording.isTimed, isLive),
+      this.tree.render(this.model, now),
+      this.stats.render(this.model, this.recording, this.#applied, now, isLive ? this.clock?.() : undefined),
+    ];
     this.#showControls();
     this.conversation.scroll();
     this.raw.scroll();
     if (!shown || !listed || isLive || this.player.state === "playing" || this.#applied < target) this.wake();
-    // What paces itself gets one more frame after its pause.
-    else if (before !== this.#applied) setTimeout(() => this.wake(), 300);
+    // What paces itself and was asked too early gets another frame.
+    else if (drawn.includes(false)) setTimeout(() => this.wake(), LATER);
   }
 
   #advance(target, isOver) {

@@ -25,9 +25,11 @@ export class StateTree {
     this.#dirty = true;
   }
 
+  /** False if it is too early: it wants another frame. */
   render(model, now) {
     if (model.changed.size > 0) this.#dirty = true;
-    if (!this.#dirty || now - this.#drawn < PAUSE || this.panel.hidden) return;
+    if (!this.#dirty || this.panel.hidden) return true;
+    if (now - this.#drawn < PAUSE) return false;
     this.#dirty = false;
     this.#drawn = now;
     const { applied, failed } = model.patches;
@@ -36,6 +38,7 @@ export class StateTree {
     this.about.classList.toggle("bad", failed.length > 0);
     this.box.replaceChildren(...(model.state === undefined ? [] : [this.#node("state", model.state, "", 0, model.changed)]));
     model.changed.clear();
+    return true;
   }
 
   #node(key, value, pointer, depth, changed) {

@@ -15,10 +15,12 @@ export class StatsView {
     this.tab = byId("panel-figures");
   }
 
+  /** False if it is too early: it wants another frame. */
   render(model, recording, end, now, clock) {
     const isShown = !this.tab.hidden;
     const key = `${recording.name} ${end} ${model.runs.length} ${clock === undefined} ${isShown}`;
-    if (now - this.#drawn < PAUSE || (clock === undefined && key === this.#key)) return;
+    if (clock === undefined && key === this.#key) return true;
+    if (now - this.#drawn < PAUSE) return false;
     this.#key = key;
     this.#drawn = now;
     const found = figures(recording.records, end, clock, recording.requests.at(-1));
@@ -27,6 +29,7 @@ export class StatsView {
     setText(byId("fig-rate"), rate(clock === undefined ? found.mean : found.rate));
     setText(byId("fig-last"), duration(found.last));
     if (isShown) this.#fill(model, recording, found);
+    return true;
   }
 
   #fill(model, recording, found) {

@@ -8,7 +8,7 @@ const MOST = 300;
 export class TimelineTable {
   #made = -1;
 
-  constructor(onPick) {
+  constructor(onPick, touch) {
     this.box = byId("timeline-table");
     this.onPick = onPick;
     byId("as-table").addEventListener("click", (event) => {
@@ -17,6 +17,7 @@ export class TimelineTable {
       byId("timeline-box").hidden = shown;
       event.target.setAttribute("aria-pressed", String(shown));
       this.#made = -1;
+      touch();
     });
   }
 

@@ -35,13 +35,14 @@ export class Timeline {
   #drawn = 0;
   #colours;
 
-  constructor({ onPick }) {
+  constructor({ onPick, wake }) {
+    this.wake = wake;
     this.canvas = byId("timeline-canvas");
     this.box = byId("timeline-box");
     this.tip = byId("timeline-tip");
     this.axis = "time";
     this.onPick = onPick;
-    this.table = new TimelineTable(onPick);
+    this.table = new TimelineTable(onPick, () => this.touch());
     // Asking the page for a size makes it lay everything out: it tells by itself.
     this.width = 0;
     new ResizeObserver(([{ contentRect }]) => {
@@ -67,18 +68,21 @@ export class Timeline {
 
   touch() {
     this.#dirty = true;
+    this.wake();
   }
 
-  /** Draws if something changed; long recordings a few times per second. */
+  /** Draws if something changed; long recordings a few times per second. False if it is too early. */
   render(model, now, isTimed, isLive) {
     if (isLive && model.root.status === "open") this.#dirty = true;
     const pause = model.blocks.length > 3000 ? 250 : 30;
-    if (!this.#dirty || this.width === 0 || now - this.#drawn < pause) return;
+    if (!this.#dirty) return true;
+    if (now - this.#drawn < pause) return false;
     this.#dirty = false;
     this.#drawn = now;
     const axis = this.axis === "time" && isTimed ? "time" : "order";
-    this.#draw(model, axis);
+    if (this.width > 0) this.#draw(model, axis);
     this.table.render(model, axis);
+    return true;
   }
 
   #draw(model, axis) {
@@ -130,7 +134,8 @@ export class Timeline {
       pen.fillStyle = hue;
       pen.fillRect(indent, y - 4, 3, 9);
       pen.fillStyle = lane.status === "failed" ? this.#colours.bad : this.#colours.text;
-      pen.fillText(cut(visible(lane.name), 28), indent + 8, y + 4, Math.max(10, gutter - indent - 14));
+      // Some 6.5 pixels per letter: a name that is squeezed cannot be read.
+      pen.fillText(cut(visible(lane.name), Math.floor((gutter - indent - 20) / 6.5)), indent + 8, y + 4);
       const from = x(place(lane.start) ?? 0);
       pen.globalAlpha = 0.25;
       pen.fillStyle = hue;

@@ -82,6 +82,7 @@ Routes:
   GET  /ws /agents/{name}/ws  the same over WebSocket, and runs that a framework publishes
   GET  /runs/{run}/events     watch a run from the start, from ?after=N, or after Last-Event-ID
   POST /runs/{run}/cancel     stop a run
+  GET  /inspector             a page for developers, if the configuration wants it
   GET  /healthz /readyz /metrics
 
 Listens on loopback only, unless the configuration says otherwise. SIGTERM and Ctrl-C let open runs end first;

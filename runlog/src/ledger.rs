@@ -19,7 +19,15 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(meta: RunMeta, until: Timestamp) -> Self {
-        let state = RunState { meta, epoch: 1, lease_until: until, earliest: 1, head: 0, closed_at: None };
+        let state = RunState {
+            meta,
+            epoch: 1,
+            lease_until: until,
+            watched_until: Timestamp(i64::MIN),
+            earliest: 1,
+            head: 0,
+            closed_at: None,
+        };
         Self { state, bytes: 0, controls: 0 }
     }
 
@@ -56,6 +64,10 @@ impl Ledger {
         held
     }
 
+    pub(crate) fn watched(&mut self, until: Timestamp) {
+        self.state.watched_until = self.state.watched_until.max(until);
+    }
+
     /// Whether this lease is still the run's.
     pub(crate) fn check_lease(&self, lease: &Lease) -> Result<(), LogError> {
         if lease.epoch != self.state.epoch {
@@ -86,10 +98,10 @@ impl Ledger {
     }
 
     pub(crate) fn check_read(&self, after: u64) -> Result<(), LogError> {
-        match after < self.state.earliest - 1 {
-            true => Err(LogError::Gone { run: self.id(), earliest: self.state.earliest }),
-            false => Ok(()),
+        if after < self.state.earliest - 1 {
+            return Err(LogError::Gone { run: self.id(), earliest: self.state.earliest });
         }
+        Ok(())
     }
 
     /// Forgets what is below `earliest`, and gives how many events that are.

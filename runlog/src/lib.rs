@@ -16,7 +16,9 @@
 //! | [`log`], [`error`], [`limits`] | [`RunLog`]: the trait, small on purpose; why it refuses; how much it holds |
 //! | [`memory`] | [`MemoryLog`]: the engine in memory, bounded |
 //! | `disk` (feature) | `DiskLog`: the engine on the disk of one machine |
+//! | `redis` (feature) | `RedisLog`: the engine that several replicas share |
 //! | [`follow`] | [`Follow`]: a watcher's stream over any engine |
+//! | [`remains`] | [`Remains`]: the end of a run whose writer died |
 //! | [`codec`] | events as bytes, for engines that leave the process |
 //! | `testing` (feature) | the suite that every engine passes |
 //!
@@ -34,6 +36,9 @@ mod ledger;
 pub mod limits;
 pub mod log;
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
+pub mod remains;
 mod signal;
 #[cfg(any(feature = "disk", feature = "redis"))]
 mod tail;
@@ -47,3 +52,6 @@ pub use follow::Follow;
 pub use limits::LogLimits;
 pub use log::{Control, Lease, Page, RunLog, RunMeta, RunPlace, RunQuery, RunState};
 pub use memory::MemoryLog;
+#[cfg(feature = "redis")]
+pub use redis::{RedisConfig, RedisLog};
+pub use remains::Remains;

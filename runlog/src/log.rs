@@ -60,6 +60,8 @@ pub struct RunState {
     pub epoch: u64,
     /// When that lease lapses, or has lapsed. Says nothing about a run that has ended.
     pub lease_until: Timestamp,
+    /// Until when some replica has said that somebody watches. Long ago if none has.
+    pub watched_until: Timestamp,
     /// The lowest number kept; 1 unless the run was trimmed.
     pub earliest: u64,
     /// The highest number appended.
@@ -152,6 +154,9 @@ pub trait RunLog: Send + Sync + 'static {
 
     /// Waits until there are events above `after`, or the run has ended.
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>>;
+
+    /// Says that somebody watches the run until that time, for the owner to know where nobody watches there.
+    fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>>;
 
     /// What is known of a run.
     fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>>;

@@ -80,7 +80,9 @@ mod tests {
     #[test]
     fn what_fell_out_is_not_here() {
         let mut tail = Tail::default();
-        (1..=600).for_each(|number| tail.push(number, event()));
+        for number in 1..=600 {
+            tail.push(number, event());
+        }
         assert_eq!(numbers(&tail, 10), None);
         assert_eq!(numbers(&tail, 598), Some(vec![599, 600]));
         assert_eq!(numbers(&tail, 600), Some(vec![]));
@@ -91,7 +93,9 @@ mod tests {
         let mut tail = Tail::after(4);
         assert_eq!(numbers(&tail, 4), Some(vec![]));
         assert_eq!(numbers(&tail, 3), None);
-        [5, 5, 6, 5].into_iter().for_each(|number| tail.push(number, event()));
+        for number in [5, 5, 6, 5] {
+            tail.push(number, event());
+        }
         assert_eq!(numbers(&tail, 4), Some(vec![5, 6]));
         tail.push(9, event());
         assert_eq!((numbers(&tail, 4), numbers(&tail, 8)), (None, Some(vec![9])));

@@ -14,3 +14,4 @@ mod examples;
 mod golden;
 #[cfg(feature = "interop")]
 mod interop;
+mod resume;

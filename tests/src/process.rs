@@ -30,6 +30,11 @@ impl Program {
         Self { child, address: address.trim().to_owned(), errors }
     }
 
+    /// Its process id, to send it signals.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The next line of its standard error. The test runner ends a test that waits for ever.
     pub fn error_line(&mut self) -> String {
         self.errors.next().expect("the program ended").unwrap()

@@ -61,6 +61,10 @@ mod server {
         /// About how many bytes of events go out in one message. A single larger event goes alone. Clients refuse
         /// messages above 4 MiB unless told otherwise.
         pub message_bytes: usize,
+        /// Bytes of text that deltas of one block are merged into while they wait for a reader that is behind: one for
+        /// whom more waits than a message holds. No byte is lost, and the number is that of the last. 0 for never,
+        /// which readers need that count events; 4 KiB is much for a network and little for an eye.
+        pub merge_bytes: usize,
         /// Payloads that a publisher may have on the way without acknowledgement: enough to cover a round trip of
         /// 100 ms at 600 payloads a second.
         pub window_payloads: u32,
@@ -90,6 +94,7 @@ mod server {
                 json_depth: JsonDepth(64),
                 events_per_message: 64,
                 message_bytes: 16 * 1024,
+                merge_bytes: 0,
                 window_payloads: 64,
                 stream_send_bytes: 32 * 1024,
                 stream_receive_bytes: 64 * 1024,

@@ -18,8 +18,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use aqueduct_core::RunId;
 use aqueduct_core::service::{EventStream, NumberedEvent};
+use aqueduct_core::{Coalescer, RunId};
 use futures_core::Stream;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -61,6 +61,8 @@ pub(crate) struct EventPump {
     writer: EventWriter,
     shared: Arc<Shared>,
     last: u64,
+    /// More waits for the reader than the last message could hold.
+    is_behind: bool,
     state: State,
     deadline: Option<Instant>,
     heartbeat_at: Option<Instant>,
@@ -91,6 +93,7 @@ impl EventPump {
             events,
             writer: EventWriter::new(run),
             last: after,
+            is_behind: false,
             state: State::Fresh,
             deadline,
             heartbeat_at: None,
@@ -103,19 +106,54 @@ impl EventPump {
 
     /// Moves what is ready into the message, up to its limits.
     fn gather(&mut self, cx: &mut Context<'_>) {
-        while matches!(self.state, State::Fresh | State::Running)
-            && self.writer.waiting() < self.shared.limits.events_per_message
-            && self.writer.waiting_bytes() < self.shared.limits.message_bytes
-        {
+        let merge_bytes = if self.is_behind { self.shared.limits.merge_bytes } else { 0 };
+        let mut waiting = Coalescer::default();
+        while self.may_follow() && !self.is_full(waiting.waiting_bytes()) {
             match self.events.as_mut().poll_next(cx) {
                 Poll::Pending => break,
-                Poll::Ready(None) => self.end(Err(self.shared.statuses.lost(self.last))),
-                Poll::Ready(Some(event)) => self.push(&event),
+                Poll::Ready(None) => {
+                    self.push_all(&mut waiting);
+                    self.end(Err(self.shared.statuses.lost(self.last)));
+                }
+                Poll::Ready(Some(event)) => {
+                    let is_terminal = event.event.is_terminal();
+                    if let Some(event) = waiting.handle_event(event, merge_bytes) {
+                        self.push_all(&mut waiting);
+                        waiting.handle_event(event, merge_bytes);
+                    }
+                    if is_terminal {
+                        break;
+                    }
+                }
             }
         }
+        self.push_all(&mut waiting);
+        self.is_behind = self.is_full(0);
+    }
+
+    /// True while the service's stream is of interest.
+    fn may_follow(&self) -> bool {
+        matches!(self.state, State::Fresh | State::Running)
+    }
+
+    fn is_full(&self, waiting_bytes: usize) -> bool {
+        let limits = &self.shared.limits;
+        self.writer.waiting() >= limits.events_per_message
+            || self.writer.waiting_bytes() + waiting_bytes >= limits.message_bytes
+    }
+
+    fn push_all(&mut self, waiting: &mut Coalescer) {
+        let Some(gathered) = waiting.take() else { return };
+        if let Some(merged) = gathered.merged() {
+            return self.push(&merged);
+        }
+        gathered.parts().for_each(|event| self.push(event));
     }
 
     fn push(&mut self, event: &NumberedEvent) {
+        if !self.may_follow() {
+            return;
+        }
         if let Err(error) = self.writer.push(event) {
             return self.end(Err(self.shared.statuses.unconvertible(event.number, &error)));
         }
@@ -181,7 +219,7 @@ impl Stream for EventPump {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        if matches!(this.state, State::Fresh | State::Running) {
+        if this.may_follow() {
             // First, because a source that is never done would never let time have its turn.
             if this.is_past_deadline() {
                 this.end(Err(this.shared.statuses.deadline()));

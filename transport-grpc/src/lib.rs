@@ -66,6 +66,6 @@ pub use error::ServerError;
 #[cfg(all(feature = "tls", any(feature = "client", feature = "server")))]
 pub use error::TlsError;
 #[cfg(feature = "server")]
-pub use server::{AgentStreamServer, BoundServer, PeerAddress, Server};
+pub use server::{AgentStreamServer, BoundServer, PeerAddress, PeerCertificate, Server};
 #[cfg(feature = "server")]
 pub use shutdown::{Drained, Shutdown};

@@ -48,7 +48,7 @@ use handler::Handler;
 
 pub(crate) use body::TimedBody;
 pub(crate) use handler::Call;
-pub use handler::PeerAddress;
+pub use handler::{PeerAddress, PeerCertificate};
 
 /// The service `aqueduct.v1.AgentStream` over a [`RunService`]. Clones share everything.
 #[derive(Debug, Clone)]

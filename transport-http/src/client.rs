@@ -13,6 +13,7 @@
 //! It does not retry (except where a reused connection turns out closed before a byte was sent), reconnect, or know
 //! what a payload means.
 
+mod connect;
 mod resolve;
 mod stream;
 
@@ -27,6 +28,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
+use self::connect::TimedConnector;
 use self::resolve::Resolver;
 pub use self::stream::{ByteStream, SseStream};
 
@@ -38,9 +40,9 @@ use crate::sse;
 const LEAST_BUFFER_BYTES: usize = 8192;
 
 #[cfg(feature = "tls")]
-type Connector = hyper_rustls::HttpsConnector<HttpConnector<Resolver>>;
+type Connector = TimedConnector<hyper_rustls::HttpsConnector<HttpConnector<Resolver>>>;
 #[cfg(not(feature = "tls"))]
-type Connector = HttpConnector<Resolver>;
+type Connector = TimedConnector<HttpConnector<Resolver>>;
 
 /// A client. Clones share their connections.
 #[derive(Debug, Clone)]
@@ -65,12 +67,12 @@ impl Client {
             .http2_keep_alive_interval(Duration::from_secs(20))
             .http2_only(versions == HttpVersions::Http2);
         let mut tcp = HttpConnector::new_with_resolver(Resolver::new(pinned));
-        tcp.set_connect_timeout(Some(timeouts.connect));
         tcp.set_nodelay(true);
         #[cfg(feature = "tls")]
         let connector = secured(tcp, config.tls, versions)?;
         #[cfg(not(feature = "tls"))]
         let connector = tcp;
+        let connector = TimedConnector::new(connector, timeouts.connect);
         Ok(Self { http: builder.build(connector), limits, timeouts })
     }
 
@@ -142,7 +144,7 @@ fn secured(
     mut tcp: HttpConnector<Resolver>,
     tls: crate::tls::ClientTls,
     versions: HttpVersions,
-) -> Result<Connector, ClientError> {
+) -> Result<hyper_rustls::HttpsConnector<HttpConnector<Resolver>>, ClientError> {
     tcp.enforce_http(false);
     let builder =
         hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls.into_config()?).https_or_http();

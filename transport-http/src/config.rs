@@ -107,6 +107,10 @@ mod server {
         /// Events that are ready at the same moment go out in one chunk of about this many bytes. Paced traffic is
         /// system calls and wake-ups, so fewer and larger writes win; above 16 KiB nothing more is gained.
         pub chunk_bytes: usize,
+        /// Bytes of text that deltas of one block are merged into while they wait for a reader that is behind: one for
+        /// whom more waits than a chunk holds. No byte is lost, and ids stay exact. 0 for never, which
+        /// readers need that count events; 4 KiB is much for a network and little for an eye.
+        pub merge_bytes: usize,
         /// After this long without an event a comment is sent, so that proxies do not take the stream for dead. Many
         /// cut at 30 or 60 s. None for no comments. Binary streams have none.
         pub keep_alive: Option<Duration>,
@@ -121,6 +125,7 @@ mod server {
         fn default() -> Self {
             Self {
                 chunk_bytes: 16 * 1024,
+                merge_bytes: 0,
                 keep_alive: Some(Duration::from_secs(15)),
                 ids: false,
                 retry: Duration::from_secs(1),
@@ -178,7 +183,8 @@ mod client {
     /// How long a [`Client`](crate::Client) waits for an upstream.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ClientTimeouts {
-        /// For the connection. A healthy network answers in milliseconds; two lost packets take 3 s.
+        /// For the connection: its address, the connection itself and the TLS handshake together. A healthy network answers
+        /// in milliseconds; two lost packets take 3 s.
         pub connect: Duration,
         /// From the request to the head of the response, connecting and handshake included. A blocking call to an
         /// agent answers when the agent is done, hence minutes.

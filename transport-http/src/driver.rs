@@ -21,6 +21,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use aqueduct_core::Coalescer;
 use aqueduct_core::service::{EventEncoder, EventStream, NumberedEvent, PayloadSink, PayloadStream};
 use axum::body::Body as AxumBody;
 use axum::response::Response;
@@ -92,6 +93,11 @@ enum Feed {
 struct EventFeed {
     events: EventStream,
     encoder: Box<dyn EventEncoder>,
+    /// Taken and not yet written; empty between polls of the body.
+    waiting: Coalescer,
+    merge_bytes: usize,
+    /// More waits for the reader than the last chunk could hold.
+    is_behind: bool,
     ids: Option<Box<str>>,
     /// The event and how many of its payloads the reader has already.
     received: (u64, u64),
@@ -111,26 +117,59 @@ struct StreamBody {
 }
 
 impl EventFeed {
-    /// Takes and encodes one event. False at the end.
+    /// Takes one event. False at the end. What it does not write at once [`write_waiting`](Self::write_waiting) does.
     fn poll_event(
         &mut self,
         cx: &mut Context<'_>,
         out: &mut Vec<u8>,
         hint: usize,
     ) -> Poll<Result<bool, StreamError>> {
-        match self.events.as_mut().poll_next(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(None) if self.is_after_end => Poll::Ready(Ok(false)),
-            Poll::Ready(None) => Poll::Ready(Err(StreamError::LostRun)),
+        let polled = match self.events.as_mut().poll_next(cx) {
+            Poll::Pending => return Poll::Pending,
             Poll::Ready(Some(event)) => {
-                self.encode(&event, out, hint);
-                Poll::Ready(Ok(!event.event.is_terminal()))
+                let is_terminal = event.event.is_terminal();
+                self.handle_event(event, out, hint);
+                Ok(!is_terminal)
             }
+            Poll::Ready(None) if self.is_after_end => Ok(false),
+            Poll::Ready(None) => Err(StreamError::LostRun),
+        };
+        if polled != Ok(true) {
+            self.write_waiting(out, hint);
+        }
+        Poll::Ready(polled)
+    }
+
+    fn handle_event(&mut self, event: NumberedEvent, out: &mut Vec<u8>, hint: usize) {
+        self.is_after_end = false;
+        // What the reader has in part stays alone: its payloads are counted.
+        let may_merge = self.is_behind && event.number > self.received.0 + 1;
+        let limit = if may_merge { self.merge_bytes } else { 0 };
+        if let Some(event) = self.waiting.handle_event(event, limit) {
+            self.write_waiting(out, hint);
+            self.waiting.handle_event(event, limit);
         }
     }
 
-    fn encode(&mut self, event: &NumberedEvent, out: &mut Vec<u8>, hint: usize) {
-        self.is_after_end = false;
+    fn write_waiting(&mut self, out: &mut Vec<u8>, hint: usize) {
+        let Some(waiting) = self.waiting.take() else {
+            return;
+        };
+        if let Some(merged) = waiting.merged() {
+            let start = out.len();
+            if self.encode(&merged, out, hint) <= 1 {
+                return;
+            }
+            // A position between two payloads of what is no event of the run could not be resumed.
+            out.truncate(start);
+        }
+        for event in waiting.parts() {
+            self.encode(event, out, hint);
+        }
+    }
+
+    /// Tells how many payloads it became.
+    fn encode(&mut self, event: &NumberedEvent, out: &mut Vec<u8>, hint: usize) -> u64 {
         let (number, payloads) = self.received;
         let mut sink = Sink {
             out,
@@ -142,6 +181,7 @@ impl EventFeed {
             received: if event.number == number { payloads } else { 0 },
         };
         self.encoder.encode(&event.event, &mut sink);
+        sink.payload
     }
 }
 
@@ -172,15 +212,41 @@ impl StreamBody {
         {
             write_start(run, options.retry, &mut start);
         }
-        let received = (*number, *payloads);
-        let feed = EventFeed { events, encoder, ids, received, is_after_end: *number > 0 };
+        let feed = EventFeed {
+            events,
+            encoder,
+            waiting: Coalescer::default(),
+            merge_bytes: options.merge_bytes,
+            is_behind: false,
+            ids,
+            received: (*number, *payloads),
+            is_after_end: *number > 0,
+        };
         Self { chunk: start, ..Self::of(Feed::Events(feed), is_binary, options) }
     }
 
     /// Writes what is ready. True if more may be ready at once.
     fn take_ready(&mut self, cx: &mut Context<'_>) -> bool {
+        let more = self.take(cx);
+        if let Feed::Events(feed) = &mut self.feed {
+            feed.write_waiting(&mut self.chunk, self.chunk_hint);
+            feed.is_behind = more;
+        }
+        more
+    }
+
+    /// Bytes of the chunk, once all that was taken is written.
+    fn taken_bytes(&self) -> usize {
+        let waiting = match &self.feed {
+            Feed::Events(feed) => feed.waiting.waiting_bytes(),
+            Feed::Payloads(_) | Feed::Ended => 0,
+        };
+        self.chunk.len() + waiting
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..EVENTS_PER_POLL {
-            if self.chunk.len() >= self.chunk_bytes {
+            if self.taken_bytes() >= self.chunk_bytes {
                 return !matches!(self.feed, Feed::Ended);
             }
             let hint = self.chunk_hint;

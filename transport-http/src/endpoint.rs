@@ -25,7 +25,7 @@ use crate::config::StreamOptions;
 use crate::driver::stream_response;
 use crate::position::EventPosition;
 use crate::refusal::Refusal;
-use crate::server::{BodyLimits, BodyTooSlow, PeerAddr};
+use crate::server::{BodyLimits, BodyTooLong, BodyTooSlow, PeerAddr, PeerCertificate};
 
 /// What a request asks for: a run, and how its events are to be written.
 pub struct RunRequest {
@@ -95,6 +95,7 @@ pub fn caller(parts: &Parts) -> Caller {
         token: bearer_token(&parts.headers).map(str::to_owned),
         headers: parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
         peer: parts.extensions.get::<PeerAddr>().map(|peer| peer.0.to_string()),
+        certificate: parts.extensions.get::<PeerCertificate>().map(|certificate| certificate.0.clone()),
     }
 }
 
@@ -119,7 +120,7 @@ pub async fn read_body(request: Request<Body>) -> Result<(Parts, Bytes), Refusal
 }
 
 fn body_refusal(error: &(dyn std::error::Error + 'static)) -> Refusal {
-    if caused_by::<LengthLimitError>(error) {
+    if caused_by::<LengthLimitError>(error) || caused_by::<BodyTooLong>(error) {
         let message = "the body of the request is too long: shorten it, or raise the limit `body_bytes`";
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", message)
     } else if caused_by::<BodyTooSlow>(error) {

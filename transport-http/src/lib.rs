@@ -89,7 +89,7 @@ pub use position::EventPosition;
 #[cfg(feature = "server")]
 pub use refusal::Refusal;
 #[cfg(feature = "server")]
-pub use server::{Counters, PeerAddr, Server};
+pub use server::{BodyLimitLift, Counters, PeerAddr, PeerCertificate, Server};
 #[cfg(feature = "server")]
 pub use shutdown::{Drained, Shutdown};
 #[cfg(feature = "server")]

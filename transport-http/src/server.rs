@@ -34,7 +34,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 pub use self::counters::Counters;
-pub(crate) use self::exchange::{BodyLimits, BodyTooSlow};
+pub use self::exchange::BodyLimitLift;
+pub(crate) use self::exchange::{BodyLimits, BodyTooLong, BodyTooSlow};
 
 use self::counters::Counted;
 use self::io::Place;
@@ -51,6 +52,10 @@ const LEAST_BUFFER_BYTES: usize = 8192;
 /// The address of the peer, as an extension of every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerAddr(pub SocketAddr);
+
+/// The certificate (DER) of the peer, verified, as an extension of every request of a connection that showed one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerCertificate(pub bytes::Bytes);
 
 /// A listening socket and its limits.
 #[derive(Debug)]

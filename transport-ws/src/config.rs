@@ -20,8 +20,8 @@ pub struct Config {
 /// How much one connection may hold. What passes a limit is closed or refused with a code, never cut silently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Payload bytes of one incoming frame. The length in a frame's header reserves memory before a byte of it has
-    /// arrived, so it is kept well below the message limit.
+    /// Payload bytes of one incoming frame. Many client libraries never split a message, so it is the message limit. The
+    /// length in a frame's header reserves room before a byte of it has arrived; memory it costs only as bytes come.
     pub frame_bytes: usize,
     /// Bytes of one incoming message, all its frames together. A run input with a long history fits.
     pub message_bytes: usize,
@@ -48,6 +48,10 @@ pub struct Limits {
     /// Bytes that are gathered into one write: what a stalled reader can hold in user space, plus one event. Larger
     /// writes save system calls only when the reader is slower than the source.
     pub batch_bytes: usize,
+    /// Bytes of text that deltas of one block are merged into while they wait for a reader that is behind: one for whom
+    /// more waits than a batch holds. No byte is lost, and the number is that of the last. 0 for never, which
+    /// readers need that count events; 4 KiB is much for a network and little for an eye.
+    pub merge_bytes: usize,
     /// The read buffer, allocated for every connection: idle connections are many, and their requests small. Servers
     /// that are mostly fed with large payloads save system calls with more.
     pub read_buffer: usize,
@@ -61,7 +65,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            frame_bytes: 256 * 1024,
+            frame_bytes: 1024 * 1024,
             message_bytes: 1024 * 1024,
             head_bytes: 16 * 1024,
             json_depth: 64,
@@ -73,6 +77,7 @@ impl Default for Limits {
             window_bytes: 1024 * 1024,
             fair_share: 16,
             batch_bytes: 16 * 1024,
+            merge_bytes: 0,
             read_buffer: 2 * 1024,
             send_buffer: 32 * 1024,
             connections: 10_000,

@@ -2,23 +2,25 @@
 
 use std::fmt;
 
-use aqueduct_core::RunInput;
-use aqueduct_core::service::{EventEncoder, ServiceError};
+use aqueduct_core::service::{BoxFuture, EventEncoder, ServiceError};
+use aqueduct_core::{RunId, RunInput};
 
 use crate::handshake::Encoding;
 
 /// Reads run inputs and makes encoders. An adapter (or a program with one agent) brings it.
 pub trait Dialect: Send + Sync + 'static {
-    /// Reads a run input and makes the encoder for its events: what a client understands may stand in its input.
-    fn read_input(&self, input: &str, encoding: Encoding) -> Result<ReadInput, ServiceError>;
+    /// Reads a run input for `agent` and makes the encoder for its events: what a client understands may stand in its
+    /// input, and agents may be shown in different ways.
+    fn read_input(&self, agent: &str, input: &str, encoding: Encoding) -> Result<ReadInput, ServiceError>;
 
-    /// Makes an encoder for somebody who follows a run that was started elsewhere. `options` is the JSON that the
-    /// watcher passed, unread.
-    fn encoder(
-        &self,
+    /// Makes an encoder for somebody who follows a run that was started elsewhere, and who may see it. `options` is the
+    /// JSON that the watcher passed, unread.
+    fn encoder<'a>(
+        &'a self,
+        run: &'a RunId,
         encoding: Encoding,
-        options: Option<&str>,
-    ) -> Result<Box<dyn EventEncoder>, ServiceError>;
+        options: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Box<dyn EventEncoder>, ServiceError>>;
 }
 
 /// What a [`Dialect`] made of an input.

@@ -110,7 +110,7 @@ pub fn accept(
     let accept_key = HeaderValue::from_str(&derive_accept_key(key))
         .map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "the key cannot be answered"))?;
     let token = bearer(&head.headers).or(offer.token).map(str::to_owned);
-    let caller = Caller { token, headers: readable(&head.headers), peer };
+    let caller = Caller { token, headers: readable(&head.headers), peer, certificate: None };
     Ok(Upgrade { mode, agent: agent.map(str::to_owned), caller, accept_key, subprotocol })
 }
 

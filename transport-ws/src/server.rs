@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aqueduct_core::service::RunService;
+use bytes::Bytes;
 use http::{StatusCode, request};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -173,21 +174,23 @@ impl Server {
                 let _open = open;
                 let patience = endpoint.shared.config.timeouts.head;
                 if let Ok(Ok(stream)) = time::timeout(patience, tls.accept(stream)).await {
-                    endpoint.welcome(stream, peer).await;
+                    let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                    let certificate = certificate.map(|first| Bytes::copy_from_slice(first));
+                    endpoint.welcome(stream, peer, certificate).await;
                 }
             });
             return;
         }
         tokio::spawn(async move {
             let _open = open;
-            endpoint.welcome(stream, peer).await;
+            endpoint.welcome(stream, peer, None).await;
         });
     }
 }
 
 impl Endpoint {
     /// Reads the request of a fresh connection, answers it, and serves it if it may be served.
-    async fn welcome<IO>(self, mut io: IO, peer: SocketAddr)
+    async fn welcome<IO>(self, mut io: IO, peer: SocketAddr, certificate: Option<Bytes>)
     where
         IO: AsyncRead + AsyncWrite + Send + Unpin,
     {
@@ -200,7 +203,8 @@ impl Endpoint {
             Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the request took too long")),
         };
         match decision {
-            Ok((upgrade, unread)) => {
+            Ok((mut upgrade, unread)) => {
+                upgrade.caller.certificate = certificate;
                 if io.write_all(&head::write_upgrade(&upgrade.response())).await.is_ok() {
                     // Boxed, so that room for the request is not kept while the connection is served.
                     Box::pin(self.drive(io, unread, upgrade)).await;

@@ -31,7 +31,7 @@ pub(crate) fn run(project: &Project, name: Option<&str>, args: &[String]) -> Res
 fn peers(project: &Project, bench: Option<&str>) -> Vec<(&'static str, String)> {
     let is_wanted = |name: &str| bench.is_none_or(|bench| bench == name);
     let mut variables = Vec::new();
-    for name in ["agui", "transports"].into_iter().filter(|name| is_wanted(name)) {
+    for name in ["a2a", "agui", "transports"].into_iter().filter(|name| is_wanted(name)) {
         match crate::interop::bench_peers_of(project, name) {
             Ok(found) => variables.extend(found),
             Err(error) => println!("the peers of {name} are not measured: {error:#}"),

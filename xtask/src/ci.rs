@@ -3,6 +3,7 @@
 //! Cheap steps come first, so that a slip costs seconds. Each step is announced, timed and repeatable by hand:
 //! a failure ends with the command to type. What is missing on the machine is said before anything long runs.
 
+mod features;
 mod tools;
 
 pub(crate) use tools::has_nextest;
@@ -80,6 +81,7 @@ fn steps(project: &Project) -> Vec<Step> {
         call("fmt", project.cargo(["fmt", "--all", "--check"])),
         task("tidy", "cargo xtask tidy", tidy::run),
         call("clippy", clippy),
+        task("features", "cargo xtask test", features::check),
         task("codegen", "cargo xtask codegen --check", |project| codegen::run(project, true)),
         call("tests", tools::test_runner(project).args(everything).args(without_peers(project))),
         call("doctests", doctests),

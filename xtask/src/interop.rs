@@ -5,13 +5,16 @@
 
 mod a2a;
 mod agui;
+mod inspector;
 mod magentic;
 pub(crate) mod peers;
 mod resume;
+mod runlog;
 mod transports;
 
 use anyhow::{Context as _, Result};
 
+use crate::interop::peers::{Peers, text};
 use crate::project::Project;
 
 /// The package and the feature that hold the tests with real peers.
@@ -30,8 +33,10 @@ type Env = Vec<(&'static str, String)>;
 const SUITES: &[Suite] = &[
     Suite { name: "a2a", run: a2a::prepare },
     Suite { name: "agui", run: agui::prepare },
+    Suite { name: "inspector", run: inspector::prepare },
     Suite { name: "magentic", run: magentic::prepare },
     Suite { name: "resume", run: resume::prepare },
+    Suite { name: "runlog", run: runlog::prepare },
     Suite { name: "transports", run: transports::prepare },
 ];
 
@@ -47,11 +52,19 @@ pub(crate) fn run(project: &Project, only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// Suites whose bench compares with packages of its own, pinned in their folder `bench`, and where the bench finds them.
+const BENCH_PEERS: &[(&str, &str)] =
+    &[("a2a", "AQUEDUCT_BENCH_A2A"), ("transports", "AQUEDUCT_BENCH_TRANSPORTS")];
+
 /// Installs the peers that the bench of one suite compares with, and says where they are.
 pub(crate) fn bench_peers_of(project: &Project, name: &str) -> Result<Env> {
-    // The bench of the transports needs none of the suite's browsers and clients, but servers of its own.
-    if name == "transports" {
-        return transports::prepare_bench(project);
+    if let Some((_, variable)) = BENCH_PEERS.iter().find(|(suite, _)| *suite == name) {
+        let peers = Peers::of(project, name)?;
+        let scripts = peers.scripts().parent().context("the scripts have no folder")?;
+        return Ok(vec![
+            ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
+            (variable, text(&peers.npm_project("bench")?)?),
+        ]);
     }
     let suite = SUITES.iter().find(|suite| suite.name == name).context("no suite of that name")?;
     (suite.run)(project)

@@ -140,6 +140,10 @@ impl TaskClient {
             return;
         }
         self.state = State::Streaming;
+        let before = self.events.len();
+        if self.decode(|decoder, out| decoder.handle_chunk(frame, out)) {
+            return self.handle_progress(before);
+        }
         // What cannot be read is counted by the decoder; if it was cut in the middle, the end follows.
         if let Some(content) = self.decoder.parse(frame) {
             self.handle_content(content, frame.data);
@@ -244,17 +248,22 @@ impl TaskClient {
             FrameContent::Item(item) => {
                 let before = self.events.len();
                 self.decode(|decoder, out| decoder.handle_item(item, frame, out));
-                if self.events.len() > before {
-                    self.attempts = 0;
-                    self.polls = 0;
-                }
-                self.plan_cancel();
+                self.handle_progress(before);
             }
             FrameContent::Unknown(raw) => {
                 self.decode(|decoder, out| decoder.handle_unknown(&raw, frame, out));
             }
             FrameContent::Error(error) => self.handle_error_frame(error),
         }
+    }
+
+    /// An item was read; if it told anything new, what was lost is found again.
+    fn handle_progress(&mut self, before: usize) {
+        if self.events.len() > before {
+            self.attempts = 0;
+            self.polls = 0;
+        }
+        self.plan_cancel();
     }
 
     /// An error on the stream. The task may have failed, or go on without this watcher (one that was too slow, for
@@ -334,12 +343,13 @@ impl TaskClient {
         self.planned.push_back(Planned { purpose, call, after });
     }
 
-    fn decode(&mut self, step: impl FnOnce(&mut Decoder, &mut Vec<SourceEvent>)) {
-        step(&mut self.decoder, &mut self.scratch);
+    fn decode<R>(&mut self, step: impl FnOnce(&mut Decoder, &mut Vec<SourceEvent>) -> R) -> R {
+        let result = step(&mut self.decoder, &mut self.scratch);
         self.events.extend(self.scratch.drain(..));
         if self.is_settled().is_some() {
             self.planned.clear();
         }
+        result
     }
 }
 

@@ -18,6 +18,10 @@ converter! {
 impl BlockEventConverter<StreamItem<'static>> for CustomConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
         let BlockEvent::Custom(custom) = event else { return };
+        // What was asked is the client's own: it has it.
+        if custom.name == wellknown::INPUT {
+            return;
+        }
         let mut mark = Mark::new(kind::CUSTOM).of_lane(&custom.lane);
         mark.put("name", &*custom.name);
         mark.put_set("channel", channel_name(custom.channel));

@@ -271,7 +271,7 @@ impl Decoder {
     }
 
     /// Notes that an artifact speaks, and ends the one that was silent the longest if too many are open.
-    fn hold_open(&mut self, place: &Place, sink: &mut Sink<'_>) {
+    pub(super) fn hold_open(&mut self, place: &Place, sink: &mut Sink<'_>) {
         let is_it =
             |open: &(ByteString, Channel, Source)| open.0 == place.message_id && open.1 == place.channel;
         if !self.open.back().is_some_and(is_it) {

@@ -78,7 +78,7 @@ impl Record {
         }
     }
 
-    fn push(&mut self, text: &str) {
+    pub(crate) fn push(&mut self, text: &str) {
         self.text.push(text);
         self.segment.push(text);
         self.chunks = self.chunks.saturating_add(1);

@@ -16,6 +16,7 @@
 //! (`StreamContext` does). The mapping is in `docs/a2a.md`.
 
 mod artifact;
+mod chunk;
 mod ending;
 mod marked;
 mod memory;
@@ -139,6 +140,9 @@ impl Decoder {
     /// Takes one event of the stream. What cannot be read is shown as it is once more of the stream follows; at
     /// the very end of a stream it is the trace of the cut.
     pub fn handle_frame(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) {
+        if self.handle_chunk(frame, out) {
+            return;
+        }
         match self.parse(frame) {
             Some(FrameContent::Item(item)) => self.handle_item(item, frame.data, out),
             Some(FrameContent::Error(error)) => self.handle_error(&error, out),

@@ -90,7 +90,7 @@ impl Decoder {
     }
 
     #[expect(clippy::too_many_arguments, reason = "one fragment has these many sides")]
-    fn emit_words(
+    pub(super) fn emit_words(
         &mut self,
         text: ByteString,
         thinking: bool,

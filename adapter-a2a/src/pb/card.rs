@@ -1,6 +1,6 @@
 //! Cards as messages of both packages, from the JSON that clients of both versions read.
 //!
-//! Of security schemes, those that a card of ours can name are written (bearer and other HTTP schemes, API keys, OpenID
+//! Of security schemes, those that a card of ours can name are written (bearer and other HTTP schemes, API keys, `OpenID`
 //! Connect, mutual TLS); OAuth flows have no setting here.
 
 use std::collections::BTreeMap;

@@ -8,6 +8,7 @@
 //! ([`jsonrpc`](crate::jsonrpc), [`rest`](crate::rest)).
 
 pub mod card;
+pub(crate) mod chunk;
 pub mod error;
 pub mod frame;
 pub mod model;

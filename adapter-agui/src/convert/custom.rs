@@ -18,7 +18,8 @@ converter! {
 impl BlockEventConverter<Event> for CustomConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
         let BlockEvent::Custom(custom) = event else { return };
-        if self.settings.hides(&custom.lane) {
+        // What was asked is the client's own: it has it.
+        if self.settings.hides(&custom.lane) || custom.name == wellknown::INPUT {
             return;
         }
         let known = match &*custom.name {

@@ -14,7 +14,8 @@ pub(super) fn messages(value: &Value, dialect: Dialect) -> Option<Vec<Message>> 
     messages.into_iter().map(|message| readable(message, dialect)).collect()
 }
 
-fn readable(mut message: Message, dialect: Dialect) -> Option<Message> {
+/// The message in words that a peer of this dialect reads; none if it has no such words.
+pub(crate) fn readable(mut message: Message, dialect: Dialect) -> Option<Message> {
     match &mut message {
         Message::Unknown(_) => return None,
         Message::User(user) => {

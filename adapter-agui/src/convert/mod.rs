@@ -33,6 +33,7 @@ mod tests;
 use aqueduct_core::{ConverterSet, EventKind};
 
 pub use custom::CustomConverter;
+pub(crate) use history::readable;
 pub use lane::{LaneConverter, StepConverter};
 pub use run::{InterruptConverter, RunConverter, UsageConverter};
 pub use show::{META_AUTHOR, META_CHANNEL, META_CONTINUES, META_IS_ERROR, META_OUTCOME, META_REPLACES};

@@ -212,26 +212,26 @@ async fn listen(address: &str, protocol: &str, streams: usize, seconds: u64) {
         }
     }
     // The first events of all have come by then.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    while collected.try_recv().is_ok() {}
+    collect(&mut collected, Duration::from_secs(1)).await;
     println!("open");
-    let mut all = Vec::new();
-    let end = tokio::time::sleep(Duration::from_secs(seconds));
-    tokio::pin!(end);
-    loop {
-        tokio::select! {
-            () = &mut end => break,
-            Some(latency) = collected.recv() => all.push(latency),
-        }
-    }
+    let mut all = collect(&mut collected, Duration::from_secs(seconds)).await;
     all.sort_unstable();
     let at = |percent: usize| all[(all.len() * percent / 100).min(all.len() - 1)];
     println!("{} {} {}", all.len(), at(50), at(99));
-    wait_until_killed().await;
+    tokio::task::spawn_blocking(wait).await.unwrap();
 }
 
-async fn wait_until_killed() {
-    tokio::task::spawn_blocking(wait).await.unwrap();
+/// What comes within a time.
+async fn collect(latencies: &mut tokio::sync::mpsc::Receiver<u64>, time: Duration) -> Vec<u64> {
+    let mut all = Vec::new();
+    let end = tokio::time::sleep(time);
+    tokio::pin!(end);
+    loop {
+        tokio::select! {
+            () = &mut end => return all,
+            Some(latency) = latencies.recv() => all.push(latency),
+        }
+    }
 }
 
 async fn read_times(mut socket: tokio::net::TcpStream, latencies: tokio::sync::mpsc::Sender<u64>) {

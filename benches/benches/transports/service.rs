@@ -160,12 +160,17 @@ impl EventEncoder for Texts {
 pub(crate) struct Prompts;
 
 impl Dialect for Prompts {
-    fn read_input(&self, input: &str, _: Encoding) -> Result<ReadInput, ServiceError> {
+    fn read_input(&self, _: &str, input: &str, _: Encoding) -> Result<ReadInput, ServiceError> {
         Ok(ReadInput { input: prompt(input), encoder: Box::new(Texts) })
     }
 
-    fn encoder(&self, _: Encoding, _: Option<&str>) -> Result<Box<dyn EventEncoder>, ServiceError> {
-        Ok(Box::new(Texts))
+    fn encoder<'a>(
+        &'a self,
+        _: &'a RunId,
+        _: Encoding,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Box<dyn EventEncoder>, ServiceError>> {
+        Box::pin(std::future::ready(Ok(Box::new(Texts) as Box<dyn EventEncoder>)))
     }
 }
 

@@ -8,7 +8,8 @@ use aqueduct_adapter_agui::convert::converters;
 use aqueduct_adapter_agui::encode::WatcherEncoder;
 use aqueduct_adapter_agui::input::{read_input, run_input};
 use aqueduct_adapter_agui::{Settings, version};
-use aqueduct_core::service::{EventEncoder, RefusalKind, ServiceError};
+use aqueduct_core::RunId;
+use aqueduct_core::service::{BoxFuture, EventEncoder, RefusalKind, ServiceError};
 use aqueduct_examples_logged_agent::LoggedAgents;
 use aqueduct_transport_ws::{Config, Dialect, Encoding, Endpoint, ReadInput, Server};
 
@@ -16,15 +17,20 @@ use aqueduct_transport_ws::{Config, Dialect, Encoding, Endpoint, ReadInput, Serv
 struct Agui;
 
 impl Dialect for Agui {
-    fn read_input(&self, input: &str, _: Encoding) -> Result<ReadInput, ServiceError> {
+    fn read_input(&self, _: &str, input: &str, _: Encoding) -> Result<ReadInput, ServiceError> {
         let input = read_input(input.as_bytes())
             .map_err(|error| ServiceError::new(RefusalKind::Invalid, error.to_string()))?;
         let encoder = encoder(input.protocol_version.as_deref());
         Ok(ReadInput { input: run_input(input), encoder })
     }
 
-    fn encoder(&self, _: Encoding, _: Option<&str>) -> Result<Box<dyn EventEncoder>, ServiceError> {
-        Ok(encoder(Some(version::PROTOCOL_VERSION)))
+    fn encoder<'a>(
+        &'a self,
+        _: &'a RunId,
+        _: Encoding,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Box<dyn EventEncoder>, ServiceError>> {
+        Box::pin(async { Ok(encoder(Some(version::PROTOCOL_VERSION))) })
     }
 }
 

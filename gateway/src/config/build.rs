@@ -10,7 +10,8 @@ use super::error::{ConfigError, Place};
 use super::keys::{self, SOURCES};
 use super::model::{
     A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, CardAccess, ClientTls, Config, DialectChoice,
-    Inspector, Limits, Log, OnDisconnect, PushAccess, Runs, Secret, Server, ServerTls, Timeouts,
+    Inspector, Limits, Log, OnDisconnect, PushAccess, RunLogEngine, Runs, Secret, Server, ServerTls,
+    Timeouts,
 };
 use super::read::Settings;
 use super::value::{self, Value, Written};
@@ -46,6 +47,7 @@ impl<'s> Builder<'s> {
             },
             runs: Runs {
                 limit: self.size("runs.limit"),
+                log: self.run_log(),
                 lease: self.duration("runs.lease"),
                 keep: self.duration("runs.keep"),
                 events: self.number("runs.events"),
@@ -87,6 +89,27 @@ impl<'s> Builder<'s> {
             connections: self.size("server.connections"),
             body: self.size("server.body"),
             tls: self.server_tls(),
+        }
+    }
+
+    fn run_log(&mut self) -> RunLogEngine {
+        let (engine, folder) = (self.word("runs.log"), self.word("runs.folder"));
+        let (redis, prefix) = (self.secret("runs.redis"), self.word("runs.prefix").unwrap_or_default());
+        match (engine.as_deref(), folder, redis) {
+            (Some("disk"), Some(folder), _) => RunLogEngine::Disk(self.beside(&folder)),
+            (Some("redis"), _, Some(url)) => RunLogEngine::Redis { url, prefix },
+            (Some("disk"), None, _) => {
+                self.fail("runs.log", "a log on disk needs `runs.folder`");
+                RunLogEngine::Memory
+            }
+            (Some("redis"), _, None) => {
+                self.fail(
+                    "runs.log",
+                    "a log on Redis needs `runs.redis`, a secret: `env:NAME` or `file:PATH`",
+                );
+                RunLogEngine::Memory
+            }
+            _ => RunLogEngine::Memory,
         }
     }
 

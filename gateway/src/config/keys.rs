@@ -143,6 +143,25 @@ pub(crate) const KEYS: &[Key] = &[
     key("log.format", Kind::Word(&["text", "json"]), "text", "How lines look."),
     key("runs.limit", Kind::Count, "10000", "Runs at once. Those above are refused as busy."),
     key(
+        "runs.log",
+        Kind::Word(&["memory", "disk", "redis"]),
+        "memory",
+        "Where runs are kept: in this process, in `folder`, or on the server `redis`, which several gateways share.",
+    ),
+    key(
+        "runs.folder",
+        Kind::Text,
+        "",
+        "The folder of the log on disk, relative to the configuration. One gateway uses it.",
+    ),
+    key(
+        "runs.redis",
+        Kind::Secret,
+        "",
+        "Where the Redis server is: `redis://[user:password@]host[:port][/database]`. Redis 6.2 or later, or Valkey.",
+    ),
+    key("runs.prefix", Kind::Text, "aqueduct", "What all keys on the Redis server begin with."),
+    key(
         "runs.lease",
         Kind::Duration,
         "10s",

@@ -29,7 +29,8 @@ pub(crate) use keys::Kind;
 pub use keys::reference;
 pub use model::{
     A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, CardAccess, ClientTls, Config, DialectChoice,
-    Inspector, Limits, Log, OnDisconnect, PushAccess, Runs, Secret, Server, ServerTls, Timeouts,
+    Inspector, Limits, Log, OnDisconnect, PushAccess, RunLogEngine, Runs, Secret, Server, ServerTls,
+    Timeouts,
 };
 
 pub(crate) use read::{TomlFile, found, read_value};

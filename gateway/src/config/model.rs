@@ -63,6 +63,7 @@ pub struct Log {
 #[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct Runs {
     pub limit: usize,
+    pub log: RunLogEngine,
     pub lease: Duration,
     pub keep: Duration,
     pub events: u64,
@@ -75,6 +76,22 @@ pub struct Runs {
 pub struct Inspector {
     pub enabled: bool,
     pub trace: usize,
+}
+
+/// Where runs are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunLogEngine {
+    /// In this process.
+    Memory,
+    /// In a folder.
+    Disk(PathBuf),
+    /// On a server that several gateways share.
+    Redis {
+        /// Its address, which may hold a password.
+        url: Secret,
+        /// What keys begin with.
+        prefix: String,
+    },
 }
 
 /// `[agents.NAME]`.

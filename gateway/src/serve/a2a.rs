@@ -186,7 +186,8 @@ pub(super) fn base_of(config: &Config, host: Option<&str>) -> String {
 /// The same for gRPC, which has neither scheme nor path: `host:port`.
 fn grpc_address(base: &str) -> Option<String> {
     let uri: http::Uri = base.parse().ok()?;
-    let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    let port = uri.port_u16().unwrap_or(usual);
     Some(format!("{}:{port}", uri.host()?))
 }
 

@@ -106,8 +106,8 @@ fn run(config: Config, again: Option<Again>, out: &mut dyn Write) -> anyhow::Res
     telemetry::start(&config.log);
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let names: Vec<String> = config.agents.keys().cloned().collect();
-    let gateway = Gateway::new(config)?;
     crate::runtime()?.block_on(async {
+        let gateway = Gateway::new(config)?;
         #[cfg(unix)]
         if let Some(again) = again {
             reload_on_signal(Arc::clone(&gateway), again)?;

@@ -17,6 +17,7 @@ mod demo;
 mod inspector;
 mod requests;
 pub mod routes;
+mod threads;
 mod ws;
 
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use aqueduct_core::service::RunService;
 use aqueduct_transport_grpc::{
-    AgentStreamServer, BoundServer, Server as GrpcServer, ServerConfig as GrpcConfig,
+    AgentStreamServer, BoundServer, Limits as GrpcLimits, Server as GrpcServer, ServerConfig as GrpcConfig,
     Timeouts as GrpcTimeouts, tls as grpc_tls,
 };
 use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls, tls};
@@ -109,7 +110,7 @@ impl Listening {
     pub async fn serve(self) {
         let Self { gateway, a2a, servers, grpc: grpc_servers, counters, shutdown } = self;
         let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-        let sockets = ws::endpoint(Arc::clone(&service) as _, &gateway.config());
+        let sockets = ws::endpoint(Arc::clone(&service) as _, &gateway);
         let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
         let router = routes::router(&gateway, &service, &counters, &sockets, &grpc, &a2a);
         let walls = walls(&gateway.config());
@@ -126,7 +127,10 @@ impl Listening {
         for server in grpc_servers {
             grpc_tasks.spawn(server.serve());
         }
-        let housekeeping = tokio::spawn(expire_for_ever(Arc::clone(&gateway)));
+        let mut housekeeping = JoinSet::new();
+        housekeeping.spawn(expire_for_ever(Arc::clone(&gateway)));
+        housekeeping.spawn(Arc::clone(&gateway).keep_leases());
+        housekeeping.spawn(Arc::clone(&gateway).sweep());
         shutdown.triggered().await;
         gateway.drain();
         let drain = gateway.config().server.drain;
@@ -145,8 +149,8 @@ impl Listening {
         sockets.await.ok();
         while grpc_tasks.join_next().await.is_some() {}
         last_call.abort();
-        housekeeping.abort();
         leave(&gateway).await;
+        housekeeping.shutdown().await;
         tracing::info!("stopped");
     }
 }
@@ -175,6 +179,9 @@ async fn expire_for_ever(gateway: Arc<Gateway>) {
         gateway.expire().await;
     }
 }
+
+/// Deltas that wait for a reader that is behind are merged up to this size: much for a network, little for an eye.
+const MERGE_BYTES: usize = 4 * 1024;
 
 fn walls(config: &Config) -> Walls {
     let server = &config.server;
@@ -213,5 +220,6 @@ fn grpc_config(config: &Config) -> anyhow::Result<GrpcConfig> {
         Ok::<_, aqueduct_transport_grpc::TlsError>(grpc_tls::ServerTls { identity, client_authorities })
     });
     let timeouts = GrpcTimeouts { drain: config.server.drain, ..GrpcTimeouts::default() };
-    Ok(GrpcConfig { timeouts, tls: tls.transpose().context("server.tls")?, ..GrpcConfig::default() })
+    let limits = GrpcLimits { merge_bytes: MERGE_BYTES, ..GrpcLimits::default() };
+    Ok(GrpcConfig { limits, timeouts, tls: tls.transpose().context("server.tls")?, ..GrpcConfig::default() })
 }

@@ -1,13 +1,15 @@
 //! The routes: one table, from which the router is built and over which the tests of the walls run.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::sync::Arc;
 
 use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
 use aqueduct_transport_grpc::AgentStreamServer;
 use aqueduct_transport_http::{
-    Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
+    BodyLimitLift, Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response,
+    watch_run,
 };
 use aqueduct_transport_ws::Endpoint;
 use axum::body::Body;
@@ -22,7 +24,7 @@ use serde_json::json;
 
 use super::a2a::A2aServers;
 use super::a2a_grpc::{A2aV1, A2aV03};
-use super::{agui, inspector, ws};
+use super::{agui, inspector, threads, ws};
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
 
@@ -35,6 +37,8 @@ pub enum Access {
     Agent,
     /// The token of whoever started the run.
     Run,
+    /// The same for a thread, which is its runs.
+    Thread,
     /// A token, if every agent wants one; what it shows depends on it.
     List,
     /// As [`Access::Agent`], said as a status of gRPC.
@@ -48,7 +52,8 @@ pub enum Access {
 pub struct Route {
     /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
-    /// With `{name}` for an agent, `{run}` for a run and `{*call}` for what an agent protocol has below its mount.
+    /// With `{name}` for an agent, `{run}` for a run, `{thread}` for a thread and `{*call}` for what an agent protocol
+    /// has below its mount.
     pub path: &'static str,
     /// Who gets in.
     pub access: Access,
@@ -66,6 +71,7 @@ enum Kind {
     AgentSocket,
     Watch,
     Cancel,
+    Thread,
     Grpc,
     A2aV1,
     A2aV03,
@@ -95,6 +101,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
     route("POST", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
     route("DELETE", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
+    route("GET", "/threads/{thread}", Access::Thread, Kind::Thread),
     route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
     route("POST", "/lf.a2a.v1.A2AService/{method}", Access::Grpc, Kind::A2aV1),
     route("POST", "/a2a.v1.A2AService/{method}", Access::Grpc, Kind::A2aV03),
@@ -141,7 +148,7 @@ pub(crate) fn router(
         }
         let handler = match route.kind {
             Kind::Healthy => get(healthy),
-            Kind::Ready => get(ready),
+            Kind::Ready => get(readiness),
             Kind::Metrics => get(metrics),
             Kind::Agents => get(agents),
             Kind::Start => post(start),
@@ -149,7 +156,8 @@ pub(crate) fn router(
             Kind::AgentSocket => get(agent_socket),
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
-            Kind::Grpc => post_service(grpc.clone()),
+            Kind::Thread => get(thread),
+            Kind::Grpc => post_service(grpc.clone()).layer(map_request(lift_body_limits)),
             Kind::A2aV1 => post_service(grpc.beside(Arc::new(A2aV1(a2a.clone())))),
             Kind::A2aV03 => post_service(grpc.beside(Arc::new(A2aV03(a2a.clone())))),
             Kind::A2a => match route.method {
@@ -161,7 +169,7 @@ pub(crate) fn router(
         };
         let longest = if is_inspector { config.inspector.trace } else { config.server.body };
         let handler = if longest < longest_body(config) {
-            handler.layer(map_request(move |request| limit_body(request, longest)))
+            handler.layer(map_request(move |request| ready(limit_body(request, longest))))
         } else {
             handler
         };
@@ -177,13 +185,21 @@ pub(super) fn longest_body(config: &Config) -> usize {
 }
 
 /// A route whose bodies may be shorter than those of another.
-async fn limit_body(mut request: Request, longest: usize) -> Request {
+fn limit_body(mut request: Request, longest: usize) -> Request {
     DefaultBodyLimit::max(longest).apply(&mut request);
     request.with_limited_body()
 }
 
-fn stream_options() -> StreamOptions {
-    StreamOptions { ids: true, ..StreamOptions::default() }
+/// A publisher streams for as long as it likes; the gRPC service bounds each message, and how long the first may take.
+async fn lift_body_limits(request: Request) -> Request {
+    if let Some(limits) = request.extensions().get::<BodyLimitLift>() {
+        limits.lift();
+    }
+    request
+}
+
+pub(super) fn stream_options() -> StreamOptions {
+    StreamOptions { ids: true, merge_bytes: super::MERGE_BYTES, ..StreamOptions::default() }
 }
 
 pub(super) fn json(value: &serde_json::Value) -> Response {
@@ -196,7 +212,7 @@ async fn healthy() -> Response {
     json(&json!({ "status": "ok" }))
 }
 
-async fn ready(State(shared): State<Shared>) -> Response {
+async fn readiness(State(shared): State<Shared>) -> Response {
     if shared.gateway.is_draining() {
         let message = "the gateway is stopping";
         return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message).into_response();
@@ -299,6 +315,25 @@ async fn a2a_call(
 ) -> Response {
     let name = path.get("name").map(String::as_str).unwrap_or_default();
     shared.a2a.answer(name, request).await
+}
+
+async fn thread(
+    State(shared): State<Shared>,
+    Path(thread): Path<String>,
+    Query(query): Query<ThreadQuery>,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    let (declared, thread) = (query.protocol_version.as_deref(), thread.into());
+    let restated = threads::restate(&shared.gateway, &shared.service, &thread, declared, &parts);
+    restated.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ThreadQuery {
+    /// The AG-UI version that the watcher reads.
+    protocol_version: Option<String>,
 }
 
 /// What is on no route: an A2A agent at `/`, if there is one.

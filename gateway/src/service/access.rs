@@ -5,6 +5,7 @@
 //! caller may not see does not exist for it; a caller without any good token is told to bring one.
 
 use aqueduct_core::service::{AgentInfo, Caller, RefusalKind, ServiceError};
+use aqueduct_runlog::RunMeta;
 use subtle::{Choice, ConstantTimeEq as _};
 
 use super::{AgentEntry, Gateway};
@@ -13,18 +14,29 @@ use crate::config::Secret;
 impl Gateway {
     /// Who the caller is to this agent; empty for an agent that asks nobody.
     pub(crate) fn authenticate(&self, agent: &AgentEntry, caller: &Caller) -> Result<String, ServiceError> {
+        self.identify(agent, caller).ok_or_else(|| self.unauthenticated())
+    }
+
+    /// True if the run is this caller's.
+    pub(super) fn owns(&self, caller: &Caller, run: &RunMeta) -> bool {
+        let setup = self.setup();
+        let agent = setup.known(&run.agent);
+        agent.and_then(|agent| self.identify(agent, caller)).as_deref() == Some(run.owner.as_str())
+    }
+
+    fn identify(&self, agent: &AgentEntry, caller: &Caller) -> Option<String> {
         let config = self.config();
         let (own, common) = (&agent.config.tokens, &config.server.tokens);
         if own.is_empty() && common.is_empty() {
-            return Ok(String::new());
+            return Some(String::new());
         }
         let token = caller.token.as_deref().unwrap_or_default();
         // Each is looked at, whichever fits.
         let (of_agent, of_gateway) = (position(own, token), position(common, token));
         match (of_gateway, of_agent) {
-            (Some(index), _) => Ok(format!("gateway/{index}")),
-            (None, Some(index)) => Ok(format!("{}/{index}", agent.name)),
-            (None, None) => Err(self.unauthenticated()),
+            (Some(index), _) => Some(format!("gateway/{index}")),
+            (None, Some(index)) => Some(format!("{}/{index}", agent.name)),
+            (None, None) => None,
         }
     }
 
@@ -34,7 +46,7 @@ impl Gateway {
         let mut agents: Vec<AgentInfo> = setup
             .agents
             .values()
-            .filter(|agent| self.authenticate(agent, caller).is_ok())
+            .filter(|agent| self.identify(agent, caller).is_some())
             .map(|agent| AgentInfo { name: agent.name.clone(), description: agent.description.clone() })
             .collect();
         if agents.is_empty() && self.is_stranger(caller) {
@@ -50,6 +62,14 @@ impl Gateway {
             return self.unauthenticated();
         }
         ServiceError::new(RefusalKind::NotFound, "there is no such run")
+    }
+
+    /// The same for threads.
+    pub(super) fn no_such_thread(&self, caller: &Caller) -> ServiceError {
+        if self.is_stranger(caller) {
+            return self.unauthenticated();
+        }
+        ServiceError::new(RefusalKind::NotFound, "there is no such thread")
     }
 
     pub(crate) fn no_such_agent(&self, caller: &Caller, name: &str) -> ServiceError {

@@ -7,17 +7,20 @@
 //!      ├────────────► stopping ── source ends, or `CANCEL_WAIT` ──► ended: cancelled
 //!      │ `timeouts.run`
 //!      ├────────────────────────────────────────────────────────► ended: failed
-//!      └ source ends ───────────────────────────────────────────► ended as it said, or cut
+//!      ├ source ends ───────────────────────────────────────────► ended as it said, or cut
+//!      └ the lease is lost ─────────────────────────────────────► left: whoever took it over ends it
 //! ```
 //!
-//! The log always gets a terminal event. The source outlives the run by at most [`GOODBYE`], to tell its agent.
+//! The log always gets a terminal event, from here or from whoever takes the run over. The source outlives the run by at most [`GOODBYE`], to tell its agent.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use aqueduct_core::service::BoxFuture;
 use aqueduct_core::stream::Limits;
 use aqueduct_core::{BlockEvent, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError};
-use aqueduct_runlog::{Lease, LogError, Refused};
+use aqueduct_runlog::{Control, Lease, LogError, Refused};
+use aqueduct_transport_http::Shutdown;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -29,6 +32,12 @@ use crate::source::{Ask, EVENTS_IN_FLIGHT, EventSender, GOODBYE};
 
 /// How long a stopped run waits for its agent to say so itself. The frontend sees the end within a second.
 const CANCEL_WAIT: Duration = Duration::from_millis(800);
+
+/// The pause before a log that cannot be used is tried again. The engine has tried for long itself.
+const LOG_PAUSE: Duration = Duration::from_millis(500);
+
+/// The outcome of a run that another gateway took over.
+const TAKEN_OVER: &str = "taken_over";
 
 /// The run took longer than it may.
 const RUN_TIMEOUT: &str = "run_timeout";
@@ -46,8 +55,8 @@ pub(super) struct Drive {
 /// Where the events of a run come from.
 #[derive(Debug)]
 pub(super) enum Feed {
-    /// The agent's source is asked.
-    Source,
+    /// The agent's source is asked; what it is asked stands first in the log.
+    Source(Option<Box<SourceEvent>>),
     /// A framework publishes them.
     Published(mpsc::Receiver<SourceEvent>),
 }
@@ -64,11 +73,20 @@ impl Drive {
             agent = self.agent.name,
             "run started"
         );
-        let (events, source) = match std::mem::replace(&mut self.feed, Feed::Source) {
-            Feed::Published(events) => (events, tokio::spawn(std::future::ready(()))),
-            Feed::Source => self.ask_source(),
+        let (events, source, asked) = match std::mem::replace(&mut self.feed, Feed::Source(None)) {
+            Feed::Published(events) => (events, tokio::spawn(std::future::ready(())), None),
+            Feed::Source(asked) => {
+                let (events, source) = self.ask_source();
+                (events, source, asked)
+            }
         };
-        let outcome = Machine::new(&self).run(events).await;
+        let held = self.gateway.hold(&self.lease);
+        let mut machine = Machine::new(&self, held.lost.clone());
+        if let Some(asked) = asked {
+            machine.handle_event(*asked);
+        }
+        let outcome = machine.run(events).await;
+        drop(held);
         self.ask.stop.trigger();
         self.gateway.active().remove(&run_id);
         self.gateway.metrics.run_ended(&outcome, begun.elapsed());
@@ -110,10 +128,14 @@ struct Machine<'d> {
     deadline: Instant,
     /// When a run that nobody watches is stopped.
     lonely: Option<Instant>,
+    /// Turned when the lease is lost.
+    lost: Shutdown,
+    /// Messages of other gateways that were heard.
+    heard: usize,
 }
 
 impl<'d> Machine<'d> {
-    fn new(drive: &'d Drive) -> Self {
+    fn new(drive: &'d Drive, lost: Shutdown) -> Self {
         let input = &drive.ask.input;
         let info = RunInfo {
             thread_id: input.thread_id.detached(),
@@ -130,23 +152,31 @@ impl<'d> Machine<'d> {
             stopping: false,
             deadline: Instant::now() + drive.agent.config.timeouts.run,
             lonely: None,
+            lost,
+            heard: 0,
         }
     }
 
     /// Runs to the terminal event; gives the outcome in a word.
     async fn run(mut self, mut events: mpsc::Receiver<SourceEvent>) -> String {
         let mut watchers = self.drive.active.watchers();
+        if self.was_left(&watchers) {
+            self.handle_watchers(&mut watchers);
+        }
         let mut batch = Vec::with_capacity(EVENTS_IN_FLIGHT);
+        let mut messages = self.messages();
         self.append().await;
         while !self.context.is_ended() {
             tokio::select! {
                 biased;
+                () = self.lost.triggered() => self.leave(),
                 () = self.drive.active.stop.triggered(), if !self.stopping => self.stop(),
-                () = tokio::time::sleep_until(self.deadline) => self.handle_deadline(),
-                () = lonely(self.lonely), if !self.stopping => {
-                    tracing::info!(run = self.drive.lease.run_id.as_str(), "nobody watches the run any more");
-                    self.stop();
+                heard = &mut messages => {
+                    self.handle_messages(heard).await;
+                    messages = self.messages();
                 }
+                () = tokio::time::sleep_until(self.deadline) => self.handle_deadline(),
+                () = lonely(self.lonely), if !self.stopping => self.handle_lonely().await,
                 Ok(()) = watchers.changed() => self.handle_watchers(&mut watchers),
                 count = events.recv_many(&mut batch, EVENTS_IN_FLIGHT) => match count {
                     0 => self.context.handle_eof(),
@@ -172,6 +202,50 @@ impl<'d> Machine<'d> {
         self.drive.ask.stop.trigger();
     }
 
+    /// What other gateways want of this run.
+    fn messages(&self) -> BoxFuture<'d, Result<Vec<Control>, LogError>> {
+        self.drive.gateway.log.controls(&self.drive.lease, self.heard)
+    }
+
+    async fn handle_messages(&mut self, messages: Result<Vec<Control>, LogError>) {
+        let run = self.drive.lease.run_id.as_str();
+        match messages {
+            Ok(messages) => {
+                self.heard += messages.len();
+                if messages.contains(&Control::Cancel) && !self.stopping {
+                    tracing::info!(run, "cancelled by its owner at another gateway");
+                    self.stop();
+                }
+            }
+            Err(error) if error.is_temporary() => tokio::time::sleep(LOG_PAUSE).await,
+            Err(error) => {
+                tracing::warn!(run, %error, "the run is no longer ours");
+                self.leave();
+            }
+        }
+    }
+
+    /// The run is another's: nothing more is written, and the agent is let go.
+    fn leave(&mut self) {
+        TAKEN_OVER.clone_into(&mut self.outcome);
+        self.lost.trigger();
+        self.context.handle_failure(RunFailure::new(TAKEN_OVER, "another gateway has taken the run over"));
+    }
+
+    /// Nobody watches here; somebody may at another gateway.
+    async fn handle_lonely(&mut self) {
+        let run = &self.drive.lease.run_id;
+        let state = self.drive.gateway.log.state(run).await;
+        let far = state.map_or(0, |state| state.watched_until.0.saturating_sub(now().0));
+        match u64::try_from(far) {
+            Ok(far) if far > 0 => self.lonely = Some(Instant::now() + Duration::from_millis(far)),
+            _ => {
+                tracing::info!(run = run.as_str(), "nobody watches the run any more");
+                self.stop();
+            }
+        }
+    }
+
     fn handle_deadline(&mut self) {
         if self.stopping {
             return self.context.handle_cancel();
@@ -179,6 +253,11 @@ impl<'d> Machine<'d> {
         let limit = self.drive.agent.config.timeouts.run;
         let message = format!("the run took longer than {limit:?} (`timeouts.run`)");
         self.context.handle_failure(RunFailure::new(RUN_TIMEOUT, message));
+    }
+
+    /// True if whoever started the run has gone already. A run that is published begins without anybody.
+    fn was_left(&self, watchers: &watch::Receiver<usize>) -> bool {
+        self.drive.agent.source.is_some() && *watchers.borrow() == 0
     }
 
     fn handle_watchers(&mut self, watchers: &mut watch::Receiver<usize>) {
@@ -192,7 +271,7 @@ impl<'d> Machine<'d> {
     /// Puts what is ready into the log. A log that takes no more ends the run; one that is lost ends the driver.
     async fn append(&mut self) {
         let ready: Vec<BlockEvent> = std::iter::from_fn(|| self.context.poll_event()).collect();
-        if ready.is_empty() {
+        if ready.is_empty() || self.lost.is_triggered() {
             return;
         }
         self.note_end(&ready);
@@ -210,12 +289,25 @@ impl<'d> Machine<'d> {
         }
         if let Err(error) = result {
             tracing::error!(run = self.drive.lease.run_id.as_str(), %error, "the run log failed");
-            self.context.handle_failure(RunFailure::new("log_failed", error.to_string()));
+            self.leave();
         }
     }
 
-    async fn log(&self, events: Vec<BlockEvent>) -> Result<u64, Refused> {
-        self.drive.gateway.log.append(&self.drive.lease, events, now()).await
+    /// Appends; a log that cannot be used is tried again, with the same batch, while the lease may be ours.
+    async fn log(&self, mut events: Vec<BlockEvent>) -> Result<u64, Refused> {
+        let (gateway, lease) = (&self.drive.gateway, &self.drive.lease);
+        loop {
+            let refused = match gateway.log.append(lease, events, now()).await {
+                Ok(head) => return Ok(head),
+                Err(refused) => refused,
+            };
+            if !refused.error.is_temporary() || self.lost.is_triggered() || Instant::now() > self.deadline {
+                return Err(refused);
+            }
+            tracing::warn!(run = lease.run_id.as_str(), error = %refused.error, "the run log is tried again");
+            tokio::time::sleep(LOG_PAUSE).await;
+            events = refused.events;
+        }
     }
 
     fn note_end(&mut self, events: &[BlockEvent]) {

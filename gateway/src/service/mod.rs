@@ -13,10 +13,14 @@
 mod access;
 mod agents;
 mod driver;
+mod engine;
 mod inspect;
 pub(crate) mod metrics;
 mod publish;
+mod replica;
 mod setup;
+mod sweeper;
+mod threads;
 mod watch;
 
 use std::collections::HashMap;
@@ -28,7 +32,7 @@ use aqueduct_core::service::{
     StartedRun,
 };
 use aqueduct_core::{RunId, RunInput, Timestamp};
-use aqueduct_runlog::{Follow, LogError, LogLimits, MemoryLog, RunLog, RunMeta};
+use aqueduct_runlog::{Control, Follow, LogError, RunLog, RunMeta, RunState};
 use aqueduct_transport_http::Shutdown;
 use tracing::Instrument as _;
 
@@ -38,8 +42,10 @@ pub(crate) use agents::AgentEntry;
 use driver::{Drive, Feed};
 use metrics::Metrics;
 use publish::Published;
+use replica::Replica;
 pub use setup::Changes;
 use setup::Setup;
+use threads::Told;
 use watch::{ActiveRun, Watched};
 
 /// The gateway.
@@ -50,6 +56,9 @@ pub struct Gateway {
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     /// Runs that frameworks feed.
     published: Mutex<HashMap<RunId, Arc<Published>>>,
+    /// Where the history of threads stands in the log.
+    told: Told,
+    replica: Replica,
     metrics: Arc<Metrics>,
     draining: Shutdown,
 }
@@ -61,16 +70,10 @@ impl std::fmt::Debug for Gateway {
 }
 
 impl Gateway {
-    /// A gateway with the log in memory. Nothing is connected yet.
+    /// A gateway with the log that the configuration asks for, inside a runtime. No agent is connected yet.
     pub fn new(config: Config) -> anyhow::Result<Arc<Self>> {
-        let limits = LogLimits {
-            // Ended runs stay for those who come back; they make room before a new one is refused.
-            runs: config.runs.limit.saturating_mul(2),
-            events_per_run: usize::try_from(config.runs.events).unwrap_or(usize::MAX),
-            bytes_per_run: config.runs.bytes,
-            ..LogLimits::default()
-        };
-        Self::with_log(config, Arc::new(MemoryLog::new(limits)))
+        let log = engine::open(&config)?;
+        Self::with_log(config, log)
     }
 
     /// A gateway with a log of another engine.
@@ -80,6 +83,8 @@ impl Gateway {
             log,
             active: Mutex::default(),
             published: Mutex::default(),
+            told: Told::default(),
+            replica: Replica::default(),
             metrics: Arc::default(),
             draining: Shutdown::new(),
         }))
@@ -176,14 +181,17 @@ impl Gateway {
             owner,
             opened_at: now(),
         };
+        let owner = meta.owner.clone();
         let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
+        let asked = self.told.asked(&*self.log, &owner, &input).await;
         let active = Arc::new(ActiveRun::new());
         self.active().insert(run_id.clone(), Arc::clone(&active));
         // The watcher is there before the run begins: a run is never unwatched by accident.
         let events = self.watched(&run_id, Some(&active), 0);
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
         let ask = Ask { input: Arc::new(input), forwarded, stop: Shutdown::new() };
-        let drive = Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source };
+        let drive =
+            Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source(asked) };
         tokio::spawn(drive.run().in_current_span());
         Ok(StartedRun { run_id, events })
     }
@@ -205,19 +213,31 @@ impl Gateway {
         Ok(())
     }
 
-    /// The run, if this caller may see it.
-    async fn find_run(&self, caller: &Caller, run: &RunId) -> Result<Option<Arc<ActiveRun>>, ServiceError> {
-        let state = self.log.state(run).await.ok();
-        let is_owner = state.is_some_and(|state| {
-            let setup = self.setup();
-            let agent = setup.known(&state.meta.agent);
-            let owner = agent.and_then(|agent| self.authenticate(agent, caller).ok());
-            owner.as_deref() == Some(state.meta.owner.as_str())
-        });
-        if !is_owner {
+    /// The run, if this caller may see it; with what drives it, if that is here.
+    async fn find_run(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+    ) -> Result<(RunState, Option<Arc<ActiveRun>>), ServiceError> {
+        let state = match self.log.state(run).await {
+            Ok(state) => state,
+            Err(error) if error.is_temporary() => return Err(refuse(&error)),
+            Err(_) => return Err(self.no_such_run(caller)),
+        };
+        if !self.owns(caller, &state.meta) {
             return Err(self.no_such_run(caller));
         }
-        Ok(self.active().get(run).cloned())
+        Ok((state, self.active().get(run).cloned()))
+    }
+
+    /// Stops a run that is driven elsewhere; false if it is over.
+    async fn cancel_far(&self, run: &RunId) -> Result<bool, ServiceError> {
+        match self.log.control(run, Control::Cancel).await {
+            // Whoever has been told so often knows.
+            Ok(()) | Err(LogError::RunTooLong { .. }) => Ok(true),
+            Err(LogError::Closed(_) | LogError::NotFound(_)) => Ok(false),
+            Err(error) => Err(refuse(&error)),
+        }
     }
 }
 
@@ -248,21 +268,30 @@ impl RunService for GatewayService {
     ) -> BoxFuture<'_, Result<EventStream, ServiceError>> {
         let (caller, run) = (caller.clone(), run.clone());
         Box::pin(async move {
-            let active = self.0.find_run(&caller, &run).await?;
+            let (state, active) = self.0.find_run(&caller, &run).await?;
+            if after.saturating_add(1) < state.earliest {
+                return Err(refuse(&LogError::Gone { run, earliest: state.earliest }));
+            }
             self.0.metrics.resumed();
-            Ok(self.0.watched(&run, active.as_ref(), after))
+            let events = self.0.watched(&run, active.as_ref(), after);
+            let is_far = active.is_none() && state.closed_at.is_none();
+            Ok(if is_far { self.0.watched_far(&run, events) } else { events })
         })
     }
 
     fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>> {
         let (caller, run) = (caller.clone(), run.clone());
         Box::pin(async move {
-            let active = self.0.find_run(&caller, &run).await?;
-            if let Some(active) = &active {
-                tracing::info!(run = run.as_str(), "cancelled by its owner");
-                active.stop.trigger();
+            let (state, active) = self.0.find_run(&caller, &run).await?;
+            match active {
+                Some(active) => {
+                    tracing::info!(run = run.as_str(), "cancelled by its owner");
+                    active.stop.trigger();
+                    Ok(true)
+                }
+                None if state.closed_at.is_some() => Ok(false),
+                None => self.0.cancel_far(&run).await,
             }
-            Ok(active.is_some())
         })
     }
 
@@ -280,6 +309,8 @@ fn refuse(error: &LogError) -> ServiceError {
         LogError::NotFound(_) => RefusalKind::NotFound,
         LogError::Exists(_) => RefusalKind::Conflict,
         LogError::Full { .. } => RefusalKind::Busy,
+        LogError::Unavailable(_) => RefusalKind::Unavailable,
+        LogError::Gone { earliest, .. } => RefusalKind::Gone { earliest: *earliest },
         _ => RefusalKind::Internal,
     };
     ServiceError::new(kind, error.to_string())

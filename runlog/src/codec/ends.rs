@@ -104,7 +104,9 @@ pub(super) fn read_usage(from: &mut Reader) -> Result<Usage, CodecError> {
 
 fn write_usages(to: &mut Writer, usages: &[Usage]) {
     to.length(usages.len());
-    usages.iter().for_each(|usage| write_usage(to, usage));
+    for usage in usages {
+        write_usage(to, usage);
+    }
 }
 
 fn read_usages(from: &mut Reader) -> Result<Vec<Usage>, CodecError> {
@@ -148,7 +150,9 @@ pub(super) fn write_finished(to: &mut Writer, end: &RunFinished) -> Result<(), C
     to.length(end.interrupts.len());
     end.interrupts.iter().try_for_each(|pending| write_pending(to, pending))?;
     to.length(end.pending_calls.len());
-    end.pending_calls.iter().for_each(|call| to.text(call.as_str()));
+    for call in &end.pending_calls {
+        to.text(call.as_str());
+    }
     write_usages(to, &end.usage);
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(super) fn write_code<T: PartialEq>(
 
 pub(super) fn read_code<T: Copy>(from: &mut Reader, all: &[T], what: &'static str) -> Result<T, CodecError> {
     let code = from.byte(what)?;
-    all.get(usize::from(code)).copied().ok_or(CodecError::Invalid { what, found: code.into() })
+    all.get(usize::from(code)).copied().ok_or_else(|| CodecError::Invalid { what, found: code.into() })
 }
 
 pub(super) const KINDS: [SpanKind; 3] = [SpanKind::Text, SpanKind::Thinking, SpanKind::ToolUse];

@@ -29,9 +29,9 @@ use thiserror::Error;
 
 pub use control::{decode_control, encode_control};
 pub use event::{Decoder, Encoder};
-#[cfg(any(feature = "disk", feature = "redis"))]
+#[cfg(feature = "disk")]
 pub(crate) use read::Reader;
-#[cfg(any(feature = "disk", feature = "redis"))]
+#[cfg(feature = "disk")]
 pub(crate) use write::Writer;
 
 /// The version that is written.

@@ -20,10 +20,10 @@ impl Writer {
     /// LEB128: seven bits per byte, the lowest first.
     pub(crate) fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
-            self.byte((number & 0x7f) as u8 | 0x80);
+            self.byte(low_byte(number) | 0x80);
             number >>= 7;
         }
-        self.byte(number as u8);
+        self.byte(low_byte(number));
     }
 
     /// Zigzag, so that small negative numbers are short.
@@ -76,4 +76,9 @@ impl Writer {
         self.slice(&inner.bytes);
         Ok(())
     }
+}
+
+fn low_byte(number: u64) -> u8 {
+    let [low, ..] = number.to_le_bytes();
+    low
 }

@@ -74,14 +74,13 @@ impl DiskLog {
     async fn read_page(&self, run: &RunId, after: u64, max: usize) -> Result<Page, LogError> {
         let view = self.views.get(run)?;
         let glance = view.glance(after, max)?;
-        let events = match glance.events {
-            Some(events) => events,
-            None => {
-                let mut events = self.read_older(&view, after, max).await?;
-                // What the disk has beyond the glance may not be safe yet.
-                events.retain(|event| event.number <= glance.head);
-                events
-            }
+        let events = if let Some(events) = glance.events {
+            events
+        } else {
+            let mut events = self.read_older(&view, after, max).await?;
+            // What the disk has beyond the glance may not be safe yet.
+            events.retain(|event| event.number <= glance.head);
+            events
         };
         if let Some(first) = events.first()
             && first.number != after + 1
@@ -150,6 +149,11 @@ impl RunLog for DiskLog {
             let view = view?;
             view.signal.changed(&view.run_id, after).await
         })
+    }
+
+    fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
+        let run = run.clone();
+        Box::pin(async move { self.ask(|answer| Command::Watched { run, until, answer }).await? })
     }
 
     fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {

@@ -25,6 +25,9 @@ use crate::log::{Control, RunMeta, RunState};
 /// The version of run records.
 const RECORD: u8 = 1;
 
+/// The journal is read whole when the folder is opened; the smallest that fjall takes.
+const JOURNAL: u64 = 64 * 1024 * 1024;
+
 /// Keys that are removed in one batch: a run of a million events must not hold all others up.
 const REMOVED_AT_ONCE: u64 = 10_000;
 
@@ -74,10 +77,10 @@ fn number_of(key: &[u8]) -> Option<u64> {
 impl Store {
     pub(super) fn open(folder: &Path) -> Result<Self, LogError> {
         let open = || {
-            let database = Database::builder(folder).open()?;
+            let database = Database::builder(folder).max_journaling_size(JOURNAL).open()?;
             let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default);
             let (runs, events, controls) = (keyspace("runs")?, keyspace("events")?, keyspace("controls")?);
-            Ok(Self { runs, events, controls, database })
+            Ok(Self { database, runs, events, controls })
         };
         open().map_err(|error: fjall::Error| {
             LogError::Unavailable(format!("cannot open the folder {}: {error}", folder.display()))
@@ -158,7 +161,9 @@ impl Store {
         while first <= head {
             let last = head.min(first.saturating_add(REMOVED_AT_ONCE - 1));
             let mut batch = self.database.batch();
-            (first..=last).for_each(|number| batch.remove(&self.events, key(place, number)));
+            for number in first..=last {
+                batch.remove(&self.events, key(place, number));
+            }
             batch.commit().map_err(|error| unavailable(&error))?;
             first = last.saturating_add(1);
         }

@@ -51,6 +51,11 @@ pub(super) enum Command {
         now: Timestamp,
         answer: oneshot::Sender<Result<u64, Refused>>,
     },
+    Watched {
+        run: RunId,
+        until: Timestamp,
+        answer: Answer<()>,
+    },
     Control {
         run: RunId,
         message: Control,
@@ -121,7 +126,9 @@ impl Writer {
         if let Err(error) = &committed {
             self.broken = Some(error.clone());
         }
-        told.into_iter().for_each(|tell| tell(committed.clone()));
+        for tell in told {
+            tell(committed.clone());
+        }
     }
 
     fn handle_command(&mut self, command: Command, batch: &mut Batch<'_>) -> Option<Told> {
@@ -148,11 +155,20 @@ impl Writer {
             Command::Renew { leases, until, answer } => {
                 let lost = self.renew(leases, until);
                 then(Ok(lost), answer, |(lost, published)| {
-                    published.into_iter().for_each(|publish: Publish| publish(Vec::new()));
+                    for publish in published {
+                        publish(Vec::new());
+                    }
                     lost
                 })
             }
             Command::Append { lease, events, now, answer } => self.append(&lease, events, now, answer, batch),
+            Command::Watched { run, until, answer } => {
+                let noted = self.owned(&run).map(|owned| {
+                    owned.ledger.watched(until);
+                    owned.published()
+                });
+                then(noted, answer, |publish: Publish| publish(Vec::new()))
+            }
             Command::Control { run, message, answer } => {
                 let sent = self.control(&run, message, batch);
                 then(sent, answer, |publish| publish())
@@ -254,7 +270,9 @@ impl Writer {
         let owned = self.owned(run)?;
         let first = owned.ledger.state.earliest;
         let gone = owned.ledger.trim(earliest);
-        (first..first + gone).for_each(|number| batch.forget_event(owned.place, number));
+        for number in first..first + gone {
+            batch.forget_event(owned.place, number);
+        }
         batch.record(owned.place, &owned.ledger);
         Ok(owned.published())
     }
@@ -305,10 +323,10 @@ impl Owned {
         batch: &mut Batch<'_>,
     ) -> Result<(u64, Publish), LogError> {
         let mut encoder = Encoder::default();
-        let encoded = events.iter().map(|event| encoder.encode(event)).collect::<Result<Vec<_>, _>>();
-        let encoded = encoded.map_err(|error| unwritable(&lease.run_id, &error))?;
+        let written = events.iter().map(|event| encoder.encode(event)).collect::<Result<Vec<_>, _>>();
+        let written = written.map_err(|error| unwritable(&lease.run_id, &error))?;
         let head = self.ledger.append(lease, events, now, limits)?;
-        for (number, bytes) in (head + 1 - count(events.len())..).zip(encoded) {
+        for (number, bytes) in (head + 1 - count(events.len())..).zip(written) {
             batch.event(self.place, number, bytes);
         }
         if self.ledger.is_closed() {

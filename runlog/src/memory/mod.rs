@@ -127,6 +127,10 @@ impl RunLog for MemoryLog {
         Box::pin(async move { run?.changed(after).await })
     }
 
+    fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
+        ready(self.run(run).map(|run| run.watched(until)))
+    }
+
     fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {
         ready(self.run(run).map(|run| run.state()))
     }

@@ -67,6 +67,10 @@ impl Run {
         self.body().ledger.renew(lease, until)
     }
 
+    pub(super) fn watched(&self, until: Timestamp) {
+        self.body().ledger.watched(until);
+    }
+
     pub(super) fn append(
         &self,
         lease: &Lease,

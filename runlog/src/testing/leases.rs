@@ -20,6 +20,7 @@ pub(super) async fn check(make: &impl AsyncFn() -> Arc<dyn RunLog>) {
     of_several_who_take_over_one_succeeds(&*make().await).await;
     a_renewed_lease_is_held_on_and_a_lost_one_is_told(&*make().await).await;
     lapsed_leases_are_listed(&*make().await).await;
+    who_watches_elsewhere_is_known(&*make().await).await;
 }
 
 fn ids(states: &[RunState]) -> Vec<&str> {
@@ -127,4 +128,15 @@ async fn lapsed_leases_are_listed(log: &dyn RunLog) {
     assert_eq!(ids(&log.lapsed(LATER, 9).await.unwrap()), ["b"]);
     log.take_over(&b.run_id, LATER, Timestamp(5_000)).await.unwrap();
     assert_eq!(log.lapsed(LATER, 9).await, Ok(Vec::new()));
+}
+
+async fn who_watches_elsewhere_is_known(log: &dyn RunLog) {
+    let lease = open(log, "a").await;
+    assert_eq!(log.state(&lease.run_id).await.unwrap().watched_until, Timestamp(i64::MIN));
+    log.watched(&lease.run_id, Timestamp(70)).await.unwrap();
+    log.watched(&lease.run_id, Timestamp(60)).await.unwrap();
+    let state = log.state(&lease.run_id).await.unwrap();
+    assert_eq!((state.watched_until, state.lease_until), (Timestamp(70), UNTIL), "the latest counts");
+    let nowhere = RunId::from("nowhere");
+    assert_eq!(log.watched(&nowhere, UNTIL).await, Err(LogError::NotFound(nowhere.clone())));
 }

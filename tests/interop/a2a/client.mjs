@@ -1,12 +1,12 @@
 // The npm SDK 1.3.0 as a client: the same as client_1_3.py.
 //
-// node client.mjs --project FOLDER-WITH-NODE-MODULES URL --binding JSONRPC|HTTP+JSON|GRPC --mode MODE [--slow]
+// node client.mjs --project FOLDER-WITH-NODE-MODULES URL --binding JSONRPC|HTTP+JSON|GRPC --modes MODE,MODE…
 import { createRequire } from 'node:module';
 import { parseArgs } from 'node:util';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { project: { type: 'string' }, binding: { type: 'string' }, mode: { type: 'string' }, slow: { type: 'boolean' } },
+  options: { project: { type: 'string' }, binding: { type: 'string' }, modes: { type: 'string' } },
 });
 const require = createRequire(`${values.project}/`);
 const { TaskState, Role } = require('@a2a-js/sdk');
@@ -93,20 +93,25 @@ async function read(stream, seen, each = async () => {}) {
 
 const factory = new ClientFactory({ transports: [new FACTORIES[values.binding]()], preferredTransports: [values.binding] });
 const client = await factory.createFromUrl(`${positionals[0]}/.well-known/agent-card.json`, '');
-const { mode } = values;
-const seen = new Seen();
-let other = null;
-await read(client.sendMessageStream(request(mode)), seen, async () => {
-  if (values.slow && seen.events % 500 === 0) await new Promise((resolve) => setTimeout(resolve, 200));
-  if (other) return;
-  if (mode === 'wait' && seen.text() === 'so far') other = client.cancelTask({ tenant: '', id: seen.taskId, metadata: undefined });
-  if (mode === 'hold' && seen.text() === 'before ') other = read(client.resubscribeTask({ tenant: '', id: seen.taskId }), new Seen());
-});
-seen.report();
-if (mode === 'hold') (await other).report();
-if (mode === 'wait') await other;
-if (mode === 'ask' || mode === 'auth') {
-  const reply = await read(client.sendMessageStream(request('prod', seen.taskId, seen.contextId)), new Seen());
-  reply.report();
+
+async function play(mode) {
+  const seen = new Seen();
+  let other = null;
+  await read(client.sendMessageStream(request(mode)), seen, async () => {
+    // A slow reader.
+    if (mode === 'many' && seen.events % 500 === 0) await new Promise((resolve) => setTimeout(resolve, 200));
+    if (other) return;
+    if (mode === 'wait' && seen.text() === 'so far') other = client.cancelTask({ tenant: '', id: seen.taskId, metadata: undefined });
+    if (mode === 'hold' && seen.text() === 'before ') other = read(client.resubscribeTask({ tenant: '', id: seen.taskId }), new Seen());
+  });
+  seen.report();
+  if (mode === 'hold') (await other).report();
+  if (mode === 'wait') await other;
+  if (mode === 'ask' || mode === 'auth') {
+    const reply = await read(client.sendMessageStream(request('prod', seen.taskId, seen.contextId)), new Seen());
+    reply.report();
+  }
 }
+
+for (const mode of values.modes.split(',')) await play(mode);
 process.exit(0);

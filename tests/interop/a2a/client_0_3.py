@@ -1,6 +1,6 @@
 """The Python SDK 0.3.26 as a client: the same as ``client_1_3.py``, in the words of 0.3.
 
-    client_0_3.py URL --binding JSONRPC|HTTP+JSON|GRPC --mode MODE [--slow]
+    client_0_3.py URL --binding JSONRPC|HTTP+JSON|GRPC --modes MODE,MODE…
 """
 
 import argparse
@@ -99,12 +99,12 @@ def message(text, task_id=None, context_id=None):
     )
 
 
-async def play(client, mode, slow):
+async def play(client, mode):
     seen, other = Seen(), None
     async for event in client.send_message(message(mode)):
         seen.take(event)
-        if slow and seen.events % 500 == 0:
-            await asyncio.sleep(0.2)
+        if mode == "many" and seen.events % 500 == 0:
+            await asyncio.sleep(0.2)  # A slow reader.
         if mode == "wait" and "".join(seen.artifacts.values()) == "so far" and other is None:
             other = asyncio.create_task(client.cancel_task(TaskIdParams(id=seen.task_id)))
         if mode == "hold" and "".join(seen.artifacts.values()) == "before " and other is None:
@@ -137,13 +137,13 @@ async def main(args):
             use_client_preference=True,
         )
         client = await ClientFactory.connect(args.url, client_config=config)
-        await play(client, args.mode, args.slow)
+        for mode in args.modes.split(","):
+            await play(client, mode)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
     parser.add_argument("--binding", required=True)
-    parser.add_argument("--mode", required=True)
-    parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--modes", required=True)
     asyncio.run(main(parser.parse_args()))

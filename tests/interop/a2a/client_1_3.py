@@ -1,6 +1,6 @@
-"""The Python SDK 1.3.0 as a client: plays one mode against the agent at a URL and prints what it ended up with.
+"""The Python SDK 1.3.0 as a client: plays modes against the agent at a URL and prints what it ended up with.
 
-    client_1_3.py URL --binding JSONRPC|HTTP+JSON|GRPC --mode MODE [--slow]
+    client_1_3.py URL --binding JSONRPC|HTTP+JSON|GRPC --modes MODE,MODE…
 
 One line of JSON per turn: the kind of the first event, the last state, the texts of artifacts and statuses in order, files,
 data, and the reply without a task. ``ask`` and ``auth`` answer with "prod"; ``wait`` cancels; ``hold`` has a second watcher.
@@ -97,12 +97,12 @@ def request(text, task_id="", context_id=""):
     return SendMessageRequest(message=message)
 
 
-async def play(client, mode, slow):
+async def play(client, mode):
     seen, other = Seen(), None
     async for event in client.send_message(request(mode)):
         seen.take(event)
-        if slow and seen.events % 500 == 0:
-            await asyncio.sleep(0.2)
+        if mode == "many" and seen.events % 500 == 0:
+            await asyncio.sleep(0.2)  # A slow reader.
         if mode == "wait" and "".join(seen.artifacts.values()) == "so far" and other is None:
             other = asyncio.create_task(client.cancel_task(CancelTaskRequest(id=seen.task_id)))
         if mode == "hold" and "".join(seen.artifacts.values()) == "before " and other is None:
@@ -134,7 +134,8 @@ async def main(args):
             supported_protocol_bindings=[args.binding],
         )
         client = await ClientFactory(config).create_from_url(args.url)
-        await play(client, args.mode, args.slow)
+        for mode in args.modes.split(","):
+            await play(client, mode)
         await client.close()
 
 
@@ -142,6 +143,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
     parser.add_argument("--binding", required=True)
-    parser.add_argument("--mode", required=True)
-    parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--modes", required=True)
     asyncio.run(main(parser.parse_args()))

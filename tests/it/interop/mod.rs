@@ -2,6 +2,8 @@
 
 mod a2a;
 mod agui;
+mod inspector;
 mod magentic;
 mod resume;
+mod runlog;
 mod transports;

@@ -39,6 +39,7 @@ fn configured(endpoint: Endpoint, config: &ClientConfig) -> Endpoint {
 }
 
 #[cfg(not(feature = "tls"))]
+#[expect(clippy::unused_async, reason = "its twin with TLS waits for a handshake")]
 async fn secure(_: http::Uri, _: &str, address: &str, _: &ClientConfig) -> Result<Channel, ClientError> {
     Err(unusable(address, &"this program was built without the feature `tls`"))
 }

@@ -22,7 +22,7 @@ use tonic::codegen::Service as _;
 use tonic::service::Routes;
 
 use super::guard::Guarded;
-use super::handler::PeerAddress;
+use super::handler::{PeerAddress, PeerCertificate};
 use super::preface;
 use crate::config::ServerConfig;
 use crate::driver::Shared;
@@ -113,12 +113,20 @@ impl Connections {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let secured = self.in_time(tls.accept(socket)).await?;
-            return self.speak(secured, peer, shutdown).await;
+            let certificate = secured.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            let certificate = certificate.map(|first| PeerCertificate(bytes::Bytes::copy_from_slice(first)));
+            return self.speak(secured, peer, certificate, shutdown).await;
         }
-        self.speak(socket, peer, shutdown).await
+        self.speak(socket, peer, None, shutdown).await
     }
 
-    async fn speak<I>(&self, io: I, peer: SocketAddr, shutdown: &Shutdown) -> io::Result<()>
+    async fn speak<I>(
+        &self,
+        io: I,
+        peer: SocketAddr,
+        certificate: Option<PeerCertificate>,
+        shutdown: &Shutdown,
+    ) -> io::Result<()>
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -128,6 +136,9 @@ impl Connections {
         let mut routes = self.routes.clone();
         let service = tower::service_fn(move |mut request: http::Request<Incoming>| {
             request.extensions_mut().insert(PeerAddress(peer));
+            if let Some(certificate) = &certificate {
+                request.extensions_mut().insert(certificate.clone());
+            }
             routes.call(request)
         });
         let connection =

@@ -23,6 +23,10 @@ use crate::status::malformed;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerAddress(pub SocketAddr);
 
+/// The certificate (DER) of the peer, verified, as an extension of every call of a connection that showed one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerCertificate(pub bytes::Bytes);
+
 /// Implements the generated trait.
 pub(super) struct Handler {
     pub(super) service: Arc<dyn RunService>,
@@ -203,6 +207,7 @@ impl Call {
             token: headers.get(http::header::AUTHORIZATION).and_then(bearer),
             headers: headers.iter().filter_map(readable).collect(),
             peer: request.extensions().get::<PeerAddress>().map(|peer| peer.0.to_string()),
+            certificate: request.extensions().get::<PeerCertificate>().map(|peer| peer.0.clone()),
         };
         let timeout = headers.get("grpc-timeout").and_then(|value| grpc_timeout(value.to_str().ok()?));
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));

@@ -1,7 +1,7 @@
 //! A service whose runs never end and are always ready: what is taken from it is what a transport holds.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use aqueduct_core::service::{
     AgentInfo, BoxFuture, Caller, EventStream, Ingest, NumberedEvent, PublishRequest, RefusalKind,
@@ -12,14 +12,16 @@ use aqueduct_core::{BlockEvent, RunId, RunInfo, RunInput, StreamContext, Update}
 /// Bytes of each event's text.
 pub(crate) const TEXT_BYTES: usize = 1_000;
 
-/// Counts what is taken.
+/// Counts what is taken, and remembers who asked for a list.
 #[derive(Debug, Default)]
 pub(crate) struct Endless {
     pub(crate) taken: Arc<AtomicU64>,
+    pub(crate) callers: Arc<Mutex<Vec<Caller>>>,
 }
 
 impl RunService for Endless {
-    fn list_agents(&self, _: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>> {
+    fn list_agents(&self, caller: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>> {
+        self.callers.lock().unwrap().push(caller.clone());
         refused()
     }
 

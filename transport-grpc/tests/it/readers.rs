@@ -231,3 +231,36 @@ async fn connections_beyond_the_limit_wait_for_their_turn() {
     drop(first);
     assert_eq!(waiting.await.unwrap().len(), 3);
 }
+
+#[tokio::test]
+async fn deltas_that_wait_are_merged_without_losing_a_byte() {
+    let service = MemoryService::default().with_agent("long", |_, run| {
+        for number in 0..1000 {
+            run.say(Update::text(format!("<{number:020}>")));
+        }
+        run.succeed();
+        Ok(())
+    });
+    let limits = Limits { merge_bytes: 4096, ..Limits::default() };
+    let service = Arc::new(service);
+    let server = Running::share(&service, ServerConfig { limits, ..ServerConfig::default() }).await;
+    let client = server.client().await;
+    let all = collect(client.run("long", &prompt("run")).await.unwrap()).await;
+    let events = service.run(&run_id("run")).unwrap().events();
+    assert!(all.len() < events.len() / 2, "{} events", all.len());
+    assert_eq!(all.last(), events.last());
+    let text = |events: &[NumberedEvent]| {
+        let delta = |event: &NumberedEvent| match &event.event {
+            BlockEvent::BlockDelta { delta, .. } => delta.to_string(),
+            _ => String::new(),
+        };
+        events.iter().map(delta).collect::<String>()
+    };
+    assert_eq!(text(&all), text(&events));
+    // Whoever comes back behind any of them gets the rest.
+    for at in [0, 1, all.len() / 2, all.len() - 2] {
+        let mut seen = all[..=at].to_vec();
+        seen.extend(collect(client.watch(&run_id("run"), all[at].number).await.unwrap()).await);
+        assert!(text(&seen) == text(&events), "after {}", all[at].number);
+    }
+}

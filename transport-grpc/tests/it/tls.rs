@@ -6,6 +6,7 @@ use aqueduct_transport_grpc::tls::{Authorities, ClientTls, Identity, ServerTls};
 use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, Server, ServerConfig};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
+use crate::endless::Endless;
 use crate::service::MemoryService;
 use crate::support::{Running, collect, prompt};
 
@@ -89,6 +90,21 @@ async fn clients_show_who_they_are_where_it_is_asked_for() {
     assert_eq!(server.counters.snapshot().accepted, 1);
     drop(known);
     server.is_empty().await;
+}
+
+#[tokio::test]
+async fn a_service_learns_by_which_certificate_its_caller_is_known() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    for (client_authorities, knows) in [(Some(theirs.trusted()), true), (None, false)] {
+        let service = Endless::default();
+        let callers = Arc::clone(&service.callers);
+        let tls = Some(ServerTls { identity: ours.identity("localhost"), client_authorities });
+        let server = Running::serve(service, ServerConfig { tls, ..ServerConfig::default() }).await;
+        let tls = ClientTls { authorities: Some(ours.trusted()), identity: Some(theirs.identity("client")) };
+        connect(&server, tls).await.unwrap().list_agents().await.unwrap_err();
+        let shown = callers.lock().unwrap()[0].certificate.clone();
+        assert_eq!(shown.is_some_and(|der| der.len() > 100), knows);
+    }
 }
 
 #[tokio::test]

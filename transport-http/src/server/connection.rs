@@ -25,7 +25,7 @@ use super::handoff::{Handoff, SocketHandle};
 use super::io::{GuardedSocket, Place, Socket};
 use super::phase::{Phase, PhaseWatch};
 use super::quiet::QuietStream;
-use super::service::ConnectionService;
+use super::service::{ConnectionService, Peer};
 
 /// Serves one socket until it is closed, by whichever side.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, place: Place) {
@@ -34,11 +34,12 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
         shared.counters.count(Counted::HandshakeFailure);
         return;
     };
+    let peer = Peer { address: peer, certificate: socket.certificate() };
     let phase = Arc::new(PhaseWatch::default());
     let stall = shared.timeouts.write_stall;
     let socket = GuardedSocket::new(socket, Arc::clone(&phase), stall, shared.counters.clone(), place);
     let shutdown = shared.shutdown.clone();
-    let stage = Stage::http(&shared, &phase, peer, socket);
+    let stage = Stage::http(&shared, &phase, peer.clone(), socket);
     let asked_to_stop = Box::pin(async move { shutdown.triggered().await });
     Connection { stage, peer, phase, seen: None, timer: None, asked_to_stop, stopping: false, shared }.await;
 }
@@ -68,7 +69,7 @@ enum Stage {
 }
 
 impl Stage {
-    fn http(shared: &Arc<Shared>, phase: &Arc<PhaseWatch>, peer: SocketAddr, socket: GuardedSocket) -> Self {
+    fn http(shared: &Arc<Shared>, phase: &Arc<PhaseWatch>, peer: Peer, socket: GuardedSocket) -> Self {
         let handoff = Handoff::new(socket);
         let service =
             ConnectionService::new(Arc::clone(shared), Arc::clone(phase), Arc::clone(&handoff), peer);
@@ -82,7 +83,7 @@ impl Stage {
 /// clock is looked at after each poll and needs no wake-ups of its own while a stream runs.
 struct Connection<F> {
     stage: Stage,
-    peer: SocketAddr,
+    peer: Peer,
     phase: Arc<PhaseWatch>,
     seen: Option<(Phase, u64)>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -158,7 +159,7 @@ impl<F> Connection<F> {
             return None;
         };
         let socket = quiet.into_socket().filter(|_| !self.stopping)?;
-        self.stage = Stage::http(&self.shared, &self.phase, self.peer, socket);
+        self.stage = Stage::http(&self.shared, &self.phase, self.peer.clone(), socket);
         Some(())
     }
 

@@ -9,6 +9,7 @@
 use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -16,7 +17,6 @@ use std::time::Duration;
 use axum::body::Body as AxumBody;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Limited;
 use hyper::body::Incoming;
 use thiserror::Error;
 use tokio::time::{Instant, Sleep};
@@ -34,6 +34,11 @@ type BoxError = Box<dyn Error + Send + Sync>;
 #[error("the body of the request did not arrive within the limit `body`")]
 pub(crate) struct BodyTooSlow;
 
+/// The body is longer than the limit `body_bytes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the body of the request is longer than the limit `body_bytes`")]
+pub(crate) struct BodyTooLong;
+
 /// The limits of request bodies, as an extension of every request.
 #[derive(Debug, Clone)]
 pub(crate) struct BodyLimits {
@@ -47,22 +52,47 @@ impl Default for BodyLimits {
     }
 }
 
-/// The body of a request, limited in size and time.
+/// Lifts the limits on the body of one request, as an extension of it: for routes whose callers stream for as long as
+/// they like, and which bound each message themselves.
+#[derive(Debug, Clone, Default)]
+pub struct BodyLimitLift(Arc<AtomicBool>);
+
+impl BodyLimitLift {
+    /// From now on this body may be as long, and take as long, as it likes.
+    pub fn lift(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn is_lifted(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// The body of a request, limited in size and time unless that is lifted.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
-    body: Limited<Incoming>,
+    body: Incoming,
+    lift: BodyLimitLift,
+    /// Bytes that may still come.
+    bytes_left: u64,
     handoff: Option<Arc<Handoff>>,
     deadline: Instant,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, handoff: Arc<Handoff>, limits: &BodyLimits) -> Self {
+    pub(crate) fn new(
+        body: Incoming,
+        handoff: Arc<Handoff>,
+        limits: &BodyLimits,
+        lift: BodyLimitLift,
+    ) -> Self {
         handoff.handle_request();
         let deadline = Instant::now() + limits.timeout;
-        let mut body =
-            Self { body: Limited::new(body, limits.bytes), handoff: Some(handoff), deadline, timer: None };
-        body.note_end(body.body.is_end_stream());
+        let bytes_left = u64::try_from(limits.bytes).unwrap_or(u64::MAX);
+        let has_ended = body.is_end_stream();
+        let mut body = Self { body, lift, bytes_left, handoff: Some(handoff), deadline, timer: None };
+        body.note_end(has_ended);
         body
     }
 
@@ -70,6 +100,16 @@ impl RequestBody {
         if has_ended && let Some(handoff) = self.handoff.take() {
             handoff.handle_request_end();
         }
+    }
+
+    fn count(&mut self, frame: &Frame<Bytes>) -> Result<(), BoxError> {
+        let length = frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+        match self.bytes_left.checked_sub(length) {
+            Some(left) => self.bytes_left = left,
+            None if self.lift.is_lifted() => {}
+            None => return Err(Box::new(BodyTooLong)),
+        }
+        Ok(())
     }
 }
 
@@ -84,7 +124,16 @@ impl Body for RequestBody {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
             let has_ended = frame.is_none() || self.body.is_end_stream();
             self.note_end(has_ended);
+            let frame = frame.map(|frame| {
+                let frame = frame?;
+                self.count(&frame)?;
+                Ok(frame)
+            });
             return Poll::Ready(frame);
+        }
+        if self.lift.is_lifted() {
+            self.timer = None;
+            return Poll::Pending;
         }
         let deadline = self.deadline;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));

@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
+use super::PeerCertificate;
 use super::counters::{Counted, Counters, OpenGuard};
 use super::phase::PhaseWatch;
 
@@ -25,6 +26,21 @@ pub(crate) enum Socket {
     Plain(TcpStream),
     #[cfg(feature = "tls")]
     Tls(Box<tokio_rustls::server::TlsStream<TcpStream>>),
+}
+
+impl Socket {
+    /// The verified certificate of the peer.
+    pub(crate) fn certificate(&self) -> Option<PeerCertificate> {
+        match self {
+            Self::Plain(_) => None,
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => {
+                let (_, session) = stream.get_ref();
+                let first = session.peer_certificates()?.first()?;
+                Some(PeerCertificate(bytes::Bytes::copy_from_slice(first)))
+            }
+        }
+    }
 }
 
 /// A place among the server's connections, given back when dropped.

@@ -12,18 +12,25 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use tower::ServiceExt as _;
 
-use super::exchange::{BodyLimits, Exchange, RequestBody, ResponseBody};
+use super::exchange::{BodyLimitLift, BodyLimits, Exchange, RequestBody, ResponseBody};
 use super::handoff::{Handoff, LentStream};
 use super::phase::PhaseWatch;
-use super::{PeerAddr, Shared};
+use super::{PeerAddr, PeerCertificate, Shared};
 use crate::driver::EventStreamMark;
+
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    pub(crate) certificate: Option<PeerCertificate>,
+}
 
 /// Hands the requests of one connection to the router.
 pub(crate) struct ConnectionService {
     shared: Arc<Shared>,
     phase: Arc<PhaseWatch>,
     handoff: Arc<Handoff>,
-    peer: SocketAddr,
+    peer: Peer,
 }
 
 impl ConnectionService {
@@ -31,7 +38,7 @@ impl ConnectionService {
         shared: Arc<Shared>,
         phase: Arc<PhaseWatch>,
         handoff: Arc<Handoff>,
-        peer: SocketAddr,
+        peer: Peer,
     ) -> Self {
         Self { shared, phase, handoff, peer }
     }
@@ -49,8 +56,14 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         let is_http2 = kind == RequestKind::Multiplexed;
         let exchange = Exchange::open(Arc::clone(&self.phase), &shared.counters, is_http2);
         let limits = BodyLimits { bytes: shared.limits.body_bytes, timeout: shared.timeouts.body };
-        let mut request = request.map(|body| RequestBody::new(body, Arc::clone(&handoff), &limits));
-        request.extensions_mut().insert(PeerAddr(self.peer));
+        let lift = BodyLimitLift::default();
+        let mut request =
+            request.map(|body| RequestBody::new(body, Arc::clone(&handoff), &limits, lift.clone()));
+        request.extensions_mut().insert(lift);
+        request.extensions_mut().insert(PeerAddr(self.peer.address));
+        if let Some(certificate) = &self.peer.certificate {
+            request.extensions_mut().insert(certificate.clone());
+        }
         request.extensions_mut().insert(limits);
         let response = shared.router.clone().oneshot(request.map(axum::body::Body::new));
         Box::pin(async move {

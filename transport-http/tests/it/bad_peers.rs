@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aqueduct_transport_http::{Client, ClientConfig, Limits, ServerConfig, Timeouts};
+use aqueduct_transport_http::{BodyLimitLift, Client, ClientConfig, Limits, ServerConfig, Timeouts};
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use tokio::io::AsyncWriteExt as _;
@@ -166,6 +166,45 @@ async fn a_body_too_long_is_refused_however_it_is_framed() {
     );
     for request in [declared, huge, chunked] {
         assert_status(&server.exchange(request.as_bytes()).await, &["413"]);
+    }
+    is_well(&server).await;
+}
+
+/// Counts what it reads, for as long as it comes.
+async fn count(request: axum::extract::Request) -> String {
+    let lift = request.extensions().get::<BodyLimitLift>().unwrap();
+    lift.lift();
+    let body = http_body_util::BodyExt::collect(request.into_body()).await;
+    body.map_or_else(|error| error.to_string(), |body| body.to_bytes().len().to_string())
+}
+
+#[tokio::test]
+async fn a_route_may_let_its_callers_stream() {
+    let limits = Limits { body_bytes: 10, ..Limits::default() };
+    let timeouts = Timeouts { body: SHORT, ..patient() };
+    let config = ServerConfig { limits, timeouts, ..ServerConfig::default() };
+    let server = Running::start(axum::Router::new().route("/", axum::routing::post(count)), config).await;
+    let mut socket = server.connect().await;
+    let head = "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 40\r\n\r\n";
+    socket.write_all(head.as_bytes()).await.unwrap();
+    for _ in 0..4 {
+        tokio::time::sleep(SHORT / 2).await;
+        socket.write_all(b"0123456789").await.unwrap();
+    }
+    let answer = read_to_close(&mut socket).await;
+    assert!(answer.ends_with("\r\n\r\n40"), "{answer}");
+    server.is_empty().await;
+}
+
+#[tokio::test]
+async fn deep_json_is_refused() {
+    let server = start(patient()).await;
+    for open in ["[", "{\"a\":"] {
+        let body = open.repeat(100_000);
+        let head =
+            "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n";
+        let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        assert_status(&server.exchange(request.as_bytes()).await, &["400"]);
     }
     is_well(&server).await;
 }

@@ -218,3 +218,42 @@ async fn events_that_become_nothing_do_not_hold_the_thread() {
     assert_eq!(first, "other");
     assert_eq!(chunks(body).await, ["data: end\n\n"]);
 }
+
+/// Merges early, so that few events show it.
+fn merging() -> StreamOptions {
+    StreamOptions { chunk_bytes: 200, merge_bytes: 100, ids: true, ..StreamOptions::default() }
+}
+
+/// The id and the text of each event.
+fn ids_and_texts(stream: &str) -> Vec<(String, String)> {
+    let frames = stream.split_terminator("\n\n").filter_map(|frame| frame.split_once("\ndata: "));
+    frames.map(|(id, text)| (id.trim_start_matches("id: ").to_owned(), text.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn deltas_that_wait_are_merged_and_any_id_resumes_exactly() {
+    let texts: Vec<String> = (0..100).map(|i| format!("<{i:08}>")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let sent = ids_and_texts(&chunks(body(ready(script(&texts)), &merging())).await.concat());
+    assert!(sent.len() < 30, "{} events", sent.len());
+    assert!(sent.iter().all(|(_, text)| text.len() <= 100));
+    assert_eq!(sent.iter().map(|(_, text)| text.as_str()).collect::<String>(), texts.concat() + "end");
+    for (at, (id, _)) in sent.iter().enumerate() {
+        let position = EventPosition::parse(id).unwrap();
+        let events = script(&texts).into_iter().filter(|event| event.number > position.after()).collect();
+        let rest = stream_response(&position, ready(events), Box::new(TextEncoder), &merging()).into_body();
+        let rest = ids_and_texts(&chunks(rest).await.concat());
+        let seen = &sent[..=at];
+        let all: String = seen.iter().chain(&rest).map(|(_, text)| text.as_str()).collect();
+        assert_eq!(all, texts.concat() + "end", "after {id}");
+    }
+}
+
+#[tokio::test]
+async fn what_becomes_several_payloads_is_not_merged() {
+    let texts: Vec<String> = (0..40).map(|i| format!("{i}|x")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let sent = ids_and_texts(&chunks(body(ready(script(&texts)), &merging())).await.concat());
+    let expected = (1..=40).flat_map(|number| [format!("run.{number}.1"), format!("run.{number}.2")]);
+    assert!(sent.iter().map(|(id, _)| id.clone()).eq(expected.chain(["run.41.1".to_owned()])));
+}

@@ -2,7 +2,7 @@
 
 use aqueduct_transport_http::tls::{Authorities, ClientTls, Identity, ServerTls};
 use aqueduct_transport_http::{
-    Client, ClientConfig, ClientError, HttpVersions, ServerConfig, Timeouts, TlsError,
+    Client, ClientConfig, ClientError, ClientTimeouts, HttpVersions, ServerConfig, Timeouts, TlsError,
 };
 use futures_util::TryStreamExt as _;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -138,4 +138,37 @@ async fn a_key_that_does_not_fit_is_told_at_the_start() {
     };
     let error = aqueduct_transport_http::Server::bind("127.0.0.1:0", config).await.unwrap_err();
     assert!(error.to_string().contains("TLS"), "{error}");
+}
+
+#[tokio::test]
+async fn a_handshake_that_is_never_answered_ends_with_the_limit_for_connecting() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let uri = format!("https://localhost:{}/", silent.local_addr().unwrap().port());
+    let timeouts = ClientTimeouts { connect: Duration::from_millis(200), ..ClientTimeouts::default() };
+    let client = Client::new(ClientConfig { timeouts, ..ClientConfig::default() }).unwrap();
+    let error =
+        crate::support::soon("the client gives up", client.request(post(&uri, "x"))).await.unwrap_err();
+    assert!(matches!(error, ClientError::Connect { .. }), "{error:?}");
+    assert!(error.to_string().contains("`connect`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_handler_learns_by_which_certificate_its_caller_is_known() {
+    async fn shown(request: axum::extract::Request) -> String {
+        let (parts, _) = request.into_parts();
+        aqueduct_transport_http::caller(&parts).certificate.map_or(0, |der| der.len()).to_string()
+    }
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    for (client_authorities, knows) in [(Some(theirs.authorities()), true), (None, false)] {
+        let tls = Some(ServerTls { identity: ours.identity("localhost"), client_authorities });
+        let routes = axum::Router::new().route("/", axum::routing::post(shown));
+        let server = Running::start(routes, ServerConfig { tls, ..ServerConfig::default() }).await;
+        let tls =
+            ClientTls { authorities: Some(ours.authorities()), identity: Some(theirs.identity("client")) };
+        let client = Client::new(ClientConfig { tls, ..ClientConfig::default() }).unwrap();
+        let uri = format!("https://localhost:{}/", server.addr.port());
+        let answer = client.request(post(&uri, "x")).await.unwrap();
+        let length: usize = std::str::from_utf8(answer.body()).unwrap().parse().unwrap();
+        assert_eq!(length > 100, knows, "{length}");
+    }
 }

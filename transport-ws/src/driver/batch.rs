@@ -43,6 +43,17 @@ impl Batch {
         self.messages.push((self.bytes.len(), binary));
     }
 
+    /// How many messages there are.
+    pub(crate) fn messages(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Forgets all but the first `messages`.
+    pub(crate) fn truncate(&mut self, messages: usize) {
+        self.messages.truncate(messages);
+        self.bytes.truncate(self.start());
+    }
+
     /// Moves the messages into `outbox`, as frames.
     pub(crate) fn move_into(&mut self, outbox: &mut VecDeque<Message>) {
         let bytes = Bytes::from(std::mem::take(&mut self.bytes));

@@ -76,7 +76,7 @@ impl Session for PlainSession {
         let read = self
             .shared
             .dialect
-            .read_input(text, Encoding::Json)
+            .read_input(&self.agent, text, Encoding::Json)
             .map_err(|error| CloseReason::from(&error))?;
         let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
         let agent = self.agent.clone();

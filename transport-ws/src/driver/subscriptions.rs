@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use aqueduct_core::service::{EventEncoder, EventStream};
+use aqueduct_core::Coalescer;
+use aqueduct_core::service::{EventEncoder, EventStream, NumberedEvent};
 use futures_util::task::AtomicWaker;
 
 use super::batch::Batch;
@@ -50,6 +51,8 @@ pub(crate) struct Subscriptions {
     followed: Vec<Followed>,
     /// Whose turn it is.
     turn: usize,
+    /// More waits for the reader than the last batch could hold.
+    is_behind: bool,
     connection: Arc<AtomicWaker>,
 }
 
@@ -123,6 +126,19 @@ impl Subscriptions {
         mut ended: impl FnMut(&mut Batch, Ending),
     ) {
         self.connection.register(cx.waker());
+        let merge_bytes = if self.is_behind { limits.merge_bytes } else { 0 };
+        self.fill(cx, limits, merge_bytes, batch, &mut ended);
+        self.is_behind = batch.len() >= limits.batch_bytes;
+    }
+
+    fn fill(
+        &mut self,
+        cx: &Context<'_>,
+        limits: &Limits,
+        merge_bytes: usize,
+        batch: &mut Batch,
+        ended: &mut impl FnMut(&mut Batch, Ending),
+    ) {
         let mut idle_in_a_row = 0;
         let mut turns = 0;
         while idle_in_a_row < self.followed.len() && batch.len() < limits.batch_bytes {
@@ -134,7 +150,7 @@ impl Subscriptions {
                 self.turn = 0;
             }
             let Some(followed) = self.followed.get_mut(self.turn) else { return };
-            match followed.poll_turn(limits, batch) {
+            match followed.poll_turn(limits, merge_bytes, batch) {
                 Turn::Idle => idle_in_a_row += 1,
                 Turn::More => idle_in_a_row = 0,
                 Turn::Ended { complete } => {
@@ -154,31 +170,72 @@ impl Subscriptions {
 const MOST_TURNS: usize = 1024;
 
 impl Followed {
-    fn poll_turn(&mut self, limits: &Limits, batch: &mut Batch) -> Turn {
+    fn poll_turn(&mut self, limits: &Limits, merge_bytes: usize, batch: &mut Batch) -> Turn {
         if !self.signal.is_set.swap(false, Ordering::AcqRel) {
             return Turn::Idle;
         }
+        let mut waiting = Coalescer::default();
+        let turn = self.gather(limits, merge_bytes, &mut waiting, batch);
+        self.subscription.write(&mut waiting, batch);
+        if matches!(turn, Turn::More) {
+            self.signal.is_set.store(true, Ordering::Release);
+        }
+        turn
+    }
+
+    /// Takes its share of events; what is not written yet stays in `waiting`.
+    fn gather(
+        &mut self,
+        limits: &Limits,
+        merge_bytes: usize,
+        waiting: &mut Coalescer,
+        batch: &mut Batch,
+    ) -> Turn {
         let mut cx = Context::from_waker(&self.waker);
-        let Subscription { events, encoder, envelope, after, .. } = &mut self.subscription;
         for _ in 0..limits.fair_share {
-            if batch.len() >= limits.batch_bytes {
+            if batch.len() + waiting.waiting_bytes() >= limits.batch_bytes {
                 break;
             }
-            match events.as_mut().poll_next(&mut cx) {
+            let after = self.subscription.after;
+            let numbered = match self.subscription.events.as_mut().poll_next(&mut cx) {
                 Poll::Pending => return Turn::Idle,
-                Poll::Ready(None) => return Turn::Ended { complete: *after > 0 && self.number == *after },
-                Poll::Ready(Some(numbered)) => {
-                    self.number = numbered.number;
-                    let mut writer = EventWriter::new(batch, envelope, numbered.number, encoder.is_binary());
-                    encoder.encode(&numbered.event, &mut writer);
-                    writer.finish();
-                    if numbered.event.is_terminal() {
-                        return Turn::Ended { complete: true };
-                    }
-                }
+                Poll::Ready(None) => return Turn::Ended { complete: after > 0 && self.number == after },
+                Poll::Ready(Some(numbered)) => numbered,
+            };
+            self.number = numbered.number;
+            let is_terminal = numbered.event.is_terminal();
+            if let Some(numbered) = waiting.handle_event(numbered, merge_bytes) {
+                self.subscription.write(waiting, batch);
+                waiting.handle_event(numbered, merge_bytes);
+            }
+            if is_terminal {
+                return Turn::Ended { complete: true };
             }
         }
-        self.signal.is_set.store(true, Ordering::Release);
         Turn::More
+    }
+}
+
+impl Subscription {
+    fn write(&mut self, waiting: &mut Coalescer, batch: &mut Batch) {
+        let Some(gathered) = waiting.take() else { return };
+        if let Some(merged) = gathered.merged() {
+            let messages = batch.messages();
+            self.encode(&merged, batch);
+            if batch.messages() <= messages + 1 {
+                return;
+            }
+            // A number that was seen in part could not be resumed: there is no such event in the run.
+            batch.truncate(messages);
+        }
+        for event in gathered.parts() {
+            self.encode(event, batch);
+        }
+    }
+
+    fn encode(&mut self, numbered: &NumberedEvent, batch: &mut Batch) {
+        let mut writer = EventWriter::new(batch, &self.envelope, numbered.number, self.encoder.is_binary());
+        self.encoder.encode(&numbered.event, &mut writer);
+        writer.finish();
     }
 }

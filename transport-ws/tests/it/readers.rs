@@ -194,3 +194,32 @@ async fn a_peer_that_asks_without_reading_is_not_read_for_ever() {
     assert!(service.calls() < 100, "{} requests were taken", service.calls());
     assert_eq!(endpoint.counters().snapshot().stalled, 1);
 }
+
+#[tokio::test]
+async fn deltas_that_wait_are_merged_without_losing_a_byte() {
+    let limits = Limits { merge_bytes: 4096, ..Limits::default() };
+    let host = Host::with(Config { limits, ..Config::default() }).await;
+    host.service.open_run("r");
+    let texts: Vec<String> = (0..2000).map(|number| format!("<{number:020}>")).collect();
+    for text in &texts {
+        host.service.push("r", delta(text));
+    }
+    host.service.finish("r");
+    let whole = texts.concat();
+    let client = host.client().await;
+    let all = rest(&mut client.watch("r", 0).await.unwrap()).await;
+    assert!(all.len() < 1000, "{} events", all.len());
+    let text = |events: &[(u64, String)]| {
+        let deltas = events.iter().filter(|(number, _)| *number <= 2000);
+        deltas.map(|(_, data)| serde_json::from_str::<String>(data).unwrap()).collect::<String>()
+    };
+    assert_eq!(text(&all), whole);
+    // Whoever comes back behind any of them gets the rest.
+    for at in [0, 1, all.len() / 2, all.len() - 2] {
+        let mut events = all[..=at].to_vec();
+        events.extend(rest(&mut client.watch("r", all[at].0).await.unwrap()).await);
+        assert!(text(&events) == whole, "after {}", all[at].0);
+    }
+    drop(client);
+    host.settles().await;
+}

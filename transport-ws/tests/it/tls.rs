@@ -5,6 +5,8 @@ use std::sync::Arc;
 use aqueduct_transport_ws::client::{Client, ConnectOptions};
 use aqueduct_transport_ws::tls::{self, Identity};
 use aqueduct_transport_ws::{Config, Endpoint, Error, Server};
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
 use crate::support::{RawPeer, ScriptedService, TestDialect, rest};
 
@@ -25,9 +27,17 @@ impl Pem {
 }
 
 async fn serve(server: &Pem, clients: Option<&Pem>) -> (Endpoint, ConnectOptions) {
+    serve_with(ScriptedService::new(), server, clients).await
+}
+
+async fn serve_with(
+    service: Arc<ScriptedService>,
+    server: &Pem,
+    clients: Option<&Pem>,
+) -> (Endpoint, ConnectOptions) {
     let roots = clients.map(|pem| pem.certificate.as_bytes());
     let config = tls::server_config(server.identity(), roots).unwrap();
-    let endpoint = Endpoint::new(ScriptedService::new(), Arc::new(TestDialect), Config::default());
+    let endpoint = Endpoint::new(service, Arc::new(TestDialect), Config::default());
     let listener =
         Server::bind("127.0.0.1:0".parse().unwrap(), endpoint.clone()).await.unwrap().with_tls(config);
     let port = listener.local_address().unwrap().port();
@@ -55,10 +65,15 @@ async fn a_client_trusts_its_roots_only() {
 #[tokio::test]
 async fn a_server_asks_for_certificates_if_it_is_told_to() {
     let (server, known) = (Pem::new(), Pem::new());
-    let (_endpoint, mut options) = serve(&server, Some(&known)).await;
+    let service = ScriptedService::new();
+    let (_endpoint, mut options) = serve_with(Arc::clone(&service), &server, Some(&known)).await;
     let roots = server.certificate.as_bytes();
     options.tls = Some(tls::client_config(roots, Some(known.identity())).unwrap());
     assert_eq!(Client::connect(&options).await.unwrap().list_agents().await.unwrap().len(), 2);
+    // The service learns by which certificate its caller is known.
+    let shown = service.callers.lock().unwrap().last().unwrap().certificate.clone().unwrap();
+    let der = CertificateDer::from_pem_slice(known.certificate.as_bytes()).unwrap();
+    assert_eq!(&*shown, &*der);
     for identity in [None, Some(Pem::new())] {
         options.tls = Some(tls::client_config(roots, identity.as_ref().map(Pem::identity)).unwrap());
         assert!(Client::connect(&options).await.is_err());

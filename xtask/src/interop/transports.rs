@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use crate::interop::Env;
-use crate::interop::peers::{Peers, text};
+use crate::interop::peers::{Peers, debian_package, text};
 use crate::invocation::Invocation;
 use crate::project::Project;
 
@@ -39,22 +39,12 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     ])
 }
 
-/// Installs the servers that the bench measures beside ours.
-pub(crate) fn prepare_bench(project: &Project) -> Result<Env> {
-    let peers = Peers::of(project, "transports")?;
-    let scripts = peers.scripts().parent().context("the scripts have no folder")?;
-    Ok(vec![
-        ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
-        ("AQUEDUCT_BENCH_TRANSPORTS", text(&peers.npm_project("bench")?)?),
-    ])
-}
-
 /// The browser of this machine: no package manager that we pin with has it.
-fn chromium(folder: &Path) -> Result<String> {
+pub(crate) fn chromium(folder: &Path) -> Result<String> {
     let chosen = std::env::var("AQUEDUCT_CHROMIUM").ok();
     let name = chosen.clone().unwrap_or_else(|| "chromium".to_owned());
     if chosen.is_none() && Invocation::new(&name, folder).args(["--version"]).output().is_err() {
-        install_chromium(folder)?;
+        debian_package(folder, "chromium", CHROMIUM_HINT)?;
     }
     let version = Invocation::new(&name, folder).args(["--version"]).hint(CHROMIUM_HINT).output()?;
     println!("{}", version.trim());
@@ -66,21 +56,6 @@ fn chromium(folder: &Path) -> Result<String> {
     let found =
         std::env::split_paths(&path).map(|folder| folder.join(&name)).find(|program| program.is_file());
     text(&found.with_context(|| format!("{name} is not in PATH: {CHROMIUM_HINT}"))?)
-}
-
-/// Installs the distribution's Chromium where that can be done without asking anybody: as root, with apt.
-fn install_chromium(folder: &Path) -> Result<()> {
-    let user = Invocation::new("id", folder).args(["-u"]).output().unwrap_or_default();
-    let apt = || {
-        let call = Invocation::new("apt-get", folder).hint(CHROMIUM_HINT);
-        call.env("DEBIAN_FRONTEND", "noninteractive")
-    };
-    if user.trim() != "0" || apt().args(["--version"]).output().is_err() {
-        return Ok(());
-    }
-    println!("chromium is not there: installing it");
-    apt().args(["update", "--quiet"]).run()?;
-    apt().args(["install", "--yes", "--quiet", "--no-install-recommends", "chromium"]).run()
 }
 
 fn build_examples(project: &Project) -> Result<String> {

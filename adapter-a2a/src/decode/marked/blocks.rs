@@ -78,6 +78,28 @@ impl Decoder {
         true
     }
 
+    /// More words of a marked artifact that is known; false if it is not, or holds no words.
+    pub(in super::super) fn marked_words(
+        &mut self,
+        id: &str,
+        words: impl FnOnce(&Sink<'_>) -> ByteString,
+        last: bool,
+        sink: &mut Sink<'_>,
+    ) -> bool {
+        let known = self.memory.marked.blocks.get_full(id);
+        let Some((_, id, _)) =
+            known.filter(|(_, _, block)| matches!(block.what, What::Text | What::Thinking))
+        else {
+            return false;
+        };
+        let id = id.clone();
+        self.speak(&id, Fragment::Words(words(sink)), sink);
+        if last {
+            self.end_block(&id, None, sink);
+        }
+        true
+    }
+
     /// Reads a status message that is a piece of a block. Its id says where it stands, so a history that repeats it
     /// adds nothing.
     pub(super) fn marked_note(

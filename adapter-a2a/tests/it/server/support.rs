@@ -394,7 +394,7 @@ impl Ask {
 impl Served {
     /// The answer, its stream not read.
     pub(crate) async fn open(&self, ask: &Ask) -> HttpAnswer {
-        let caller = Caller { token: ask.token.clone(), headers: ask.headers.clone(), peer: None };
+        let caller = Caller { token: ask.token.clone(), headers: ask.headers.clone(), ..Caller::default() };
         let call = HttpCall {
             method: ask.method,
             path: &ask.path,

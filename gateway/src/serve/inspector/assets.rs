@@ -26,8 +26,8 @@ const FILES: &[(&str, &str, &str)] = files! {
     HTML: "index.html";
     SVG: "icon.svg";
     CSS: "base.css" "page.css" "talk.css";
-    SCRIPT: "api.js" "app.js" "block-view.js" "composer.js" "conversation.js" "dom.js" "drop.js" "filter.js"
-        "history.js" "inline.js" "interrupts.js" "main.js" "markdown.js" "markdown-dom.js" "model.js" "patch.js" "player.js"
+    SCRIPT: "api.js" "app.js" "block-view.js" "composer.js" "conversation.js" "dom.js" "drop.js" "filter.js" "follower.js"
+        "history.js" "inline.js" "interrupts.js" "main.js" "markdown.js" "markdown-dom.js" "model.js" "open-file.js" "patch.js" "player.js"
         "raw-list.js" "recording.js" "reducer.js" "runs.js" "session.js" "sse.js" "stage.js" "state-tree.js" "stats.js"
         "stats-view.js" "tabs.js" "timeline.js" "timeline-table.js" "verdict.js";
 };

@@ -75,8 +75,8 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    fn failed(what: impl ToString) -> Self {
-        Self::Failed { what: what.to_string(), unreachable: false }
+    fn failed(what: String) -> Self {
+        Self::Failed { what, unreachable: false }
     }
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Stream {
 }
 
 enum Kind {
-    Sse(SseStream),
+    Sse(Box<SseStream>),
     Grpc { stream: RawStream, version: Version, idle: Duration },
 }
 
@@ -150,7 +150,7 @@ async fn send_http(upstream: &Upstream, known: &Known, ask: &Ask, purpose: Purpo
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let HttpRequest { method, url, headers, body, streaming } = match known.endpoint.http_request(call, id) {
         Ok(request) => request,
-        Err(error) => return Answer::failed(error),
+        Err(error) => return Answer::failed(error.to_string()),
     };
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let request = match upstream.request(method, &url, &headers, &ask.forwarded, body.into()) {
@@ -163,9 +163,11 @@ async fn send_http(upstream: &Upstream, known: &Known, ask: &Ask, purpose: Purpo
     };
     if streaming {
         return match upstream.client.open_stream(request).await {
-            Ok(stream) => {
-                Answer::Stream(Box::new(Stream { purpose, is_fresh: true, kind: Kind::Sse(stream) }))
-            }
+            Ok(stream) => Answer::Stream(Box::new(Stream {
+                purpose,
+                is_fresh: true,
+                kind: Kind::Sse(Box::new(stream)),
+            })),
             Err(ClientError::NotAStream(response)) => Answer::Whole(*response),
             Err(error) => failed(error),
         };
@@ -176,7 +178,7 @@ async fn send_http(upstream: &Upstream, known: &Known, ask: &Ask, purpose: Purpo
 async fn send_grpc(upstream: &Upstream, known: &Known, ask: &Ask, purpose: Purpose, call: &Call) -> Answer {
     let request = match known.endpoint.grpc_request(call) {
         Ok(request) => request,
-        Err(error) => return Answer::failed(error),
+        Err(error) => return Answer::failed(error.to_string()),
     };
     let streaming = request.streaming;
     let metadata: Vec<(&str, &str)> = request.metadata.iter().map(|(n, v)| (*n, v.as_str())).collect();
@@ -208,7 +210,7 @@ async fn send_grpc(upstream: &Upstream, known: &Known, ask: &Ask, purpose: Purpo
     match client.unary(request).await {
         Ok(message) => match read_task_answer(call, version, &message) {
             Ok(item) => Answer::Item(item.map(Box::new)),
-            Err(error) => Answer::failed(error),
+            Err(error) => Answer::failed(error.to_string()),
         },
         Err(error) => grpc_failed(error),
     }
@@ -225,7 +227,7 @@ fn grpc_failed(error: RawError) -> Answer {
             unreachable: matches!(error, GrpcError::Connect { .. }),
             what: error.to_string(),
         },
-        other => Answer::failed(other),
+        other => Answer::failed(other.to_string()),
     }
 }
 

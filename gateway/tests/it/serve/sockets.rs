@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Request;
 use serde_json::Value;
 
-use super::support::{Served, events, input, serve};
+use super::support::{Served, events, input, payloads, serve};
 use crate::program::root;
 
 async fn connect(served: &Served, path: &str, token: Option<&str>) -> Client {
@@ -33,6 +33,33 @@ async fn a_run_over_a_socket_has_the_events_of_a_run_over_http() {
     }
     let again = served.get("/runs/r/events?protocolVersion=1.0").await;
     assert_eq!(seen, events(&again));
+}
+
+/// Each agent is shown as its configuration says, over a socket as over HTTP, started or watched.
+#[tokio::test]
+async fn settings_of_an_agent_hold_on_a_socket() {
+    for settings in ["", "dialect = \"1.0\"\n", "intermediate = \"text\"\n", "subagents = \"hidden\"\n"] {
+        let script = format!("{}/scripts/demo-failure.toml", root().display());
+        let toml = format!("[agents.a]\n{settings}script.file = \"{script}\"\n");
+        let served = serve(&toml, &[]).await;
+        let client = connect(&served, "/ws", None).await;
+        let mut seen = Vec::new();
+        for watched in [false, true] {
+            let mut run = if watched {
+                client.watch("r", 0).await.unwrap()
+            } else {
+                client.start(Some("a"), &input("r", None).to_string()).await.unwrap()
+            };
+            let mut events: Vec<Value> = Vec::new();
+            while let Some(event) = run.next().await {
+                events.push(serde_json::from_slice(&event.unwrap().data).unwrap());
+            }
+            seen.push(events);
+        }
+        let again = served.get("/runs/r/events").await;
+        let told = payloads(&String::from_utf8_lossy(again.body()));
+        assert_eq!(seen, [told.clone(), told], "{settings}");
+    }
 }
 
 #[tokio::test]

@@ -20,14 +20,16 @@ async fn ask(served: &Served, route: &Route, headers: &[(&str, &str)]) -> Respon
 }
 
 async fn ask_about(served: &Served, route: &Route, run: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
+    let thread = if run == "anns-run" { "t" } else { run };
     // A method that has something to answer to an empty message.
     let method = match route.path {
         "/lf.a2a.v1.A2AService/{method}" => "ListTasks",
         "/a2a.v1.A2AService/{method}" => "GetAgentCard",
         _ => "ListAgents",
     };
-    let path = route.path.replace("{name}", "a").replace("{run}", run).replace("{method}", method);
-    let path = path.replace("{file}", "main.js").replace("{*call}", "tasks?A2A-Version=1.0");
+    let path = route.path.replace("{name}", "a").replace("{run}", run).replace("{thread}", thread);
+    let path = path.replace("{method}", method).replace("{file}", "main.js");
+    let path = path.replace("{*call}", "tasks?A2A-Version=1.0");
     let (media_type, body) = match (route.access, route.method) {
         // One empty message.
         (Access::Grpc, _) => ("application/grpc", Bytes::from_static(&[0; 5])),
@@ -86,7 +88,7 @@ async fn wrong_and_missing_tokens_are_refused_on_every_route_of_a_protected_agen
                 // A status of gRPC travels in a header beside 200; 16 is "unauthenticated".
                 Access::Public | Access::Grpc => 200,
                 Access::Socket => 426,
-                Access::Agent | Access::Run | Access::List => 401,
+                Access::Agent | Access::Run | Access::Thread | Access::List => 401,
             };
             assert_eq!(response.status(), expected, "{route:?} {token:?}");
             if route.access == Access::Grpc {
@@ -123,7 +125,7 @@ async fn the_right_token_gets_in_on_every_route() {
 async fn other_peoples_runs_do_not_exist() {
     let served = guarded().await;
     with_run_of_ann(&served).await;
-    for route in ROUTES.iter().filter(|route| route.access == Access::Run) {
+    for route in ROUTES.iter().filter(|route| matches!(route.access, Access::Run | Access::Thread)) {
         let bob = [("authorization", "Bearer bob-token")];
         let of_ann = ask(&served, route, &bob).await;
         let never = ask_about(&served, route, "never-was", &bob).await;

@@ -37,6 +37,7 @@ test("runs", () => {
     ["![p](https://a.example/p.png)", "link(p)"],
   ]) assert.equal(flat(inline(text)), expected, text);
   assert.equal(inline("[a](https://b.example \"t\")")[0].target, "https://b.example");
+  assert.equal(inline("[a](https://b.example/x_(y)) z")[0].target, "https://b.example/x_(y)");
 });
 
 test("links lead to the web or to mail, or nowhere", () => {

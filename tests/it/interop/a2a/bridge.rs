@@ -1,6 +1,7 @@
 //! A gateway in this process, and what an AG-UI frontend sees through it.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -101,7 +102,7 @@ impl Bridge {
         let mut is_stopped = false;
         while let Some(event) = stream.next().await {
             let data = event.unwrap().data;
-            body.push_str(&format!("data: {data}\n\n"));
+            writeln!(body, "data: {data}\n").unwrap();
             if !is_stopped && data.contains(until) {
                 is_stopped = true;
                 self.client.request(self.post(&cancel, &json!({}))).await.unwrap();
@@ -170,11 +171,11 @@ impl Seen {
 
     /// Compares with what `modes.json` says; members that it does not name must be empty.
     #[track_caller]
-    pub(super) fn is(&self, expected: &Value) {
+    pub(super) fn is(&self, expected: &Value, what: &str) {
         let mut expected: Map<String, Value> = expected.as_object().unwrap().clone();
         let mut check = |key: &str, seen: Value, empty: Value| {
             let wanted = expected.remove(key).unwrap_or(empty);
-            assert!(seen == wanted, "{key}: saw {seen}, expected {wanted}\n{}", shortened(&self.all));
+            assert!(seen == wanted, "{what}: {key}: saw {seen}, expected {wanted}\n{}", shortened(&self.all));
         };
         if let Some(count) = check_count(&self.answers) {
             check("count", json!(count), Value::Null);
@@ -187,20 +188,25 @@ impl Seen {
         check("outcome", json!(self.outcome), Value::Null);
         check("question", json!(self.question), Value::Null);
         let files = expected.remove("files").unwrap_or_else(|| json!([]));
-        assert_eq!(self.files.len(), files.as_array().unwrap().len(), "files\n{}", shortened(&self.all));
+        assert_eq!(
+            self.files.len(),
+            files.as_array().unwrap().len(),
+            "{what}: files\n{}",
+            shortened(&self.all)
+        );
         for (seen, wanted) in self.files.iter().zip(files.as_array().unwrap()) {
             for (key, value) in wanted.as_object().unwrap() {
-                assert_eq!(&seen[key], value, "{key} of {seen}");
+                assert_eq!(&seen[key], value, "{what}: {key} of {seen}");
             }
         }
         // An error names its cause; each server says it in a sentence of its own.
         if let Some(words) = expected.remove("error") {
             let error = self.error.as_deref().unwrap_or_default();
-            assert!(error.contains(words.as_str().unwrap()), "error: {error}");
+            assert!(error.contains(words.as_str().unwrap()), "{what}: error: {error}");
         } else if self.outcome == "error" {
             self.failed();
         }
-        assert!(expected.is_empty(), "{expected:?} was not looked at");
+        assert!(expected.is_empty(), "{what}: {expected:?} was not looked at");
     }
 }
 

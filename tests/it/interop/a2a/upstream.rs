@@ -13,34 +13,29 @@ async fn plays_all_modes(peer: Peer, binding: &str) {
     let mut server = peer.serve();
     let bridge = Bridge::to(&server.address, binding, "").await;
     for mode in PLAIN {
-        println!("{peer:?} {binding} {mode}");
-        bridge.say(mode, mode).await.is(&expected(mode, "expect"));
+        bridge.say(mode, mode).await.is(&expected(mode, "expect"), mode);
     }
-    println!("{peer:?} {binding} many");
     let mut counted = expected("many", "expect");
     if peer == Peer::Js1_3 {
         // That server's time grows with the square of a task's chunks: 5,000 took a minute and a half.
         counted["count"] = serde_json::json!(500);
     }
-    bridge.say("many", &format!("many {}", counted["count"])).await.is(&counted);
-    println!("{peer:?} {binding} raise");
+    bridge.say("many", &format!("many {}", counted["count"])).await.is(&counted, "many");
     if peer == Peer::Python0_3 {
         // Its server breaks the connection, with or without what was said before, and takes the task for working for
         // ever: only a limit of time ends the run.
         let hurried = Bridge::to(&server.address, binding, "timeouts.run = \"10s\"\n").await;
         hurried.say("raise", "raise").await.failed();
     } else {
-        bridge.say("raise", "raise").await.is(&expected("raise", "expect"));
+        bridge.say("raise", "raise").await.is(&expected("raise", "expect"), "raise");
     }
     for mode in QUESTIONS {
-        println!("{peer:?} {binding} {mode}");
         let asked = bridge.say(mode, mode).await;
-        asked.is(&expected(mode, "expect"));
+        asked.is(&expected(mode, "expect"), mode);
         // The same task goes on, and what was shown before is not shown again.
-        bridge.answer(mode, &asked, "prod").await.is(&expected(mode, "expect_reply"));
+        bridge.answer(mode, &asked, "prod").await.is(&expected(mode, "expect_reply"), mode);
     }
-    println!("{peer:?} {binding} wait");
-    bridge.say_and_stop("wait", "so far").await.is(&expected("wait", "expect"));
+    bridge.say_and_stop("wait", "so far").await.is(&expected("wait", "expect"), "wait");
     // The agent was told. Servers log there too; a test that waits for ever is ended by its runner.
     while server.error_line() != "cancelled" {}
 }
@@ -77,7 +72,7 @@ async fn the_harness_notices_what_is_wrong() {
     let wrong = |key: &str, value: serde_json::Value| {
         let mut expected = expected("tools", "expect");
         expected[key] = value;
-        let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| seen.is(&expected)));
+        let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| seen.is(&expected, key)));
         assert!(judged.is_err(), "{key} was not looked at");
     };
     wrong("answers", serde_json::json!(["The answer is 43."]));
@@ -87,5 +82,5 @@ async fn the_harness_notices_what_is_wrong() {
     wrong("files", serde_json::json!([{"name": "a.png"}]));
     wrong("question", serde_json::json!("Which?"));
     wrong("count", serde_json::json!(1));
-    seen.is(&expected("tools", "expect"));
+    seen.is(&expected("tools", "expect"), "tools");
 }

@@ -51,6 +51,42 @@ fn client_0_0_59_survives_every_cut() {
     accepts(script("resume.mjs", &gateway(), CLIENTS[1]));
 }
 
+#[test]
+fn client_1_0_finds_a_thread_again() {
+    accepts(script("thread.mjs", &gateway(), CLIENTS[0]));
+}
+
+#[test]
+fn client_0_0_59_finds_a_thread_again() {
+    accepts(script("thread.mjs", &gateway(), CLIENTS[1]));
+}
+
+#[test]
+fn a_thread_that_is_not_restated_is_noticed() {
+    let mut empty = script("thread.mjs", &gateway(), CLIENTS[0]);
+    let Output { status, stdout, .. } = empty.args(["--expect", "nothing"]).output().unwrap();
+    assert!(!status.success(), "{}", String::from_utf8_lossy(&stdout));
+}
+
+/// The program of `docs/resume.md` runs as it stands there, but for the address.
+#[test]
+fn the_documented_program_works() {
+    let gateway = gateway();
+    let (base, _) = gateway.address.rsplit_once("/agents/").unwrap();
+    let text = std::fs::read_to_string(folder().join("../../../docs/resume.md")).unwrap();
+    let program = text.split("```ts\n").nth(1).unwrap().split("```").next().unwrap();
+    assert!(program.contains("http://127.0.0.1:8080/agents/story"));
+    let program = program.replace("http://127.0.0.1:8080", base)
+        + "if (!agent.messages.at(-1).content.endsWith(\"The end.\")) throw new Error(JSON.stringify(agent.messages));\n";
+    for client in CLIENTS {
+        let file = variable(client).join("documented.mjs");
+        std::fs::write(&file, &program).unwrap();
+        let mut command = Command::new("node");
+        command.arg(file);
+        accepts(command);
+    }
+}
+
 /// Or the proxy cuts nothing, and the other tests prove nothing.
 #[test]
 fn the_clients_alone_do_not() {

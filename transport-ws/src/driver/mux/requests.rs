@@ -44,7 +44,7 @@ impl MuxSession {
             let message = "a `start` message needs `agent` on a path that names none";
             return self.replies.push_back(Reply::error(Some(reference), "invalid", message));
         };
-        let read = match self.shared.dialect.read_input(input, self.encoding) {
+        let read = match self.shared.dialect.read_input(&agent, input, self.encoding) {
             Ok(read) => read,
             Err(error) => return self.replies.push_back(Reply::refusal(Some(reference), None, error)),
         };
@@ -73,15 +73,20 @@ impl MuxSession {
         if let Some(refused) = self.refuse_run(&reference, &run) {
             return self.replies.push_back(refused);
         }
-        let encoder = match self.shared.dialect.encoder(self.encoding, options) {
-            Ok(encoder) => encoder,
-            Err(error) => return self.replies.push_back(Reply::refusal(Some(reference), Some(run), error)),
-        };
         let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
-        let named = reference.clone();
+        let (dialect, encoding) = (Arc::clone(&self.shared.dialect), self.encoding);
+        let (named, options) = (reference.clone(), options.map(str::to_owned));
         let work = Box::pin(async move {
-            match service.watch(&caller, &RunId::from(run.as_str()), after).await {
-                Ok(events) => Outcome::Opened { reference, run, events, encoder, after: Some(after) },
+            let id = RunId::from(run.as_str());
+            let opened = async {
+                // Whether the caller may see the run comes first: how it is shown tells of the run.
+                let events = service.watch(&caller, &id, after).await?;
+                Ok((events, dialect.encoder(&id, encoding, options.as_deref()).await?))
+            };
+            match opened.await {
+                Ok((events, encoder)) => {
+                    Outcome::Opened { reference, run, events, encoder, after: Some(after) }
+                }
                 Err(error) => Outcome::NotOpened(Reply::refusal(Some(reference), Some(run), error)),
             }
         });

@@ -369,24 +369,27 @@ pub(crate) fn delta(text: &str) -> BlockEvent {
 pub(crate) struct TestDialect;
 
 impl Dialect for TestDialect {
-    fn read_input(&self, input: &str, encoding: Encoding) -> Result<ReadInput, ServiceError> {
+    fn read_input(&self, _agent: &str, input: &str, encoding: Encoding) -> Result<ReadInput, ServiceError> {
         let invalid = || ServiceError::new(RefusalKind::Invalid, "an input is an object with `run`");
         let value: Value = serde_json::from_str(input).map_err(|_| invalid())?;
         let run = value.get("run").and_then(Value::as_str).ok_or_else(invalid)?;
         let mut read = RunInput::prompt("t", run.to_owned(), "hello");
         read.forwarded = value.get("say").cloned().unwrap_or_default();
-        Ok(ReadInput { input: read, encoder: self.encoder(encoding, None)? })
+        Ok(ReadInput { input: read, encoder: Box::new(TestEncoder { binary: encoding == Encoding::Binary }) })
     }
 
-    fn encoder(
-        &self,
+    fn encoder<'a>(
+        &'a self,
+        _run: &'a RunId,
         encoding: Encoding,
-        options: Option<&str>,
-    ) -> Result<Box<dyn EventEncoder>, ServiceError> {
-        if options == Some("\"refuse\"") {
-            return refuse(RefusalKind::Invalid, "these options are refused");
-        }
-        Ok(Box::new(TestEncoder { binary: encoding == Encoding::Binary }))
+        options: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Box<dyn EventEncoder>, ServiceError>> {
+        let made: Result<Box<dyn EventEncoder>, _> = if options == Some("\"refuse\"") {
+            refuse(RefusalKind::Invalid, "these options are refused")
+        } else {
+            Ok(Box::new(TestEncoder { binary: encoding == Encoding::Binary }))
+        };
+        Box::pin(std::future::ready(made))
     }
 }
 

@@ -1,0 +1,217 @@
+//! A message while it grows. Texts are strings that are appended to; the finished message shares them.
+
+use aqueduct_core::{ByteString, Metadata};
+use serde_json::Value;
+
+use super::patch::apply;
+use crate::wire::{
+    ActivityMessage, ActivitySnapshot, AssistantMessage, Content, FunctionCall, InstructionMessage, Message,
+    PatchOperation, ReasoningMessage, TextRole, ToolCall, ToolCallResult, ToolMessage, UserMessage,
+};
+
+/// A message, its text so far, and the arguments of its calls so far.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    message: Message,
+    text: String,
+    /// Beside `tool_calls` of the message, in the same order.
+    arguments: Vec<String>,
+}
+
+/// An empty text message.
+pub(super) fn text(role: TextRole, id: &ByteString, subagent_run_id: Option<ByteString>) -> Message {
+    let id = id.clone();
+    let instruction = |id, subagent_run_id| InstructionMessage { id, subagent_run_id, ..Default::default() };
+    match role {
+        TextRole::Assistant => {
+            let content = Some(ByteString::new());
+            Message::Assistant(AssistantMessage { id, content, subagent_run_id, ..Default::default() })
+        }
+        TextRole::User => Message::User(UserMessage { id, subagent_run_id, ..Default::default() }),
+        TextRole::System => Message::System(instruction(id, subagent_run_id)),
+        TextRole::Developer => Message::Developer(instruction(id, subagent_run_id)),
+    }
+}
+
+/// A message that only calls: it has no words, which is not the same as empty ones.
+pub(super) fn carrier(id: &ByteString, subagent_run_id: Option<ByteString>) -> Message {
+    Message::Assistant(AssistantMessage { id: id.clone(), subagent_run_id, ..Default::default() })
+}
+
+/// An empty reasoning message.
+pub(super) fn reasoning(id: &ByteString, subagent_run_id: Option<ByteString>) -> Message {
+    Message::Reasoning(ReasoningMessage { id: id.clone(), subagent_run_id, ..Default::default() })
+}
+
+/// A tool's answer.
+pub(super) fn answer(result: &ToolCallResult) -> Message {
+    Message::Tool(ToolMessage {
+        id: result.message_id.clone(),
+        content: result.content.clone(),
+        tool_call_id: result.tool_call_id.clone(),
+        metadata: result.base.metadata().cloned(),
+        subagent_run_id: result.subagent_run_id.clone(),
+        ..Default::default()
+    })
+}
+
+/// A card.
+pub(super) fn activity(card: &ActivitySnapshot) -> Message {
+    Message::Activity(ActivityMessage {
+        id: card.message_id.clone(),
+        metadata: card.base.metadata().cloned(),
+        subagent_run_id: card.subagent_run_id.clone(),
+        activity_type: card.activity_type.clone(),
+        content: card.content.clone(),
+        extra: None,
+    })
+}
+
+/// Key by key; what comes later wins.
+pub(super) fn merge(into: &mut Option<Metadata>, more: Option<&Metadata>) {
+    if let Some(more) = more {
+        into.get_or_insert_default().extend(more.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+}
+
+impl Draft {
+    pub(super) fn new(message: Message) -> Self {
+        let text = match &message {
+            Message::Assistant(message) => message.content.as_deref().unwrap_or_default().to_owned(),
+            Message::Developer(message) | Message::System(message) => message.content.to_string(),
+            Message::Reasoning(message) => message.content.to_string(),
+            Message::User(message) => plain(&message.content),
+            _ => String::new(),
+        };
+        let arguments = message.tool_calls().iter().map(|call| call.function.arguments.to_string()).collect();
+        Self { message, text, arguments }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        self.message.id()
+    }
+
+    pub(super) fn role(&self) -> &str {
+        self.message.kind()
+    }
+
+    pub(super) fn is_assistant(&self) -> bool {
+        matches!(self.message, Message::Assistant(_))
+    }
+
+    pub(super) fn is_tool(&self) -> bool {
+        matches!(self.message, Message::Tool(_))
+    }
+
+    pub(super) fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.message.tool_calls().iter()
+    }
+
+    /// About how much it holds: its texts, and what stands in for the rest.
+    pub(super) fn bytes(&self) -> usize {
+        let held = match &self.message {
+            Message::Tool(message) => plain(&message.content).len(),
+            Message::Activity(card) => Value::Object(card.content.clone()).to_string().len(),
+            _ => 0,
+        };
+        self.text.len() + self.arguments.iter().map(String::len).sum::<usize>() + held + 128
+    }
+
+    pub(super) fn say(&mut self, words: &str) {
+        self.text.push_str(words);
+    }
+
+    pub(super) fn set_name(&mut self, name: Option<ByteString>) {
+        match &mut self.message {
+            Message::Assistant(message) => message.name = name,
+            Message::User(message) => message.name = name,
+            Message::Developer(message) | Message::System(message) => message.name = name,
+            _ => {}
+        }
+    }
+
+    pub(super) fn merge(&mut self, metadata: Option<&Metadata>) {
+        match &mut self.message {
+            Message::Assistant(message) => merge(&mut message.metadata, metadata),
+            Message::User(message) => merge(&mut message.metadata, metadata),
+            Message::Developer(message) | Message::System(message) => merge(&mut message.metadata, metadata),
+            Message::Reasoning(message) => merge(&mut message.metadata, metadata),
+            _ => {}
+        }
+    }
+
+    pub(super) fn seal(&mut self, value: &ByteString) {
+        let value = Some(value.clone());
+        match &mut self.message {
+            Message::Assistant(message) => message.encrypted_value = value,
+            Message::Reasoning(message) => message.encrypted_value = value,
+            Message::Tool(message) => message.encrypted_value = value,
+            Message::User(message) => message.encrypted_value = value,
+            Message::Developer(message) | Message::System(message) => message.encrypted_value = value,
+            _ => {}
+        }
+    }
+
+    /// A call that starts again is the same call.
+    pub(super) fn call(&mut self, id: &ByteString, name: &ByteString, metadata: Option<&Metadata>) {
+        let Message::Assistant(message) = &mut self.message else { return };
+        let calls = message.tool_calls.get_or_insert_default();
+        if let Some(call) = calls.iter_mut().find(|call| call.id == *id) {
+            call.function.name = name.clone();
+            return;
+        }
+        calls.push(ToolCall {
+            id: id.clone(),
+            function: FunctionCall { name: name.clone(), ..Default::default() },
+            metadata: metadata.cloned(),
+            ..Default::default()
+        });
+        self.arguments.push(String::new());
+    }
+
+    pub(super) fn call_mut(&mut self, id: &str) -> Option<(&mut ToolCall, &mut String)> {
+        let Message::Assistant(message) = &mut self.message else { return None };
+        let calls = message.tool_calls.as_mut()?.iter_mut();
+        calls.zip(&mut self.arguments).find(|(call, _)| call.id == id)
+    }
+
+    pub(super) fn patch(&mut self, operations: &[PatchOperation]) {
+        if let Message::Activity(card) = &mut self.message {
+            let mut content = Value::Object(std::mem::take(&mut card.content));
+            apply(&mut content, operations);
+            if let Value::Object(content) = content {
+                card.content = content;
+            }
+        }
+    }
+
+    /// The message as it is now. A content that was not a text stays what it was.
+    pub(super) fn finish(&self) -> Message {
+        let text = ByteString::from(self.text.as_str());
+        let mut message = self.message.clone();
+        match &mut message {
+            Message::Assistant(message) => {
+                message.content = Some(text).filter(|text| message.content.is_some() || !text.is_empty());
+                for (call, arguments) in message.tool_calls.iter_mut().flatten().zip(&self.arguments) {
+                    call.function.arguments = arguments.as_str().into();
+                }
+            }
+            Message::Developer(message) | Message::System(message) => message.content = text,
+            Message::Reasoning(message) => message.content = text,
+            Message::User(message) => {
+                if let Content::Text(content) = &mut message.content {
+                    *content = text;
+                }
+            }
+            _ => {}
+        }
+        message
+    }
+}
+
+fn plain(content: &Content) -> String {
+    match content {
+        Content::Text(text) => text.to_string(),
+        Content::Parts(_) => String::new(),
+    }
+}

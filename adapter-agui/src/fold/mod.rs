@@ -1,0 +1,231 @@
+//! [`Fold`]: what a client holds after a stream, for restating a thread without replaying it.
+//!
+//! ```text
+//! events of ended runs ──► Fold ──► messages ──► MESSAGES_SNAPSHOT
+//!                               └─► state ─────► STATE_SNAPSHOT
+//! ```
+//!
+//! The rules are those of the protocol's own client: a text message is created by its start and appended to by its
+//! content; a call belongs to the message it names, or to one of its own; a result becomes a message behind that of its
+//! call; a snapshot replaces what it restates, adds what is new and drops the rest, but not activities and reasoning that
+//! it does not mention; a patch is applied whole or not at all.
+//!
+//! What has no place in messages or state (steps, the life of sub-agents, custom and raw events) is not in the fold.
+//! Chunk events are to be [spelled out](crate::chunks) before.
+
+mod draft;
+pub mod patch;
+
+use aqueduct_core::{ByteString, Metadata, RunInput};
+use serde_json::{Map, Value};
+
+use crate::config::Dialect;
+use crate::convert::readable;
+use crate::input::run_agent_input;
+use crate::wire::object::{At, FromWire as _};
+use crate::wire::{Event, Message, Strictness, ToolCall};
+use draft::{Draft, merge};
+
+/// What a run is asked, as the value of a [`wellknown::INPUT`](aqueduct_core::wellknown::INPUT) block: the messages from that place in the input on, and
+/// the state. None if there is neither.
+pub fn asked(input: &RunInput, from: usize) -> Option<Value> {
+    let messages = input.messages.get(from..).unwrap_or_default().to_vec();
+    if messages.is_empty() && input.state.is_null() {
+        return None;
+    }
+    let input = RunInput { messages, tools: Vec::new(), context: Vec::new(), ..input.clone() };
+    let written = run_agent_input(&input, Dialect::V1_0);
+    let mut asked = Map::from_iter([("messages".to_owned(), serde_json::to_value(written.messages).ok()?)]);
+    if !input.state.is_null() {
+        asked.insert("state".to_owned(), input.state);
+    }
+    Some(Value::Object(asked))
+}
+
+/// Messages and state, as events build them.
+#[derive(Debug, Clone)]
+pub struct Fold {
+    drafts: Vec<Draft>,
+    state: Value,
+}
+
+impl Default for Fold {
+    fn default() -> Self {
+        Self { drafts: Vec::new(), state: Value::Object(Map::new()) }
+    }
+}
+
+impl Fold {
+    /// Nothing said yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A message of an input: added if it is not there yet.
+    pub fn handle_message(&mut self, message: Message) {
+        if self.find(message.id()).is_none() {
+            self.drafts.push(Draft::new(message));
+        }
+    }
+
+    /// What a run was asked, as [`asked`] wrote it. Messages that cannot be read are left out.
+    pub fn handle_asked(&mut self, asked: &Value) {
+        for message in asked.get("messages").and_then(Value::as_array).into_iter().flatten() {
+            let at = At::root("messages", Strictness::Forgiving);
+            if let Ok(message) = Message::from_wire(message.clone(), &at) {
+                self.handle_message(message);
+            }
+        }
+        if let Some(state) = asked.get("state") {
+            self.state = state.clone();
+        }
+    }
+
+    /// The next event.
+    pub fn handle_event(&mut self, event: &Event) {
+        match event {
+            Event::TextMessageStart(start) => {
+                let tag = start.subagent_run_id.clone();
+                let message = draft::text(start.role.unwrap_or_default(), &start.message_id, tag);
+                let draft = self.created(message);
+                draft.set_name(start.name.clone());
+                draft.merge(metadata(event));
+            }
+            Event::TextMessageContent(content) => self.say(&content.message_id, &content.delta, event),
+            Event::TextMessageEnd(end) => self.say(&end.message_id, "", event),
+            Event::ReasoningMessageStart(start) => {
+                let message = draft::reasoning(&start.message_id, start.subagent_run_id.clone());
+                self.created(message).merge(metadata(event));
+            }
+            Event::ReasoningMessageContent(content) => self.say(&content.message_id, &content.delta, event),
+            Event::ReasoningMessageEnd(end) => self.say(&end.message_id, "", event),
+            Event::ReasoningEncryptedValue(value) => self.seal(&value.entity_id, &value.encrypted_value),
+            Event::ToolCallStart(start) => {
+                let parent = start.parent_message_id.as_ref().unwrap_or(&start.tool_call_id);
+                let fits = self.find(parent).is_none_or(Draft::is_assistant);
+                let carrier = if fits { parent } else { &start.tool_call_id };
+                let tag = start.subagent_run_id.clone();
+                let draft = self.created(draft::carrier(carrier, tag));
+                draft.call(&start.tool_call_id, &start.tool_call_name, metadata(event));
+            }
+            Event::ToolCallArgs(args) => self.argue(&args.tool_call_id, &args.delta, event),
+            Event::ToolCallEnd(end) => self.argue(&end.tool_call_id, "", event),
+            Event::ToolCallResult(result) => self.answer(draft::answer(result), &result.tool_call_id),
+            Event::ActivitySnapshot(card) => self.show(draft::activity(card), card.replace != Some(false)),
+            Event::ActivityDelta(delta) => {
+                if let Some(draft) = self.find_mut(&delta.message_id) {
+                    draft.patch(&delta.patch);
+                }
+            }
+            Event::StateSnapshot(state) => self.state = state.snapshot.clone(),
+            Event::StateDelta(state) => {
+                patch::apply(&mut self.state, &state.delta);
+            }
+            Event::MessagesSnapshot(snapshot) => self.restate(&snapshot.messages),
+            _ => {}
+        }
+    }
+
+    /// Forgets the oldest messages until the texts of the rest have at most so many bytes; says how many went.
+    pub fn shorten(&mut self, bytes: usize) -> usize {
+        let mut held: usize = self.drafts.iter().map(Draft::bytes).sum();
+        let mut gone = 0;
+        for draft in &self.drafts {
+            if held <= bytes {
+                break;
+            }
+            held -= draft.bytes();
+            gone += 1;
+        }
+        self.drafts.drain(..gone).count()
+    }
+
+    /// The messages, without those that a peer of this dialect could not read.
+    pub fn messages(&self, dialect: Dialect) -> Vec<Message> {
+        self.drafts.iter().filter_map(|draft| readable(draft.finish(), dialect)).collect()
+    }
+
+    /// The state.
+    pub fn state(&self) -> &Value {
+        &self.state
+    }
+
+    /// The newest first: what streams is at the end.
+    fn find(&self, id: &str) -> Option<&Draft> {
+        self.drafts.iter().rev().find(|draft| draft.id() == id)
+    }
+
+    fn find_mut(&mut self, id: &str) -> Option<&mut Draft> {
+        self.drafts.iter_mut().rev().find(|draft| draft.id() == id)
+    }
+
+    /// The message of that id, made if there is none.
+    #[expect(clippy::indexing_slicing, reason = "the place was found or made just before")]
+    fn created(&mut self, message: Message) -> &mut Draft {
+        let at = self.drafts.iter().rposition(|draft| draft.id() == message.id());
+        let at = at.unwrap_or_else(|| {
+            self.drafts.push(Draft::new(message));
+            self.drafts.len() - 1
+        });
+        &mut self.drafts[at]
+    }
+
+    fn say(&mut self, id: &str, words: &str, event: &Event) {
+        if let Some(draft) = self.find_mut(id) {
+            draft.say(words);
+            draft.merge(metadata(event));
+        }
+    }
+
+    fn argue(&mut self, call: &str, words: &str, event: &Event) {
+        let mut drafts = self.drafts.iter_mut().rev();
+        if let Some((call, arguments)) = drafts.find_map(|draft| draft.call_mut(call)) {
+            arguments.push_str(words);
+            merge(&mut call.metadata, metadata(event));
+        }
+    }
+
+    fn seal(&mut self, id: &ByteString, value: &ByteString) {
+        if let Some(draft) = self.find_mut(id) {
+            draft.seal(value);
+        } else if let Some((call, _)) = self.drafts.iter_mut().rev().find_map(|draft| draft.call_mut(id)) {
+            call.encrypted_value = Some(value.clone());
+        }
+    }
+
+    /// Behind the message of its call, and behind earlier answers there.
+    fn answer(&mut self, message: Message, call: &str) {
+        let is_owner = |draft: &Draft| draft.calls().any(|own: &ToolCall| own.id == call);
+        let mut at = self.drafts.iter().rposition(is_owner).map_or(self.drafts.len(), |at| at + 1);
+        while self.drafts.get(at).is_some_and(Draft::is_tool) {
+            at += 1;
+        }
+        self.drafts.insert(at, Draft::new(message));
+    }
+
+    fn show(&mut self, message: Message, replaces: bool) {
+        match self.find_mut(message.id()) {
+            Some(draft) if replaces => *draft = Draft::new(message),
+            Some(_) => {}
+            None => self.drafts.push(Draft::new(message)),
+        }
+    }
+
+    fn restate(&mut self, restated: &[Message]) {
+        let mentions = |role: &str| restated.iter().any(|message| message.kind() == role);
+        self.drafts.retain(|draft| {
+            let is_local = ["activity", "reasoning"].contains(&draft.role()) && !mentions(draft.role());
+            is_local || restated.iter().any(|message| message.id() == draft.id())
+        });
+        for message in restated {
+            match self.find_mut(message.id()) {
+                Some(draft) => *draft = Draft::new(message.clone()),
+                None => self.drafts.push(Draft::new(message.clone())),
+            }
+        }
+    }
+}
+
+fn metadata(event: &Event) -> Option<&Metadata> {
+    event.base()?.metadata()
+}

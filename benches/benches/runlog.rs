@@ -1,0 +1,207 @@
+//! The run log: what it adds to the hot path, and what each engine carries.
+//!
+//! * `append` alone: the cost per event of the engine in memory, as the bridge pays it, and of the encoding.
+//! * `append + tail`: every run appends one event at a time and waits for the acknowledgement, while a watcher follows it;
+//!   the rate of all, and the time from before the append until the watcher has the event. Memory, disk (group commit,
+//!   fdatasync before the acknowledgement), and Redis (append-only file, `everysec`) if `redis-server` is there.
+
+#![expect(clippy::print_stdout, reason = "a bench is a program that prints")]
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use aqueduct_benches::{measure, print_figure, print_head};
+use aqueduct_core::{BlockEvent, RunId, RunInfo, RunOutcome, SourceEvent, StreamContext, Timestamp, Update};
+use aqueduct_runlog::codec::{Decoder, Encoder};
+use aqueduct_runlog::{DiskLog, Follow, LogLimits, MemoryLog, RedisConfig, RedisLog, RunLog, RunMeta};
+use futures_util::{FutureExt as _, StreamExt as _};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> Result<(), Failure> {
+    hot_path();
+    encoding();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    println!("\nappend + tail, one event per append, one watcher per run");
+    println!("{:<10} {:>6} {:>9} {:>12} {:>12} {:>12}", "engine", "runs", "events", "events/s", "p50", "p99");
+    runtime.block_on(async {
+        let memory: Arc<dyn RunLog> = Arc::new(MemoryLog::default());
+        carry("memory", &memory, 1, 50_000).await?;
+        carry("memory", &memory, 1_000, 200).await?;
+        let folder = tempfile::tempdir()?;
+        let disk: Arc<dyn RunLog> = Arc::new(DiskLog::open(folder.path(), LogLimits::default())?);
+        carry("disk", &disk, 1, 2_000).await?;
+        carry("disk", &disk, 1_000, 50).await?;
+        match Server::start() {
+            Some(server) => {
+                let config = RedisConfig::new(format!("redis://127.0.0.1:{}", server.port));
+                let redis: Arc<dyn RunLog> = Arc::new(RedisLog::new(&config)?);
+                carry("redis", &redis, 1, 5_000).await?;
+                carry("redis", &redis, 1_000, 100).await?;
+            }
+            None => println!("redis is not measured: install the package `redis-server`"),
+        }
+        Ok(())
+    })
+}
+
+/// Text deltas as a stream machine makes them, and the end of the run.
+fn events(deltas: usize) -> Vec<BlockEvent> {
+    let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+    for _ in 0..deltas {
+        context.handle_update(Update::text("some twenty bytes, ok").in_message("message-1")).ok();
+    }
+    context.handle_event(SourceEvent::Finished { outcome: RunOutcome::Success, result: None }).ok();
+    std::iter::from_fn(|| context.poll_event()).collect()
+}
+
+fn meta(id: &str) -> RunMeta {
+    RunMeta {
+        run_id: RunId::from(id),
+        thread_id: "thread".into(),
+        agent: "agent".to_owned(),
+        owner: String::new(),
+        opened_at: Timestamp(1),
+    }
+}
+
+const FOREVER: Timestamp = Timestamp(1 << 52);
+
+fn hot_path() {
+    const EVENTS: usize = 100_000;
+    print_head("append to the log in memory");
+    for batch in [1, 8, 64] {
+        let prepare = || {
+            let batches: Vec<Vec<BlockEvent>> = events(EVENTS).chunks(batch).map(<[_]>::to_vec).collect();
+            (MemoryLog::default(), batches)
+        };
+        let figure = measure(EVENTS, prepare, |(log, batches)| {
+            let lease = log.open(meta("run"), FOREVER).now_or_never().and_then(Result::ok);
+            if let Some(lease) = lease {
+                for batch in batches {
+                    // The engine in memory is ready at once; a refusal would show in the figures as an absurd one.
+                    drop(log.append(&lease, batch, Timestamp(1)).now_or_never());
+                }
+            }
+            log
+        });
+        print_figure(&format!("batches of {batch}"), &figure);
+    }
+}
+
+fn encoding() {
+    const EVENTS: usize = 100_000;
+    print_head("encoding, for engines that leave the process");
+    let figure = measure(
+        EVENTS,
+        || events(EVENTS),
+        |events| {
+            let mut encoder = Encoder::default();
+            events
+                .iter()
+                .filter_map(|event| encoder.encode(event).ok())
+                .map(|bytes| bytes.len())
+                .sum::<usize>()
+        },
+    );
+    print_figure("encode", &figure);
+    let encode = || {
+        let mut encoder = Encoder::default();
+        let encoded = events(EVENTS).into_iter().filter_map(move |event| encoder.encode(&event).ok());
+        encoded.map(bytes::Bytes::from).collect::<Vec<_>>()
+    };
+    let size: usize = encode().iter().map(bytes::Bytes::len).sum();
+    let figure = measure(EVENTS, encode, |records| {
+        let mut decoder = Decoder::default();
+        records.into_iter().filter_map(|record| decoder.decode(record).ok()).count()
+    });
+    print_figure("decode", &figure);
+    println!("{} bytes per delta of 21 bytes", size / EVENTS);
+}
+
+/// Runs that are written and watched at once.
+async fn carry(engine: &str, log: &Arc<dyn RunLog>, runs: usize, deltas: usize) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let tasks: Vec<_> = (0..runs)
+        .map(|run| tokio::spawn(carry_one(Arc::clone(log), format!("{engine}-{runs}-{run}"), deltas)))
+        .collect();
+    let mut delays = Vec::new();
+    for task in tasks {
+        delays.extend(task.await??);
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    delays.sort_unstable();
+    let at = |share: usize| delays.get((delays.len() * share / 100).min(delays.len() - 1)).copied();
+    let (half, most) = (at(50).unwrap_or_default(), at(99).unwrap_or_default());
+    let count = u32::try_from(delays.len())?;
+    let rate = f64::from(count) / seconds;
+    println!("{engine:<10} {runs:>6} {count:>9} {rate:>12.0} {half:>12.1?} {most:>12.1?}");
+    Ok(())
+}
+
+async fn carry_one(log: Arc<dyn RunLog>, id: String, deltas: usize) -> Result<Vec<Duration>, Failure> {
+    let lease = log.open(meta(&id), FOREVER).await?;
+    let all = events(deltas);
+    let sent: Arc<Mutex<Vec<Instant>>> = Arc::new(Mutex::new(Vec::with_capacity(all.len())));
+    let (follow, times) = (Follow::new(Arc::clone(&log), lease.run_id.clone(), 0), Arc::clone(&sent));
+    let watcher = tokio::spawn(follow.map(move |event| delay(&times, &event?)).collect::<Vec<_>>());
+    for event in all {
+        sent.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
+        log.append(&lease, vec![event], Timestamp(1)).await?;
+    }
+    watcher.await?.into_iter().collect()
+}
+
+fn delay(
+    sent: &Mutex<Vec<Instant>>,
+    event: &aqueduct_core::service::NumberedEvent,
+) -> Result<Duration, Failure> {
+    let index = usize::try_from(event.number)? - 1;
+    let sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(sent.get(index).ok_or("an event came before it was sent")?.elapsed())
+}
+
+/// A Redis server of the bench's own.
+struct Server {
+    process: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Server {
+    fn start() -> Option<Self> {
+        let folder = tempfile::tempdir().ok()?;
+        let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
+        let program = std::env::var("AQUEDUCT_REDIS").unwrap_or_else(|_| "redis-server".to_owned());
+        let process = Command::new(program)
+            .args([
+                "--port",
+                &port.to_string(),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--appendonly",
+                "yes",
+                "--dir",
+            ])
+            .arg(folder.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .ok()?;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(Self { process, port, _folder: folder })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself; the figures say so.
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}

@@ -1,0 +1,27 @@
+//! The run log that the configuration asks for.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use aqueduct_runlog::{DiskLog, LogLimits, MemoryLog, RedisConfig, RedisLog, RunLog};
+
+use crate::config::{Config, RunLogEngine};
+
+/// Opens it. A log on Redis listens by a task of the current runtime; one on disk reads what is there, which blocks.
+pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
+    let limits = LogLimits {
+        // Ended runs stay for those who come back; they make room before a new one is refused.
+        runs: config.runs.limit.saturating_mul(2),
+        events_per_run: usize::try_from(config.runs.events).unwrap_or(usize::MAX),
+        bytes_per_run: config.runs.bytes,
+        ..LogLimits::default()
+    };
+    Ok(match &config.runs.log {
+        RunLogEngine::Memory => Arc::new(MemoryLog::new(limits)),
+        RunLogEngine::Disk(folder) => Arc::new(DiskLog::open(folder, limits).context("runs.folder")?),
+        RunLogEngine::Redis { url, prefix } => {
+            let config = RedisConfig { prefix: prefix.clone(), limits, ..RedisConfig::new(url.reveal()) };
+            Arc::new(RedisLog::new(&config).context("runs.redis")?)
+        }
+    })
+}

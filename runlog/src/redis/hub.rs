@@ -1,0 +1,321 @@
+//! What changes on the server, heard on one connection for all runs of this process.
+//!
+//! ```text
+//! waiter ──► entry of its run ◄── news ── listener ◄── one pub/sub connection
+//!            └ subscribed first, then asked how far the run is: nothing falls between
+//! connection lost ──► back-off ──► connected ──► all channels again ──► all runs asked again
+//! ```
+//!
+//! News may be lost with a connection; the log may not. So news only wake and carry events early: a jump in the numbers
+//! is read from the log. An entry that nobody waits for is left after [`IDLE`].
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use ::redis::aio::{PubSubSink, PubSubStream};
+use aqueduct_core::service::NumberedEvent;
+use aqueduct_core::{BlockEvent, RunId};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use tokio::sync::{mpsc, watch};
+
+use super::keys::Keys;
+use super::link::{BackOff, Link};
+use super::reply::{self, News};
+use crate::codec::Decoder;
+use crate::error::LogError;
+use crate::limits::count;
+use crate::log::RunState;
+use crate::signal::{Progress, Signal};
+use crate::tail::Tail;
+
+/// How long an entry is kept that nobody waits for.
+const IDLE: Duration = Duration::from_secs(10);
+/// Subscriptions that wait for the listener. Past it callers wait.
+const QUEUE: usize = 1024;
+/// Runs that are asked at once how far they are, after a connection was lost.
+const ASKED_AT_ONCE: usize = 256;
+
+/// A run that somebody waits for.
+#[derive(Debug)]
+pub(super) struct Entry {
+    run: RunId,
+    pub(super) signal: Signal,
+    /// True once the channel is heard and the run was asked how far it is.
+    ready: watch::Sender<bool>,
+    body: Mutex<Body>,
+    /// Somebody asked since the last look.
+    touched: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Body {
+    tail: Tail,
+    decoder: Decoder,
+    closed: bool,
+}
+
+impl Entry {
+    fn new(run: RunId) -> Self {
+        let signal = Signal::new(Progress::default());
+        let (ready, body) = (watch::Sender::new(false), Mutex::default());
+        Self { run, signal, ready, body, touched: AtomicBool::new(true) }
+    }
+
+    fn body(&self) -> MutexGuard<'_, Body> {
+        self.body.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Events that came as news or were appended here; the last has this number.
+    fn take(&self, body: &mut Body, last: u64, closed: bool, events: impl Iterator<Item = BlockEvent>) {
+        for (number, event) in (body.tail.head() + 1..).zip(events) {
+            body.tail.push(number, event);
+        }
+        body.closed |= closed && body.tail.head() == last;
+        self.signal.tell(Progress { head: last, closed, ..Progress::default() });
+    }
+
+    /// Events that this process appended itself.
+    pub(super) fn appended(&self, last: u64, closed: bool, events: &[BlockEvent]) {
+        let mut body = self.body();
+        let known = body.tail.head();
+        let first = last + 1 - count(events.len());
+        if first > known + 1 {
+            body.tail = Tail::after(first - 1);
+        }
+        let skip = usize::try_from((body.tail.head() + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+        self.take(&mut body, last, closed, events.iter().skip(skip).cloned());
+    }
+
+    fn handle_news(&self, message: &[u8]) {
+        match News::read(message) {
+            Some(News::Events { last, closed, payloads }) => self.handle_events(last, closed, &payloads),
+            Some(News::Head { head, closed }) => {
+                self.signal.tell(Progress { head, closed, ..Progress::default() });
+            }
+            Some(News::Epoch(epoch)) => self.signal.tell(Progress { epoch, ..Progress::default() }),
+            Some(News::Controls(controls)) => self.signal.tell(Progress { controls, ..Progress::default() }),
+            None => {}
+        }
+    }
+
+    fn handle_events(&self, last: u64, closed: bool, payloads: &[&[u8]]) {
+        let mut body = self.body();
+        let first = (last + 1).saturating_sub(count(payloads.len()));
+        if first > body.tail.head() + 1 {
+            // News were lost: what lies between is read from the log.
+            body.tail = Tail::after(first - 1);
+        }
+        let skip = usize::try_from((body.tail.head() + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+        let mut decoder = std::mem::take(&mut body.decoder);
+        let read = payloads.iter().skip(skip).map(|bytes| decoder.decode(Bytes::copy_from_slice(bytes)));
+        // An event that cannot be read is left to the reader of the log, who says so.
+        let events: Vec<BlockEvent> = read.map_while(Result::ok).collect();
+        body.decoder = decoder;
+        self.take(&mut body, last, closed, events.into_iter());
+    }
+
+    /// How far the log says that the run is.
+    fn handle_state(&self, state: &RunState, controls: usize) {
+        let mut body = self.body();
+        if body.tail.head() < state.head {
+            body.tail = Tail::after(state.head);
+        }
+        body.closed |= state.closed_at.is_some();
+        let (head, epoch, closed) = (state.head, state.epoch, state.closed_at.is_some());
+        self.signal.tell(Progress { head, closed, controls, epoch });
+        drop(body);
+        self.ready.send_replace(true);
+    }
+
+    /// The run is gone.
+    fn handle_nothing(&self) {
+        self.signal.tell(Progress { closed: true, ..Progress::default() });
+        self.ready.send_replace(true);
+    }
+
+    /// A page without asking the server: events, head, closed. None if it must be asked.
+    pub(super) fn read(&self, after: u64, max: usize) -> Option<(Vec<NumberedEvent>, u64, bool)> {
+        if !*self.ready.borrow() {
+            return None;
+        }
+        let body = self.body();
+        let head = body.tail.head();
+        let events = body.tail.read(after, max).filter(|events| !events.is_empty())?;
+        Some((events, head, body.closed))
+    }
+}
+
+/// All runs that somebody waits for.
+#[derive(Debug)]
+pub(super) struct Hub {
+    keys: Keys,
+    link: Arc<Link>,
+    entries: Mutex<HashMap<String, Arc<Entry>>>,
+    subscribe: mpsc::Sender<String>,
+}
+
+impl Hub {
+    /// A hub, and its listener as a task. The task ends with the hub.
+    pub(super) fn start(keys: Keys, link: Arc<Link>) -> Arc<Self> {
+        let (subscribe, wanted) = mpsc::channel(QUEUE);
+        let hub = Arc::new(Self { keys, link, entries: Mutex::default(), subscribe });
+        tokio::spawn(listen(Arc::downgrade(&hub), wanted));
+        hub
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<String, Arc<Entry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The entry of a run, if somebody waits for it.
+    pub(super) fn known(&self, run: &RunId) -> Option<Arc<Entry>> {
+        let entry = self.entries().get(&self.keys.channel(run)).cloned()?;
+        entry.touched.store(true, Ordering::Relaxed);
+        Some(entry)
+    }
+
+    /// The entry of a run, heard and asked.
+    pub(super) async fn entry(&self, run: &RunId) -> Result<Arc<Entry>, LogError> {
+        let gone = || LogError::Unavailable("the listener has ended".to_owned());
+        let entry = if let Some(entry) = self.known(run) {
+            entry
+        } else {
+            // Room first: from the insertion to the sending nothing may be dropped, or nobody would ever subscribe.
+            let room = self.subscribe.reserve().await.map_err(|_| gone())?;
+            let channel = self.keys.channel(run);
+            let mut entries = self.entries();
+            let known = entries.entry(channel.clone());
+            if let std::collections::hash_map::Entry::Vacant(_) = &known {
+                room.send(channel);
+            }
+            Arc::clone(known.or_insert_with(|| Arc::new(Entry::new(run.clone()))))
+        };
+        let mut ready = entry.ready.subscribe();
+        ready.wait_for(|ready| *ready).await.map(drop).map_err(|_| gone())?;
+        Ok(entry)
+    }
+
+    /// Asks how far runs are, whose channels are heard by now.
+    async fn refresh(&self, entries: &[Arc<Entry>]) -> Result<(), LogError> {
+        for entries in entries.chunks(ASKED_AT_ONCE) {
+            let mut commands = ::redis::pipe();
+            for entry in entries {
+                commands.hgetall(self.keys.meta(&entry.run)).llen(self.keys.controls(&entry.run));
+            }
+            let answers: Vec<::redis::Value> = self.link.pipe(&commands).await?;
+            for (entry, answer) in entries.iter().zip(answers.chunks(2)) {
+                let [fields, controls] = answer else { continue };
+                let fields: HashMap<String, Vec<u8>> =
+                    ::redis::from_redis_value_ref(fields).map_err(|_| super::link::strange(answer))?;
+                let controls = ::redis::from_redis_value_ref(controls).unwrap_or_default();
+                match reply::state(&fields) {
+                    Some(state) => entry.handle_state(&state, controls),
+                    None => entry.handle_nothing(),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops entries that nobody waits for, and gives their channels.
+    fn forget_idle(&self) -> Vec<String> {
+        let mut idle = Vec::new();
+        self.entries().retain(|channel, entry| {
+            let in_use = entry.touched.swap(false, Ordering::Relaxed) || Arc::strong_count(entry) > 1;
+            if !in_use {
+                idle.push(channel.clone());
+            }
+            in_use
+        });
+        idle
+    }
+
+    fn all(&self) -> Vec<(String, Arc<Entry>)> {
+        self.entries().iter().map(|(channel, entry)| (channel.clone(), Arc::clone(entry))).collect()
+    }
+}
+
+/// Listens until the hub is gone.
+async fn listen(hub: Weak<Hub>, mut wanted: mpsc::Receiver<String>) {
+    let mut back_off = BackOff::default();
+    while let Some(known) = hub.upgrade() {
+        let client = known.link.client().clone();
+        drop(known);
+        if let Ok(connection) = client.get_async_pubsub().await {
+            let (sink, stream) = connection.split();
+            let heard = Listener { hub: &hub, sink }.run(stream, &mut wanted).await;
+            if heard {
+                back_off = BackOff::default();
+            }
+        }
+        back_off.pause().await;
+    }
+}
+
+/// One connection.
+struct Listener<'h> {
+    hub: &'h Weak<Hub>,
+    sink: PubSubSink,
+}
+
+impl Listener<'_> {
+    /// Hears until the connection or the hub is gone; true if it worked at all.
+    async fn run(mut self, mut stream: PubSubStream, wanted: &mut mpsc::Receiver<String>) -> bool {
+        let Some(hub) = self.hub.upgrade() else { return false };
+        let all = hub.all();
+        drop(hub);
+        if !self.hear(all.iter().map(|(channel, _)| channel.clone()).collect()).await {
+            return false;
+        }
+        let mut idle = tokio::time::interval(IDLE);
+        let mut channels = Vec::new();
+        loop {
+            tokio::select! {
+                message = stream.next() => {
+                    let (Some(message), Some(hub)) = (message, self.hub.upgrade()) else { return true };
+                    let entry = hub.entries().get(message.get_channel_name()).cloned();
+                    if let Some(entry) = entry {
+                        entry.handle_news(message.get_payload_bytes());
+                    }
+                }
+                count = wanted.recv_many(&mut channels, QUEUE) => {
+                    if count == 0 || !self.hear(std::mem::take(&mut channels)).await {
+                        return true;
+                    }
+                }
+                _ = idle.tick() => {
+                    let Some(hub) = self.hub.upgrade() else { return true };
+                    let left = hub.forget_idle();
+                    drop(hub);
+                    if !left.is_empty() && self.sink.unsubscribe(left).await.is_err() {
+                        return true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Subscribes, then lets the runs be asked; false if the connection is gone.
+    async fn hear(&mut self, channels: Vec<String>) -> bool {
+        if channels.is_empty() {
+            return true;
+        }
+        if self.sink.subscribe(&channels).await.is_err() {
+            return false;
+        }
+        let Some(hub) = self.hub.upgrade() else { return false };
+        let entries: Vec<_> =
+            channels.iter().filter_map(|channel| hub.entries().get(channel).cloned()).collect();
+        // Asked beside the listening: an answer may take long, and news must not wait for it.
+        tokio::spawn(async move {
+            let mut back_off = BackOff::default();
+            while hub.refresh(&entries).await.is_err() {
+                back_off.pause().await;
+            }
+        });
+        true
+    }
+}

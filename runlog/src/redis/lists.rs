@@ -1,0 +1,173 @@
+//! The lists of runs: sorted sets beside the runs themselves, and the states they lead to.
+//!
+//! A list may hold a run that is gone, or the old end of a lease: the run itself decides.
+
+use std::collections::HashMap;
+
+use ::redis::Value;
+use aqueduct_core::{RunId, Timestamp};
+
+use super::RedisLog;
+use super::keys::List;
+use super::link::strange;
+use super::reply;
+use crate::error::LogError;
+use crate::log::{Lease, RunMeta, RunQuery, RunState};
+
+/// Runs that are looked at in one round trip.
+const PAGE: isize = 256;
+
+impl RedisLog {
+    /// Puts a run into the lists, if it is not there.
+    pub(super) async fn enlist(&self, meta: &RunMeta, until: Timestamp) -> Result<(), LogError> {
+        let run = meta.run_id.as_str();
+        let mut commands = ::redis::pipe();
+        for list in self.desk.keys.lists(meta) {
+            commands.cmd("ZADD").arg(list).arg("NX").arg(meta.opened_at.0).arg(run).ignore();
+        }
+        commands.cmd("ZADD").arg(self.desk.keys.leases()).arg("NX").arg(until.0).arg(run).ignore();
+        self.desk.link.pipe(&commands).await
+    }
+
+    /// Notes the end of leases that are held.
+    pub(super) async fn list_leases(&self, leases: &[Lease], until: Timestamp) -> Result<(), LogError> {
+        if leases.is_empty() {
+            return Ok(());
+        }
+        let mut commands = ::redis::pipe();
+        let zadd = commands.cmd("ZADD").arg(self.desk.keys.leases()).arg("XX");
+        for lease in leases {
+            zadd.arg(until.0).arg(lease.run_id.as_str());
+        }
+        zadd.ignore();
+        self.desk.link.pipe(&commands).await
+    }
+
+    /// Notes that a run has ended.
+    pub(super) async fn list_end(&self, run: &RunId, at: Timestamp) -> Result<(), LogError> {
+        let mut commands = ::redis::pipe();
+        commands.zadd(self.desk.keys.ended(), run.as_str(), at.0).ignore();
+        commands.zrem(self.desk.keys.leases(), run.as_str()).ignore();
+        self.desk.link.pipe(&commands).await
+    }
+
+    pub(super) async fn read_state(&self, run: &RunId) -> Result<RunState, LogError> {
+        let states = self.read_states(std::slice::from_ref(run)).await?;
+        states.into_iter().next().flatten().ok_or_else(|| LogError::NotFound(run.clone()))
+    }
+
+    /// The states of runs, in their order; none for those that are gone.
+    async fn read_states(&self, runs: &[RunId]) -> Result<Vec<Option<RunState>>, LogError> {
+        let mut commands = ::redis::pipe();
+        for run in runs {
+            commands.hgetall(self.desk.keys.meta(run));
+        }
+        let answers: Vec<Value> =
+            if runs.is_empty() { Vec::new() } else { self.desk.link.pipe(&commands).await? };
+        let read = |answer: Value| {
+            let fields: HashMap<String, Vec<u8>> =
+                ::redis::from_redis_value(answer).map_err(|_| strange(&[]))?;
+            Ok(reply::state(&fields))
+        };
+        answers.into_iter().map(read).collect()
+    }
+
+    /// A part of a sorted set, by score.
+    async fn members(&self, key: &str, from: &str, to: &str, skip: isize) -> Result<Vec<RunId>, LogError> {
+        let mut commands = ::redis::pipe();
+        commands.zrangebyscore_limit(key, from, to, skip, PAGE);
+        let (members,): (Vec<String>,) = self.desk.link.pipe(&commands).await?;
+        Ok(members.into_iter().map(RunId::from).collect())
+    }
+
+    pub(super) async fn read_list(&self, query: RunQuery, max: usize) -> Result<Vec<RunState>, LogError> {
+        let list = match (&query.thread_id, &query.owner) {
+            (Some(thread), _) => List::Thread(thread.as_str()),
+            (None, Some(owner)) => List::Owner(owner),
+            (None, None) => List::All,
+        };
+        let key = self.desk.keys.list(list);
+        let from =
+            query.after.as_ref().map_or_else(|| "-inf".to_owned(), |place| place.opened_at.0.to_string());
+        let (mut found, mut skip) = (Vec::new(), 0);
+        loop {
+            let members = self.members(&key, &from, "+inf", skip).await?;
+            let is_last = members.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            skip += PAGE;
+            let states = self.read_states(&members).await?;
+            found.extend(states.into_iter().flatten().filter(|state| query.wants(state)));
+            if found.len() >= max || is_last {
+                found.truncate(max);
+                return Ok(found);
+            }
+        }
+    }
+
+    pub(super) async fn read_lapsed(&self, now: Timestamp, max: usize) -> Result<Vec<RunState>, LogError> {
+        let (mut found, mut skip) = (Vec::new(), 0);
+        loop {
+            let members =
+                self.members(&self.desk.keys.leases(), "-inf", &format!("({}", now.0), skip).await?;
+            let is_last = members.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            let states = self.read_states(&members).await?;
+            for (run, state) in members.iter().zip(states) {
+                match state {
+                    Some(state) if state.is_lapsed(now) => {
+                        found.push(state);
+                        skip += 1;
+                    }
+                    other => self.put_right(run, other).await?,
+                }
+            }
+            if found.len() >= max || is_last {
+                found.sort_by_cached_key(RunState::place);
+                found.truncate(max);
+                return Ok(found);
+            }
+        }
+    }
+
+    /// A lease that is listed and not lapsed: the list is behind the run.
+    async fn put_right(&self, run: &RunId, state: Option<RunState>) -> Result<(), LogError> {
+        match state {
+            Some(RunState { closed_at: Some(at), .. }) => self.list_end(run, at).await,
+            Some(state) => {
+                let lease = Lease { run_id: run.clone(), epoch: state.epoch };
+                self.list_leases(&[lease], state.lease_until).await
+            }
+            // Listed a moment ago and not opened yet, or gone: a run that is opened now is found by its owner's renewal.
+            None => {
+                let mut commands = ::redis::pipe();
+                commands.zrem(self.desk.keys.leases(), run.as_str()).ignore();
+                self.desk.link.pipe(&commands).await
+            }
+        }
+    }
+
+    pub(super) async fn forget_ended(&self, before: Timestamp) -> Result<usize, LogError> {
+        let mut forgotten = 0;
+        loop {
+            let over = self.members(&self.desk.keys.ended(), "-inf", &format!("({}", before.0), 0).await?;
+            if over.is_empty() {
+                return Ok(forgotten);
+            }
+            for (run, state) in over.iter().zip(self.read_states(&over).await?) {
+                forgotten += self.forget(run, state).await?;
+            }
+        }
+    }
+
+    /// Forgets one run; 1 if it was this call that did it. Its place in the list of ended runs goes last, so that a crash
+    /// on the way leaves it to be found again.
+    async fn forget(&self, run: &RunId, state: Option<RunState>) -> Result<usize, LogError> {
+        let keys = &self.desk.keys;
+        let mut commands = ::redis::pipe();
+        commands.unlink([keys.meta(run), keys.events(run), keys.controls(run)].as_slice()).ignore();
+        for list in state.iter().flat_map(|state| keys.lists(&state.meta)) {
+            commands.zrem(list, run.as_str()).ignore();
+        }
+        commands.zrem(keys.ended(), run.as_str());
+        let (removed,): (usize,) = self.desk.link.pipe(&commands).await?;
+        Ok(removed)
+    }
+}

@@ -1,0 +1,363 @@
+//! [`RedisLog`]: the engine that several replicas share, on Redis 6.2 or later, or Valkey.
+//!
+//! ```text
+//! per run, one hash tag        meta (hash) · events (stream, ids `<epoch>-<number>`) · controls (list) · channel
+//! lists of runs, beside        by opening, by thread, by owner, by end of lease, by end
+//!
+//! append ──► script: epoch checked, XADD, PUBLISH ──► every replica's hub ──► its watchers
+//! ```
+//!
+//! The id of an entry is the fence: a take-over adds `<epoch + 1>-0`, and the server refuses any smaller id after that.
+//! What is published is published inside the script that stored it, so nobody sees an event that is not in the log.
+//! Lists are written beside the runs, not with them (a cluster keeps them elsewhere); whoever reads a list looks at the
+//! run, and puts right what a crash left behind.
+//!
+//! What is promised is what the server keeps: with its append-only file and `appendfsync everysec` a crash of the server
+//! loses at most its last moments, which the writers of open runs append again.
+
+mod hub;
+mod keys;
+mod link;
+mod lists;
+mod reply;
+mod scripts;
+mod writer;
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ::redis::Client;
+use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{BlockEvent, RunId, Timestamp};
+use bytes::Bytes;
+
+use crate::codec::{decode_control, encode_control};
+use crate::error::{LogError, Refused};
+use crate::limits::LogLimits;
+use crate::log::{Control, Lease, Page, RunLog, RunMeta, RunQuery, RunState};
+use hub::Hub;
+use keys::Keys;
+use link::{Call, Link, unavailable};
+use reply::Reply;
+use writer::{Desk, Pens};
+
+/// Events of one read: an answer of the server stays small, and so does what it holds up.
+const READ_MAX: usize = 1_000;
+
+/// Numbers above this are not told apart by the scripts; no run gets there.
+const LARGEST: u64 = 1 << 53;
+
+/// Bytes of a nonce before a control message.
+const NONCE: usize = 16;
+
+/// How to reach the server.
+#[derive(Debug, Clone)]
+pub struct RedisConfig {
+    /// `redis://[user:password@]host[:port][/database]`. Secret: it may hold a password.
+    pub url: String,
+    /// What all keys begin with: several gateways can share one server.
+    pub prefix: String,
+    /// How long a call waits for a server that cannot be reached, before it is refused. A restart of the server takes a
+    /// second or two, and runs should not fail for it.
+    pub patience: Duration,
+    /// How much a run may hold.
+    pub limits: LogLimits,
+}
+
+impl RedisConfig {
+    /// The server at that address, everything else as usual.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            prefix: "aqueduct".to_owned(),
+            patience: Duration::from_secs(10),
+            limits: LogLimits::default(),
+        }
+    }
+}
+
+/// A log on a Redis server.
+#[derive(Debug)]
+pub struct RedisLog {
+    desk: Desk,
+    hub: Arc<Hub>,
+    pens: Pens,
+    /// Tells the calls of this process apart from those of others.
+    process: u64,
+    calls: AtomicU64,
+}
+
+impl RedisLog {
+    /// A log on that server. Nothing is connected yet; the listener is a task of the current runtime.
+    pub fn new(config: &RedisConfig) -> Result<Self, LogError> {
+        let client = Client::open(config.url.as_str()).map_err(|error| unavailable(&error))?;
+        let (link, keys) = (Arc::new(Link::new(client, config.patience)), Keys::new(&config.prefix));
+        let hub = Hub::start(keys.clone(), Arc::clone(&link));
+        let desk = Desk { link, keys, scripts: Arc::default(), limits: config.limits };
+        let process = RandomState::new().build_hasher().finish();
+        Ok(Self { desk, hub, pens: Pens::default(), process, calls: AtomicU64::new(0) })
+    }
+
+    /// Whether the server answers.
+    pub async fn ping(&self) -> Result<(), LogError> {
+        let mut commands = ::redis::pipe();
+        commands.cmd("PING").ignore();
+        self.desk.link.pipe(&commands).await
+    }
+
+    /// A word that no other call has.
+    fn nonce(&self) -> String {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        let own = RandomState::new().hash_one((self.process, call));
+        format!("{own:016x}")
+    }
+
+    async fn open_run(&self, meta: RunMeta, until: Timestamp) -> Result<Lease, LogError> {
+        let run = meta.run_id.clone();
+        // Listed first: a run that is open and not listed would never be found by a sweeper.
+        self.enlist(&meta, until).await?;
+        let mut call = Call::default().key(self.desk.keys.meta(&run)).arg(self.nonce()).arg(until.0);
+        for (name, value) in [
+            ("id", run.as_str()),
+            ("thread", meta.thread_id.as_str()),
+            ("agent", &meta.agent),
+            ("owner", &meta.owner),
+            ("opened", &meta.opened_at.0.to_string()),
+        ] {
+            call = call.arg(name).arg(value);
+        }
+        let reply: Reply = self.desk.link.script(&self.desk.scripts.open, &call).await?;
+        if reply.word != "ok" {
+            return Err(reply.refusal(&run, 0));
+        }
+        let lease = Lease { run_id: run, epoch: 1 };
+        self.pens.insert(&lease, 0);
+        Ok(lease)
+    }
+
+    async fn take_over_run(&self, run: RunId, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
+        let keys = &self.desk.keys;
+        let call = Call::default().key(keys.meta(&run)).key(keys.events(&run)).key(keys.channel(&run));
+        let call = call.arg(self.nonce()).arg(now.0).arg(until.0);
+        let mut reply: Reply = self.desk.link.script(&self.desk.scripts.take_over, &call).await?;
+        match reply.word.as_str() {
+            "ok" => {
+                let lease = Lease { run_id: run, epoch: reply.next()? };
+                self.pens.insert(&lease, reply.next()?);
+                self.list_leases(std::slice::from_ref(&lease), until).await?;
+                Ok(lease)
+            }
+            "held" => Err(LogError::Held { run, until: Timestamp(reply.next()?) }),
+            _ => Err(reply.refusal(&run, 0)),
+        }
+    }
+
+    async fn renew_runs(&self, leases: Vec<Lease>, until: Timestamp) -> Result<Vec<Lease>, LogError> {
+        let renew = |lease: Lease| async move {
+            let call = Call::default().key(self.desk.keys.meta(&lease.run_id)).arg(lease.epoch).arg(until.0);
+            let held: u8 = self.desk.link.script(&self.desk.scripts.renew, &call).await?;
+            Ok::<_, LogError>((held == 1, lease))
+        };
+        // One connection: all of them are on their way before the first answer comes.
+        let answers = futures_util::future::try_join_all(leases.into_iter().map(renew)).await?;
+        let (held, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(|(held, _)| *held);
+        let only =
+            |leases: Vec<(bool, Lease)>| leases.into_iter().map(|(_, lease)| lease).collect::<Vec<_>>();
+        self.list_leases(&only(held), until).await?;
+        let lost = only(lost);
+        for lease in &lost {
+            self.pens.remove(lease);
+        }
+        Ok(lost)
+    }
+
+    async fn append_events(
+        &self,
+        lease: Lease,
+        events: Vec<BlockEvent>,
+        now: Timestamp,
+    ) -> Result<u64, Refused> {
+        let Some(pen) = self.pens.get(&lease) else {
+            // Written by another process, or no more: the log knows which.
+            let error = match self.read_state(&lease.run_id).await {
+                Ok(state) if state.closed_at.is_some() && state.epoch == lease.epoch => {
+                    LogError::Closed(lease.run_id)
+                }
+                Ok(_) => LogError::Fenced { run: lease.run_id, epoch: lease.epoch },
+                Err(error) => error,
+            };
+            return Err(Refused::new(error, events));
+        };
+        let desk = self.desk.clone();
+        // A task, because half an append must not be dropped: the pen would not know how far the log is.
+        let written = tokio::spawn(async move {
+            let appended = pen.lock().await.append(&desk, &events, now).await;
+            (appended, lease, events)
+        });
+        let (appended, lease, events) = match written.await {
+            Ok(written) => written,
+            Err(error) => {
+                return Err(Refused::new(LogError::Unavailable(error.to_string()), Vec::new()));
+            }
+        };
+        match appended {
+            Ok(head) => {
+                let closed = events.last().is_some_and(BlockEvent::is_terminal);
+                if let Some(entry) = self.hub.known(&lease.run_id).filter(|_| !events.is_empty()) {
+                    entry.appended(head, closed, &events);
+                }
+                if closed {
+                    self.pens.remove(&lease);
+                    // A list that is not written now is put right by whoever looks for lapsed leases.
+                    self.list_end(&lease.run_id, now).await.ok();
+                }
+                Ok(head)
+            }
+            Err(error) => {
+                if matches!(error, LogError::Fenced { .. } | LogError::NotFound(_)) {
+                    self.pens.remove(&lease);
+                }
+                Err(Refused::new(error, events))
+            }
+        }
+    }
+
+    async fn read_page(&self, run: RunId, after: u64, max: usize) -> Result<Page, LogError> {
+        if let Some((events, head, closed)) = self.hub.known(&run).and_then(|entry| entry.read(after, max)) {
+            return Ok(Page { events, head, closed });
+        }
+        let (keys, max) = (&self.desk.keys, max.min(READ_MAX));
+        let call =
+            Call::default().key(keys.meta(&run)).key(keys.events(&run)).arg(after.min(LARGEST)).arg(max);
+        let mut reply: Reply = self.desk.link.script(&self.desk.scripts.read, &call).await?;
+        match reply.word.as_str() {
+            "ok" => {
+                let (head, closed): (u64, u8) = (reply.next()?, reply.next()?);
+                Ok(Page { events: reply::events(&run, reply.next()?, max)?, head, closed: closed == 1 })
+            }
+            "gone" => Err(LogError::Gone { run, earliest: reply.next()? }),
+            _ => Err(reply.refusal(&run, 0)),
+        }
+    }
+
+    async fn send_control(&self, run: RunId, message: Control) -> Result<(), LogError> {
+        let bytes = encode_control(&message)
+            .map_err(|error| LogError::Unreadable { run: run.clone(), what: error.to_string() })?;
+        let keys = &self.desk.keys;
+        let max = self.desk.limits.controls_per_run;
+        let call = Call::default().key(keys.meta(&run)).key(keys.controls(&run)).key(keys.channel(&run));
+        let call = call.arg(max).bytes([self.nonce().into_bytes(), bytes].concat());
+        let reply: Reply = self.desk.link.script(&self.desk.scripts.control, &call).await?;
+        match reply.word.as_str() {
+            "ok" => Ok(()),
+            "full" => self.desk.limits.check_controls(&run, max),
+            _ => Err(reply.refusal(&run, 0)),
+        }
+    }
+
+    async fn await_controls(&self, lease: Lease, seen: usize) -> Result<Vec<Control>, LogError> {
+        let run = &lease.run_id;
+        let entry = self.hub.entry(run).await?;
+        entry.signal.called(&lease, seen).await?;
+        let call = Call::default().key(self.desk.keys.meta(run)).key(self.desk.keys.controls(run));
+        let call = call.arg(lease.epoch).arg(seen);
+        let mut reply: Reply = self.desk.link.script(&self.desk.scripts.controls, &call).await?;
+        if reply.word != "ok" {
+            return Err(reply.refusal(run, lease.epoch));
+        }
+        let messages: Vec<Vec<u8>> = reply.next()?;
+        let decode = |message: Vec<u8>| {
+            let bytes = Bytes::from(message);
+            let body = bytes.slice(NONCE.min(bytes.len())..);
+            decode_control(body)
+                .map_err(|error| LogError::Unreadable { run: run.clone(), what: error.to_string() })
+        };
+        messages.into_iter().map(decode).collect()
+    }
+
+    async fn note_watched(&self, run: RunId, until: Timestamp) -> Result<(), LogError> {
+        let call = Call::default().key(self.desk.keys.meta(&run)).arg(until.0);
+        let reply: Reply = self.desk.link.script(&self.desk.scripts.watched, &call).await?;
+        if reply.word == "ok" { Ok(()) } else { Err(reply.refusal(&run, 0)) }
+    }
+
+    async fn trim_run(&self, run: RunId, earliest: u64) -> Result<(), LogError> {
+        let keys = &self.desk.keys;
+        let call = Call::default().key(keys.meta(&run)).key(keys.events(&run)).arg(earliest.min(LARGEST));
+        let reply: Reply = self.desk.link.script(&self.desk.scripts.trim, &call).await?;
+        if reply.word == "ok" { Ok(()) } else { Err(reply.refusal(&run, 0)) }
+    }
+}
+
+impl RunLog for RedisLog {
+    fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>> {
+        Box::pin(self.open_run(meta, until))
+    }
+
+    fn take_over(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<Lease, LogError>> {
+        Box::pin(self.take_over_run(run.clone(), now, until))
+    }
+
+    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>> {
+        Box::pin(self.renew_runs(leases, until))
+    }
+
+    fn append(
+        &self,
+        lease: &Lease,
+        events: Vec<BlockEvent>,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<u64, Refused>> {
+        Box::pin(self.append_events(lease.clone(), events, now))
+    }
+
+    fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
+        Box::pin(self.read_page(run.clone(), after, max))
+    }
+
+    fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
+        let run = run.clone();
+        Box::pin(async move { self.hub.entry(&run).await?.signal.changed(&run, after).await })
+    }
+
+    fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(self.note_watched(run.clone(), until))
+    }
+
+    fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {
+        let run = run.clone();
+        Box::pin(async move { self.read_state(&run).await })
+    }
+
+    fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+        Box::pin(self.read_list(query, max))
+    }
+
+    fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+        Box::pin(self.read_lapsed(now, max))
+    }
+
+    fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(self.send_control(run.clone(), message))
+    }
+
+    fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
+        Box::pin(self.await_controls(lease.clone(), seen))
+    }
+
+    fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(self.trim_run(run.clone(), earliest))
+    }
+
+    fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>> {
+        Box::pin(self.forget_ended(before))
+    }
+}

@@ -1,0 +1,153 @@
+//! Answers of the server, read.
+
+use std::collections::HashMap;
+
+use ::redis::{FromRedisValue, Value};
+use aqueduct_core::service::NumberedEvent;
+use aqueduct_core::{BlockEvent, RunId, ThreadId, Timestamp};
+use bytes::Bytes;
+
+use super::link::{strange, unavailable};
+use crate::codec::{CodecError, Decoder};
+use crate::error::LogError;
+use crate::log::{RunMeta, RunState};
+
+/// What a script answered: a word, then what goes with it.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) word: String,
+    rest: std::vec::IntoIter<Value>,
+}
+
+impl FromRedisValue for Reply {
+    fn from_redis_value(value: Value) -> Result<Self, ::redis::ParsingError> {
+        let mut rest = Vec::<Value>::from_redis_value(value)?.into_iter();
+        let word = String::from_redis_value(rest.next().unwrap_or_default())?;
+        Ok(Self { word, rest })
+    }
+}
+
+impl Reply {
+    /// The next part of the answer.
+    pub(super) fn next<T: FromRedisValue>(&mut self) -> Result<T, LogError> {
+        let part = self.rest.next().unwrap_or_default();
+        T::from_redis_value(part).map_err(|error| unavailable(&error.into()))
+    }
+
+    /// What the words that are no success mean for this run.
+    pub(super) fn refusal(&self, run: &RunId, epoch: u64) -> LogError {
+        match self.word.as_str() {
+            "missing" => LogError::NotFound(run.clone()),
+            "exists" => LogError::Exists(run.clone()),
+            "closed" => LogError::Closed(run.clone()),
+            "fenced" => LogError::Fenced { run: run.clone(), epoch },
+            _ => strange(&[]),
+        }
+    }
+}
+
+/// One entry of a stream; none for a fence.
+pub(super) fn events(
+    run: &RunId,
+    entries: Vec<(String, Vec<Vec<u8>>)>,
+    max: usize,
+) -> Result<Vec<NumberedEvent>, LogError> {
+    let mut decoder = Decoder::default();
+    let numbered = entries.into_iter().filter_map(|(id, fields)| {
+        let number: u64 = id.split_once('-')?.1.parse().ok()?;
+        Some((number, fields.into_iter().nth(1)?)).filter(|(number, _)| *number > 0)
+    });
+    let decode = |(number, bytes): (u64, Vec<u8>)| {
+        let event: Result<BlockEvent, CodecError> = decoder.decode(Bytes::from(bytes));
+        let event =
+            event.map_err(|error| LogError::Unreadable { run: run.clone(), what: error.to_string() })?;
+        Ok(NumberedEvent { number, event })
+    };
+    numbered.take(max).map(decode).collect()
+}
+
+/// The state of a run from its hash; none if there is none.
+pub(super) fn state(fields: &HashMap<String, Vec<u8>>) -> Option<RunState> {
+    let text = |name: &str| std::str::from_utf8(fields.get(name)?).ok();
+    let number = |name: &str| text(name)?.parse::<u64>().ok();
+    let time = |name: &str| text(name)?.parse().ok().map(Timestamp);
+    Some(RunState {
+        meta: RunMeta {
+            run_id: RunId::from(text("id")?),
+            thread_id: ThreadId::from(text("thread")?),
+            agent: text("agent")?.to_owned(),
+            owner: text("owner")?.to_owned(),
+            opened_at: time("opened")?,
+        },
+        epoch: number("epoch")?,
+        lease_until: time("until")?,
+        watched_until: time("watched").unwrap_or(Timestamp(i64::MIN)),
+        earliest: number("earliest")?,
+        head: number("head")?,
+        closed_at: time("closed"),
+    })
+}
+
+/// What is told on a run's channel.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum News<'m> {
+    /// Events, the last with this number.
+    Events { last: u64, closed: bool, payloads: Vec<&'m [u8]> },
+    /// Events that are too large to be told.
+    Head { head: u64, closed: bool },
+    /// A lease was taken over.
+    Epoch(u64),
+    /// So many messages were sent to the owner.
+    Controls(usize),
+}
+
+impl<'m> News<'m> {
+    /// None for what makes no sense; a watcher looks at the log then.
+    pub(super) fn read(message: &'m [u8]) -> Option<Self> {
+        let end = message.iter().position(|byte| *byte == b'\n')?;
+        let (line, body) = message.split_at_checked(end)?;
+        let mut words = std::str::from_utf8(line).ok()?.split(' ');
+        match words.next()? {
+            "E" => {
+                let (last, closed) = (words.next()?.parse().ok()?, words.next()? == "1");
+                Some(Self::Events { last, closed, payloads: cut(words.next()?, body.get(1..)?)? })
+            }
+            "H" => Some(Self::Head { head: words.next()?.parse().ok()?, closed: words.next()? == "1" }),
+            "T" => Some(Self::Epoch(words.next()?.parse().ok()?)),
+            "C" => Some(Self::Controls(words.next()?.parse().ok()?)),
+            _ => None,
+        }
+    }
+}
+
+fn cut<'m>(lengths: &str, mut body: &'m [u8]) -> Option<Vec<&'m [u8]>> {
+    let mut payloads = Vec::new();
+    for length in lengths.split(',') {
+        let (payload, rest) = body.split_at_checked(length.parse().ok()?)?;
+        payloads.push(payload);
+        body = rest;
+    }
+    body.is_empty().then_some(payloads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_are_read() {
+        let news = News::read(b"E 12 1 2,0,3\nab\n c");
+        assert_eq!(news, Some(News::Events { last: 12, closed: true, payloads: vec![b"ab", b"", b"\n c"] }));
+        assert_eq!(News::read(b"H 7 0 \n"), Some(News::Head { head: 7, closed: false }));
+        assert_eq!(News::read(b"T 3\n"), Some(News::Epoch(3)));
+        assert_eq!(News::read(b"C 2\n"), Some(News::Controls(2)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_no_news() {
+        for message in [&b""[..], b"\n", b"E", b"E 1 0 5\nab", b"E 1 0 1\nab", b"X 1\n", b"C x\n", b"\xff\n"]
+        {
+            assert_eq!(News::read(message), None, "{message:?}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+-- Takes a lapsed lease. KEYS: meta, events, channel. ARGV: nonce, now, until.
+-- The entry `<epoch>-0` is the fence: the server itself refuses any smaller id after it.
+local m = redis.call('HMGET', KEYS[1], 'epoch', 'until', 'closed', 'head', 'nonce')
+if not m[1] then return {'missing'} end
+if m[3] then return {'closed'} end
+if m[5] == ARGV[1] then return {'ok', m[1], m[4]} end
+if tonumber(m[2]) >= tonumber(ARGV[2]) then return {'held', m[2]} end
+local epoch = string.format('%.0f', tonumber(m[1]) + 1)
+redis.call('XADD', KEYS[2], epoch .. '-0', 'f', '')
+redis.call('HSET', KEYS[1], 'epoch', epoch, 's' .. epoch, m[4], 'until', ARGV[3], 'nonce', ARGV[1])
+redis.call('PUBLISH', KEYS[3], 'T ' .. epoch .. '\n')
+return {'ok', epoch, m[4]}

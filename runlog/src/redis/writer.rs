@@ -1,0 +1,193 @@
+//! The writing side: what was appended last is kept for a while, because an engine that fails over may come back without
+//! its last moments.
+//!
+//! ```text
+//! append ──► script ── ok ──────────► window (kept for `WINDOW`)
+//!              │
+//!              └ behind: the log ends before what was acknowledged ──► the window again, then the batch
+//! ```
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aqueduct_core::{BlockEvent, RunId, Timestamp};
+use tokio::time::Instant;
+
+use super::keys::Keys;
+use super::link::{Call, Link, strange};
+use super::reply::Reply;
+use super::scripts::Scripts;
+use crate::codec::Encoder;
+use crate::error::LogError;
+use crate::limits::{LogLimits, count, weight_of};
+use crate::log::Lease;
+
+/// How long appended events are kept: a server that writes its file every second loses at most two, and a replica that
+/// takes over is seldom further behind.
+const WINDOW: Duration = Duration::from_secs(10);
+/// Bytes of encoded events that are kept for one run.
+const WINDOW_BYTES: usize = 4 * 1024 * 1024;
+
+/// One run that this process writes.
+#[derive(Debug)]
+pub(super) struct Pen {
+    lease: Lease,
+    /// The last number acknowledged.
+    head: u64,
+    window: VecDeque<Kept>,
+    bytes: usize,
+    encoder: Encoder,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    at: Instant,
+    weight: u64,
+    event: Vec<u8>,
+}
+
+/// The runs that this process writes.
+#[derive(Debug, Default)]
+pub(super) struct Pens(Mutex<HashMap<RunId, (Lease, SharedPen)>>);
+
+pub(super) type SharedPen = Arc<tokio::sync::Mutex<Pen>>;
+
+impl Pens {
+    fn all(&self) -> MutexGuard<'_, HashMap<RunId, (Lease, SharedPen)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn insert(&self, lease: &Lease, head: u64) {
+        let pen = Pen {
+            lease: lease.clone(),
+            head,
+            window: VecDeque::new(),
+            bytes: 0,
+            encoder: Encoder::default(),
+        };
+        let pen = Arc::new(tokio::sync::Mutex::new(pen));
+        self.all().insert(lease.run_id.clone(), (lease.clone(), pen));
+    }
+
+    pub(super) fn get(&self, lease: &Lease) -> Option<SharedPen> {
+        self.all().get(&lease.run_id).filter(|(held, _)| held == lease).map(|(_, pen)| Arc::clone(pen))
+    }
+
+    /// An old lease takes nothing from a newer one of the same process.
+    pub(super) fn remove(&self, lease: &Lease) {
+        let mut all = self.all();
+        if all.get(&lease.run_id).is_some_and(|(held, _)| held == lease) {
+            all.remove(&lease.run_id);
+        }
+    }
+}
+
+/// What an append needs of the engine.
+#[derive(Debug, Clone)]
+pub(super) struct Desk {
+    pub(super) link: Arc<Link>,
+    pub(super) keys: Keys,
+    pub(super) scripts: Arc<Scripts>,
+    pub(super) limits: LogLimits,
+}
+
+impl Pen {
+    /// Appends events, all or none; gives the number of the last.
+    pub(super) async fn append(
+        &mut self,
+        desk: &Desk,
+        events: &[BlockEvent],
+        now: Timestamp,
+    ) -> Result<u64, LogError> {
+        if events.iter().rev().skip(1).any(BlockEvent::is_terminal) {
+            return Err(LogError::AfterTerminal(self.lease.run_id.clone()));
+        }
+        let closing = events.last().is_some_and(BlockEvent::is_terminal).then_some(now);
+        let encoded = self.encode(events)?;
+        let head = self.write(desk, self.head + 1, &encoded, closing).await?;
+        self.head = head;
+        self.keep(encoded);
+        Ok(head)
+    }
+
+    fn encode(&mut self, events: &[BlockEvent]) -> Result<Vec<Kept>, LogError> {
+        let at = Instant::now();
+        let encode = |event: &BlockEvent| {
+            let weight = weight_of(std::slice::from_ref(event));
+            self.encoder.encode(event).map(|event| Kept { at, weight, event })
+        };
+        let encoded = events.iter().map(encode).collect::<Result<_, _>>();
+        encoded
+            .map_err(|error| LogError::Unreadable { run: self.lease.run_id.clone(), what: error.to_string() })
+    }
+
+    /// Writes a batch; what the log lost before it is written again first.
+    async fn write(
+        &self,
+        desk: &Desk,
+        first: u64,
+        batch: &[Kept],
+        closing: Option<Timestamp>,
+    ) -> Result<u64, LogError> {
+        loop {
+            let reply = self.call(desk, first, batch, closing).await?;
+            match reply {
+                Ok(head) => return Ok(head),
+                Err(behind) => {
+                    let kept = count(self.window.len());
+                    let start = self.head + 1 - kept;
+                    let missing = (behind + 1).checked_sub(start).and_then(|skip| usize::try_from(skip).ok());
+                    let lost = LogError::Lost { run: self.lease.run_id.clone(), from: behind + 1 };
+                    let missing: Vec<Kept> = self.window.iter().skip(missing.ok_or(lost)?).cloned().collect();
+                    // Only this writer appends under its epoch: after this the log ends where the batch begins.
+                    self.call(desk, behind + 1, &missing, None).await?.ok();
+                }
+            }
+        }
+    }
+
+    /// One call of the script: the new head, or the head of a log that is behind.
+    async fn call(
+        &self,
+        desk: &Desk,
+        first: u64,
+        batch: &[Kept],
+        closing: Option<Timestamp>,
+    ) -> Result<Result<u64, u64>, LogError> {
+        let (run, limits) = (&self.lease.run_id, &desk.limits);
+        let mut call = Call::default()
+            .key(desk.keys.meta(run))
+            .key(desk.keys.events(run))
+            .key(desk.keys.channel(run))
+            .arg(self.lease.epoch)
+            .arg(first)
+            .arg(closing.map(|at| at.0.to_string()).unwrap_or_default())
+            .arg(batch.iter().map(|kept| kept.weight).sum::<u64>())
+            .arg(limits.events_per_run)
+            .arg(limits.bytes_per_run);
+        for kept in batch {
+            call = call.bytes(kept.event.clone());
+        }
+        let mut reply: Reply = desk.link.script(&desk.scripts.append, &call).await?;
+        let too_long = |limit, what, max| Err(LogError::RunTooLong { run: run.clone(), limit, what, max });
+        match reply.word.as_str() {
+            "ok" => Ok(Ok(reply.next()?)),
+            "behind" => Ok(Err(reply.next()?)),
+            "events" => too_long("events_per_run", "events", limits.events_per_run),
+            "bytes" => too_long("bytes_per_run", "bytes", limits.bytes_per_run),
+            "missing" | "closed" | "fenced" => Err(reply.refusal(run, self.lease.epoch)),
+            _ => Err(strange(&[])),
+        }
+    }
+
+    fn keep(&mut self, batch: Vec<Kept>) {
+        self.bytes += batch.iter().map(|kept| kept.event.len()).sum::<usize>();
+        self.window.extend(batch);
+        let oldest = Instant::now().checked_sub(WINDOW);
+        while self.bytes > WINDOW_BYTES || self.window.front().is_some_and(|kept| Some(kept.at) < oldest) {
+            let Some(gone) = self.window.pop_front() else { break };
+            self.bytes -= gone.event.len();
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! [`Remains`]: what a run whose writer died has left open, and its end.
+//!
+//! The stream machine of a run dies with its writer; the log does not. Whoever takes the run over reads it from the start
+//! and closes what is open, in the order of the stream machine: children before parents, and in the order of opening.
+
+use std::sync::Arc;
+
+use aqueduct_core::event::{EndReason, RunFailed};
+use aqueduct_core::{
+    BlockEvent, BlockHead, BlockId, ByteString, Lane, LaneId, LaneOutcome, RunFailure, RunInfo, Usage,
+};
+
+use crate::log::RunMeta;
+
+/// What is open in a run.
+#[derive(Debug, Default)]
+pub struct Remains {
+    run: Option<Arc<RunInfo>>,
+    lanes: Vec<Arc<Lane>>,
+    blocks: Vec<Arc<BlockHead>>,
+    steps: Vec<(Arc<Lane>, ByteString)>,
+    usage: Vec<Usage>,
+}
+
+impl Remains {
+    /// Takes the next event of the log into account.
+    pub fn handle_event(&mut self, event: &BlockEvent) {
+        match event {
+            BlockEvent::RunStarted(run) => self.run = Some(Arc::clone(run)),
+            BlockEvent::LaneOpened(lane) => self.lanes.push(Arc::clone(lane)),
+            BlockEvent::LaneClosed { lane, .. } => self.lanes.retain(|open| open.id != lane.id),
+            BlockEvent::BlockStarted(block) => self.blocks.push(Arc::clone(block)),
+            BlockEvent::BlockEnded { block, .. } => self.forget_block(&block.id),
+            BlockEvent::StepStarted { lane, name } => self.steps.push((Arc::clone(lane), name.clone())),
+            BlockEvent::StepFinished { lane, name } => {
+                self.steps.retain(|(of, open)| of.id != lane.id || open != name);
+            }
+            BlockEvent::Usage { usage, .. } => self.spend(usage),
+            _ => {}
+        }
+    }
+
+    fn forget_block(&mut self, id: &BlockId) {
+        self.blocks.retain(|open| open.id != *id);
+    }
+
+    fn spend(&mut self, usage: &Usage) {
+        match self.usage.iter_mut().find(|known| known.same_account(usage)) {
+            Some(known) => known.add(usage),
+            None => self.usage.push(usage.clone()),
+        }
+    }
+
+    /// The events that end the run: all ends, then the failure. A run that never began begins first.
+    pub fn end(mut self, meta: &RunMeta, failure: RunFailure) -> Vec<BlockEvent> {
+        let mut events = Vec::new();
+        let run = self.run.take().unwrap_or_else(|| {
+            let mut info = RunInfo::new(meta.thread_id.as_bytes().clone(), meta.run_id.as_bytes().clone());
+            info.agent = Some(meta.agent.as_str().into());
+            let info = Arc::new(info);
+            events.push(BlockEvent::RunStarted(Arc::clone(&info)));
+            info
+        });
+        // A child opens after its parent: the other way round they close.
+        while let Some(lane) = self.lanes.pop() {
+            self.close_within(Some(&lane.id), &mut events);
+            let outcome = Box::new(LaneOutcome::Failed(failure.clone()));
+            events.push(BlockEvent::LaneClosed { lane, outcome });
+        }
+        self.close_within(None, &mut events);
+        events.push(BlockEvent::RunFailed(Box::new(RunFailed { run, failure, usage: self.usage })));
+        events
+    }
+
+    /// Ends the blocks and steps of a lane; of all that are left for none.
+    fn close_within(&mut self, lane: Option<&LaneId>, events: &mut Vec<BlockEvent>) {
+        let is_here = |of: &Lane| lane.is_none_or(|lane| of.id == *lane);
+        for block in self.blocks.extract_if(.., |block| is_here(&block.lane)) {
+            events.push(BlockEvent::BlockEnded { block, reason: EndReason::Closed });
+        }
+        for (lane, name) in self.steps.extract_if(.., |(of, _)| is_here(of)) {
+            events.push(BlockEvent::StepFinished { lane, name });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_core::testing::{InvariantChecker, arb_source_events, run_to_end, scenarios};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::meta;
+
+    /// Whatever was cut where, the whole is balanced.
+    fn ends_well(events: &[BlockEvent]) {
+        for cut in 0..events.len() {
+            let mut remains = Remains::default();
+            let mut whole = events.split_at(cut).0.to_vec();
+            for event in &whole {
+                remains.handle_event(event);
+            }
+            whole.extend(remains.end(&meta("run"), RunFailure::new("gone", "its writer is gone")));
+            if let Err(violation) = InvariantChecker::check_all(&whole) {
+                panic!("cut after {cut}: {violation:?}\n{whole:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_scenario_cut_anywhere_ends_well() {
+        for (_, source) in scenarios() {
+            ends_well(&run_to_end(source));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_runs_cut_anywhere_end_well(source in arb_source_events(30)) {
+            ends_well(&run_to_end(source));
+        }
+    }
+}

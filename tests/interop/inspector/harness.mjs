@@ -1,0 +1,97 @@
+// A headless Chromium on the inspector of a running gateway. Whatever a scene does, the page must not complain in its
+// console, must not ask any other origin for anything, and must not open a dialogue.
+import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+
+const FLAGS = [
+  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+];
+/** For what happens in a page, in milliseconds. The runner's own limit is above it. */
+const PATIENCE = 60_000;
+
+export class Harness {
+  faults = [];
+
+  static async start({ project, chromium: executablePath, url, ...options }) {
+    const { chromium } = createRequire(join(project, "package.json"))("playwright-core");
+    const harness = new Harness();
+    Object.assign(harness, { options, origin: new URL(url).origin, profile: mkdtempSync(join(tmpdir(), "aqueduct-inspector-")) });
+    harness.context = await chromium.launchPersistentContext(harness.profile, { executablePath, args: FLAGS, viewport: { width: 1280, height: 800 }, acceptDownloads: true });
+    harness.context.setDefaultTimeout(PATIENCE);
+    return harness;
+  }
+
+  /** The inspector in a new page. */
+  async open({ width = 1280, height = 800, dark = false } = {}) {
+    const page = await this.context.newPage();
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme: dark ? "dark" : "light", reducedMotion: "reduce" });
+    page.on("console", (message) => ["error", "warning"].includes(message.type()) && this.faults.push(`console: ${message.text()}`));
+    page.on("pageerror", (error) => this.faults.push(`error: ${error.message}`));
+    page.on("dialog", (dialog) => {
+      this.faults.push(`dialogue: ${dialog.message()}`);
+      dialog.dismiss();
+    });
+    page.on("request", (request) => {
+      const { origin, protocol } = new URL(request.url());
+      if (origin !== this.origin && !["data:", "blob:"].includes(protocol)) this.faults.push(`foreign request: ${request.url()}`);
+    });
+    await page.goto(`${this.origin}/inspector`);
+    await page.waitForSelector("#agent option", { state: "attached" });
+    return page;
+  }
+
+  /** Says something to an agent. */
+  async say(page, agent, words) {
+    await page.selectOption("#agent", agent);
+    await page.fill("#prompt", words);
+    await page.click("#send");
+  }
+
+  phase(page, phase) {
+    return page.waitForSelector(`#phase[data-phase="${phase}"]`);
+  }
+
+  /** Waits until a function of the page gives true. */
+  async until(page, what, ask, argument) {
+    const end = Date.now() + PATIENCE;
+    while (!(await page.evaluate(ask, argument))) {
+      assert.ok(Date.now() < end, `it never came: ${what}`);
+      await page.waitForTimeout(50);
+    }
+  }
+
+  /** Waits for the verifier's word on the whole stream. */
+  async verdict(page, state) {
+    await page.waitForSelector(`#verdict[data-state="${state}"]`);
+    await this.until(page, "a verdict on the whole stream", () => !document.querySelector("#verdict-about").textContent.includes("so far"));
+    return page.textContent("#verdict-about");
+  }
+
+  /** Drops a file onto the page, as a browser tells it. */
+  async drop(page, path, name = basename(path)) {
+    const transfer = await page.evaluateHandle(([text, name]) => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([text], name));
+      return transfer;
+    }, [readFileSync(path, "utf8"), name]);
+    await page.dispatchEvent("body", "dragenter", { dataTransfer: transfer });
+    assert.equal(await page.isVisible("#veil"), true, "the page shows that it takes files");
+    await page.dispatchEvent("body", "drop", { dataTransfer: transfer });
+    assert.equal(await page.isVisible("#veil"), false);
+  }
+
+  shot(page, name, options = {}) {
+    return page.screenshot({ path: join(this.options.out, `${name}.png`), ...options });
+  }
+
+  async end() {
+    await this.context.close();
+    rmSync(this.profile, { recursive: true, force: true });
+    assert.deepEqual(this.faults, []);
+  }
+}

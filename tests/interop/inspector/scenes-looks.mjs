@@ -1,0 +1,144 @@
+// Scenes about size, sight and reach: 50,000 events, small and dark screens, keyboard and screen readers.
+import assert from "node:assert/strict";
+
+/** Runs in the page: the times of all frames from now on. */
+function watchFrames() {
+  window.frames_ = [];
+  let last = performance.now();
+  const frame = (now) => {
+    window.frames_.push(now - last);
+    last = now;
+    requestAnimationFrame(frame);
+  };
+  requestAnimationFrame(frame);
+}
+
+function frameTimes() {
+  const times = window.frames_.sort((a, b) => a - b);
+  const at = (part) => Math.round(times[Math.floor((times.length - 1) * part)] * 10) / 10;
+  return { frames: times.length, median: at(0.5), p95: at(0.95), p99: at(0.99), longest: at(1) };
+}
+
+/** From now on: what the page's thread works at, in milliseconds of processor time, however busy the machine is. */
+async function watchWork(page) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  return async () => {
+    const { metrics } = await session.send("Performance.getMetrics");
+    const of = (name) => Math.round(metrics.find((metric) => metric.name === name).value * 1000);
+    return { all: of("TaskDuration"), script: of("ScriptDuration"), layout: of("LayoutDuration"), style: of("RecalcStyleDuration") };
+  };
+}
+
+/** 50,000 events: all of them arrive, few of them are nodes, and the page answers meanwhile. */
+export async function many(harness) {
+  const page = await harness.open();
+  await page.evaluate(watchFrames);
+  const work = await watchWork(page);
+  const began = Date.now();
+  await harness.say(page, "many", "Go");
+  await page.click("#tab-state");
+  await page.click("#tab-events");
+  await harness.phase(page, "finished");
+  const live = { took: Date.now() - began, ...(await page.evaluate(frameTimes)), work: await work() };
+  const events = Number(await page.textContent("#fig-events"));
+  assert.ok(events >= 50_000, `${events} events`);
+  assert.ok((await page.$$("#raw-space .row")).length < 100, "rows out of sight do not exist");
+  await page.evaluate(watchFrames);
+  for (let n = 0; n < 20; n += 1) {
+    await page.$eval("#raw-view", (view, n) => { view.scrollTop = (view.scrollHeight / 20) * n; view.dispatchEvent(new WheelEvent("wheel")); }, n);
+    await page.waitForTimeout(20);
+  }
+  await page.fill("#raw-words", "word97");
+  await harness.until(page, "the search", () => / of /.test(document.querySelector("#raw-count").textContent));
+  const scrolling = await page.evaluate(frameTimes);
+  await harness.verdict(page, "good");
+  const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+  await harness.shot(page, "many");
+  return { events, nodes, live, scrolling };
+}
+
+async function shown(harness, options) {
+  const page = await harness.open(options);
+  await harness.say(page, "release", "Is checkout healthy?");
+  await harness.phase(page, "finished");
+  await harness.verdict(page, "good");
+  return page;
+}
+
+/** Pictures: of the README, in the dark, and on a small screen, where nothing sticks out. */
+export async function looks(harness) {
+  for (const [name, options] of [["inspector", {}], ["dark", { dark: true }], ["small", { width: 360, height: 740 }], ["small-dark", { width: 360, height: 740, dark: true }]]) {
+    const page = await shown(harness, options);
+    const [inner, scroll] = await page.evaluate(() => [innerWidth, document.documentElement.scrollWidth]);
+    assert.ok(scroll <= inner, `${name}: ${scroll} of ${inner} pixels`);
+    const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const light = Number(/\d+/.exec(ground)[0]) > 128;
+    assert.equal(light, !options.dark, ground);
+    await page.selectOption("#raw-type", "group:tools");
+    await page.fill("#raw-words", "promql");
+    await page.click("#raw-space .row");
+    await page.fill("#raw-words", "");
+    await page.$eval("#log", (log) => { log.scrollTop = 0; });
+    await page.evaluate(() => document.activeElement.blur());
+    await page.waitForTimeout(300);
+    await harness.shot(page, name, { fullPage: name.startsWith("small") });
+    await page.close();
+  }
+}
+
+/** Everything by keyboard, everything with a name, readable contrast. */
+export async function keyboard(harness) {
+  const page = await harness.open();
+  await page.selectOption("#agent", "release");
+  await page.evaluate(() => document.activeElement.blur());
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the prompt");
+  await page.keyboard.press("Enter");
+  await page.focus("#prompt");
+  await page.keyboard.type("Hello");
+  await page.keyboard.press("Enter");
+  await harness.phase(page, "running");
+  await page.focus("#tab-events");
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "tab-state");
+  assert.equal(await page.isVisible("#panel-state"), true);
+  await harness.until(page, "an end", () => ["finished", "waiting", "failed"].includes(document.querySelector("#phase").dataset.phase));
+  const nameless = await page.evaluate(() => {
+    const named = (node) => node.labels?.length || node.getAttribute("aria-label") || node.getAttribute("aria-labelledby") || node.textContent.trim() || node.title;
+    return [...document.querySelectorAll("button, select, input, textarea, canvas, [role=tabpanel], [role=listbox], section, aside")].filter((node) => !named(node)).map((node) => node.outerHTML.slice(0, 80));
+  });
+  assert.deepEqual(nameless, []);
+  const landmarks = await page.evaluate(() => ["header", "main", "aside", "section"].map((tag) => document.querySelectorAll(tag).length));
+  assert.deepEqual(landmarks, [1, 1, 1, 2]);
+  for (const dark of [false, true]) {
+    await page.emulateMedia({ colorScheme: dark ? "dark" : "light" });
+    const poor = await page.evaluate(contrasts);
+    assert.deepEqual(poor, [], dark ? "dark" : "light");
+  }
+}
+
+/** Runs in the page: pairs of the palette that are used as text on ground, below 4.5 to 1 (WCAG 2.2, 1.4.3). */
+function contrasts() {
+  const style = getComputedStyle(document.documentElement);
+  const light = (name) => {
+    const hex = style.getPropertyValue(name).trim().slice(1);
+    const [r, g, b] = [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const pairs = [["--text", "--ground"], ["--text", "--paper"], ["--soft", "--paper"], ["--faint", "--paper"], ["--faint", "--ground"], ["--faint", "--sunken"], ["--accent", "--paper"], ["--accent", "--accent-soft"], ["--on-accent", "--accent"], ["--good", "--good-soft"], ["--bad", "--bad-soft"], ["--wait", "--wait-soft"]];
+  for (let n = 0; n < 8; n += 1) pairs.push([`--hue-${n}`, "--paper"]);
+  return pairs.map(([a, b]) => [a, b, (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05)]).filter(([, , ratio]) => ratio < 4.5);
+}
+
+/** Proof that the harness sees what it must not see: a page that complains and calls home. */
+export async function complaining(harness) {
+  const page = await harness.open();
+  await page.evaluate(() => {
+    console.error("a complaint");
+    const picture = document.createElement("img");
+    picture.src = "https://elsewhere.invalid/pixel.png";
+    document.body.append(picture);
+  });
+  await page.waitForTimeout(500);
+}

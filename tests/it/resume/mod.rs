@@ -1,0 +1,20 @@
+//! A stream that is cut anywhere and resumed is the uncut stream: for every recorded trace, every place in it, on every
+//! surface that can resume.
+//!
+//! The events of a trace are put into a log; a gateway over that log serves them on real sockets. The engine is a
+//! parameter, so another engine needs one more line in each test.
+//!
+//! | test | what is cut |
+//! |---|---|
+//! | `sse` | the response, after every payload, in either dialect |
+//! | `websocket`, `grpc` | the subscription or call on one connection, after every payload |
+//! | `live` | the connection itself, after every event of a run that goes on only after the cut |
+
+mod grpc;
+mod live;
+mod merged;
+mod sse;
+mod stage;
+mod stalled;
+mod traces;
+mod websocket;

@@ -1,0 +1,27 @@
+//! Libraries that are taken in parts must compile in parts: each with no feature, and with each one that it has alone.
+//!
+//! Only libraries that users choose features of are here. All features together are the business of the other steps.
+
+use anyhow::Result;
+
+use crate::project::Project;
+
+/// Packages and their features.
+const CHOICES: &[(&str, &[&str])] = &[
+    ("aqueduct-transport-grpc", &["client", "server", "tls"]),
+    ("aqueduct-transport-http", &["client", "server", "tls"]),
+    ("aqueduct-transport-ws", &["client", "tls"]),
+];
+
+/// Lints every choice.
+pub(super) fn check(project: &Project) -> Result<()> {
+    for (package, features) in CHOICES {
+        for feature in std::iter::once(&"").chain(*features) {
+            let call = project.cargo(["clippy", "--quiet", "--package", package, "--no-default-features"]);
+            let call = call.args(["--features", feature, "--", "-D", "warnings"]);
+            println!("    {call}");
+            call.run()?;
+        }
+    }
+    Ok(())
+}

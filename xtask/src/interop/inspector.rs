@@ -1,0 +1,27 @@
+//! The peer of the inspector: a headless Chromium, against the gateway's own program.
+//!
+//! The driver is that of the transports suite, at the same version. That the scenes can fail is proved by the tests.
+
+use anyhow::{Context as _, Result};
+
+use crate::interop::Env;
+use crate::interop::peers::{Peers, text};
+use crate::interop::transports::chromium;
+use crate::project::Project;
+
+/// Installs the driver, finds the browser, builds the gateway, and says where everything is.
+pub(crate) fn prepare(project: &Project) -> Result<Env> {
+    let (peers, drivers) = (Peers::of(project, "inspector")?, Peers::of(project, "transports")?);
+    let browser = drivers.npm_project("browser")?;
+    let chromium = chromium(peers.scripts())?;
+    project.cargo(["build", "--package", "aqueduct-gateway"]).run()?;
+    let program = project.metadata()?.target_directory()?.join("debug").join("aqueduct");
+    let scripts = peers.scripts().parent().context("the scripts have no folder")?;
+    Ok(vec![
+        ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
+        ("AQUEDUCT_INTEROP_BROWSER", text(&browser)?),
+        ("AQUEDUCT_INTEROP_CHROMIUM", chromium),
+        ("AQUEDUCT_INTEROP_GATEWAY", text(&program)?),
+        ("AQUEDUCT_INTEROP_CASES", text(&peers.cases()?)?),
+    ])
+}

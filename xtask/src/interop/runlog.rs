@@ -1,0 +1,39 @@
+//! The peer of the shared run log: a Redis server of this machine. The tests start their own, each on a free port in a
+//! temporary folder.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::interop::Env;
+use crate::interop::peers::{Peers, debian_package, text};
+use crate::invocation::Invocation;
+use crate::project::Project;
+
+const HINT: &str = "install Redis 6.2 or later (on Debian: the package `redis-server`) or Valkey, or say where its server is \
+                    by the variable AQUEDUCT_REDIS";
+
+/// The server, and the gateway whose replicas share it.
+pub(crate) fn prepare(project: &Project) -> Result<Env> {
+    let peers = Peers::of(project, "runlog")?;
+    Ok(vec![
+        ("AQUEDUCT_INTEROP_REDIS", server(peers.scripts())?),
+        ("AQUEDUCT_INTEROP_GATEWAY", build_gateway(project)?),
+    ])
+}
+
+fn server(folder: &Path) -> Result<String> {
+    let chosen = std::env::var("AQUEDUCT_REDIS").ok();
+    let name = chosen.clone().unwrap_or_else(|| "redis-server".to_owned());
+    if chosen.is_none() && Invocation::new(&name, folder).args(["--version"]).output().is_err() {
+        debian_package(folder, "redis-server", HINT)?;
+    }
+    let version = Invocation::new(&name, folder).args(["--version"]).hint(HINT).output()?;
+    println!("{}", version.trim());
+    Ok(name)
+}
+
+fn build_gateway(project: &Project) -> Result<String> {
+    project.cargo(["build", "--package", "aqueduct-gateway"]).run()?;
+    text(&project.metadata()?.target_directory()?.join("debug").join("aqueduct"))
+}

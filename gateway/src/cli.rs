@@ -243,15 +243,18 @@ pub struct MockArgs {
     /// The name of the agent; that of the file without it
     #[arg(long)]
     pub name: Option<String>,
+    /// Call A2A clients back at any address, those of this machine and its network among them: for tests
+    #[arg(long)]
+    pub allow_loopback_push: bool,
 }
 
 const MOCK_HELP: &str = "\
-Plays a script as an A2A server at `/` (JSON-RPC and HTTP+JSON, 1.0 and 0.3, the card at /.well-known/agent-card.json) and
-as an AG-UI agent at /agents/NAME.
+Plays a script as an A2A server at `/` (JSON-RPC, HTTP+JSON and gRPC on one port, 1.0 and 0.3, the card at
+/.well-known/agent-card.json) and as an AG-UI agent at /agents/NAME.
 
 Examples:
   aqueduct mock scripts/demo-tools.toml
-  aqueduct mock scripts/tck.toml --listen 127.0.0.1:9999
+  aqueduct mock scripts/tck.toml --listen 127.0.0.1:9999 --allow-loopback-push
 
 Exit codes:
   0  stopped after a signal

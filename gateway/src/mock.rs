@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use crate::cli::MockArgs;
-use crate::config::{AgentSource, Config};
+use crate::config::{AgentSource, Config, PushAccess};
 use crate::serve::{Listening, stop_on_signal};
 use crate::service::Gateway;
 use crate::source::script::Script;
@@ -36,7 +36,10 @@ pub fn command(args: &MockArgs, out: &mut dyn Write, notes: &mut dyn Write) -> e
 }
 
 async fn serve(script: Script, name: &str, args: &MockArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let config = configuration(Arc::new(script), name, args.listen);
+    let mut config = configuration(Arc::new(script), name, args.listen);
+    if args.allow_loopback_push {
+        config.server.push = PushAccess::Any;
+    }
     telemetry::start(&config.log);
     let listening = Listening::bind(Gateway::new(config)?).await?.playing(name);
     let address = *listening.addresses()?.first().context("no address")?;
@@ -64,7 +67,10 @@ fn greet(address: SocketAddr, name: &str, out: &mut dyn Write) -> std::io::Resul
     writeln!(out, "http://{address}/agents/{name}")?;
     writeln!(out, "    AG-UI")?;
     writeln!(out, "http://{address}")?;
-    writeln!(out, "    A2A 1.0 and 0.3; the card is at http://{address}/.well-known/agent-card.json")?;
+    writeln!(
+        out,
+        "    A2A 1.0 and 0.3 over JSON-RPC, HTTP+JSON and gRPC; the card is at http://{address}/.well-known/agent-card.json"
+    )?;
     out.flush()
 }
 

@@ -10,7 +10,7 @@ use http::Request;
 use serde_json::{Value, json};
 
 use crate::program::root;
-use crate::serve::support::{input, payloads};
+use crate::serve::support::{answer, input, payloads, serve};
 
 /// A mock in a process of its own, stopped with the test.
 struct Mock {
@@ -28,9 +28,10 @@ impl Drop for Mock {
 }
 
 impl Mock {
-    fn start(script: &str) -> Self {
+    fn start(script: &str, options: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
-        command.args(["mock", script, "--listen", "127.0.0.1:0", "--name", "a"]).stdout(Stdio::piped());
+        command.args(["mock", script, "--listen", "127.0.0.1:0", "--name", "a"]).args(options);
+        command.stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -39,7 +40,11 @@ impl Mock {
     }
 
     fn tck() -> Self {
-        Self::start(root().join("scripts/tck.toml").to_str().unwrap())
+        Self::tck_with(&[])
+    }
+
+    fn tck_with(options: &[&str]) -> Self {
+        Self::start(root().join("scripts/tck.toml").to_str().unwrap(), options)
     }
 
     async fn post(&self, path: &str, body: &Value) -> String {
@@ -123,10 +128,10 @@ async fn the_kits_prefixes_get_what_the_kit_wants() {
 async fn a_follow_up_completes_the_task_that_waited() {
     let mock = Mock::tck();
     let task = mock.send(message("tck-input-required-1")).await["task"].clone();
-    let mut answer = message("tck-input-required-2");
-    answer["taskId"] = task["id"].clone();
-    answer["contextId"] = task["contextId"].clone();
-    let done = mock.send(answer).await["task"].clone();
+    let mut follow_up = message("tck-input-required-2");
+    follow_up["taskId"] = task["id"].clone();
+    follow_up["contextId"] = task["contextId"].clone();
+    let done = mock.send(follow_up).await["task"].clone();
     assert_eq!(done["id"], task["id"]);
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
     assert_eq!(done["artifacts"][0]["parts"], json!([{ "text": "Received: hi" }]), "{done}");
@@ -158,6 +163,33 @@ async fn streams_begin_with_the_task_and_end_with_its_state() {
     assert!(bare.len() == 1 && bare[0]["message"].is_object(), "{bare:?}");
 }
 
+/// The card names three bindings, and a gateway that reads it can use each.
+#[tokio::test]
+async fn every_binding_of_the_card_is_there() {
+    let mock = Mock::tck();
+    for binding in ["jsonrpc", "rest", "grpc"] {
+        let toml = format!(
+            "[agents.g.a2a]\ncard = \"{}/.well-known/agent-card.json\"\nbinding = \"{binding}\"\n",
+            mock.url
+        );
+        let events = serve(&toml, &[]).await.run("g", binding).await;
+        assert_eq!(answer(&events), "Done", "{binding}");
+        assert_eq!(events.last().unwrap()["type"], "RUN_FINISHED", "{binding}");
+    }
+}
+
+#[tokio::test]
+async fn clients_on_this_machine_are_called_back_only_if_wanted() {
+    for (options, is_wanted) in [(&["--allow-loopback-push"][..], true), (&[], false)] {
+        let mock = Mock::tck_with(options);
+        let task = mock.send(message("tck-input-required-1")).await["task"]["id"].clone();
+        let params = json!({ "taskId": task, "url": "http://127.0.0.1:9/here" });
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "CreateTaskPushNotificationConfig", "params": params });
+        let told: Value = serde_json::from_str(&mock.post("/", &call).await).unwrap();
+        assert_eq!(told.get("result").is_some(), is_wanted, "{told}");
+    }
+}
+
 #[tokio::test]
 async fn the_same_script_is_an_agui_agent() {
     let mock = Mock::tck();
@@ -170,7 +202,7 @@ async fn the_same_script_is_an_agui_agent() {
 async fn a_script_can_cut_the_connection() {
     let file = std::env::temp_dir().join(format!("aqueduct-cut-{}.toml", std::process::id()));
     std::fs::write(&file, "[[step]]\ntext = \"half\"\n[[step]]\ncut = true\n").unwrap();
-    let mock = Mock::start(file.to_str().unwrap());
+    let mock = Mock::start(file.to_str().unwrap(), &[]);
     let a2a = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": { "message": message("m") } });
     for (path, body) in [("/", a2a), ("/agents/a", input("r", Some("1.0")))] {
         let request = Request::post(format!("{}{path}", mock.url))

@@ -1,8 +1,11 @@
 //! The gateway as a process: signals, TLS, logs.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use aqueduct_transport_http::{Client, ClientConfig, tls};
 use bytes::Bytes;
@@ -18,6 +21,9 @@ pub(crate) struct Process {
     /// The address of its first agent.
     pub(crate) url: String,
     folder: PathBuf,
+    /// What it has logged so far, and the thread that reads it.
+    log: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Process {
@@ -35,7 +41,16 @@ impl Process {
         let mut url = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
         assert!(url.contains("/agents/"), "{url}");
-        Self { child, url: url.trim().to_owned(), folder }
+        let (log, stderr) = (Arc::new(Mutex::new(String::new())), child.stderr.take().unwrap());
+        let shared = Arc::clone(&log);
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let mut log = shared.lock().unwrap();
+                log.push_str(&line);
+                log.push('\n');
+            }
+        });
+        Self { child, url: url.trim().to_owned(), folder, log, reader: Some(reader) }
     }
 
     pub(crate) fn root(&self) -> &str {
@@ -47,16 +62,25 @@ impl Process {
         assert!(status.success());
     }
 
+    /// Puts another file in the place of one, at once.
+    fn replace(&self, file: &str, text: &str) {
+        let beside = self.folder.join("beside");
+        std::fs::write(&beside, text).unwrap();
+        std::fs::rename(beside, self.folder.join(file)).unwrap();
+    }
+
+    /// Waits until it has logged these words.
+    async fn logged(&self, words: &str) {
+        while !self.log.lock().unwrap().contains(words) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Waits for its end; gives the exit code and what it logged.
     pub(crate) async fn end(mut self) -> (Option<i32>, String) {
-        let mut stderr = self.child.stderr.take().unwrap();
-        let read = move || {
-            let mut log = String::new();
-            stderr.read_to_string(&mut log).unwrap();
-            log
-        };
-        let log = tokio::task::spawn_blocking(read).await.unwrap();
-        (self.child.wait().unwrap().code(), log)
+        let reader = self.reader.take().unwrap();
+        tokio::task::spawn_blocking(move || reader.join().unwrap()).await.unwrap();
+        (self.child.wait().unwrap().code(), self.log.lock().unwrap().clone())
     }
 }
 
@@ -211,21 +235,18 @@ async fn agents(process: &Process) -> Vec<String> {
 #[cfg(unix)]
 #[tokio::test]
 async fn sighup_reloads_without_dropping_runs() {
-    let scripted = |names: &[&str]| -> String {
-        names.iter().map(|name| format!("[agents.{name}.script]\nfile = \"{name}.toml\"\n")).collect()
-    };
-    let (old, new) = (scripted(&["a"]), scripted(&["b"]));
+    let scripted = |name: &str| format!("[agents.{name}.script]\nfile = \"{name}.toml\"\n");
+    let (old, new) = (scripted("a"), scripted("b"));
     let files = [("aqueduct.toml", &*old), ("a.toml", SLOW), ("b.toml", "[[step]]\ntext = \"new\"\n")];
     let process = Process::serve("reload", &files, &[]);
     let request = post(&process.url).body(body("r")).unwrap();
     let mut stream = client().open_stream(request).await.unwrap();
     stream.next().await.unwrap().unwrap();
 
-    std::fs::write(process.folder.join("aqueduct.toml"), &new).unwrap();
+    process.replace("aqueduct.toml", &new);
     process.signal("-HUP");
-    while agents(&process).await != ["b"] {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    process.logged("added=[\"b\"] changed=[] removed=[\"a\"]").await;
+    assert_eq!(agents(&process).await, ["b"]);
     let gone = client().request(post(&process.url).body(body("r2")).unwrap()).await.unwrap();
     assert_eq!(gone.status(), StatusCode::NOT_FOUND);
     let url = process.url.replace("/agents/a", "/agents/b");
@@ -241,22 +262,13 @@ async fn sighup_reloads_without_dropping_runs() {
     assert_eq!(client().request(again).await.unwrap().status(), 200);
 
     // What is wrong, or needs new sockets, changes nothing.
-    for bad in
-        ["[agents.c]\nscript.file = 7\n", "[server]\nbody = \"2MiB\"\n[agents.a.script]\nfile = \"a.toml\"\n"]
+    let sockets = format!("[server]\nbody = \"2MiB\"\n{old}");
+    for (bad, told) in
+        [("[agents.c]\nscript.file = 7\n", "aqueduct.toml:2:15"), (&*sockets, "needs a restart")]
     {
-        std::fs::write(process.folder.join("aqueduct.toml"), bad).unwrap();
+        process.replace("aqueduct.toml", bad);
         process.signal("-HUP");
-    }
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    assert_eq!(agents(&process).await, ["b"]);
-    process.signal("-TERM");
-    let (_, log) = process.end().await;
-    for words in [
-        "configuration reloaded",
-        "added=[\"b\"] changed=[] removed=[\"a\"]",
-        "aqueduct.toml:2:15",
-        "needs a restart",
-    ] {
-        assert!(log.contains(words), "{words}: {log}");
+        process.logged(told).await;
+        assert_eq!(agents(&process).await, ["b"]);
     }
 }

@@ -180,7 +180,7 @@ fn members(text: &str) -> Members<'_> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-fn text<'b>(raw: &'b RawValue) -> Option<Cow<'b, str>> {
+fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let quoted = raw.get();
     let plain = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     match plain {

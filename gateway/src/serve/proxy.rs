@@ -37,7 +37,7 @@ use crate::config::CardAccess;
 use crate::service::{AgentEntry, Gateway};
 use crate::source::Forwarded;
 use crate::source::a2a::{A2aSource, NO_INTERFACE};
-use crate::source::upstream::{TIMEOUT, failure_of, is_json};
+use crate::source::upstream::{TIMEOUT, failure_of, is_json, refusal_words, unsent};
 use crate::tee::Trail;
 use crate::tee::lane::{CALLER_GONE, Lane};
 use crate::tee::relate::TOKEN_METADATA;
@@ -195,7 +195,7 @@ impl Passage<'_> {
         let trail = lane.as_ref().map(Lane::trail).unwrap_or_default();
         let request = match self.request(&door, &call, forwarded.clone(), &trail) {
             Ok(request) => request,
-            Err(failure) => return refuse(&call, &failure),
+            Err(what) => return refuse(&call, &unsent(what)),
         };
         let answered = match lane {
             None => ask(&self.source, request).await,
@@ -203,9 +203,11 @@ impl Passage<'_> {
                 let relay = Relay { source: Arc::clone(&self.source), door, forwarded, lane };
                 let (sender, answer) = oneshot::channel();
                 tokio::spawn(relay.run(request, sender));
-                // The relay always answers; without it, its task was ended with the process.
-                let gone = || RunFailure::new(RunFailure::UPSTREAM_ENDED, "the gateway is stopping");
-                answer.await.unwrap_or_else(|_| Err(gone()))
+                match answer.await {
+                    Ok(answered) => answered,
+                    // The relay always answers; without it, its task was ended with the process.
+                    Err(_) => Err(RunFailure::new(RunFailure::UPSTREAM_ENDED, "the gateway is stopping")),
+                }
             }
         };
         match answered {
@@ -221,7 +223,7 @@ impl Passage<'_> {
         call: &PassingCall<'_>,
         forwarded: Forwarded,
         trail: &Trail,
-    ) -> Result<http::Request<Bytes>, RunFailure> {
+    ) -> Result<http::Request<Bytes>, String> {
         let mut url = door.url.clone();
         if door.binding == Binding::HttpJson {
             let base = url.trim_end_matches('/');
@@ -240,9 +242,7 @@ impl Passage<'_> {
         let body = trail.token().and_then(|token| call.with_metadata(TOKEN_METADATA, token));
         let body = body.map_or_else(|| self.body.clone(), Bytes::from);
         let forwarded = forwarded.with_baggage(&self.parts.headers).marked(trail);
-        let request =
-            self.source.upstream().request(self.parts.method.as_str(), &url, &passed, &forwarded, body);
-        request.map_err(crate::source::upstream::unsent)
+        self.source.upstream().request(self.parts.method.as_str(), &url, &passed, &forwarded, body)
     }
 
     fn respond(&self, call: &PassingCall<'_>, answer: Answer) -> Response {
@@ -357,7 +357,7 @@ impl Relay {
         if is_json(&response) || !head.status.is_success() {
             return self.lane.handle_body(head.status.as_u16(), bytes).await;
         }
-        let words = crate::source::upstream::refusal_words(&response);
+        let words = refusal_words(&response);
         self.lane.handle_failure(RunFailure::new(RunFailure::UPSTREAM_INVALID, words)).await;
     }
 

@@ -46,17 +46,13 @@ impl OpenCalls {
 
     fn note(&mut self, source: &Source, id: &ToolCallId, name: Option<&ByteString>, arguments: &str) {
         let calls = self.0.entry(source.path().to_owned()).or_default();
-        let call = match calls.iter_mut().position(|call| call.id == *id) {
-            Some(known) => calls.get_mut(known),
-            None => {
-                if calls.len() >= CALLS {
-                    calls.pop_front();
-                }
-                calls.push_back(Call { id: id.detached(), words: String::new(), has_lane: false });
-                calls.back_mut()
+        if !calls.iter().any(|call| call.id == *id) {
+            if calls.len() >= CALLS {
+                calls.pop_front();
             }
-        };
-        if let Some(call) = call
+            calls.push_back(Call { id: id.detached(), words: String::new(), has_lane: false });
+        }
+        if let Some(call) = calls.iter_mut().find(|call| call.id == *id)
             && call.words.len() < ARGUMENTS
         {
             if let Some(name) = name {

@@ -46,7 +46,7 @@ type TaskKey = (String, String);
 #[derive(Debug)]
 enum Rest {
     /// Its task came to rest, or its stream broke off; the lane is closed.
-    Closed { source: Source, memory: TaskMemory },
+    Closed { source: Source, memory: Box<TaskMemory> },
     /// Its task works on; the lane is open.
     Working(Box<Lane>),
 }
@@ -99,7 +99,7 @@ impl Lane {
                 caller.run.tasks.keep(task, closed);
                 return None;
             }
-            (Some(Rest::Closed { source, memory }), _) => (source, memory),
+            (Some(Rest::Closed { source, memory }), _) => (source, *memory),
             (None, PassingKind::Send | PassingKind::Subscribe) => {
                 (new_source(caller, agent, call), TaskMemory::default())
             }
@@ -191,7 +191,7 @@ impl Lane {
         }
         let source = self.anchor.source.clone();
         if let Some(memory) = self.tap.into_memory() {
-            run.tasks.keep(task, Rest::Closed { source, memory });
+            run.tasks.keep(task, Rest::Closed { source, memory: Box::new(memory) });
         }
     }
 

@@ -13,7 +13,7 @@
 //! agent at all, which is why each way can be switched off.
 
 use std::collections::HashMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use aqueduct_adapter_a2a::relay::PassingCall;
@@ -64,7 +64,11 @@ pub(super) fn random_hex<const BYTES: usize>() -> Option<String> {
         tracing::error!(%error, "the system has no randomness: calls of sub-agents cannot be related by token");
         return None;
     }
-    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(bytes.iter().fold(String::with_capacity(2 * BYTES), |mut text, byte| {
+        // Writing to a `String` cannot fail.
+        write!(text, "{byte:02x}").ok();
+        text
+    }))
 }
 
 /// An agent at work in a run, to which the lanes of the agents that it calls are attached.

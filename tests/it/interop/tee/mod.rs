@@ -131,7 +131,7 @@ fn client_0_0_59_sees_them_inline() {
     shows_all_inline(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "langgraph", "header"));
 }
 
-/// LangGraph drops what its tools stream; the tee shows it.
+/// `LangGraph` drops what its tools stream; the tee shows it.
 #[test]
 fn client_1_0_sees_sub_agents_of_a_langgraph_supervisor() {
     let scene = Scene::new("langgraph", "");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aqueduct_transport_http::{Client, ClientConfig};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -133,7 +134,7 @@ async fn a_supervisor_that_hangs_up_cuts_the_lane_and_cancels_nothing() {
     .await;
     let supervisor = supervisor(&door, |door, asked| {
         Box::pin(async move {
-            let client = aqueduct_transport_http::Client::new(Default::default()).unwrap();
+            let client = Client::new(ClientConfig::default()).unwrap();
             let request = door.request("a", "SendStreamingMessage", &Called::by(&asked));
             let mut stream = client.open_stream(request).await.unwrap();
             while !stream.next().await.unwrap().unwrap().data.contains("working on it") {}

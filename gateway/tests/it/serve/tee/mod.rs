@@ -55,7 +55,9 @@ fn lanes(events: &[Value]) -> Vec<(String, String, String, String)> {
         let end = own
             .clone()
             .find(|event| matches!(event["type"].as_str(), Some("SUBAGENT_FINISHED" | "SUBAGENT_ERROR")));
-        let end = end.map_or("open", |end| end["code"].as_str().or(end["outcome"]["type"].as_str()).unwrap());
+        let end = end.map_or("open", |end| {
+            end["code"].as_str().unwrap_or_else(|| end["outcome"]["type"].as_str().unwrap())
+        });
         (name_of(id), name_of(&event["parentSubagentRunId"]), text, end.to_owned())
     };
     started.iter().map(of).collect()
@@ -151,8 +153,11 @@ async fn sub_agents_of_sub_agents_are_below_them() {
     );
 }
 
-/// What a supervisor passes on of what it was given, one way at a time.
-fn ways() -> Vec<(&'static str, fn(&Asked) -> Called)> {
+/// How a supervisor calls, by what it was given.
+type How = fn(&Asked) -> Called;
+
+/// What a supervisor passes on of what it was given, one way at a time, and how that relates its call.
+fn ways() -> Vec<(&'static str, How)> {
     fn with(headers: Vec<(&'static str, String)>) -> Called {
         Called { headers, ..Called::default() }
     }

@@ -1,5 +1,6 @@
 //! Calls that pass through: cards, blocking calls, failures, paths.
 
+use aqueduct_transport_http::{Client, ClientConfig};
 use http::Request;
 use serde_json::{Value, json};
 
@@ -43,7 +44,7 @@ async fn a_blocking_call_is_seen_too() {
     .await;
     let supervisor = supervisor(&door, |door, asked| {
         Box::pin(async move {
-            let client = aqueduct_transport_http::Client::new(Default::default()).unwrap();
+            let client = Client::new(ClientConfig::default()).unwrap();
             let request = door.request("a", "SendMessage", &Called::by(&asked));
             let response = client.request(request).await.unwrap();
             assert_eq!(response.headers()["content-type"], "application/json");
@@ -72,7 +73,7 @@ async fn a_task_that_is_polled_is_one_lane() {
     .await;
     let supervisor = supervisor(&door, |door, asked| {
         Box::pin(async move {
-            let client = aqueduct_transport_http::Client::new(Default::default()).unwrap();
+            let client = Client::new(ClientConfig::default()).unwrap();
             client.request(door.request("a", "SendMessage", &Called::by(&asked))).await.unwrap();
             let mut look = door.request("a", "GetTask", &Called::by(&asked));
             *look.body_mut() =

@@ -68,7 +68,7 @@ fn body(dialect: Dialect, chunks: usize) -> Bytes {
     let mut body = String::new();
     let mut push = |item: Value| {
         let frame = json!({"jsonrpc": "2.0", "id": 1, "result": item});
-        body.push_str(&format!("data: {frame}\n\n"));
+        body.extend(["data: ", &frame.to_string(), "\n\n"]);
     };
     let is_v1 = dialect == Dialect::V1;
     let ids = json!({"taskId": "task-1", "contextId": "context-1"});

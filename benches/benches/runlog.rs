@@ -109,8 +109,8 @@ fn encoding() {
     print_figure("encode", &figure);
     let encode = || {
         let mut encoder = Encoder::default();
-        let encoded = events(EVENTS).into_iter().filter_map(move |event| encoder.encode(&event).ok());
-        encoded.map(bytes::Bytes::from).collect::<Vec<_>>()
+        let records = events(EVENTS).into_iter().filter_map(move |event| encoder.encode(&event).ok());
+        records.map(bytes::Bytes::from).collect::<Vec<_>>()
     };
     let size: usize = encode().iter().map(bytes::Bytes::len).sum();
     let figure = measure(EVENTS, encode, |records| {

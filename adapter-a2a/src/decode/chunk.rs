@@ -45,7 +45,7 @@ impl Decoder {
             last: chunk.last,
         };
         self.hold_open(&place, sink);
-        let words = sink.share_cow(&chunk.text);
+        let words = sink.share_str(&chunk.text);
         self.emit_words(words, false, Mode::Append, chunk.last, Metadata::new(), &place, sink);
         true
     }
@@ -55,7 +55,7 @@ impl Decoder {
         if !self.reads_marks() {
             return false;
         }
-        let words = |sink: &Sink<'_>| -> ByteString { sink.share_cow(&chunk.text) };
+        let words = |sink: &Sink<'_>| -> ByteString { sink.share_str(&chunk.text) };
         self.marked_words(chunk.artifact_id, words, chunk.last, sink)
     }
 }

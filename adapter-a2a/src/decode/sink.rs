@@ -36,14 +36,6 @@ impl<'s> Sink<'s> {
         }
     }
 
-    /// The same for a text that may have held escapes.
-    pub(super) fn share_cow(&self, text: &Cow<'_, str>) -> ByteString {
-        match text {
-            Cow::Owned(text) => ByteString::from(text.as_str()),
-            Cow::Borrowed(text) => self.share_str(text),
-        }
-    }
-
     pub(super) fn push(&mut self, event: impl Into<SourceEvent>) {
         self.out.push(event.into());
     }

@@ -43,7 +43,9 @@ impl Gateway {
                 trouble = Some(Instant::now());
             }
             match left {
-                Ok(left) if trouble.is_none_or(|since| since.elapsed() > lease / 2) => self.end_all(left).await,
+                Ok(left) if trouble.is_none_or(|since| since.elapsed() > lease / 2) => {
+                    self.end_all(left).await;
+                }
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "the run log cannot be swept"),
             }

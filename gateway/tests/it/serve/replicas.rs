@@ -25,11 +25,11 @@ const MUCH_LATER: Timestamp = Timestamp(1 << 52);
 fn configuration(test: &str, more: &str) -> aqueduct_gateway::config::Config {
     let script = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("replicas-{test}.toml"));
     std::fs::write(&script, SLOW).unwrap();
-    let text = format!(
+    let toml = format!(
         "[runs]\nlease = \"900ms\"\n[agents.a]\n{more}\nscript = {{ file = \"{}\" }}\n",
         script.display()
     );
-    let mut config = load(Path::new("aqueduct.toml"), &text, []).unwrap();
+    let mut config = load(Path::new("aqueduct.toml"), &toml, []).unwrap();
     config.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
     config
 }

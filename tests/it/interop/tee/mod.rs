@@ -1,6 +1,7 @@
 //! Supervisors of real frameworks call their sub-agents through the gateway; the real AG-UI clients see every step of
 //! every sub-agent before the answer, attributed or inline, and the answer once.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -33,7 +34,7 @@ impl Scene {
         let agents = Program::start(variable("AQUEDUCT_INTEROP_TEE_PY"), &["-B", script.to_str().unwrap()]);
         let mut toml = format!("{more}\n");
         for agent in ["argocd", "clock", "jira", "langgraph", "plain"] {
-            toml += &format!("[agents.{agent}]\na2a.url = \"{}/{agent}\"\n", agents.address);
+            writeln!(toml, "[agents.{agent}]\na2a.url = \"{}/{agent}\"", agents.address).unwrap();
         }
         let file = variable("AQUEDUCT_INTEROP_CASES").join(format!("{name}.toml"));
         std::fs::write(&file, toml).unwrap();

@@ -20,6 +20,9 @@ use super::Gateway;
 /// Renewals within one lease: two may fail before it lapses.
 const RENEWALS: u32 = 3;
 
+/// Runs whose owners are told at once that they are watched.
+const TOLD_AT_ONCE: usize = 64;
+
 /// The leases and the watchers of this gateway.
 #[derive(Debug, Default)]
 pub(super) struct Replica {
@@ -112,17 +115,30 @@ impl Gateway {
         }
     }
 
-    /// Renews leases and tells of watchers, for ever.
+    /// Renews leases and tells of watchers, for ever. Neither waits for the other: a lease that is renewed late is lost.
     pub(crate) async fn keep_leases(self: Arc<Self>) {
+        let renew = async {
+            let mut pace = self.pace();
+            loop {
+                pace.tick().await;
+                self.renew_leases().await;
+            }
+        };
+        let tell = async {
+            let mut pace = self.pace();
+            loop {
+                pace.tick().await;
+                let watched = futures_util::stream::iter(self.replica.watched());
+                watched.for_each_concurrent(TOLD_AT_ONCE, |run| self.tell_watched(run)).await;
+            }
+        };
+        let ((), ()) = futures_util::future::join(renew, tell).await;
+    }
+
+    fn pace(&self) -> tokio::time::Interval {
         let mut pace = tokio::time::interval(self.config().runs.lease / RENEWALS);
         pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            pace.tick().await;
-            self.renew_leases().await;
-            for run in self.replica.watched() {
-                self.tell_watched(run).await;
-            }
-        }
+        pace
     }
 
     async fn renew_leases(&self) {

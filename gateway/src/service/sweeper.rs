@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! every fifth of a lease:  lapsed runs ──► take over (fence) ──► read the log ──► close what is open, and fail
-//!                          └ not within half a lease after the log could not be used: owners must get a chance to renew
+//!                          └ not within a lease after the log could not be used: owners must get a chance to renew
 //! ```
 //!
 //! What the agent said after its gateway died is not in the log and not in the end: nobody listened.
@@ -43,9 +43,7 @@ impl Gateway {
                 trouble = Some(Instant::now());
             }
             match left {
-                Ok(left) if trouble.is_none_or(|since| since.elapsed() > lease / 2) => {
-                    self.end_all(left).await;
-                }
+                Ok(left) if trouble.is_none_or(|since| since.elapsed() > lease) => self.end_all(left).await,
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "the run log cannot be swept"),
             }

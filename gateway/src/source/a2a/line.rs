@@ -91,7 +91,7 @@ pub(super) struct Stream {
 
 enum Kind {
     Sse(Box<SseStream>),
-    Grpc { stream: RawStream, version: Version, idle: Duration },
+    Grpc { stream: Box<RawStream>, version: Version, idle: Duration },
 }
 
 /// What a stream says.
@@ -201,7 +201,7 @@ async fn send_grpc(upstream: &Upstream, known: &Known, ask: &Ask, purpose: Purpo
     if streaming {
         return match client.stream(request).await {
             Ok(stream) => {
-                let kind = Kind::Grpc { stream, version, idle: known.grpc.idle };
+                let kind = Kind::Grpc { stream: Box::new(stream), version, idle: known.grpc.idle };
                 Answer::Stream(Box::new(Stream { purpose, is_fresh: true, kind }))
             }
             Err(error) => grpc_failed(error),

@@ -22,8 +22,8 @@ struct Line {
 }
 
 enum Items {
-    Sse(SseStream, aqueduct_adapter_a2a::wire::Dialect),
-    Grpc(RawStream, aqueduct_adapter_a2a::version::Version),
+    Sse(Box<SseStream>, aqueduct_adapter_a2a::wire::Dialect),
+    Grpc(Box<RawStream>, aqueduct_adapter_a2a::version::Version),
 }
 
 impl Line {
@@ -50,7 +50,7 @@ impl Line {
             let metadata =
                 request.metadata.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             let raw = RawRequest { path: request.path, metadata, message: request.message.into() };
-            return Items::Grpc(client.stream(raw).await.unwrap(), self.endpoint.version);
+            return Items::Grpc(Box::new(client.stream(raw).await.unwrap()), self.endpoint.version);
         }
         let request = self.endpoint.http_request(call, 1).unwrap();
         let mut built = Request::builder().method(request.method).uri(&request.url);
@@ -58,7 +58,7 @@ impl Line {
             built = built.header(*name, value);
         }
         let stream = self.http.open_stream(built.body(Bytes::from(request.body)).unwrap()).await.unwrap();
-        Items::Sse(stream, self.endpoint.binding.dialect(self.endpoint.version))
+        Items::Sse(Box::new(stream), self.endpoint.binding.dialect(self.endpoint.version))
     }
 
     async fn say(&self, id: &str, text: &str) -> Items {

@@ -8,14 +8,11 @@ use super::support::{Served, Upstream, http, input, serve};
 use crate::program::root;
 
 const TOML: &str = "inspector.enabled = true\n\
-     [agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n\
-     [agents.p]\na2a = { url = \"UPSTREAM\", binding = \"jsonrpc\" }\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
+     [agents.a]\nscript.file = \"scripts/demo-thinking.toml\"\ntokens = [\"env:ANN\", \"env:BOB\"]\n";
 
-/// Two people may use one agent, and another one to which calls pass.
+/// Two people may use one agent.
 async fn guarded() -> Served {
-    let upstream = Upstream::saying(http("200 OK", "application/json", "{\"name\":\"p\"}")).await;
     let toml = TOML.replace("scripts/", &format!("{}/scripts/", root().display()));
-    let toml = toml.replace("UPSTREAM", &upstream.url);
     serve(&toml, &[("ANN", "ann-token"), ("BOB", "bob-token")]).await
 }
 
@@ -157,7 +154,10 @@ async fn a_token_of_the_gateway_is_good_for_every_agent() {
 /// Calls that pass to an agent elsewhere come through the same door.
 #[tokio::test]
 async fn calls_that_pass_through_are_asked_for_a_token_too() {
-    let served = guarded().await;
+    let upstream = Upstream::saying(http("200 OK", "application/json", "{\"name\":\"p\"}")).await;
+    let agent = format!("a2a = {{ url = \"{}\", binding = \"jsonrpc\" }}", upstream.url);
+    let served =
+        serve(&format!("[agents.p]\n{agent}\ntokens = [\"env:ANN\"]\n"), &[("ANN", "ann-token")]).await;
     for route in ROUTES.iter().filter(|route| route.path.starts_with("/a2a/")) {
         let path = route.path.replace("{name}", "p").replace("{*call}", "tasks/T");
         for (headers, expected) in [

@@ -100,7 +100,7 @@ fn kill_and_look() {
 }
 
 /// What was acknowledged by a victim that was killed some time after it began.
-fn kill_one(folder: &Path, life: Duration) -> HashMap<String, u64> {
+fn kill_one(folder: &Path, lifetime: Duration) -> HashMap<String, u64> {
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .env(VICTIM, folder)
         .stdout(Stdio::piped())
@@ -130,7 +130,7 @@ fn kill_one(folder: &Path, life: Duration) -> HashMap<String, u64> {
             lines.push(line);
         }
     });
-    std::thread::sleep(life);
+    std::thread::sleep(lifetime);
     victim.kill().unwrap();
     victim.wait().unwrap();
     for line in reader.join().unwrap() {

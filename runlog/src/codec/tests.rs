@@ -157,9 +157,10 @@ fn version_1_stays_readable() {
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         let records: Vec<_> =
             scenarios().into_iter().flat_map(|(_, source)| encode(&run_to_end(source))).collect();
-        let hex =
-            |record: &Vec<u8>| record.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n";
-        std::fs::write(fixture("events-v1.hex"), records.iter().map(hex).collect::<String>()).unwrap();
+        let digit = |half: u8| char::from_digit(half.into(), 16).unwrap();
+        let hex = |byte: &u8| [digit(byte >> 4), digit(byte & 0xf)];
+        let lines = records.iter().flat_map(|record| record.iter().flat_map(hex).chain(['\n']));
+        std::fs::write(fixture("events-v1.hex"), lines.collect::<String>()).unwrap();
         std::fs::write(fixture("events-v1.txt"), told(&records)).unwrap();
     }
     let records = read_records("events-v1.hex");

@@ -22,8 +22,8 @@ const SLOW: &str = "[[step]]\nthinking = \"Hm.\"\n[[step]]\npace = \"100ms\"\nte
 const LAPSED: Timestamp = Timestamp(1);
 const MUCH_LATER: Timestamp = Timestamp(1 << 52);
 
-fn configuration(test: &str, more: &str) -> aqueduct_gateway::config::Config {
-    let script = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("replicas-{test}.toml"));
+fn configuration(name: &str, more: &str) -> aqueduct_gateway::config::Config {
+    let script = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("replicas-{name}.toml"));
     std::fs::write(&script, SLOW).unwrap();
     let toml = format!(
         "[runs]\nlease = \"900ms\"\n[agents.a]\n{more}\nscript = {{ file = \"{}\" }}\n",

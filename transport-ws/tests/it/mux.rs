@@ -192,7 +192,9 @@ async fn unknown_and_incomplete_messages_are_answered() {
     assert!(peer.message().await.text().starts_with(r#"{"type":"error","run":"r","code":"not_found""#));
     peer.text(r#"{"type":"finish","ref":"f"}"#).await;
     assert!(peer.message().await.text().starts_with(r#"{"type":"error","ref":"f","code":"not_found""#));
-    peer.text(r#"{"type":"watch","ref":"o","run":"r","options":"refuse"}"#).await;
+    // Options are read for those who may see the run.
+    host.service.open_run("seen");
+    peer.text(r#"{"type":"watch","ref":"o","run":"seen","options":"refuse"}"#).await;
     assert!(peer.message().await.text().contains(r#""code":"invalid""#));
 }
 

@@ -18,7 +18,7 @@
 //! | [`verify`] | the strict check of an AG-UI stream, as a report for people |
 //! | [`record`], [`replay`] | a stream with its timing, to a file and back ([`recording`]) |
 //! | [`mock`] | a scripted agent on a socket, as A2A and AG-UI |
-//! | [`bench`] | the whole path over sockets, measured |
+//! | [`mod@bench`] | the whole path over sockets, measured |
 //! | [`config`] | the configuration file: what is in it, what is wrong with it |
 //! | [`exit`] | what the exit codes mean |
 //!

@@ -4,8 +4,6 @@
 //! Flat means: the cost per event does not grow with the length of the task, nor that per event and watcher with the
 //! number of watchers.
 
-#![expect(clippy::print_stdout, reason = "a bench is a program that prints")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -80,10 +78,10 @@ async fn play(chunks: usize, watchers: usize) -> Result<(), Failure> {
     }
     gate.send_replace(true);
     let read = join_all(streams.into_iter().map(read)).await;
-    match read.iter().all(|payloads| *payloads > chunks / 2) {
-        true => Ok(()),
-        false => Err(format!("{chunks} chunks, payloads of the watchers: {read:?}").into()),
+    if read.iter().any(|payloads| *payloads < chunks) {
+        return Err(format!("{chunks} chunks, payloads of the watchers: {read:?}").into());
     }
+    Ok(())
 }
 
 async fn open(server: &AgentServer, call: Call) -> Result<TaskStream, Failure> {

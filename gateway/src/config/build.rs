@@ -98,6 +98,7 @@ impl<'s> Builder<'s> {
             drain: self.duration("server.drain"),
             connections: self.size("server.connections"),
             body: self.size("server.body"),
+            merge: self.size("server.merge"),
             tls: self.server_tls(),
         }
     }

@@ -128,6 +128,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("server.connections", Kind::Count, "10000", "Connections at once. Those above wait to be accepted."),
     key("server.body", Kind::Size, "1MiB", "The longest request body: a whole history with its attachments."),
     key(
+        "server.merge",
+        Kind::Size,
+        "4KiB",
+        "Text that waits for a reader that is behind is merged up to this size: much for a network, little for an eye. 0: never.",
+    ),
+    key(
         "server.tls.certificate",
         Kind::File,
         "",

@@ -39,6 +39,7 @@ pub struct Server {
     pub drain: Duration,
     pub connections: usize,
     pub body: usize,
+    pub merge: usize,
     pub tls: Option<ServerTls>,
 }
 

@@ -181,9 +181,6 @@ async fn expire_for_ever(gateway: Arc<Gateway>) {
     }
 }
 
-/// Deltas that wait for a reader that is behind are merged up to this size: much for a network, little for an eye.
-const MERGE_BYTES: usize = 4 * 1024;
-
 fn walls(config: &Config) -> Walls {
     let server = &config.server;
     Walls {
@@ -221,6 +218,6 @@ fn grpc_config(config: &Config) -> anyhow::Result<GrpcConfig> {
         Ok::<_, aqueduct_transport_grpc::TlsError>(grpc_tls::ServerTls { identity, client_authorities })
     });
     let timeouts = GrpcTimeouts { drain: config.server.drain, ..GrpcTimeouts::default() };
-    let limits = GrpcLimits { merge_bytes: MERGE_BYTES, ..GrpcLimits::default() };
+    let limits = GrpcLimits { merge_bytes: config.server.merge, ..GrpcLimits::default() };
     Ok(GrpcConfig { limits, timeouts, tls: tls.transpose().context("server.tls")?, ..GrpcConfig::default() })
 }

@@ -198,8 +198,8 @@ async fn lift_body_limits(request: Request) -> Request {
     request
 }
 
-pub(super) fn stream_options() -> StreamOptions {
-    StreamOptions { ids: true, merge_bytes: super::MERGE_BYTES, ..StreamOptions::default() }
+pub(super) fn stream_options(gateway: &Gateway) -> StreamOptions {
+    StreamOptions { ids: true, merge_bytes: gateway.config().server.merge, ..StreamOptions::default() }
 }
 
 pub(super) fn json(value: &serde_json::Value) -> Response {
@@ -253,7 +253,7 @@ async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: 
         &name,
         request,
         |parts, body| agui::read(&agent, &parts.headers, body),
-        &stream_options(),
+        &stream_options(&shared.gateway),
     )
     .await
 }
@@ -289,12 +289,12 @@ async fn watch(
     let agent = shared.gateway.agent_of(&run).await.unwrap_or_default();
     let encoder = Box::new(agui::encoder(&agent, query.protocol_version.as_deref(), &parts.headers));
     let Some(after) = query.after.filter(|_| !parts.headers.contains_key("last-event-id")) else {
-        return watch_run(&*shared.service, &run, &parts, encoder, &stream_options()).await;
+        return watch_run(&*shared.service, &run, &parts, encoder, &stream_options(&shared.gateway)).await;
     };
     match shared.service.watch(&caller(&parts), &run, after).await {
         Ok(events) => {
             let position = EventPosition { run, number: after, payloads: 0 };
-            stream_response(&position, events, encoder, &stream_options())
+            stream_response(&position, events, encoder, &stream_options(&shared.gateway))
         }
         Err(error) => Refusal::from(error).into_response(),
     }

@@ -68,13 +68,13 @@ pub(super) async fn restate(
         first.extend(teller.snapshots(&held, plan.run));
         let encoder = Restating { inner, first: Some(First::Before(first)) };
         let events = Box::pin(stream::iter([NumberedEvent { number: 1, event: end }]));
-        return Ok(stream_response(&plan.position, events, Box::new(encoder), &stream_options()));
+        return Ok(stream_response(&plan.position, events, Box::new(encoder), &stream_options(gateway)));
     }
     teller.fold_asked(plan.run, &mut held).await?;
     let first = (plan.position.number <= 1).then(|| First::After(teller.snapshots(&held, plan.run)));
     let events = service.watch(&caller, &plan.run.meta.run_id, plan.position.after()).await?;
     let encoder = Restating { inner, first };
-    Ok(stream_response(&plan.position, events, Box::new(encoder), &stream_options()))
+    Ok(stream_response(&plan.position, events, Box::new(encoder), &stream_options(gateway)))
 }
 
 /// What is sent, and from where.

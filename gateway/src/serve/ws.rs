@@ -28,7 +28,7 @@ pub(super) fn endpoint(service: Arc<dyn RunService>, gateway: &Arc<Gateway>) -> 
         origins: server.origins.clone(),
         token_required: false,
     };
-    let limits = Limits { merge_bytes: super::MERGE_BYTES, ..Limits::default() };
+    let limits = Limits { merge_bytes: gateway.config().server.merge, ..Limits::default() };
     let config = WsConfig { limits, admission, ..WsConfig::default() };
     Endpoint::new(service, Arc::new(Agui(Arc::clone(gateway))), config)
 }

@@ -62,7 +62,9 @@ fn gateway(scene: &str) -> Program {
     let hostile = std::fs::read_to_string(agents.join("hostile.toml")).unwrap();
     let huge = format!("{hostile}\n[[step]]\ntext = \"{}\"\n", "A".repeat(300_000));
     let demo = root().join("scripts");
-    let mut config = String::from("inspector.enabled = true\nlog.level = \"warn\"\n");
+    let mut config = String::from(
+        "inspector.enabled = true\nlog.level = \"warn\"\n# Every event is to reach the page.\nserver.merge = 0\n",
+    );
     for (name, file) in [
         ("release", agents.join("release.toml")),
         ("slow", agents.join("slow.toml")),

@@ -131,7 +131,7 @@ pub(crate) const KEYS: &[Key] = &[
         "server.merge",
         Kind::Size,
         "4KiB",
-        "Text that waits for a reader that is behind is merged up to this size: much for a network, little for an eye. 0: never.",
+        "Text that waits for a reader that is behind is merged up to this size: much for a network, little for an eye. 1 merges nothing.",
     ),
     key(
         "server.tls.certificate",

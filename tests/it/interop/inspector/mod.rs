@@ -63,7 +63,7 @@ fn gateway(scene: &str) -> Program {
     let huge = format!("{hostile}\n[[step]]\ntext = \"{}\"\n", "A".repeat(300_000));
     let demo = root().join("scripts");
     let mut config = String::from(
-        "inspector.enabled = true\nlog.level = \"warn\"\n# Every event is to reach the page.\nserver.merge = 0\n",
+        "inspector.enabled = true\nlog.level = \"warn\"\n# Every event is to reach the page.\nserver.merge = 1\n",
     );
     for (name, file) in [
         ("release", agents.join("release.toml")),

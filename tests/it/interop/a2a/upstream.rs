@@ -17,7 +17,7 @@ async fn plays_all_modes(peer: Peer, binding: &str) {
     }
     let mut counted = expected("many", "expect");
     if peer == Peer::Js1_3 {
-        // That server's time grows with the square of a task's chunks: 5,000 took a minute and a half.
+        // That server's time grows with the square of a task's chunks: 3,000 events took 45 s on a busy machine.
         counted["count"] = serde_json::json!(500);
     }
     bridge.say("many", &format!("many {}", counted["count"])).await.is(&counted, "many");

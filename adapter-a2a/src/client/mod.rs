@@ -70,6 +70,8 @@ pub struct TaskClient {
     /// Attempts in a row that brought nothing new.
     attempts: u32,
     polls: u32,
+    /// How many looks in a row may bring nothing new.
+    patience: u32,
     cancel_attempts: u32,
     last_error: Option<WireError>,
     planned: VecDeque<Planned>,
@@ -91,6 +93,7 @@ impl TaskClient {
         let decoder = Decoder::resuming(config.decode.clone(), memory);
         let mut client = Self {
             can_subscribe: config.streaming,
+            patience: config.retry.polls,
             config,
             decoder,
             message,
@@ -262,6 +265,9 @@ impl TaskClient {
         if self.events.len() > before {
             self.attempts = 0;
             self.polls = 0;
+            if self.state == State::Streaming {
+                self.patience = self.config.retry.polls;
+            }
         }
         self.plan_cancel();
     }
@@ -273,6 +279,7 @@ impl TaskClient {
             return self.fail(failure_of(&error));
         }
         self.decoder.note_error(&error);
+        self.patience = self.config.retry.reported_polls;
         self.last_error = Some(error);
         self.recover();
     }

@@ -12,6 +12,7 @@ use indexmap::IndexMap;
 use super::marked::Marked;
 use super::parts::part_number;
 use super::print::{Print, Relation};
+use super::question::Asked;
 use crate::config::DecodeLimits;
 use crate::wire::{Artifact, Message, Part};
 
@@ -26,6 +27,8 @@ pub struct TaskMemory {
     pub(crate) messages: Messages,
     /// Progress cards of this turn.
     pub(crate) cards: Vec<ByteString>,
+    /// The last question that was asked.
+    pub(crate) asked: Option<Asked>,
     /// What Aqueduct's own server sent.
     pub(crate) marked: Marked,
     /// Counts turns: only artifacts of this turn are its answer.

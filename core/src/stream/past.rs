@@ -45,7 +45,9 @@ impl StreamContext {
     }
 
     fn note_content(&mut self, event: &BlockEvent) {
-        let Some((_, state)) = event.lane().and_then(|lane| self.lanes.open_mut(&lane.source)) else { return };
+        let Some((_, state)) = event.lane().and_then(|lane| self.lanes.open_mut(&lane.source)) else {
+            return;
+        };
         match event {
             BlockEvent::StepStarted { name, .. } => state.steps.restore_start(name),
             BlockEvent::StepFinished { name, .. } => state.steps.restore_finish(name),

@@ -42,7 +42,10 @@ impl ToolBook {
                 Some((key, earlier)) => (key.clone(), earlier.print.clone()),
                 None => {
                     let given = result.origin.tool_call_id.clone();
-                    (CallKey::Given(given.unwrap_or_else(|| result.call_id.clone())), JsonFingerprint::default())
+                    (
+                        CallKey::Given(given.unwrap_or_else(|| result.call_id.clone())),
+                        JsonFingerprint::default(),
+                    )
                 }
             },
         };

@@ -5,6 +5,7 @@
 
 mod a2a;
 mod agui;
+mod gateway;
 mod inspector;
 mod magentic;
 pub(crate) mod peers;
@@ -37,6 +38,7 @@ type Env = Vec<(&'static str, String)>;
 const SUITES: &[Suite] = &[
     Suite { name: "a2a", run: a2a::prepare },
     Suite { name: "agui", run: agui::prepare },
+    Suite { name: "gateway", run: gateway::prepare },
     Suite { name: "inspector", run: inspector::prepare },
     Suite { name: "magentic", run: magentic::prepare },
     Suite { name: "resume", run: resume::prepare },

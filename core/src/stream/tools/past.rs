@@ -36,18 +36,13 @@ impl ToolBook {
         let unanswered = self.key_by_call(&result.call_id);
         let call = unanswered.as_ref().and_then(|key| self.remove_unanswered(key));
         let earlier = || self.answered.iter().find(|(_, answered)| answered.call_id == result.call_id);
-        let (key, print) = match (unanswered, call) {
-            (Some(key), Some(call)) => (key, call.print),
-            _ => match earlier() {
-                Some((key, earlier)) => (key.clone(), earlier.print.clone()),
-                None => {
-                    let given = result.origin.tool_call_id.clone();
-                    (
-                        CallKey::Given(given.unwrap_or_else(|| result.call_id.clone())),
-                        JsonFingerprint::default(),
-                    )
-                }
-            },
+        let (key, print) = if let (Some(key), Some(call)) = (unanswered, call) {
+            (key, call.print)
+        } else if let Some((key, earlier)) = earlier() {
+            (key.clone(), earlier.print.clone())
+        } else {
+            let given = result.origin.tool_call_id.clone();
+            (CallKey::Given(given.unwrap_or_else(|| result.call_id.clone())), JsonFingerprint::default())
         };
         let answered = Answered {
             call_id: result.call_id.clone(),

@@ -126,7 +126,8 @@ impl TaskClient {
         self.events.pop_front()
     }
 
-    /// The next request to send. A new stream takes the place of the old one, which can be dropped.
+    /// The next request to send. A new stream takes the place of the old one, which is to be dropped before
+    /// [`Purpose::Subscribe`] is sent: what it still told, its end too, would be taken for what the new one tells.
     pub fn poll_request(&mut self) -> Option<Planned> {
         self.planned.pop_front()
     }

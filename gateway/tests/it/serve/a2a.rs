@@ -131,6 +131,32 @@ async fn a_stream_that_is_cut_is_taken_up_again_without_loss_or_repetition() {
     assert_eq!(method(&upstream.asked.recv().await.unwrap()), "SubscribeToTask");
 }
 
+/// An error ends what the stream tells; that the connection then ends too is no second loss. (A second subscription
+/// would tell less than the first has told by then, and the answer would be shown anew.)
+#[tokio::test]
+async fn a_stream_that_ends_with_an_error_is_taken_up_once() {
+    let mut upstream = Upstream::start(|asked| match method(asked) {
+        "SendStreamingMessage" => {
+            let error =
+                json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32603, "message": "too slow" } });
+            let error = format!("data: {error}\n\n");
+            Say::Close(sse(&[task("WORKING"), chunk("one ", false), error].concat()))
+        }
+        "SubscribeToTask" => Say::Hang(sse(&[task("WORKING"), chunk("two", true)].concat())),
+        _ => working(asked),
+    })
+    .await;
+    let served = fixed(&upstream.url, "").await;
+    let mut stream =
+        served.client.open_stream(served.post("/agents/a", &input("r", Some("1.0")))).await.unwrap();
+    while !stream.next().await.unwrap().unwrap().data.contains("two") {}
+    upstream.asked.recv().await.unwrap();
+    assert_eq!(method(&upstream.asked.recv().await.unwrap()), "SubscribeToTask");
+    // A second one would come after half a second.
+    let more = tokio::time::timeout(Duration::from_secs(1), upstream.asked.recv()).await;
+    assert!(more.is_err(), "{:?}", more.unwrap().map(|asked| asked.body));
+}
+
 fn working(asked: &Asked) -> Say {
     match method(asked) {
         "CancelTask" => {

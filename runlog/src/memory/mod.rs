@@ -61,6 +61,10 @@ impl MemoryLog {
         }
     }
 
+    fn read_page(&self, run: &RunId, after: u64, max: usize) -> Result<Page, LogError> {
+        self.run(run)?.read(after, max)
+    }
+
     fn renew_now(&self, leases: Vec<Lease>, until: Timestamp) -> Vec<Lease> {
         let lost = |lease: &Lease| !self.run(&lease.run_id).is_ok_and(|run| run.renew(lease, until));
         leases.into_iter().filter(lost).collect()
@@ -119,7 +123,11 @@ impl RunLog for MemoryLog {
     }
 
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
-        ready(self.run(run).and_then(|run| run.read(after, max)))
+        ready(self.read_page(run, after, max))
+    }
+
+    fn read_now(&self, run: &RunId, after: u64, max: usize) -> Option<Result<Page, LogError>> {
+        Some(self.read_page(run, after, max))
     }
 
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {

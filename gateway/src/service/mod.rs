@@ -19,6 +19,7 @@ pub(crate) mod metrics;
 mod publish;
 mod replica;
 mod setup;
+mod side;
 mod sweeper;
 mod threads;
 mod watch;
@@ -46,6 +47,7 @@ use publish::Published;
 use replica::Replica;
 pub use setup::Changes;
 use setup::Setup;
+pub(crate) use side::{SideEar, SideRun};
 use threads::Told;
 pub(crate) use watch::ActiveRun;
 use watch::Watched;
@@ -81,7 +83,7 @@ impl Gateway {
 
     /// A gateway with a log of another engine.
     pub fn with_log(config: Config, log: Arc<dyn RunLog>) -> anyhow::Result<Arc<Self>> {
-        let tee = Tee::new(config.tee.relate_by.clone());
+        let tee = Tee::new(config.tee.relate_by.clone(), Arc::clone(&log));
         Ok(Arc::new(Self {
             setup: RwLock::new(Arc::new(Setup::new(config)?)),
             tee,
@@ -123,6 +125,11 @@ impl Gateway {
     /// Whose calls belong to which run.
     pub(crate) fn tee(&self) -> &Arc<Tee> {
         &self.tee
+    }
+
+    /// True if a run is driven here.
+    pub(crate) fn drives(&self, run: &RunId) -> bool {
+        self.active().contains_key(run)
     }
 
     /// Runs that are under way.
@@ -200,6 +207,7 @@ impl Gateway {
         let events = self.watched(&run_id, Some(&active), 0);
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
         let trail = Trail::begin(&self.tee, &active, &input, caller.header("traceparent"));
+        trail.publish().await;
         let forwarded = forwarded.marked(&trail);
         let ask = Ask { input: Arc::new(input), forwarded, trail, stop: Shutdown::new() };
         let drive =

@@ -5,7 +5,7 @@ use aqueduct_core::{BlockEvent, RunId, Timestamp};
 
 use crate::error::LogError;
 use crate::limits::{Held, LogLimits, count, weight_of};
-use crate::log::{Lease, RunMeta, RunState};
+use crate::log::{Control, Lease, RunMeta, RunState};
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,11 +113,11 @@ impl Ledger {
         gone
     }
 
-    pub(crate) fn control(&mut self, limits: &LogLimits) -> Result<(), LogError> {
+    pub(crate) fn control(&mut self, message: &Control, limits: &LogLimits) -> Result<(), LogError> {
         if self.is_closed() {
             return Err(LogError::Closed(self.id()));
         }
-        limits.check_controls(&self.state.meta.run_id, self.controls)?;
+        limits.check_controls(&self.state.meta.run_id, self.controls, message)?;
         self.controls += 1;
         Ok(())
     }

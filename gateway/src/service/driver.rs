@@ -34,6 +34,7 @@ use super::{AgentEntry, Gateway, now};
 use crate::config::OnDisconnect;
 use crate::source::{Ask, EVENTS_IN_FLIGHT, GOODBYE};
 use crate::tee::calls::OpenCalls;
+use crate::tee::far;
 
 /// How long a stopped run waits for its agent to say so itself. The frontend sees the end within a second.
 const CANCEL_WAIT: Duration = Duration::from_millis(800);
@@ -185,16 +186,42 @@ impl<'d> Machine<'d> {
                     // The channel was emptied, so nothing that was said before is left in it: the agent has its turn,
                     // however much its sub-agents say.
                     let said = std::iter::from_fn(|| events.try_recv().ok());
-                    said.take(EVENTS_IN_FLIGHT).for_each(|event| self.handle_event(event));
+                    batch.extend(said.take(EVENTS_IN_FLIGHT));
+                    self.catch_up(&mut lanes).await;
+                    batch.drain(..).for_each(|event| self.handle_event(event));
                 }
-                count = events.recv_many(&mut batch, EVENTS_IN_FLIGHT) => match count {
-                    0 => self.context.handle_eof(),
-                    _ => batch.drain(..).for_each(|event| self.handle_event(event)),
-                },
+                count = events.recv_many(&mut batch, EVENTS_IN_FLIGHT) => {
+                    self.catch_up(&mut lanes).await;
+                    match count {
+                        0 => self.context.handle_eof(),
+                        _ => batch.drain(..).for_each(|event| self.handle_event(event)),
+                    }
+                }
             }
             self.append().await;
         }
         self.outcome
+    }
+
+    /// Before the agent goes on: what it heard from sub-agents through other gateways comes first, as what it heard
+    /// through this one does.
+    async fn catch_up(&mut self, lanes: &mut Option<mpsc::Receiver<SourceEvent>>) {
+        let drive = self.drive;
+        if drive.active.far.is_empty() {
+            return;
+        }
+        let mut reached = std::pin::pin!(drive.active.far.catch_up(&*drive.gateway.log));
+        let mut said = Vec::with_capacity(EVENTS_IN_FLIGHT);
+        loop {
+            tokio::select! {
+                biased;
+                true = hear_lanes(lanes, &mut said) => said.drain(..).for_each(|event| self.handle_lane(event)),
+                () = &mut reached => break,
+            }
+        }
+        // What came between the two looks.
+        let said = lanes.iter_mut().flat_map(|lanes| std::iter::from_fn(|| lanes.try_recv().ok()));
+        said.collect::<Vec<_>>().into_iter().for_each(|event| self.handle_lane(event));
     }
 
     /// What a sub-agent says that was called through the gateway. It cannot fail the run.
@@ -246,6 +273,11 @@ impl<'d> Machine<'d> {
         match messages {
             Ok(messages) => {
                 self.heard += messages.len();
+                for message in &messages {
+                    if let Control::Message(message) = message {
+                        far::take_message(&self.drive.gateway, &self.drive.active, message.clone());
+                    }
+                }
                 if messages.contains(&Control::Cancel) && !self.stopping {
                     tracing::info!(run, "cancelled by its owner at another gateway");
                     self.stop();

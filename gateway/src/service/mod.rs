@@ -21,6 +21,7 @@ pub(crate) mod metrics;
 mod publish;
 mod replica;
 mod setup;
+mod side;
 mod sweeper;
 mod threads;
 mod watch;
@@ -49,6 +50,7 @@ use publish::Published;
 use replica::Replica;
 pub use setup::Changes;
 use setup::Setup;
+pub(crate) use side::{SideEar, SideRun};
 use threads::Told;
 use watch::Watched;
 pub(crate) use watch::{ActiveRun, is_note};
@@ -84,7 +86,7 @@ impl Gateway {
 
     /// A gateway with a log of another engine.
     pub fn with_log(config: Config, log: Arc<dyn RunLog>) -> anyhow::Result<Arc<Self>> {
-        let tee = Tee::new(config.tee.relate_by.clone());
+        let tee = Tee::new(config.tee.relate_by.clone(), Arc::clone(&log));
         Ok(Arc::new(Self {
             setup: RwLock::new(Arc::new(Setup::new(config)?)),
             tee,
@@ -126,6 +128,11 @@ impl Gateway {
     /// Whose calls belong to which run.
     pub(crate) fn tee(&self) -> &Arc<Tee> {
         &self.tee
+    }
+
+    /// True if a run is driven here.
+    pub(crate) fn drives(&self, run: &RunId) -> bool {
+        self.active().contains_key(run)
     }
 
     /// Runs that are under way.
@@ -203,6 +210,7 @@ impl Gateway {
         let events = self.watched(&run_id, Some(&active), 0);
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
         let trail = Trail::begin(&self.tee, &active, &input, caller.header("traceparent"));
+        trail.publish().await;
         let forwarded = forwarded.marked(&trail);
         let ask = Ask { input: Arc::new(input), forwarded, trail, stop: Shutdown::new(), is_logged: true };
         let drive =

@@ -13,6 +13,7 @@ use futures_util::Stream;
 use tokio::sync::{mpsc, watch};
 
 use crate::source::EVENTS_IN_FLIGHT;
+use crate::tee::far::FarCalls;
 use crate::tee::lane::Tasks;
 
 /// A run under way.
@@ -27,6 +28,8 @@ pub(crate) struct ActiveRun {
     /// What calls of sub-agents left for the next ones.
     pub(crate) tasks: Tasks,
     next_lane: AtomicU64,
+    /// Calls of sub-agents that other gateways carry.
+    pub(crate) far: FarCalls,
 }
 
 impl ActiveRun {
@@ -39,6 +42,7 @@ impl ActiveRun {
             heard: Mutex::new(Some(heard)),
             tasks: Tasks::default(),
             next_lane: AtomicU64::new(1),
+            far: FarCalls::default(),
         }
     }
 
@@ -50,6 +54,15 @@ impl ActiveRun {
     /// A number that no lane of the run has yet.
     pub(crate) fn next_lane(&self) -> u64 {
         self.next_lane.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// True if the run was stopped; false if it came to its end by itself.
+    pub(crate) async fn was_stopped_before_its_end(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.stop.triggered() => true,
+            () = self.lanes.closed() => self.stop.is_triggered(),
+        }
     }
 
     /// The number of watchers, and its changes.

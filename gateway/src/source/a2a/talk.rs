@@ -21,7 +21,7 @@ use super::Thread;
 use super::endpoint::Known;
 use super::line::{Answer, Heard, Stream, send};
 use super::not_found_again;
-use crate::tee::relate::TOKEN_METADATA;
+use crate::tee::clue::TOKEN_METADATA;
 
 type Answered<'t> = Pin<Box<dyn Future<Output = (Purpose, Answer)> + Send + 't>>;
 

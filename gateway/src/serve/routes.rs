@@ -340,8 +340,18 @@ struct ThreadQuery {
     protocol_version: Option<String>,
 }
 
+/// Clients of gRPC read statuses, not bodies: this one is `UNIMPLEMENTED`.
+fn no_such_service() -> Response {
+    let words = "there is no such service";
+    [("content-type", "application/grpc"), ("grpc-status", "12"), ("grpc-message", words)].into_response()
+}
+
 /// What is on no route: an A2A agent at `/`, if there is one.
 async fn elsewhere(State(shared): State<Shared>, request: Request) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+        return no_such_service();
+    }
     if let Some(name) = shared.a2a.root() {
         return shared.a2a.answer(name, request).await;
     }

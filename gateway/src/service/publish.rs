@@ -33,7 +33,8 @@ use bytes::Bytes;
 use tokio::sync::{Mutex, watch};
 use tracing::Instrument as _;
 
-use super::driver::{Drive, Feed};
+use super::driver::Drive;
+use super::feed::Feed;
 use super::watch::ActiveRun;
 use super::{AgentEntry, Gateway, now, refuse};
 use crate::config::AgentSource;

@@ -57,6 +57,16 @@ impl Process {
         self.url.split("/agents/").next().unwrap()
     }
 
+    /// A request that runs one of its agents.
+    pub(crate) fn ask(&self, agent: &str, input: &Value) -> Request<Bytes> {
+        let url = format!("{}/agents/{agent}", self.root());
+        post(&url).body(Bytes::from(input.to_string())).unwrap()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
         assert!(status.success());

@@ -130,6 +130,9 @@ suites! {
     js_1_3_reads_json_rpc: Js1_3, "JSONRPC", ANOTHER;
     js_1_3_reads_rest: Js1_3, "HTTP+JSON", ANOTHER;
     js_1_3_reads_grpc: Js1_3, "GRPC", ANOTHER;
+    rust_reads_json_rpc: Rust, "JSONRPC", ANOTHER;
+    rust_reads_rest: Rust, "HTTP+JSON", ANOTHER;
+    rust_reads_grpc: Rust, "GRPC", ANOTHER;
 }
 
 /// The harness can fail: what a client did not see is noticed.

@@ -49,10 +49,15 @@ async fn an_agent_of_the_gateways_own_is_a_lane_like_any_other(place: Place) {
     let supervisor = asking(&door).await;
     let scene = scene(place, &door, &supervisor, HELPER).await;
     let events = scene.run("s", "r").await;
-    assert_eq!(lanes(&events), [lane("helper", "", "Let me see.{\"q\":1}Found it.", "success")], "{events:#?}");
+    assert_eq!(
+        lanes(&events),
+        [lane("helper", "", "Let me see.{\"q\":1}Found it.", "success")],
+        "{events:#?}"
+    );
     assert_eq!(answer(&events), "all is well");
     let of_lane = |event: &&Value| event.get("subagentRunId").is_some();
-    let seen: Vec<&str> = before_the_answer(&events).iter().filter(of_lane).filter_map(|e| e["type"].as_str()).collect();
+    let seen: Vec<&str> =
+        before_the_answer(&events).iter().filter(of_lane).filter_map(|e| e["type"].as_str()).collect();
     assert!(seen.contains(&"TOOL_CALL_RESULT") && seen.contains(&"REASONING_MESSAGE_CONTENT"), "{seen:?}");
     assert!(scene.metrics().await.contains("aqueduct_tee_calls_total{relation=\"token\"} 1\n"));
 }

@@ -20,6 +20,10 @@ use crate::log::{Page, RunLog};
 /// Events read at once: enough that a lagging watcher catches up in few steps, few enough that it holds little.
 pub const DEFAULT_PAGE: usize = 256;
 
+/// Reads that may give nothing although the head is further: an engine that reads the two one after the other may meet
+/// a trim in between. One that goes on like that has lost events, and reading on would never end.
+const IN_VAIN: u8 = 1;
+
 /// The events of a run after a number, then those to come. Ends after the last event of a run that has ended.
 pub struct Follow {
     log: Arc<dyn RunLog>,
@@ -29,6 +33,8 @@ pub struct Follow {
     page: usize,
     ready: VecDeque<NumberedEvent>,
     step: Step,
+    /// Reads in a row that gave nothing although there was something to give.
+    in_vain: u8,
 }
 
 enum Step {
@@ -42,7 +48,7 @@ enum Step {
 impl Follow {
     /// Follows a run from after that number.
     pub fn new(log: Arc<dyn RunLog>, run: RunId, after: u64) -> Self {
-        Self { log, run, after, page: DEFAULT_PAGE, ready: VecDeque::new(), step: Step::Between }
+        Self { log, run, after, page: DEFAULT_PAGE, ready: VecDeque::new(), step: Step::Between, in_vain: 0 }
     }
 
     /// The same with pages of another size.
@@ -61,14 +67,19 @@ impl Follow {
         Step::Wait(Box::pin(async move { log.changed(&run, after).await }))
     }
 
-    fn take(&mut self, page: Page) -> Step {
+    fn take(&mut self, page: Page) -> Result<Step, LogError> {
         let last = page.events.last().map_or(self.after, |event| event.number);
+        let is_all = last >= page.head;
+        self.in_vain = if page.events.is_empty() && !is_all { self.in_vain + 1 } else { 0 };
+        if self.in_vain > IN_VAIN {
+            return Err(LogError::Lost { run: self.run.clone(), from: self.after + 1 });
+        }
         self.ready.extend(page.events);
-        match (page.closed && last >= page.head, last >= page.head) {
+        Ok(match (page.closed && is_all, is_all) {
             (true, _) => Step::Ended,
             (false, true) if self.ready.is_empty() => self.wait(),
             _ => Step::Between,
-        }
+        })
     }
 }
 
@@ -85,8 +96,8 @@ impl Stream for Follow {
             this.step = match &mut this.step {
                 Step::Ended => return Poll::Ready(None),
                 Step::Between => this.read(),
-                Step::Read(read) => match ready!(read.as_mut().poll(cx)) {
-                    Ok(page) => this.take(page),
+                Step::Read(read) => match ready!(read.as_mut().poll(cx)).and_then(|page| this.take(page)) {
+                    Ok(step) => step,
                     Err(error) => {
                         this.step = Step::Ended;
                         return Poll::Ready(Some(Err(error)));
@@ -109,3 +120,6 @@ impl fmt::Debug for Follow {
         f.debug_struct("Follow").field("run", &self.run).field("after", &self.after).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

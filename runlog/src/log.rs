@@ -100,6 +100,8 @@ pub struct RunQuery {
     pub owner: Option<String>,
     /// Those after this place: the last one of the page before.
     pub after: Option<RunPlace>,
+    /// The other way round, from the newest to the oldest.
+    pub newest_first: bool,
 }
 
 impl RunQuery {
@@ -107,7 +109,19 @@ impl RunQuery {
     pub fn wants(&self, run: &RunState) -> bool {
         self.thread_id.as_ref().is_none_or(|thread| *thread == run.meta.thread_id)
             && self.owner.as_ref().is_none_or(|owner| *owner == run.meta.owner)
-            && self.after.as_ref().is_none_or(|after| *after < run.place())
+            && self.after.as_ref().is_none_or(|after| {
+                let place = run.place();
+                if self.newest_first { *after > place } else { *after < place }
+            })
+    }
+
+    /// Puts the runs that are wanted in order, and leaves the first `max` of them.
+    pub(crate) fn sort(&self, runs: &mut Vec<RunState>, max: usize) {
+        runs.sort_by_cached_key(RunState::place);
+        if self.newest_first {
+            runs.reverse();
+        }
+        runs.truncate(max);
     }
 }
 
@@ -161,7 +175,7 @@ pub trait RunLog: Send + Sync + 'static {
     /// What is known of a run.
     fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>>;
 
-    /// At most `max` runs, oldest first.
+    /// At most `max` runs, oldest first unless the query says otherwise.
     fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>>;
 
     /// At most `max` runs that go on although their lease lapsed before `now`.
@@ -173,6 +187,11 @@ pub trait RunLog: Send + Sync + 'static {
     /// Waits until more than `seen` messages were sent to the run, and gives those above; [`LogError::Fenced`] or
     /// [`LogError::Closed`] once they are no longer this lease's business. Who took over sees all of them.
     fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>>;
+
+    /// Whether the log can be used now.
+    fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Forgets events with numbers below `earliest`; the head is always kept.
     fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>>;

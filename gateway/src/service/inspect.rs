@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use aqueduct_core::service::{Caller, ServiceError};
 use aqueduct_runlog::{LogError, RunQuery, RunState};
 
+use super::publish::mailbox::is_box;
 use super::{Gateway, refuse};
 
 /// Runs that are listed at once.
@@ -45,7 +46,8 @@ impl Gateway {
             let page = self.log.list(query.clone(), PAGE).await?;
             let Some(last) = page.last() else { break };
             query.after = Some(last.place());
-            runs.extend(page.into_iter().filter(|run| agents.contains(&run.meta.agent)));
+            let is_shown = |run: &RunState| agents.contains(&run.meta.agent) && !is_box(&run.meta.thread_id);
+            runs.extend(page.into_iter().filter(is_shown));
         }
         Ok(runs)
     }

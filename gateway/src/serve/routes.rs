@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
@@ -212,12 +213,22 @@ async fn healthy() -> Response {
     json(&json!({ "status": "ok" }))
 }
 
+/// How long the log may take to answer before the gateway calls itself unready.
+const READY_WITHIN: Duration = Duration::from_secs(1);
+
 async fn readiness(State(shared): State<Shared>) -> Response {
     if shared.gateway.is_draining() {
         let message = "the gateway is stopping";
         return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message).into_response();
     }
-    json(&json!({ "status": "ready" }))
+    // Who asks waits a second or two; a log that takes longer is no use either.
+    let checked = tokio::time::timeout(READY_WITHIN, shared.gateway.log().check()).await;
+    let trouble = match checked {
+        Ok(Ok(())) => return json(&json!({ "status": "ready" })),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the run log does not answer within {READY_WITHIN:?}"),
+    };
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", trouble).into_response()
 }
 
 async fn metrics(State(shared): State<Shared>) -> Response {

@@ -107,11 +107,10 @@ impl MemoryLog {
         leases.into_iter().filter(lost).collect()
     }
 
-    fn select(&self, max: usize, wanted: impl Fn(&RunState) -> bool) -> Vec<RunState> {
+    fn select(&self, order: &RunQuery, max: usize, wanted: impl Fn(&RunState) -> bool) -> Vec<RunState> {
         let runs: Vec<Arc<Run>> = self.runs().all.values().cloned().collect();
         let mut states: Vec<RunState> = runs.iter().map(|run| run.state()).filter(wanted).collect();
-        states.sort_by_cached_key(RunState::place);
-        states.truncate(max);
+        order.sort(&mut states, max);
         states
     }
 
@@ -173,11 +172,11 @@ impl RunLog for MemoryLog {
     }
 
     fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
-        ready(Ok(self.select(max, |run| query.wants(run))))
+        ready(Ok(self.select(&query, max, |run| query.wants(run))))
     }
 
     fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
-        ready(Ok(self.select(max, |run| run.is_lapsed(now))))
+        ready(Ok(self.select(&RunQuery::default(), max, |run| run.is_lapsed(now))))
     }
 
     fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {

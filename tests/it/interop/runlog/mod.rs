@@ -10,6 +10,7 @@ mod crashes;
 mod races;
 mod replicas;
 mod server;
+mod taken_up;
 
 use std::cell::Cell;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! How much a log may hold: the same limits for every engine, checked in one place.
 
-use aqueduct_core::{BlockEvent, RunId};
 use aqueduct_core::block::ToolOutput;
 use aqueduct_core::event::BlockEvent as Event;
+use aqueduct_core::{BlockEvent, RunId};
 use serde_json::Value;
 
 use crate::error::LogError;

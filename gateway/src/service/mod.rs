@@ -14,7 +14,9 @@ mod access;
 mod agents;
 mod driver;
 mod engine;
+mod feed;
 mod inspect;
+mod left;
 pub(crate) mod metrics;
 mod publish;
 mod replica;
@@ -41,7 +43,8 @@ use crate::config::{Agent, AgentSource, Config};
 use crate::source::{Ask, Forwarded};
 use crate::tee::{Tee, Trail};
 pub(crate) use agents::AgentEntry;
-use driver::{Drive, Feed};
+use driver::Drive;
+use feed::Feed;
 use metrics::Metrics;
 use publish::Published;
 use replica::Replica;
@@ -49,8 +52,8 @@ pub use setup::Changes;
 use setup::Setup;
 pub(crate) use side::{SideEar, SideRun};
 use threads::Told;
-pub(crate) use watch::ActiveRun;
 use watch::Watched;
+pub(crate) use watch::{ActiveRun, is_note};
 
 /// The gateway.
 pub struct Gateway {
@@ -206,10 +209,10 @@ impl Gateway {
         // The watcher is there before the run begins: a run is never unwatched by accident.
         let events = self.watched(&run_id, Some(&active), 0);
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
-        let trail = Trail::begin(&self.tee, &active, &input, caller.header("traceparent"));
+        let trail = Trail::begin(&self.tee, &active, &input, &caller);
         trail.publish().await;
         let forwarded = forwarded.marked(&trail);
-        let ask = Ask { input: Arc::new(input), forwarded, trail, stop: Shutdown::new() };
+        let ask = Ask { input: Arc::new(input), forwarded, trail, stop: Shutdown::new(), is_logged: true };
         let drive =
             Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source(asked) };
         tokio::spawn(drive.run().in_current_span());

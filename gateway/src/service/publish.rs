@@ -32,7 +32,8 @@ use aqueduct_runlog::RunMeta;
 use bytes::Bytes;
 use tokio::sync::{Mutex, watch};
 
-use super::driver::{Drive, Feed};
+use super::driver::Drive;
+use super::feed::Feed;
 use super::watch::ActiveRun;
 use super::{AgentEntry, Gateway, now, refuse};
 use crate::config::AgentSource;

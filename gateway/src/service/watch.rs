@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use aqueduct_core::SourceEvent;
 use aqueduct_core::service::NumberedEvent;
+use aqueduct_core::{BlockEvent, SourceEvent, wellknown};
 use aqueduct_runlog::Follow;
 use aqueduct_transport_http::Shutdown;
 use futures_util::Stream;
@@ -100,17 +100,25 @@ impl Watched {
     }
 }
 
+/// True for what one gateway notes for another: nobody watches that.
+pub(crate) fn is_note(event: &BlockEvent) -> bool {
+    matches!(event, BlockEvent::Custom(custom) if custom.name == wellknown::UPSTREAM)
+}
+
 impl Stream for Watched {
     type Item = NumberedEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<NumberedEvent>> {
-        match ready!(Pin::new(&mut self.follow).poll_next(cx)) {
-            Some(Ok(event)) => Poll::Ready(Some(event)),
-            Some(Err(error)) => {
-                tracing::warn!(%error, "a watcher lost its run");
-                Poll::Ready(None)
+        loop {
+            match ready!(Pin::new(&mut self.follow).poll_next(cx)) {
+                Some(Ok(event)) if is_note(&event.event) => {}
+                Some(Ok(event)) => return Poll::Ready(Some(event)),
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "a watcher lost its run");
+                    return Poll::Ready(None);
+                }
+                None => return Poll::Ready(None),
             }
-            None => Poll::Ready(None),
         }
     }
 }

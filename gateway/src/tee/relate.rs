@@ -164,11 +164,7 @@ impl Tee {
     }
 
     /// An anchor for the agent of a run, until it is dropped.
-    pub(super) fn root(
-        self: &Arc<Self>,
-        run: (Arc<ActiveRun>, RunId),
-        trace: Option<String>,
-    ) -> Arc<Anchor> {
+    pub(super) fn root(self: &Arc<Self>, run: (Arc<ActiveRun>, RunId), trace: Option<String>) -> Arc<Anchor> {
         let token = if self.has(RelateBy::Token) { RunToken::mint() } else { None };
         self.anchor(run, Source::root(), token, trace)
     }
@@ -221,8 +217,7 @@ impl Tee {
     fn at_hand(&self, clue: &Clue) -> Vec<Arc<Anchor>> {
         let found = self.index().find(clue);
         // The run's own agent before its sub-agents: a supervisor often hands its own context on.
-        let (roots, lanes): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|anchor| anchor.source.is_root());
+        let (roots, lanes): (Vec<_>, Vec<_>) = found.into_iter().partition(|anchor| anchor.source.is_root());
         if roots.is_empty() { lanes } else { roots }
     }
 

@@ -114,7 +114,10 @@ impl Relay {
     }
 
     async fn note_compressed(&mut self, coding: String) {
-        tracing::warn!(coding, "a sub-agent compresses its answers although it was asked not to: it is not shown");
+        tracing::warn!(
+            coding,
+            "a sub-agent compresses its answers although it was asked not to: it is not shown"
+        );
         let note = format!("this agent compresses its answer ({coding}), so nothing of it can be shown here");
         self.lane.handle_note(&note).await;
         self.compressed = Some(coding);

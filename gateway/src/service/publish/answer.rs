@@ -8,7 +8,8 @@ use aqueduct_runlog::RunMeta;
 use serde_json::Value;
 
 use super::{Published, State};
-use crate::service::driver::{Drive, Feed};
+use crate::service::driver::Drive;
+use crate::service::feed::Feed;
 use crate::service::watch::ActiveRun;
 use crate::service::{AgentEntry, Gateway, now, refuse};
 use crate::source::{Ask, EventSender};

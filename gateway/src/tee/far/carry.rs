@@ -107,7 +107,8 @@ impl FarLane {
     /// Waits until the task is to be cancelled, and names it.
     pub(crate) async fn cancel_wanted(&self) -> String {
         let mut told = self.told.clone();
-        let task = told.wait_for(|told| told.cancel.is_some()).await.ok().and_then(|told| told.cancel.clone());
+        let task =
+            told.wait_for(|told| told.cancel.is_some()).await.ok().and_then(|told| told.cancel.clone());
         match task {
             Some(task) => task,
             // Nobody is left who could want it.
@@ -156,7 +157,8 @@ impl FarLane {
     pub(crate) async fn retire(mut self) -> Option<String> {
         let task = if self.is_whole && !self.is_lost { self.last_wish().await } else { None };
         let failure = self.is_lost.then(|| {
-            let message = "the run's log was too slow to show any more of this agent's work; the agent goes on";
+            let message =
+                "the run's log was too slow to show any more of this agent's work; the agent goes on";
             RunFailure::new(LANE_LOST, message)
         });
         self.close(failure).await;

@@ -14,6 +14,8 @@ mod replies;
 mod runs;
 mod sockets;
 pub(crate) mod support;
+mod taken_up;
+mod task_server;
 mod tee;
 mod threads;
 mod walls;

@@ -5,6 +5,6 @@
 
 mod bridge;
 mod downstream;
-mod modes;
+pub(super) mod modes;
 mod upstream;
 mod wire;

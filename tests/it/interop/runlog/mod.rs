@@ -9,7 +9,7 @@
 mod crashes;
 mod races;
 mod replicas;
-mod server;
+pub(super) mod server;
 
 use std::cell::Cell;
 use std::path::PathBuf;

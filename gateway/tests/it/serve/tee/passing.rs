@@ -8,10 +8,7 @@ use super::super::support::{Say, Upstream, answer, http, serve};
 use super::peer::{Called, Door, Peer, task};
 use super::{Place, gateway, lane, lanes, supervisor};
 
-everywhere!(
-    a_blocking_call_is_seen_too,
-    a_task_that_is_polled_is_one_lane,
-);
+everywhere!(a_blocking_call_is_seen_too, a_task_that_is_polled_is_one_lane,);
 
 #[tokio::test]
 async fn the_card_says_that_the_agent_is_here() {

@@ -26,7 +26,8 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     ])
 }
 
-fn server(folder: &Path) -> Result<String> {
+/// The server of this machine, installed if there is none.
+pub(super) fn server(folder: &Path) -> Result<String> {
     let chosen = std::env::var("AQUEDUCT_REDIS").ok();
     let name = chosen.clone().unwrap_or_else(|| "redis-server".to_owned());
     if chosen.is_none() && Invocation::new(&name, folder).args(["--version"]).output().is_err() {

@@ -9,7 +9,7 @@
 mod crashes;
 mod races;
 mod replicas;
-mod server;
+pub(super) mod server;
 mod taken_up;
 
 use std::cell::Cell;

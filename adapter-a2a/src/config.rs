@@ -185,6 +185,12 @@ pub struct Retry {
     pub poll_interval: Duration,
     /// Such looks in a row that show nothing new, before the task is given up. With the interval: half an hour.
     pub polls: u32,
+    /// The same for a task that the agent says is not there to be watched (-32001), although it is there to be looked
+    /// at: some servers say so of a task that nobody runs, some of one that runs elsewhere. With the interval: a minute.
+    pub unwatchable_polls: u32,
+    /// The same if the stream ended with an error, and for a question that was answered and is still asked: the task
+    /// should say so itself, but servers are known that leave it `working` for ever. With the interval: ten seconds.
+    pub reported_polls: u32,
 }
 
 impl Default for Retry {
@@ -195,6 +201,8 @@ impl Default for Retry {
             cap: Duration::from_secs(10),
             poll_interval: Duration::from_secs(2),
             polls: 900,
+            unwatchable_polls: 30,
+            reported_polls: 5,
         }
     }
 }

@@ -35,6 +35,8 @@ enum Step {
     Read(BoxFuture<'static, Result<Page, LogError>>),
     Wait(BoxFuture<'static, Result<(), LogError>>),
     Between,
+    /// All there was is ready or given: what follows has to be waited for.
+    CaughtUp,
     /// The run has ended: what is ready is all there is.
     Ended,
 }
@@ -51,7 +53,15 @@ impl Follow {
         self
     }
 
-    fn read(&self) -> Step {
+    /// Reads the next page, at once if the engine can.
+    fn read(&mut self) -> Result<Step, LogError> {
+        match self.log.read_now(&self.run, self.after, self.page) {
+            Some(page) => Ok(self.take(page?)),
+            None => Ok(self.ask()),
+        }
+    }
+
+    fn ask(&self) -> Step {
         let (log, run, after, page) = (Arc::clone(&self.log), self.run.clone(), self.after, self.page);
         Step::Read(Box::pin(async move { log.read(&run, after, page).await }))
     }
@@ -64,11 +74,25 @@ impl Follow {
     fn take(&mut self, page: Page) -> Step {
         let last = page.events.last().map_or(self.after, |event| event.number);
         self.ready.extend(page.events);
-        match (page.closed && last >= page.head, last >= page.head) {
-            (true, _) => Step::Ended,
-            (false, true) if self.ready.is_empty() => self.wait(),
-            _ => Step::Between,
+        match (last >= page.head, page.closed) {
+            (true, true) => Step::Ended,
+            (true, false) => Step::CaughtUp,
+            (false, _) => Step::Between,
         }
+    }
+
+    /// What to do next, now that nothing is ready.
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<Result<Step, LogError>> {
+        Poll::Ready(match &mut self.step {
+            Step::Ended => Ok(Step::Ended),
+            Step::Between => self.read(),
+            Step::CaughtUp => Ok(self.wait()),
+            Step::Read(read) => ready!(read.as_mut().poll(cx)).map(|page| self.take(page)),
+            Step::Wait(wait) => match ready!(wait.as_mut().poll(cx)) {
+                Ok(()) => self.read(),
+                Err(error) => Err(error),
+            },
+        })
     }
 }
 
@@ -82,24 +106,16 @@ impl Stream for Follow {
                 this.after = event.number;
                 return Poll::Ready(Some(Ok(event)));
             }
-            this.step = match &mut this.step {
-                Step::Ended => return Poll::Ready(None),
-                Step::Between => this.read(),
-                Step::Read(read) => match ready!(read.as_mut().poll(cx)) {
-                    Ok(page) => this.take(page),
-                    Err(error) => {
-                        this.step = Step::Ended;
-                        return Poll::Ready(Some(Err(error)));
-                    }
-                },
-                Step::Wait(wait) => match ready!(wait.as_mut().poll(cx)) {
-                    Ok(()) => this.read(),
-                    Err(error) => {
-                        this.step = Step::Ended;
-                        return Poll::Ready(Some(Err(error)));
-                    }
-                },
-            };
+            if matches!(this.step, Step::Ended) {
+                return Poll::Ready(None);
+            }
+            match ready!(this.step(cx)) {
+                Ok(step) => this.step = step,
+                Err(error) => {
+                    this.step = Step::Ended;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
         }
     }
 }

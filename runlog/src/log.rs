@@ -12,6 +12,7 @@
 
 use aqueduct_core::service::{BoxFuture, NumberedEvent};
 use aqueduct_core::{BlockEvent, InterruptReply, RunId, ThreadId, Timestamp};
+use serde_json::Value;
 
 use crate::error::{LogError, Refused};
 
@@ -119,6 +120,8 @@ pub enum Control {
     Cancel,
     /// A human's answer.
     Reply(InterruptReply),
+    /// What replicas have to tell each other beside; the log does not read it.
+    Message(Value),
 }
 
 /// Keeps the events of runs. Engines differ in what survives what; the conformance suite says what all of them do.
@@ -152,6 +155,13 @@ pub trait RunLog: Send + Sync + 'static {
     /// Reads at most `max` events with numbers above `after`; [`LogError::Gone`] if the next one is no longer kept.
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>>;
 
+    /// The same, from an engine that has what is asked for at hand; none from one that has to fetch it. Watchers that keep
+    /// up ask once per event, and are spared the future.
+    fn read_now(&self, run: &RunId, after: u64, max: usize) -> Option<Result<Page, LogError>> {
+        let _ = (run, after, max);
+        None
+    }
+
     /// Waits until there are events above `after`, or the run has ended.
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>>;
 
@@ -173,6 +183,30 @@ pub trait RunLog: Send + Sync + 'static {
     /// Waits until more than `seen` messages were sent to the run, and gives those above; [`LogError::Fenced`] or
     /// [`LogError::Closed`] once they are no longer this lease's business. Who took over sees all of them.
     fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>>;
+
+    /// Says that those keys lead to the run, for about as long as that. They are one name space beside the runs, and one
+    /// key may lead to several of them. An engine that no other process shares may know none: whoever drives a run
+    /// there knows its keys itself.
+    fn relate(
+        &self,
+        run: &RunId,
+        keys: Vec<String>,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<(), LogError>> {
+        let _ = (run, keys, until);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Says that those keys lead to the run no more.
+    fn unrelate(&self, run: &RunId, keys: Vec<String>) -> BoxFuture<'_, Result<(), LogError>> {
+        let _ = (run, keys);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// The runs that each of the keys leads to, in the order of the keys. Some may have ended, or be gone.
+    fn related(&self, keys: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<RunId>>, LogError>> {
+        Box::pin(std::future::ready(Ok(vec![Vec::new(); keys.len()])))
+    }
 
     /// Forgets events with numbers below `earliest`; the head is always kept.
     fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>>;

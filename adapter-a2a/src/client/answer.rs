@@ -28,6 +28,9 @@ impl TaskClient {
         // Terminal already (-32004), not subscribable while it waits (-32001 of some servers), or no such method:
         // the task itself tells which. If it works on, it has to be looked at from time to time.
         self.can_subscribe = false;
+        if error.kind() == ErrorKind::TaskNotFound {
+            self.patience = self.patience.min(self.config.retry.unwatchable_polls);
+        }
         self.look(Duration::ZERO);
     }
 
@@ -64,10 +67,16 @@ impl TaskClient {
             // The stream, if there is one, will tell.
             Purpose::Cancel => {}
             Purpose::Get if self.can_subscribe => self.subscribe_again(),
+            // The answer to a blocking call is the end of the turn.
+            Purpose::Send if self.decoder.asks_again() => self.decode(Decoder::handle_end),
             Purpose::Send | Purpose::Subscribe | Purpose::Get => {
                 self.polls += 1;
-                if self.polls > self.config.retry.polls {
-                    return self.give_up();
+                let asks_again = self.decoder.asks_again();
+                if asks_again {
+                    self.patience = self.patience.min(self.config.retry.reported_polls);
+                }
+                if self.polls > self.patience {
+                    return if asks_again { self.decode(Decoder::handle_end) } else { self.give_up() };
                 }
                 self.look(self.config.retry.poll_interval);
             }

@@ -21,10 +21,13 @@
 //! * attempts are bounded, and only those count that bring nothing new;
 //! * leaving does not cancel; [`handle_cancel`](TaskClient::handle_cancel) does.
 //!
+//! A client that [takes up](TaskClient::attaching) a task that another one began starts by getting it.
+//!
 //! Poll order: `poll_event` until empty, then `poll_request` until empty. Once [`is_settled`](TaskClient::is_settled),
 //! streams can be dropped.
 
 mod answer;
+mod attach;
 mod plan;
 
 use std::collections::VecDeque;
@@ -37,6 +40,7 @@ use crate::config::ClientConfig;
 use crate::decode::{Decoder, Settled, TaskMemory, failure_of};
 use crate::wire::{Frame, FrameContent, StreamItem, WireError};
 use answer::is_passing;
+pub use attach::{Attachment, is_made_id};
 pub use plan::{Planned, Purpose};
 
 /// What the machine waits for.
@@ -70,6 +74,8 @@ pub struct TaskClient {
     /// Attempts in a row that brought nothing new.
     attempts: u32,
     polls: u32,
+    /// How many looks in a row may bring nothing new.
+    patience: u32,
     cancel_attempts: u32,
     last_error: Option<WireError>,
     planned: VecDeque<Planned>,
@@ -86,11 +92,20 @@ impl TaskClient {
     /// A further turn of a task whose earlier turns were read here.
     pub fn resuming(mut config: ClientConfig, message: SendMessage, mut memory: TaskMemory) -> Self {
         memory.expect_task(&message.message);
-        config.decode.sent_message_id = message.message.message_id.set().map(str::to_owned);
         config.decode.follow_up = !message.message.task_id.is_empty();
+        let mut client = Self::waiting(config, message, memory);
+        let send = client.send_call(client.config.streaming);
+        client.plan(Purpose::Send, send, Duration::ZERO);
+        client
+    }
+
+    /// A client that has planned nothing yet.
+    fn waiting(mut config: ClientConfig, message: SendMessage, memory: TaskMemory) -> Self {
+        config.decode.sent_message_id = message.message.message_id.set().map(str::to_owned);
         let decoder = Decoder::resuming(config.decode.clone(), memory);
-        let mut client = Self {
+        Self {
             can_subscribe: config.streaming,
+            patience: config.retry.polls,
             config,
             decoder,
             message,
@@ -103,10 +118,7 @@ impl TaskClient {
             planned: VecDeque::new(),
             events: VecDeque::new(),
             scratch: Vec::new(),
-        };
-        let send = client.send_call(client.config.streaming);
-        client.plan(Purpose::Send, send, Duration::ZERO);
-        client
+        }
     }
 
     /// The next event of the task.
@@ -114,7 +126,8 @@ impl TaskClient {
         self.events.pop_front()
     }
 
-    /// The next request to send. A new stream takes the place of the old one, which can be dropped.
+    /// The next request to send. A new stream takes the place of the old one, which is to be dropped before
+    /// [`Purpose::Subscribe`] is sent: what it still told, its end too, would be taken for what the new one tells.
     pub fn poll_request(&mut self) -> Option<Planned> {
         self.planned.pop_front()
     }
@@ -262,6 +275,9 @@ impl TaskClient {
         if self.events.len() > before {
             self.attempts = 0;
             self.polls = 0;
+            if self.state == State::Streaming {
+                self.patience = self.config.retry.polls;
+            }
         }
         self.plan_cancel();
     }
@@ -273,6 +289,7 @@ impl TaskClient {
             return self.fail(failure_of(&error));
         }
         self.decoder.note_error(&error);
+        self.patience = self.config.retry.reported_polls;
         self.last_error = Some(error);
         self.recover();
     }

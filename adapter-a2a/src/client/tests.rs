@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::call::{follow_up, user_message};
+use crate::config::Retry;
 use crate::wire::{Dialect, Part, StreamItem, Task};
 
 fn message() -> SendMessage {
@@ -322,6 +323,83 @@ fn an_executor_that_throws_is_told_with_its_words() {
     assert_eq!((&*failure.code, &*failure.message), ("agent_failed", "boom"));
 }
 
+/// Looks at a task that never changes, until the client gives up: how many it took, and what it told.
+fn looks_until_given_up(client: &mut TaskClient) -> (u32, RunFailure) {
+    let mut looks = 0;
+    while client.is_settled().is_none() {
+        assert_eq!(next(client).0, Purpose::Get);
+        looks += 1;
+        client.handle_response(Purpose::Get, 200, &rpc(&task("TASK_STATE_WORKING")["task"]));
+        assert!(looks < 1000);
+    }
+    let events = drain(client);
+    let Some(SourceEvent::Failed(failure)) = events.into_iter().last() else { panic!("not failed") };
+    (looks, failure)
+}
+
+#[test]
+fn an_error_that_the_task_never_shows_is_told_soon() {
+    // The official Rust server: an error on the stream, nobody runs the task any more, and it stays `working`.
+    let mut client = client();
+    next(&mut client);
+    feed(&mut client, &task("TASK_STATE_WORKING"));
+    client.handle_frame(Frame::data(
+        &r#"{"error":{"code":-32603,"message":"boom"},"id":1,"jsonrpc":"2.0"}"#.into(),
+    ));
+    client.handle_stream_end();
+    assert_eq!(next(&mut client).0, Purpose::Subscribe);
+    client
+        .handle_response_error(Purpose::Subscribe, WireError { code: Some(-32001), ..WireError::default() });
+    let (looks, failure) = looks_until_given_up(&mut client);
+    assert_eq!(looks, Retry::default().reported_polls + 1);
+    assert_eq!((&*failure.code, &*failure.message), ("upstream_error", "boom"));
+}
+
+#[test]
+fn a_task_that_nobody_runs_is_given_up_before_one_that_is_only_silent() {
+    let lost = |refusal: i64| {
+        let mut client = client();
+        next(&mut client);
+        feed(&mut client, &task("TASK_STATE_WORKING"));
+        client.handle_stream_end();
+        assert_eq!(next(&mut client).0, Purpose::Subscribe);
+        let refused = WireError { code: Some(refusal), ..WireError::default() };
+        client.handle_response_error(Purpose::Subscribe, refused);
+        looks_until_given_up(&mut client)
+    };
+    let retry = Retry::default();
+    // There is such a task, and the agent says that there is none to watch.
+    let (looks, failure) = lost(-32001);
+    assert_eq!((looks, &*failure.code), (retry.unwatchable_polls + 1, "upstream_ended"));
+    // There is no such method: that says nothing of the task.
+    let (looks, failure) = lost(-32601);
+    assert_eq!((looks, &*failure.code), (retry.polls + 1, "upstream_ended"));
+}
+
+#[test]
+fn a_task_that_moves_again_is_not_given_up() {
+    let mut client = client();
+    next(&mut client);
+    feed(&mut client, &task("TASK_STATE_WORKING"));
+    client.handle_frame(Frame::data(&r#"{"error":{"code":-32603,"message":"too slow"},"id":1}"#.into()));
+    assert_eq!(next(&mut client).0, Purpose::Subscribe);
+    client
+        .handle_response_error(Purpose::Subscribe, WireError { code: Some(-32001), ..WireError::default() });
+    let mut so_far = vec![task("TASK_STATE_WORKING")];
+    let patience = Retry::default().reported_polls;
+    for number in 0..3 {
+        for _ in 0..patience {
+            assert_eq!(next(&mut client).0, Purpose::Get);
+            client.handle_response(Purpose::Get, 200, &rpc(&snapshot(&so_far)["task"]));
+        }
+        so_far.push(chunk(&format!("a{number}"), "more", false));
+    }
+    so_far.push(status("TASK_STATE_COMPLETED", "", ""));
+    assert_eq!(next(&mut client).0, Purpose::Get);
+    client.handle_response(Purpose::Get, 200, &rpc(&snapshot(&so_far)["task"]));
+    assert_eq!(client.is_settled(), Some(Settled::Completed));
+}
+
 #[test]
 fn a_slow_watcher_that_was_thrown_out_goes_on() {
     // An error frame, but the task works on.
@@ -489,6 +567,100 @@ fn a_question_settles_and_its_answer_resumes_the_task() {
     let trace = trace(&run_to_end(drain(&mut client)));
     assert!(!trace.contains("Draft") && !trace.contains("Which"), "{trace}");
     assert!(trace.contains("You said prod."), "{trace}");
+}
+
+/// A turn that ended with a question, and the client of the answer.
+fn answering(asked: &Value) -> TaskClient {
+    let mut client = client();
+    next(&mut client);
+    feed(&mut client, &task("TASK_STATE_WORKING"));
+    feed(&mut client, &asked.clone());
+    assert_eq!(client.is_settled(), Some(Settled::Interrupted));
+    let task_ref = client.task_ref().unwrap();
+    let send = SendMessage::new(follow_up("m-2", &task_ref, vec![Part::text("prod")]));
+    let mut client = TaskClient::resuming(ClientConfig::default(), send, client.into_memory());
+    next(&mut client);
+    client
+}
+
+fn question(id: &str, at: &str) -> Value {
+    let mut asked = status("TASK_STATE_INPUT_REQUIRED", id, "Which cluster?");
+    asked["statusUpdate"]["status"]["timestamp"] = at.into();
+    if id.is_empty() {
+        asked["statusUpdate"]["status"]["message"].as_object_mut().unwrap().remove("messageId");
+    }
+    asked
+}
+
+const NOON: &str = "2026-01-01T12:00:00Z";
+const LATER: &str = "2026-01-01T12:00:01Z";
+
+#[test]
+fn a_question_that_was_answered_does_not_end_the_turn_again() {
+    for id in ["q", ""] {
+        let asked = question(id, NOON);
+        // A task told first, as agents do that restate what is stored, or a status of its own.
+        for restated in [snapshot(&[task("TASK_STATE_WORKING"), asked.clone()]), asked.clone()] {
+            let mut client = answering(&asked);
+            feed(&mut client, &restated);
+            assert_eq!(client.is_settled(), None, "{restated}");
+            feed(&mut client, &chunk("z", "You said prod.", false));
+            feed(&mut client, &status("TASK_STATE_COMPLETED", "", ""));
+            assert_eq!(client.is_settled(), Some(Settled::Completed));
+            let trace = trace(&run_to_end(drain(&mut client)));
+            assert!(trace.contains("You said prod.") && !trace.contains("Which"), "{trace}");
+        }
+    }
+}
+
+#[test]
+fn a_question_asked_anew_ends_the_turn() {
+    // Another message, or another moment, is another question.
+    for (first, second) in [("q", "r"), ("q", "q"), ("", "")] {
+        let mut client = answering(&question(first, NOON));
+        feed(&mut client, &question(second, LATER));
+        assert_eq!(client.is_settled(), Some(Settled::Interrupted), "{first} {second}");
+        let events = drain(&mut client);
+        assert!(events.iter().any(|event| matches!(event, SourceEvent::InterruptRequested { .. })));
+    }
+}
+
+#[test]
+fn a_question_that_is_all_that_comes_is_asked_again() {
+    // The agent did not take the answer: its stream ends where it began.
+    let asked = question("q", NOON);
+    let mut client = answering(&asked);
+    feed(&mut client, &snapshot(&[task("TASK_STATE_WORKING"), asked.clone()]));
+    client.handle_stream_end();
+    assert_eq!(client.is_settled(), Some(Settled::Interrupted));
+    let events = drain(&mut client);
+    assert!(events.iter().any(|event| matches!(event, SourceEvent::InterruptRequested { .. })));
+    // The same without a stream: the answer to a blocking call is the end of the turn.
+    let mut client = answering(&asked);
+    client.handle_response(
+        Purpose::Send,
+        200,
+        &rpc(&snapshot(&[task("TASK_STATE_WORKING"), asked.clone()])["task"]),
+    );
+    assert_eq!(client.is_settled(), Some(Settled::Interrupted));
+    // Words after it were the beginning of more: their end is a cut.
+    let mut client = answering(&asked);
+    feed(&mut client, &asked);
+    feed(&mut client, &chunk("z", "You said", false));
+    client.handle_stream_end();
+    assert_eq!((client.is_settled(), next(&mut client).0), (None, Purpose::Subscribe));
+    // Found again where it was, it waits: the agent may not have begun. In the end it is a question.
+    client
+        .handle_response_error(Purpose::Subscribe, WireError { code: Some(-32001), ..WireError::default() });
+    let stored = snapshot(&[task("TASK_STATE_WORKING"), chunk("z", "You said", false), asked]);
+    let mut looks = 0;
+    while client.is_settled().is_none() {
+        assert_eq!(next(&mut client).0, Purpose::Get);
+        client.handle_response(Purpose::Get, 200, &rpc(&stored["task"]));
+        looks += 1;
+    }
+    assert_eq!(looks, Retry::default().reported_polls + 1);
+    assert_eq!(client.is_settled(), Some(Settled::Interrupted));
 }
 
 #[test]

@@ -100,6 +100,7 @@ impl Incoming<'_> {
 impl Decoder {
     pub(super) fn artifact_update(&mut self, update: ArtifactUpdate<'_>, sink: &mut Sink<'_>) {
         self.meet(&update.task_id, &update.context_id, sink);
+        self.go_on();
         let mut beside = Metadata::new();
         metadata::put_event(&mut beside, update.metadata.as_ref());
         let arrival = Arrival { append: update.append, last: update.last_chunk, live: true };

@@ -14,7 +14,9 @@ use crate::wire::chunk::Chunk;
 impl Decoder {
     /// Takes a frame if it is such a chunk.
     pub(crate) fn handle_chunk(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) -> bool {
-        if frame.event.is_some() || self.is_first || self.settled.is_some() || self.unread.is_some() {
+        let is_usual =
+            !self.is_first && self.settled.is_none() && self.unread.is_none() && self.held.is_none();
+        if frame.event.is_some() || !is_usual {
             return false;
         }
         let Some(chunk) = Chunk::scan(frame.data).filter(|chunk| chunk.append) else { return false };

@@ -1,17 +1,17 @@
 //! How a task comes to rest: completed, failed, cancelled, waiting, cut.
 
 use aqueduct_core::{
-    ByteString, Channel, ContentBlock, Interrupt, LaneOutcome, MessageId, Metadata, Mode, RunFailure,
-    RunOutcome, SourceEvent, Timestamp, Track, wellknown,
+    Channel, ContentBlock, LaneOutcome, MessageId, Metadata, Mode, RunFailure, RunOutcome, SourceEvent,
+    Timestamp, Track, wellknown,
 };
 use serde_json::{Value, json};
 
 use super::artifact::AnswerMatch;
 use super::parts::Place;
 use super::sink::Sink;
-use super::status::{joined_text, other_parts, response_schema};
-use super::{AtEnd, Decoder, Settled, metadata, shared};
-use crate::config::{AuthRequired, ClosingRemark, Ending, InterruptView};
+use super::status::joined_text;
+use super::{AtEnd, Decoder, Settled, metadata};
+use crate::config::{ClosingRemark, Ending};
 use crate::error;
 use crate::wire::{ErrorKind, Message, TaskState, WireError};
 
@@ -157,73 +157,6 @@ impl Decoder {
         self.fail(failure, sink.out);
     }
 
-    /// `input-required` and `auth-required`.
-    pub(super) fn ask(
-        &mut self,
-        state: &TaskState<'_>,
-        message: Option<Message<'_>>,
-        beside: Metadata,
-        sink: &mut Sink<'_>,
-    ) {
-        if self.config.interrupts == InterruptView::Text {
-            if let Some(message) = message {
-                self.say(message, beside, None, Channel::Answer, true, sink);
-            }
-            return self.finish(Settled::Completed, sink.out);
-        }
-        if let Some(message) = &message {
-            // The next turn's history has the question among what was said.
-            let text = joined_text(&message.parts);
-            self.memory.messages.note(message, &text, true, &self.config.limits);
-        }
-        let interrupt = self.question(state, message.as_ref(), beside);
-        sink.push(SourceEvent::InterruptRequested { source: self.source.clone(), interrupt });
-        let is_auth = matches!(state, TaskState::AuthRequired);
-        if is_auth && self.config.auth_required == AuthRequired::KeepsStream {
-            self.at_end = AtEnd::Waits;
-        } else {
-            self.finish(Settled::Interrupted, sink.out);
-        }
-    }
-
-    fn question(
-        &mut self,
-        state: &TaskState<'_>,
-        message: Option<&Message<'_>>,
-        beside: Metadata,
-    ) -> Interrupt {
-        let is_auth = matches!(state, TaskState::AuthRequired);
-        let asked = message.and_then(|message| message.message_id.set());
-        // Stable: the same question of the same task has the same id, however often it is told.
-        let id = match asked {
-            Some(asked) => format!("{}:{asked}", self.memory.task_id),
-            None => format!("{}:{}:{}", self.memory.task_id, state.v03_name(), self.memory.turn),
-        };
-        let reason = if is_auth { "auth_required" } else { "input_required" };
-        let mut interrupt = Interrupt::new(id, ByteString::from_static(reason));
-        let mut beside_it = self.task_metadata();
-        beside_it.insert("state".to_owned(), state.v03_name().into());
-        if let Some(form) = self.form.take() {
-            beside_it.insert("form".to_owned(), form);
-        }
-        if let Some(message) = message {
-            let text = message.text();
-            interrupt.message = (!text.is_empty()).then(|| text.into());
-            interrupt.response_schema = response_schema(&message.parts);
-            let parts = other_parts(&message.parts);
-            if !parts.is_empty() {
-                beside_it.insert("parts".to_owned(), Value::Array(parts));
-            }
-            let own = metadata::of_message(message);
-            if !own.is_empty() {
-                beside_it.insert("metadata".to_owned(), Value::Object(own));
-            }
-        }
-        beside_it.extend(beside);
-        interrupt.metadata = shared(beside_it);
-        interrupt
-    }
-
     /// The stream ended. If the task has not come to rest, that is a cut and no success.
     pub fn handle_end(&mut self, out: &mut Vec<SourceEvent>) {
         if self.settled.is_some() {
@@ -231,6 +164,7 @@ impl Decoder {
         }
         match self.at_end {
             AtEnd::Waits => self.finish(Settled::Interrupted, out),
+            AtEnd::AsksAgain => self.ask_again(out),
             AtEnd::Answered => self.finish(Settled::Completed, out),
             AtEnd::Cut => self.fail(self.cut(), out),
         }

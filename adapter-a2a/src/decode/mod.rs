@@ -23,6 +23,7 @@ mod memory;
 pub mod metadata;
 mod parts;
 mod print;
+mod question;
 mod sink;
 mod snapshot;
 mod status;
@@ -32,7 +33,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use aqueduct_core::{
-    ByteString, Channel, ContentBlock, Metadata, ResponseId, Source, SourceEvent, Update, wellknown,
+    ByteString, Channel, ContentBlock, Interrupt, Metadata, ResponseId, Source, SourceEvent, Update,
+    wellknown,
 };
 use serde_json::json;
 
@@ -66,6 +68,8 @@ enum AtEnd {
     Cut,
     /// A question was asked, and the stream stayed open.
     Waits,
+    /// The question that this turn answers was told again.
+    AsksAgain,
     /// A message came on the stream of a task.
     Answered,
 }
@@ -94,6 +98,8 @@ pub struct Decoder {
     dialect: Dialect,
     settled: Option<Settled>,
     at_end: AtEnd,
+    /// The question that this turn answers, told again.
+    held: Option<Interrupt>,
     is_first: bool,
     answer_shown: bool,
     last_status: Option<ByteString>,
@@ -126,6 +132,7 @@ impl Decoder {
             open: VecDeque::new(),
             settled: None,
             at_end: AtEnd::Cut,
+            held: None,
             is_first: true,
             answer_shown: false,
             last_status: None,
@@ -212,6 +219,15 @@ impl Decoder {
     /// What was counted instead of shown.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// True once anything of the task was read.
+    pub(crate) fn has_heard(&self) -> bool {
+        !self.is_first
+    }
+
+    pub(crate) fn memory(&self) -> &TaskMemory {
+        &self.memory
     }
 
     /// What the next turn of the same task needs to know.

@@ -50,6 +50,7 @@ impl Decoder {
         }
         match state.class() {
             StateClass::Active => {
+                self.go_on();
                 if self.at_end == AtEnd::Waits {
                     self.at_end = AtEnd::Cut;
                 }
@@ -57,7 +58,7 @@ impl Decoder {
                     self.say(message, beside, created_at, Channel::Intermediate, live, sink);
                 }
             }
-            StateClass::Interrupted => self.ask(&state, message, beside, sink),
+            StateClass::Interrupted => self.ask(&state, message, beside, created_at, sink),
             StateClass::Terminal => self.conclude(&state, message, beside, created_at, live, sink),
         }
     }

@@ -221,7 +221,8 @@ async fn readiness(State(shared): State<Shared>) -> Response {
 }
 
 async fn metrics(State(shared): State<Shared>) -> Response {
-    let text = shared.gateway.metrics().render(&shared.counters);
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let text = shared.gateway.metrics().render(&shared.counters, tasks);
     let mut response = Response::new(Body::from(text));
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -316,7 +317,7 @@ async fn a2a_call(
     let name = path.get("name").map(String::as_str).unwrap_or_default();
     match shared.gateway.agent(name).and_then(proxy::Passable::of) {
         Some(agent) => proxy::pass(&shared.gateway, &agent, request).await,
-        None => shared.a2a.answer(name, request).await,
+        None => proxy::serve(&shared.gateway, &shared.a2a, name, request).await,
     }
 }
 

@@ -31,8 +31,10 @@ use aqueduct_core::{
 use aqueduct_runlog::RunMeta;
 use bytes::Bytes;
 use tokio::sync::{Mutex, watch};
+use tracing::Instrument as _;
 
-use super::driver::{Drive, Feed};
+use super::driver::Drive;
+use super::feed::Feed;
 use super::watch::ActiveRun;
 use super::{AgentEntry, Gateway, now, refuse};
 use crate::config::AgentSource;
@@ -176,7 +178,8 @@ impl Gateway {
         self.published().insert(run_id.clone(), Arc::clone(&published));
         let ask = Ask::plain(input);
         let feed = Feed::Published(events);
-        tokio::spawn(Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed }.run());
+        let drive = Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed };
+        tokio::spawn(drive.run().in_current_span());
         Ok(Box::new(GatewayIngest::new(self, run_id, published).await))
     }
 }

@@ -6,6 +6,7 @@
 //! Locks are held for the length of a copy of references, never across an await.
 
 mod arena;
+mod relations;
 mod run;
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use crate::error::{LogError, Refused};
 use crate::limits::LogLimits;
 use crate::log::{Control, Lease, Page, RunLog, RunMeta, RunQuery, RunState};
+use relations::Relations;
 use run::Run;
 
 /// A log in memory.
@@ -24,12 +26,13 @@ use run::Run;
 pub struct MemoryLog {
     limits: LogLimits,
     runs: Mutex<HashMap<RunId, Arc<Run>>>,
+    relations: Relations,
 }
 
 impl MemoryLog {
     /// A log with these limits.
     pub fn new(limits: LogLimits) -> Self {
-        Self { limits, runs: Mutex::default() }
+        Self { limits, runs: Mutex::default(), relations: Relations::default() }
     }
 
     fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Run>>> {
@@ -59,6 +62,10 @@ impl MemoryLog {
             Ok(run) => run.append(lease, events, now, &self.limits),
             Err(error) => Err(Refused::new(error, events)),
         }
+    }
+
+    fn read_page(&self, run: &RunId, after: u64, max: usize) -> Result<Page, LogError> {
+        self.run(run)?.read(after, max)
     }
 
     fn renew_now(&self, leases: Vec<Lease>, until: Timestamp) -> Vec<Lease> {
@@ -119,7 +126,11 @@ impl RunLog for MemoryLog {
     }
 
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
-        ready(self.run(run).and_then(|run| run.read(after, max)))
+        ready(self.read_page(run, after, max))
+    }
+
+    fn read_now(&self, run: &RunId, after: u64, max: usize) -> Option<Result<Page, LogError>> {
+        Some(self.read_page(run, after, max))
     }
 
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
@@ -150,6 +161,25 @@ impl RunLog for MemoryLog {
     fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
         let (run, lease) = (self.run(&lease.run_id), lease.clone());
         Box::pin(async move { run?.controls(&lease, seen).await })
+    }
+
+    fn relate(
+        &self,
+        run: &RunId,
+        keys: Vec<String>,
+        _until: Timestamp,
+    ) -> BoxFuture<'_, Result<(), LogError>> {
+        self.relations.add(run, keys);
+        ready(Ok(()))
+    }
+
+    fn unrelate(&self, run: &RunId, keys: Vec<String>) -> BoxFuture<'_, Result<(), LogError>> {
+        self.relations.remove(run, &keys);
+        ready(Ok(()))
+    }
+
+    fn related(&self, keys: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<RunId>>, LogError>> {
+        ready(Ok(self.relations.find(&keys)))
     }
 
     fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {

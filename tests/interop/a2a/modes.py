@@ -76,7 +76,10 @@ class Agent:
         elif kind == "sleep":
             await asyncio.sleep(what / 1000)
         elif kind == "wait":
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                noticed("stopped")
         elif kind == "hold":
             await self.released.wait()
             self.released.clear()

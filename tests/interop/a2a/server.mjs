@@ -32,11 +32,10 @@ class Executor {
     this.modes.set(taskId, mode);
     const steps = task ? mode.reply : mode.steps;
     if (!steps.some((step) => step.message !== undefined)) {
-      // The SDK wants a task first in every turn; one that goes on does not wait any more.
-      const state = task ? TaskState.TASK_STATE_WORKING : TaskState.TASK_STATE_SUBMITTED;
-      const status = { state, message: undefined, timestamp: undefined };
+      // The SDK wants a task first in every turn; one that goes on is restated as it was, with its question.
+      const status = { state: TaskState.TASK_STATE_SUBMITTED, message: undefined, timestamp: undefined };
       const fresh = { id: taskId, contextId, status, artifacts: [], history: [context.userMessage], metadata: undefined };
-      bus.publish(AgentEvent.task(task ? { ...task, status } : fresh));
+      bus.publish(AgentEvent.task(task ?? fresh));
     }
     const player = this.player(taskId, contextId, bus);
     for (const step of steps) {

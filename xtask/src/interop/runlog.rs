@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::interop::Env;
-use crate::interop::peers::{Peers, debian_package, text};
+use crate::interop::peers::{Peers, debian_package};
+use crate::interop::programs;
 use crate::invocation::Invocation;
 use crate::project::Project;
 
@@ -18,7 +19,7 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let peers = Peers::of(project, "runlog")?;
     Ok(vec![
         ("AQUEDUCT_INTEROP_REDIS", server(peers.scripts())?),
-        ("AQUEDUCT_INTEROP_GATEWAY", build_gateway(project)?),
+        ("AQUEDUCT_INTEROP_GATEWAY", programs::gateway(project)?),
     ])
 }
 
@@ -31,9 +32,4 @@ fn server(folder: &Path) -> Result<String> {
     let version = Invocation::new(&name, folder).args(["--version"]).hint(HINT).output()?;
     println!("{}", version.trim());
     Ok(name)
-}
-
-fn build_gateway(project: &Project) -> Result<String> {
-    project.cargo(["build", "--package", "aqueduct-gateway"]).run()?;
-    text(&project.metadata()?.target_directory()?.join("debug").join("aqueduct"))
 }

@@ -6,9 +6,11 @@ use aqueduct_core::service::{RefusalKind, ServiceError, StartedRun};
 use aqueduct_core::{ContentBlock, InterruptReply, Message, Role, RunInput};
 use aqueduct_runlog::RunMeta;
 use serde_json::Value;
+use tracing::Instrument as _;
 
 use super::{Published, State};
-use crate::service::driver::{Drive, Feed};
+use crate::service::driver::Drive;
+use crate::service::feed::Feed;
 use crate::service::watch::ActiveRun;
 use crate::service::{AgentEntry, Gateway, now, refuse};
 use crate::source::{Ask, EventSender};
@@ -86,7 +88,8 @@ impl Gateway {
         state.asked.retain(|id| !replies.iter().any(|reply| reply.id == *id));
         let ask = Ask::plain(input);
         let feed = Feed::Published(said);
-        tokio::spawn(Drive { gateway: Arc::clone(self), agent, lease, active, ask, feed }.run());
+        let drive = Drive { gateway: Arc::clone(self), agent, lease, active, ask, feed };
+        tokio::spawn(drive.run().in_current_span());
         published.replies.send_modify(|waiting| waiting.extend(replies));
         Ok(StartedRun { run_id, events })
     }

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::support::{Served, events, input, serve};
 use crate::program::root;
 
-const WORKFLOW: &str = "[agents.flow.magentic]\ningest = true\n";
+pub(super) const WORKFLOW: &str = "[agents.flow.magentic]\ningest = true\n";
 
 /// A workflow that asks twice: its lines, each run up to the line that tells of the answer.
-fn runs() -> Vec<Vec<String>> {
+pub(super) fn runs() -> Vec<Vec<String>> {
     let path = root().join("tests/fixtures/magentic/seq_request_info.events-run.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
     let mut runs = vec![Vec::new()];
@@ -23,11 +23,11 @@ fn runs() -> Vec<Vec<String>> {
     runs
 }
 
-async fn connect(served: &Served) -> Client {
+pub(super) async fn connect(served: &Served) -> Client {
     Client::connect(&ConnectOptions::new(format!("ws://{}/ws", served.address))).await.unwrap()
 }
 
-async fn publish(client: &Client) -> Publisher {
+pub(super) async fn publish(client: &Client) -> Publisher {
     let request = PublishRequest {
         agent: "flow".to_owned(),
         thread_id: Some("t".into()),
@@ -37,7 +37,7 @@ async fn publish(client: &Client) -> Publisher {
     client.publish(&request).await.unwrap()
 }
 
-async fn feed(publisher: &mut Publisher, lines: &[String]) {
+pub(super) async fn feed(publisher: &mut Publisher, lines: &[String]) {
     for line in lines {
         publisher.send(line).await.unwrap();
     }

@@ -165,6 +165,10 @@ fn looks() {
 
 #[test]
 fn the_harness_can_say_no() {
-    refuses("run", &["--expect", "something else"], &["the answer is The service is up"]);
+    refuses(
+        "run",
+        &["--expect", "something else", "--patience", "2000"],
+        &["the answer is The service is up"],
+    );
     refuses("complaining", &[], &["console: a complaint", "foreign request: https://elsewhere.invalid"]);
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use aqueduct_core::{BlockEvent, RunInfo, StreamContext, Timestamp, Update};
-use aqueduct_runlog::testing::{conform, meta};
+use aqueduct_runlog::testing::{conform, conform_shared, meta};
 use aqueduct_runlog::{Control, Follow, LogLimits, RedisLog, RunLog};
 use futures_util::StreamExt as _;
 
@@ -54,11 +54,12 @@ fn end() -> BlockEvent {
 async fn redis_conforms() {
     let server = Server::start();
     let count = Cell::new(0);
-    conform(async |limits| {
+    let make = async |limits| {
         count.set(count.get() + 1);
         Arc::new(server.log(&format!("log{}", count.get()), limits)) as Arc<dyn RunLog>
-    })
-    .await;
+    };
+    conform(make).await;
+    conform_shared(make).await;
 }
 
 /// Two replicas share a log: one writes, the other watches and sends messages.

@@ -7,6 +7,7 @@
 )]
 
 mod crashes;
+mod cuts;
 mod races;
 mod replicas;
 pub(super) mod server;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::interop::Env;
-use crate::interop::peers::{Peers, debian_package};
+use crate::interop::peers::{Peers, debian_package, text};
 use crate::interop::programs;
 use crate::invocation::Invocation;
 use crate::project::Project;

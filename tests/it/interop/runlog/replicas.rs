@@ -60,7 +60,7 @@ impl Alive {
     }
 
     /// Any of them, another one for each turn.
-    fn any(&self, turn: usize) -> String {
+    pub(super) fn any(&self, turn: usize) -> String {
         let alive = self.hosts.lock().unwrap();
         alive[turn % alive.len()].clone()
     }

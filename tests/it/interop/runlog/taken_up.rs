@@ -6,7 +6,7 @@ use std::path::Path;
 use aqueduct_tests::process::Program;
 use serde_json::Value;
 
-use super::replicas::{Alive, Seen, check, host, whole};
+use super::replicas::{Alive, Seen, check, whole};
 use super::server::Server;
 use super::variable;
 
@@ -17,7 +17,8 @@ const WORDS: usize = 100;
 /// A scripted agent on the SDK of that version.
 fn agent(version: &str) -> Program {
     let python = variable(&format!("AQUEDUCT_INTEROP_A2A_PY_{version}"));
-    let script = variable("AQUEDUCT_INTEROP_A2A_SCRIPTS").join(format!("server_{}.py", version.to_lowercase()));
+    let script =
+        variable("AQUEDUCT_INTEROP_A2A_SCRIPTS").join(format!("server_{}.py", version.to_lowercase()));
     Program::start(python, &["-B", script.to_str().unwrap()])
 }
 
@@ -88,7 +89,11 @@ fn another_gateway_takes_up_the_runs_of_a_0_3_agent() {
 fn a_gateway_takes_up_its_own_runs_from_disk() {
     let agent = agent("1_3");
     let folder = tempfile::tempdir().unwrap();
-    configure(folder.path(), &agent, &format!("log = \"disk\"\nfolder = \"{}/runs\"", folder.path().display()));
+    configure(
+        folder.path(),
+        &agent,
+        &format!("log = \"disk\"\nfolder = \"{}/runs\"", folder.path().display()),
+    );
     let alive = Alive::default();
     let first = alive.start(folder.path());
     survive(first, &alive, &alive, || Some(alive.start(folder.path())));

@@ -134,9 +134,19 @@ impl IdMint {
 
     /// True if `id` has the shape of an id of this run, so that a source's id must not be let out under it.
     pub fn could_mint(&self, id: &str) -> bool {
-        id.strip_prefix(self.scope.as_str())
-            .and_then(|rest| rest.strip_prefix('/'))
-            .is_some_and(|ordinal| ordinal.bytes().all(|b| b.is_ascii_digit()))
+        self.ordinal(id).is_some()
+    }
+
+    /// Takes note of an id that an earlier mint of the same run has made: it is not made again.
+    pub fn skip(&mut self, id: &str) {
+        if let Some(ordinal) = self.ordinal(id).and_then(|ordinal| ordinal.parse::<u64>().ok()) {
+            self.next = self.next.max(ordinal.saturating_add(1));
+        }
+    }
+
+    fn ordinal<'i>(&self, id: &'i str) -> Option<&'i str> {
+        let ordinal = id.strip_prefix(self.scope.as_str())?.strip_prefix('/')?;
+        ordinal.bytes().all(|b| b.is_ascii_digit()).then_some(ordinal)
     }
 }
 
@@ -161,6 +171,13 @@ mod tests {
         assert!(mint.could_mint("r/17"));
         assert!(!mint.could_mint("r/x"));
         assert!(!mint.could_mint("call_1"));
+    }
+
+    #[test]
+    fn an_id_that_was_made_before_is_not_made_again() {
+        let mut mint = IdMint::new(&RunId::from("r"));
+        ["r/7", "r/3", "call_9", "r/x", "s/12"].into_iter().for_each(|id| mint.skip(id));
+        assert_eq!(mint.mint(), "r/8");
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! | [`NOTICE`] | `{"text", "level"?: "info" / "warning" / "error"}`: words beside the answer |
 //! | [`MESSAGES`] | a list of whole messages that restate a history |
 //! | [`INPUT`] | `{"messages": [AG-UI messages], "state"?}`: what the run was asked, for whoever restates the thread. No protocol shows it |
+//! | [`UPSTREAM`] | what leads back to the agent's own work on the run, as its adapter spells it, for whoever takes the run over. No protocol shows it |
 //! | [`RAW`] | what the source sent and no rule knows, with `{"event", "source"?}` |
 
 /// A file, inline or by address.
@@ -37,6 +38,8 @@ pub const NOTICE: &str = "aqueduct.notice";
 pub const MESSAGES: &str = "aqueduct.messages";
 /// What a run was asked.
 pub const INPUT: &str = "aqueduct.input";
+/// Where the agent's own work on a run is found again.
+pub const UPSTREAM: &str = "aqueduct.upstream";
 /// Input that no rule knows.
 pub const RAW: &str = "aqueduct.raw";
 

@@ -41,6 +41,7 @@ pub mod source;
 pub mod talk;
 mod tee;
 mod telemetry;
+mod tls;
 pub mod verify;
 
 use std::ffi::OsString;

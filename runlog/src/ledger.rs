@@ -5,7 +5,7 @@ use aqueduct_core::{BlockEvent, RunId, Timestamp};
 
 use crate::error::LogError;
 use crate::limits::{Held, LogLimits, count, weight_of};
-use crate::log::{Lease, RunMeta, RunState};
+use crate::log::{Control, Lease, RunMeta, RunState};
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,9 +88,10 @@ impl Ledger {
         limits: &LogLimits,
     ) -> Result<u64, LogError> {
         self.check_lease(lease)?;
-        limits.check(lease, Held { events: self.state.head, bytes: self.bytes }, events)?;
+        let weight = weight_of(events);
+        limits.check(lease, Held { events: self.state.head, bytes: self.bytes }, events, weight)?;
         self.state.head += count(events.len());
-        self.bytes += weight_of(events);
+        self.bytes += weight;
         if events.last().is_some_and(BlockEvent::is_terminal) {
             self.state.closed_at = Some(now);
         }
@@ -112,11 +113,11 @@ impl Ledger {
         gone
     }
 
-    pub(crate) fn control(&mut self, limits: &LogLimits) -> Result<(), LogError> {
+    pub(crate) fn control(&mut self, message: &Control, limits: &LogLimits) -> Result<(), LogError> {
         if self.is_closed() {
             return Err(LogError::Closed(self.id()));
         }
-        limits.check_controls(&self.state.meta.run_id, self.controls)?;
+        limits.check_controls(&self.state.meta.run_id, self.controls, message)?;
         self.controls += 1;
         Ok(())
     }

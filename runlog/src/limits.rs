@@ -1,12 +1,12 @@
 //! How much a log may hold: the same limits for every engine, checked in one place.
 
-use aqueduct_core::BlockEvent;
 use aqueduct_core::block::ToolOutput;
 use aqueduct_core::event::BlockEvent as Event;
+use aqueduct_core::{BlockEvent, RunId};
 use serde_json::Value;
 
 use crate::error::LogError;
-use crate::log::Lease;
+use crate::log::{Control, Lease};
 
 /// How much a log may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,9 @@ pub struct LogLimits {
     pub bytes_per_run: usize,
     /// Control messages of one run: a frontend that says "stop" a hundred times is heard all the same.
     pub controls_per_run: usize,
+    /// Messages of replicas to the owner of one run: one per call of a sub-agent that another replica carries. They do
+    /// not count against the control messages, so a run that was told much can still be stopped.
+    pub messages_per_run: usize,
 }
 
 impl Default for LogLimits {
@@ -29,6 +32,7 @@ impl Default for LogLimits {
             events_per_run: 1_000_000,
             bytes_per_run: 64 * 1024 * 1024,
             controls_per_run: 256,
+            messages_per_run: 4_096,
         }
     }
 }
@@ -43,7 +47,14 @@ pub(crate) struct Held {
 impl LogLimits {
     /// Whether a batch may be added to a run that holds that much. The end of a run is always taken, or it could not be
     /// said that the run was too long.
-    pub(crate) fn check(&self, lease: &Lease, held: Held, events: &[BlockEvent]) -> Result<(), LogError> {
+    /// `weight` is that of the batch.
+    pub(crate) fn check(
+        &self,
+        lease: &Lease,
+        held: Held,
+        events: &[BlockEvent],
+        weight: u64,
+    ) -> Result<(), LogError> {
         if events.iter().rev().skip(1).any(BlockEvent::is_terminal) {
             return Err(LogError::AfterTerminal(lease.run_id.clone()));
         }
@@ -55,22 +66,31 @@ impl LogLimits {
         if held.events + count(events.len()) > count(self.events_per_run) {
             return Err(too_long("events_per_run", "events", self.events_per_run));
         }
-        if held.bytes + weight_of(events) > count(self.bytes_per_run) {
+        if held.bytes + weight > count(self.bytes_per_run) {
             return Err(too_long("bytes_per_run", "bytes", self.bytes_per_run));
         }
         Ok(())
     }
 
-    pub(crate) fn check_controls(&self, run: &aqueduct_core::RunId, sent: usize) -> Result<(), LogError> {
-        if sent < self.controls_per_run {
+    /// How many messages of all kinds a run has when one of this kind is too many.
+    pub(crate) fn most_controls(&self, message: &Control) -> usize {
+        match message {
+            Control::Message(_) => self.messages_per_run,
+            Control::Cancel | Control::Reply(_) => {
+                self.messages_per_run.saturating_add(self.controls_per_run)
+            }
+        }
+    }
+
+    pub(crate) fn check_controls(&self, run: &RunId, sent: usize, message: &Control) -> Result<(), LogError> {
+        if sent < self.most_controls(message) {
             return Ok(());
         }
-        Err(LogError::RunTooLong {
-            run: run.clone(),
-            limit: "controls_per_run",
-            what: "control messages",
-            max: self.controls_per_run,
-        })
+        let (limit, max) = match message {
+            Control::Message(_) => ("messages_per_run", self.messages_per_run),
+            Control::Cancel | Control::Reply(_) => ("controls_per_run", self.controls_per_run),
+        };
+        Err(LogError::RunTooLong { run: run.clone(), limit, what: "control messages", max })
     }
 }
 

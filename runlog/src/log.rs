@@ -12,6 +12,7 @@
 
 use aqueduct_core::service::{BoxFuture, NumberedEvent};
 use aqueduct_core::{BlockEvent, InterruptReply, RunId, ThreadId, Timestamp};
+use serde_json::Value;
 
 use crate::error::{LogError, Refused};
 
@@ -100,6 +101,8 @@ pub struct RunQuery {
     pub owner: Option<String>,
     /// Those after this place: the last one of the page before.
     pub after: Option<RunPlace>,
+    /// The other way round, from the newest to the oldest.
+    pub newest_first: bool,
 }
 
 impl RunQuery {
@@ -107,7 +110,19 @@ impl RunQuery {
     pub fn wants(&self, run: &RunState) -> bool {
         self.thread_id.as_ref().is_none_or(|thread| *thread == run.meta.thread_id)
             && self.owner.as_ref().is_none_or(|owner| *owner == run.meta.owner)
-            && self.after.as_ref().is_none_or(|after| *after < run.place())
+            && self.after.as_ref().is_none_or(|after| {
+                let place = run.place();
+                if self.newest_first { *after > place } else { *after < place }
+            })
+    }
+
+    /// Puts the runs that are wanted in order, and leaves the first `max` of them.
+    pub(crate) fn sort(&self, runs: &mut Vec<RunState>, max: usize) {
+        runs.sort_by_cached_key(RunState::place);
+        if self.newest_first {
+            runs.reverse();
+        }
+        runs.truncate(max);
     }
 }
 
@@ -119,6 +134,8 @@ pub enum Control {
     Cancel,
     /// A human's answer.
     Reply(InterruptReply),
+    /// What replicas have to tell each other beside; the log does not read it.
+    Message(Value),
 }
 
 /// Keeps the events of runs. Engines differ in what survives what; the conformance suite says what all of them do.
@@ -152,6 +169,13 @@ pub trait RunLog: Send + Sync + 'static {
     /// Reads at most `max` events with numbers above `after`; [`LogError::Gone`] if the next one is no longer kept.
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>>;
 
+    /// The same, from an engine that has what is asked for at hand; none from one that has to fetch it. Watchers that keep
+    /// up ask once per event, and are spared the future.
+    fn read_now(&self, run: &RunId, after: u64, max: usize) -> Option<Result<Page, LogError>> {
+        let _ = (run, after, max);
+        None
+    }
+
     /// Waits until there are events above `after`, or the run has ended.
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>>;
 
@@ -161,7 +185,7 @@ pub trait RunLog: Send + Sync + 'static {
     /// What is known of a run.
     fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>>;
 
-    /// At most `max` runs, oldest first.
+    /// At most `max` runs, oldest first unless the query says otherwise.
     fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>>;
 
     /// At most `max` runs that go on although their lease lapsed before `now`.
@@ -173,6 +197,35 @@ pub trait RunLog: Send + Sync + 'static {
     /// Waits until more than `seen` messages were sent to the run, and gives those above; [`LogError::Fenced`] or
     /// [`LogError::Closed`] once they are no longer this lease's business. Who took over sees all of them.
     fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>>;
+
+    /// Says that those keys lead to the run, for about as long as that. They are one name space beside the runs, and one
+    /// key may lead to several of them. An engine that no other process shares may know none: whoever drives a run
+    /// there knows its keys itself.
+    fn relate(
+        &self,
+        run: &RunId,
+        keys: Vec<String>,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<(), LogError>> {
+        let _ = (run, keys, until);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Says that those keys lead to the run no more.
+    fn unrelate(&self, run: &RunId, keys: Vec<String>) -> BoxFuture<'_, Result<(), LogError>> {
+        let _ = (run, keys);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// The runs that each of the keys leads to, in the order of the keys. Some may have ended, or be gone.
+    fn related(&self, keys: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<RunId>>, LogError>> {
+        Box::pin(std::future::ready(Ok(vec![Vec::new(); keys.len()])))
+    }
+
+    /// Whether the log can be used now.
+    fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Forgets events with numbers below `earliest`; the head is always kept.
     fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>>;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use aqueduct_core::{RunId, Timestamp};
-use aqueduct_runlog::testing::{conform, events, meta};
+use aqueduct_runlog::testing::{conform, conform_shared, events, meta};
 use aqueduct_runlog::{Follow, LogError, LogLimits, MemoryLog, RunLog};
 use futures_util::{FutureExt as _, StreamExt as _};
 
@@ -14,6 +14,7 @@ const UNTIL: Timestamp = Timestamp(1_000);
 #[tokio::test]
 async fn memory_conforms() {
     conform(async |limits| Arc::new(MemoryLog::new(limits)) as Arc<dyn RunLog>).await;
+    conform_shared(async |limits| Arc::new(MemoryLog::new(limits)) as Arc<dyn RunLog>).await;
 }
 
 #[cfg(feature = "disk")]

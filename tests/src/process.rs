@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::SystemTime;
 
 /// A program that prints where it listens on its first line.
 #[derive(Debug)]
@@ -11,7 +13,7 @@ pub struct Program {
     child: Child,
     /// What it printed first.
     pub address: String,
-    errors: Lines<BufReader<ChildStderr>>,
+    errors: Option<Lines<BufReader<ChildStderr>>>,
 }
 
 impl Program {
@@ -27,7 +29,7 @@ impl Program {
         let mut address = String::new();
         output.read_line(&mut address).unwrap();
         assert!(!address.is_empty(), "the program did not say where it listens");
-        Self { child, address: address.trim().to_owned(), errors }
+        Self { child, address: address.trim().to_owned(), errors: Some(errors) }
     }
 
     /// Its process id, to send it signals.
@@ -37,7 +39,22 @@ impl Program {
 
     /// The next line of its standard error. The test runner ends a test that waits for ever.
     pub fn error_line(&mut self) -> String {
-        self.errors.next().expect("the program ended").unwrap()
+        let errors = self.errors.as_mut().expect("somebody else reads them");
+        errors.next().expect("the program ended").unwrap()
+    }
+
+    /// All lines of its standard error, each with the time when it was read: at once, whether anybody asks for it or
+    /// not, so that a program that says much does not stop.
+    pub fn heard(&mut self) -> Receiver<(SystemTime, String)> {
+        let errors = self.errors.take().expect("somebody else reads them");
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in errors.map_while(Result::ok) {
+                // Whoever stops to listen does not stop the program.
+                sender.send((SystemTime::now(), line)).ok();
+            }
+        });
+        lines
     }
 }
 

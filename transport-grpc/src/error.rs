@@ -16,26 +16,6 @@ pub enum Fault {
     Service,
 }
 
-/// Certificates or keys that cannot be used.
-#[cfg(feature = "tls")]
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// A file cannot be read, or holds no usable PEM.
-    #[error("cannot read {what} from {path}: {reason}; give a PEM file that holds it")]
-    Pem {
-        /// What was looked for.
-        what: &'static str,
-        /// Where.
-        path: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The pieces do not fit together.
-    #[error("the TLS configuration does not hold: {0}")]
-    Unusable(String),
-}
-
 /// Why a server cannot run.
 #[cfg(feature = "server")]
 #[derive(Debug, Error)]
@@ -58,7 +38,7 @@ pub enum ServerError {
     /// The certificates cannot be used.
     #[cfg(feature = "tls")]
     #[error(transparent)]
-    Tls(#[from] TlsError),
+    Tls(#[from] aqueduct_transport_tls::TlsError),
 }
 
 #[cfg(feature = "server")]
@@ -95,7 +75,7 @@ pub enum ClientError {
     /// The certificates cannot be used.
     #[cfg(feature = "tls")]
     #[error(transparent)]
-    Tls(#[from] TlsError),
+    Tls(#[from] aqueduct_transport_tls::TlsError),
     /// The token is none.
     #[error("the token has characters that metadata cannot carry: use visible ASCII")]
     Token,

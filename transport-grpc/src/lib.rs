@@ -63,9 +63,9 @@ pub use error::ClientError;
 pub use error::Fault;
 #[cfg(feature = "server")]
 pub use error::ServerError;
-#[cfg(all(feature = "tls", any(feature = "client", feature = "server")))]
-pub use error::TlsError;
 #[cfg(feature = "server")]
 pub use server::{AgentStreamServer, BoundServer, PeerAddress, PeerCertificate, Server};
 #[cfg(feature = "server")]
 pub use shutdown::{Drained, Shutdown};
+#[cfg(all(feature = "tls", any(feature = "client", feature = "server")))]
+pub use tls::TlsError;

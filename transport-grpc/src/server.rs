@@ -187,7 +187,7 @@ impl Server {
         // Set on the listener, so that connections have it before their first byte.
         socket2::SockRef::from(&listener).set_send_buffer_size(buffer).map_err(ServerError::Socket)?;
         #[cfg(feature = "tls")]
-        let tls = self.config.tls.take().map(crate::tls::ServerTls::into_config).transpose()?;
+        let tls = self.config.tls.take().map(|tls| tls.into_config(crate::tls::PROTOCOLS)).transpose()?;
         let (health, health_service) = tonic_health::server::health_reporter();
         if self.config.health {
             self.routes = self.routes.add_service(health_service);

@@ -147,7 +147,7 @@ fn secured(
 ) -> Result<hyper_rustls::HttpsConnector<HttpConnector<Resolver>>, ClientError> {
     tcp.enforce_http(false);
     let builder =
-        hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls.into_config()?).https_or_http();
+        hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls.into_config(&[])?).https_or_http();
     Ok(match versions {
         HttpVersions::Negotiated => builder.enable_http1().enable_http2().wrap_connector(tcp),
         HttpVersions::Http1 => builder.enable_http1().wrap_connector(tcp),

@@ -80,8 +80,6 @@ pub use endpoint::{RunRequest, caller, read_body, read_json, run_endpoint, start
 pub use error::ClientError;
 #[cfg(any(feature = "server", feature = "client"))]
 pub use error::Fault;
-#[cfg(all(feature = "tls", any(feature = "server", feature = "client")))]
-pub use error::TlsError;
 #[cfg(feature = "server")]
 pub use error::{ServerError, StreamError};
 #[cfg(feature = "server")]
@@ -92,5 +90,7 @@ pub use refusal::Refusal;
 pub use server::{BodyLimitLift, Counters, PeerAddr, PeerCertificate, Server};
 #[cfg(feature = "server")]
 pub use shutdown::{Drained, Shutdown};
+#[cfg(all(feature = "tls", any(feature = "server", feature = "client")))]
+pub use tls::TlsError;
 #[cfg(feature = "server")]
 pub use walls::Walls;

@@ -82,7 +82,7 @@ impl Server {
     /// Takes a socket that listens already.
     pub fn from_listener(listener: TcpListener, config: ServerConfig) -> Result<Self, ServerError> {
         #[cfg(feature = "tls")]
-        let tls = config.tls.clone().map(crate::tls::ServerTls::into_config).transpose()?;
+        let tls = config.tls.clone().map(|tls| tls.into_config(crate::tls::PROTOCOLS)).transpose()?;
         Ok(Self {
             listener,
             config,

@@ -115,6 +115,13 @@ impl Error {
     }
 }
 
+#[cfg(feature = "tls")]
+impl From<aqueduct_transport_tls::TlsError> for Error {
+    fn from(error: aqueduct_transport_tls::TlsError) -> Self {
+        Self::Tls(error.to_string())
+    }
+}
+
 impl From<tungstenite::Error> for Error {
     fn from(error: tungstenite::Error) -> Self {
         use tungstenite::Error as Codec;

@@ -126,9 +126,9 @@ impl Server {
 
     /// Speaks TLS only.
     #[cfg(feature = "tls")]
-    pub fn with_tls(mut self, config: Arc<tokio_rustls::rustls::ServerConfig>) -> Self {
-        self.tls = Some(config);
-        self
+    pub fn with_tls(mut self, tls: crate::tls::ServerTls) -> Result<Self, Error> {
+        self.tls = Some(tls.into_config(crate::tls::PROTOCOLS)?);
+        Ok(self)
     }
 
     /// The address it is bound to.

@@ -72,7 +72,7 @@ impl Step {
 fn steps(project: &Project) -> Vec<Step> {
     let call = |name, call| Step { name, action: Action::Call(call) };
     let task = |name, command, task| Step { name, action: Action::Task(command, task) };
-    let everything = ["--workspace", "--all-features"];
+    let everything = interop::EVERYTHING;
     let clippy = project.cargo(["clippy", "--all-targets"]).args(everything).args(["--", "-D", "warnings"]);
     let doctests = project.cargo(["test", "--doc"]).args(everything);
     let rustdoc = project.cargo(["doc", "--no-deps"]).args(everything).env("RUSTDOCFLAGS", "-D warnings");

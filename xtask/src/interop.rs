@@ -5,13 +5,17 @@
 
 mod a2a;
 mod agui;
+mod gateway;
 mod inspector;
 mod magentic;
 pub(crate) mod peers;
+mod programs;
 mod resume;
 mod runlog;
 mod tee;
 mod transports;
+
+pub(crate) use programs::EVERYTHING;
 
 use anyhow::{Context as _, Result};
 
@@ -34,6 +38,7 @@ type Env = Vec<(&'static str, String)>;
 const SUITES: &[Suite] = &[
     Suite { name: "a2a", run: a2a::prepare },
     Suite { name: "agui", run: agui::prepare },
+    Suite { name: "gateway", run: gateway::prepare },
     Suite { name: "inspector", run: inspector::prepare },
     Suite { name: "magentic", run: magentic::prepare },
     Suite { name: "resume", run: resume::prepare },
@@ -47,6 +52,7 @@ pub(crate) fn run(project: &Project, only: Option<&str>) -> Result<()> {
     let known = || SUITES.iter().map(|suite| suite.name).collect::<Vec<_>>().join(", ");
     let chosen: Vec<_> = SUITES.iter().filter(|suite| only.is_none_or(|name| name == suite.name)).collect();
     chosen.first().with_context(|| format!("no suite of that name; there is: {}", known()))?;
+    programs::build(project)?;
     for suite in chosen {
         let env = (suite.run)(project)?;
         run_tests(project, suite.name, env)?;
@@ -89,14 +95,13 @@ fn run_tests(project: &Project, suite: &str, env: Env) -> Result<()> {
         );
         return Ok(());
     }
-    let selection = ["--package", package, "--features", feature];
     let call = if crate::ci::has_nextest(project) {
-        let filter = format!("test({})", test_module(suite));
+        let filter = format!("package({package}) & test({})", test_module(suite));
         // A suite whose tests are not written yet has still proven its peers: nextest warns of it and goes on.
         let call = project.cargo(["nextest", "run", "--profile", "ci", "--no-tests", "warn"]);
-        call.args(selection).args(["-E", &filter])
+        call.args(EVERYTHING).args(["-E", &filter])
     } else {
-        project.cargo(["test"]).args(selection).args([test_module(suite)])
+        project.cargo(["test", "--package", package, "--features", feature]).args([test_module(suite)])
     };
     env.into_iter().fold(call, |call, (name, value)| call.env(name, value)).run()
 }

@@ -31,6 +31,8 @@ pub struct TaskMemory {
     pub(crate) asked: Option<Asked>,
     /// What Aqueduct's own server sent.
     pub(crate) marked: Marked,
+    /// Artifacts that earlier turns left, and their length, as told by whoever read them.
+    pub(crate) earlier: HashMap<ByteString, usize>,
     /// Counts turns: only artifacts of this turn are its answer.
     pub(crate) turn: u32,
     pub(crate) counter: u64,
@@ -154,6 +156,18 @@ impl TaskMemory {
             self.task_id = ByteString::from(message.task_id.as_str());
             self.context_id = ByteString::from(message.context_id.as_str());
         }
+    }
+
+    /// The artifacts that earlier turns left, and the length of their words.
+    pub(crate) fn left_by_earlier_turns(&self) -> impl Iterator<Item = (&ByteString, usize)> {
+        let earlier = self.artifacts.iter().filter(|(_, record)| record.turn < self.turn);
+        earlier.map(|(id, record)| (id, record.text.len()))
+    }
+
+    /// True if an artifact is as an earlier turn left it, which somebody else has read.
+    pub(crate) fn is_left_by_earlier_turn(&self, artifact: &Artifact<'_>) -> bool {
+        let Some(length) = self.earlier.get(artifact.artifact_id.as_str()) else { return false };
+        *length == artifact.parts.iter().filter_map(Part::as_text).map(|text| text.len()).sum::<usize>()
     }
 
     /// The name under which an artifact is remembered, which is also its track. An artifact without id goes by

@@ -221,6 +221,15 @@ impl Decoder {
         self.counts
     }
 
+    /// True once anything of the task was read.
+    pub(crate) fn has_heard(&self) -> bool {
+        !self.is_first
+    }
+
+    pub(crate) fn memory(&self) -> &TaskMemory {
+        &self.memory
+    }
+
     /// What the next turn of the same task needs to know.
     pub fn into_memory(self) -> TaskMemory {
         self.memory

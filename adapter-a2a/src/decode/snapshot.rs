@@ -28,7 +28,7 @@ impl Decoder {
             && self.memory.artifacts.is_empty();
         self.history(task.history, is_baseline, sink);
         for artifact in task.artifacts {
-            if is_baseline {
+            if is_baseline || self.memory.is_left_by_earlier_turn(&artifact) {
                 let place = self.memory.place(&artifact, false, false);
                 let turn = self.memory.turn;
                 let record = self.memory.record(&place, Kind::Words(Channel::Answer), &self.config.limits);

@@ -120,10 +120,7 @@ impl LaneTable {
         Outlet::check(self.open.len() + 1, out.limits.open_lanes, "open_lanes", "open lanes", path)?;
         self.ensure_open(parent, depth + 1, out)?;
 
-        let opened = out.next_opened();
-        let key = ByteString::from(path);
         let (parent_lane, parent_state) = self.open(parent, out)?;
-        parent_state.children.insert(opened, key.clone());
         let parent_call = source.parent_call().and_then(|call| parent_state.tools.outgoing(call));
         let lane = Arc::new(Lane {
             id: LaneId::new(out.mint()),
@@ -132,13 +129,25 @@ impl LaneTable {
             parent_call,
         });
         out.emit(BlockEvent::LaneOpened(Arc::clone(&lane)));
+        self.enter(lane, out);
+        Ok(())
+    }
+
+    /// Puts an open lane where it belongs; its parent is open.
+    pub(super) fn enter(&mut self, lane: Arc<Lane>, out: &mut Outlet) {
+        let opened = out.next_opened();
+        let key = ByteString::from(lane.source.path());
+        if let Some(parent) = lane.source.parent()
+            && let Some((_, parent)) = self.open_mut(parent)
+        {
+            parent.children.insert(opened, key.clone());
+        }
         let mut state = self.closed.remove(&key).unwrap_or_else(|| LaneState::new(None));
         state.lane = Some(lane);
         state.opened = opened;
         state.speech.begin_again();
         state.activities = Memory::default();
         self.open.insert(key, state);
-        Ok(())
     }
 
     /// Closes the lane of a source, its sub-lanes first; does nothing if it is not open.

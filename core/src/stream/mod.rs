@@ -20,6 +20,7 @@
 //! | lanes open with their first content and close after everything inside them | `lanes.rs` |
 //! | end of run: all ends, then the terminal event, then nothing | here |
 //! | an upstream that ends without saying so has failed | [`StreamContext::handle_eof`] |
+//! | a run that another machine began goes on as if it were this one's | `past.rs` |
 //!
 //! Cost: constant per event, whatever the length of the run and the number of lanes; no allocation for a delta of
 //! an open block.
@@ -31,6 +32,7 @@ mod lanes;
 mod limits;
 mod memory;
 mod outlet;
+mod past;
 mod questions;
 mod speech;
 mod steps;

@@ -55,6 +55,21 @@ impl Outlet {
         ByteString::from(self.mint.mint())
     }
 
+    /// Takes note of an id that left before.
+    pub(super) fn skip(&mut self, id: &str) {
+        self.mint.skip(id);
+    }
+
+    /// Takes note of a tool call that left before, under the source's own id for it.
+    pub(super) fn skip_call(&mut self, given: &ToolCallId) {
+        self.taken_calls.insert(hash_bytes(0, given.as_str().as_bytes()));
+    }
+
+    /// Drops what waits: it left before.
+    pub(super) fn discard(&mut self) {
+        self.events.clear();
+    }
+
     /// The place of the next thing to open in the order of opening.
     pub(super) fn next_opened(&mut self) -> u64 {
         self.opened += 1;

@@ -15,6 +15,8 @@
 //! Invariants: an end is emitted exactly once; a block is never started twice; what a message has emitted over
 //! all its blocks is known as a [`Fingerprint`], also after they ended, until it is forgotten by limit.
 
+mod past;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

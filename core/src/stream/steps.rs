@@ -44,6 +44,20 @@ impl Steps {
         out.emit(BlockEvent::StepFinished { lane: Arc::clone(lane), name: shown });
     }
 
+    /// Takes note of a step that was shown as started before. The source's name for it is the one shown, without the
+    /// number that told it apart.
+    pub(super) fn restore_start(&mut self, shown: &ByteString) {
+        let base = shown.rsplit_once(" (").filter(|(_, number)| number.ends_with(')')).map(|(base, _)| base);
+        let given = self.open.iter().map(|(given, _)| given).find(|given| Some(&***given) == base);
+        let given = given.unwrap_or(shown).clone();
+        self.open.push((given, shown.clone()));
+    }
+
+    /// Takes note of one that was shown as finished.
+    pub(super) fn restore_finish(&mut self, shown: &ByteString) {
+        self.open.retain(|(_, open)| open != shown);
+    }
+
     pub(super) fn drain(&mut self, lane: &Arc<Lane>, out: &mut Outlet) {
         while let Some((_, name)) = self.open.pop() {
             out.emit(BlockEvent::StepFinished { lane: Arc::clone(lane), name });

@@ -10,6 +10,8 @@
 //! Calls never end each other: parallel calls stay open together. Invariants: a call starts before its arguments,
 //! ends before its result, and an answered call is not started again by an aggregate that repeats it.
 
+mod past;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -161,7 +163,7 @@ impl ToolBook {
         out: &mut Outlet,
     ) {
         let name = result.name.clone().filter(|name| !name.is_empty());
-        let print = result_print(&result);
+        let print = result_print(&result.output, result.is_error);
         let (call_id, tool_name, arguments, key) = match key {
             Some(key) if self.unanswered.contains_key(&key) => {
                 let Some(mut call) = self.remove_unanswered(&key) else { return };
@@ -192,7 +194,7 @@ impl ToolBook {
 
     /// True if this very answer was given before.
     pub(super) fn is_repeated_result(&self, key: Option<&CallKey>, result: &ToolResult, mode: Mode) -> bool {
-        let print = result_print(result);
+        let print = result_print(&result.output, result.is_error);
         match key {
             Some(key) => self.answered.get(key).is_some_and(|answered| answered.result == print),
             // Without id only a whole-text update can be told from a second answer that reads the same.
@@ -316,10 +318,10 @@ impl ToolBook {
     }
 }
 
-fn result_print(result: &ToolResult) -> u64 {
-    let text = match &result.output {
+fn result_print(output: &ToolOutput, is_error: bool) -> u64 {
+    let text = match output {
         ToolOutput::Text(text) | ToolOutput::Progress(text) => text.clone(),
-        ToolOutput::Json(_) => result.output.to_text(),
+        ToolOutput::Json(_) => output.to_text(),
     };
-    hash_bytes(u64::from(result.is_error), text.trim().as_bytes())
+    hash_bytes(u64::from(is_error), text.trim().as_bytes())
 }

@@ -29,9 +29,9 @@ use anyhow::Context as _;
 use aqueduct_core::service::RunService;
 use aqueduct_transport_grpc::{
     AgentStreamServer, BoundServer, Limits as GrpcLimits, Server as GrpcServer, ServerConfig as GrpcConfig,
-    Timeouts as GrpcTimeouts, tls as grpc_tls,
+    Timeouts as GrpcTimeouts,
 };
-use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls, tls};
+use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls};
 use tokio::task::JoinSet;
 
 use a2a::A2aServers;
@@ -42,6 +42,7 @@ pub use demo::{DEMO_PORT, DemoAgents, demo, demo_gateway};
 
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
+use crate::tls;
 
 /// How long before the end of the drain the runs that are left are cancelled, so that their readers are told.
 const LAST_CALL: Duration = Duration::from_secs(2);
@@ -194,11 +195,7 @@ fn walls(config: &Config) -> Walls {
 
 fn server_config(config: &Config) -> anyhow::Result<ServerConfig> {
     let server = &config.server;
-    let tls = server.tls.as_ref().map(|files| {
-        let identity = tls::Identity::from_files(&files.certificate, &files.key)?;
-        let client_authorities = files.client_ca.as_ref().map(tls::Authorities::from_file).transpose()?;
-        Ok::<_, aqueduct_transport_http::TlsError>(tls::ServerTls { identity, client_authorities })
-    });
+    let tls = server.tls.as_ref().map(tls::of_server);
     Ok(ServerConfig {
         limits: Limits {
             connections: server.connections,
@@ -211,12 +208,7 @@ fn server_config(config: &Config) -> anyhow::Result<ServerConfig> {
 }
 
 fn grpc_config(config: &Config) -> anyhow::Result<GrpcConfig> {
-    let tls = config.server.tls.as_ref().map(|files| {
-        let identity = grpc_tls::Identity::from_files(&files.certificate, &files.key)?;
-        let client_authorities =
-            files.client_ca.as_ref().map(grpc_tls::Authorities::from_file).transpose()?;
-        Ok::<_, aqueduct_transport_grpc::TlsError>(grpc_tls::ServerTls { identity, client_authorities })
-    });
+    let tls = config.server.tls.as_ref().map(tls::of_server);
     let timeouts = GrpcTimeouts { drain: config.server.drain, ..GrpcTimeouts::default() };
     let limits = GrpcLimits { merge_bytes: config.server.merge, ..GrpcLimits::default() };
     Ok(GrpcConfig { limits, timeouts, tls: tls.transpose().context("server.tls")?, ..GrpcConfig::default() })

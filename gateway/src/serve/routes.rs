@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
@@ -212,16 +213,27 @@ async fn healthy() -> Response {
     json(&json!({ "status": "ok" }))
 }
 
+/// How long the log may take to answer before the gateway calls itself unready.
+const READY_WITHIN: Duration = Duration::from_secs(1);
+
 async fn readiness(State(shared): State<Shared>) -> Response {
     if shared.gateway.is_draining() {
         let message = "the gateway is stopping";
         return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message).into_response();
     }
-    json(&json!({ "status": "ready" }))
+    // Who asks waits a second or two; a log that takes longer is no use either.
+    let checked = tokio::time::timeout(READY_WITHIN, shared.gateway.log().check()).await;
+    let trouble = match checked {
+        Ok(Ok(())) => return json(&json!({ "status": "ready" })),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the run log does not answer within {READY_WITHIN:?}"),
+    };
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", trouble).into_response()
 }
 
 async fn metrics(State(shared): State<Shared>) -> Response {
-    let text = shared.gateway.metrics().render(&shared.counters);
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let text = shared.gateway.metrics().render(&shared.counters, tasks);
     let mut response = Response::new(Body::from(text));
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -316,7 +328,7 @@ async fn a2a_call(
     let name = path.get("name").map(String::as_str).unwrap_or_default();
     match shared.gateway.agent(name).and_then(proxy::Passable::of) {
         Some(agent) => proxy::pass(&shared.gateway, &agent, request).await,
-        None => shared.a2a.answer(name, request).await,
+        None => proxy::serve(&shared.gateway, &shared.a2a, name, request).await,
     }
 }
 

@@ -32,7 +32,7 @@ use http::request::Parts;
 
 use super::agui::{encoder, settings_for};
 use super::routes::stream_options;
-use crate::service::{Gateway, GatewayService};
+use crate::service::{Gateway, GatewayService, is_note};
 
 /// Behind the run's id in ids of a stream that restates an ended run.
 const HISTORY: &str = "/history";
@@ -164,6 +164,7 @@ impl Teller<'_> {
                     BlockEvent::Custom(custom) if custom.name == wellknown::INPUT => {
                         held.handle_asked(&custom.value);
                     }
+                    event if is_note(event) => {}
                     event => converters.convert(event, &mut out),
                 }
                 out.drain(..).for_each(|event| held.handle_event(&event));

@@ -8,10 +8,12 @@
 //!      │ `timeouts.run`
 //!      ├────────────────────────────────────────────────────────► ended: failed
 //!      ├ source ends ───────────────────────────────────────────► ended as it said, or cut
-//!      └ the lease is lost ─────────────────────────────────────► left: whoever took it over ends it
+//!      └ the lease is lost ─────────────────────────────────────► left: whoever took it over goes on with it, or ends it
 //! ```
 //!
-//! The log always gets a terminal event, from here or from whoever takes the run over. The source outlives the run by at most [`GOODBYE`], to tell its agent.
+//! The log always gets a terminal event, from here or from whoever takes the run over ([`left`](super::left)). The source
+//! outlives the run by at most [`GOODBYE`], to tell its agent; but the agent of a run that was left is told nothing: it
+//! works for another gateway.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,25 +21,26 @@ use std::time::Duration;
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::stream::Limits;
 use aqueduct_core::{
-    BlockEvent, LaneOutcome, RunFailure, RunInfo, Source, SourceEvent, StreamContext, StreamError,
+    BlockEvent, LaneOutcome, RunFailure, RunInfo, Source, SourceEvent, StreamContext, StreamError, Timestamp,
 };
 use aqueduct_runlog::{Control, Lease, LogError, Refused};
 use aqueduct_transport_http::Shutdown;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::feed::{Begin, Feed};
 use super::watch::ActiveRun;
 use super::{AgentEntry, Gateway, now};
 use crate::config::OnDisconnect;
-use crate::source::{Ask, EVENTS_IN_FLIGHT, EventSender, GOODBYE};
+use crate::source::{Ask, EVENTS_IN_FLIGHT, GOODBYE};
 use crate::tee::calls::OpenCalls;
+use crate::tee::far;
 
 /// How long a stopped run waits for its agent to say so itself. The frontend sees the end within a second.
 const CANCEL_WAIT: Duration = Duration::from_millis(800);
 
 /// The pause before a log that cannot be used is tried again. The engine has tried for long itself.
-const LOG_PAUSE: Duration = Duration::from_millis(500);
+pub(super) const LOG_PAUSE: Duration = Duration::from_millis(500);
 
 /// The outcome of a run that another gateway took over.
 const TAKEN_OVER: &str = "taken_over";
@@ -55,19 +58,11 @@ pub(super) struct Drive {
     pub(super) feed: Feed,
 }
 
-/// Where the events of a run come from.
-#[derive(Debug)]
-pub(super) enum Feed {
-    /// The agent's source is asked; what it is asked stands first in the log.
-    Source(Option<Box<SourceEvent>>),
-    /// A framework publishes them.
-    Published(mpsc::Receiver<SourceEvent>),
-}
-
 impl Drive {
     /// Drives it to its end.
     pub(super) async fn run(mut self) {
         let run_id = self.lease.run_id.clone();
+        let feed = std::mem::replace(&mut self.feed, Feed::Source(None));
         let _counted = self.gateway.metrics.run_begins();
         let begun = Instant::now();
         tracing::info!(
@@ -76,20 +71,14 @@ impl Drive {
             agent = self.agent.name,
             "run started"
         );
-        let (events, source, asked) = match std::mem::replace(&mut self.feed, Feed::Source(None)) {
-            Feed::Published(events) => (events, tokio::spawn(std::future::ready(())), None),
-            Feed::Source(asked) => {
-                let (events, source) = self.ask_source();
-                (events, source, asked)
-            }
-        };
         let held = self.gateway.hold(&self.lease);
-        let mut machine = Machine::new(&self, held.lost.clone());
-        if let Some(asked) = asked {
-            machine.handle_event(*asked);
-        }
+        let (events, source, begin) = feed.connect(&self.agent, &self.ask);
+        let machine = Machine::new(&self, begin, held.lost.clone());
         let outcome = machine.run(events).await;
         drop(held);
+        if outcome == TAKEN_OVER {
+            source.abort();
+        }
         self.ask.stop.trigger();
         self.active.tasks.clear();
         self.gateway.active().remove(&run_id);
@@ -110,15 +99,14 @@ impl Drive {
 }
 
 impl Drive {
-    fn ask_source(&self) -> (mpsc::Receiver<SourceEvent>, JoinHandle<()>) {
-        let (sender, events) = EventSender::channel();
-        let (agent, ask) = (Arc::clone(&self.agent), self.ask.clone());
-        let source = tokio::spawn(async move {
-            if let Some(source) = &agent.source {
-                source.run(ask, sender).await;
-            }
-        });
-        (events, source)
+    fn info(&self) -> RunInfo {
+        let input = &self.ask.input;
+        RunInfo {
+            thread_id: input.thread_id.detached(),
+            run_id: input.run_id.detached(),
+            parent_run_id: input.parent_run_id.as_ref().map(aqueduct_core::RunId::detached),
+            agent: Some(self.agent.name.as_str().into()),
+        }
     }
 }
 
@@ -138,30 +126,35 @@ struct Machine<'d> {
     lost: Shutdown,
     /// Messages of other gateways that were heard.
     heard: usize,
+    /// True if another gateway began the run: who watched there needs time to come here.
+    is_taken_up: bool,
 }
 
 impl<'d> Machine<'d> {
-    fn new(drive: &'d Drive, lost: Shutdown) -> Self {
-        let input = &drive.ask.input;
-        let info = RunInfo {
-            thread_id: input.thread_id.detached(),
-            run_id: input.run_id.detached(),
-            parent_run_id: input.parent_run_id.as_ref().map(aqueduct_core::RunId::detached),
-            agent: Some(drive.agent.name.as_str().into()),
-        };
-        let own = &drive.agent.config.limits;
-        let limits = Limits { open_lanes: own.lanes, open_blocks: own.blocks, ..Limits::default() };
-        Self {
+    fn new(drive: &'d Drive, begin: Begin, lost: Shutdown) -> Self {
+        let limit = drive.agent.config.timeouts.run;
+        let mut machine = Self {
             drive,
-            context: StreamContext::with_limits(info, limits).with_known_calls(input.known_calls()),
+            context: StreamContext::with_limits(drive.info(), limits(&drive.agent))
+                .with_known_calls(drive.ask.input.known_calls()),
             outcome: String::new(),
             stopping: false,
-            deadline: Instant::now() + drive.agent.config.timeouts.run,
+            deadline: Instant::now() + limit,
             lonely: None,
             calls: OpenCalls::default(),
             lost,
             heard: 0,
+            is_taken_up: false,
+        };
+        match begin {
+            Begin::New(asked) => asked.into_iter().for_each(|asked| machine.handle_event(*asked)),
+            Begin::Left { context, opened_at } => {
+                machine.context = *context;
+                machine.is_taken_up = true;
+                machine.deadline = Instant::now() + limit.saturating_sub(since(opened_at));
+            }
         }
+        machine
     }
 
     /// Runs to the terminal event; gives the outcome in a word.
@@ -193,16 +186,42 @@ impl<'d> Machine<'d> {
                     // The channel was emptied, so nothing that was said before is left in it: the agent has its turn,
                     // however much its sub-agents say.
                     let said = std::iter::from_fn(|| events.try_recv().ok());
-                    said.take(EVENTS_IN_FLIGHT).for_each(|event| self.handle_event(event));
+                    batch.extend(said.take(EVENTS_IN_FLIGHT));
+                    self.catch_up(&mut lanes).await;
+                    batch.drain(..).for_each(|event| self.handle_event(event));
                 }
-                count = events.recv_many(&mut batch, EVENTS_IN_FLIGHT) => match count {
-                    0 => self.context.handle_eof(),
-                    _ => batch.drain(..).for_each(|event| self.handle_event(event)),
-                },
+                count = events.recv_many(&mut batch, EVENTS_IN_FLIGHT) => {
+                    self.catch_up(&mut lanes).await;
+                    match count {
+                        0 => self.context.handle_eof(),
+                        _ => batch.drain(..).for_each(|event| self.handle_event(event)),
+                    }
+                }
             }
             self.append().await;
         }
         self.outcome
+    }
+
+    /// Before the agent goes on: what it heard from sub-agents through other gateways comes first, as what it heard
+    /// through this one does.
+    async fn catch_up(&mut self, lanes: &mut Option<mpsc::Receiver<SourceEvent>>) {
+        let drive = self.drive;
+        if drive.active.far.is_empty() {
+            return;
+        }
+        let mut reached = std::pin::pin!(drive.active.far.catch_up(&*drive.gateway.log));
+        let mut said = Vec::with_capacity(EVENTS_IN_FLIGHT);
+        loop {
+            tokio::select! {
+                biased;
+                true = hear_lanes(lanes, &mut said) => said.drain(..).for_each(|event| self.handle_lane(event)),
+                () = &mut reached => break,
+            }
+        }
+        // What came between the two looks.
+        let said = lanes.iter_mut().flat_map(|lanes| std::iter::from_fn(|| lanes.try_recv().ok()));
+        said.collect::<Vec<_>>().into_iter().for_each(|event| self.handle_lane(event));
     }
 
     /// What a sub-agent says that was called through the gateway. It cannot fail the run.
@@ -254,6 +273,11 @@ impl<'d> Machine<'d> {
         match messages {
             Ok(messages) => {
                 self.heard += messages.len();
+                for message in &messages {
+                    if let Control::Message(message) = message {
+                        far::take_message(&self.drive.gateway, &self.drive.active, message.clone());
+                    }
+                }
                 if messages.contains(&Control::Cancel) && !self.stopping {
                     tracing::info!(run, "cancelled by its owner at another gateway");
                     self.stop();
@@ -305,10 +329,15 @@ impl<'d> Machine<'d> {
 
     fn handle_watchers(&mut self, watchers: &mut watch::Receiver<usize>) {
         let config = &self.drive.agent.config;
-        self.lonely = (*watchers.borrow_and_update() == 0).then(|| match config.on_disconnect {
+        let is_alone = *watchers.borrow_and_update() == 0;
+        self.lonely = is_alone.then(|| match config.on_disconnect {
+            OnDisconnect::Cancel if self.is_taken_up => {
+                Instant::now() + self.drive.gateway.config().runs.lease
+            }
             OnDisconnect::Cancel => Instant::now(),
             OnDisconnect::Continue => Instant::now() + config.grace,
         });
+        self.is_taken_up &= is_alone;
     }
 
     /// Puts what is ready into the log. A log that takes no more ends the run; one that is lost ends the driver.
@@ -364,6 +393,17 @@ impl<'d> Machine<'d> {
             _ => {}
         }
     }
+}
+
+/// What the runs of an agent may hold open.
+pub(super) fn limits(agent: &AgentEntry) -> Limits {
+    let own = &agent.config.limits;
+    Limits { open_lanes: own.lanes, open_blocks: own.blocks, ..Limits::default() }
+}
+
+/// How long ago that was.
+fn since(then: Timestamp) -> Duration {
+    Duration::from_millis(u64::try_from(now().0.saturating_sub(then.0)).unwrap_or_default())
 }
 
 /// True if sub-agents said something.

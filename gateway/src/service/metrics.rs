@@ -22,6 +22,7 @@ pub(crate) struct Metrics {
     active: AtomicI64,
     events: AtomicU64,
     resumes: AtomicU64,
+    taken_over: AtomicU64,
     denied: AtomicU64,
     /// Calls of A2A agents through the gateway: by token, by trace, by context, unrelated.
     passed: [AtomicU64; 4],
@@ -64,6 +65,11 @@ impl Metrics {
         self.resumes.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A run of a gateway that is gone goes on here.
+    pub(crate) fn taken_over(&self) {
+        self.taken_over.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn denied(&self) {
         self.denied.fetch_add(1, Ordering::Relaxed);
     }
@@ -81,8 +87,8 @@ impl Metrics {
         self.lane_events_dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Everything as Prometheus text.
-    pub(crate) fn render(&self, servers: &[Counters]) -> String {
+    /// Everything as Prometheus text. `tasks` is how many tasks of the runtime are alive.
+    pub(crate) fn render(&self, servers: &[Counters], tasks: usize) -> String {
         let mut text = String::new();
         let sum = |count: fn(&Counters) -> u64| servers.iter().map(count).sum::<u64>();
         let mut line = |name: &str, kind: &str, help: &str, value: String| {
@@ -97,7 +103,10 @@ impl Metrics {
         line("runs_active", "gauge", "Runs under way.", self.active.load(Ordering::Relaxed).to_string());
         line("events_total", "counter", "Canonical events logged.", count(&self.events));
         line("resumes_total", "counter", "Watchers that came to a run that had begun.", count(&self.resumes));
+        let taken_over = count(&self.taken_over);
+        line("runs_taken_over_total", "counter", "Runs of other gateways that went on here.", taken_over);
         line("auth_denied_total", "counter", "Requests without a good token.", count(&self.denied));
+        line("tasks", "gauge", "Tasks of the runtime that are alive.", tasks.to_string());
         line("http_connections_open", "gauge", "Open sockets.", sum(Counters::connections_open).to_string());
         line("http_requests_open", "gauge", "Requests under way.", sum(Counters::requests_open).to_string());
         line("http_requests_total", "counter", "Requests.", sum(Counters::requests_total).to_string());

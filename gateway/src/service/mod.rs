@@ -14,11 +14,14 @@ mod access;
 mod agents;
 mod driver;
 mod engine;
+mod feed;
 mod inspect;
+mod left;
 pub(crate) mod metrics;
 mod publish;
 mod replica;
 mod setup;
+mod side;
 mod sweeper;
 mod threads;
 mod watch;
@@ -40,15 +43,17 @@ use crate::config::{Agent, AgentSource, Config};
 use crate::source::{Ask, Forwarded};
 use crate::tee::{Tee, Trail};
 pub(crate) use agents::AgentEntry;
-use driver::{Drive, Feed};
+use driver::Drive;
+use feed::Feed;
 use metrics::Metrics;
 use publish::Published;
 use replica::Replica;
 pub use setup::Changes;
 use setup::Setup;
+pub(crate) use side::{SideEar, SideRun};
 use threads::Told;
-pub(crate) use watch::ActiveRun;
 use watch::Watched;
+pub(crate) use watch::{ActiveRun, is_note};
 
 /// The gateway.
 pub struct Gateway {
@@ -81,7 +86,7 @@ impl Gateway {
 
     /// A gateway with a log of another engine.
     pub fn with_log(config: Config, log: Arc<dyn RunLog>) -> anyhow::Result<Arc<Self>> {
-        let tee = Tee::new(config.tee.relate_by.clone());
+        let tee = Tee::new(config.tee.relate_by.clone(), Arc::clone(&log));
         Ok(Arc::new(Self {
             setup: RwLock::new(Arc::new(Setup::new(config)?)),
             tee,
@@ -123,6 +128,11 @@ impl Gateway {
     /// Whose calls belong to which run.
     pub(crate) fn tee(&self) -> &Arc<Tee> {
         &self.tee
+    }
+
+    /// True if a run is driven here.
+    pub(crate) fn drives(&self, run: &RunId) -> bool {
+        self.active().contains_key(run)
     }
 
     /// Runs that are under way.
@@ -199,9 +209,10 @@ impl Gateway {
         // The watcher is there before the run begins: a run is never unwatched by accident.
         let events = self.watched(&run_id, Some(&active), 0);
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
-        let trail = Trail::begin(&self.tee, &active, &input, caller.header("traceparent"));
+        let trail = Trail::begin(&self.tee, &active, &input, &caller);
+        trail.publish().await;
         let forwarded = forwarded.marked(&trail);
-        let ask = Ask { input: Arc::new(input), forwarded, trail, stop: Shutdown::new() };
+        let ask = Ask { input: Arc::new(input), forwarded, trail, stop: Shutdown::new(), is_logged: true };
         let drive =
             Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source(asked) };
         tokio::spawn(drive.run().in_current_span());

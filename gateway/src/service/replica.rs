@@ -52,7 +52,7 @@ impl Replica {
 
 /// A lease that is renewed until this is dropped.
 #[derive(Debug)]
-pub(super) struct HeldLease {
+pub(crate) struct HeldLease {
     gateway: Arc<Gateway>,
     run: RunId,
     /// Turned when the lease is lost.

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use aqueduct_core::SourceEvent;
 use aqueduct_core::service::NumberedEvent;
+use aqueduct_core::{BlockEvent, SourceEvent, wellknown};
 use aqueduct_runlog::Follow;
 use aqueduct_transport_http::Shutdown;
 use futures_util::Stream;
 use tokio::sync::{mpsc, watch};
 
 use crate::source::EVENTS_IN_FLIGHT;
+use crate::tee::far::FarCalls;
 use crate::tee::lane::Tasks;
 
 /// A run under way.
@@ -27,6 +28,8 @@ pub(crate) struct ActiveRun {
     /// What calls of sub-agents left for the next ones.
     pub(crate) tasks: Tasks,
     next_lane: AtomicU64,
+    /// Calls of sub-agents that other gateways carry.
+    pub(crate) far: FarCalls,
 }
 
 impl ActiveRun {
@@ -39,6 +42,7 @@ impl ActiveRun {
             heard: Mutex::new(Some(heard)),
             tasks: Tasks::default(),
             next_lane: AtomicU64::new(1),
+            far: FarCalls::default(),
         }
     }
 
@@ -50,6 +54,15 @@ impl ActiveRun {
     /// A number that no lane of the run has yet.
     pub(crate) fn next_lane(&self) -> u64 {
         self.next_lane.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// True if the run was stopped; false if it came to its end by itself.
+    pub(crate) async fn was_stopped_before_its_end(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.stop.triggered() => true,
+            () = self.lanes.closed() => self.stop.is_triggered(),
+        }
     }
 
     /// The number of watchers, and its changes.
@@ -87,17 +100,25 @@ impl Watched {
     }
 }
 
+/// True for what one gateway notes for another: nobody watches that.
+pub(crate) fn is_note(event: &BlockEvent) -> bool {
+    matches!(event, BlockEvent::Custom(custom) if custom.name == wellknown::UPSTREAM)
+}
+
 impl Stream for Watched {
     type Item = NumberedEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<NumberedEvent>> {
-        match ready!(Pin::new(&mut self.follow).poll_next(cx)) {
-            Some(Ok(event)) => Poll::Ready(Some(event)),
-            Some(Err(error)) => {
-                tracing::warn!(%error, "a watcher lost its run");
-                Poll::Ready(None)
+        loop {
+            match ready!(Pin::new(&mut self.follow).poll_next(cx)) {
+                Some(Ok(event)) if is_note(&event.event) => {}
+                Some(Ok(event)) => return Poll::Ready(Some(event)),
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "a watcher lost its run");
+                    return Poll::Ready(None);
+                }
+                None => return Poll::Ready(None),
             }
-            None => Poll::Ready(None),
         }
     }
 }

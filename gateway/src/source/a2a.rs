@@ -7,6 +7,9 @@
 //!                            └──────► requests (after their pauses), events
 //! ```
 //!
+//! A run that another gateway began is found again by its task: it is got, what the log has of it is left out, and its
+//! stream is taken up.
+//!
 //! A thread keeps its context, and a task that waits for an answer its memory, so that the next run of the thread
 //! goes on with it.
 
@@ -21,12 +24,14 @@ use std::sync::{Mutex, PoisonError};
 use aqueduct_adapter_a2a::TaskMemory;
 use aqueduct_adapter_a2a::call::{Call, TaskRef};
 use aqueduct_adapter_a2a::card::Endpoint;
+use aqueduct_adapter_a2a::client::Attachment;
 use aqueduct_adapter_a2a::version::{Binding, Version};
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{RunFailure, ThreadId};
+use serde_json::{Value, json};
 
 use super::upstream::{Forwarded, Upstream, refusal_words};
-use super::{Ask, EventSender, GOODBYE, RunSource};
+use super::{Ask, EventSender, GATEWAY_LOST, GOODBYE, Left, RunSource};
 use crate::config::{A2aAddress, A2aBinding, A2aVersion};
 use endpoint::Directory;
 pub(crate) use line::GrpcSettings;
@@ -141,30 +146,64 @@ impl A2aSource {
     }
 }
 
+impl A2aSource {
+    /// One turn, to its end.
+    async fn converse(&self, thread_id: &ThreadId, mut talk: Talk<'_>, out: &EventSender) {
+        talk.run(out).await;
+        if talk.was_unreachable() {
+            // The agent may come back elsewhere: its card is asked again.
+            self.directory.forget();
+        }
+        let last_words = talk.last_words();
+        if let Some(thread) = talk.into_thread() {
+            self.keep_thread(thread_id, thread);
+        }
+        for event in last_words {
+            if !out.send(event).await {
+                return;
+            }
+        }
+    }
+}
+
 impl RunSource for A2aSource {
     fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let thread_id = ask.input.thread_id.clone();
+            let thread_id = &ask.input.thread_id;
             let endpoint = match self.directory.endpoint(&self.upstream, &ask.forwarded).await {
                 Ok(endpoint) => endpoint,
                 Err(failure) => return out.fail(failure).await,
             };
-            let thread = self.take_thread(&thread_id);
-            let mut talk = Talk::new(&self.upstream, &endpoint, &ask, thread);
-            talk.run(&out).await;
-            if talk.was_unreachable() {
-                // The agent may come back elsewhere: its card is asked again.
-                self.directory.forget();
-            }
-            let last_words = talk.last_words();
-            if let Some(thread) = talk.into_thread() {
-                self.keep_thread(&thread_id, thread);
-            }
-            for event in last_words {
-                if !out.send(event).await {
-                    return;
-                }
-            }
+            let thread = self.take_thread(thread_id);
+            let talk = Talk::new(&self.upstream, &endpoint, &ask, thread);
+            self.converse(thread_id, talk, &out).await;
         })
     }
+
+    fn finds(&self, upstream: &Value) -> bool {
+        Attachment::from_value(upstream).is_some()
+    }
+
+    fn go_on(&self, ask: Ask, left: Left, out: EventSender) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let Some(at) = Attachment::from_value(&left.upstream) else { return };
+            let endpoint = match self.directory.endpoint(&self.upstream, &ask.forwarded).await {
+                Ok(endpoint) => endpoint,
+                Err(failure) => return out.fail(not_found_again(&failure)).await,
+            };
+            let talk = Talk::going_on(&self.upstream, &endpoint, &ask, at, left.said);
+            self.converse(&ask.input.thread_id, talk, &out).await;
+        })
+    }
+}
+
+/// The agent's work is there no more, or cannot be seen.
+fn not_found_again(failure: &RunFailure) -> RunFailure {
+    let message = format!(
+        "the gateway that ran this is gone, and the agent could not be asked to go on ({}): run it again",
+        &*failure.message
+    );
+    let mut lost = RunFailure::new(GATEWAY_LOST, message);
+    lost.details = Some(json!({ "reason": &*failure.code }));
+    lost
 }

@@ -9,11 +9,15 @@
 //! Invariants: a source ends what it says with `Finished` or `Failed`, or it was cut; every failure names its cause;
 //! a source that was stopped tells its agent (A2A: `CancelTask`) and ends. The channel to the driver is bounded, so a
 //! log that cannot take more holds the agent back.
+//!
+//! A source whose agent can be found again says where, once ([`wellknown::UPSTREAM`](aqueduct_core::wellknown::UPSTREAM),
+//! first of what it says of that work): from that and the log another gateway goes on.
 
 pub(crate) mod a2a;
 mod agui;
 mod fan_out;
 pub mod replay;
+pub(crate) mod said;
 pub mod script;
 pub(crate) mod upstream;
 
@@ -31,6 +35,7 @@ pub(crate) use a2a::{A2aSource, GrpcSettings, RawAnswer};
 pub(crate) use agui::AguiSource;
 pub(crate) use fan_out::FanOutSource;
 pub(crate) use replay::ReplaySource;
+pub(crate) use said::Said;
 pub(crate) use upstream::Forwarded;
 
 /// Events on the way from a source to its run. Enough to keep both busy; few enough that an agent is held back soon.
@@ -38,6 +43,9 @@ pub(crate) const EVENTS_IN_FLIGHT: usize = 64;
 
 /// How long a source that was stopped may take to tell its agent.
 pub(crate) const GOODBYE: Duration = Duration::from_secs(10);
+
+/// The gateway that drove a run is gone, and the run cannot go on.
+pub(crate) const GATEWAY_LOST: &str = "gateway_lost";
 
 /// What a source is asked.
 #[derive(Debug, Clone)]
@@ -47,6 +55,17 @@ pub(crate) struct Ask {
     /// What the agent is handed so that calls of its own can be related to the run.
     pub(crate) trail: Trail,
     pub(crate) stop: Shutdown,
+    /// True if there is a log that keeps where the agent's work is found again.
+    pub(crate) is_logged: bool,
+}
+
+/// A run that another gateway began.
+#[derive(Debug)]
+pub(crate) struct Left {
+    /// Where the agent's work is found again.
+    pub(crate) upstream: serde_json::Value,
+    /// What the log has of it.
+    pub(crate) said: Said,
 }
 
 impl Ask {
@@ -57,6 +76,7 @@ impl Ask {
             forwarded: Forwarded::default(),
             trail: Trail::default(),
             stop: Shutdown::new(),
+            is_logged: false,
         }
     }
 }
@@ -65,6 +85,19 @@ impl Ask {
 pub(crate) trait RunSource: Send + Sync {
     /// Asks it. The future ends when the agent has said all, was stopped, or nobody listens any more.
     fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()>;
+
+    /// True if the agent's work can be found again there.
+    fn finds(&self, upstream: &serde_json::Value) -> bool {
+        let _nobody_looks = upstream;
+        false
+    }
+
+    /// Goes on with what another gateway asked, where it [`finds`](Self::finds) the agent's work. What the log has is
+    /// not said again.
+    fn go_on(&self, ask: Ask, left: Left, out: EventSender) -> BoxFuture<'_, ()> {
+        drop((ask, left, out));
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// The way to the run.

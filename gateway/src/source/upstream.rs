@@ -2,13 +2,14 @@
 
 use aqueduct_core::RunFailure;
 use aqueduct_core::service::Caller;
-use aqueduct_transport_http::{Client, ClientConfig, ClientError, ClientLimits, ClientTimeouts, sse, tls};
+use aqueduct_transport_http::{Client, ClientConfig, ClientError, ClientLimits, ClientTimeouts, sse};
 use bytes::Bytes;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 
 use crate::config::{Agent, Secret};
 use crate::tee::Trail;
+use crate::tls;
 
 /// The agent cannot be reached.
 pub(crate) const UNREACHABLE: &str = "upstream_unreachable";
@@ -80,15 +81,8 @@ impl Upstream {
             idle: agent.timeouts.idle,
             ..ClientTimeouts::default()
         };
-        let mut client_tls = tls::ClientTls::default();
-        if let Some(files) = &agent.tls {
-            client_tls.authorities = files.ca.as_ref().map(tls::Authorities::from_file).transpose()?;
-            let identity = files.identity.as_ref();
-            client_tls.identity =
-                identity.map(|(chain, key)| tls::Identity::from_files(chain, key)).transpose()?;
-        }
-        let client =
-            Client::new(ClientConfig { limits, timeouts, tls: client_tls, ..ClientConfig::default() })?;
+        let tls = tls::of_client(agent.tls.as_ref())?;
+        let client = Client::new(ClientConfig { limits, timeouts, tls, ..ClientConfig::default() })?;
         let trusted = url.parse::<Uri>().ok().and_then(|uri| uri.authority().cloned());
         Ok(Self { client, credentials: agent.credentials.clone(), trusted })
     }

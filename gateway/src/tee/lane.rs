@@ -9,18 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aqueduct_adapter_a2a::TaskMemory;
-use aqueduct_adapter_a2a::relay::{PassingCall, PassingKind};
-use aqueduct_adapter_a2a::wire::Dialect;
 use aqueduct_core::{LaneOutcome, RunFailure, Source, SourceEvent, ToolCallId};
 use aqueduct_transport_http::sse;
 use bytes::Bytes;
 use tokio::sync::mpsc::error::SendTimeoutError;
 
-use super::relate::{Anchor, CALL_METADATA};
+use super::call::{CallKind, LaneCall};
+use super::relate::Anchor;
 use super::tap::{Tap, TapConfig};
 use super::trail::Trail;
 use crate::service::metrics::Metrics;
-use crate::service::{ActiveRun, AgentEntry};
 
 /// How long a run may hold back a call whose events it does not take. Logs answer within milliseconds; one that takes
 /// longer than this is broken, and the supervisor must not break with it.
@@ -33,7 +31,7 @@ const TASKS: usize = 256;
 /// The supervisor went away in the middle of an answer.
 pub(crate) const CALLER_GONE: &str = "caller_gone";
 /// The run did not take what the lane said.
-const LANE_LOST: &str = "lane_lost";
+pub(super) const LANE_LOST: &str = "lane_lost";
 
 /// The tasks of a run that further calls may go on with.
 #[derive(Debug, Default)]
@@ -82,65 +80,50 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// The lane of a call that `caller` makes; none for calls that tell nothing of a task.
-    pub(crate) fn begin(
-        caller: &Arc<Anchor>,
-        agent: &AgentEntry,
-        call: &PassingCall<'_>,
-        dialect: Dialect,
-        metrics: &Arc<Metrics>,
-    ) -> Option<Self> {
-        let task = (agent.name.clone(), call.task_id.to_string());
+    /// The lane of a call that `caller` makes; none for a look at a task of which nothing is known.
+    pub(crate) fn begin(caller: &Arc<Anchor>, call: &LaneCall, metrics: &Arc<Metrics>) -> Option<Self> {
+        let task = (call.agent.clone(), call.task_id.clone());
         let rest = caller.run.tasks.take(&task);
-        let is_look = matches!(call.kind, PassingKind::Look | PassingKind::Cancel);
         let (source, memory) = match (rest, call.kind) {
             (Some(Rest::Working(lane)), _) => return Some(*lane),
-            (Some(closed), _) if is_look => {
+            (Some(closed), CallKind::Look) => {
                 caller.run.tasks.keep(task, closed);
                 return None;
             }
             (Some(Rest::Closed { source, memory }), _) => (source, *memory),
-            (None, PassingKind::Send | PassingKind::Subscribe) => {
-                (new_source(caller, agent, call), TaskMemory::default())
-            }
-            (None, _) => return None,
+            (None, CallKind::Send | CallKind::Subscribe) => (new_source(caller, call), TaskMemory::default()),
+            (None, CallKind::Look) => return None,
         };
-        let limit = agent.config.limits.frame;
         let config = TapConfig {
             source: source.clone(),
-            dialect,
-            limits: sse::DecodeLimits { line: limit, event: limit },
-            message_id: Some(call.message_id.to_string()).filter(|id| !id.is_empty()),
-            follow_up: !call.task_id.is_empty() && call.kind == PassingKind::Send,
+            dialect: call.dialect(),
+            limits: sse::DecodeLimits { line: call.frame, event: call.frame },
+            message_id: Some(call.message_id.clone()).filter(|id| !id.is_empty()),
+            follow_up: !call.task_id.is_empty() && call.kind == CallKind::Send,
         };
         let anchor = caller.child(source)?;
-        Some(Self {
-            anchor,
-            tap: Tap::new(config, memory),
-            metrics: Arc::clone(metrics),
-            is_lost: false,
-            is_watched: false,
-        })
+        let tap = Tap::new(config, memory);
+        Some(Self { anchor, tap, metrics: Arc::clone(metrics), is_lost: false, is_watched: false })
     }
 
     /// What the sub-agent is handed.
     pub(crate) fn trail(&self) -> Trail {
-        Trail::of(Arc::clone(&self.anchor))
+        Trail::Here(Arc::clone(&self.anchor))
     }
 
-    /// Waits until the run is stopped.
-    pub(crate) async fn stopped(&self) {
-        self.anchor.run.stop.triggered().await;
-    }
-
-    /// Waits for the run on behalf of a task that nobody streams; none if somebody does so already.
-    pub(crate) fn watch(&mut self) -> Option<RunWatch> {
-        let is_first = !std::mem::replace(&mut self.is_watched, true);
-        is_first.then(|| RunWatch(Arc::clone(&self.anchor.run)))
+    /// Waits until the task is to be cancelled, because its run is stopped, and names it.
+    pub(crate) async fn cancel_wanted(&self) -> String {
+        match self.working_task() {
+            Some(task) => {
+                self.anchor.run.stop.triggered().await;
+                task
+            }
+            None => std::future::pending().await,
+        }
     }
 
     /// The task, while it works and can be cancelled.
-    pub(crate) fn working_task(&self) -> Option<String> {
+    fn working_task(&self) -> Option<String> {
         self.tap.task().filter(|_| self.tap.is_working()).map(|task| task.task_id)
     }
 
@@ -165,6 +148,12 @@ impl Lane {
         self.tell().await;
     }
 
+    /// Something about the answer that whoever watches should know.
+    pub(crate) async fn handle_note(&mut self, text: &str) {
+        self.tap.handle_note(text);
+        self.tell().await;
+    }
+
     /// The event stream is over.
     pub(crate) async fn handle_end(&mut self) {
         self.tap.handle_end();
@@ -177,8 +166,20 @@ impl Lane {
         self.tell().await;
     }
 
-    /// Leaves what a further call of the task needs.
-    pub(crate) fn leave(self) {
+    /// Leaves what a further call of the task needs, at once. A task that works on without a stream is watched over: gives
+    /// it once it is to be cancelled, because its run is stopped. What is said of it comes with later calls.
+    pub(crate) fn retire(mut self) -> impl Future<Output = Option<String>> + Send + 'static {
+        let task = self.working_task();
+        let is_first = !std::mem::replace(&mut self.is_watched, true);
+        let run = Arc::clone(&self.anchor.run);
+        self.leave();
+        async move {
+            let is_stopped = task.is_some() && is_first && run.was_stopped_before_its_end().await;
+            task.filter(|_| is_stopped)
+        }
+    }
+
+    fn leave(self) {
         let run = Arc::clone(&self.anchor.run);
         let Some(task) = self.tap.task() else { return };
         let task = (self.anchor.source.name().to_owned(), task.task_id);
@@ -225,30 +226,15 @@ impl Lane {
     }
 }
 
-/// A look at a run that does not hold a lane.
-#[derive(Debug)]
-pub(crate) struct RunWatch(Arc<ActiveRun>);
-
-impl RunWatch {
-    /// True if the run was stopped; false if it came to its end by itself.
-    pub(crate) async fn stopped_before_its_end(&self) -> bool {
-        tokio::select! {
-            biased;
-            () = self.0.stop.triggered() => true,
-            () = self.0.lanes.closed() => self.0.stop.is_triggered(),
-        }
-    }
-}
-
 /// A source of its own for every call: two calls of one agent are two lanes.
-fn new_source(caller: &Arc<Anchor>, agent: &AgentEntry, call: &PassingCall<'_>) -> Source {
-    let key = format!("{}#{}", agent.name, caller.run.next_lane());
-    let mut source = caller.source.child(key).named(agent.name.clone());
-    if !agent.description.is_empty() {
-        source = source.described(agent.description.clone());
+fn new_source(caller: &Arc<Anchor>, call: &LaneCall) -> Source {
+    let key = format!("{}#{}", call.agent, caller.run.next_lane());
+    let mut source = caller.source.child(key).named(call.agent.clone());
+    if !call.description.is_empty() {
+        source = source.described(call.description.clone());
     }
-    match call.metadata(CALL_METADATA) {
-        Some(id) if !id.is_empty() => source.called_by(ToolCallId::new(id)),
+    match &call.tool_call {
+        Some(id) if !id.is_empty() => source.called_by(ToolCallId::new(id.clone())),
         _ => source,
     }
 }

@@ -9,72 +9,33 @@
 //! | trace | the trace id of `traceparent` | the run, if one alone has that trace |
 //! | context | the A2A context id | the run, if one alone has that thread or context; else a lane, likewise |
 //!
-//! Tokens are 128 random bits: who knows one was given it. Traces and contexts can be guessed by those who may call the
-//! agent at all, which is why each way can be switched off.
+//! Anchors are where their run is driven. What leads to a run is told to all gateways that share the log, which then
+//! ask its owner ([`far`](super::far)); so what one alone has, one alone has among all of them.
+//!
+//! Traces and contexts can be guessed by those who may call the agent at all, which is why each way can be switched off.
 
-use std::collections::HashMap;
-use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use aqueduct_adapter_a2a::relay::PassingCall;
-use aqueduct_core::Source;
+use aqueduct_core::{RunId, Source, Timestamp};
+use aqueduct_runlog::RunLog;
 use http::HeaderMap;
 
+use super::clue::{CLUE_BYTES, Clue, clues};
+use super::index::Index;
+use super::token::RunToken;
 use crate::config::RelateBy;
-use crate::service::ActiveRun;
+use crate::service::{ActiveRun, now};
 
-/// The header of a token.
-pub(crate) const TOKEN_HEADER: &str = "x-aqueduct-run";
-/// The metadata key of a token in A2A messages.
-pub(crate) const TOKEN_METADATA: &str = "aqueduct/run";
-/// The metadata key by which a supervisor can name the tool call that a message belongs to.
-pub(crate) const CALL_METADATA: &str = "aqueduct/call";
-/// The member of W3C baggage that holds a token.
-pub(crate) const TOKEN_BAGGAGE: &str = "aqueduct-run";
-
-/// The longest context id that is remembered. Those of agents are UUIDs; a longer one relates nothing.
-const CONTEXT_BYTES: usize = 1024;
-
-/// Proof of belonging to a run.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct RunToken(String);
-
-impl RunToken {
-    /// A new one; none if the system has no randomness, which a run survives.
-    pub(crate) fn mint() -> Option<Self> {
-        random_hex::<16>().map(Self)
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// Never printed: it opens a run to whoever has it.
-impl fmt::Debug for RunToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RunToken(…)")
-    }
-}
-
-/// So many random bytes of the system, as hexadecimal text.
-pub(super) fn random_hex<const BYTES: usize>() -> Option<String> {
-    let mut bytes = [0; BYTES];
-    if let Err(error) = getrandom::fill(&mut bytes) {
-        tracing::error!(%error, "the system has no randomness: calls of sub-agents cannot be related by token");
-        return None;
-    }
-    Some(bytes.iter().fold(String::with_capacity(2 * BYTES), |mut text, byte| {
-        // Writing to a `String` cannot fail.
-        write!(text, "{byte:02x}").ok();
-        text
-    }))
-}
+/// How long gateways that share a log know what leads to a run whose own gateway died. Others take back what they told
+/// when the run ends; a run that lasts longer than a day is found by its own gateway alone.
+const TOLD_FOR_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// An agent at work in a run, to which the lanes of the agents that it calls are attached.
 #[derive(Debug)]
 pub(crate) struct Anchor {
     pub(crate) run: Arc<ActiveRun>,
+    pub(super) run_id: RunId,
     /// The agent in its run.
     pub(crate) source: Source,
     pub(super) token: Option<RunToken>,
@@ -86,48 +47,112 @@ pub(crate) struct Anchor {
 impl Anchor {
     /// The agent speaks in that conversation.
     pub(crate) fn learn_context(self: &Arc<Self>, context: &str) {
-        let Some(tee) = self.tee.upgrade() else { return };
-        let mut own = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.note_context(context)
+            && let Some(tee) = self.tee.upgrade()
+        {
+            let (run, keys) = (self.run_id.clone(), vec![Clue::Context(context.to_owned()).key()]);
+            spawn(async move { tee.tell(&run, keys).await });
+        }
+    }
+
+    /// True if it is new, and can lead here.
+    pub(super) fn note_context(self: &Arc<Self>, context: &str) -> bool {
+        let Some(tee) = self.tee.upgrade().filter(|tee| tee.has(RelateBy::Context)) else { return false };
+        let mut own = self.contexts();
         let known = own.iter().any(|known| known == context);
-        if !context.is_empty() && context.len() <= CONTEXT_BYTES && !known {
-            own.push(context.to_owned());
-            tee.index().contexts.entry(context.to_owned()).or_default().push(Arc::downgrade(self));
+        if context.is_empty() || context.len() > CLUE_BYTES || known {
+            return false;
+        }
+        own.push(context.to_owned());
+        drop(own);
+        tee.index().add_context(self, context);
+        true
+    }
+
+    /// Tells all gateways that share the log what leads to this run. To be awaited before the agent knows it.
+    pub(super) async fn publish(&self) {
+        if let Some(tee) = self.tee.upgrade() {
+            tee.tell(&self.run_id, self.keys()).await;
         }
     }
 
     /// An anchor for an agent that this one works with.
     pub(crate) fn child(self: &Arc<Self>, source: Source) -> Option<Arc<Self>> {
         let tee = self.tee.upgrade()?;
-        Some(tee.anchor(Arc::clone(&self.run), source, self.trace.clone()))
+        let token = self.token.as_ref().and_then(RunToken::child);
+        Some(tee.anchor((Arc::clone(&self.run), self.run_id.clone()), source, token, self.trace.clone()))
+    }
+
+    fn contexts(&self) -> MutexGuard<'_, Vec<String>> {
+        self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What leads here, as gateways that share the log know it. Token and trace are those of the whole run.
+    fn keys(&self) -> Vec<String> {
+        let token = self.token.iter().map(|token| Clue::Token(token.as_str().to_owned()));
+        let trace = self.trace.iter().cloned().map(Clue::Trace);
+        let of_run = token.chain(trace).filter(|_| self.source.is_root());
+        of_run.chain(self.contexts().iter().cloned().map(Clue::Context)).map(|clue| clue.key()).collect()
     }
 }
 
 impl Drop for Anchor {
     fn drop(&mut self) {
-        if let Some(tee) = self.tee.upgrade() {
-            tee.forget(self);
+        let Some(tee) = self.tee.upgrade() else { return };
+        let contexts = std::mem::take(&mut *self.contexts());
+        let left = tee.index().forget(self, &contexts);
+        *self.contexts() = left;
+        let keys = self.keys();
+        if !keys.is_empty() {
+            let run = self.run_id.clone();
+            spawn(async move {
+                if let Err(error) = tee.log.unrelate(&run, keys).await {
+                    tracing::debug!(%error, "what led to a run that ended is not taken back");
+                }
+            });
         }
     }
 }
 
-/// Weak: an anchor lives as long as its agent's call.
-#[derive(Debug, Default)]
-struct Index {
-    tokens: HashMap<RunToken, Weak<Anchor>>,
-    traces: HashMap<String, Vec<Weak<Anchor>>>,
-    contexts: HashMap<String, Vec<Weak<Anchor>>>,
+/// Without a runtime the process is ending, and everything with it.
+fn spawn(work: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(work);
+    }
+}
+
+/// Who made a call.
+#[derive(Debug)]
+pub(crate) enum Caller {
+    /// An agent of a run that is driven here.
+    Here(Arc<Anchor>),
+    /// An agent of a run that is driven by another gateway, which knows which one.
+    There(FarRun),
+}
+
+/// A run that is driven by another gateway, and what led to it.
+#[derive(Debug, Clone)]
+pub(crate) struct FarRun {
+    pub(crate) run: RunId,
+    pub(crate) clue: Clue,
 }
 
 /// All anchors of a gateway.
-#[derive(Debug)]
 pub(crate) struct Tee {
     ways: Vec<RelateBy>,
     index: Mutex<Index>,
+    log: Arc<dyn RunLog>,
+}
+
+impl std::fmt::Debug for Tee {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tee").field("ways", &self.ways).finish_non_exhaustive()
+    }
 }
 
 impl Tee {
-    pub(crate) fn new(ways: Vec<RelateBy>) -> Arc<Self> {
-        Arc::new(Self { ways, index: Mutex::default() })
+    pub(crate) fn new(ways: Vec<RelateBy>, log: Arc<dyn RunLog>) -> Arc<Self> {
+        Arc::new(Self { ways, index: Mutex::default(), log })
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
@@ -138,232 +163,95 @@ impl Tee {
         self.ways.contains(&way)
     }
 
-    /// An anchor, found by what is switched on, until it is dropped.
-    pub(crate) fn anchor(
+    /// An anchor for the agent of a run, until it is dropped.
+    pub(super) fn root(self: &Arc<Self>, run: (Arc<ActiveRun>, RunId), trace: Option<String>) -> Arc<Anchor> {
+        let token = if self.has(RelateBy::Token) { RunToken::mint() } else { None };
+        self.anchor(run, Source::root(), token, trace)
+    }
+
+    fn anchor(
         self: &Arc<Self>,
-        run: Arc<ActiveRun>,
+        (run, run_id): (Arc<ActiveRun>, RunId),
         source: Source,
+        token: Option<RunToken>,
         trace: Option<String>,
     ) -> Arc<Anchor> {
-        let token = if self.has(RelateBy::Token) { RunToken::mint() } else { None };
         let tee = Arc::downgrade(self);
-        let anchor = Arc::new(Anchor { run, source, token, trace, contexts: Mutex::default(), tee });
-        let mut index = self.index();
-        if let Some(token) = &anchor.token {
-            index.tokens.insert(token.clone(), Arc::downgrade(&anchor));
-        }
-        // A trace cannot tell the agents of a run apart: it leads to the run's own.
-        if let Some(trace) = anchor.trace.as_ref().filter(|_| anchor.source.is_root()) {
-            index.traces.entry(trace.clone()).or_default().push(Arc::downgrade(&anchor));
-        }
-        drop(index);
+        let anchor = Arc::new(Anchor { run, run_id, source, token, trace, contexts: Mutex::default(), tee });
+        self.index().add(&anchor);
         anchor
     }
 
-    /// The anchor of whoever made a call, and how it was found.
-    pub(crate) fn relate(
+    /// Whoever made a call, and how that was found. `is_here` knows the runs that are driven here.
+    pub(crate) async fn relate(
         &self,
         headers: &HeaderMap,
         call: &PassingCall<'_>,
-    ) -> Option<(Arc<Anchor>, RelateBy)> {
-        self.ways.iter().find_map(|way| {
-            let anchor = match way {
-                RelateBy::Token => self.by_token(headers, call),
-                RelateBy::Trace => self.by_trace(headers),
-                RelateBy::Context => self.by_context(&call.context_id),
+        is_here: impl Fn(&RunId) -> bool + Send + Sync,
+    ) -> Option<(Caller, RelateBy)> {
+        for clue in clues(&self.ways, headers, call) {
+            let way = clue.way();
+            let mut here = self.at_hand(&clue);
+            // Nobody else can have a token that somebody here has.
+            let elsewhere = match way {
+                RelateBy::Token if !here.is_empty() => Vec::new(),
+                _ => self.elsewhere(&clue, &is_here).await,
             };
-            Some((anchor?, *way))
-        })
-    }
-
-    fn by_token(&self, headers: &HeaderMap, call: &PassingCall<'_>) -> Option<Arc<Anchor>> {
-        let header = text(headers, TOKEN_HEADER).map(str::to_owned);
-        let index = self.index();
-        let found = |token: String| index.tokens.get(&RunToken(token.trim().to_owned()))?.upgrade();
-        header
-            .and_then(found)
-            .or_else(|| call.metadata(TOKEN_METADATA).and_then(found))
-            .or_else(|| baggage_members(headers).find_map(|(_, token)| found(token.to_owned())))
-    }
-
-    fn by_trace(&self, headers: &HeaderMap) -> Option<Arc<Anchor>> {
-        let trace = trace_id(text(headers, "traceparent")?)?;
-        let all = alive(self.index().traces.get(&trace));
-        only(all)
-    }
-
-    /// The run's own agent before its sub-agents: a supervisor often hands its own context on.
-    fn by_context(&self, context: &str) -> Option<Arc<Anchor>> {
-        let all = alive(self.index().contexts.get(context).filter(|_| !context.is_empty()));
-        let (roots, lanes): (Vec<_>, Vec<_>) = all.into_iter().partition(|anchor| anchor.source.is_root());
-        only(if roots.is_empty() { lanes } else { roots })
-    }
-
-    fn forget(&self, anchor: &Anchor) {
-        let mut index = self.index();
-        if let Some(token) = &anchor.token {
-            index.tokens.remove(token);
-        }
-        // This one cannot be upgraded any more, so nobody who is at work is forgotten.
-        let mut clear = |map: fn(&mut Index) -> &mut HashMap<String, Vec<Weak<Anchor>>>, key: &str| {
-            let map = map(&mut index);
-            if let Some(list) = map.get_mut(key) {
-                list.retain(|anchor| anchor.strong_count() > 0);
-                if list.is_empty() {
-                    map.remove(key);
-                }
+            match (here.len(), elsewhere.as_slice()) {
+                (1, []) => return here.pop().map(|anchor| (Caller::Here(anchor), way)),
+                (0, [run]) => return Some((Caller::There(FarRun { run: run.clone(), clue }), way)),
+                _ => {}
             }
-        };
-        if let Some(trace) = &anchor.trace {
-            clear(|index| &mut index.traces, trace);
         }
-        for context in &*anchor.contexts.lock().unwrap_or_else(PoisonError::into_inner) {
-            clear(|index| &mut index.contexts, context);
+        None
+    }
+
+    /// The anchor here that a clue leads to, if it leads to one alone.
+    pub(super) fn anchor_of(&self, clue: &Clue) -> Option<Arc<Anchor>> {
+        let mut found = self.at_hand(clue);
+        let anchor = found.pop()?;
+        (found.is_empty() && self.has(clue.way())).then_some(anchor)
+    }
+
+    /// The anchors here that a clue leads to.
+    fn at_hand(&self, clue: &Clue) -> Vec<Arc<Anchor>> {
+        let found = self.index().find(clue);
+        // The run's own agent before its sub-agents: a supervisor often hands its own context on.
+        let (roots, lanes): (Vec<_>, Vec<_>) = found.into_iter().partition(|anchor| anchor.source.is_root());
+        if roots.is_empty() { lanes } else { roots }
+    }
+
+    /// The runs of other gateways that a clue leads to. A log that cannot say so knows of none.
+    async fn elsewhere(&self, clue: &Clue, is_here: impl Fn(&RunId) -> bool) -> Vec<RunId> {
+        let found = self.log.related(vec![clue.key()]).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the run log cannot say whether a call belongs to a run");
+            Vec::new()
+        });
+        let mut open = Vec::new();
+        for run in found.concat() {
+            // Gateways that died took nothing back.
+            if !is_here(&run) && self.log.state(&run).await.is_ok_and(|state| state.closed_at.is_none()) {
+                open.push(run);
+            }
+        }
+        open
+    }
+
+    async fn tell(&self, run: &RunId, keys: Vec<String>) {
+        let until = Timestamp(now().0.saturating_add(TOLD_FOR_MS));
+        if keys.is_empty() {
+            return;
+        }
+        if let Err(error) = self.log.relate(run, keys, until).await {
+            tracing::warn!(%error, "other gateways cannot relate calls of sub-agents to a run");
         }
     }
 
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        let index = self.index();
-        index.tokens.is_empty() && index.traces.is_empty() && index.contexts.is_empty()
+        self.index().is_empty()
     }
-}
-
-/// Those who are at work. They are let go after the index is: the last to let one go forgets it there.
-fn alive(anchors: Option<&Vec<Weak<Anchor>>>) -> Vec<Arc<Anchor>> {
-    anchors.into_iter().flatten().filter_map(Weak::upgrade).collect()
-}
-
-/// The one that is there, if it is alone.
-fn only(anchors: Vec<Arc<Anchor>>) -> Option<Arc<Anchor>> {
-    let mut anchors = anchors.into_iter();
-    let found = anchors.next()?;
-    anchors.next().is_none().then_some(found)
-}
-
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok()
-}
-
-/// The tokens in the baggage, each with its member as it stands there.
-pub(super) fn baggage_members(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
-    let lists = headers.get_all("baggage").iter().filter_map(|list| list.to_str().ok());
-    lists.flat_map(|list| list.split(',')).filter_map(|member| {
-        let (name, value) = member.split(';').next()?.split_once('=')?;
-        (name.trim() == TOKEN_BAGGAGE).then(|| (member, value.trim()))
-    })
-}
-
-/// The trace id of a `traceparent`, if it is one (W3C Trace Context §3.2).
-pub(super) fn trace_id(traceparent: &str) -> Option<String> {
-    let mut fields = traceparent.trim().split('-');
-    let (version, trace, span) = (fields.next()?, fields.next()?, fields.next()?);
-    let is_hex = |text: &str, length: usize| {
-        text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let is_zero = trace.bytes().all(|byte| byte == b'0');
-    let is_good = is_hex(version, 2) && version != "ff" && is_hex(trace, 32) && is_hex(span, 16) && !is_zero;
-    is_good.then(|| trace.to_owned())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-
-    fn tee() -> Arc<Tee> {
-        Tee::new(vec![RelateBy::Token, RelateBy::Trace, RelateBy::Context])
-    }
-
-    fn anchor(tee: &Arc<Tee>, trace: Option<&str>, context: &str) -> Arc<Anchor> {
-        let run = Arc::new(ActiveRun::new());
-        let anchor = tee.anchor(run, Source::root(), trace.and_then(trace_id));
-        anchor.learn_context(context);
-        anchor
-    }
-
-    fn related(tee: &Tee, headers: &[(&'static str, &str)], body: &str) -> Option<(Arc<Anchor>, RelateBy)> {
-        let mut map = HeaderMap::new();
-        for (name, value) in headers {
-            map.append(*name, value.parse().unwrap());
-        }
-        tee.relate(&map, &PassingCall::of_rest("POST", "message:send", body))
-    }
-
-    #[test]
-    fn every_place_of_a_token_counts() {
-        let tee = tee();
-        let (one, _other) = (anchor(&tee, None, "a"), anchor(&tee, None, "b"));
-        let token = one.token.clone().unwrap().0;
-        assert_eq!(token.len(), 32);
-        let baggage = format!("x=1, aqueduct-run = {token} ;p=1,y=2");
-        let message =
-            format!("{{\"message\":{{\"contextId\":\"b\",\"metadata\":{{\"aqueduct/run\":\"{token}\"}}}}}}");
-        let call = format!("{{\"message\":{{}},\"metadata\":{{\"aqueduct/run\":\"{token}\"}}}}");
-        for (headers, body) in [
-            (vec![("x-aqueduct-run", token.as_str())], "{}"),
-            (vec![("baggage", baggage.as_str())], "{}"),
-            (vec![], message.as_str()),
-            (vec![], call.as_str()),
-        ] {
-            let (found, way) = related(&tee, &headers, body).unwrap();
-            assert!(Arc::ptr_eq(&found, &one) && way == RelateBy::Token, "{headers:?} {body}");
-        }
-        for token in ["", "0000", &"0".repeat(32)] {
-            assert!(related(&tee, &[("x-aqueduct-run", token)], "{}").is_none());
-        }
-    }
-
-    #[test]
-    fn a_trace_or_context_of_two_runs_relates_nothing() {
-        let tee = tee();
-        let one = anchor(&tee, Some(TRACE), "c");
-        let body = "{\"message\":{\"contextId\":\"c\"}}";
-        assert_eq!(related(&tee, &[("traceparent", TRACE)], body).unwrap().1, RelateBy::Trace);
-        assert_eq!(related(&tee, &[], body).unwrap().1, RelateBy::Context);
-        let two = anchor(&tee, Some(TRACE), "c");
-        assert!(related(&tee, &[("traceparent", TRACE)], body).is_none());
-        drop(one);
-        assert!(Arc::ptr_eq(&related(&tee, &[("traceparent", TRACE)], "{}").unwrap().0, &two));
-        drop(two);
-        assert!(tee.is_empty(), "nothing is left of runs that ended");
-    }
-
-    #[test]
-    fn a_context_leads_to_the_run_before_its_lanes() {
-        let tee = tee();
-        let root = anchor(&tee, None, "c");
-        let lane = root.child(Source::root().child("x")).unwrap();
-        lane.learn_context("c");
-        lane.learn_context("own");
-        let with =
-            |context: &str| related(&tee, &[], &format!("{{\"message\":{{\"contextId\":\"{context}\"}}}}"));
-        assert!(Arc::ptr_eq(&with("c").unwrap().0, &root));
-        assert!(Arc::ptr_eq(&with("own").unwrap().0, &lane));
-        assert!(with("").is_none());
-    }
-
-    #[test]
-    fn what_is_switched_off_relates_nothing() {
-        let tee = Tee::new(vec![RelateBy::Context]);
-        let one = anchor(&tee, Some(TRACE), "c");
-        assert!(one.token.is_none());
-        assert!(related(&tee, &[("traceparent", TRACE)], "{}").is_none());
-        assert!(related(&tee, &[], "{\"message\":{\"contextId\":\"c\"}}").is_some());
-    }
-
-    #[test]
-    fn only_what_is_a_traceparent_has_a_trace() {
-        assert_eq!(trace_id(TRACE).as_deref(), Some("0af7651916cd43dd8448eb211c80319c"));
-        for bad in [
-            "",
-            "00-0af7651916cd43dd8448eb211c80319c",
-            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
-            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
-        ] {
-            assert_eq!(trace_id(bad), None, "{bad}");
-        }
-    }
-}
+mod tests;

@@ -115,6 +115,13 @@ impl Tap {
         }
     }
 
+    /// Something about the answer that whoever watches should know.
+    pub(crate) fn handle_note(&mut self, text: &str) {
+        self.open();
+        let value = json!({ "text": text, "level": "warning" });
+        self.ready.push_back(custom(&self.source, wellknown::NOTICE, value).into());
+    }
+
     /// The next event, in order.
     pub(crate) fn poll_event(&mut self) -> Option<SourceEvent> {
         self.ready.pop_front()

@@ -12,67 +12,97 @@
 
 use std::sync::Arc;
 
+use aqueduct_core::service::Caller;
 use aqueduct_core::{RunInput, Source};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use super::relate::{Anchor, TOKEN_BAGGAGE, TOKEN_HEADER, Tee, baggage_members, random_hex, trace_id};
+use super::clue::{LANE_HEADER, TOKEN_BAGGAGE, TOKEN_HEADER, baggage_members, trace_id};
+use super::relate::{Anchor, Tee};
+use super::token::{RunToken, random_hex};
 use crate::config::RelateBy;
 use crate::service::ActiveRun;
 
 /// The way from an agent back to its run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trail(Option<Arc<Anchor>>);
+pub(crate) enum Trail {
+    /// Nowhere.
+    #[default]
+    None,
+    /// To a run that is driven here.
+    Here(Arc<Anchor>),
+    /// To a run that another gateway drives.
+    There {
+        /// The token that its owner gave.
+        token: Option<RunToken>,
+        /// The trace of the run.
+        trace: Option<String>,
+    },
+}
 
 impl Trail {
-    /// For the agent of a run. `traceparent` is what the caller sent.
-    pub(crate) fn begin(
-        tee: &Arc<Tee>,
-        run: &Arc<ActiveRun>,
-        input: &RunInput,
-        traceparent: Option<&str>,
-    ) -> Self {
-        let trace = tee.has(RelateBy::Trace).then(|| traceparent.and_then(trace_id));
-        let trace = trace.and_then(|given| given.or_else(random_hex::<16>));
-        let anchor = tee.anchor(Arc::clone(run), Source::root(), trace);
-        anchor.learn_context(input.thread_id.as_str());
-        Self(Some(anchor))
+    /// For the agent of a run that this caller starts.
+    pub(crate) fn begin(tee: &Arc<Tee>, run: &Arc<ActiveRun>, input: &RunInput, caller: &Caller) -> Self {
+        let is_lane = caller.header(LANE_HEADER).is_some();
+        let given = caller.header("traceparent").and_then(trace_id);
+        let trace = given.or_else(random_hex::<16>).filter(|_| tee.has(RelateBy::Trace) && !is_lane);
+        let anchor = tee.root((Arc::clone(run), input.run_id.detached()), trace);
+        if !is_lane {
+            anchor.note_context(input.thread_id.as_str());
+        }
+        Self::Here(anchor)
     }
 
-    /// For the agent of a lane.
-    pub(crate) fn of(anchor: Arc<Anchor>) -> Self {
-        Self(Some(anchor))
+    /// Tells all gateways that share the log what leads to the run. To be awaited before the agent is asked.
+    pub(crate) async fn publish(&self) {
+        if let Self::Here(anchor) = self {
+            anchor.publish().await;
+        }
     }
 
     /// For an agent that this one works with, in a lane of its own.
     pub(crate) fn child(&self, source: &Source) -> Self {
-        Self(self.0.as_ref().and_then(|anchor| anchor.child(source.clone())))
+        let anchor = if let Self::Here(anchor) = self { anchor.child(source.clone()) } else { None };
+        anchor.map_or(Self::None, Self::Here)
     }
 
     /// The agent speaks in that conversation.
     pub(crate) fn learn_context(&self, context: &str) {
-        if let Some(anchor) = &self.0 {
+        if let Self::Here(anchor) = self {
             anchor.learn_context(context);
         }
     }
 
     /// The token, if there is one.
     pub(crate) fn token(&self) -> Option<&str> {
-        Some(self.0.as_ref()?.token.as_ref()?.as_str())
+        let token = match self {
+            Self::None => None,
+            Self::Here(anchor) => anchor.token.as_ref(),
+            Self::There { token, .. } => token.as_ref(),
+        };
+        token.map(RunToken::as_str)
+    }
+
+    /// The trace of the run, if calls are related by it.
+    pub(super) fn trace(&self) -> Option<&str> {
+        match self {
+            Self::None => None,
+            Self::Here(anchor) => anchor.trace.as_deref(),
+            Self::There { trace, .. } => trace.as_deref(),
+        }
     }
 
     /// Writes the trail into the headers of a request.
     pub(crate) fn mark(&self, headers: &mut HeaderMap) {
-        let Some(anchor) = &self.0 else { return };
-        if let Some(trace) = anchor.trace.as_ref().filter(|_| !headers.contains_key("traceparent"))
+        if let Some(trace) = self.trace().filter(|_| !headers.contains_key("traceparent"))
             && let Some(span) = random_hex::<8>()
         {
             insert(headers, "traceparent", &format!("00-{trace}-{span}-01"));
         }
-        if let Some(token) = &anchor.token {
+        if let Some(token) = self.token() {
             let others = others_in_baggage(headers);
-            insert(headers, TOKEN_HEADER, token.as_str());
-            insert(headers, "baggage", &format!("{others}{TOKEN_BAGGAGE}={}", token.as_str()));
+            insert(headers, TOKEN_HEADER, token);
+            insert(headers, "baggage", &format!("{others}{TOKEN_BAGGAGE}={token}"));
         }
     }
 
@@ -123,9 +153,12 @@ mod tests {
     use super::*;
 
     fn trail(traceparent: Option<&str>) -> Trail {
-        let tee = Tee::new(vec![RelateBy::Token, RelateBy::Trace, RelateBy::Context]);
-        let trail =
-            Trail::begin(&tee, &Arc::new(ActiveRun::new()), &RunInput::prompt("t", "r", "hi"), traceparent);
+        let log = Arc::new(aqueduct_runlog::MemoryLog::default());
+        let tee = Tee::new(vec![RelateBy::Token, RelateBy::Trace, RelateBy::Context], log);
+        let headers = traceparent.map(|given| ("traceparent".to_owned(), given.to_owned()));
+        let caller = Caller { headers: headers.into_iter().collect(), ..Caller::default() };
+        let input = RunInput::prompt("t", "r", "hi");
+        let trail = Trail::begin(&tee, &Arc::new(ActiveRun::new()), &input, &caller);
         drop(tee);
         trail
     }

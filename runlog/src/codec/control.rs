@@ -10,6 +10,7 @@ use crate::log::Control;
 
 const CANCEL: u8 = 0;
 const REPLY: u8 = 1;
+const MESSAGE: u8 = 2;
 
 /// A message as bytes.
 pub fn encode_control(message: &Control) -> Result<Vec<u8>, CodecError> {
@@ -22,6 +23,10 @@ pub fn encode_control(message: &Control) -> Result<Vec<u8>, CodecError> {
             to.text(reply.id.as_str());
             to.flag(reply.resolved);
             to.try_optional(reply.payload.as_ref(), value::write)?;
+        }
+        Control::Message(message) => {
+            to.byte(MESSAGE);
+            value::write(&mut to, message)?;
         }
     }
     Ok(to.bytes)
@@ -41,6 +46,7 @@ pub fn decode_control(bytes: Bytes) -> Result<Control, CodecError> {
             resolved: from.flag("whether it is resolved")?,
             payload: from.optional("an answer", value::read)?,
         }),
+        MESSAGE => Control::Message(value::read(&mut from)?),
         found => return Err(CodecError::Invalid { what: "the kind of a message", found: found.into() }),
     };
     from.end()?;

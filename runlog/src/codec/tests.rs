@@ -63,6 +63,10 @@ proptest! {
         let message = Control::Reply(reply);
         let read = decode_control(encode_control(&message).unwrap().into()).unwrap();
         prop_assert_eq!(format!("{:?}", read), format!("{:?}", message));
+        let Control::Reply(InterruptReply { payload: Some(value), .. }) = message else { unreachable!() };
+        let message = Control::Message(value);
+        let read = decode_control(encode_control(&message).unwrap().into()).unwrap();
+        prop_assert_eq!(format!("{:?}", read), format!("{:?}", message));
     }
 
     #[test]

@@ -260,7 +260,7 @@ impl Writer {
         let limits = self.limits;
         let owned = self.owned(run)?;
         let bytes = encode_control(&message).map_err(|error| unwritable(run, &error))?;
-        owned.ledger.control(&limits)?;
+        owned.ledger.control(&message, &limits)?;
         batch.control(owned.place, owned.ledger.controls, bytes);
         let (view, ledger) = (Arc::clone(&owned.view), owned.ledger.clone());
         Ok(move || view.publish_control(&ledger, message))

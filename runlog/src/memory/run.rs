@@ -110,7 +110,7 @@ impl Run {
 
     pub(super) fn control(&self, message: Control, limits: &LogLimits) -> Result<(), LogError> {
         let mut body = self.body();
-        body.ledger.control(limits)?;
+        body.ledger.control(&message, limits)?;
         body.controls.push(message);
         self.tell(&body);
         Ok(())

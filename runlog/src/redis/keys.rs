@@ -74,6 +74,11 @@ impl Keys {
             .map(|list| self.list(list))
     }
 
+    /// The runs that a key leads to.
+    pub(super) fn relation(&self, key: &str) -> String {
+        format!("{}:relation:{key}", self.prefix)
+    }
+
     /// Open runs by the end of their lease.
     pub(super) fn leases(&self) -> String {
         format!("{}:leases", self.prefix)

@@ -3,6 +3,7 @@
 //! ```text
 //! per run, one hash tag        meta (hash) · events (stream, ids `<epoch>-<number>`) · controls (list) · channel
 //! lists of runs, beside        by opening, by thread, by owner, by end of lease, by end
+//! keys that lead to runs       sets, each with an end of its own
 //!
 //! append ──► script: epoch checked, XADD, PUBLISH ──► every replica's hub ──► its watchers
 //! ```
@@ -19,6 +20,7 @@ mod hub;
 mod keys;
 mod link;
 mod lists;
+mod relations;
 mod reply;
 mod scripts;
 mod writer;
@@ -252,13 +254,13 @@ impl RedisLog {
         let bytes = encode_control(&message)
             .map_err(|error| LogError::Unreadable { run: run.clone(), what: error.to_string() })?;
         let keys = &self.desk.keys;
-        let max = self.desk.limits.controls_per_run;
+        let max = self.desk.limits.most_controls(&message);
         let call = Call::default().key(keys.meta(&run)).key(keys.controls(&run)).key(keys.channel(&run));
         let call = call.arg(max).bytes([self.nonce().into_bytes(), bytes].concat());
         let reply: Reply = self.desk.link.script(&self.desk.scripts.control, &call).await?;
         match reply.word.as_str() {
             "ok" => Ok(()),
-            "full" => self.desk.limits.check_controls(&run, max),
+            "full" => self.desk.limits.check_controls(&run, max, &message),
             _ => Err(reply.refusal(&run, 0)),
         }
     }
@@ -356,6 +358,27 @@ impl RunLog for RedisLog {
 
     fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
         Box::pin(self.await_controls(lease.clone(), seen))
+    }
+
+    fn relate(
+        &self,
+        run: &RunId,
+        keys: Vec<String>,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(self.add_relations(run.clone(), keys, until))
+    }
+
+    fn unrelate(&self, run: &RunId, keys: Vec<String>) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(self.remove_relations(run.clone(), keys))
+    }
+
+    fn related(&self, keys: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<RunId>>, LogError>> {
+        Box::pin(self.read_relations(keys))
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(self.ping())
     }
 
     fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {

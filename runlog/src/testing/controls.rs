@@ -17,7 +17,7 @@ pub(super) async fn check(make: &impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     an_owner_that_waits_is_woken(&*plain().await).await;
     who_takes_over_sees_all_and_who_lost_is_told(&*plain().await).await;
     a_run_that_ended_takes_no_message(&*plain().await).await;
-    let limits = LogLimits { controls_per_run: 2, ..LogLimits::default() };
+    let limits = LogLimits { controls_per_run: 2, messages_per_run: 1, ..LogLimits::default() };
     messages_are_bounded(&*make(limits).await).await;
 }
 
@@ -74,6 +74,11 @@ async fn a_run_that_ended_takes_no_message(log: &dyn RunLog) {
 
 async fn messages_are_bounded(log: &dyn RunLog) {
     let lease = open(log, "a").await;
+    let message = || Control::Message(json!({ "any": ["thing", 1] }));
+    log.control(&lease.run_id, message()).await.unwrap();
+    assert_eq!(log.controls(&lease, 0).await, Ok(vec![message()]));
+    let refused = log.control(&lease.run_id, message()).await;
+    assert!(matches!(refused, Err(LogError::RunTooLong { limit: "messages_per_run", .. })), "{refused:?}");
     for _ in 0..2 {
         log.control(&lease.run_id, Control::Cancel).await.unwrap();
     }

@@ -6,6 +6,7 @@
 //! | `events` | numbers, reading, ends, limits, trimming, expiry |
 //! | `leases` | opening, taking over, renewing, lists of runs |
 //! | `controls` | messages to whoever holds the lease |
+//! | `relations` | keys that lead to runs |
 //! | `watchers` | following a run |
 
 #![allow(
@@ -21,6 +22,7 @@
 mod controls;
 mod events;
 mod leases;
+mod relations;
 mod watchers;
 
 use std::sync::Arc;
@@ -42,6 +44,11 @@ pub async fn conform(make: impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     leases::check(&plain).await;
     controls::check(&make).await;
     watchers::check(&plain).await;
+}
+
+/// Checks the rules about keys, which engines that several processes share have beside all others.
+pub async fn conform_shared(make: impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
+    relations::check(&*make(LogLimits::default()).await).await;
 }
 
 /// Events of a small run, the last one terminal.

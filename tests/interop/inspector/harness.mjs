@@ -56,6 +56,19 @@ export class Harness {
     return page.waitForSelector(`#phase[data-phase="${phase}"]`);
   }
 
+  /** Repeats a check until it holds: the page paints in frames, and no check may depend on the frame that it meets. */
+  async eventually(check) {
+    const end = Date.now() + Number(this.options.patience ?? PATIENCE);
+    for (;;) {
+      try {
+        return await check();
+      } catch (error) {
+        if (Date.now() > end) throw error;
+      }
+      await new Promise((resume) => setTimeout(resume, 50));
+    }
+  }
+
   /** Waits until a function of the page gives true. */
   async until(page, what, ask, argument) {
     const end = Date.now() + PATIENCE;
@@ -80,9 +93,9 @@ export class Harness {
       return transfer;
     }, [readFileSync(path, "utf8"), name]);
     await page.dispatchEvent("body", "dragenter", { dataTransfer: transfer });
-    assert.equal(await page.isVisible("#veil"), true, "the page shows that it takes files");
+    await page.waitForSelector("#veil", { state: "visible" });
     await page.dispatchEvent("body", "drop", { dataTransfer: transfer });
-    assert.equal(await page.isVisible("#veil"), false);
+    await page.waitForSelector("#veil", { state: "hidden" });
   }
 
   shot(page, name, options = {}) {

@@ -1,19 +1,20 @@
 // One scene with the inspector in a headless Chromium.
 //
 //   node scene.mjs --scene <name> --project <folder with node_modules> --chromium <program> --url <an address of the
-//                  gateway> --fixtures <tests/fixtures> --out <folder for pictures> [--expect <text>]
+//                  gateway> --fixtures <tests/fixtures> --out <folder for pictures> [--expect <text>] [--patience <milliseconds>]
 //
 // Prints what it measured as one line of JSON; ends with an error at the first thing that is not as expected.
 import { parseArgs } from "node:util";
 
 import { Harness } from "./harness.mjs";
+import * as cuts from "./scenes-cuts.mjs";
 import * as files from "./scenes-files.mjs";
 import * as looks from "./scenes-looks.mjs";
 import * as runs from "./scenes-runs.mjs";
 
 const text = { type: "string" };
-const { values: options } = parseArgs({ options: { scene: text, project: text, chromium: text, url: text, fixtures: text, out: text, expect: text } });
-const scenes = { ...runs, ...files, ...looks };
+const { values: options } = parseArgs({ options: { scene: text, project: text, chromium: text, url: text, fixtures: text, out: text, expect: text, patience: text } });
+const scenes = { ...runs, ...cuts, ...files, ...looks };
 const scene = scenes[options.scene];
 if (!scene) throw new Error(`no scene ${options.scene}; there is: ${Object.keys(scenes).join(", ")}`);
 

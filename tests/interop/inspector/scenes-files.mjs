@@ -9,7 +9,7 @@ async function dropped(harness, file, about, says) {
   const page = await harness.open();
   await harness.drop(page, join(harness.options.fixtures, file));
   await page.waitForSelector("#file-about:not([hidden])");
-  assert.ok((await page.textContent("#file-about")).includes(about), await page.textContent("#file-about"));
+  await harness.eventually(async () => assert.ok((await page.textContent("#file-about")).includes(about), await page.textContent("#file-about")));
   await harness.until(page, "the words", (says) => document.querySelector("#log").textContent.includes(says), says);
   return page;
 }
@@ -19,9 +19,9 @@ export async function drop_agui(harness) {
   const page = await dropped(harness, "agui/agui_wf_error_agent.sse", "as recorded", "Run failed");
   await harness.verdict(page, "bad");
   await page.click("#verdict");
-  assert.ok((await texts(page, "#verdict-list li")).some((item) => item.includes("rejected")));
+  await harness.eventually(async () => assert.ok((await texts(page, "#verdict-list li")).some((item) => item.includes("rejected"))));
   await page.click("#verdict-list button");
-  assert.match(await page.textContent("#raw-detail-title"), /^Event \d+/);
+  await harness.eventually(async () => assert.match(await page.textContent("#raw-detail-title"), /^Event \d+/));
   await page.click("#file-about button");
   await harness.until(page, "the repaired stream", () => document.querySelector("#file-about").textContent.includes("repaired"));
   await harness.verdict(page, "good");
@@ -40,7 +40,7 @@ export async function drop_a2a_0_3(harness) {
 export async function drop_magentic(harness) {
   const page = await dropped(harness, "magentic/mag_tool_int.events.jsonl", "magentic, converted", "Run finished");
   await harness.verdict(page, "good");
-  assert.ok((await page.$$(".block.lane")).length > 0, "the participants are lanes");
+  await harness.eventually(async () => assert.ok((await page.$$(".block.lane")).length > 0, "the participants are lanes"));
 }
 
 /** By the button and the file dialogue too; what is no recording is told, and changes nothing. */
@@ -55,7 +55,7 @@ export async function open_file(harness) {
   // The gateway's refusal is an answer with status 400, which a browser notes in its console.
   await choose(path);
   await page.waitForSelector("#log .problem");
-  assert.ok((await page.textContent("#log .problem")).includes("no recording"));
+  await harness.eventually(async () => assert.ok((await page.textContent("#log .problem")).includes("no recording")));
   harness.faults = harness.faults.filter((fault) => !fault.includes("status of 400"));
   await choose(join(harness.options.fixtures, "a2a/v1-jsonrpc-multi.sse"));
   await page.waitForSelector("#file-about:not([hidden])");
@@ -75,9 +75,11 @@ export async function state(harness) {
   await page.click("#tab-state");
   await harness.drop(page, path);
   await harness.until(page, "the failed patch", () => document.querySelector("#state-about").textContent.includes("1 failed: event 3"));
-  const tree = await page.textContent("#state-tree");
-  assert.ok(tree.includes("\"new\"") && !tree.includes("\"old\"") && tree.includes("[2]"), tree);
-  assert.ok((await texts(page, "#state-tree .changed")).some((text) => text.includes("\"new\"")));
+  await harness.eventually(async () => {
+    const tree = await page.textContent("#state-tree");
+    assert.ok(tree.includes("\"new\"") && !tree.includes("\"old\"") && tree.includes("[2]"), tree);
+    assert.ok((await texts(page, "#state-tree .changed")).some((text) => text.includes("\"new\"")));
+  });
 }
 
 /** Text that would be code stays text, wherever it stands. */
@@ -86,6 +88,12 @@ export async function hostile(harness) {
   await harness.say(page, "hostile", "<script>alert('prompt')</script>");
   await harness.phase(page, "finished");
   for (const summary of await page.$$("#log details:not([open]) > summary")) await summary.click();
+  const harmless = ["<script>document.title", "<img src=x onerror=alert(2)>", "run (javascript:alert(3))", "<iframe srcdoc", "⟨U+202E⟩gpj.exe", "⟨U+200F⟩marks", "<b onmouseover"];
+  await harness.eventually(async () => {
+    const text = await page.textContent("#log");
+    for (const shown of harmless) assert.ok(text.includes(shown), shown);
+    assert.equal(text.match(/A+/g).sort().at(-1).length, 300_000, "the huge line is whole");
+  });
   const inside = await page.evaluate(() => {
     const log = document.querySelector("main");
     return {
@@ -100,8 +108,6 @@ export async function hostile(harness) {
   assert.deepEqual([inside.title, inside.polluted, inside.wide], ["Aqueduct inspector", true, false]);
   assert.ok(inside.links.length >= 1);
   for (const [protocol, rel, target] of inside.links) assert.ok(["https:", "http:", "mailto:"].includes(protocol) && rel.includes("noopener") && target === "_blank", protocol);
-  for (const shown of ["<script>document.title", "<img src=x onerror=alert(2)>", "run (javascript:alert(3))", "<iframe srcdoc", "⟨U+202E⟩gpj.exe", "⟨U+200F⟩marks", "<b onmouseover"]) assert.ok(inside.text.includes(shown), shown);
-  assert.equal(inside.text.match(/A+/g).sort().at(-1).length, 300_000, "the huge line is whole");
   assert.ok(!/[\u202A-\u202E\u2066-\u2069]/.test(inside.text));
   await page.click("#tab-state");
   await page.waitForSelector("#state-tree .leaf");

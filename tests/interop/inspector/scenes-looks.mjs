@@ -41,9 +41,12 @@ export async function many(harness) {
   await page.click("#tab-events");
   await harness.phase(page, "finished");
   const live = { took: Date.now() - began, ...(await page.evaluate(frameTimes)), work: await work() };
-  const events = Number(await page.textContent("#fig-events"));
-  assert.ok(events >= 50_000, `${events} events`);
-  assert.ok((await page.$$("#raw-space .row")).length < 100, "rows out of sight do not exist");
+  const events = await harness.eventually(async () => {
+    const events = Number(await page.textContent("#fig-events"));
+    assert.ok(events >= 50_000, `${events} events`);
+    return events;
+  });
+  await harness.eventually(async () => assert.ok((await page.$$("#raw-space .row")).length < 100, "rows out of sight do not exist"));
   await page.evaluate(watchFrames);
   for (let n = 0; n < 20; n += 1) {
     await page.$eval("#raw-view", (view, n) => { view.scrollTop = (view.scrollHeight / 20) * n; view.dispatchEvent(new WheelEvent("wheel")); }, n);
@@ -93,7 +96,7 @@ export async function keyboard(harness) {
   await page.selectOption("#agent", "release");
   await page.evaluate(() => document.activeElement.blur());
   await page.keyboard.press("Tab");
-  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the prompt");
+  await harness.eventually(async () => assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the prompt"));
   await page.keyboard.press("Enter");
   await page.focus("#prompt");
   await page.keyboard.type("Hello");
@@ -101,8 +104,10 @@ export async function keyboard(harness) {
   await harness.phase(page, "running");
   await page.focus("#tab-events");
   await page.keyboard.press("ArrowRight");
-  assert.equal(await page.evaluate(() => document.activeElement.id), "tab-state");
-  assert.equal(await page.isVisible("#panel-state"), true);
+  await harness.eventually(async () => {
+    assert.equal(await page.evaluate(() => document.activeElement.id), "tab-state");
+    assert.equal(await page.isVisible("#panel-state"), true);
+  });
   await harness.until(page, "an end", () => ["finished", "waiting", "failed"].includes(document.querySelector("#phase").dataset.phase));
   const nameless = await page.evaluate(() => {
     const named = (node) => node.labels?.length || node.getAttribute("aria-label") || node.getAttribute("aria-labelledby") || node.textContent.trim() || node.title;

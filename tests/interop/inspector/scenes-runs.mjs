@@ -9,14 +9,16 @@ export async function run(harness) {
   await harness.say(page, "release", "Is checkout healthy?");
   await harness.phase(page, "running");
   await harness.phase(page, "finished");
-  const answer = (await texts(page, "#log > .text .prose")).join("\n");
-  assert.ok(answer.includes(harness.options.expect ?? "The service is up, but slow since 09:13"), `the answer is ${answer}`);
-  assert.deepEqual(await texts(page, "#log > .text strong"), ["slow since 09:13"]);
-  assert.equal((await page.$$("#log > .text table tbody tr")).length, 2);
+  await harness.eventually(async () => {
+    const answer = (await texts(page, "#log > .text .prose")).join("\n");
+    assert.ok(answer.includes(harness.options.expect ?? "The service is up, but slow since 09:13"), `the answer is ${answer}`);
+    assert.deepEqual(await texts(page, "#log > .text strong"), ["slow since 09:13"]);
+    assert.equal((await page.$$("#log > .text table tbody tr")).length, 2);
+    assert.match(await page.textContent("#fig-first"), /\d/);
+  });
   assert.match(await harness.verdict(page, "good"), /Nothing found/);
-  assert.match(await page.textContent("#fig-first"), /\d/);
   await page.click("#log > .tool summary");
-  assert.ok((await page.textContent("#log > .tool .body")).includes("\"service\": \"checkout\""));
+  await harness.eventually(async () => assert.ok((await page.textContent("#log > .tool .body")).includes("\"service\": \"checkout\"")));
   await page.click("#tab-figures");
   await page.waitForSelector("#figures-panel td");
   assert.equal(await page.evaluate(() => document.title), "Aqueduct inspector");
@@ -29,22 +31,26 @@ export async function interrupt(harness) {
   await harness.say(page, "question", "Book a train");
   await harness.phase(page, "waiting");
   await page.waitForSelector("form.interrupt input:focus");
-  assert.equal(await page.textContent("form.interrupt label"), "Which one do you want?");
+  await harness.eventually(async () => assert.equal(await page.textContent("form.interrupt label"), "Which one do you want?"));
   await page.keyboard.type("early");
   await page.keyboard.press("Enter");
   await harness.phase(page, "finished");
-  assert.ok((await texts(page, "#log .text .prose")).at(-1).includes("Done: early."));
-  assert.deepEqual(await texts(page, "#log .user p"), ["Book a train", "early"]);
+  await harness.eventually(async () => {
+    assert.ok((await texts(page, "#log .text .prose")).at(-1).includes("Done: early."));
+    assert.deepEqual(await texts(page, "#log .user p"), ["Book a train", "early"]);
+  });
   await harness.verdict(page, "good");
   await page.reload();
   await harness.phase(page, "finished");
-  assert.deepEqual(await texts(page, "#log .user p"), ["Book a train", "early"]);
-  assert.equal((await page.$$("form.interrupt")).length, 0, "an answered question is not asked again");
+  await harness.eventually(async () => {
+    assert.deepEqual(await texts(page, "#log .user p"), ["Book a train", "early"]);
+    assert.equal((await page.$$("form.interrupt")).length, 0, "an answered question is not asked again");
+  });
   await harness.say(page, "question", "Again");
   await page.waitForSelector("form.interrupt");
   await page.click("form.interrupt button:not(.main)");
   await harness.phase(page, "finished");
-  assert.equal((await texts(page, "#log .user p")).at(-1), "(declined)");
+  await harness.eventually(async () => assert.equal((await texts(page, "#log .user p")).at(-1), "(declined)"));
 }
 
 /** Sub-agents: boxes inside boxes in colours of their own, and a row each in the timeline. */
@@ -52,14 +58,15 @@ export async function lanes(harness) {
   const page = await harness.open();
   await harness.say(page, "release", "Is checkout healthy?");
   await harness.phase(page, "finished");
-  const nested = await texts(page, "#log > .lane > .lane-body > .lane > summary .label");
-  assert.deepEqual(nested, ["query"]);
-  assert.deepEqual(await texts(page, "#log > .lane > summary .label"), ["rollouts", "metrics"]);
+  await harness.eventually(async () => {
+    assert.deepEqual(await texts(page, "#log > .lane > .lane-body > .lane > summary .label"), ["query"]);
+    assert.deepEqual(await texts(page, "#log > .lane > summary .label"), ["rollouts", "metrics"]);
+  });
   const hues = await page.$$eval(".lane", (lanes) => lanes.map((lane) => getComputedStyle(lane).borderInlineStartColor));
   assert.equal(new Set(hues).size, 3, hues.join());
-  assert.match(await page.getAttribute("#timeline-canvas", "aria-label"), /4 lanes/);
+  await harness.eventually(async () => assert.match(await page.getAttribute("#timeline-canvas", "aria-label"), /4 lanes/));
   // Every lane has painted something of its colour in its row.
-  const painted = await page.$eval("#timeline-canvas", (canvas) => {
+  const paint = (canvas) => {
     const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
     const scale = canvas.width / canvas.clientWidth;
     // The middle of each row, right of the names: how often which opaque colour stands there.
@@ -72,18 +79,21 @@ export async function lanes(harness) {
       }
       return Object.entries(colours).sort((a, b) => b[1] - a[1])[0];
     });
+  };
+  await harness.eventually(async () => {
+    const painted = await page.$eval("#timeline-canvas", paint);
+    assert.ok(painted.every((colour) => colour && colour[1] > 30), JSON.stringify(painted));
+    assert.equal(new Set(painted.map(([colour]) => colour)).size, 4, JSON.stringify(painted));
   });
-  assert.ok(painted.every((colour) => colour && colour[1] > 30), JSON.stringify(painted));
-  assert.equal(new Set(painted.map(([colour]) => colour)).size, 4, JSON.stringify(painted));
   await page.click("#as-table");
   await page.waitForSelector("#timeline-table tbody tr");
-  assert.ok((await texts(page, "#timeline-table tbody tr")).some((row) => row.startsWith("query") && row.includes("promql")));
+  await harness.eventually(async () => assert.ok((await texts(page, "#timeline-table tbody tr")).some((row) => row.startsWith("query") && row.includes("promql"))));
   await page.click("#as-table");
   // A click on a bar shows what it is.
   const box = await (await page.$("#timeline-canvas")).boundingBox();
   await page.mouse.click(box.x + box.width - 40, box.y + 28);
   await page.waitForSelector("#log > .text.found");
-  assert.match(await page.textContent("#raw-detail-title"), /TEXT_MESSAGE_START$/);
+  await harness.eventually(async () => assert.match(await page.textContent("#raw-detail-title"), /TEXT_MESSAGE_START$/));
 }
 
 /** The events by type, by group and by words; one of them whole; arrows move. */
@@ -94,23 +104,23 @@ export async function filter(harness) {
   const shown = async (count) => harness.until(page, count, (count) => new RegExp(count).test(document.querySelector("#raw-count").textContent), count);
   await page.selectOption("#raw-type", "TOOL_CALL_RESULT");
   await shown("^3 of ");
-  assert.deepEqual(new Set(await texts(page, "#raw-space .type")), new Set(["TOOL_CALL_RESULT"]));
+  await harness.eventually(async () => assert.deepEqual(new Set(await texts(page, "#raw-space .type")), new Set(["TOOL_CALL_RESULT"])));
   await page.selectOption("#raw-type", "group:sub-agents");
   await shown("^6 of ");
   await page.selectOption("#raw-type", "");
   await page.fill("#raw-words", "HISTOGRAM_QUANTILE");
   await shown("^1 of ");
   await page.click("#raw-space .row");
-  assert.ok((await page.textContent("#raw-detail-text")).includes("histogram_quantile"));
+  await harness.eventually(async () => assert.ok((await page.textContent("#raw-detail-text")).includes("histogram_quantile")));
   await page.fill("#raw-words", "");
   await shown("events");
   await page.focus("#raw-view");
   await page.keyboard.press("Home");
-  assert.match(await page.textContent("#raw-detail-title"), /^Event 0 · RUN_STARTED/);
+  await harness.eventually(async () => assert.match(await page.textContent("#raw-detail-title"), /^Event 0 · RUN_STARTED/));
   await page.keyboard.press("ArrowDown");
-  assert.match(await page.textContent("#raw-detail-title"), /^Event 1 /);
+  await harness.eventually(async () => assert.match(await page.textContent("#raw-detail-title"), /^Event 1 /));
   await page.keyboard.press("End");
-  assert.match(await page.textContent("#raw-detail-title"), /RUN_FINISHED$/);
+  await harness.eventually(async () => assert.match(await page.textContent("#raw-detail-title"), /RUN_FINISHED$/));
 }
 
 /** A reload in the middle of a run: everything is there again, and the rest comes live, none lost and none twice. */
@@ -123,11 +133,13 @@ export async function resume(harness) {
   await page.reload();
   await harness.until(page, "the words again", () => document.querySelector("#log").textContent.includes("four"));
   await page.waitForSelector("#resumed:not([hidden])");
-  assert.equal(await page.getAttribute("#phase", "data-phase"), "running");
+  await harness.eventually(async () => assert.equal(await page.getAttribute("#phase", "data-phase"), "running"));
   await harness.phase(page, "finished");
   const words = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty";
-  assert.deepEqual(await texts(page, "#log .text .prose"), [words]);
-  assert.deepEqual(await texts(page, "#log .user p"), ["Speak"]);
+  await harness.eventually(async () => {
+    assert.deepEqual(await texts(page, "#log .text .prose"), [words]);
+    assert.deepEqual(await texts(page, "#log .user p"), ["Speak"]);
+  });
   await harness.verdict(page, "good");
 }
 
@@ -155,18 +167,18 @@ export async function past(harness) {
   const total = await page.evaluate(() => Number(document.querySelector("#position").max));
   await page.fill("#position", "20");
   await harness.until(page, "the place", () => document.querySelector("#place").textContent.startsWith("20 /"));
-  assert.equal((await texts(page, "#log .end")).length, 0);
+  await harness.eventually(async () => assert.equal((await texts(page, "#log .end")).length, 0));
   await page.selectOption("#speed", "100");
   await page.click("#replay");
   await harness.phase(page, "finished");
-  assert.equal(await page.textContent("#place"), `${total} / ${total}`);
+  await harness.eventually(async () => assert.equal(await page.textContent("#place"), `${total} / ${total}`));
   const [download] = await Promise.all([page.waitForEvent("download"), page.click("#save")]);
   assert.equal(download.suggestedFilename(), "release.sse");
   const saved = await download.path();
   await harness.drop(page, saved, "saved.sse");
   await page.waitForSelector("#file-about:not([hidden])");
   await harness.verdict(page, "good");
-  assert.equal(await page.textContent("#place"), `${total} / ${total}`);
+  await harness.eventually(async () => assert.equal(await page.textContent("#place"), `${total} / ${total}`));
 }
 
 /** A protected agent is there for those who bring its token, which stays in this tab. */

@@ -38,9 +38,9 @@ pub struct ConnectOptions {
     pub queued_events: usize,
     /// Requests that wait to be written. When full, callers wait.
     pub queued_requests: usize,
-    /// TLS settings; needed for `wss://`.
+    /// Whom to trust at `wss://` addresses, and who to be there.
     #[cfg(feature = "tls")]
-    pub tls: Option<std::sync::Arc<tokio_rustls::rustls::ClientConfig>>,
+    pub tls: crate::tls::ClientTls,
 }
 
 impl ConnectOptions {
@@ -57,7 +57,7 @@ impl ConnectOptions {
             queued_events: 256,
             queued_requests: 64,
             #[cfg(feature = "tls")]
-            tls: None,
+            tls: crate::tls::ClientTls::default(),
         }
     }
 }
@@ -135,9 +135,7 @@ async fn encrypt(options: &ConnectOptions, host: &str, stream: TcpStream) -> Res
     use tokio_rustls::TlsConnector;
     use tokio_rustls::rustls::pki_types::ServerName;
 
-    let config = options.tls.clone();
-    let config =
-        config.ok_or_else(|| Error::Tls("a wss:// address needs `ConnectOptions::tls`".to_owned()))?;
+    let config = std::sync::Arc::new(options.tls.clone().into_config(crate::tls::PROTOCOLS)?);
     let name = ServerName::try_from(host.to_owned()).map_err(|error| Error::Tls(error.to_string()))?;
     Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
 }

@@ -10,6 +10,7 @@ use crate::project::Project;
 const CHOICES: &[(&str, &[&str])] = &[
     ("aqueduct-transport-grpc", &["client", "server", "tls"]),
     ("aqueduct-transport-http", &["client", "server", "tls"]),
+    ("aqueduct-transport-tls", &["client", "server"]),
     ("aqueduct-transport-ws", &["client", "tls"]),
 ];
 

@@ -6,22 +6,21 @@ use anyhow::{Context as _, Result};
 
 use crate::interop::Env;
 use crate::interop::peers::{Peers, text};
+use crate::interop::programs;
 use crate::interop::transports::chromium;
 use crate::project::Project;
 
-/// Installs the driver, finds the browser, builds the gateway, and says where everything is.
+/// Installs the driver, finds the browser, and says where everything is.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let (peers, drivers) = (Peers::of(project, "inspector")?, Peers::of(project, "transports")?);
     let browser = drivers.npm_project("browser")?;
     let chromium = chromium(peers.scripts())?;
-    project.cargo(["build", "--package", "aqueduct-gateway"]).run()?;
-    let program = project.metadata()?.target_directory()?.join("debug").join("aqueduct");
     let scripts = peers.scripts().parent().context("the scripts have no folder")?;
     Ok(vec![
         ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
         ("AQUEDUCT_INTEROP_BROWSER", text(&browser)?),
         ("AQUEDUCT_INTEROP_CHROMIUM", chromium),
-        ("AQUEDUCT_INTEROP_GATEWAY", text(&program)?),
+        ("AQUEDUCT_INTEROP_GATEWAY", programs::gateway(project)?),
         ("AQUEDUCT_INTEROP_CASES", text(&peers.cases()?)?),
     ])
 }

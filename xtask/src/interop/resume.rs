@@ -9,13 +9,14 @@ use anyhow::{Context as _, Result};
 
 use crate::interop::Env;
 use crate::interop::peers::{Peers, text};
+use crate::interop::programs;
 use crate::invocation::Invocation;
 use crate::project::Project;
 
 /// The package's name in `node_modules`.
 const PACKAGE: &str = "aqueduct-agui";
 
-/// Installs the peers, tests the package, builds the gateway, and says where everything is.
+/// Installs the peers, tests the package, and says where everything is.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let (clients, peers) = (Peers::of(project, "agui")?, Peers::of(project, "resume")?);
     let new = clients.npm_project("client-1.0.0")?;
@@ -27,13 +28,12 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
         install(&package, client)?;
         check_types(&compiler, &peers.scripts().join("types/use.mts"), client)?;
     }
-    project.cargo(["build", "--package", "aqueduct-gateway"]).run()?;
     let scripts = peers.scripts().parent().context("the scripts have no folder")?;
     Ok(vec![
         ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
         ("AQUEDUCT_INTEROP_AGUI_1_0", text(&new)?),
         ("AQUEDUCT_INTEROP_AGUI_0_0_59", text(&old)?),
-        ("AQUEDUCT_INTEROP_GATEWAY", text(&project.metadata()?.target_directory()?.join("debug/aqueduct"))?),
+        ("AQUEDUCT_INTEROP_GATEWAY", programs::gateway(project)?),
     ])
 }
 

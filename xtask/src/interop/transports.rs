@@ -1,8 +1,7 @@
 //! Peers of the transports: the npm AG-UI clients, Python `websockets` and grpcio, and a headless Chromium, against the
 //! programs of `examples/`.
 //!
-//! The programs are built here, because tests of one package cannot ask cargo for the binaries of another. That the
-//! scripts can fail is proved by the tests, which also run each with a wrong expectation.
+//! That the scripts can fail is proved by the tests, which also run each with a wrong expectation.
 
 use std::path::Path;
 
@@ -10,16 +9,14 @@ use anyhow::{Context as _, Result};
 
 use crate::interop::Env;
 use crate::interop::peers::{Peers, debian_package, text};
+use crate::interop::programs;
 use crate::invocation::Invocation;
 use crate::project::Project;
-
-/// The programs that the peers talk to.
-const EXAMPLES: [&str; 3] = ["agui-endpoint", "grpc-service", "ws-endpoint"];
 
 const CHROMIUM_HINT: &str = "install Chromium (on Debian: the package `chromium`), or say where it is by the \
                              variable AQUEDUCT_CHROMIUM";
 
-/// Installs the peers, builds the examples, and says where everything is.
+/// Installs the peers, and says where everything is.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let (clients, peers) = (Peers::of(project, "agui")?, Peers::of(project, "transports")?);
     let new = clients.npm_project("client-1.0.0")?;
@@ -35,7 +32,7 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
         ("AQUEDUCT_INTEROP_BROWSER", text(&browser)?),
         ("AQUEDUCT_INTEROP_CHROMIUM", chromium),
         ("AQUEDUCT_INTEROP_TRANSPORTS_PY", text(&python)?),
-        ("AQUEDUCT_INTEROP_EXAMPLES", build_examples(project)?),
+        ("AQUEDUCT_INTEROP_EXAMPLES", programs::examples(project)?),
     ])
 }
 
@@ -56,11 +53,4 @@ pub(crate) fn chromium(folder: &Path) -> Result<String> {
     let found =
         std::env::split_paths(&path).map(|folder| folder.join(&name)).find(|program| program.is_file());
     text(&found.with_context(|| format!("{name} is not in PATH: {CHROMIUM_HINT}"))?)
-}
-
-fn build_examples(project: &Project) -> Result<String> {
-    let packages =
-        EXAMPLES.iter().flat_map(|name| ["--package".to_owned(), format!("aqueduct-examples-{name}")]);
-    project.cargo(["build"]).args(packages).run()?;
-    text(&project.metadata()?.target_directory()?.join("debug"))
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! gateway ──► adapter-*  ──► core ◄── transport-*, runlog ◄── gateway
+//!                                      transport-* ──► transport-tls
 //! tests, benches, fuzz, examples ──► anything        xtask ──► nothing of ours
 //! ```
 //!
@@ -16,6 +17,8 @@ pub(crate) enum Layer {
     Adapter,
     /// One way to move bytes.
     Transport,
+    /// Certificates and keys, for all transports.
+    Tls,
     /// The run log.
     Runlog,
     /// The binary that wires all together.
@@ -39,6 +42,7 @@ impl Layer {
             "tests" | "benches" | "fuzz" => Some(Self::Tests),
             "examples" => Some(Self::Examples),
             "xtask" => Some(Self::Xtask),
+            "transport-tls" => Some(Self::Tls),
             _ if top.starts_with("adapter-") => Some(Self::Adapter),
             _ if top.starts_with("transport-") => Some(Self::Transport),
             _ => None,
@@ -48,8 +52,9 @@ impl Layer {
     /// Whether a crate of this layer may depend on another crate of ours in layer `other`.
     pub(crate) fn may_use(self, other: Self) -> bool {
         match self {
-            Self::Core | Self::Xtask => false,
-            Self::Adapter | Self::Transport | Self::Runlog => other == Self::Core,
+            Self::Core | Self::Tls | Self::Xtask => false,
+            Self::Adapter | Self::Runlog => other == Self::Core,
+            Self::Transport => matches!(other, Self::Core | Self::Tls),
             Self::Gateway | Self::Tests | Self::Examples => true,
         }
     }
@@ -69,7 +74,10 @@ impl Layer {
         match self {
             Self::Core => "core depends on no other crate of the workspace",
             Self::Adapter => "an adapter depends on core alone, never on a transport or another adapter",
-            Self::Transport => "a transport depends on core alone, and knows no agent protocol",
+            Self::Transport => {
+                "a transport depends on core and on transport-tls, and knows no agent protocol"
+            }
+            Self::Tls => "transport-tls depends on no other crate of the workspace",
             Self::Runlog => "runlog depends on core alone",
             Self::Xtask => "xtask depends on no crate of the workspace",
             Self::Gateway | Self::Tests | Self::Examples => "anything goes",

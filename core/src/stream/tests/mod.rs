@@ -3,6 +3,7 @@
 
 mod cuts;
 mod limits;
+mod past;
 mod properties;
 mod rules;
 mod scenarios;

@@ -12,7 +12,7 @@ use aqueduct_adapter_a2a::wire::{StreamItem, WireError};
 use aqueduct_transport_grpc::raw::{RawClient, RawError, RawRequest, RawStatus, RawStream};
 use aqueduct_transport_grpc::{
     ClientConfig as GrpcConfig, ClientError as GrpcError, ClientLimits as GrpcLimits,
-    ClientTimeouts as GrpcTimeouts, TlsError, tls,
+    ClientTimeouts as GrpcTimeouts, TlsError,
 };
 use aqueduct_transport_http::{ClientError, SseStream, sse};
 use bytes::Bytes;
@@ -23,6 +23,7 @@ use super::super::Ask;
 use super::super::upstream::{Forwarded, Upstream};
 use super::endpoint::Known;
 use crate::config::Agent;
+use crate::tls;
 
 /// JSON-RPC ids, unique in the process: some servers take a repeated one for a repetition.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -39,13 +40,7 @@ pub(crate) struct GrpcSettings {
 impl GrpcSettings {
     /// As the agent is configured.
     pub(crate) fn of(agent: &Agent) -> Result<Self, TlsError> {
-        let mut client_tls = tls::ClientTls::default();
-        if let Some(files) = &agent.tls {
-            client_tls.authorities = files.ca.as_ref().map(tls::Authorities::from_file).transpose()?;
-            let identity = files.identity.as_ref();
-            client_tls.identity =
-                identity.map(|(chain, key)| tls::Identity::from_files(chain, key)).transpose()?;
-        }
+        let tls = tls::of_client(agent.tls.as_ref())?;
         let timeouts = GrpcTimeouts {
             connect: agent.timeouts.connect,
             call: agent.timeouts.response,
@@ -53,7 +48,7 @@ impl GrpcSettings {
             ..GrpcTimeouts::default()
         };
         let limits = GrpcLimits { message_bytes: agent.limits.frame, ..GrpcLimits::default() };
-        let config = GrpcConfig { limits, timeouts, tls: client_tls, ..GrpcConfig::default() };
+        let config = GrpcConfig { limits, timeouts, tls, ..GrpcConfig::default() };
         Ok(Self { config, idle: agent.timeouts.idle })
     }
 }

@@ -3,23 +3,25 @@
 use std::pin::Pin;
 
 use aqueduct_adapter_a2a::call::SendMessage;
-use aqueduct_adapter_a2a::client::{Planned, Purpose};
+use aqueduct_adapter_a2a::client::{Attachment, Planned, Purpose, is_made_id};
 use aqueduct_adapter_a2a::input::{Recipient, message};
 use aqueduct_adapter_a2a::wire::{Frame, Raw, WireError};
 use aqueduct_adapter_a2a::{ClientConfig, DecodeConfig, Settled, TaskClient};
-use aqueduct_core::{ByteString, SourceEvent};
+use aqueduct_core::{ByteString, ContentBlock, SourceEvent, Update, wellknown};
 use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use http::Response;
 use serde_json::json;
 
+use super::super::said::{Renamed, Said};
 use super::super::upstream::{Upstream, is_json, refusal_words};
 use super::super::{Ask, EventSender};
 use super::Thread;
 use super::endpoint::Known;
 use super::line::{Answer, Heard, Stream, send};
-use crate::tee::relate::TOKEN_METADATA;
+use super::not_found_again;
+use crate::tee::clue::TOKEN_METADATA;
 
 type Answered<'t> = Pin<Box<dyn Future<Output = (Purpose, Answer)> + Send + 't>>;
 
@@ -31,19 +33,28 @@ pub(super) struct Talk<'t> {
     client: TaskClient,
     context_id: String,
     unreachable: bool,
+    taking_up: TakingUp,
+    /// True once the log knows where the task is found again.
+    is_noted: bool,
+}
+
+/// How far a task that another gateway began is taken up.
+enum TakingUp {
+    /// This gateway began it, or it was told from the start.
+    Not(Renamed),
+    /// The task has not been seen yet.
+    Looking(Box<Said>),
 }
 
 impl<'t> Talk<'t> {
     pub(super) fn new(upstream: &'t Upstream, known: &'t Known, ask: &'t Ask, thread: Thread) -> Self {
-        let dialect = known.endpoint.binding.dialect(known.endpoint.version);
-        let decode = DecodeConfig { dialect, ..DecodeConfig::root() };
-        let config = ClientConfig { decode, streaming: known.streaming, ..ClientConfig::default() };
+        let config = config(known);
         let to = match &thread.waiting {
             Some((task, _)) => Recipient::Task(task.clone()),
             None if thread.context_id.is_empty() => Recipient::New,
             None => Recipient::Context(thread.context_id.clone()),
         };
-        let mut message = message(&ask.input, format!("{}-input", ask.input.run_id), &to);
+        let mut message = message(&ask.input, message_id(ask), &to);
         if let Some(token) = ask.trail.token() {
             message.metadata = Some(Raw::from_value(&json!({ TOKEN_METADATA: token })));
         }
@@ -54,7 +65,34 @@ impl<'t> Talk<'t> {
             Some((_, memory)) => TaskClient::resuming(config, send, memory),
             None => TaskClient::new(config, send),
         };
-        Self { upstream, known, ask, client, context_id, unreachable: false }
+        let taking_up = TakingUp::Not(Renamed::default());
+        Self {
+            upstream,
+            known,
+            ask,
+            client,
+            context_id,
+            unreachable: false,
+            taking_up,
+            is_noted: !ask.is_logged,
+        }
+    }
+
+    /// A turn that another gateway began.
+    pub(super) fn going_on(
+        upstream: &'t Upstream,
+        known: &'t Known,
+        ask: &'t Ask,
+        at: Attachment,
+        said: Said,
+    ) -> Self {
+        let context_id = at.task.context_id.clone();
+        ask.trail.learn_context(&context_id);
+        // Nothing of it is sent again.
+        let sent = SendMessage::new(message(&ask.input, message_id(ask), &Recipient::Task(at.task.clone())));
+        let client = TaskClient::attaching(config(known), sent, at);
+        let taking_up = TakingUp::Looking(Box::new(said));
+        Self { upstream, known, ask, client, context_id, unreachable: false, taking_up, is_noted: true }
     }
 
     /// True if the agent was not to be had at its address.
@@ -64,7 +102,37 @@ impl<'t> Talk<'t> {
 
     /// What the end of the turn has left to say.
     pub(super) fn last_words(&mut self) -> Vec<SourceEvent> {
-        std::iter::from_fn(|| self.client.poll_event()).collect()
+        self.take_events()
+    }
+
+    /// What the agent said since the last time. The first that is heard of a task that was begun elsewhere is the whole
+    /// of it.
+    fn take_events(&mut self) -> Vec<SourceEvent> {
+        let mut events = Vec::new();
+        if !self.is_noted
+            && let Some(at) = self.client.attachment()
+        {
+            self.is_noted = true;
+            let note = ContentBlock::custom(ByteString::from_static(wellknown::UPSTREAM), at.to_value());
+            events.push(Update::new(note).into());
+        }
+        events.extend(std::iter::from_fn(|| self.client.poll_event()));
+        match &mut self.taking_up {
+            TakingUp::Not(renamed) => events.iter_mut().for_each(|event| renamed.lead_back(event)),
+            TakingUp::Looking(_) if events.is_empty() => {}
+            TakingUp::Looking(said) => match events.as_mut_slice() {
+                // It was not to be had.
+                [SourceEvent::Failed(failure)] if !self.client.has_heard() => {
+                    *failure = not_found_again(failure)
+                }
+                _ => {
+                    let (rest, renamed) = std::mem::take(&mut **said).leave_out(events, is_made_id);
+                    self.taking_up = TakingUp::Not(renamed);
+                    return rest;
+                }
+            },
+        }
+        events
     }
 
     /// What the next run of the thread needs to know.
@@ -93,7 +161,7 @@ impl<'t> Talk<'t> {
             if self.client.is_settled().is_some() {
                 return;
             }
-            while let Some(event) = self.client.poll_event() {
+            for event in self.take_events() {
                 if !out.send(event).await {
                     return;
                 }
@@ -203,6 +271,17 @@ impl<'t> Talk<'t> {
             _ => self.client.handle_stream_end(),
         }
     }
+}
+
+fn config(known: &Known) -> ClientConfig {
+    let dialect = known.endpoint.binding.dialect(known.endpoint.version);
+    let decode = DecodeConfig { dialect, ..DecodeConfig::root() };
+    ClientConfig { decode, streaming: known.streaming, ..ClientConfig::default() }
+}
+
+/// The same for whoever drives the run: the agent's history tells what came before it from what came after.
+fn message_id(ask: &Ask) -> String {
+    format!("{}-input", ask.input.run_id)
 }
 
 async fn hear(stream: &mut Option<Box<Stream>>) -> Heard {

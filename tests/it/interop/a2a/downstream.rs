@@ -29,7 +29,7 @@ async fn turns(bridge: &Bridge, peer: Peer, binding: &str, modes: &[&str]) -> Ve
 
 /// Compares what a client saw with what `modes.json` says.
 #[track_caller]
-fn is(seen: &Value, expected: &Value, what: &str) {
+pub(in crate::interop) fn is(seen: &Value, expected: &Value, what: &str) {
     let told = |key: &str| expected.get(key).cloned().unwrap_or_else(|| json!([]));
     let texts = |key: &str| -> Vec<String> { serde_json::from_value(seen[key].clone()).unwrap() };
     let state = seen["state"].as_str();

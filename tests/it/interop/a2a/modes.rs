@@ -7,17 +7,17 @@ use aqueduct_tests::process::Program;
 use serde_json::Value;
 
 /// Where the peers are.
-pub(super) fn variable(name: &str) -> PathBuf {
+pub(in crate::interop) fn variable(name: &str) -> PathBuf {
     let value = std::env::var_os(name);
-    value.unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask interop a2a`")).into()
+    value.unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask interop`")).into()
 }
 
-pub(super) fn script(name: &str) -> String {
+pub(in crate::interop) fn script(name: &str) -> String {
     variable("AQUEDUCT_INTEROP_DIR").join("a2a").join(name).to_string_lossy().into_owned()
 }
 
 /// What a mode must come to: the member of that name in `modes.json`.
-pub(super) fn expected(mode: &str, member: &str) -> Value {
+pub(in crate::interop) fn expected(mode: &str, member: &str) -> Value {
     let text = std::fs::read_to_string(script("modes.json")).unwrap();
     let modes: Value = serde_json::from_str(&text).unwrap();
     let expected = modes[mode][member].clone();
@@ -27,7 +27,7 @@ pub(super) fn expected(mode: &str, member: &str) -> Value {
 
 /// A scripted agent on a real SDK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(in crate::interop) enum Peer {
     Python1_3,
     Python0_3,
     Js1_3,
@@ -37,7 +37,7 @@ pub(super) enum Peer {
 
 impl Peer {
     /// Starts its server; its address is that of its card.
-    pub(super) fn serve(self) -> Program {
+    pub(in crate::interop) fn serve(self) -> Program {
         match self {
             Self::Python1_3 => {
                 Program::start(variable("AQUEDUCT_INTEROP_A2A_PY_1_3"), &["-B", &script("server_1_3.py")])
@@ -54,7 +54,7 @@ impl Peer {
     }
 
     /// Its client.
-    pub(super) fn client(self) -> Command {
+    pub(in crate::interop) fn client(self) -> Command {
         let mut command;
         match self {
             Self::Python1_3 => {

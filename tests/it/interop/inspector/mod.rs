@@ -130,7 +130,7 @@ macro_rules! scenes {
 }
 
 scenes! {
-    run interrupt lanes filter resume stop past token
+    run interrupt lanes filter resume reconnect stop past token
     drop_agui drop_a2a drop_a2a_0_3 drop_magentic open_file state hostile nonsense
     keyboard
 }
@@ -165,6 +165,10 @@ fn looks() {
 
 #[test]
 fn the_harness_can_say_no() {
-    refuses("run", &["--expect", "something else"], &["the answer is The service is up"]);
+    refuses(
+        "run",
+        &["--expect", "something else", "--patience", "2000"],
+        &["the answer is The service is up"],
+    );
     refuses("complaining", &[], &["console: a complaint", "foreign request: https://elsewhere.invalid"]);
 }

@@ -7,16 +7,18 @@
 )]
 
 mod crashes;
+mod cuts;
 mod races;
 mod replicas;
-mod server;
+pub(super) mod server;
+mod taken_up;
 
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use aqueduct_core::{BlockEvent, RunInfo, StreamContext, Timestamp, Update};
-use aqueduct_runlog::testing::{conform, meta};
+use aqueduct_runlog::testing::{conform, conform_shared, meta};
 use aqueduct_runlog::{Control, Follow, LogLimits, RedisLog, RunLog};
 use futures_util::StreamExt as _;
 
@@ -53,11 +55,12 @@ fn end() -> BlockEvent {
 async fn redis_conforms() {
     let server = Server::start();
     let count = Cell::new(0);
-    conform(async |limits| {
+    let make = async |limits| {
         count.set(count.get() + 1);
         Arc::new(server.log(&format!("log{}", count.get()), limits)) as Arc<dyn RunLog>
-    })
-    .await;
+    };
+    conform(make).await;
+    conform_shared(make).await;
 }
 
 /// Two replicas share a log: one writes, the other watches and sends messages.

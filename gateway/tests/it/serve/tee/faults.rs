@@ -8,26 +8,38 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::super::support::{answer, events, input, payloads};
-use super::peer::{Called, Door, Peer, begun, chunk, done};
-use super::{gateway, lane, lanes, supervisor};
+use super::peer::{Called, Door, Peer, begun, chunk, done, task};
+use super::{Place, gateway, lane, lanes, supervisor};
+
+everywhere!(
+    a_sub_agent_that_fails_does_not_fail_the_run,
+    a_sub_agent_that_is_not_there_is_told,
+    a_question_is_the_supervisors_to_answer,
+    cancelling_the_run_cancels_its_sub_agents,
+    a_task_without_a_stream_is_cancelled_with_its_run,
+    a_sub_agent_that_never_answers_is_shown_and_ends_with_its_run,
+    an_answer_that_is_compressed_passes_and_says_so,
+    a_supervisor_that_hangs_up_cuts_the_lane_and_cancels_nothing,
+    a_lane_that_outlives_the_run_is_closed_with_it,
+    a_frontend_that_comes_back_sees_the_lanes_to_their_end,
+);
 
 /// Long enough for anything that must happen; nothing is asserted to be fast.
 const SOON: Duration = Duration::from_secs(20);
 
 /// What the frontend sees if a sub-agent answers with these frames and hangs up.
-async fn seen_of(frames: Vec<String>) -> Vec<Value> {
+async fn seen_of(place: Place, frames: Vec<String>) -> Vec<Value> {
     let door = Door::default();
     let sub = Peer::saying(frames).await;
     let supervisor = supervisor(&door, |door, asked| {
         Box::pin(async move { drop(door.call("a", &Called::by(&asked)).await) })
     })
     .await;
-    let served = gateway(&door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let served = gateway(place, &door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
     served.run("s", "r").await
 }
 
-#[tokio::test]
-async fn a_sub_agent_that_fails_does_not_fail_the_run() {
+async fn a_sub_agent_that_fails_does_not_fail_the_run(place: Place) {
     let failed = super::status("a", "FAILED", "no such cluster");
     for (frames, text, code) in [
         (vec![begun("a"), chunk("a", "half", false)], "half", "upstream_ended"),
@@ -44,15 +56,14 @@ async fn a_sub_agent_that_fails_does_not_fail_the_run() {
             "upstream_error",
         ),
     ] {
-        let events = seen_of(frames.clone()).await;
+        let events = seen_of(place, frames.clone()).await;
         assert_eq!(lanes(&events), [lane("a", "", text, code)], "{frames:?}");
         assert_eq!(answer(&events), "all is well");
         assert_eq!(events.last().unwrap()["type"], "RUN_FINISHED");
     }
 }
 
-#[tokio::test]
-async fn a_sub_agent_that_is_not_there_is_told() {
+async fn a_sub_agent_that_is_not_there_is_told(place: Place) {
     let door = Door::default();
     let supervisor = supervisor(&door, |door, asked| {
         Box::pin(async move {
@@ -61,16 +72,15 @@ async fn a_sub_agent_that_is_not_there_is_told() {
         })
     })
     .await;
-    let served = gateway(&door, &[("s", &supervisor.url), ("a", "http://127.0.0.1:1")], "").await;
+    let served = gateway(place, &door, &[("s", &supervisor.url), ("a", "http://127.0.0.1:1")], "").await;
     let events = served.run("s", "r").await;
     assert_eq!(lanes(&events), [lane("a", "", "", "upstream_unreachable")]);
     assert_eq!(answer(&events), "all is well");
 }
 
-#[tokio::test]
-async fn a_question_is_the_supervisors_to_answer() {
+async fn a_question_is_the_supervisors_to_answer(place: Place) {
     let asking = super::status("a", "INPUT_REQUIRED", "which cluster?");
-    let events = seen_of(vec![begun("a"), asking]).await;
+    let events = seen_of(place, vec![begun("a"), asking]).await;
     assert_eq!(lanes(&events), [lane("a", "", "", "suspended")]);
     assert_eq!(events.last().unwrap()["outcome"]["type"], "success", "{events:#?}");
     assert!(json!(events).to_string().contains("which cluster?"));
@@ -91,15 +101,14 @@ async fn hanging() -> Peer {
     .await
 }
 
-#[tokio::test]
-async fn cancelling_the_run_cancels_its_sub_agents() {
+async fn cancelling_the_run_cancels_its_sub_agents(place: Place) {
     let door = Door::default();
     let mut sub = hanging().await;
     let mut supervisor = supervisor(&door, |door, asked| {
         Box::pin(async move { drop(door.call("a", &Called::by(&asked)).await) })
     })
     .await;
-    let served = gateway(&door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let served = gateway(place, &door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
     let mut stream =
         served.client.open_stream(served.post("/agents/s", &input("r", Some("1.0")))).await.unwrap();
     let mut seen = Vec::new();
@@ -118,8 +127,90 @@ async fn cancelling_the_run_cancels_its_sub_agents() {
     assert_ne!(lanes(&seen)[0].3, "open", "{seen:#?}");
 }
 
-#[tokio::test]
-async fn a_supervisor_that_hangs_up_cuts_the_lane_and_cancels_nothing() {
+/// Its sender has its answer long before; the task works on.
+async fn a_task_without_a_stream_is_cancelled_with_its_run(place: Place) {
+    let door = Door::default();
+    let mut sub = Peer::start(|asked, out| {
+        Box::pin(async move {
+            if asked.body["method"] == "CancelTask" {
+                return out.answer(&asked, "").await;
+            }
+            out.whole(&json!({ "task": task("a", "WORKING") })).await;
+        })
+    })
+    .await;
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move {
+            let client = Client::new(ClientConfig::default()).unwrap();
+            client.request(door.request("a", "SendMessage", &Called::by(&asked))).await.unwrap();
+            std::future::pending::<()>().await;
+        })
+    })
+    .await;
+    let served = gateway(place, &door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let mut stream =
+        served.client.open_stream(served.post("/agents/s", &input("r", Some("1.0")))).await.unwrap();
+    let mut seen = Vec::new();
+    while let Some(event) = stream.next().await {
+        let event: Value = serde_json::from_str(&event.unwrap().data).unwrap();
+        if event["type"] == "SUBAGENT_STARTED" {
+            served.send(served.post("/runs/r/cancel", &json!({}))).await;
+        }
+        seen.push(event);
+    }
+    assert_eq!(seen.last().unwrap()["outcome"]["type"], "cancelled", "{seen:#?}");
+    let asked = timeout(SOON, sub.next("CancelTask")).await.expect("the sub-agent is told");
+    assert_eq!(asked.body["params"]["id"], "a");
+}
+
+async fn a_sub_agent_that_never_answers_is_shown_and_ends_with_its_run(place: Place) {
+    let door = Door::default();
+    let sub = Peer::start(|_, mut out| Box::pin(async move { out.closed().await })).await;
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move { drop(door.call("a", &Called::by(&asked)).await) })
+    })
+    .await;
+    let served = gateway(place, &door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let mut stream =
+        served.client.open_stream(served.post("/agents/s", &input("r", Some("1.0")))).await.unwrap();
+    let mut seen = Vec::new();
+    while let Some(event) = stream.next().await {
+        let event: Value = serde_json::from_str(&event.unwrap().data).unwrap();
+        if event["type"] == "SUBAGENT_STARTED" {
+            served.send(served.post("/runs/r/cancel", &json!({}))).await;
+        }
+        seen.push(event);
+    }
+    assert_eq!(seen.last().unwrap()["outcome"]["type"], "cancelled", "{seen:#?}");
+    assert_ne!(lanes(&seen)[0].3, "open");
+}
+
+/// The bytes are the supervisor's, whatever they are.
+async fn an_answer_that_is_compressed_passes_and_says_so(place: Place) {
+    let door = Door::default();
+    let mut sub = Peer::start(|_, mut out| {
+        Box::pin(async move {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\n";
+            out.say(&format!("{head}connection: close\r\n\r\nno gzip, but nobody here looks")).await;
+        })
+    })
+    .await;
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move {
+            assert_eq!(door.call("a", &Called::by(&asked)).await, "no gzip, but nobody here looks");
+        })
+    })
+    .await;
+    let served = gateway(place, &door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let events = served.run("s", "r").await;
+    assert_eq!(lanes(&events)[0].3, "answer_compressed");
+    assert!(json!(events).to_string().contains("compresses its answer (gzip)"), "{events:#?}");
+    assert_eq!(answer(&events), "all is well");
+    let asked = sub.next("SendStreamingMessage").await;
+    assert!(asked.head.contains("\r\naccept-encoding: identity\r\n"), "{}", asked.head);
+}
+
+async fn a_supervisor_that_hangs_up_cuts_the_lane_and_cancels_nothing(place: Place) {
     let door = Door::default();
     let (gone, mut is_gone) = tokio::sync::mpsc::channel(1);
     let mut sub = Peer::start(move |_, mut out| {
@@ -144,7 +235,7 @@ async fn a_supervisor_that_hangs_up_cuts_the_lane_and_cancels_nothing() {
         })
     })
     .await;
-    let served = gateway(&door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let served = gateway(place, &door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
     let events = served.run("s", "r").await;
     assert_eq!(lanes(&events), [lane("a", "", "working on it", "caller_gone")]);
     assert_eq!(answer(&events), "all is well");
@@ -155,8 +246,7 @@ async fn a_supervisor_that_hangs_up_cuts_the_lane_and_cancels_nothing() {
 }
 
 /// A lane that is open when the supervisor has its answer is closed with the run, and what comes later is counted.
-#[tokio::test]
-async fn a_lane_that_outlives_the_run_is_closed_with_it() {
+async fn a_lane_that_outlives_the_run_is_closed_with_it(place: Place) {
     let door = Door::default();
     let sub = Peer::start(|_, mut out| {
         Box::pin(async move {
@@ -175,12 +265,12 @@ async fn a_lane_that_outlives_the_run_is_closed_with_it() {
         })
     })
     .await;
-    let served = gateway(&door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let served = gateway(place, &door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
     let events = served.run("s", "r").await;
     assert_eq!(lanes(&events), [lane("a", "", "slow", "success")]);
     let dropped = async {
         loop {
-            let metrics = String::from_utf8(served.get("/metrics").await.body().to_vec()).unwrap();
+            let metrics = served.metrics().await;
             let line = metrics.lines().find(|line| line.starts_with("aqueduct_tee_events_dropped_total "));
             if line.is_some_and(|line| !line.ends_with(" 0")) {
                 return;
@@ -191,8 +281,7 @@ async fn a_lane_that_outlives_the_run_is_closed_with_it() {
     timeout(SOON, dropped).await.expect("late events are counted");
 }
 
-#[tokio::test]
-async fn a_frontend_that_comes_back_sees_the_lanes_to_their_end() {
+async fn a_frontend_that_comes_back_sees_the_lanes_to_their_end(place: Place) {
     let door = Door::default();
     let (go, wait) = tokio::sync::watch::channel(false);
     let sub = Peer::start(move |_, mut out| {
@@ -209,7 +298,7 @@ async fn a_frontend_that_comes_back_sees_the_lanes_to_their_end() {
         Box::pin(async move { drop(door.call("a", &Called::by(&asked)).await) })
     })
     .await;
-    let served = gateway(&door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let served = gateway(place, &door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
     let mut stream =
         served.client.open_stream(served.post("/agents/s", &input("r", Some("1.0")))).await.unwrap();
     let mut first = Vec::new();

@@ -1,25 +1,100 @@
 //! Supervisors that call their sub-agents through the gateway: what they say is seen inside the frontend's run.
 
+/// Tests of supervisors whose calls pass through the gateway that drives the run, and through another one of its log.
+macro_rules! everywhere {
+    ($($test:ident),+ $(,)?) => {
+        mod here {
+            $(#[tokio::test] async fn $test() { super::$test(crate::serve::tee::Place::Here).await; })+
+        }
+        mod elsewhere {
+            $(#[tokio::test] async fn $test() { super::$test(crate::serve::tee::Place::Elsewhere).await; })+
+        }
+    };
+}
+
+mod far;
 mod faults;
 mod passing;
 mod peer;
+mod served;
 
+use std::path::Path;
+use std::sync::Arc;
+
+use aqueduct_gateway::config::load;
+use aqueduct_gateway::service::Gateway;
+use aqueduct_runlog::MemoryLog;
 use futures_util::future::{BoxFuture, join_all};
 use serde_json::{Value, json};
 
 use self::peer::{Called, Door, Out, Peer, begun, chunk, done, header, status};
-use super::support::{Asked, Served, answer, serve};
+use super::support::{Asked, Served, answer, serve_gateway};
 
-/// A gateway with these agents, by name and address.
-async fn gateway(door: &Door, agents: &[(&str, &str)], more: &str) -> Served {
+/// Which gateway the calls of supervisors pass through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The one that drives the run.
+    Here,
+    /// Another one that shares its log.
+    Elsewhere,
+}
+
+/// Gateways that share a log: runs start at the one that this stands for.
+struct Scene {
+    owner: Served,
+    other: Option<Served>,
+    log: Arc<MemoryLog>,
+}
+
+impl std::ops::Deref for Scene {
+    type Target = Served;
+
+    fn deref(&self) -> &Served {
+        &self.owner
+    }
+}
+
+impl Scene {
+    async fn start(place: Place, door: &Door, toml: &str) -> Self {
+        let log = Arc::new(MemoryLog::default());
+        let serve = async || {
+            let mut config = load(Path::new("aqueduct.toml"), toml, []).unwrap();
+            config.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+            serve_gateway(Gateway::with_log(config, Arc::clone(&log) as _).unwrap()).await
+        };
+        let owner = serve().await;
+        let other = if place == Place::Elsewhere { Some(serve().await) } else { None };
+        let scene = Self { owner, other, log };
+        door.is_at(scene.door().address);
+        scene
+    }
+
+    /// The gateway that supervisors call.
+    fn door(&self) -> &Served {
+        self.other.as_ref().unwrap_or(&self.owner)
+    }
+
+    async fn metrics(&self) -> String {
+        String::from_utf8(self.door().get("/metrics").await.body().to_vec()).unwrap()
+    }
+}
+
+/// Gateways with these agents, by name and address.
+async fn gateway(place: Place, door: &Door, agents: &[(&str, &str)], more: &str) -> Scene {
     let agent = |(name, url): &(&str, &str)| {
         format!("[agents.{name}]\na2a = {{ url = \"{url}\", binding = \"jsonrpc\" }}\n")
     };
     let toml: String = agents.iter().map(agent).collect();
-    let served = serve(&format!("{more}\n{toml}"), &[]).await;
-    door.is_at(served.address);
-    served
+    Scene::start(place, door, &format!("{more}\n{toml}")).await
 }
+
+everywhere!(
+    sub_agents_side_by_side_are_seen_live_each_in_its_lane,
+    sub_agents_of_sub_agents_are_below_them,
+    each_relation_works_alone_and_without_any_the_call_passes,
+    a_sub_agent_is_handed_its_own_token,
+    a_lane_belongs_to_the_tool_call_that_names_its_agent,
+);
 
 /// A supervisor that does something between its first word and its answer.
 async fn supervisor(
@@ -73,8 +148,7 @@ fn before_the_answer(events: &[Value]) -> &[Value] {
     &events[..at]
 }
 
-#[tokio::test]
-async fn sub_agents_side_by_side_are_seen_live_each_in_its_lane() {
+async fn sub_agents_side_by_side_are_seen_live_each_in_its_lane(place: Place) {
     let door = Door::default();
     let spoken = |id: &'static str| {
         vec![
@@ -98,7 +172,7 @@ async fn sub_agents_side_by_side_are_seen_live_each_in_its_lane() {
     })
     .await;
     let agents = [("s", &*supervisor.url), ("argo", &*argo.url), ("jira", &*jira.url)];
-    let served = gateway(&door, &agents, "").await;
+    let served = gateway(place, &door, &agents, "").await;
     let events = served.run("s", "r").await;
     assert_eq!(answer(&events), "all is well", "the answer, and once");
     assert_eq!(events.last().unwrap()["type"], "RUN_FINISHED");
@@ -110,7 +184,7 @@ async fn sub_agents_side_by_side_are_seen_live_each_in_its_lane() {
     );
     let tools = before_the_answer(&events).iter().filter(|event| event["type"] == "TOOL_CALL_RESULT").count();
     assert_eq!(tools, 2, "every notice is there before the answer: {events:#?}");
-    let metrics = String::from_utf8(served.get("/metrics").await.body().to_vec()).unwrap();
+    let metrics = served.metrics().await;
     assert!(metrics.contains("aqueduct_tee_calls_total{relation=\"token\"} 2\n"), "{metrics}");
     assert!(metrics.contains("aqueduct_tee_events_dropped_total 0\n"), "{metrics}");
 }
@@ -130,8 +204,7 @@ async fn middle(door: &Door, id: &'static str, next: &'static str) -> Peer {
     .await
 }
 
-#[tokio::test]
-async fn sub_agents_of_sub_agents_are_below_them() {
+async fn sub_agents_of_sub_agents_are_below_them(place: Place) {
     let door = Door::default();
     let c = Peer::saying(vec![begun("c"), chunk("c", "deep", false), done("c")]).await;
     let (a, b) = (middle(&door, "a", "b").await, middle(&door, "b", "c").await);
@@ -140,7 +213,7 @@ async fn sub_agents_of_sub_agents_are_below_them() {
     })
     .await;
     let agents = [("s", &*supervisor.url), ("a", &*a.url), ("b", &*b.url), ("c", &*c.url)];
-    let served = gateway(&door, &agents, "").await;
+    let served = gateway(place, &door, &agents, "").await;
     let events = served.run("s", "r").await;
     assert_eq!(answer(&events), "all is well");
     assert_eq!(
@@ -177,19 +250,24 @@ fn ways() -> Vec<(&'static str, How)> {
         ("context", |_| Called { context: "t", ..Called::default() }),
         ("context", |_| Called { context: "S-context", ..Called::default() }),
         ("none", |_| Called::default()),
-        ("none", |_| with(vec![("x-aqueduct-run", "0".repeat(32))])),
+        ("none", |_| with(vec![("x-aqueduct-run", "0".repeat(49))])),
+        // The run's part of a token is none of its agents'.
+        ("none", |asked| with(vec![("x-aqueduct-run", header(asked, "x-aqueduct-run")[..40].to_owned())])),
     ]
 }
 
-#[tokio::test]
-async fn each_relation_works_alone_and_without_any_the_call_passes() {
+async fn each_relation_works_alone_and_without_any_the_call_passes(place: Place) {
     for (index, (relation, how)) in ways().into_iter().enumerate() {
         for switched_on in [true, false] {
             let door = Door::default();
             let mut sub = Peer::saying(vec![begun("a"), chunk("a", "hello", false), done("a")]).await;
             let supervisor = supervisor(&door, move |door, asked| {
                 let how = how(&asked);
-                Box::pin(async move { assert!(door.call("a", &how).await.contains("hello")) })
+                Box::pin(async move {
+                    // The gateway must have heard of the supervisor's context.
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    assert!(door.call("a", &how).await.contains("hello"));
+                })
             })
             .await;
             let toml = match (relation, switched_on) {
@@ -200,7 +278,7 @@ async fn each_relation_works_alone_and_without_any_the_call_passes() {
                 (_, false) => "tee.relate_by = [\"trace\"]",
             };
             let agents = [("s", &*supervisor.url), ("a", &*sub.url)];
-            let served = gateway(&door, &agents, toml).await;
+            let served = gateway(place, &door, &agents, toml).await;
             let events = served.run("s", "r").await;
             assert_eq!(answer(&events), "all is well", "{index}");
             let expected = if relation != "none" && switched_on {
@@ -216,8 +294,7 @@ async fn each_relation_works_alone_and_without_any_the_call_passes() {
 }
 
 /// The sub-agent gets a token of its own, in every place, and no other is left.
-#[tokio::test]
-async fn a_sub_agent_is_handed_its_own_token() {
+async fn a_sub_agent_is_handed_its_own_token(place: Place) {
     let door = Door::default();
     let mut sub = Peer::saying(vec![begun("a"), done("a")]).await;
     let mut supervisor = supervisor(&door, |door, asked| {
@@ -234,12 +311,12 @@ async fn a_sub_agent_is_handed_its_own_token() {
     })
     .await;
     let agents = [("s", &*supervisor.url), ("a", &*sub.url)];
-    let served = gateway(&door, &agents, "").await;
+    let served = gateway(place, &door, &agents, "").await;
     served.run("s", "r").await;
     let given = header(&supervisor.asked.recv().await.unwrap(), "x-aqueduct-run");
     let asked = sub.next("SendStreamingMessage").await;
     let own = header(&asked, "x-aqueduct-run");
-    assert!(own.len() == 32 && own != given);
+    assert!(own.len() == 49 && own != given);
     assert_eq!(header(&asked, "baggage"), format!("x=1,aqueduct-run={own}"));
     assert_eq!(asked.body["params"]["message"]["metadata"], json!({ "aqueduct/run": own, "other": 1.5 }));
     assert!(!format!("{}{}", asked.head, asked.body).contains(&given), "{}", asked.head);
@@ -247,8 +324,7 @@ async fn a_sub_agent_is_handed_its_own_token() {
 }
 
 /// The lane belongs to the supervisor's tool call, where the supervisor tells one that speaks of the agent.
-#[tokio::test]
-async fn a_lane_belongs_to_the_tool_call_that_names_its_agent() {
+async fn a_lane_belongs_to_the_tool_call_that_names_its_agent(place: Place) {
     let door = Door::default();
     let sub = Peer::saying(vec![begun("a"), chunk("a", "hi", false), done("a")]).await;
     let way = door.clone();
@@ -266,7 +342,7 @@ async fn a_lane_belongs_to_the_tool_call_that_names_its_agent() {
     })
     .await;
     let agents = [("s", &*supervisor.url), ("weather", &*sub.url)];
-    let served = gateway(&door, &agents, "").await;
+    let served = gateway(place, &door, &agents, "").await;
     let events = served.run("s", "r").await;
     let call = events.iter().find(|event| event["type"] == "TOOL_CALL_START").unwrap();
     let lane = events.iter().find(|event| event["type"] == "SUBAGENT_STARTED").unwrap();

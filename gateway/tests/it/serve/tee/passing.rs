@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::super::support::{Say, Upstream, answer, http, serve};
 use super::peer::{Called, Door, Peer, task};
-use super::{gateway, lane, lanes, supervisor};
+use super::{Place, gateway, lane, lanes, supervisor};
+
+everywhere!(a_blocking_call_is_seen_too, a_task_that_is_polled_is_one_lane,);
 
 #[tokio::test]
 async fn the_card_says_that_the_agent_is_here() {
@@ -33,8 +35,7 @@ async fn the_card_says_that_the_agent_is_here() {
     }
 }
 
-#[tokio::test]
-async fn a_blocking_call_is_seen_too() {
+async fn a_blocking_call_is_seen_too(place: Place) {
     let door = Door::default();
     let sub = Peer::start(|_, out| {
         let mut task = task("a", "COMPLETED");
@@ -52,15 +53,14 @@ async fn a_blocking_call_is_seen_too() {
         })
     })
     .await;
-    let served = gateway(&door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let served = gateway(place, &door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
     let events = served.run("s", "r").await;
     assert_eq!(answer(&events), "all is well");
     assert_eq!(lanes(&events), [lane("a", "", "the whole answer", "success")]);
 }
 
 /// A task that is looked at from time to time stays one lane, and nothing of it is told twice.
-#[tokio::test]
-async fn a_task_that_is_polled_is_one_lane() {
+async fn a_task_that_is_polled_is_one_lane(place: Place) {
     let door = Door::default();
     let sub = Peer::start(|asked, out| {
         let (state, text) =
@@ -84,7 +84,7 @@ async fn a_task_that_is_polled_is_one_lane() {
         })
     })
     .await;
-    let served = gateway(&door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let served = gateway(place, &door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
     assert_eq!(lanes(&served.run("s", "r").await), [lane("a", "", "one two", "success")]);
 }
 

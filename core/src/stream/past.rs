@@ -1,0 +1,88 @@
+//! A machine that goes on where another one stopped: its state, from the events that left.
+//!
+//! What a machine knows beyond its events is lost, and little: arguments of a tool call whose name has not come, the
+//! source's own name of a step that was shown under another, and which of several reports of usage took whose place.
+
+use std::sync::Arc;
+
+use super::{Limits, StreamContext};
+use crate::event::{BlockEvent, CustomEvent, SpanKind};
+use crate::id::ToolCallId;
+use crate::run::RunInfo;
+use crate::update::Mode;
+use crate::wellknown;
+
+impl StreamContext {
+    /// A run that began elsewhere. Tell it all events that left there, by [`handle_past`](Self::handle_past), before
+    /// anything else; then it goes on: what is open stays open, what was said is known, no id is used again.
+    pub fn resuming(run: RunInfo, limits: Limits) -> Self {
+        let mut context = Self::with_limits(run, limits);
+        context.out.discard();
+        context
+    }
+
+    /// Takes note of an event that left before.
+    pub fn handle_past(&mut self, event: &BlockEvent) {
+        self.note_ids(event);
+        match event {
+            BlockEvent::RunStarted(run) => self.run = Arc::clone(run),
+            BlockEvent::LaneOpened(lane) => self.lanes.enter(Arc::clone(lane), &mut self.out),
+            BlockEvent::LaneClosed { lane, outcome } => {
+                self.lanes.close(&lane.source, (**outcome).clone(), &mut self.out);
+            }
+            BlockEvent::Usage { lane, usage } => {
+                let max = self.out.limits.usage_accounts;
+                self.usage.book(&lane.source, None, Mode::Append, usage, max);
+            }
+            BlockEvent::InterruptRequested(pending) => {
+                // What was let out before was within the limits.
+                self.questions.ask((**pending).clone(), usize::MAX).ok();
+            }
+            BlockEvent::RunFinished(_) | BlockEvent::RunFailed(_) => self.ended = true,
+            event => self.note_content(event),
+        }
+        self.out.discard();
+    }
+
+    fn note_content(&mut self, event: &BlockEvent) {
+        let Some((_, state)) = event.lane().and_then(|lane| self.lanes.open_mut(&lane.source)) else {
+            return;
+        };
+        match event {
+            BlockEvent::StepStarted { name, .. } => state.steps.restore_start(name),
+            BlockEvent::StepFinished { name, .. } => state.steps.restore_finish(name),
+            BlockEvent::ToolResult(result) => state.tools.restore_result(result, &self.out),
+            BlockEvent::Custom(custom) if is_card(custom) => {
+                if let Some(message) = &custom.origin.message_id {
+                    let max = self.out.limits.remembered_blocks;
+                    state.activities.insert(message.clone(), custom.id.clone(), max);
+                }
+            }
+            event => match event.block().map(|block| block.kind) {
+                Some(SpanKind::ToolUse) => state.tools.restore(event, &mut self.out),
+                Some(SpanKind::Text | SpanKind::Thinking) => state.speech.restore(event, &mut self.out),
+                None => {}
+            },
+        }
+    }
+
+    fn note_ids(&mut self, event: &BlockEvent) {
+        match event {
+            BlockEvent::BlockStarted(block) => {
+                self.out.skip(block.id.as_str());
+                if block.kind == SpanKind::ToolUse {
+                    self.out.skip_call(&ToolCallId::new(block.id.as_bytes().clone()));
+                }
+            }
+            BlockEvent::LaneOpened(lane) => self.out.skip(lane.id.as_str()),
+            BlockEvent::ToolResult(result) => self.out.skip(result.id.as_str()),
+            BlockEvent::Custom(custom) => self.out.skip(custom.id.as_str()),
+            BlockEvent::InterruptRequested(pending) => self.out.skip(pending.interrupt.id.as_str()),
+            _ => {}
+        }
+    }
+}
+
+fn is_card(custom: &CustomEvent) -> bool {
+    matches!(&*custom.name, wellknown::ACTIVITY | wellknown::ACTIVITY_DELTA)
+}

@@ -1,0 +1,75 @@
+//! Text and thinking that left before.
+
+use std::sync::Arc;
+
+use super::{Key, Span, Speech, Spoken};
+use crate::event::{BlockEvent, BlockHead, EndReason, SpanKind};
+use crate::fingerprint::hash_bytes;
+use crate::stream::outlet::Outlet;
+use crate::update::Channel;
+
+impl Speech {
+    /// Takes note of a step of a block that left before.
+    pub(in crate::stream) fn restore(&mut self, event: &BlockEvent, out: &mut Outlet) {
+        match event {
+            BlockEvent::BlockStarted(head) => self.restore_start(head, out),
+            BlockEvent::BlockDelta { block, delta } => {
+                if let Some(span) = self.span_of(block) {
+                    span.spoken.complete = false;
+                    span.spoken.print.push(delta);
+                }
+            }
+            BlockEvent::ThinkingEncrypted { block, value } => {
+                if let Some(span) = self.span_of(block) {
+                    span.spoken.sealed = Some(hash_bytes(0, value.as_bytes()));
+                }
+            }
+            BlockEvent::BlockEnded { block, reason } => self.restore_end(block, *reason, out),
+            _ => {}
+        }
+    }
+
+    fn restore_start(&mut self, head: &Arc<BlockHead>, out: &mut Outlet) {
+        let key = self.key_of(head);
+        let earlier = self.memory.remove(&key).filter(|_| head.continues.is_some());
+        let spoken = Spoken { block: Some(head.id.clone()), ..earlier.unwrap_or_default() };
+        if let (SpanKind::Text, Channel::Answer, Some(message)) = (head.kind, head.channel, &key.message_id) {
+            self.messages.insert(message.clone(), head.id.clone(), out.limits.remembered_blocks);
+        }
+        let span = Span { head: Arc::clone(head), opened: out.next_opened(), spoken, key };
+        if span.key.track.as_str().is_empty() {
+            self.main = Some(span);
+        } else {
+            self.others.insert(span.key.track.clone(), span);
+        }
+    }
+
+    fn restore_end(&mut self, head: &BlockHead, reason: EndReason, out: &Outlet) {
+        if self.span_of(head).is_none() {
+            return;
+        }
+        let track = &head.origin.track;
+        let span = if track.as_str().is_empty() { self.main.take() } else { self.others.remove(track) };
+        if let Some(mut span) = span {
+            span.spoken.complete |= reason == EndReason::Complete;
+            self.remember(span, out.limits.remembered_blocks);
+        }
+    }
+
+    /// What the source called it. A whole text without id was told apart by what it restated.
+    fn key_of(&self, head: &BlockHead) -> Key {
+        let own = Key {
+            kind: head.kind,
+            channel: head.channel,
+            track: head.origin.track.clone(),
+            message_id: head.origin.message_id.clone(),
+        };
+        let Some(earlier) = head.continues.as_ref().or(head.replaces.as_ref()) else { return own };
+        let known = self.memory.iter().find(|(_, spoken)| spoken.block.as_ref() == Some(earlier));
+        known.map_or(own, |(key, _)| key.clone())
+    }
+
+    fn span_of(&mut self, head: &BlockHead) -> Option<&mut Span> {
+        self.open_on_mut(&head.origin.track).filter(|span| span.head.id == head.id)
+    }
+}

@@ -1,0 +1,66 @@
+//! A machine that goes on from events alone does what the first one would have done.
+
+use proptest::prelude::*;
+
+use crate::RunInfo;
+use crate::event::BlockEvent;
+use crate::stream::{Limits, StreamContext};
+use crate::testing::{InvariantChecker, arb_ending, arb_source_events, scenarios};
+use crate::update::SourceEvent;
+
+fn info() -> RunInfo {
+    RunInfo::new("thread", "run")
+}
+
+fn drain(context: &mut StreamContext) -> Vec<BlockEvent> {
+    std::iter::from_fn(|| context.poll_event()).collect()
+}
+
+fn tell(context: &mut StreamContext, events: &[SourceEvent]) {
+    for event in events {
+        context.handle_event(event.clone()).ok();
+    }
+}
+
+/// What left before the cut; what follows from the machine itself; what follows from one that read the events.
+fn cut(source: &[SourceEvent], at: usize) -> (Vec<BlockEvent>, Vec<BlockEvent>, Vec<BlockEvent>) {
+    let (before, after) = source.split_at(at);
+    let mut first = StreamContext::new(info());
+    tell(&mut first, before);
+    let past = drain(&mut first);
+    let mut second = StreamContext::resuming(info(), Limits::default());
+    past.iter().for_each(|event| second.handle_past(event));
+    assert!(second.poll_event().is_none(), "nothing leaves twice");
+    let mut rests = [&mut first, &mut second].map(|context| {
+        tell(context, after);
+        context.handle_eof();
+        drain(context)
+    });
+    (past, std::mem::take(&mut rests[0]), std::mem::take(&mut rests[1]))
+}
+
+#[test]
+fn every_scenario_goes_on_as_if_nothing_had_been() {
+    for (name, source) in scenarios() {
+        for at in 0..=source.len() {
+            let (_, whole, resumed) = cut(&source, at);
+            assert_eq!(resumed, whole, "{name}, cut after {at}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_was_said_before_the_whole_is_balanced(
+        mut source in arb_source_events(40),
+        end in arb_ending(),
+        at in 0_usize..40,
+    ) {
+        source.extend(end);
+        let (mut all, _, resumed) = cut(&source, at.min(source.len()));
+        all.extend(resumed);
+        if let Err(violation) = InvariantChecker::check_all(&all) {
+            panic!("{violation:?}\n{all:#?}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Tool calls and results that left before.
+
+use std::sync::Arc;
+
+use super::{Answered, CallKey, ToolBook, result_print};
+use crate::event::{BlockEvent, BlockHead, EndReason, ToolResultEvent};
+use crate::fingerprint::JsonFingerprint;
+use crate::id::ToolCallId;
+use crate::stream::call::Call;
+use crate::stream::outlet::Outlet;
+
+impl ToolBook {
+    /// Takes note of a step of a call that left before.
+    pub(in crate::stream) fn restore(&mut self, event: &BlockEvent, out: &mut Outlet) {
+        match event {
+            BlockEvent::BlockStarted(head) => self.restore_start(head, out),
+            BlockEvent::BlockDelta { block, delta } => {
+                if let Some(call) = self.call_of(&block.tool_call_id()) {
+                    call.print.push(delta);
+                }
+            }
+            // The same call goes on with other arguments.
+            BlockEvent::BlockEnded { reason: EndReason::Replaced, .. } => {}
+            BlockEvent::BlockEnded { block, .. } => {
+                let call = self.call_of(&block.tool_call_id());
+                if call.is_some_and(|call| call.opened.take().is_some()) {
+                    self.open -= 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes note of an answer that left before.
+    pub(in crate::stream) fn restore_result(&mut self, result: &ToolResultEvent, out: &Outlet) {
+        let unanswered = self.key_by_call(&result.call_id);
+        let call = unanswered.as_ref().and_then(|key| self.remove_unanswered(key));
+        let earlier = || self.answered.iter().find(|(_, answered)| answered.call_id == result.call_id);
+        let (key, print) = if let (Some(key), Some(call)) = (unanswered, call) {
+            (key, call.print)
+        } else if let Some((key, earlier)) = earlier() {
+            (key.clone(), earlier.print.clone())
+        } else {
+            let given = result.origin.tool_call_id.clone();
+            (CallKey::Given(given.unwrap_or_else(|| result.call_id.clone())), JsonFingerprint::default())
+        };
+        let answered = Answered {
+            call_id: result.call_id.clone(),
+            name: result.tool_name.clone(),
+            print,
+            result: result_print(&result.output, result.is_error),
+        };
+        self.answered.insert(key, answered, out.limits.remembered_blocks);
+    }
+
+    fn restore_start(&mut self, head: &Arc<BlockHead>, out: &mut Outlet) {
+        let replaced = head.replaces.as_ref().map(|id| ToolCallId::new(id.as_bytes().clone()));
+        if let Some(call) = replaced.and_then(|id| self.call_of(&id)) {
+            call.print = JsonFingerprint::default();
+            call.head = Some(Arc::clone(head));
+            return;
+        }
+        let key = if let Some(id) = &head.origin.tool_call_id {
+            CallKey::Given(id.clone())
+        } else {
+            self.counter += 1;
+            self.current_counted = Some(self.counter);
+            CallKey::Counted(self.counter)
+        };
+        self.forget(&key);
+        let mut call = Call::new(head.origin.clone(), None, out.next_opened());
+        call.name = head.tool_name.clone();
+        call.head = Some(Arc::clone(head));
+        call.opened = Some(out.next_opened());
+        self.by_arrival.insert(call.arrival, key.clone());
+        self.unanswered.insert(key, call);
+        self.open += 1;
+        self.shed(out.limits.remembered_blocks);
+    }
+
+    fn key_by_call(&self, id: &ToolCallId) -> Option<CallKey> {
+        let is_it = |call: &Call| call.head.as_ref().is_some_and(|head| head.id.as_bytes() == id.as_bytes());
+        self.unanswered.iter().find(|(_, call)| is_it(call)).map(|(key, _)| key.clone())
+    }
+
+    fn call_of(&mut self, id: &ToolCallId) -> Option<&mut Call> {
+        let key = self.key_by_call(id)?;
+        self.unanswered.get_mut(&key)
+    }
+}

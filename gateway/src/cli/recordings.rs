@@ -1,0 +1,73 @@
+//! Options of `record` and `replay`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::UrlProtocol;
+use crate::source::replay::Speed;
+
+/// Options of `record`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = RECORD_HELP)]
+pub struct RecordArgs {
+    /// An agent of the configuration, or the URL of an agent
+    #[arg(value_name = "AGENT|URL")]
+    pub target: String,
+    /// What to say to it
+    pub prompt: String,
+    /// The file to write; standard output without it
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What the URL speaks
+    #[arg(long, value_enum, default_value_t = UrlProtocol::Auto)]
+    pub protocol: UrlProtocol,
+    /// The configuration file, for an agent by name
+    #[arg(long, value_name = "PATH", default_value = "aqueduct.toml")]
+    pub config: PathBuf,
+}
+
+const RECORD_HELP: &str = "\
+Asks once and writes every frame of the answer as it came, with the milliseconds since the request. Of an agent that
+speaks neither A2A nor AG-UI the AG-UI events are written that the gateway makes of it. Ctrl-C ends the recording; an A2A
+agent works on.
+
+Examples:
+  aqueduct record http://127.0.0.1:9999 \"Will it rain?\" -o rain.jsonl
+  aqueduct record weather \"Will it rain?\" --config /etc/aqueduct.toml -o rain.jsonl
+
+Exit codes:
+  0  recorded, whatever the agent said
+  1  the agent did not answer, or the file cannot be written
+  2  wrong arguments, or no such agent";
+
+/// Options of `replay`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = REPLAY_HELP)]
+pub struct ReplayArgs {
+    /// A file that `record` wrote
+    pub file: PathBuf,
+    /// Serve it as the agent `replay` at this address, instead of showing it here
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// How fast: a factor, or `max`
+    #[arg(long, default_value = "1")]
+    pub speed: Speed,
+    /// Write canonical events as JSON lines (docs/cli.md) instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const REPLAY_HELP: &str = "\
+The frames come again when they came, and go through the gateway as if they came from the agent. In a configuration, a
+recording is an agent as `replay = { file = \"rain.jsonl\" }`.
+
+Examples:
+  aqueduct replay rain.jsonl
+  aqueduct replay rain.jsonl --listen 127.0.0.1:8787 --speed 10
+
+Exit codes:
+  0  the recorded run succeeded, or waits for an answer; served until a signal
+  1  the recorded run failed or was cancelled; the address cannot be listened on
+  2  wrong arguments, or the file is no recording";

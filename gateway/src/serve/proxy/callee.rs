@@ -1,0 +1,95 @@
+//! Who a call goes to: an A2A agent, or the gateway's own server of an agent of another kind.
+
+use std::sync::Arc;
+
+use aqueduct_adapter_a2a::card::Endpoint;
+use aqueduct_adapter_a2a::version::{VERSION_HEADER, Version};
+use aqueduct_core::RunFailure;
+use aqueduct_transport_http::{ClientError, sse};
+use axum::body::{Body, to_bytes};
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use http::{HeaderMap, HeaderValue, Method, Request, header};
+use serde_json::json;
+
+use super::answer::{Answer, AnswerBody};
+use crate::serve::a2a::A2aServers;
+use crate::source::Forwarded;
+use crate::source::a2a::A2aSource;
+use crate::source::upstream::failure_of;
+
+/// Who answers a call.
+#[derive(Clone)]
+pub(super) enum Callee {
+    /// An agent, at that interface.
+    Agent { source: Arc<A2aSource>, door: Endpoint, forwarded: Forwarded },
+    /// The gateway's own server, for whoever sent those headers.
+    Served { servers: A2aServers, name: String, headers: HeaderMap, version: Version },
+}
+
+impl Callee {
+    /// Asks.
+    pub(super) async fn ask(&self, request: Request<Bytes>) -> Result<Answer, RunFailure> {
+        match self {
+            Self::Agent { source, .. } => ask_agent(source, request).await,
+            Self::Served { servers, name, .. } => ask_served(servers, name, request).await,
+        }
+    }
+
+    /// Asks for an end to a task; what is answered concerns nobody any more.
+    pub(super) async fn cancel(&self, task: String) {
+        match self {
+            Self::Agent { source, door, forwarded } => source.cancel(door, task, forwarded).await,
+            Self::Served { servers, name, headers, version } => {
+                let request = cancel_request(name, headers, *version, &task);
+                if let Err(failure) = ask_served(servers, name, request).await {
+                    let reason = &*failure.message;
+                    tracing::warn!(reason, "a sub-agent of a run that was stopped could not be told");
+                }
+            }
+        }
+    }
+}
+
+pub(super) async fn ask_agent(source: &A2aSource, request: Request<Bytes>) -> Result<Answer, RunFailure> {
+    match source.upstream().client.open_bytes(request, sse::is_event_stream).await {
+        Ok((head, stream)) => Ok(head.map(|()| AnswerBody::Stream(stream.boxed()))),
+        Err(ClientError::NotAStream(response)) => Ok(response.map(AnswerBody::Whole)),
+        Err(error) => {
+            if matches!(error, ClientError::Connect { .. }) {
+                source.forget_address();
+            }
+            Err(failure_of(&error))
+        }
+    }
+}
+
+async fn ask_served(servers: &A2aServers, name: &str, request: Request<Bytes>) -> Result<Answer, RunFailure> {
+    let (head, body) = servers.answer(name, request.map(Body::from)).await.into_parts();
+    let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let cut = |reason: String| ClientError::Cut { upstream: "this gateway".to_owned(), reason };
+    let body = if kind.is_some_and(sse::is_event_stream) {
+        let chunks = body.into_data_stream().map_err(move |error| cut(error.to_string()));
+        AnswerBody::Stream(chunks.boxed())
+    } else {
+        // It is in memory already, as long as the server made it.
+        let whole = to_bytes(body, usize::MAX).await.map_err(|error| failure_of(&cut(error.to_string())))?;
+        AnswerBody::Whole(whole)
+    };
+    Ok(Answer::from_parts(head, body))
+}
+
+fn cancel_request(name: &str, headers: &HeaderMap, version: Version, task: &str) -> Request<Bytes> {
+    let method = if version == Version::V1 { "CancelTask" } else { "tasks/cancel" };
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "id": task } });
+    let mut request = Request::new(Bytes::from(call.to_string()));
+    *request.method_mut() = Method::POST;
+    if let Ok(uri) = format!("/a2a/{name}").parse() {
+        *request.uri_mut() = uri;
+    }
+    *request.headers_mut() = headers.clone();
+    request.headers_mut().remove(header::CONTENT_LENGTH);
+    request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    request.headers_mut().insert(VERSION_HEADER, HeaderValue::from_static(version.as_str()));
+    request
+}

@@ -1,0 +1,339 @@
+//! `/a2a/{name}`: A2A calls that pass through to an A2A agent, or to the gateway's own server of an agent of another
+//! kind; in either case a run's sub-agents are shown in it.
+//!
+//! ```text
+//! call ──► token of the agent? ──► card?  yes ──► the agent's card, with this address
+//!                                    └ no ──► whose call? ──┬ nobody's ──► agent ──► answer as it is
+//!                                                           └ a run's ──► lane ──► agent ──► a copy to the lane,
+//!                                                                                            answer as it is
+//! ```
+//!
+//! Invariants: the body goes to the agent as it came, but for the token in the metadata of a related message; the
+//! answer comes back byte by byte as it was sent; the caller's own credentials stay here; when the caller goes away the
+//! agent's connection is closed, as the caller would have closed it, and nothing is cancelled; when the run is stopped
+//! its tasks are cancelled, and the caller's streams go on until the agent ends them.
+
+mod answer;
+mod callee;
+mod relay;
+
+use std::sync::Arc;
+
+use aqueduct_adapter_a2a::card::{Endpoint, WELL_KNOWN_PATHS};
+use aqueduct_adapter_a2a::relay::{PassingCall, PassingKind, move_card};
+use aqueduct_adapter_a2a::version::{
+    Binding, EXTENSIONS_HEADER, EXTENSIONS_HEADER_V03, VERSION_HEADER, Version,
+};
+use aqueduct_adapter_a2a::wire::Dialect;
+use aqueduct_core::RunFailure;
+use aqueduct_transport_http::{Refusal, caller, read_body, read_json};
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde_json::Value;
+
+use self::answer::{Answer, AnswerBody, passed_back, refuse, refuse_http};
+use self::callee::{Callee, ask_agent};
+use self::relay::Relay;
+use super::a2a::{A2aServers, public_base};
+use crate::config::CardAccess;
+use crate::service::{AgentEntry, Gateway};
+use crate::source::Forwarded;
+use crate::source::a2a::A2aSource;
+use crate::source::upstream::unsent;
+use crate::tee::call::LaneCall;
+use crate::tee::clue::{LANE_HEADER, TOKEN_METADATA};
+use crate::tee::{Tapped, Trail};
+
+/// Headers of calls that the agent gets, beside those of a trace and those that are configured.
+const PASSED: [&str; 7] = [
+    "accept",
+    "content-type",
+    "last-event-id",
+    "user-agent",
+    VERSION_HEADER,
+    EXTENSIONS_HEADER,
+    EXTENSIONS_HEADER_V03,
+];
+/// An agent to which calls pass.
+pub(super) struct Passable {
+    agent: Arc<AgentEntry>,
+    source: Arc<A2aSource>,
+}
+
+impl Passable {
+    /// None for an agent that the gateway serves itself.
+    pub(super) fn of(agent: Arc<AgentEntry>) -> Option<Self> {
+        Some(Self { source: agent.a2a.clone()?, agent })
+    }
+}
+
+/// Lets a call pass.
+pub(super) async fn pass(gateway: &Arc<Gateway>, to: &Passable, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let who = caller(&parts);
+    // As it was written: a path that was decoded could not be told from one with other segments.
+    let path = parts.uri.path().to_owned();
+    let rest = path.splitn(4, '/').nth(3).unwrap_or_default();
+    let is_get = parts.method == Method::GET;
+    let is_card = is_get && WELL_KNOWN_PATHS.iter().any(|path| path.trim_start_matches('/') == rest);
+    let Passable { agent, source } = to;
+    if !(is_card && agent.config.card == CardAccess::Public)
+        && let Err(error) = gateway.authenticate(agent, &who)
+    {
+        return Refusal::from(error).into_response();
+    }
+    if !is_below(rest) {
+        let message = "the path leads out of the agent's address";
+        return Refusal::new(StatusCode::NOT_FOUND, "not_found", message).into_response();
+    }
+    let forwarded = Forwarded::of(&who, &agent.config.forward_headers);
+    if is_card {
+        return card(gateway, agent, source, &forwarded, &parts).await;
+    }
+    let request = Request::from_parts(parts, body);
+    // A body that a web page could send without asking is refused; some calls have none.
+    let has_type = request.headers().contains_key(header::CONTENT_TYPE);
+    let read = if has_type && !is_get { read_json(request).await } else { read_body(request).await };
+    let (parts, body) = match read {
+        Ok(read) => read,
+        Err(refusal) => return refusal.into_response(),
+    };
+    if !has_type && !body.is_empty() {
+        let message = "the body must be JSON: send it with `Content-Type: application/json`";
+        return Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+            .into_response();
+    }
+    let passage = Passage { gateway, agent, source: Arc::clone(source), parts, body, rest };
+    passage.run(forwarded).await
+}
+
+/// Has a call answered by the gateway's own server of an agent, which may be a sub-agent of a run as any other.
+pub(super) async fn serve(
+    gateway: &Arc<Gateway>,
+    servers: &A2aServers,
+    name: &str,
+    request: Request,
+) -> Response {
+    let path = request.uri().path().to_owned();
+    let rest = path.splitn(4, '/').nth(3).unwrap_or_default();
+    let who = gateway.agent(name).filter(|_| !rest.starts_with(".well-known/"));
+    let Some(agent) = who else { return servers.answer(name, request).await };
+    let (parts, body) = request.into_parts();
+    if let Err(error) = gateway.authenticate(&agent, &caller(&parts)) {
+        return Refusal::from(error).into_response();
+    }
+    let (parts, body) = match read_body(Request::from_parts(parts, body)).await {
+        Ok(read) => read,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let spoken = Spoken::of(&parts, rest, &body);
+    let dialect = spoken.binding.dialect(spoken.version);
+    let lane = tap(gateway, &agent, &parts.headers, &spoken.call, dialect).await;
+    let Some(lane) = lane else { return servers.answer(name, Request::from_parts(parts, body.into())).await };
+    let callee = Callee::Served {
+        servers: servers.clone(),
+        name: name.to_owned(),
+        headers: parts.headers.clone(),
+        version: spoken.version,
+    };
+    let mut request = Request::from_parts(parts.clone(), body.clone());
+    request.headers_mut().insert(LANE_HEADER, HeaderValue::from_static("1"));
+    match Relay::new(callee, lane).answer(request).await {
+        Ok(answer) => respond(answer, Body::from),
+        Err(failure) => refuse(&spoken.call, &failure),
+    }
+}
+
+/// The lane of a call, if it belongs to a run.
+async fn tap(
+    gateway: &Arc<Gateway>,
+    agent: &AgentEntry,
+    headers: &HeaderMap,
+    call: &PassingCall<'_>,
+    dialect: Dialect,
+) -> Option<Tapped> {
+    let found = gateway.tee().relate(headers, call, |run| gateway.drives(run)).await;
+    gateway.metrics().passed(found.as_ref().map(|(_, way)| *way));
+    let (caller, way) = found?;
+    let lane = Tapped::begin(gateway, &caller, LaneCall::of(agent, call, dialect)?).await?;
+    tracing::debug!(agent = agent.name, ?way, "a call was related to a run");
+    Some(lane)
+}
+
+/// How a call is written.
+struct Spoken<'c> {
+    call: PassingCall<'c>,
+    binding: Binding,
+    version: Version,
+}
+
+impl<'c> Spoken<'c> {
+    fn of(parts: &Parts, rest: &'c str, body: &'c Bytes) -> Self {
+        let text = std::str::from_utf8(body).unwrap_or_default();
+        let is_rpc = rest.is_empty() && parts.method == Method::POST;
+        let call = if is_rpc {
+            PassingCall::of_jsonrpc(text)
+        } else {
+            PassingCall::of_rest(parts.method.as_str(), rest, text)
+        };
+        let version = parts.headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
+        let version = Version::parse(version).unwrap_or(Version::V1);
+        let binding = if is_rpc { Binding::JsonRpc } else { Binding::HttpJson };
+        Self { call, binding, version }
+    }
+}
+
+/// An answer as the caller gets it. A whole body may be changed on the way.
+fn respond(answer: Answer, whole: impl FnOnce(Bytes) -> Body) -> Response {
+    let (head, body) = answer.into_parts();
+    let mut response = Response::new(match body {
+        AnswerBody::Whole(bytes) => whole(bytes),
+        AnswerBody::Stream(stream) => Body::from_stream(stream),
+    });
+    *response.status_mut() = head.status;
+    *response.headers_mut() = passed_back(head.headers);
+    response
+}
+
+/// True if no server could read the path as one that is elsewhere.
+fn is_below(rest: &str) -> bool {
+    let dots =
+        |segment: &str| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
+    !rest.contains('\\') && !rest.split('/').any(dots)
+}
+
+/// The agent's card, which says that the agent is here.
+async fn card(
+    gateway: &Gateway,
+    agent: &AgentEntry,
+    source: &A2aSource,
+    forwarded: &Forwarded,
+    parts: &Parts,
+) -> Response {
+    let version = parts.headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
+    let text = match source.card(forwarded, version).await {
+        Ok(text) => text,
+        Err(failure) => return refuse_http(&failure),
+    };
+    let Ok(Value::Object(mut card)) = serde_json::from_str(&text) else {
+        return refuse_http(&RunFailure::new(RunFailure::UPSTREAM_INVALID, "the agent's card is no object"));
+    };
+    move_card(&mut card, &address(gateway, agent, parts), &[Binding::JsonRpc, Binding::HttpJson]);
+    let mut response = Response::new(Body::from(Value::Object(card).to_string()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("host, a2a-version"));
+    response
+}
+
+/// Where the caller found the agent. The walls have seen the host.
+fn address(gateway: &Gateway, agent: &AgentEntry, parts: &Parts) -> String {
+    format!("{}/a2a/{}", public_base(parts, &gateway.config()), agent.name)
+}
+
+/// One call.
+struct Passage<'p> {
+    gateway: &'p Arc<Gateway>,
+    agent: &'p Arc<AgentEntry>,
+    source: Arc<A2aSource>,
+    parts: Parts,
+    body: Bytes,
+    rest: &'p str,
+}
+
+impl Passage<'_> {
+    async fn run(&self, forwarded: Forwarded) -> Response {
+        let Spoken { call, binding, version } = Spoken::of(&self.parts, self.rest, &self.body);
+        let door = match self.source.door(binding, version, &forwarded).await {
+            Ok(door) => door,
+            Err(failure) => return refuse(&call, &failure),
+        };
+        let dialect = door.binding.dialect(version);
+        let lane = tap(self.gateway, self.agent, &self.parts.headers, &call, dialect).await;
+        let trail = lane.as_ref().map(Tapped::trail).unwrap_or_default();
+        let request = match self.request(&door, &call, forwarded.clone(), &trail) {
+            Ok(request) => request,
+            Err(what) => return refuse(&call, &unsent(what)),
+        };
+        // The relay's lane keeps its own.
+        drop(trail);
+        let answered = match lane {
+            None => ask_agent(&self.source, request).await,
+            Some(lane) => {
+                let source = Arc::clone(&self.source);
+                Relay::new(Callee::Agent { source, door, forwarded }, lane).answer(request).await
+            }
+        };
+        match answered {
+            Ok(answer) => respond(answer, |whole| match call.kind {
+                PassingKind::ExtendedCard => self.moved(whole),
+                _ => Body::from(whole),
+            }),
+            Err(failure) => refuse(&call, &failure),
+        }
+    }
+
+    /// The call as the agent gets it.
+    fn request(
+        &self,
+        door: &Endpoint,
+        call: &PassingCall<'_>,
+        forwarded: Forwarded,
+        trail: &Trail,
+    ) -> Result<http::Request<Bytes>, String> {
+        let mut url = door.url.clone();
+        if door.binding == Binding::HttpJson {
+            let base = url.trim_end_matches('/');
+            // Cards of 0.3 name the address with or without the prefix; the route has it in either case.
+            let base = base.strip_suffix("/v1").filter(|_| self.rest.starts_with("v1/")).unwrap_or(base);
+            url = format!("{base}/{}", self.rest);
+            if let Some(query) = self.parts.uri.query() {
+                url = format!("{url}?{query}");
+            }
+        }
+        let passed = PASSED.iter().filter_map(|name| {
+            let value = self.parts.headers.get(*name)?.to_str().ok()?;
+            (!forwarded.has(name)).then_some((*name, value))
+        });
+        // What is compressed cannot be shown.
+        let passed: Vec<(&str, &str)> = passed.chain([("accept-encoding", "identity")]).collect();
+        let body = trail.token().and_then(|token| call.with_metadata(TOKEN_METADATA, token));
+        let body = body.map_or_else(|| self.body.clone(), Bytes::from);
+        let forwarded = forwarded.with_baggage(&self.parts.headers).marked(trail);
+        self.source.upstream().request(self.parts.method.as_str(), &url, &passed, &forwarded, body)
+    }
+
+    /// A card inside an answer.
+    fn moved(&self, bytes: Bytes) -> Body {
+        let Ok(mut answer) = serde_json::from_slice::<Value>(&bytes) else { return Body::from(bytes) };
+        let address = address(self.gateway, self.agent, &self.parts);
+        let card = if self.rest.is_empty() { answer.get_mut("result") } else { Some(&mut answer) };
+        if let Some(card) = card.and_then(Value::as_object_mut) {
+            move_card(card, &address, &[Binding::JsonRpc, Binding::HttpJson]);
+        }
+        Body::from(answer.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_below;
+
+    #[test]
+    fn no_path_leads_elsewhere() {
+        for (path, good) in [
+            ("message:send", true),
+            ("tasks/a..b", true),
+            ("v1/tasks/x:cancel", true),
+            ("../admin", false),
+            ("tasks/%2e%2E/admin", false),
+            ("tasks/./x", false),
+            ("tasks/..\\admin", false),
+        ] {
+            assert_eq!(is_below(path), good, "{path}");
+        }
+    }
+}

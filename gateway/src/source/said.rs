@@ -1,0 +1,212 @@
+//! [`Said`]: what the log of a run has of what its agent says again.
+//!
+//! An agent that is taken up by another gateway tells its work from the start. The log tells how much of it is known;
+//! the rest is what the new gateway adds. Both are compared piece by piece, as canonical content:
+//!
+//! | piece | known if the log has |
+//! |---|---|
+//! | text, thinking | the same message (agent, kind, channel, track, id): what is longer adds its rest, what differs replaces |
+//! | … under an id that an adapter counted | the same words under another such id |
+//! | tool calls and results | the same call: the stream machine knows them by id; ids that were counted are led back |
+//! | steps, states, usage, custom content, ends of lanes | as many like it |
+//! | everything else | nothing: it passes, and the stream machine drops what repeats |
+//!
+//! Invariant: what the log lacks is never left out for looking like something that it has more often.
+
+mod texts;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+
+use aqueduct_core::block::ToolOutput;
+use aqueduct_core::event::SpanKind;
+use aqueduct_core::{
+    BlockEvent, ByteString, ContentBlock, Source, SourceEvent, ToolCallId, Update, wellknown,
+};
+use serde_json::Value;
+use texts::Texts;
+
+/// What was said before.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    texts: Texts,
+    calls: Vec<Call>,
+    /// Pieces that are told as a whole, by what they are and whose.
+    pieces: HashMap<(String, String), Vec<Value>>,
+    lanes: HashSet<String>,
+    closed: HashMap<String, usize>,
+}
+
+#[derive(Debug)]
+struct Call {
+    path: String,
+    block: ByteString,
+    given: ToolCallId,
+    name: ByteString,
+    arguments: String,
+}
+
+/// Ids of calls that the log has under other ids.
+#[derive(Debug, Default)]
+pub(crate) struct Renamed(HashMap<ToolCallId, ToolCallId>);
+
+impl Renamed {
+    /// Leads an event back to the ids of the log.
+    pub(crate) fn lead_back(&self, event: &mut SourceEvent) {
+        if self.0.is_empty() {
+            return;
+        }
+        let SourceEvent::Update(update) = event else { return };
+        let id = match &mut update.block {
+            ContentBlock::ToolUse(tool) => &mut tool.id,
+            ContentBlock::ToolResult(result) => &mut result.id,
+            _ => return,
+        };
+        if let Some(known) = id.as_ref().and_then(|id| self.0.get(id)) {
+            *id = Some(known.clone());
+        }
+    }
+}
+
+impl Said {
+    /// Takes the next event of the log into account.
+    pub(crate) fn handle_event(&mut self, event: &BlockEvent) {
+        let path = event.lane().map_or("", |lane| lane.source.path());
+        match event {
+            BlockEvent::LaneOpened(_) => drop(self.lanes.insert(path.to_owned())),
+            BlockEvent::LaneClosed { .. } => *self.closed.entry(path.to_owned()).or_default() += 1,
+            BlockEvent::BlockStarted(head) if head.kind == SpanKind::ToolUse => {
+                if let Some(given) = head.origin.tool_call_id.clone() {
+                    let (block, name) = (head.id.as_bytes().clone(), head.tool_name.clone());
+                    let path = path.to_owned();
+                    self.calls.push(Call { path, block, given, name, arguments: String::new() });
+                }
+            }
+            BlockEvent::BlockDelta { block, delta } if block.kind == SpanKind::ToolUse => {
+                let call = self.calls.iter_mut().rev().find(|call| call.block == *block.id.as_bytes());
+                if let Some(call) = call {
+                    call.arguments.push_str(delta);
+                }
+            }
+            BlockEvent::BlockStarted(_) | BlockEvent::BlockDelta { .. } => self.texts.handle_event(event),
+            BlockEvent::Custom(custom) => self.note(&custom.name, path, custom.value.clone()),
+            BlockEvent::StepStarted { name, .. } => self.note("step", path, name.to_string().into()),
+            BlockEvent::StepFinished { name, .. } => {
+                self.note("step finished", path, name.to_string().into())
+            }
+            BlockEvent::StateSnapshot { state, .. } => self.note("state", path, state.clone()),
+            BlockEvent::StateDelta { patch, .. } => self.note("patch", path, patch.clone().into()),
+            BlockEvent::Usage { usage, .. } => self.note("usage", path, format!("{usage:?}").into()),
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, what: &str, path: &str, value: Value) {
+        self.pieces.entry((what.to_owned(), path.to_owned())).or_default().push(value);
+    }
+
+    /// Takes one like it off; false if there is none.
+    fn take(&mut self, what: &str, source: &Source, is_it: impl Fn(&Value) -> bool) -> bool {
+        let known = self.pieces.get_mut(&(what.to_owned(), source.path().to_owned()));
+        let at = known.as_ref().and_then(|known| known.iter().position(is_it));
+        at.is_some_and(|at| {
+            known.map(|known| known.remove(at));
+            true
+        })
+    }
+
+    /// What the agent says again, without what is known of it. `is_made` tells ids that an adapter made itself.
+    pub(crate) fn leave_out(
+        mut self,
+        mut events: Vec<SourceEvent>,
+        is_made: fn(&str) -> bool,
+    ) -> (Vec<SourceEvent>, Renamed) {
+        let renamed = self.rename(&events, is_made);
+        events.iter_mut().for_each(|event| renamed.lead_back(event));
+        let mut texts = std::mem::take(&mut self.texts).compare(&events, is_made);
+        let events = events.into_iter().filter_map(|event| match event {
+            SourceEvent::Update(update) if texts::is_words(&update) => texts.rest(update).map(Into::into),
+            event => (!self.is_known(&event)).then_some(event),
+        });
+        (events.collect(), renamed)
+    }
+
+    fn is_known(&mut self, event: &SourceEvent) -> bool {
+        match event {
+            SourceEvent::LaneOpened(source) => self.lanes.contains(source.path()),
+            SourceEvent::LaneClosed { source, .. } => match self.closed.get_mut(source.path()) {
+                Some(count) if *count > 0 => {
+                    *count -= 1;
+                    true
+                }
+                _ => false,
+            },
+            SourceEvent::StepStarted { source, name } => self.take("step", source, |known| *known == **name),
+            SourceEvent::StepFinished { source, name } => {
+                self.take("step finished", source, |known| *known == **name)
+            }
+            SourceEvent::StateSnapshot { source, state } => {
+                self.take("state", source, |known| known == state)
+            }
+            SourceEvent::StateDelta { source, patch } => {
+                self.take("patch", source, |known| known.as_array() == Some(patch))
+            }
+            SourceEvent::Usage { source, usage } => {
+                let usage = format!("{usage:?}");
+                self.take("usage", source, |known| *known == *usage)
+            }
+            SourceEvent::Update(update) => self.is_known_update(update),
+            _ => false,
+        }
+    }
+
+    fn is_known_update(&mut self, update: &Update) -> bool {
+        match &update.block {
+            ContentBlock::Custom(custom) => {
+                self.take(&custom.name, &update.source, |known| *known == custom.value)
+            }
+            ContentBlock::ToolResult(result) => match &result.output {
+                ToolOutput::Progress(text) => {
+                    let is_it = |known: &Value| known.get("text").is_some_and(|known| *known == **text);
+                    self.take(wellknown::TOOL_PROGRESS, &update.source, is_it)
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Calls whose ids were counted, led back to those of the log.
+    fn rename(&self, events: &[SourceEvent], is_made: fn(&str) -> bool) -> Renamed {
+        let told = |event: &SourceEvent| match event {
+            SourceEvent::Update(update) => match &update.block {
+                ContentBlock::ToolUse(tool) => {
+                    let id = tool.id.clone()?;
+                    let name = tool.name.clone()?;
+                    Some((id, (update.source.path().to_owned(), name, tool.arguments.to_string())))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let told: Vec<_> = events.iter().filter_map(told).collect();
+        let ids: HashSet<&ToolCallId> = told.iter().map(|(id, _)| id).collect();
+        let free = |call: &&Call| is_made(call.given.as_str()) && !ids.contains(&call.given);
+        let mut free: Vec<&Call> = self.calls.iter().filter(free).collect();
+        let known: HashSet<&ToolCallId> = self.calls.iter().map(|call| &call.given).collect();
+        let mut renamed = HashMap::new();
+        for (id, (path, name, arguments)) in &told {
+            let is_it =
+                |call: &&Call| call.path == *path && call.name == *name && call.arguments == *arguments;
+            if is_made(id.as_str())
+                && !known.contains(id)
+                && let Some(at) = free.iter().position(is_it)
+            {
+                renamed.insert(id.detached(), free.remove(at).given.clone());
+            }
+        }
+        Renamed(renamed)
+    }
+}

@@ -1,0 +1,188 @@
+//! The owner's side: a lane that is fed from a side run.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aqueduct_core::service::NumberedEvent;
+use aqueduct_core::{BlockEvent, RunFailure, RunId};
+use aqueduct_runlog::{Control, Follow, RunLog};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::words::{Announcement, PIECE, Piece, Word, value};
+use crate::service::{ActiveRun, Gateway};
+use crate::tee::lane::{LANE_LOST, Lane, PATIENCE};
+
+/// The calls of a run that other gateways carry.
+#[derive(Debug, Default)]
+pub(crate) struct FarCalls(Mutex<Vec<FarCall>>);
+
+/// One of them, and how far its side run was read.
+#[derive(Debug, Clone)]
+struct FarCall {
+    side: RunId,
+    read: watch::Receiver<u64>,
+}
+
+impl FarCalls {
+    fn all(&self) -> MutexGuard<'_, Vec<FarCall>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if other gateways carry none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all().is_empty()
+    }
+
+    /// Waits until all that carriers have appended by now has gone into the lanes, and lanes that ended are left.
+    pub(crate) async fn catch_up(&self, log: &dyn RunLog) {
+        let calls = self.all().clone();
+        let all = futures_util::future::join_all(calls.into_iter().map(|mut call| async move {
+            if let Ok(state) = log.state(&call.side).await {
+                // One that is no longer read has nothing to say.
+                call.read.wait_for(|read| *read >= state.head).await.ok();
+            }
+        }));
+        if tokio::time::timeout(PATIENCE, all).await.is_err() {
+            tracing::warn!("the run log is too slow: sub-agents are shown late");
+        }
+    }
+}
+
+/// Takes a message of another gateway to the run.
+pub(crate) fn take_message(gateway: &Arc<Gateway>, run: &Arc<ActiveRun>, message: Value) {
+    match serde_json::from_value::<Announcement>(message) {
+        Ok(announcement) => {
+            let follower = Follower {
+                gateway: Arc::clone(gateway),
+                run: Arc::clone(run),
+                side: RunId::from(announcement.side.clone()),
+            };
+            tokio::spawn(follower.follow(announcement));
+        }
+        Err(error) => tracing::warn!(%error, "a message of another gateway cannot be read"),
+    }
+}
+
+/// Feeds a lane.
+struct Follower {
+    gateway: Arc<Gateway>,
+    run: Arc<ActiveRun>,
+    side: RunId,
+}
+
+/// What comes next.
+enum Next {
+    Piece(Option<NumberedEvent>),
+    Cancel(String),
+    RunEnded,
+}
+
+impl Follower {
+    async fn follow(self, announcement: Announcement) {
+        // Who took a run over hears everything that was ever said to it.
+        if self.gateway.log().state(&self.side).await.is_ok_and(|side| side.closed_at.is_some()) {
+            return;
+        }
+        if announcement.call.goes_on() {
+            self.run.far.catch_up(&**self.gateway.log()).await;
+        }
+        // What leads elsewhere is no lane of this run.
+        let caller = self.gateway.tee().anchor_of(&announcement.clue);
+        let caller = caller.filter(|anchor| Arc::ptr_eq(&anchor.run, &self.run));
+        let lane = caller.and_then(|caller| Lane::begin(&caller, &announcement.call, self.gateway.metrics()));
+        let Some(mut lane) = lane else { return self.tell(&Word::Refused).await };
+        // Known before it is granted: whatever is said from then on is waited for.
+        let (sender, read) = watch::channel(0);
+        self.run.far.all().push(FarCall { side: self.side.clone(), read });
+        let trail = lane.trail();
+        let [token, trace] = [trail.token(), trail.trace()].map(|text| text.map(str::to_owned));
+        drop(trail);
+        self.tell(&Word::Granted { token, trace }).await;
+        let has_ended = self.feed(&mut lane, &sender).await;
+        let rest = has_ended.then(|| lane.retire());
+        self.run.far.all().retain(|call| call.side != self.side);
+        drop(sender);
+        if let Some(rest) = rest
+            && let Some(task) = rest.await
+        {
+            self.tell(&Word::Cancel { task }).await;
+        }
+        self.tell(&Word::Over).await;
+    }
+
+    /// Feeds the lane to its end; false if its run ended before.
+    async fn feed(&self, lane: &mut Lane, read: &watch::Sender<u64>) -> bool {
+        let log = Arc::clone(self.gateway.log());
+        let mut events = Follow::new(log, self.side.clone(), 0);
+        let (mut is_over, mut is_told) = (false, false);
+        while !is_over {
+            let next = tokio::select! {
+                biased;
+                event = events.next() => Next::Piece(event.and_then(Result::ok)),
+                task = lane.cancel_wanted(), if !is_told => Next::Cancel(task),
+                () = self.run.lanes.closed() => Next::RunEnded,
+            };
+            match next {
+                Next::Piece(Some(event)) => {
+                    is_over = handle(lane, event.event).await;
+                    // The last one counts as read once the next call of the task can go on with it.
+                    if !is_over {
+                        read.send_replace(event.number);
+                    }
+                }
+                Next::Piece(None) => {
+                    lane.handle_failure(lost()).await;
+                    is_over = true;
+                }
+                Next::Cancel(task) => {
+                    is_told = true;
+                    self.tell(&Word::Cancel { task }).await;
+                }
+                Next::RunEnded => return false,
+            }
+        }
+        true
+    }
+
+    async fn tell(&self, word: &Word) {
+        // A carrier that has ended its side run wants to know nothing more.
+        self.gateway.log().control(&self.side, Control::Message(value(word))).await.ok();
+    }
+}
+
+fn lost() -> RunFailure {
+    RunFailure::new(LANE_LOST, "the run log could not tell what this agent said; the agent goes on")
+}
+
+/// Hands an event of a side run to the lane; true if it was the last that says something.
+async fn handle(lane: &mut Lane, event: BlockEvent) -> bool {
+    let custom = match event {
+        BlockEvent::Custom(custom) if custom.name == PIECE => custom,
+        BlockEvent::RunFailed(end) => {
+            lane.handle_failure(end.failure).await;
+            return true;
+        }
+        event => return event.is_terminal(),
+    };
+    match serde_json::from_value(custom.value) {
+        Ok(Piece::Wait) => lane.handle_wait().await,
+        Ok(Piece::Chunk { text }) => lane.handle_chunk(Bytes::from(text)).await,
+        Ok(Piece::Note { text }) => lane.handle_note(&text).await,
+        Ok(Piece::Body { status, text }) => {
+            lane.handle_body(status, &Bytes::from(text)).await;
+            return true;
+        }
+        Ok(Piece::End) => {
+            lane.handle_end().await;
+            return true;
+        }
+        Ok(Piece::Failure { code, message }) => {
+            lane.handle_failure(RunFailure::new(code, message)).await;
+            return true;
+        }
+        Err(error) => tracing::warn!(%error, "a piece of another gateway cannot be read"),
+    }
+    false
+}

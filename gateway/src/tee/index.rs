@@ -1,0 +1,103 @@
+//! Where the agents at work are found, by what leads to them. Held behind a lock for the length of a look.
+//!
+//! References are weak: an anchor lives as long as its agent's call. None is let go inside: the last one to let go of an
+//! anchor forgets it here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use aqueduct_core::RunId;
+
+use super::clue::Clue;
+use super::relate::Anchor;
+use super::token::RunToken;
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    tokens: HashMap<RunToken, Weak<Anchor>>,
+    traces: Places,
+    contexts: Places,
+}
+
+/// Several may have one trace or one context.
+type Places = HashMap<String, Vec<Place>>;
+
+#[derive(Debug)]
+struct Place {
+    anchor: Weak<Anchor>,
+    run: RunId,
+}
+
+impl Index {
+    /// Adds an agent by its token, and by its trace. A trace cannot tell the agents of a run apart: it leads to the run's
+    /// own.
+    pub(super) fn add(&mut self, anchor: &Arc<Anchor>) {
+        if let Some(token) = &anchor.token {
+            self.tokens.insert(token.clone(), Arc::downgrade(anchor));
+        }
+        if let Some(trace) = anchor.trace.as_ref().filter(|_| anchor.source.is_root()) {
+            self.traces.entry(trace.clone()).or_default().push(Place::of(anchor));
+        }
+    }
+
+    /// Adds an agent by a context.
+    pub(super) fn add_context(&mut self, anchor: &Arc<Anchor>, context: &str) {
+        self.contexts.entry(context.to_owned()).or_default().push(Place::of(anchor));
+    }
+
+    /// All that a clue leads to.
+    pub(super) fn find(&self, clue: &Clue) -> Vec<Arc<Anchor>> {
+        let alive = |places: Option<&Vec<Place>>| {
+            places.into_iter().flatten().filter_map(|place| place.anchor.upgrade()).collect()
+        };
+        match clue {
+            Clue::Token(token) => {
+                let anchor = self.tokens.get(&RunToken::read(token)).and_then(Weak::upgrade);
+                anchor.into_iter().collect()
+            }
+            Clue::Trace(trace) => alive(self.traces.get(trace)),
+            Clue::Context(context) => alive(self.contexts.get(context)),
+        }
+    }
+
+    /// Forgets an agent that is no more; gives the contexts that lead to nobody of its run now.
+    pub(super) fn forget(&mut self, anchor: &Anchor, contexts: &[String]) -> Vec<String> {
+        if let Some(token) = &anchor.token {
+            self.tokens.remove(token);
+        }
+        if let Some(trace) = &anchor.trace {
+            clear(&mut self.traces, trace, &anchor.run_id);
+        }
+        let mut left = contexts.to_vec();
+        left.retain(|context| !clear(&mut self.contexts, context, &anchor.run_id));
+        left
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_run(&self, run: &RunId) -> bool {
+        let places = self.traces.values().chain(self.contexts.values()).flatten();
+        places.into_iter().any(|place| place.run == *run)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.tokens.is_empty() && self.traces.is_empty() && self.contexts.is_empty()
+    }
+}
+
+impl Place {
+    fn of(anchor: &Arc<Anchor>) -> Self {
+        Self { anchor: Arc::downgrade(anchor), run: anchor.run_id.clone() }
+    }
+}
+
+/// Forgets those who are no more; true if somebody of the run is still there.
+fn clear(places: &mut Places, key: &str, run: &RunId) -> bool {
+    let Some(list) = places.get_mut(key) else { return false };
+    list.retain(|place| place.anchor.strong_count() > 0);
+    let is_there = list.iter().any(|place| place.run == *run);
+    if list.is_empty() {
+        places.remove(key);
+    }
+    is_there
+}

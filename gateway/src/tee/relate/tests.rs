@@ -1,0 +1,142 @@
+use aqueduct_runlog::{MemoryLog, RunMeta};
+
+use super::*;
+use crate::tee::clue::trace_id;
+
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const ALL: [RelateBy; 3] = [RelateBy::Token, RelateBy::Trace, RelateBy::Context];
+
+fn tee() -> Arc<Tee> {
+    Tee::new(ALL.to_vec(), Arc::new(MemoryLog::default()))
+}
+
+async fn anchor(tee: &Arc<Tee>, run: &'static str, trace: Option<&str>, context: &str) -> Arc<Anchor> {
+    let meta = RunMeta {
+        run_id: run.into(),
+        thread_id: "t".into(),
+        agent: String::new(),
+        owner: String::new(),
+        opened_at: Timestamp(0),
+    };
+    tee.log.open(meta, Timestamp(1)).await.unwrap();
+    let anchor = tee.root((Arc::new(ActiveRun::new()), run.into()), trace.and_then(trace_id));
+    anchor.note_context(context);
+    anchor.publish().await;
+    anchor
+}
+
+/// What a gateway finds that drives the runs of its own index, and no others.
+async fn related(tee: &Tee, headers: &[(&'static str, &str)], body: &str) -> Option<(Caller, RelateBy)> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.append(*name, value.parse().unwrap());
+    }
+    let here: Vec<RunId> = {
+        let all = tee.log.list(aqueduct_runlog::RunQuery::default(), 99).await.unwrap();
+        all.into_iter().map(|run| run.meta.run_id).filter(|run| tee.index().has_run(run)).collect()
+    };
+    let call = PassingCall::of_rest("POST", "message:send", body);
+    tee.relate(&map, &call, |run| here.contains(run)).await
+}
+
+fn here(found: Option<(Caller, RelateBy)>) -> Arc<Anchor> {
+    match found {
+        Some((Caller::Here(anchor), _)) => anchor,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn in_context(context: &str) -> String {
+    format!("{{\"message\":{{\"contextId\":\"{context}\"}}}}")
+}
+
+#[tokio::test]
+async fn every_place_of_a_token_counts() {
+    let tee = tee();
+    let (one, _other) = (anchor(&tee, "1", None, "a").await, anchor(&tee, "2", None, "b").await);
+    let token = one.token.clone().unwrap().as_str().to_owned();
+    assert_eq!(token.len(), 49);
+    let baggage = format!("x=1, aqueduct-run = {token} ;p=1,y=2");
+    let message =
+        format!("{{\"message\":{{\"contextId\":\"b\",\"metadata\":{{\"aqueduct/run\":\"{token}\"}}}}}}");
+    let call = format!("{{\"message\":{{}},\"metadata\":{{\"aqueduct/run\":\"{token}\"}}}}");
+    for (headers, body) in [
+        (vec![("x-aqueduct-run", token.as_str())], "{}"),
+        (vec![("baggage", baggage.as_str())], "{}"),
+        (vec![], message.as_str()),
+        (vec![], call.as_str()),
+    ] {
+        let found = here(related(&tee, &headers, body).await);
+        assert!(Arc::ptr_eq(&found, &one), "{headers:?} {body}");
+    }
+    for token in ["", "0000", &"0".repeat(49), &token[..32], &format!("{token}0")] {
+        assert!(related(&tee, &[("x-aqueduct-run", token)], "{}").await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_trace_or_context_of_two_runs_relates_nothing() {
+    let tee = tee();
+    let one = anchor(&tee, "1", Some(TRACE), "c").await;
+    let body = in_context("c");
+    assert_eq!(related(&tee, &[("traceparent", TRACE)], &body).await.unwrap().1, RelateBy::Trace);
+    assert_eq!(related(&tee, &[], &body).await.unwrap().1, RelateBy::Context);
+    let two = anchor(&tee, "2", Some(TRACE), "c").await;
+    assert!(related(&tee, &[("traceparent", TRACE)], &body).await.is_none());
+    drop(one);
+    tokio::task::yield_now().await;
+    assert!(Arc::ptr_eq(&here(related(&tee, &[("traceparent", TRACE)], "{}").await), &two));
+    drop(two);
+    assert!(tee.is_empty(), "nothing is left of runs that ended");
+}
+
+#[tokio::test]
+async fn a_context_leads_to_the_run_before_its_lanes() {
+    let tee = tee();
+    let root = anchor(&tee, "1", None, "c").await;
+    let lane = root.child(Source::root().child("x")).unwrap();
+    lane.learn_context("c");
+    lane.learn_context("own");
+    assert!(Arc::ptr_eq(&here(related(&tee, &[], &in_context("c")).await), &root));
+    assert!(Arc::ptr_eq(&here(related(&tee, &[], &in_context("own")).await), &lane));
+    let token = lane.token.clone().unwrap();
+    assert_eq!(token.shared(), root.token.as_ref().unwrap().shared(), "the run is the same");
+    let found = here(related(&tee, &[("x-aqueduct-run", token.as_str())], "{}").await);
+    assert!(Arc::ptr_eq(&found, &lane));
+}
+
+#[tokio::test]
+async fn what_is_switched_off_relates_nothing() {
+    let tee = Tee::new(vec![RelateBy::Context], Arc::new(MemoryLog::default()));
+    let one = anchor(&tee, "1", Some(TRACE), "c").await;
+    assert!(one.token.is_none());
+    assert!(related(&tee, &[("traceparent", TRACE)], "{}").await.is_none());
+    assert!(related(&tee, &[], &in_context("c")).await.is_some());
+}
+
+#[tokio::test]
+async fn another_gateway_finds_the_run_and_not_those_of_two() {
+    let log: Arc<dyn RunLog> = Arc::new(MemoryLog::default());
+    let (one, other) = (Tee::new(ALL.to_vec(), Arc::clone(&log)), Tee::new(ALL.to_vec(), log));
+    let root = anchor(&one, "1", Some(TRACE), "c").await;
+    let lane = root.child(Source::root().child("x")).unwrap();
+    let token = lane.token.clone().unwrap().as_str().to_owned();
+    for (headers, body) in [
+        (vec![("x-aqueduct-run", token.as_str())], "{}".to_owned()),
+        (vec![("traceparent", TRACE)], "{}".to_owned()),
+        (vec![], in_context("c")),
+    ] {
+        match related(&other, &headers, &body).await {
+            Some((Caller::There(far), _)) => assert_eq!(far.run.as_str(), "1"),
+            found => panic!("{headers:?} {body}: {found:?}"),
+        }
+    }
+    let second = anchor(&other, "2", Some(TRACE), "c").await;
+    for tee in [&one, &other] {
+        assert!(related(tee, &[("traceparent", TRACE)], &in_context("c")).await.is_none());
+    }
+    drop((root, lane));
+    tokio::task::yield_now().await;
+    assert!(related(&other, &[("x-aqueduct-run", &token)], "{}").await.is_none());
+    assert!(Arc::ptr_eq(&here(related(&other, &[("traceparent", TRACE)], "{}").await), &second));
+}

@@ -1,0 +1,21 @@
+//! The certificates and keys that the configuration names, read from their files: once for the port, once per agent.
+
+use aqueduct_transport_http::tls::{Authorities, ClientTls, Identity, ServerTls, TlsError};
+
+use crate::config;
+
+/// What the port shows and asks for.
+pub(crate) fn of_server(files: &config::ServerTls) -> Result<ServerTls, TlsError> {
+    let identity = Identity::from_files(&files.certificate, &files.key)?;
+    let client_authorities = files.client_ca.as_ref().map(Authorities::from_file).transpose()?;
+    Ok(ServerTls { identity, client_authorities })
+}
+
+/// Whom an agent's calls trust and who they are; the authorities of the web where nothing is configured.
+pub(crate) fn of_client(files: Option<&config::ClientTls>) -> Result<ClientTls, TlsError> {
+    let Some(files) = files else { return Ok(ClientTls::default()) };
+    let authorities = files.ca.as_ref().map(Authorities::from_file).transpose()?;
+    let identity = files.identity.as_ref();
+    let identity = identity.map(|(chain, key)| Identity::from_files(chain, key)).transpose()?;
+    Ok(ClientTls { authorities, identity })
+}

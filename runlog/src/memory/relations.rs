@@ -1,0 +1,44 @@
+//! Keys that lead to runs, in memory. Whoever relates a run takes its keys away in the end: a process that could forget
+//! to has no memory any more.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use aqueduct_core::RunId;
+
+/// The keys, and the runs that each leads to.
+#[derive(Debug, Default)]
+pub(super) struct Relations(Mutex<HashMap<String, Vec<RunId>>>);
+
+impl Relations {
+    fn keys(&self) -> MutexGuard<'_, HashMap<String, Vec<RunId>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, run: &RunId, keys: Vec<String>) {
+        let mut known = self.keys();
+        for key in keys {
+            let runs = known.entry(key).or_default();
+            if !runs.contains(run) {
+                runs.push(run.clone());
+            }
+        }
+    }
+
+    pub(super) fn remove(&self, run: &RunId, keys: &[String]) {
+        let mut known = self.keys();
+        for key in keys {
+            if let Some(runs) = known.get_mut(key) {
+                runs.retain(|other| other != run);
+                if runs.is_empty() {
+                    known.remove(key);
+                }
+            }
+        }
+    }
+
+    pub(super) fn find(&self, keys: &[String]) -> Vec<Vec<RunId>> {
+        let known = self.keys();
+        keys.iter().map(|key| known.get(key).cloned().unwrap_or_default()).collect()
+    }
+}

@@ -1,0 +1,35 @@
+//! Whom a client trusts and who it is.
+
+use crate::error::TlsError;
+use crate::pem::{Authorities, Identity};
+
+/// The settings of a client.
+#[derive(Debug, Clone, Default)]
+pub struct ClientTls {
+    /// Who may sign the certificates of servers; the authorities of the web if absent.
+    pub authorities: Option<Authorities>,
+    /// Who the client is, for servers that ask.
+    pub identity: Option<Identity>,
+}
+
+impl ClientTls {
+    /// The configuration, offering `protocols` (ALPN), the preferred one first; none where the connector chooses.
+    pub fn into_config(self, protocols: &[&[u8]]) -> Result<rustls::ClientConfig, TlsError> {
+        let roots = match self.authorities {
+            Some(authorities) => authorities.into_store()?,
+            None => rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
+        };
+        let builder = rustls::ClientConfig::builder_with_provider(crate::provider())
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::unusable)?
+            .with_root_certificates(roots);
+        let mut config = match self.identity {
+            None => builder.with_no_client_auth(),
+            Some(Identity { chain, key }) => {
+                builder.with_client_auth_cert(chain, key).map_err(TlsError::unusable)?
+            }
+        };
+        config.alpn_protocols = crate::owned(protocols);
+        Ok(config)
+    }
+}

@@ -1,8 +1,7 @@
 //! A2A agents behind the gateway: content, cards, cuts, cancel, questions.
 
-use std::time::Duration;
-
 use std::fs;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};

@@ -2,6 +2,10 @@
 //!
 //! An A2A or AG-UI agent is asked as the gateway would ask it, and its frames are written as they come, before any of
 //! them is understood. Of any other agent the AG-UI 1.0 events are written that the gateway makes of it.
+//!
+//! Ctrl-C tells the agent to stop, and what it says to that is recorded too; a second one leaves at once.
+
+mod stop;
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal as _, Write};
@@ -25,6 +29,7 @@ use crate::service::{Gateway, GatewayService, now};
 use crate::source::upstream::Upstream;
 use crate::source::{A2aSource, AguiSource, Ask, GrpcSettings, RawAnswer};
 use crate::{exit, talk};
+use stop::Stop;
 
 /// How often progress is told at a terminal.
 const PROGRESS: Duration = Duration::from_millis(200);
@@ -65,7 +70,7 @@ async fn record(
     notes: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let (dialect, incoming) = ask(args, config, name).await?;
+    let Asked { dialect, incoming, stop } = ask(args, config, name).await?;
     let head = Head::new(dialect, args.target.as_str(), args.prompt.as_str());
     // The file is made once there is something to write: a typing error leaves no empty one behind.
     let mut file = match &args.output {
@@ -80,7 +85,7 @@ async fn record(
         None => out,
     };
     let mut writer = Writer::new(to, &head)?;
-    let cut = copy(incoming, begun, &mut writer, notes).await?;
+    let cut = copy(incoming, stop, begun, &mut writer, notes).await?;
     writer.end(begun.elapsed(), cut.as_deref())?;
     let (frames, bytes) = (writer.frames, writer.bytes);
     let how = cut.map_or_else(|| "closed".to_owned(), |reason| format!("cut: {reason}"));
@@ -95,7 +100,14 @@ enum Incoming {
     Events(EventStream, Box<WatcherEncoder>),
 }
 
-async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Result<(Dialect, Incoming)> {
+/// An agent that was asked.
+struct Asked {
+    dialect: Dialect,
+    incoming: Incoming,
+    stop: Stop,
+}
+
+async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Result<Asked> {
     let thread = format!("record-{}", now().0);
     let input = RunInput::prompt(thread.clone(), format!("{thread}-1"), &args.prompt);
     let agent = config.agents.get_mut(name).with_context(|| format!("there is no agent {name}"))?;
@@ -111,51 +123,67 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
             let Some((dialect, answer)) = source.open_raw(&ask).await.map_err(told)? else {
                 return as_events(config, name, ask).await;
             };
-            let incoming = match answer {
-                RawAnswer::Stream(stream) => Incoming::Stream(stream),
+            let (incoming, stop) = match answer {
+                RawAnswer::Stream(stream) => {
+                    let stop = Stop::Task { source: Box::new(source), dialect, ask, task: None };
+                    (Incoming::Stream(stream), stop)
+                }
                 RawAnswer::Whole(response) => {
-                    Incoming::Whole(String::from_utf8_lossy(response.body()).into_owned())
+                    let text = String::from_utf8_lossy(response.body()).into_owned();
+                    (Incoming::Whole(text), Stop::HangUp)
                 }
             };
-            Ok((Dialect::of_a2a(dialect), incoming))
+            Ok(Asked { dialect: Dialect::of_a2a(dialect), incoming, stop })
         }
         AgentSource::Agui { url } => {
             let source = AguiSource { upstream: Upstream::new(agent, &url)?, url };
             let (_, stream) = source.open(&ask).await.map_err(told)?;
-            Ok((Dialect::Agui, Incoming::Stream(Box::new(stream))))
+            let incoming = Incoming::Stream(Box::new(stream));
+            Ok(Asked { dialect: Dialect::Agui, incoming, stop: Stop::HangUp })
         }
         _ => as_events(config, name, ask).await,
     }
 }
 
 /// What a frontend gets of an agent whose own frames cannot be written.
-async fn as_events(mut config: Config, name: &str, ask: Ask) -> anyhow::Result<(Dialect, Incoming)> {
+async fn as_events(mut config: Config, name: &str, ask: Ask) -> anyhow::Result<Asked> {
     config.server.tokens.clear();
     let service = GatewayService(Gateway::new(config)?);
     let input = Arc::unwrap_or_clone(ask.input);
     let started = service.start(&Caller::default(), name, input).await?;
     let encoder = WatcherEncoder::new(converters(&Settings::new(AguiDialect::V1_0)), Encoding::Sse);
-    Ok((Dialect::Agui, Incoming::Events(started.events, Box::new(encoder))))
+    let stop = Stop::Run { service, run: started.run_id };
+    let incoming = Incoming::Events(started.events, Box::new(encoder));
+    Ok(Asked { dialect: Dialect::Agui, incoming, stop })
 }
 
 /// Writes all that comes; gives what broke it, if something did.
 async fn copy(
     mut incoming: Incoming,
+    mut stop: Stop,
     begun: Instant,
     writer: &mut Writer<'_>,
     notes: &mut dyn Write,
 ) -> anyhow::Result<Option<String>> {
     let mut progress = Progress::new();
     let mut interrupts = talk::Interrupts::new()?;
+    let mut is_told = false;
     loop {
         let next = tokio::select! {
             next = incoming.next() => next,
-            () = interrupts.next() => Next::End(Some("the recorder was stopped".to_owned())),
+            () = interrupts.next() => {
+                if !is_told && stop.tell().await {
+                    is_told = true;
+                    continue;
+                }
+                Next::End(Some("the recorder was stopped".to_owned()))
+            }
         };
         let at = begun.elapsed();
         match next {
             Next::Frames(frames) => {
                 for (event, data) in frames {
+                    stop.note(&data);
                     writer.frame(at, event.as_deref(), &data)?;
                 }
                 progress.tell(writer, at, notes);

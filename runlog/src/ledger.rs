@@ -88,9 +88,10 @@ impl Ledger {
         limits: &LogLimits,
     ) -> Result<u64, LogError> {
         self.check_lease(lease)?;
-        limits.check(lease, Held { events: self.state.head, bytes: self.bytes }, events)?;
+        let weight = weight_of(events);
+        limits.check(lease, Held { events: self.state.head, bytes: self.bytes }, events, weight)?;
         self.state.head += count(events.len());
-        self.bytes += weight_of(events);
+        self.bytes += weight;
         if events.last().is_some_and(BlockEvent::is_terminal) {
             self.state.closed_at = Some(now);
         }

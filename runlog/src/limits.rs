@@ -47,7 +47,14 @@ pub(crate) struct Held {
 impl LogLimits {
     /// Whether a batch may be added to a run that holds that much. The end of a run is always taken, or it could not be
     /// said that the run was too long.
-    pub(crate) fn check(&self, lease: &Lease, held: Held, events: &[BlockEvent]) -> Result<(), LogError> {
+    /// `weight` is that of the batch.
+    pub(crate) fn check(
+        &self,
+        lease: &Lease,
+        held: Held,
+        events: &[BlockEvent],
+        weight: u64,
+    ) -> Result<(), LogError> {
         if events.iter().rev().skip(1).any(BlockEvent::is_terminal) {
             return Err(LogError::AfterTerminal(lease.run_id.clone()));
         }
@@ -59,7 +66,7 @@ impl LogLimits {
         if held.events + count(events.len()) > count(self.events_per_run) {
             return Err(too_long("events_per_run", "events", self.events_per_run));
         }
-        if held.bytes + weight_of(events) > count(self.bytes_per_run) {
+        if held.bytes + weight > count(self.bytes_per_run) {
             return Err(too_long("bytes_per_run", "bytes", self.bytes_per_run));
         }
         Ok(())

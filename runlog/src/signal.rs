@@ -1,7 +1,13 @@
 //! What watchers and owners of a run wait for.
+//!
+//! A list of wakers, each with what it waits for: whoever appends wakes those alone whose wait is over. The owner of a run
+//! waits for messages while it appends itself; it must not be woken by every one of its own events.
+
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use aqueduct_core::RunId;
-use tokio::sync::watch;
 
 use crate::error::LogError;
 use crate::log::Lease;
@@ -15,43 +21,224 @@ pub(crate) struct Progress {
     pub(crate) epoch: u64,
 }
 
+/// What somebody waits for.
+#[derive(Debug, Clone, Copy)]
+enum Want {
+    /// Events above a number, or the end of the run.
+    Events { after: u64 },
+    /// More messages than were seen, or the end of a lease.
+    Messages { epoch: u64, seen: usize },
+}
+
+impl Want {
+    fn is_met(self, now: &Progress) -> bool {
+        match self {
+            Self::Events { after } => now.head > after || now.closed,
+            Self::Messages { epoch, seen } => now.closed || now.epoch != epoch || now.controls > seen,
+        }
+    }
+}
+
 /// Wakes whoever waits for a run.
 #[derive(Debug)]
-pub(crate) struct Signal(watch::Sender<Progress>);
+pub(crate) struct Signal(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    progress: Progress,
+    /// One place per wait under way; the waker is gone once it was used.
+    waiting: Vec<Option<(Want, Option<Waker>)>>,
+    /// Places that nobody has.
+    vacant: Vec<usize>,
+}
 
 impl Signal {
     pub(crate) fn new(progress: Progress) -> Self {
-        Self(watch::Sender::new(progress))
+        Self(Mutex::new(State { progress, waiting: Vec::new(), vacant: Vec::new() }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells how far the run is. What arrives late tells nothing new, and changes nothing.
     pub(crate) fn tell(&self, now: Progress) {
-        self.0.send_if_modified(|known| {
-            let merged = Progress {
-                head: known.head.max(now.head),
-                closed: known.closed || now.closed,
-                controls: known.controls.max(now.controls),
-                epoch: known.epoch.max(now.epoch),
-            };
-            let is_news = *known != merged;
-            *known = merged;
-            is_news
-        });
+        let (first, others) = self.state().tell(now);
+        // Not under the lock: nobody knows what a waker does.
+        first.into_iter().chain(others).for_each(Waker::wake);
     }
 
     /// Waits for events above `after`, or the end of the run.
-    pub(crate) async fn changed(&self, run: &RunId, after: u64) -> Result<(), LogError> {
-        self.wait(run, |now| now.head > after || now.closed).await
+    pub(crate) async fn changed(&self, _: &RunId, after: u64) -> Result<(), LogError> {
+        self.wait(Want::Events { after }).await;
+        Ok(())
     }
 
     /// Waits for more than `seen` messages, or the end of the lease.
     pub(crate) async fn called(&self, lease: &Lease, seen: usize) -> Result<(), LogError> {
-        self.wait(&lease.run_id, |now| now.closed || now.epoch != lease.epoch || now.controls > seen).await
+        self.wait(Want::Messages { epoch: lease.epoch, seen }).await;
+        Ok(())
     }
 
-    /// The sender lives in this signal, so waiting does not fail.
-    async fn wait(&self, run: &RunId, ready: impl FnMut(&Progress) -> bool) -> Result<(), LogError> {
-        let mut progress = self.0.subscribe();
-        progress.wait_for(ready).await.map(drop).map_err(|_| LogError::NotFound(run.clone()))
+    fn wait(&self, want: Want) -> Wait<'_> {
+        Wait { signal: self, want, place: None }
+    }
+}
+
+impl State {
+    /// Takes the news in; gives whoever is to be woken. Mostly that is one, which costs no list.
+    fn tell(&mut self, now: Progress) -> (Option<Waker>, Vec<Waker>) {
+        let known = self.progress;
+        self.progress = Progress {
+            head: known.head.max(now.head),
+            closed: known.closed || now.closed,
+            controls: known.controls.max(now.controls),
+            epoch: known.epoch.max(now.epoch),
+        };
+        let progress = &self.progress;
+        let met = self.waiting.iter_mut().flatten().filter(|(want, _)| want.is_met(progress));
+        let mut wakers = met.filter_map(|(_, waker)| waker.take());
+        (wakers.next(), wakers.collect())
+    }
+
+    fn vacant_place(&mut self) -> usize {
+        self.vacant.pop().unwrap_or_else(|| {
+            self.waiting.push(None);
+            self.waiting.len() - 1
+        })
+    }
+
+    fn vacate(&mut self, place: usize) {
+        if let Some(held) = self.waiting.get_mut(place) {
+            *held = None;
+            self.vacant.push(place);
+        }
+    }
+}
+
+/// One wait. It has a place in the list from its first poll until it is dropped.
+struct Wait<'s> {
+    signal: &'s Signal,
+    want: Want,
+    place: Option<usize>,
+}
+
+impl Future for Wait<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.signal.state();
+        if self.want.is_met(&state.progress) {
+            return Poll::Ready(());
+        }
+        let place = self.place.unwrap_or_else(|| state.vacant_place());
+        if let Some(held) = state.waiting.get_mut(place) {
+            *held = Some((self.want, Some(cx.waker().clone())));
+        }
+        drop(state);
+        self.place = Some(place);
+        Poll::Pending
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            self.signal.state().vacate(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A wait, and how often it was woken.
+    struct Waiter<'s>(Wait<'s>, Arc<Count>);
+
+    impl<'s> Waiter<'s> {
+        fn of(signal: &'s Signal, want: Want) -> Self {
+            let mut waiter = Self(signal.wait(want), Arc::default());
+            assert!(!waiter.is_over());
+            waiter
+        }
+
+        fn is_over(&mut self) -> bool {
+            let waker = Waker::from(Arc::clone(&self.1));
+            Pin::new(&mut self.0).poll(&mut Context::from_waker(&waker)).is_ready()
+        }
+
+        fn woken(&self) -> usize {
+            self.1.0.load(Ordering::Relaxed)
+        }
+    }
+
+    fn at(head: u64) -> Progress {
+        Progress { head, epoch: 1, ..Progress::default() }
+    }
+
+    #[test]
+    fn only_those_are_woken_whose_wait_is_over() {
+        let signal = Signal::new(at(0));
+        let mut near = Waiter::of(&signal, Want::Events { after: 0 });
+        let mut far = Waiter::of(&signal, Want::Events { after: 5 });
+        let mut owner = Waiter::of(&signal, Want::Messages { epoch: 1, seen: 0 });
+        signal.tell(at(3));
+        assert_eq!([near.woken(), far.woken(), owner.woken()], [1, 0, 0]);
+        assert!(near.is_over() && !far.is_over() && !owner.is_over());
+        signal.tell(Progress { controls: 1, ..at(3) });
+        assert_eq!([near.woken(), far.woken(), owner.woken()], [1, 0, 1]);
+        signal.tell(Progress { closed: true, controls: 1, ..at(4) });
+        assert!(far.woken() == 1 && far.is_over() && owner.is_over());
+    }
+
+    #[test]
+    fn a_new_lease_ends_the_wait_of_the_old_one() {
+        let signal = Signal::new(at(0));
+        let mut owner = Waiter::of(&signal, Want::Messages { epoch: 1, seen: 0 });
+        signal.tell(Progress { epoch: 2, ..at(0) });
+        assert!(owner.woken() == 1 && owner.is_over());
+    }
+
+    #[test]
+    fn what_arrives_late_tells_nothing() {
+        let signal = Signal::new(at(4));
+        let mut waiter = Waiter::of(&signal, Want::Events { after: 4 });
+        signal.tell(at(2));
+        assert!(waiter.woken() == 0 && !waiter.is_over());
+    }
+
+    #[test]
+    fn waits_that_are_dropped_leave_their_place_to_others() {
+        let signal = Signal::new(at(0));
+        for _ in 0..100 {
+            let _first = Waiter::of(&signal, Want::Events { after: 1 });
+            let _second = Waiter::of(&signal, Want::Events { after: 1 });
+        }
+        assert_eq!(signal.state().waiting.len(), 2);
+        signal.tell(at(2));
+    }
+
+    #[test]
+    fn a_waiter_that_is_polled_again_is_woken_once_by_its_last_waker() {
+        let signal = Signal::new(at(0));
+        let mut waiter = Waiter::of(&signal, Want::Events { after: 0 });
+        let first = std::mem::take(&mut waiter.1);
+        assert!(!waiter.is_over());
+        signal.tell(at(1));
+        assert_eq!((first.0.load(Ordering::Relaxed), waiter.woken()), (0, 1));
     }
 }

@@ -2,5 +2,5 @@
 
 pub use aqueduct_transport_tls::*;
 
-/// What both sides offer: WebSockets are upgraded from HTTP/1.1.
+/// What both sides offer: `WebSocket`s are upgraded from HTTP/1.1.
 pub(crate) const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];

@@ -83,14 +83,14 @@ impl AgentServer {
             Call::SendMessage(send) => self.send(caller, owner, &context, *send).await,
             Call::SendStreamingMessage(send) => self.send_streaming(caller, owner, &context, *send).await,
             Call::GetTask { id, history_length } => {
-                let entry = shared.store.find(&owner, &id)?;
+                let entry = self.find(&caller, &owner, &id).await?;
                 let task = entry.lock().folded.snapshot(history_length, true);
                 Ok(Answer::Task(Box::new(task)))
             }
             Call::ListTasks(list) => super::list::list(&shared.store, &owner, &list),
             Call::CancelTask { id, .. } => self.cancel(caller, &owner, &id).await,
             Call::SubscribeToTask { id } => {
-                let entry = shared.store.find(&owner, &id)?;
+                let entry = self.find(&caller, &owner, &id).await?;
                 Watcher::of_task(shared, &entry, caller).map(Answer::Stream)
             }
             call @ (Call::CreatePushConfig(_)
@@ -118,7 +118,7 @@ impl AgentServer {
 
     async fn cancel(&self, caller: Caller, owner: &str, id: &str) -> Result<Answer, ServerError> {
         let shared = &self.shared;
-        let entry = shared.store.find(owner, id)?;
+        let entry = self.find(&caller, owner, id).await?;
         let (turn, run) = {
             let mut state = entry.lock();
             match state.class() {

@@ -32,6 +32,8 @@ pub struct ServerConfig {
     pub required_extensions: Vec<String>,
     /// Extensions that clients may ask for.
     pub extensions: Vec<String>,
+    /// True if runs that others begin are tasks too, for whoever knows their ids: those that a framework publishes.
+    pub adopts_runs: bool,
     /// How much is kept.
     pub limits: TaskLimits,
     /// Whom to call back, and how often.
@@ -50,6 +52,7 @@ impl Default for ServerConfig {
             output_modes: vec!["text/plain".to_owned(), "application/json".to_owned()],
             required_extensions: Vec::new(),
             extensions: Vec::new(),
+            adopts_runs: false,
             limits: TaskLimits::default(),
             push: PushPolicy::default(),
         }

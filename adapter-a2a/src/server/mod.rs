@@ -13,6 +13,7 @@
 //!
 //! Tasks are kept in memory, by one process. What is not here: sockets, clocks and tasks of a runtime.
 
+mod adopt;
 mod agent;
 mod answer;
 mod card;

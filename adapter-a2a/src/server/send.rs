@@ -96,7 +96,7 @@ impl AgentServer {
         if send.message.task_id.is_empty() {
             self.begin_task(caller, owner, context, send).await
         } else {
-            let entry = self.shared.store.find(&owner, &send.message.task_id)?;
+            let entry = self.find(caller, &owner, &send.message.task_id).await?;
             self.follow_up(caller, entry, context, send).await
         }
     }

@@ -46,9 +46,16 @@ impl TaskStore {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a task, making room if need be.
-    pub(super) fn insert(&self, entry: &Arc<TaskEntry>) -> Result<(), ServerError> {
+    /// Keeps a task, making room if need be; gives the one that is kept, which is another if its id is taken.
+    pub(super) fn insert(&self, entry: &Arc<TaskEntry>) -> Result<Arc<TaskEntry>, ServerError> {
         let mut tasks = self.lock();
+        if let Some(kept) = tasks.by_id.get(&entry.id) {
+            return if kept.owner == entry.owner {
+                Ok(Arc::clone(kept))
+            } else {
+                Err(ServerError::task_not_found(&entry.id))
+            };
+        }
         let mut forgotten = Vec::new();
         if tasks.of_owner.get(&entry.owner).copied().unwrap_or(0) >= self.limits.tasks_per_caller {
             forgotten.extend(tasks.make_room(Some(&entry.owner)));
@@ -67,7 +74,7 @@ impl TaskStore {
             let words = "there are as many tasks at work as there may be: ask again when one has ended";
             return Err(ServerError::new(ErrorKind::Unavailable, words));
         }
-        Ok(())
+        Ok(Arc::clone(entry))
     }
 
     /// Forgets a task.

@@ -36,9 +36,10 @@ impl<'a> Frame<'a> {
     pub fn parse(&self, dialect: Dialect) -> Result<FrameContent<'a>, DecodeError> {
         let content = FrameContent::parse(self.data, dialect)?;
         Ok(match content {
+            FrameContent::Error(_) => content,
             // Whatever the payload of an `event: error` looks like, it is one.
-            FrameContent::Unknown(raw) if self.event == Some("error") => {
-                FrameContent::Error(WireError::from_unknown(&raw))
+            _ if self.event == Some("error") => {
+                FrameContent::Error(WireError::from_unknown(&FrameContent::whole(self.data)))
             }
             other => other,
         })
@@ -72,13 +73,16 @@ impl<'a> FrameContent<'a> {
 
     fn parse_any(data: &'a str) -> Result<Self, DecodeError> {
         let payload: Payload<'a> = serde_json::from_str(data)?;
-        Ok(payload.into_content().unwrap_or_else(|| Self::raw(data)))
+        if payload.is_bare_error() {
+            return Ok(Self::Error(WireError::from_rest(&Self::whole(data))));
+        }
+        Ok(payload.into_content().unwrap_or_else(|| Self::Unknown(Self::whole(data))))
     }
 
-    fn raw(data: &'a str) -> Self {
+    fn whole(data: &'a str) -> Raw<'a> {
         let raw: Result<Raw<'a>, _> = serde_json::from_str(data);
         // It was parsed a moment ago; a second failure would be an empty value, which says nothing.
-        Self::Unknown(raw.unwrap_or_else(|_| Raw::from_value(&serde_json::Value::Null)))
+        raw.unwrap_or_else(|_| Raw::from_value(&serde_json::Value::Null))
     }
 }
 
@@ -233,6 +237,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for StatusShape<'a> {
 }
 
 impl<'a> Payload<'a> {
+    /// `{"code", "message": "words"}` without anything around it: the official Rust server ends streams of HTTP+JSON so.
+    fn is_bare_error(&self) -> bool {
+        let Some(StreamItem::Message(message)) = &self.item else { return false };
+        let code = self.bare.as_ref().and_then(|bare| bare.extra.get("code"));
+        message.message_id.is_empty() && code.is_some_and(|code| code.parse::<i64>().is_some())
+    }
+
     fn into_content(self) -> Option<FrameContent<'a>> {
         if let Some(error) = self.error {
             let error = if self.is_rpc { WireError::from_rpc(&error) } else { WireError::from_rest(&error) };

@@ -319,3 +319,18 @@ mod round_trip {
         }
     }
 }
+
+/// The official Rust server over HTTP+JSON; Python's `event: error` with nothing but words.
+#[test]
+fn an_error_without_anything_around_it_is_no_message() {
+    let data = r#"[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"INTERNAL_ERROR"}]"#;
+    let bare: ByteString = format!(r#"{{"code":-32603,"message":"boom","data":{data}}}"#).into();
+    let FrameContent::Error(error) = Frame::data(&bare).parse(Dialect::V1).unwrap() else { panic!() };
+    assert_eq!((error.kind(), &*error.message), (ErrorKind::Internal, "boom"));
+    let words: ByteString = r#"{"message":"boom"}"#.into();
+    let named = Frame { event: Some("error"), data: &words };
+    let FrameContent::Error(error) = named.parse(Dialect::V1).unwrap() else { panic!() };
+    assert_eq!(error.message, "boom");
+    // Agents that answer with a string for a message are still heard.
+    assert!(matches!(Frame::data(&words).parse(Dialect::V1), Ok(FrameContent::Item(StreamItem::Message(_)))));
+}

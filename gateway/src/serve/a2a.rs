@@ -25,7 +25,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
 use super::a2a_push::Courier;
-use crate::config::{CardAccess, Config, PushAccess};
+use crate::config::{AgentSource, CardAccess, Config, PushAccess};
 use crate::service::{AgentEntry, Gateway, now};
 
 /// Where A2A begins.
@@ -166,6 +166,8 @@ fn server_config(agent: &AgentEntry, config: &Config) -> ServerConfig {
             "hidden" => IntermediateView::Hidden,
             _ => IntermediateView::Text,
         },
+        // Nobody asks such an agent: its framework begins its runs.
+        adopts_runs: matches!(agent.config.source, AgentSource::Magentic),
         // A task outlives the log of its runs no longer than readers could come back to them.
         limits: TaskLimits { keep: config.runs.keep, ..TaskLimits::default() },
         push: PushPolicy { any_address: config.server.push == PushAccess::Any, ..PushPolicy::default() },

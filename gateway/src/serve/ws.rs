@@ -14,6 +14,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use hyper_util::rt::TokioIo;
+use tracing::Instrument as _;
 
 use super::agui::settings_for;
 use crate::config::Agent;
@@ -45,12 +46,14 @@ pub(super) fn upgrade(endpoint: &Endpoint, agent: Option<&str>, mut request: Req
             upgrade.caller.certificate = certificate.map(|certificate| certificate.0.clone());
             let response = upgrade.response().map(|()| Body::empty());
             let endpoint = endpoint.clone();
-            tokio::spawn(async move {
+            let connection = async move {
                 // A peer that went away before the upgrade has no connection to serve.
                 if let Ok(io) = on_upgrade.await {
                     endpoint.serve(TokioIo::new(io), upgrade).await;
                 }
-            });
+            };
+            // What is logged of its runs has the id of the request that opened it.
+            tokio::spawn(connection.in_current_span());
             response.into_response()
         }
     }

@@ -87,8 +87,8 @@ impl Metrics {
         self.lane_events_dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Everything as Prometheus text.
-    pub(crate) fn render(&self, servers: &[Counters]) -> String {
+    /// Everything as Prometheus text. `tasks` is how many tasks of the runtime are alive.
+    pub(crate) fn render(&self, servers: &[Counters], tasks: usize) -> String {
         let mut text = String::new();
         let sum = |count: fn(&Counters) -> u64| servers.iter().map(count).sum::<u64>();
         let mut line = |name: &str, kind: &str, help: &str, value: String| {
@@ -106,6 +106,7 @@ impl Metrics {
         let taken_over = count(&self.taken_over);
         line("runs_taken_over_total", "counter", "Runs of other gateways that went on here.", taken_over);
         line("auth_denied_total", "counter", "Requests without a good token.", count(&self.denied));
+        line("tasks", "gauge", "Tasks of the runtime that are alive.", tasks.to_string());
         line("http_connections_open", "gauge", "Open sockets.", sum(Counters::connections_open).to_string());
         line("http_requests_open", "gauge", "Requests under way.", sum(Counters::requests_open).to_string());
         line("http_requests_total", "counter", "Requests.", sum(Counters::requests_total).to_string());

@@ -57,6 +57,16 @@ impl Process {
         self.url.split("/agents/").next().unwrap()
     }
 
+    /// A request that runs one of its agents.
+    pub(crate) fn ask(&self, agent: &str, input: &Value) -> Request<Bytes> {
+        let url = format!("{}/agents/{agent}", self.root());
+        post(&url).body(Bytes::from(input.to_string())).unwrap()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
         assert!(status.success());
@@ -217,6 +227,38 @@ async fn logs_have_ids_and_no_secrets() {
     assert_eq!((&started["run"], &started["span"]["id"]), (&"r2".into(), &"my-request".into()), "{started}");
     assert_eq!(has("run failed")["code"], "upstream_ended");
     assert_eq!(has("refused")["span"]["id"], "my-request");
+}
+
+/// Runs that are begun over a socket have the id of the request that opened it, those that are published among them.
+#[tokio::test]
+async fn runs_of_a_socket_are_logged_with_its_request() {
+    use aqueduct_core::service::PublishRequest;
+    use aqueduct_transport_ws::client::{Client, ConnectOptions};
+    let toml = "log.format = \"json\"\n[agents.a.script]\nfile = \"a.toml\"\n[agents.flow.magentic]\ningest = true\n";
+    let files = [("aqueduct.toml", toml), ("a.toml", "[[step]]\ntext = \"x\"\n")];
+    let process = Process::serve("socket-log", &files, &[]);
+    let options = ConnectOptions::new(format!("{}/ws", process.root().replace("http", "ws")));
+    let client = Client::connect(&options).await.unwrap();
+    let input = input("asked", None).to_string();
+    let mut run = client.start(Some("a"), &input).await.unwrap();
+    while run.next().await.is_some() {}
+    let request = PublishRequest {
+        agent: "flow".to_owned(),
+        thread_id: None,
+        run_id: Some("fed".into()),
+        format: "magentic".to_owned(),
+    };
+    client.publish(&request).await.unwrap().finish().await.unwrap();
+    process.logged("\"fed\"").await;
+    client.close().await;
+    process.signal("-TERM");
+    let (_, log) = process.end().await;
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let started =
+        |run: &str| lines.iter().find(|line| line["message"] == "run started" && line["run"] == run);
+    let ids =
+        ["asked", "fed"].map(|run| started(run).unwrap_or_else(|| panic!("{log}"))["span"]["id"].clone());
+    assert!(ids[0].as_str().is_some_and(|id| !id.is_empty()) && ids[0] == ids[1], "{log}");
 }
 
 /// The names of the agents, as the gateway tells them.

@@ -87,6 +87,34 @@ fn ctrl_c_cancels_at_the_agent() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
+/// Ctrl-C while a stream is recorded stops the agent too, whatever it speaks; its last words are in the recording.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_while_recording_cancels_at_the_agent() {
+    let config = scripted("record", "[[step]]\ntext = \"begun\"\n[[step]]\nsleep = \"1h\"\n");
+    let script = config.replace("aqueduct.toml", "a.toml");
+    let mut mock = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
+    mock.args(["mock", &script, "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+    let mut mock = mock.spawn().unwrap();
+    let mut address = String::new();
+    BufReader::new(mock.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    let address = address.trim().split("/agents/").next().unwrap().to_owned();
+    for (target, last) in [("a", "cancelled"), (address.as_str(), "TASK_STATE_CANCELED")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
+        command.args(["record", target, "hi", "--config", &config]).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("begun")), "{target}");
+        interrupt(&child);
+        let rest: Vec<String> = lines.collect();
+        let [.., told, end] = rest.as_slice() else { panic!("{target}: {rest:?}") };
+        assert!(told.contains(last) && end.contains("closed"), "{target}: {told}\n{end}");
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{target}");
+    }
+    mock.kill().unwrap();
+    mock.wait().unwrap();
+}
+
 /// Ctrl-C at the prompt leaves, although a thread still reads.
 #[cfg(unix)]
 #[test]

@@ -94,7 +94,34 @@ async function read(stream, seen, each = async () => {}) {
 const factory = new ClientFactory({ transports: [new FACTORIES[values.binding]()], preferredTransports: [values.binding] });
 const client = await factory.createFromUrl(`${positionals[0]}/.well-known/agent-card.json`, '');
 
+const say = (text, { taskId, contextId }) => read(client.sendMessageStream(request(text, taskId, contextId)), new Seen());
+
+async function look(what, id) {
+  const get = () => client.getTask({ tenant: '', id, historyLength: undefined });
+  let task = await (what === 'get' ? get() : client.cancelTask({ tenant: '', id, metadata: undefined }));
+  while (what === 'get' && task.status.state === TaskState.TASK_STATE_WORKING) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    task = await get();
+  }
+  const seen = new Seen();
+  seen.take({ payload: { $case: 'task', value: task } });
+  seen.report();
+}
+
+async function watchAndAnswer(id, text) {
+  const seen = new Seen();
+  let reply = null;
+  await read(client.resubscribeTask({ tenant: '', id }), seen, async () => {
+    if (seen.state === 'TASK_STATE_INPUT_REQUIRED') reply ??= say(text, seen);
+  });
+  seen.report();
+  (await reply).report();
+}
+
 async function play(mode) {
+  const [what, id, text] = mode.split(':');
+  if (what === 'watch') return watchAndAnswer(id, text);
+  if (id) return look(what, id);
   const seen = new Seen();
   let other = null;
   await read(client.sendMessageStream(request(mode)), seen, async () => {
@@ -108,8 +135,7 @@ async function play(mode) {
   if (mode === 'hold') (await other).report();
   if (mode === 'wait') await other;
   if (mode === 'ask' || mode === 'auth') {
-    const reply = await read(client.sendMessageStream(request('prod', seen.taskId, seen.contextId)), new Seen());
-    reply.report();
+    (await say('prod', seen)).report();
   }
 }
 

@@ -4,6 +4,9 @@
 
 One line of JSON per turn: the kind of the first event, the last state, the texts of artifacts and statuses in order, files,
 data, and the reply without a task. ``ask`` and ``auth`` answer with "prod"; ``wait`` cancels; ``hold`` has a second watcher.
+
+Tasks that others began: ``get:ID`` looks at one until it does not work, ``cancel:ID`` cancels it, ``watch:ID:TEXT`` watches it to its end and
+answers its question with the text (two turns: the watcher's, and the answer's).
 """
 
 import argparse
@@ -17,10 +20,12 @@ import httpx
 from a2a.client import ClientConfig, ClientFactory
 from a2a.types.a2a_pb2 import (
     CancelTaskRequest,
+    GetTaskRequest,
     Message,
     Part,
     Role,
     SendMessageRequest,
+    StreamResponse,
     SubscribeToTaskRequest,
     TaskState,
 )
@@ -97,7 +102,42 @@ def request(text, task_id="", context_id=""):
     return SendMessageRequest(message=message)
 
 
+async def look(client, what, task_id):
+    if what == "cancel":
+        task = await client.cancel_task(CancelTaskRequest(id=task_id))
+    else:
+        task = await client.get_task(GetTaskRequest(id=task_id))
+        while task.status.state == TaskState.TASK_STATE_WORKING:
+            await asyncio.sleep(0.05)
+            task = await client.get_task(GetTaskRequest(id=task_id))
+    seen = Seen()
+    seen.take(StreamResponse(task=task))
+    seen.report()
+
+
+async def say(client, text, task_id, context_id):
+    seen = Seen()
+    async for event in client.send_message(request(text, task_id, context_id)):
+        seen.take(event)
+    return seen
+
+
+async def watch_and_answer(client, task_id, text):
+    seen, reply = Seen(), None
+    async for event in client.subscribe(SubscribeToTaskRequest(id=task_id)):
+        seen.take(event)
+        if seen.state == "TASK_STATE_INPUT_REQUIRED" and reply is None:
+            reply = asyncio.create_task(say(client, text, task_id, seen.context_id))
+    seen.report()
+    (await reply).report()
+
+
 async def play(client, mode):
+    what, *task = mode.split(":")
+    if what == "watch":
+        return await watch_and_answer(client, *task)
+    if task:
+        return await look(client, what, *task)
     seen, other = Seen(), None
     async for event in client.send_message(request(mode)):
         seen.take(event)
@@ -113,10 +153,7 @@ async def play(client, mode):
         if mode == "hold":
             answer.report()
     if mode in ("ask", "auth"):
-        reply = Seen()
-        async for event in client.send_message(request("prod", seen.task_id, seen.context_id)):
-            reply.take(event)
-        reply.report()
+        (await say(client, "prod", seen.task_id, seen.context_id)).report()
 
 
 async def watch(client, task_id):

@@ -132,7 +132,7 @@ async fn settled(stage: &Stage, sockets: &[TcpStream]) -> HashMap<u16, u64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stalled_readers_cost_little_and_miss_nothing() {
-    let stage = Stage::new(memory()).await;
+    let stage = Stage::merging(memory()).await;
     stage.put("fast", &long_run()).await;
     let client = Client::new(ClientConfig::default()).unwrap();
     let whole = said(&read(&client, &stage, None).await);

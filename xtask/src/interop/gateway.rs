@@ -8,9 +8,10 @@ use anyhow::{Context as _, Result};
 
 use crate::interop::Env;
 use crate::interop::peers::{Peers, text};
+use crate::interop::programs;
 use crate::project::Project;
 
-/// Installs the peers, builds the gateway, and says where everything is.
+/// Installs the peers, and says where everything is.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let (clients, agents) = (Peers::of(project, "agui")?, Peers::of(project, "a2a")?);
     let (workflows, peers) = (Peers::of(project, "magentic")?, Peers::of(project, "gateway")?);
@@ -24,8 +25,7 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
         ("AQUEDUCT_INTEROP_MAGENTIC_PY", workflows.python_venv("python")?),
         ("AQUEDUCT_INTEROP_CASES", peers.cases()?),
         ("AQUEDUCT_INTEROP_DIR", peers.scripts().parent().context("the scripts have no folder")?.to_owned()),
-        ("AQUEDUCT_INTEROP_GATEWAY", project.metadata()?.target_directory()?.join("debug/aqueduct")),
     ];
-    project.cargo(["build", "--package", "aqueduct-gateway"]).run()?;
-    installed.iter().map(|(name, path)| Ok((*name, text(path)?))).collect()
+    let program = Ok(("AQUEDUCT_INTEROP_GATEWAY", programs::gateway(project)?));
+    installed.iter().map(|(name, path)| Ok((*name, text(path)?))).chain([program]).collect()
 }

@@ -1,12 +1,12 @@
 //! Installs foreign programs by their own package managers, at pinned versions, below the target folder.
 //!
 //! ```text
-//! tests/interop/<suite>/<name>/   pins: package.json + package-lock.json, or requirements.txt
+//! tests/interop/<suite>/<name>/   pins: package.json + package-lock.json, requirements.txt, or Cargo.lock
 //! target/interop/<suite>/<name>/  what was installed, and `.pins`: the pins it was installed from
 //! ```
 //!
 //! `.pins` is written last. So a folder with the right `.pins` is complete and is left alone; any other is removed
-//! and made anew. Scripts of packages are not run.
+//! and made anew. Scripts of packages are not run. Rust peers are built by cargo, which keeps its own books.
 
 use std::path::{Path, PathBuf};
 
@@ -72,6 +72,16 @@ impl Peers {
             pip.args(quiet).args(["--requirement", "requirements.txt"]).output().map(drop)
         })?;
         Ok(interpreter(&folder))
+    }
+
+    /// Builds the program in the suite's folder `name`, a cargo project of its own with a lock file; gives the program.
+    pub(crate) fn cargo_project(&self, name: &str) -> Result<PathBuf> {
+        let (project, target) = (self.pins.join(name), self.installed.join(name));
+        println!("interop: building {name} into {}", target.display());
+        let cargo = Invocation::cargo(&project).args(["build", "--locked", "--quiet", "--target-dir"]);
+        let built = cargo.args([text(&target)?]).run();
+        built.with_context(|| format!("cannot build the peer in {}", project.display()))?;
+        Ok(target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX)))
     }
 
     fn install(

@@ -9,8 +9,8 @@ use aqueduct_transport_http::{ClientError, SseStream};
 use bytes::Bytes;
 use http::Response;
 
-use super::super::Ask;
 use super::super::upstream::{failure_of, is_json, unsent};
+use super::super::{Ask, Forwarded};
 use super::A2aSource;
 
 /// What an agent answers to a message.
@@ -22,6 +22,13 @@ pub(crate) enum RawAnswer {
 }
 
 impl A2aSource {
+    /// Asks the agent to stop a task of such a stream; false if it cannot be asked.
+    pub(crate) async fn cancel_raw(&self, task: String, forwarded: &Forwarded) -> bool {
+        let Ok(known) = self.directory.endpoint(&self.upstream, forwarded).await else { return false };
+        self.cancel(&known.endpoint, task, forwarded).await;
+        true
+    }
+
     /// Sends the message of a run, and gives what comes back with the dialect it is in. None for an agent that speaks
     /// gRPC, whose frames are no text.
     pub(crate) async fn open_raw(&self, ask: &Ask) -> Result<Option<(Dialect, RawAnswer)>, RunFailure> {

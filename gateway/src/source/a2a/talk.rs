@@ -167,6 +167,10 @@ impl<'t> Talk<'t> {
                 }
             }
             while let Some(planned) = self.client.poll_request() {
+                if planned.purpose == Purpose::Subscribe {
+                    // Lost, although it may not have ended yet: its end would be taken for that of the new one.
+                    stream = None;
+                }
                 requests.push(self.send(planned));
             }
             tokio::select! {

@@ -45,11 +45,11 @@ async fn scripted(scripts: &[(&str, &str)], more: &str, environment: &[(&str, &s
     serve_gateway(gateway).await
 }
 
-fn message(text: &str) -> Value {
+pub(super) fn message(text: &str) -> Value {
     json!({"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": text}]})
 }
 
-async fn rpc(served: &Served, agent: &str, method: &str, params: Value) -> Response<Bytes> {
+pub(super) async fn rpc(served: &Served, agent: &str, method: &str, params: Value) -> Response<Bytes> {
     let body = json!({"jsonrpc": "2.0", "id": "r-1", "method": method, "params": params});
     let mut request = served.post(&format!("/a2a/{agent}/"), &body);
     let version = if method.contains('/') { "" } else { "1.0" };
@@ -57,12 +57,12 @@ async fn rpc(served: &Served, agent: &str, method: &str, params: Value) -> Respo
     served.send(request).await
 }
 
-fn read(response: &Response<Bytes>) -> Value {
+pub(super) fn read(response: &Response<Bytes>) -> Value {
     serde_json::from_slice(response.body()).unwrap_or_else(|_| panic!("{response:?}"))
 }
 
 /// The payloads of an event stream.
-fn payloads(response: &Response<Bytes>) -> Vec<Value> {
+pub(super) fn payloads(response: &Response<Bytes>) -> Vec<Value> {
     assert_eq!(response.headers()["content-type"], "text/event-stream", "{response:?}");
     let text = String::from_utf8(response.body().to_vec()).unwrap();
     text.lines()

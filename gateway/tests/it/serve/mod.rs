@@ -9,6 +9,7 @@ mod inspector;
 mod kept;
 mod left;
 mod owners;
+mod published;
 mod replicas;
 mod replies;
 mod runs;

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::Mutex;
 
 use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::verify::{Level, verify_sse};
@@ -137,8 +136,24 @@ pub(crate) struct Upstream {
 pub(crate) enum Say {
     /// These bytes, then the connection is closed.
     Close(Vec<u8>),
-    /// These bytes, then nothing more; the connection stays.
+    /// These bytes, then nothing more; the connection stays until the gateway closes it.
     Hang(Vec<u8>),
+    /// These bytes, then more of the same kind until the gateway closes the connection.
+    Endless(Vec<u8>),
+}
+
+impl Say {
+    /// Says it. A gateway that does not want to hear more is no failure here.
+    pub(crate) async fn to(self, mut stream: TcpStream) {
+        let (Self::Close(bytes) | Self::Hang(bytes) | Self::Endless(bytes)) = &self;
+        stream.write_all(bytes).await.ok();
+        match self {
+            Self::Close(_) => {}
+            Self::Hang(_) => while stream.read(&mut [0]).await.is_ok_and(|read| read > 0) {},
+            Self::Endless(_) => while stream.write_all(&[b'x'; 4096]).await.is_ok() {},
+        }
+        stream.shutdown().await.ok();
+    }
 }
 
 impl Upstream {
@@ -146,7 +161,6 @@ impl Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (sender, asked) = mpsc::channel(64);
-        let hung = Arc::new(Mutex::new(Vec::new()));
         tokio::spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
@@ -154,16 +168,7 @@ impl Upstream {
                 let say = answer(&request);
                 // A test that does not look at the requests must not hold the upstream.
                 sender.try_send(request).ok();
-                match say {
-                    Say::Close(bytes) => {
-                        stream.write_all(&bytes).await.ok();
-                        stream.shutdown().await.ok();
-                    }
-                    Say::Hang(bytes) => {
-                        stream.write_all(&bytes).await.ok();
-                        hung.lock().unwrap().push(stream);
-                    }
-                }
+                tokio::spawn(say.to(stream));
             }
         });
         Self { url, asked }

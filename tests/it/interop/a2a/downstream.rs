@@ -29,7 +29,7 @@ async fn turns(bridge: &Bridge, peer: Peer, binding: &str, modes: &[&str]) -> Ve
 
 /// Compares what a client saw with what `modes.json` says.
 #[track_caller]
-fn is(seen: &Value, expected: &Value, what: &str) {
+pub(in crate::interop) fn is(seen: &Value, expected: &Value, what: &str) {
     let told = |key: &str| expected.get(key).cloned().unwrap_or_else(|| json!([]));
     let texts = |key: &str| -> Vec<String> { serde_json::from_value(seen[key].clone()).unwrap() };
     let state = seen["state"].as_str();
@@ -130,6 +130,9 @@ suites! {
     js_1_3_reads_json_rpc: Js1_3, "JSONRPC", ANOTHER;
     js_1_3_reads_rest: Js1_3, "HTTP+JSON", ANOTHER;
     js_1_3_reads_grpc: Js1_3, "GRPC", ANOTHER;
+    rust_reads_json_rpc: Rust, "JSONRPC", ANOTHER;
+    rust_reads_rest: Rust, "HTTP+JSON", ANOTHER;
+    rust_reads_grpc: Rust, "GRPC", ANOTHER;
 }
 
 /// The harness can fail: what a client did not see is noticed.

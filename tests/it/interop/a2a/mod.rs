@@ -4,7 +4,7 @@
 //! expected comes from there, never from what was seen.
 
 mod bridge;
-mod downstream;
+pub(super) mod downstream;
 pub(super) mod modes;
 mod upstream;
 mod wire;

@@ -31,6 +31,8 @@ pub(in crate::interop) enum Peer {
     Python1_3,
     Python0_3,
     Js1_3,
+    /// The official crates: a2a-server-lf 0.5.3, a2a-client-lf 0.2.9, a2a-grpc 0.3.11.
+    Rust,
 }
 
 impl Peer {
@@ -47,6 +49,7 @@ impl Peer {
                 let project = variable("AQUEDUCT_INTEROP_A2A_JS").to_string_lossy().into_owned();
                 Program::start("node", &[&script("server.mjs"), "--project", &project])
             }
+            Self::Rust => Program::start(variable("AQUEDUCT_INTEROP_A2A_RUST"), &["serve"]),
         }
     }
 
@@ -66,6 +69,7 @@ impl Peer {
                 command = Command::new("node");
                 command.arg(script("client.mjs")).arg("--project").arg(variable("AQUEDUCT_INTEROP_A2A_JS"));
             }
+            Self::Rust => command = Command::new(variable("AQUEDUCT_INTEROP_A2A_RUST")),
         }
         command
     }

@@ -171,3 +171,10 @@ async fn two_watch_one_task_of_js_1_3() {
         two_watch_one_task(Peer::Js1_3, binding).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_watch_one_task_of_rust() {
+    for binding in BINDINGS {
+        two_watch_one_task(Peer::Rust, binding).await;
+    }
+}

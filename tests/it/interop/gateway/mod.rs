@@ -3,6 +3,7 @@
 //! The agents play the modes of `tests/interop/a2a/modes.json`. What a frontend must hold afterwards is written in
 //! `tests/interop/gateway/expected.json`, mode by mode; it is never made from what was seen.
 
+mod a2a_clients;
 mod copilotkit;
 mod expected;
 mod frontend;

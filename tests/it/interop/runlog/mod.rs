@@ -7,9 +7,11 @@
 )]
 
 mod crashes;
+mod cuts;
 mod races;
 mod replicas;
 pub(super) mod server;
+mod taken_up;
 
 use std::cell::Cell;
 use std::path::PathBuf;

@@ -44,14 +44,14 @@ fn configuration(server: &Server, words: usize) -> tempfile::TempDir {
 
 /// The gateways that are alive, by their addresses.
 #[derive(Clone, Default)]
-struct Alive {
-    hosts: Arc<Mutex<Vec<String>>>,
+pub(super) struct Alive {
+    pub(super) hosts: Arc<Mutex<Vec<String>>>,
     /// Runs of which a client has seen something.
     begun: Arc<AtomicUsize>,
 }
 
 impl Alive {
-    fn start(&self, folder: &std::path::Path) -> Program {
+    pub(super) fn start(&self, folder: &std::path::Path) -> Program {
         let config = folder.join("aqueduct.toml");
         let program = super::variable("AQUEDUCT_INTEROP_GATEWAY");
         let gateway = Program::start(program, &["serve", "--config", config.to_str().unwrap()]);
@@ -60,49 +60,49 @@ impl Alive {
     }
 
     /// Any of them, another one for each turn.
-    fn any(&self, turn: usize) -> String {
+    pub(super) fn any(&self, turn: usize) -> String {
         let alive = self.hosts.lock().unwrap();
         alive[turn % alive.len()].clone()
     }
 
-    fn only(gateway: &Program) -> Self {
+    pub(super) fn only(gateway: &Program) -> Self {
         let alive = Self::default();
         alive.hosts.lock().unwrap().push(host(gateway));
         alive
     }
 
     /// Waits until so many runs have begun.
-    fn wait_for(&self, runs: usize) {
+    pub(super) fn wait_for(&self, runs: usize) {
         while self.begun.load(Ordering::Relaxed) < runs {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    fn kill(&self, gateway: Program) {
+    pub(super) fn kill(&self, gateway: Program) {
         self.hosts.lock().unwrap().retain(|alive| *alive != host(&gateway));
         drop(gateway);
     }
 }
 
-fn host(gateway: &Program) -> String {
+pub(super) fn host(gateway: &Program) -> String {
     gateway.address.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned()
 }
 
-fn input(run: &str) -> String {
+fn input(run: &str, words: &str) -> String {
     let input = json!({
-        "threadId": "t", "runId": run, "state": {}, "tools": [], "context": [], "forwardedProps": {},
-        "protocolVersion": "1.0", "messages": [{ "id": "m1", "role": "user", "content": "hello" }],
+        "threadId": run, "runId": run, "state": {}, "tools": [], "context": [], "forwardedProps": {},
+        "protocolVersion": "1.0", "messages": [{ "id": "m1", "role": "user", "content": words }],
     });
     input.to_string()
 }
 
 /// What a client has seen.
 #[derive(Default)]
-struct Seen {
-    events: Vec<Value>,
+pub(super) struct Seen {
+    pub(super) events: Vec<Value>,
     last_id: String,
-    longest_pause: Duration,
-    connections: usize,
+    pub(super) longest_pause: Duration,
+    pub(super) connections: usize,
 }
 
 fn is_terminal(event: &Value) -> bool {
@@ -148,9 +148,14 @@ impl Seen {
 
     /// Starts a run and follows it to its end, wherever that takes it.
     fn follow(run: &str, alive: &Alive, turn: usize) -> Self {
+        Self::follow_words(run, alive, turn, "hello")
+    }
+
+    /// The same with other words to begin with.
+    pub(super) fn follow_words(run: &str, alive: &Alive, turn: usize, words: &str) -> Self {
         let mut seen = Self::default();
         let mut since = Instant::now();
-        let (host, body) = (alive.any(turn), input(run));
+        let (host, body) = (alive.any(turn), input(run, words));
         let start = format!(
             "POST /agents/slow HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n\
              Content-Length: {}\r\n\r\n{body}",
@@ -178,7 +183,7 @@ impl Seen {
 }
 
 /// The whole run as a gateway tells it afterwards.
-fn whole(host: &str, run: &str) -> Vec<Value> {
+pub(super) fn whole(host: &str, run: &str) -> Vec<Value> {
     let mut seen = Seen::default();
     let request =
         format!("GET /runs/{run}/events?after=0&protocolVersion=1.0 HTTP/1.0\r\nHost: {host}\r\n\r\n");
@@ -204,7 +209,7 @@ fn joined(events: &[Value]) -> Vec<Value> {
 }
 
 /// What must hold of a stream that a client put together.
-fn check(run: &str, seen: &Seen, whole: &[Value]) {
+pub(super) fn check(run: &str, seen: &Seen, whole: &[Value]) {
     assert_eq!(joined(&seen.events), joined(whole), "{run}: lost, doubled or out of order");
     assert_eq!(whole.iter().filter(|event| is_terminal(event)).count(), 1, "{run}: one end");
     assert!(whole.last().is_some_and(is_terminal), "{run}: the end is last");

@@ -1,3 +1,5 @@
+//! Which calls lead to which agents, at one gateway and at two that share a log.
+
 use aqueduct_runlog::{MemoryLog, RunMeta};
 
 use super::*;

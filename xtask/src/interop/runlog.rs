@@ -1,23 +1,26 @@
-//! The peer of the shared run log: a Redis server of this machine. The tests start their own, each on a free port in a
-//! temporary folder.
+//! The peers of the shared run log: a Redis server of this machine, of which the tests start their own, each on a free port
+//! in a temporary folder; and `sdk/typescript`, whose clients are to survive the death of gateways.
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::interop::Env;
-use crate::interop::peers::{Peers, debian_package};
-use crate::interop::programs;
+use crate::interop::peers::{Peers, debian_package, text};
+use crate::interop::{programs, resume};
 use crate::invocation::Invocation;
 use crate::project::Project;
 
 const HINT: &str = "install Redis 6.2 or later (on Debian: the package `redis-server`) or Valkey, or say where its server is \
                     by the variable AQUEDUCT_REDIS";
 
-/// The server, and the gateway whose replicas share it.
+/// The server, the gateway whose replicas share it, and `sdk/typescript` in the real client.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let peers = Peers::of(project, "runlog")?;
+    let scripts = peers.scripts().parent().context("the scripts have no folder")?;
     Ok(vec![
+        ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
+        ("AQUEDUCT_INTEROP_AGUI_1_0", text(&resume::client(project, "client-1.0.0")?)?),
         ("AQUEDUCT_INTEROP_REDIS", server(peers.scripts())?),
         ("AQUEDUCT_INTEROP_GATEWAY", programs::gateway(project)?),
     ])

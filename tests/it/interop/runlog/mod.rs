@@ -11,6 +11,7 @@ mod cuts;
 mod races;
 mod replicas;
 mod server;
+mod stopped;
 
 use std::cell::Cell;
 use std::path::PathBuf;

@@ -14,7 +14,7 @@ use super::sdk::SdkClients;
 use super::stream::{Seen, check, spawn_clients, whole};
 
 /// Lasts as long as all deaths together.
-const SPEECH: Speech = Speech { words: 60, pace: Duration::from_millis(300) };
+const SPEECH: Speech = Speech { words: 50, pace: Duration::from_millis(500) };
 const AGENTS: &[&str] = &["task", "slow"];
 
 /// The texts of all messages.
@@ -31,6 +31,8 @@ fn texts(events: &[Value]) -> Vec<String> {
 #[derive(Debug, Default)]
 struct Tally {
     longest: Duration,
+    /// The longest pause while nobody was killed: how far the machine is behind by itself.
+    quiet: Duration,
     came_back: usize,
     lost: usize,
     finished: usize,
@@ -42,6 +44,7 @@ impl Tally {
     fn add(&mut self, run: &str, agent: &str, seen: &Seen, alive: &Alive) {
         check(run, seen, &whole(&alive.any(0), run));
         self.longest = self.longest.max(seen.longest_pause);
+        self.quiet = self.quiet.max(seen.quiet_pause);
         self.came_back += usize::from(seen.connections > 0);
         let (end, texts, said) = (seen.events.last().unwrap(), texts(&seen.events), SPEECH.text());
         if end["type"] == "RUN_FINISHED" {
@@ -91,15 +94,17 @@ fn clients_survive_the_death_of_every_replica_and_of_redis() {
     for (run, agent, seen) in sdk.join() {
         tally.add(&run, &agent, &seen, &alive);
     }
-    let Tally { longest, came_back, lost, finished, tasks_of_the_dead } = tally;
+    let Tally { longest, quiet, came_back, lost, finished, tasks_of_the_dead } = tally;
     println!(
         "{} runs ({} through sdk/typescript), 3 replicas and Redis killed: {came_back} clients came back elsewhere, \
          {lost} runs were ended by a survivor, {finished} finished, of which {tasks_of_the_dead} of an A2A agent whose \
-         client came back; the longest pause was {longest:?}",
+         client came back; the longest pause was {longest:?}, and {quiet:?} before the first kill",
         runs + more,
         runs - plain
     );
     assert_eq!(lost + finished, runs + more, "no run ended otherwise");
     assert!(lost > 0 && tasks_of_the_dead > 0, "the kills hit nobody");
-    assert!(longest < LEASE + MARGIN, "the longest pause was {longest:?}");
+    // A machine that has other work to do is late without any kill: by that much, twice, on the way over two gateways.
+    let late = quiet.saturating_sub(2 * SPEECH.pace) * 2;
+    assert!(longest < LEASE + MARGIN + late, "the longest pause was {longest:?}, {quiet:?} without a kill");
 }

@@ -89,6 +89,7 @@ pub(super) struct Alive {
     hosts: Arc<Mutex<Vec<String>>>,
     /// Runs of which a client has seen something.
     pub(super) begun: Arc<AtomicUsize>,
+    killed: Arc<AtomicUsize>,
 }
 
 impl Alive {
@@ -122,7 +123,13 @@ impl Alive {
         self.hosts.lock().unwrap().clone()
     }
 
+    /// True as long as nobody was killed.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.killed.load(Ordering::Relaxed) == 0
+    }
+
     pub(super) fn kill(&self, gateway: Program) {
+        self.killed.fetch_add(1, Ordering::Relaxed);
         self.hosts.lock().unwrap().retain(|alive| *alive != host(&gateway));
         drop(gateway);
     }

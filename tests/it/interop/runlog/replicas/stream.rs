@@ -27,6 +27,8 @@ pub(super) struct Seen {
     pub(super) events: Vec<Value>,
     pub(super) last_id: String,
     pub(super) longest_pause: Duration,
+    /// The same as long as nobody was killed.
+    pub(super) quiet_pause: Duration,
     pub(super) connections: usize,
 }
 
@@ -46,6 +48,7 @@ impl Seen {
         request: &str,
         since: &mut Instant,
         mut first: impl FnMut(),
+        is_quiet: impl Fn() -> bool,
     ) -> std::io::Result<()> {
         let mut socket = TcpStream::connect(host)?;
         socket.set_read_timeout(Some(LEASE + MARGIN * 4))?;
@@ -61,6 +64,9 @@ impl Seen {
                     first();
                 } else {
                     self.longest_pause = self.longest_pause.max(since.elapsed());
+                    if is_quiet() {
+                        self.quiet_pause = self.longest_pause;
+                    }
                 }
                 *since = Instant::now();
                 self.events.push(serde_json::from_str(data).unwrap());
@@ -84,7 +90,7 @@ impl Seen {
         let first = || {
             alive.begun.fetch_add(1, Ordering::Relaxed);
         };
-        seen.read(&host, &start, &mut since, first).ok();
+        seen.read(&host, &start, &mut since, first, || alive.is_quiet()).ok();
         assert!(!seen.events.is_empty(), "{run} did not start");
         while !seen.is_over() {
             seen.connections += 1;
@@ -94,7 +100,7 @@ impl Seen {
                  Last-Event-ID: {}\r\n\r\n",
                 seen.last_id
             );
-            if seen.read(&host, &again, &mut since, || ()).is_err() {
+            if seen.read(&host, &again, &mut since, || (), || false).is_err() {
                 std::thread::sleep(Duration::from_millis(50));
             }
         }
@@ -107,7 +113,7 @@ pub(super) fn whole(host: &str, run: &str) -> Vec<Value> {
     let mut seen = Seen::default();
     let request =
         format!("GET /runs/{run}/events?after=0&protocolVersion=1.0 HTTP/1.0\r\nHost: {host}\r\n\r\n");
-    seen.read(host, &request, &mut Instant::now(), || ()).unwrap();
+    seen.read(host, &request, &mut Instant::now(), || (), || false).unwrap();
     seen.events
 }
 

@@ -40,7 +40,7 @@ use crate::tee::far;
 const CANCEL_WAIT: Duration = Duration::from_millis(800);
 
 /// The pause before a log that cannot be used is tried again. The engine has tried for long itself.
-const LOG_PAUSE: Duration = Duration::from_millis(500);
+pub(super) const LOG_PAUSE: Duration = Duration::from_millis(500);
 
 /// The outcome of a run that another gateway took over.
 const TAKEN_OVER: &str = "taken_over";

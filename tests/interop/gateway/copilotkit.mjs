@@ -1,7 +1,8 @@
 // The CopilotKit runtime with agents of a gateway, and the core of CopilotKit's client before it.
 //
-//   node copilotkit.mjs --project <folder with node_modules> --url <gateway>/agents/<name> --turns TEXT,TEXT…
+//   node copilotkit.mjs --project <folder with node_modules> --url <gateway>/agents/<name> --turns TEXT,TEXT… [--stop-at TEXT]
 //
+// The user stops a turn once its answer is the text of `--stop-at`.
 // The agent is an `HttpAgent` in a runtime that this program serves; each turn goes from the client through the runtime to
 // the gateway. Prints one line of JSON per turn: what the client holds of it, its error, and how the run ended.
 import { createServer } from "node:http";
@@ -14,7 +15,7 @@ process.env.COPILOTKIT_TELEMETRY_DISABLED = "true";
 // The client looks for its runtime in browsers alone, and takes this for one.
 globalThis.window = globalThis;
 const { values: options } = parseArgs({
-  options: { project: { type: "string" }, url: { type: "string" }, turns: { type: "string" } },
+  options: { project: { type: "string" }, url: { type: "string" }, turns: { type: "string" }, "stop-at": { type: "string" } },
 });
 const require = createRequire(join(options.project, "node_modules/x.js"));
 const { CopilotRuntime, InMemoryAgentRunner } = require("@copilotkit/runtime/v2");
@@ -40,6 +41,12 @@ const agent = core.getAgent("peer");
 agent.threadId = `copilotkit-${process.pid}`;
 const seen = { customs: [], ends: [] };
 agent.subscribe({
+  onMessagesChanged() {
+    const { role, content } = agent.messages.at(-1);
+    if (role !== "assistant" || content !== options["stop-at"] || seen.stoppedAt) return;
+    seen.stoppedAt = Date.now();
+    core.stopAgent({ agent });
+  },
   onEvent({ event }) {
     if (event.type === "CUSTOM") seen.customs.push({ name: event.name, value: event.value });
     if (event.type === "RUN_FINISHED" || event.type === "RUN_ERROR") seen.ends.push(event);

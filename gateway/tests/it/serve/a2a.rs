@@ -1,5 +1,7 @@
 //! A2A agents behind the gateway: content, cards, cuts, cancel, questions.
 
+use std::time::Duration;
+
 use std::fs;
 
 use futures_util::StreamExt as _;

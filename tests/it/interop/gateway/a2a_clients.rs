@@ -10,8 +10,15 @@ use super::stage::{Peer, base, gateway, script, variable};
 use crate::interop::a2a::downstream::is;
 use crate::interop::a2a::modes::{expected, script as a2a_script};
 
-const BINDINGS: [&str; 3] = ["JSONRPC", "HTTP+JSON", "GRPC"];
-const CLIENTS: [Peer; 2] = [Peer::Python1_3, Peer::Js1_3];
+/// Every client over every binding.
+const CLIENTS: [(Peer, &str); 6] = [
+    (Peer::Python1_3, "JSONRPC"),
+    (Peer::Python1_3, "HTTP+JSON"),
+    (Peer::Python1_3, "GRPC"),
+    (Peer::Js1_3, "JSONRPC"),
+    (Peer::Js1_3, "HTTP+JSON"),
+    (Peer::Js1_3, "GRPC"),
+];
 
 /// Modes that are played; `ask` has a second turn.
 const MODES: [&str; 8] = ["tools", "interleaved", "fail", "bare", "files", "wait", "slow", "ask"];
@@ -27,8 +34,8 @@ fn turns(gateway: &Program, agent: &str, peer: Peer, binding: &str, modes: &[&st
     stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn plays_all_modes(gateway: &Program, agent: &str) {
-    for (peer, binding) in CLIENTS.iter().flat_map(|peer| BINDINGS.map(|binding| (*peer, binding))) {
+fn plays_all_modes(gateway: &Program, agent: &str, clients: &[(Peer, &str)]) {
+    for &(peer, binding) in clients {
         let mut seen = turns(gateway, agent, peer, binding, &MODES).into_iter();
         for mode in MODES {
             let what = format!("{agent} {peer:?} {binding} {mode}");
@@ -50,14 +57,16 @@ fn scripted(name: &str) -> Program {
 
 #[test]
 fn clients_read_a_scripted_agent() {
-    plays_all_modes(&scripted("a2a-scripted"), "modes");
+    // The a2a suite has the other bindings.
+    let clients = [(Peer::Python1_3, "JSONRPC"), (Peer::Js1_3, "GRPC")];
+    plays_all_modes(&scripted("a2a-scripted"), "modes", &clients);
 }
 
 #[test]
 fn clients_read_an_agui_agent() {
     let upstream = scripted("a2a-agui-upstream");
     let toml = format!("{QUIET}[agents.agui]\nagui.url = \"{}\"\n", upstream.address);
-    plays_all_modes(&gateway("a2a-agui", &toml), "agui");
+    plays_all_modes(&gateway("a2a-agui", &toml), "agui", &CLIENTS);
 }
 
 /// What a client must have of a task, by the script of its workflow.
@@ -70,11 +79,9 @@ fn has(seen: &Value, state: &str, answers: &[&str]) {
 #[test]
 fn clients_read_workflows() {
     let gateway = gateway("a2a-workflows", &format!("{QUIET}[agents.flow]\nmagentic.ingest = true\n"));
-    let clients: Vec<(Peer, &str)> =
-        CLIENTS.iter().flat_map(|peer| BINDINGS.map(|binding| (*peer, binding))).collect();
     let mut runs = vec!["magentic:plain".to_owned(), "failing_agent:failing".to_owned()];
     runs.extend(
-        (0..clients.len())
+        (0..CLIENTS.len())
             .flat_map(|n| [format!("handoff_reply:asks-{n}"), format!("handoff_reply:left-{n}")]),
     );
     let url = format!("{}/ws", base(&gateway).replacen("http", "ws", 1));
@@ -82,7 +89,7 @@ fn clients_read_workflows() {
     let mut args = vec!["-B", program.to_str().unwrap(), &url];
     args.extend(runs.iter().map(String::as_str));
     let _workflows = Program::start(variable("AQUEDUCT_INTEROP_MAGENTIC_PY"), &args);
-    for (number, (peer, binding)) in clients.into_iter().enumerate() {
+    for (number, (peer, binding)) in CLIENTS.into_iter().enumerate() {
         let watch = format!("watch:asks-{number}:Order 7.");
         let cancel = format!("cancel:left-{number}");
         let seen = turns(&gateway, "flow", peer, binding, &[&watch, &cancel, "get:plain", "get:failing"]);

@@ -40,8 +40,8 @@ pub(super) fn expected(mode: &str, client: Client, answer: &str) -> Vec<Value> {
 /// `count` stands for the numbers from 0, each with a space behind it.
 fn count_up(message: &mut Value) {
     let Some(count) = message.as_object_mut().unwrap().remove("count") else { return };
-    let numbers: String = (0..count.as_u64().unwrap()).map(|number| format!("{number} ")).collect();
-    message["content"] = json!(numbers);
+    let numbers: Vec<String> = (0..count.as_u64().unwrap()).map(|number| number.to_string()).collect();
+    message["content"] = json!(numbers.join(" ") + " ");
 }
 
 /// How a turn ended, in the words of the file.

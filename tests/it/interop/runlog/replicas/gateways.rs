@@ -12,20 +12,20 @@ use tempfile::TempDir;
 use super::super::server::Server;
 use super::super::variable;
 
-pub(super) const LEASE: Duration = Duration::from_secs(3);
+pub(crate) const LEASE: Duration = Duration::from_secs(3);
 /// What is allowed beyond the lease: a look of the sweeper, the taking over, and coming back.
-pub(super) const MARGIN: Duration = Duration::from_secs(3);
+pub(crate) const MARGIN: Duration = Duration::from_secs(3);
 
 /// What the agent says, and how fast.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Speech {
-    pub(super) words: usize,
-    pub(super) pace: Duration,
+pub(crate) struct Speech {
+    pub(crate) words: usize,
+    pub(crate) pace: Duration,
 }
 
 impl Speech {
     /// Its answer.
-    pub(super) fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         let words: Vec<String> = (1..=self.words).map(|word| format!("word{word}")).collect();
         words.join(" ")
     }
@@ -57,12 +57,12 @@ fn start(folder: &Path) -> Program {
 }
 
 /// A folder with the configuration of a gateway on that Redis whose agent `slow` says that itself.
-pub(super) fn configuration(server: &Server, speech: Speech) -> TempDir {
+pub(crate) fn configuration(server: &Server, speech: Speech) -> TempDir {
     configured(server, speech, "")
 }
 
 /// The same with an agent `task` that says it over A2A.
-pub(super) fn with_upstream(server: &Server, speech: Speech, upstream: &Program) -> TempDir {
+pub(crate) fn with_upstream(server: &Server, speech: Speech, upstream: &Program) -> TempDir {
     let task = format!("[agents.task]\na2a = {{ url = \"http://{}/a2a/slow\" }}\n", host(upstream));
     configured(server, speech, &task)
 }
@@ -78,68 +78,68 @@ fn configured(server: &Server, speech: Speech, more: &str) -> TempDir {
 }
 
 /// An A2A agent in a process of its own, which nobody kills.
-pub(super) fn upstream(speech: Speech) -> (Program, TempDir) {
+pub(crate) fn upstream(speech: Speech) -> (Program, TempDir) {
     let folder = folder(speech, &format!("{PLACE}{SLOW}"));
     (start(folder.path()), folder)
 }
 
 /// The gateways that are alive, by their addresses.
 #[derive(Clone, Default)]
-pub(super) struct Alive {
-    hosts: Arc<Mutex<Vec<String>>>,
+pub(crate) struct Alive {
+    pub(crate) hosts: Arc<Mutex<Vec<String>>>,
     /// Runs of which a client has seen something.
-    pub(super) begun: Arc<AtomicUsize>,
+    pub(crate) begun: Arc<AtomicUsize>,
     killed: Arc<AtomicUsize>,
 }
 
 impl Alive {
-    pub(super) fn start(&self, folder: &Path) -> Program {
+    pub(crate) fn start(&self, folder: &Path) -> Program {
         let gateway = start(folder);
         self.hosts.lock().unwrap().push(host(&gateway));
         gateway
     }
 
     /// Any of them, another one for each turn.
-    pub(super) fn any(&self, turn: usize) -> String {
+    pub(crate) fn any(&self, turn: usize) -> String {
         let alive = self.hosts.lock().unwrap();
         alive[turn % alive.len()].clone()
     }
 
-    pub(super) fn only(gateway: &Program) -> Self {
+    pub(crate) fn only(gateway: &Program) -> Self {
         let alive = Self::default();
         alive.hosts.lock().unwrap().push(host(gateway));
         alive
     }
 
     /// Waits until so many runs have begun.
-    pub(super) fn wait_for(&self, runs: usize) {
+    pub(crate) fn wait_for(&self, runs: usize) {
         while self.begun.load(Ordering::Relaxed) < runs {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> Vec<String> {
+    pub(crate) fn all(&self) -> Vec<String> {
         self.hosts.lock().unwrap().clone()
     }
 
     /// True as long as nobody was killed.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.killed.load(Ordering::Relaxed) == 0
     }
 
-    pub(super) fn kill(&self, gateway: Program) {
+    pub(crate) fn kill(&self, gateway: Program) {
         self.killed.fetch_add(1, Ordering::Relaxed);
         self.hosts.lock().unwrap().retain(|alive| *alive != host(&gateway));
         drop(gateway);
     }
 }
 
-pub(super) fn host(gateway: &Program) -> String {
+pub(crate) fn host(gateway: &Program) -> String {
     gateway.address.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned()
 }
 
-pub(super) fn signal(gateway: &Program, name: &str) {
+pub(crate) fn signal(gateway: &Program, name: &str) {
     let sent = Command::new("kill").args([name, &gateway.id().to_string()]).status().unwrap();
     assert!(sent.success(), "kill {name}");
 }

@@ -12,8 +12,10 @@ use aqueduct_tests::process::{payloads, post_whole};
 use serde_json::Value;
 
 use super::server::Server;
-use gateways::{Alive, Speech, configuration, host, signal};
-use stream::{check, joined, spawn_clients, whole};
+pub(super) use gateways::Alive;
+use gateways::{Speech, configuration, host, signal};
+pub(super) use stream::{Seen, check, whole};
+use stream::{joined, spawn_clients};
 
 /// A quarter of a minute.
 const SPEECH: Speech = Speech { words: 150, pace: Duration::from_millis(100) };

@@ -13,26 +13,26 @@ use serde_json::{Value, json};
 
 use super::gateways::{Alive, LEASE, MARGIN};
 
-fn input(run: &str) -> String {
+fn input(run: &str, words: &str) -> String {
     let input = json!({
-        "threadId": "t", "runId": run, "state": {}, "tools": [], "context": [], "forwardedProps": {},
-        "protocolVersion": "1.0", "messages": [{ "id": "m1", "role": "user", "content": "hello" }],
+        "threadId": run, "runId": run, "state": {}, "tools": [], "context": [], "forwardedProps": {},
+        "protocolVersion": "1.0", "messages": [{ "id": "m1", "role": "user", "content": words }],
     });
     input.to_string()
 }
 
 /// What a client has seen.
 #[derive(Default)]
-pub(super) struct Seen {
-    pub(super) events: Vec<Value>,
-    pub(super) last_id: String,
-    pub(super) longest_pause: Duration,
+pub(crate) struct Seen {
+    pub(crate) events: Vec<Value>,
+    pub(crate) last_id: String,
+    pub(crate) longest_pause: Duration,
     /// The same as long as nobody was killed.
-    pub(super) quiet_pause: Duration,
-    pub(super) connections: usize,
+    pub(crate) quiet_pause: Duration,
+    pub(crate) connections: usize,
 }
 
-pub(super) fn is_terminal(event: &Value) -> bool {
+pub(crate) fn is_terminal(event: &Value) -> bool {
     event["type"] == "RUN_FINISHED" || event["type"] == "RUN_ERROR"
 }
 
@@ -79,9 +79,18 @@ impl Seen {
 
     /// Starts a run and follows it to its end, wherever that takes it.
     fn follow(run: &str, agent: &str, alive: &Alive, turn: usize) -> Self {
+        Self::ask(run, (agent, "hello"), alive, turn)
+    }
+
+    /// The same with other words to begin with.
+    pub(crate) fn follow_words(run: &str, alive: &Alive, turn: usize, words: &str) -> Self {
+        Self::ask(run, ("slow", words), alive, turn)
+    }
+
+    fn ask(run: &str, (agent, words): (&str, &str), alive: &Alive, turn: usize) -> Self {
         let mut seen = Self::default();
         let mut since = Instant::now();
-        let (host, body) = (alive.any(turn), input(run));
+        let (host, body) = (alive.any(turn), input(run, words));
         let start = format!(
             "POST /agents/{agent} HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n\
              Content-Length: {}\r\n\r\n{body}",
@@ -109,7 +118,7 @@ impl Seen {
 }
 
 /// The whole run as a gateway tells it afterwards.
-pub(super) fn whole(host: &str, run: &str) -> Vec<Value> {
+pub(crate) fn whole(host: &str, run: &str) -> Vec<Value> {
     let mut seen = Seen::default();
     let request =
         format!("GET /runs/{run}/events?after=0&protocolVersion=1.0 HTTP/1.0\r\nHost: {host}\r\n\r\n");
@@ -118,7 +127,7 @@ pub(super) fn whole(host: &str, run: &str) -> Vec<Value> {
 }
 
 /// The events with neighbouring deltas of one message as one: a reader that is slow gets them so.
-pub(super) fn joined(events: &[Value]) -> Vec<Value> {
+pub(crate) fn joined(events: &[Value]) -> Vec<Value> {
     let mut joined: Vec<Value> = Vec::new();
     for event in events {
         match (joined.last_mut(), event["delta"].as_str()) {
@@ -135,7 +144,7 @@ pub(super) fn joined(events: &[Value]) -> Vec<Value> {
 }
 
 /// What must hold of a stream that a client put together.
-pub(super) fn check(run: &str, seen: &Seen, whole: &[Value]) {
+pub(crate) fn check(run: &str, seen: &Seen, whole: &[Value]) {
     assert_eq!(joined(&seen.events), joined(whole), "{run}: lost, doubled or out of order");
     assert_eq!(whole.iter().filter(|event| is_terminal(event)).count(), 1, "{run}: one end");
     assert!(whole.last().is_some_and(is_terminal), "{run}: the end is last");
@@ -144,7 +153,7 @@ pub(super) fn check(run: &str, seen: &Seen, whole: &[Value]) {
 }
 
 /// Clients with runs of their own; the agents take turns.
-pub(super) fn spawn_clients(
+pub(crate) fn spawn_clients(
     runs: usize,
     agents: &'static [&'static str],
     alive: &Alive,

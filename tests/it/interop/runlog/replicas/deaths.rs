@@ -1,6 +1,6 @@
-//! 200 runs and more on three replicas, which are killed one after another and replaced; then Redis is killed too. Half of
-//! the runs ask an A2A agent, which another gateway asks again; the others end where their gateway died. Half of the clients
-//! are plain ones, half go through `sdk/typescript`.
+//! 200 runs and more on three replicas, which are killed one after another and replaced; then Redis is killed too. Every
+//! fourth run asks an A2A agent, which another gateway asks again; the others end where their gateway died. Half of the first
+//! 200 clients are plain ones, half go through `sdk/typescript`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::stream::{Seen, check, spawn_clients, whole};
 
 /// Lasts as long as all deaths together.
 const SPEECH: Speech = Speech { words: 50, pace: Duration::from_millis(500) };
-const AGENTS: &[&str] = &["task", "slow"];
+const AGENTS: &[&str] = &["task", "slow", "slow", "slow"];
 
 /// The texts of all messages.
 fn texts(events: &[Value]) -> Vec<String> {
@@ -31,6 +31,8 @@ fn texts(events: &[Value]) -> Vec<String> {
 #[derive(Debug, Default)]
 struct Tally {
     longest: Duration,
+    /// Whose that was.
+    slowest: String,
     /// The longest pause while nobody was killed: how far the machine is behind by itself.
     quiet: Duration,
     came_back: usize,
@@ -43,7 +45,10 @@ impl Tally {
     /// Checks one run: its stream is whole, and says what the agent said.
     fn add(&mut self, run: &str, agent: &str, seen: &Seen, alive: &Alive) {
         check(run, seen, &whole(&alive.any(0), run));
-        self.longest = self.longest.max(seen.longest_pause);
+        if seen.longest_pause > self.longest {
+            self.longest = seen.longest_pause;
+            self.slowest = format!("{run} ({agent})");
+        }
         self.quiet = self.quiet.max(seen.quiet_pause);
         self.came_back += usize::from(seen.connections > 0);
         let (end, texts, said) = (seen.events.last().unwrap(), texts(&seen.events), SPEECH.text());
@@ -84,6 +89,8 @@ fn clients_survive_the_death_of_every_replica_and_of_redis() {
     clients.extend(spawn_clients(more, AGENTS, &alive, "second"));
     alive.wait_for(runs + more);
     replace(&mut sdk);
+    // After a failure of the log nobody is taken for dead within a lease: what the third one left is taken up before that.
+    std::thread::sleep(LEASE + MARGIN);
     server.crash();
     let mut tally = Tally::default();
     for (turn, client) in clients.into_iter().enumerate() {
@@ -94,17 +101,19 @@ fn clients_survive_the_death_of_every_replica_and_of_redis() {
     for (run, agent, seen) in sdk.join() {
         tally.add(&run, &agent, &seen, &alive);
     }
-    let Tally { longest, quiet, came_back, lost, finished, tasks_of_the_dead } = tally;
+    let Tally { longest, slowest, quiet, came_back, lost, finished, tasks_of_the_dead } = tally;
     println!(
         "{} runs ({} through sdk/typescript), 3 replicas and Redis killed: {came_back} clients came back elsewhere, \
          {lost} runs were ended by a survivor, {finished} finished, of which {tasks_of_the_dead} of an A2A agent whose \
-         client came back; the longest pause was {longest:?}, and {quiet:?} before the first kill",
+         client came back; the longest pause was {longest:?} of {slowest}, and {quiet:?} before the first \
+         kill",
         runs + more,
         runs - plain
     );
     assert_eq!(lost + finished, runs + more, "no run ended otherwise");
     assert!(lost > 0 && tasks_of_the_dead > 0, "the kills hit nobody");
-    // A machine that has other work to do is late without any kill: by that much, twice, on the way over two gateways.
-    let late = quiet.saturating_sub(2 * SPEECH.pace) * 2;
+    // A machine that has much other work to do is late without any kill, and the more so where several processes have to
+    // do something one after another: the old log is read, the agent asked, the client served.
+    let late = quiet.saturating_sub(2 * SPEECH.pace) * 3;
     assert!(longest < LEASE + MARGIN + late, "the longest pause was {longest:?}, {quiet:?} without a kill");
 }

@@ -11,6 +11,7 @@ mod cuts;
 mod races;
 mod replicas;
 pub(super) mod server;
+mod stopped;
 mod taken_up;
 
 use std::cell::Cell;

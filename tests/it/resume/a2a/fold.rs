@@ -51,7 +51,7 @@ impl Content {
         let artifact = joined(update["artifact"].clone());
         let known = self.artifacts.iter_mut().find(|known| known["artifactId"] == artifact["artifactId"]);
         match known {
-            Some(known) if update["append"] == true => append(known, artifact),
+            Some(known) if update["append"] == true => append(known, &artifact),
             Some(known) => *known = artifact,
             None => self.artifacts.push(artifact),
         }
@@ -62,11 +62,11 @@ fn list(object: &Value, member: &str) -> Vec<Value> {
     object.get(member).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-fn append(known: &mut Value, more: Value) {
+fn append(known: &mut Value, more: &Value) {
     let mut parts = list(known, "parts");
-    parts.extend(list(&more, "parts"));
+    parts.extend(list(more, "parts"));
     let mut metadata = object(known);
-    for (key, value) in object(&more) {
+    for (key, value) in object(more) {
         // The mark of the beginning says what the artifact is, and stays.
         if key != mark::KEY || !metadata.contains_key(mark::KEY) {
             metadata.insert(key, value);

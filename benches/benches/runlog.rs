@@ -69,26 +69,63 @@ fn meta(id: &str) -> RunMeta {
 
 const FOREVER: Timestamp = Timestamp(1 << 52);
 
+/// What the log in memory adds to a run: the append, and with it the way back out of the log to one watcher that keeps
+/// up. Without a log the driver would hand its events to the watcher as they are, which is the first line.
 fn hot_path() {
     const EVENTS: usize = 100_000;
-    print_head("append to the log in memory");
+    print_head("the log in memory on the way of a run");
     for batch in [1, 8, 64] {
         let prepare = || {
             let batches: Vec<Vec<BlockEvent>> = events(EVENTS).chunks(batch).map(<[_]>::to_vec).collect();
-            (MemoryLog::default(), batches)
+            (Arc::new(MemoryLog::default()), batches)
         };
-        let figure = measure(EVENTS, prepare, |(log, batches)| {
-            let lease = log.open(meta("run"), FOREVER).now_or_never().and_then(Result::ok);
-            if let Some(lease) = lease {
-                for batch in batches {
-                    // The engine in memory is ready at once; a refusal would show in the figures as an absurd one.
-                    drop(log.append(&lease, batch, Timestamp(1)).now_or_never());
+        let without = measure(EVENTS, prepare, |(log, batches)| (log, hand_over(batches)));
+        print_figure(&format!("batches of {batch}, no log"), &without);
+        let append = measure(EVENTS, prepare, |(log, batches)| (append_all(&log, batches, |_| {}), log));
+        print_figure(&format!("batches of {batch}, append"), &append);
+        let through = measure(EVENTS, prepare, |(log, batches)| {
+            let shared: Arc<dyn RunLog> = Arc::<MemoryLog>::clone(&log);
+            let mut follow = Follow::new(shared, RunId::from("run"), 0);
+            let mut taken = 0;
+            append_all(&log, batches, |_| {
+                while let Some(Some(Ok(_))) = follow.next().now_or_never() {
+                    taken += 1;
                 }
-            }
-            log
+            });
+            (log, follow, taken)
         });
-        print_figure(&format!("batches of {batch}"), &figure);
+        print_figure(&format!("batches of {batch}, append and follow"), &through);
+        let added = through.nanoseconds() - without.nanoseconds();
+        println!("batches of {batch}: the log adds {added:.0} ns per event (aim: 500)");
     }
+}
+
+/// Appends everything; the engine in memory is ready at once. Gives the number of the last event.
+fn append_all(log: &MemoryLog, batches: Vec<Vec<BlockEvent>>, mut then: impl FnMut(u64)) -> u64 {
+    let Some(Ok(lease)) = log.open(meta("run"), FOREVER).now_or_never() else { return 0 };
+    let mut head = 0;
+    for batch in batches {
+        if let Some(Ok(last)) = log.append(&lease, batch, Timestamp(1)).now_or_never() {
+            head = last;
+        }
+        then(head);
+    }
+    head
+}
+
+/// The same events from one hand to another.
+fn hand_over(batches: Vec<Vec<BlockEvent>>) -> usize {
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(64);
+    let mut taken = 0;
+    for batch in batches {
+        for event in batch {
+            sender.try_send(event).ok();
+        }
+        while receiver.try_recv().is_ok() {
+            taken += 1;
+        }
+    }
+    taken
 }
 
 fn encoding() {

@@ -7,6 +7,9 @@
 
 #![expect(clippy::print_stdout, reason = "a bench is a program that prints")]
 
+pub mod pace;
+pub mod process;
+
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};

@@ -20,6 +20,10 @@ use crate::log::{Page, RunLog};
 /// Events read at once: enough that a lagging watcher catches up in few steps, few enough that it holds little.
 pub const DEFAULT_PAGE: usize = 256;
 
+/// Reads that may give nothing although the head is further: an engine that reads the two one after the other may meet
+/// a trim in between. One that goes on like that has lost events, and reading on would never end.
+const IN_VAIN: u8 = 1;
+
 /// The events of a run after a number, then those to come. Ends after the last event of a run that has ended.
 pub struct Follow {
     log: Arc<dyn RunLog>,
@@ -29,6 +33,8 @@ pub struct Follow {
     page: usize,
     ready: VecDeque<NumberedEvent>,
     step: Step,
+    /// Reads in a row that gave nothing although there was something to give.
+    in_vain: u8,
 }
 
 enum Step {
@@ -44,7 +50,7 @@ enum Step {
 impl Follow {
     /// Follows a run from after that number.
     pub fn new(log: Arc<dyn RunLog>, run: RunId, after: u64) -> Self {
-        Self { log, run, after, page: DEFAULT_PAGE, ready: VecDeque::new(), step: Step::Between }
+        Self { log, run, after, page: DEFAULT_PAGE, ready: VecDeque::new(), step: Step::Between, in_vain: 0 }
     }
 
     /// The same with pages of another size.
@@ -56,7 +62,7 @@ impl Follow {
     /// Reads the next page, at once if the engine can.
     fn read(&mut self) -> Result<Step, LogError> {
         match self.log.read_now(&self.run, self.after, self.page) {
-            Some(page) => Ok(self.take(page?)),
+            Some(page) => self.take(page?),
             None => Ok(self.ask()),
         }
     }
@@ -71,14 +77,19 @@ impl Follow {
         Step::Wait(Box::pin(async move { log.changed(&run, after).await }))
     }
 
-    fn take(&mut self, page: Page) -> Step {
+    fn take(&mut self, page: Page) -> Result<Step, LogError> {
         let last = page.events.last().map_or(self.after, |event| event.number);
+        let is_all = last >= page.head;
+        self.in_vain = if page.events.is_empty() && !is_all { self.in_vain + 1 } else { 0 };
+        if self.in_vain > IN_VAIN {
+            return Err(LogError::Lost { run: self.run.clone(), from: self.after + 1 });
+        }
         self.ready.extend(page.events);
-        match (last >= page.head, page.closed) {
+        Ok(match (is_all, page.closed) {
             (true, true) => Step::Ended,
             (true, false) => Step::CaughtUp,
             (false, _) => Step::Between,
-        }
+        })
     }
 
     /// What to do next, now that nothing is ready.
@@ -87,7 +98,7 @@ impl Follow {
             Step::Ended => Ok(Step::Ended),
             Step::Between => self.read(),
             Step::CaughtUp => Ok(self.wait()),
-            Step::Read(read) => ready!(read.as_mut().poll(cx)).map(|page| self.take(page)),
+            Step::Read(read) => ready!(read.as_mut().poll(cx)).and_then(|page| self.take(page)),
             Step::Wait(wait) => match ready!(wait.as_mut().poll(cx)) {
                 Ok(()) => self.read(),
                 Err(error) => Err(error),
@@ -125,3 +136,6 @@ impl fmt::Debug for Follow {
         f.debug_struct("Follow").field("run", &self.run).field("after", &self.after).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

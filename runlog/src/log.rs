@@ -101,6 +101,8 @@ pub struct RunQuery {
     pub owner: Option<String>,
     /// Those after this place: the last one of the page before.
     pub after: Option<RunPlace>,
+    /// The other way round, from the newest to the oldest.
+    pub newest_first: bool,
 }
 
 impl RunQuery {
@@ -108,7 +110,19 @@ impl RunQuery {
     pub fn wants(&self, run: &RunState) -> bool {
         self.thread_id.as_ref().is_none_or(|thread| *thread == run.meta.thread_id)
             && self.owner.as_ref().is_none_or(|owner| *owner == run.meta.owner)
-            && self.after.as_ref().is_none_or(|after| *after < run.place())
+            && self.after.as_ref().is_none_or(|after| {
+                let place = run.place();
+                if self.newest_first { *after > place } else { *after < place }
+            })
+    }
+
+    /// Puts the runs that are wanted in order, and leaves the first `max` of them.
+    pub(crate) fn sort(&self, runs: &mut Vec<RunState>, max: usize) {
+        runs.sort_by_cached_key(RunState::place);
+        if self.newest_first {
+            runs.reverse();
+        }
+        runs.truncate(max);
     }
 }
 
@@ -171,7 +185,7 @@ pub trait RunLog: Send + Sync + 'static {
     /// What is known of a run.
     fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>>;
 
-    /// At most `max` runs, oldest first.
+    /// At most `max` runs, oldest first unless the query says otherwise.
     fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>>;
 
     /// At most `max` runs that go on although their lease lapsed before `now`.
@@ -206,6 +220,11 @@ pub trait RunLog: Send + Sync + 'static {
     /// The runs that each of the keys leads to, in the order of the keys. Some may have ended, or be gone.
     fn related(&self, keys: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<RunId>>, LogError>> {
         Box::pin(std::future::ready(Ok(vec![Vec::new(); keys.len()])))
+    }
+
+    /// Whether the log can be used now.
+    fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// Forgets events with numbers below `earliest`; the head is always kept.

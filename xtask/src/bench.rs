@@ -4,6 +4,7 @@
 
 use anyhow::{Result, bail};
 
+use crate::interop::peers::text;
 use crate::project::Project;
 
 /// The package that holds all benches.
@@ -15,7 +16,7 @@ pub(crate) fn run(project: &Project, name: Option<&str>, args: &[String]) -> Res
         bail!("this workspace has no package {PACKAGE}: there is nothing to measure yet");
     }
     let mut call = project.cargo(["bench", "--package", PACKAGE]);
-    for (name, value) in peers(project, name) {
+    for (name, value) in peers(project, name)? {
         call = call.env(name, value);
     }
     if let Some(name) = name {
@@ -27,15 +28,29 @@ pub(crate) fn run(project: &Project, name: Option<&str>, args: &[String]) -> Res
     call.run()
 }
 
+/// Benches that compare with peers, and the suite that installs those.
+const PEERS: [(&str, &str); 4] =
+    [("a2a", "a2a"), ("agui", "agui"), ("gateway", "a2a"), ("transports", "transports")];
+
 /// Says where the peers are that a bench compares with; a machine without them still measures our own side.
-fn peers(project: &Project, bench: Option<&str>) -> Vec<(&'static str, String)> {
+fn peers(project: &Project, bench: Option<&str>) -> Result<Vec<(&'static str, String)>> {
     let is_wanted = |name: &str| bench.is_none_or(|bench| bench == name);
     let mut variables = Vec::new();
-    for name in ["a2a", "agui", "transports"].into_iter().filter(|name| is_wanted(name)) {
-        match crate::interop::bench_peers_of(project, name) {
+    for (name, suite) in PEERS.into_iter().filter(|(name, _)| is_wanted(name)) {
+        match crate::interop::bench_peers_of(project, suite) {
             Ok(found) => variables.extend(found),
             Err(error) => println!("the peers of {name} are not measured: {error:#}"),
         }
     }
-    variables
+    if is_wanted("gateway") {
+        variables.push(("AQUEDUCT_BENCH_GATEWAY", program(project)?));
+    }
+    Ok(variables)
+}
+
+/// Builds the program as it is released; gives its path.
+fn program(project: &Project) -> Result<String> {
+    project.cargo(["build", "--release", "--package", "aqueduct-gateway"]).run()?;
+    let target = project.metadata()?.target_directory()?;
+    text(&target.join("release").join(format!("aqueduct{}", std::env::consts::EXE_SUFFIX)))
 }

@@ -18,6 +18,8 @@
 //! * the end of a stream means nothing; only a state, a question or a message does;
 //! * a message is sent once: after an answer got lost it is *looked for*, never sent again;
 //! * what a snapshot repeats is not shown again; what it adds is;
+//! * a stream that was taken up without a snapshot (0.3) may have a hole before its first event: the end of such a task
+//!   is not believed before the task itself was looked at;
 //! * attempts are bounded, and only those count that bring nothing new;
 //! * leaving does not cancel; [`handle_cancel`](TaskClient::handle_cancel) does.
 //!
@@ -38,7 +40,7 @@ use aqueduct_core::{ByteString, RunFailure, SourceEvent};
 use crate::call::{Call, SendMessage, TaskRef};
 use crate::config::ClientConfig;
 use crate::decode::{Decoder, Settled, TaskMemory, failure_of};
-use crate::wire::{Frame, FrameContent, StreamItem, WireError};
+use crate::wire::{Frame, FrameContent, StateClass, StreamItem, WireError};
 use answer::is_passing;
 pub use attach::{Attachment, is_made_id};
 pub use plan::{Planned, Purpose};
@@ -71,6 +73,8 @@ pub struct TaskClient {
     state: State,
     cancel: Cancel,
     can_subscribe: bool,
+    /// True if the stream was taken up without a snapshot.
+    has_hole: bool,
     /// Attempts in a row that brought nothing new.
     attempts: u32,
     polls: u32,
@@ -105,6 +109,7 @@ impl TaskClient {
         let decoder = Decoder::resuming(config.decode.clone(), memory);
         Self {
             can_subscribe: config.streaming,
+            has_hole: false,
             patience: config.retry.polls,
             config,
             decoder,
@@ -152,23 +157,36 @@ impl TaskClient {
         if self.is_settled().is_some() {
             return;
         }
-        self.state = State::Streaming;
         let before = self.events.len();
-        if self.decode(|decoder, out| decoder.handle_chunk(frame, out)) {
+        if self.state == State::Streaming && self.decode(|decoder, out| decoder.handle_chunk(frame, out)) {
             return self.handle_progress(before);
         }
         // What cannot be read is counted by the decoder; if it was cut in the middle, the end follows.
-        if let Some(content) = self.decoder.parse(frame) {
-            self.handle_content(content, frame.data);
+        match self.decoder.parse(frame) {
+            Some(FrameContent::Item(item)) => self.handle_streamed(item, frame.data),
+            Some(content) => self.handle_content(content, frame.data),
+            None => {}
         }
     }
 
     /// One event of the stream that is read already: gRPC sends no text.
     pub fn handle_item(&mut self, item: StreamItem<'_>) {
         if self.is_settled().is_none() {
-            self.state = State::Streaming;
-            self.handle_content(FrameContent::Item(item), &ByteString::new());
+            self.handle_streamed(item, &ByteString::new());
         }
+    }
+
+    fn handle_streamed(&mut self, item: StreamItem<'_>, frame: &ByteString) {
+        let is_snapshot = matches!(item, StreamItem::Task(_));
+        self.has_hole = !is_snapshot && (self.has_hole || self.state == State::Subscribing);
+        self.state = State::Streaming;
+        let is_rest =
+            matches!(&item, StreamItem::Status(update) if update.status.state.class() != StateClass::Active);
+        if self.has_hole && is_rest {
+            self.has_hole = false;
+            return self.look(Duration::ZERO);
+        }
+        self.handle_content(FrameContent::Item(item), frame);
     }
 
     /// An error that ended the stream, where the binding tells it apart from the stream: a gRPC status.

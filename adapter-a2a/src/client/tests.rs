@@ -196,6 +196,49 @@ fn a_cut_anywhere_loses_and_doubles_nothing() {
     }
 }
 
+/// A server that sends no snapshot when its stream is taken up: what was missed is found at the end.
+#[test]
+fn a_stream_that_is_taken_up_without_a_snapshot_is_made_whole_at_its_end() {
+    let script = script();
+    for heard in 1..script.len() {
+        for missed in heard..script.len() {
+            let mut client = client();
+            next(&mut client);
+            script[..heard].iter().for_each(|event| feed(&mut client, event));
+            client.handle_stream_end();
+            assert_eq!(next(&mut client).0, Purpose::Subscribe);
+            script[missed..].iter().for_each(|event| feed(&mut client, event));
+            assert_eq!(client.is_settled(), None, "the end is not believed yet");
+            assert_eq!(next(&mut client), (Purpose::Get, Duration::ZERO));
+            client.handle_response(Purpose::Get, 200, &rpc(&snapshot(&script)["task"]));
+            assert_eq!(client.is_settled(), Some(Settled::Completed));
+            let shown = content(drain(&mut client));
+            assert!(shown.iter().any(|line| line.ends_with("Hello world.")), "{heard}, {missed}: {shown:#?}");
+        }
+    }
+}
+
+/// Another client takes the task up wherever the first one stopped: it tells all of it, and nothing of it twice.
+#[test]
+fn a_task_that_another_client_began_is_told_from_its_start() {
+    let (script, expected) = (script(), uncut());
+    for seen in 1..=script.len() {
+        let mut first = client();
+        next(&mut first);
+        script[..seen].iter().for_each(|event| feed(&mut first, event));
+        let at = Attachment::from_value(&first.attachment().unwrap().to_value()).unwrap();
+        let mut second = TaskClient::attaching(ClientConfig::default(), message(), at);
+        assert_eq!(next(&mut second), (Purpose::Get, Duration::ZERO));
+        second.handle_response(Purpose::Get, 200, &rpc(&snapshot(&script[..seen])["task"]));
+        if seen < script.len() {
+            assert_eq!(next(&mut second), (Purpose::Subscribe, Duration::ZERO));
+            feed(&mut second, &snapshot(&script[..seen]));
+            script[seen..].iter().for_each(|event| feed(&mut second, event));
+        }
+        assert_eq!(content(drain(&mut second)), expected, "after {seen}");
+    }
+}
+
 /// The same with every recorded stream of a task.
 #[test]
 fn a_cut_of_a_recorded_stream_loses_and_doubles_nothing() {

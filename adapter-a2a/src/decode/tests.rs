@@ -169,7 +169,7 @@ fn parts_that_no_rule_knows_are_passed_on() {
     let parts = json!([{"kind": "video", "frames": 3}, {"data": [1, 2], "mediaType": "application/x"}]);
     let trace = traced(DecodeConfig::root(), &[artifact("a", &parts, false, true), done()]);
     assert!(
-        trace.contains(r#""aqueduct.raw" {"event":{"frames":3,"kind":"video"},"source":"a2a"}"#),
+        trace.contains(r#""aqueduct.raw" {"event":{"kind":"video","frames":3},"source":"a2a"}"#),
         "{trace}"
     );
     assert!(trace.contains(r#""aqueduct.data" [1,2]"#), "{trace}");

@@ -6,12 +6,13 @@ mod writer;
 
 use aqueduct_core::BlockEvent;
 use aqueduct_core::service::{EventEncoder, PayloadSink};
-use serde_json::{Value, json};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::Value;
 
 pub use writer::ItemWriter;
 pub(crate) use writer::begins_at;
 
-use crate::wire::{Dialect, StreamItem};
+use crate::wire::{Dialect, Shown, StreamItem};
 
 /// What stands around each item.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,12 +24,29 @@ pub enum Envelope {
 }
 
 impl Envelope {
-    /// An item with what stands around it.
-    pub fn wrap(&self, item: Value) -> Value {
-        match self {
-            Self::JsonRpc(id) => json!({"jsonrpc": "2.0", "id": id, "result": item}),
-            Self::Bare => item,
-        }
+    /// Appends an item with what stands around it.
+    pub fn write(&self, item: &StreamItem<'_>, dialect: Dialect, out: &mut Vec<u8>) {
+        let enveloped = Enveloped { envelope: self, item: Shown(item, dialect) };
+        // Writing to memory cannot fail, and all keys are strings.
+        let written = serde_json::to_writer(&mut *out, &enveloped);
+        debug_assert!(written.is_ok(), "a payload is JSON");
+    }
+}
+
+/// An item with what stands around it.
+struct Enveloped<'e> {
+    envelope: &'e Envelope,
+    item: Shown<'e, StreamItem<'e>>,
+}
+
+impl Serialize for Enveloped<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Envelope::JsonRpc(id) = self.envelope else { return self.item.serialize(serializer) };
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("jsonrpc", "2.0")?;
+        map.serialize_entry("id", id)?;
+        map.serialize_entry("result", &self.item)?;
+        map.end()
     }
 }
 
@@ -46,11 +64,6 @@ impl StreamEncoder {
     pub fn new(writer: ItemWriter, dialect: Dialect, envelope: Envelope) -> Self {
         Self { writer, dialect, envelope, items: Vec::new() }
     }
-
-    /// One item as a payload.
-    pub fn payload(&self, item: &StreamItem<'_>) -> Value {
-        self.envelope.wrap(item.to_json(self.dialect))
-    }
 }
 
 impl EventEncoder for StreamEncoder {
@@ -58,12 +71,7 @@ impl EventEncoder for StreamEncoder {
         let mut items = std::mem::take(&mut self.items);
         self.writer.handle_event(event, &mut items);
         for item in &items {
-            let payload = self.payload(item);
-            sink.push(&mut |out| {
-                // Writing a `Value` to memory cannot fail.
-                let written = serde_json::to_writer(&mut *out, &payload);
-                debug_assert!(written.is_ok(), "a payload is JSON");
-            });
+            sink.push(&mut |out| self.envelope.write(item, self.dialect, out));
         }
         items.clear();
         self.items = items;

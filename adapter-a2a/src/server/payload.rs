@@ -48,19 +48,12 @@ impl ItemPayloads {
 impl PayloadStream for ItemPayloads {
     fn poll_payload(&mut self, cx: &mut Context<'_>, sink: &mut dyn PayloadSink) -> Poll<bool> {
         let Some(item) = ready!(self.items.as_mut().poll_next(cx)) else { return Poll::Ready(false) };
-        let (payload, is_error) = match &item {
-            Ok(item) => (self.envelope.wrap(item.to_json(self.dialect)), false),
-            Err(error) => (self.error(error), true),
-        };
-        let write = &mut |out: &mut Vec<u8>| {
-            // Writing a `Value` to memory cannot fail.
-            let written = serde_json::to_writer(&mut *out, &payload);
-            debug_assert!(written.is_ok(), "a payload is JSON");
-        };
-        if is_error {
-            sink.push_named("error", write);
-        } else {
-            sink.push(write);
+        match &item {
+            Ok(item) => sink.push(&mut |out| self.envelope.write(item, self.dialect, out)),
+            Err(error) => {
+                let payload = self.error(error).to_string();
+                sink.push_named("error", &mut |out| out.extend_from_slice(payload.as_bytes()));
+            }
         }
         Poll::Ready(true)
     }

@@ -26,6 +26,7 @@ pub use model::{Artifact, ArtifactUpdate, Message, StatusUpdate, StreamItem, Tas
 pub use part::{Content, Part};
 pub use state::{Role, StateClass, TaskState};
 pub use text::{Extra, Raw, Text};
+pub(crate) use write::Shown;
 
 /// How a peer spells the model in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -1,5 +1,6 @@
 //! One model for all dialects: what is read, kept and written back.
 
+use aqueduct_core::ByteString;
 use serde_json::{Value, json};
 
 use super::*;

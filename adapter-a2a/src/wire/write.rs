@@ -1,7 +1,11 @@
-//! The wire model as JSON, in each dialect. Absent is absent, never `null`; unknown members go back out.
+//! The wire model as JSON, in each dialect. Absent is absent, never `null`; unknown members go back out, unless one of
+//! ours has their name.
 //!
-//! This is the side of requests and small answers; it builds [`Value`]s.
+//! [`Shown`] is the only writer: into memory for streams, which get an item per token and must not build a tree for each,
+//! or as a [`Value`] for requests and small answers.
 
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::Dialect;
@@ -10,134 +14,199 @@ use super::part::{Content, Part, WRAPPED_DATA};
 use super::state::{Role, TaskState};
 use super::text::{Extra, Raw, Text};
 
+/// Something of the model as a dialect spells it.
+#[derive(Debug)]
+pub(crate) struct Shown<'s, T: ?Sized>(pub(crate) &'s T, pub(crate) Dialect);
+
+/// As a tree.
+fn to_value(shown: &impl Serialize) -> Value {
+    // All keys are strings and all raw JSON is well-formed: a tree can be made of it.
+    serde_json::to_value(shown).unwrap_or_default()
+}
+
 /// An object under construction that leaves out what is not set.
-struct Object(Map<String, Value>);
+struct Object<'e, M> {
+    map: M,
+    dialect: Dialect,
+    extra: &'e Extra<'e>,
+    /// Names of members, if there may be others of the same name.
+    names: Vec<&'static str>,
+}
 
-impl Object {
-    fn new(extra: &Extra<'_>) -> Self {
-        Self(extra.to_values().collect())
+impl<'e, M: SerializeMap> Object<'e, M> {
+    fn new<S>(serializer: S, extra: &'e Extra<'e>, dialect: Dialect) -> Result<Self, M::Error>
+    where
+        S: Serializer<Ok = M::Ok, Error = M::Error, SerializeMap = M>,
+    {
+        Ok(Self { map: serializer.serialize_map(None)?, dialect, extra, names: Vec::new() })
     }
 
-    fn put(&mut self, key: &str, value: Value) {
-        self.0.insert(key.to_owned(), value);
-    }
-
-    fn text(&mut self, key: &str, text: &Text<'_>) {
-        if let Some(text) = text.set() {
-            self.put(key, text.into());
+    fn put<V: Serialize + ?Sized>(&mut self, key: &'static str, value: &V) -> Result<(), M::Error> {
+        if !self.extra.is_empty() {
+            self.names.push(key);
         }
+        self.map.serialize_entry(key, value)
     }
 
-    fn raw(&mut self, key: &str, raw: Option<&Raw<'_>>) {
-        if let Some(raw) = raw {
-            self.put(key, raw.to_value());
-        }
+    fn show<T: ?Sized>(&mut self, key: &'static str, part: &T) -> Result<(), M::Error>
+    where
+        for<'s> Shown<'s, T>: Serialize,
+    {
+        let dialect = self.dialect;
+        self.put(key, &Shown(part, dialect))
     }
 
-    fn list(&mut self, key: &str, items: Vec<Value>) {
-        if !items.is_empty() {
-            self.put(key, Value::Array(items));
-        }
+    fn text(&mut self, key: &'static str, text: &Text<'_>) -> Result<(), M::Error> {
+        text.set().map_or(Ok(()), |text| self.put(key, text))
     }
 
-    fn texts(&mut self, key: &str, texts: &[Text<'_>]) {
-        self.list(key, texts.iter().map(|text| text.as_str().into()).collect());
+    fn raw(&mut self, key: &'static str, raw: Option<&Raw<'_>>) -> Result<(), M::Error> {
+        raw.map_or(Ok(()), |raw| self.put(key, &ShownRaw(raw)))
     }
 
-    fn flag(&mut self, key: &str, flag: bool, dialect: Dialect) {
+    fn list<T>(&mut self, key: &'static str, items: &[T]) -> Result<(), M::Error>
+    where
+        for<'s> Shown<'s, [T]>: Serialize,
+    {
+        if items.is_empty() { Ok(()) } else { self.show(key, items) }
+    }
+
+    fn flag(&mut self, key: &'static str, flag: bool) -> Result<(), M::Error> {
         // 0.3 readers take an absent `append` for true (seen in the field); 1.0 leaves defaults out.
-        if flag || dialect == Dialect::V03JsonRpc {
-            self.put(key, flag.into());
-        }
+        if flag || self.dialect == Dialect::V03JsonRpc { self.put(key, &flag) } else { Ok(()) }
     }
 
-    fn kind(&mut self, kind: &str, dialect: Dialect) {
-        if dialect == Dialect::V03JsonRpc {
-            self.put("kind", kind.into());
+    fn kind(&mut self, kind: &str) -> Result<(), M::Error> {
+        if self.dialect == Dialect::V03JsonRpc { self.put("kind", kind) } else { Ok(()) }
+    }
+
+    fn end(mut self) -> Result<M::Ok, M::Error> {
+        for (key, raw) in &self.extra.0 {
+            if !self.names.contains(&key.as_str()) {
+                self.map.serialize_entry(key.as_str(), &ShownRaw(raw))?;
+            }
         }
+        self.map.end()
+    }
+}
+
+/// JSON that nobody looked into, as it came; in one line, and no deeper than readers take it.
+struct ShownRaw<'r>(&'r Raw<'r>);
+
+impl Serialize for ShownRaw<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// Half of what JSON readers take (128 levels), the rest is for what stands around it.
+        const OPENINGS: usize = 64;
+        let text = self.0.as_str();
+        let bytes = text.as_bytes();
+        let openings = bytes.iter().filter(|byte| matches!(byte, b'[' | b'{')).take(OPENINGS + 1).count();
+        let has_lines = bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+        match serde_json::from_str::<&RawValue>(text) {
+            Ok(raw) if openings <= OPENINGS && !has_lines => raw.serialize(serializer),
+            _ => self.0.to_value().serialize(serializer),
+        }
+    }
+}
+
+macro_rules! shown_lists {
+    ($($type:ident),*) => {$(
+        impl Serialize for Shown<'_, [$type<'_>]> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_seq(self.0.iter().map(|item| Shown(item, self.1)))
+            }
+        }
+    )*};
+}
+shown_lists!(Part, Message, Artifact);
+
+impl Serialize for Shown<'_, [Text<'_>]> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Text::as_str))
+    }
+}
+
+impl Serialize for Shown<'_, Part<'_>> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(part, dialect) = *self;
+        let mut object = Object::new(serializer, &part.extra, dialect)?;
+        match dialect {
+            Dialect::V1 => part.write_v1(&mut object)?,
+            Dialect::V03JsonRpc => part.write_v03(&mut object)?,
+            Dialect::V03Rest => part.write_v03_rest(&mut object)?,
+        }
+        if dialect != Dialect::V1 && matches!(&part.content, Content::Data(data) if !data.is_object()) {
+            let mut metadata = part.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
+            metadata.insert(WRAPPED_DATA.to_owned(), true.into());
+            object.put("metadata", &metadata)?;
+        } else {
+            object.raw("metadata", part.metadata.as_ref())?;
+        }
+        object.end()
     }
 }
 
 impl Part<'_> {
     /// The part as JSON.
     pub fn to_json(&self, dialect: Dialect) -> Value {
-        let mut object = Object::new(&self.extra);
-        match dialect {
-            Dialect::V1 => self.write_v1(&mut object),
-            Dialect::V03JsonRpc => self.write_v03(&mut object),
-            Dialect::V03Rest => self.write_v03_rest(&mut object),
-        }
-        object.raw("metadata", self.metadata.as_ref());
-        if dialect != Dialect::V1 && matches!(&self.content, Content::Data(data) if !data.is_object()) {
-            let metadata = object.0.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-            if let Value::Object(metadata) = metadata {
-                metadata.insert(WRAPPED_DATA.to_owned(), true.into());
-            }
-        }
-        Value::Object(object.0)
+        to_value(&Shown(self, dialect))
     }
 
-    fn write_v1(&self, object: &mut Object) {
+    fn write_v1<M: SerializeMap>(&self, object: &mut Object<'_, M>) -> Result<(), M::Error> {
         match &self.content {
-            Content::Text(text) => object.put("text", text.as_str().into()),
-            Content::Bytes(bytes) => object.put("raw", bytes.as_str().into()),
-            Content::Url(url) => object.put("url", url.as_str().into()),
-            Content::Data(data) => object.put("data", data.to_value()),
-            Content::Unknown(kind) => object.text("kind", kind),
+            Content::Text(text) => object.put("text", text.as_str())?,
+            Content::Bytes(bytes) => object.put("raw", bytes.as_str())?,
+            Content::Url(url) => object.put("url", url.as_str())?,
+            Content::Data(data) => object.put("data", &ShownRaw(data))?,
+            Content::Unknown(kind) => object.text("kind", kind)?,
         }
-        object.text("filename", &self.filename);
-        object.text("mediaType", &self.media_type);
+        object.text("filename", &self.filename)?;
+        object.text("mediaType", &self.media_type)
     }
 
-    fn write_v03(&self, object: &mut Object) {
+    fn write_v03<M: SerializeMap>(&self, object: &mut Object<'_, M>) -> Result<(), M::Error> {
         match &self.content {
             Content::Text(text) => {
-                object.put("kind", "text".into());
-                object.put("text", text.as_str().into());
+                object.put("kind", "text")?;
+                object.put("text", text.as_str())
             }
             Content::Bytes(_) | Content::Url(_) => {
-                object.put("kind", "file".into());
-                object.put("file", self.file_json("bytes", "uri"));
+                object.put("kind", "file")?;
+                object.put("file", &self.file_json("bytes", "uri"))
             }
             Content::Data(data) => {
-                object.put("kind", "data".into());
-                object.put("data", object_only(data.to_value()));
+                object.put("kind", "data")?;
+                object.put("data", &object_only(data.to_value()))
             }
             Content::Unknown(kind) => object.text("kind", kind),
         }
     }
 
-    fn write_v03_rest(&self, object: &mut Object) {
+    fn write_v03_rest<M: SerializeMap>(&self, object: &mut Object<'_, M>) -> Result<(), M::Error> {
         match &self.content {
-            Content::Text(text) => object.put("text", text.as_str().into()),
+            Content::Text(text) => object.put("text", text.as_str()),
             Content::Bytes(_) | Content::Url(_) => {
-                object.put("file", self.file_json("fileWithBytes", "fileWithUri"));
+                object.put("file", &self.file_json("fileWithBytes", "fileWithUri"))
             }
-            Content::Data(data) => object.put("data", json!({"data": object_only(data.to_value())})),
+            Content::Data(data) => object.put("data", &json!({"data": object_only(data.to_value())})),
             Content::Unknown(kind) => object.text("kind", kind),
         }
     }
 
-    fn file_json(&self, bytes_key: &str, url_key: &str) -> Value {
-        let mut file = Object(Map::new());
-        match &self.content {
-            Content::Bytes(bytes) => file.put(bytes_key, bytes.as_str().into()),
-            Content::Url(url) => file.put(url_key, url.as_str().into()),
-            _ => {}
-        }
-        file.text("mimeType", &self.media_type);
-        file.text("name", &self.filename);
-        Value::Object(file.0)
+    fn file_json(&self, bytes_key: &str, url_key: &str) -> Map<String, Value> {
+        let content = match &self.content {
+            Content::Bytes(bytes) => Some((bytes_key, bytes)),
+            Content::Url(url) => Some((url_key, url)),
+            _ => None,
+        };
+        let named = [("mimeType", &self.media_type), ("name", &self.filename)];
+        let set = named.into_iter().filter(|(_, text)| !text.is_empty());
+        content.into_iter().chain(set).map(|(key, text)| (key.to_owned(), text.as_str().into())).collect()
     }
 }
 
 /// 0.3 takes only objects as data; the wrapping is the one Python's compatibility layer uses, and marks.
 pub(crate) fn object_only(value: Value) -> Value {
     if value.is_object() { value } else { json!({"value": value}) }
-}
-
-fn parts_json(parts: &[Part<'_>], dialect: Dialect) -> Vec<Value> {
-    parts.iter().map(|part| part.to_json(dialect)).collect()
 }
 
 fn role_name<'r>(role: &'r Role<'_>, dialect: Dialect) -> &'r str {
@@ -152,108 +221,140 @@ fn state_name<'s>(state: &'s TaskState<'_>, dialect: Dialect) -> &'s str {
     }
 }
 
+impl Serialize for Shown<'_, Message<'_>> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(message, dialect) = *self;
+        let mut object = Object::new(serializer, &message.extra, dialect)?;
+        object.kind("message")?;
+        object.text("messageId", &message.message_id)?;
+        object.text("contextId", &message.context_id)?;
+        object.text("taskId", &message.task_id)?;
+        object.put("role", role_name(&message.role, dialect))?;
+        let parts = if dialect == Dialect::V03Rest { "content" } else { "parts" };
+        object.show(parts, message.parts.as_slice())?;
+        object.raw("metadata", message.metadata.as_ref())?;
+        object.list("extensions", &message.extensions)?;
+        if dialect != Dialect::V03Rest {
+            object.list("referenceTaskIds", &message.reference_task_ids)?;
+        }
+        object.end()
+    }
+}
+
 impl Message<'_> {
     /// The message as JSON.
     pub fn to_json(&self, dialect: Dialect) -> Value {
-        let mut object = Object::new(&self.extra);
-        object.kind("message", dialect);
-        object.text("messageId", &self.message_id);
-        object.text("contextId", &self.context_id);
-        object.text("taskId", &self.task_id);
-        object.put("role", role_name(&self.role, dialect).into());
-        let parts = if dialect == Dialect::V03Rest { "content" } else { "parts" };
-        object.put(parts, Value::Array(parts_json(&self.parts, dialect)));
-        object.raw("metadata", self.metadata.as_ref());
-        object.texts("extensions", &self.extensions);
-        if dialect != Dialect::V03Rest {
-            object.texts("referenceTaskIds", &self.reference_task_ids);
-        }
-        Value::Object(object.0)
+        to_value(&Shown(self, dialect))
     }
 }
 
-impl Artifact<'_> {
-    /// The artifact as JSON.
-    pub fn to_json(&self, dialect: Dialect) -> Value {
-        let mut object = Object::new(&self.extra);
-        object.text("artifactId", &self.artifact_id);
-        object.text("name", &self.name);
-        object.text("description", &self.description);
-        object.put("parts", Value::Array(parts_json(&self.parts, dialect)));
-        object.raw("metadata", self.metadata.as_ref());
-        object.texts("extensions", &self.extensions);
-        Value::Object(object.0)
+impl Serialize for Shown<'_, Artifact<'_>> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(artifact, dialect) = *self;
+        let mut object = Object::new(serializer, &artifact.extra, dialect)?;
+        object.text("artifactId", &artifact.artifact_id)?;
+        object.text("name", &artifact.name)?;
+        object.text("description", &artifact.description)?;
+        object.show("parts", artifact.parts.as_slice())?;
+        object.raw("metadata", artifact.metadata.as_ref())?;
+        object.list("extensions", &artifact.extensions)?;
+        object.end()
     }
 }
 
-impl TaskStatus<'_> {
-    /// The status as JSON.
-    pub fn to_json(&self, dialect: Dialect) -> Value {
-        let mut object = Object::new(&self.extra);
-        object.put("state", state_name(&self.state, dialect).into());
-        if let Some(message) = &self.message {
-            object.put("message", message.to_json(dialect));
+impl Serialize for Shown<'_, TaskStatus<'_>> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(status, dialect) = *self;
+        let mut object = Object::new(serializer, &status.extra, dialect)?;
+        object.put("state", state_name(&status.state, dialect))?;
+        if let Some(message) = &status.message {
+            object.show("message", message)?;
         }
-        object.text("timestamp", &self.timestamp);
-        Value::Object(object.0)
+        object.text("timestamp", &status.timestamp)?;
+        object.end()
+    }
+}
+
+impl Serialize for Shown<'_, Task<'_>> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(task, dialect) = *self;
+        let mut object = Object::new(serializer, &task.extra, dialect)?;
+        object.kind("task")?;
+        object.text("id", &task.id)?;
+        object.text("contextId", &task.context_id)?;
+        object.show("status", &task.status)?;
+        object.list("artifacts", &task.artifacts)?;
+        object.list("history", &task.history)?;
+        object.raw("metadata", task.metadata.as_ref())?;
+        object.end()
     }
 }
 
 impl Task<'_> {
     /// The task as JSON.
     pub fn to_json(&self, dialect: Dialect) -> Value {
-        let mut object = Object::new(&self.extra);
-        object.kind("task", dialect);
-        object.text("id", &self.id);
-        object.text("contextId", &self.context_id);
-        object.put("status", self.status.to_json(dialect));
-        object.list("artifacts", self.artifacts.iter().map(|artifact| artifact.to_json(dialect)).collect());
-        object.list("history", self.history.iter().map(|message| message.to_json(dialect)).collect());
-        object.raw("metadata", self.metadata.as_ref());
-        Value::Object(object.0)
+        to_value(&Shown(self, dialect))
     }
 }
 
-impl StatusUpdate<'_> {
-    /// The update as JSON.
-    pub fn to_json(&self, dialect: Dialect) -> Value {
-        let mut object = Object::new(&self.extra);
-        object.kind("status-update", dialect);
-        object.text("taskId", &self.task_id);
-        object.text("contextId", &self.context_id);
-        object.put("status", self.status.to_json(dialect));
+impl Serialize for Shown<'_, StatusUpdate<'_>> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(update, dialect) = *self;
+        let mut object = Object::new(serializer, &update.extra, dialect)?;
+        object.kind("status-update")?;
+        object.text("taskId", &update.task_id)?;
+        object.text("contextId", &update.context_id)?;
+        object.show("status", &update.status)?;
         if dialect != Dialect::V1 {
-            object.flag("final", self.is_final, dialect);
+            object.flag("final", update.is_final)?;
         }
-        object.raw("metadata", self.metadata.as_ref());
-        Value::Object(object.0)
+        object.raw("metadata", update.metadata.as_ref())?;
+        object.end()
     }
 }
 
-impl ArtifactUpdate<'_> {
-    /// The update as JSON.
-    pub fn to_json(&self, dialect: Dialect) -> Value {
-        let mut object = Object::new(&self.extra);
-        object.kind("artifact-update", dialect);
-        object.text("taskId", &self.task_id);
-        object.text("contextId", &self.context_id);
-        object.put("artifact", self.artifact.to_json(dialect));
-        object.flag("append", self.append, dialect);
-        object.flag("lastChunk", self.last_chunk, dialect);
-        object.raw("metadata", self.metadata.as_ref());
-        Value::Object(object.0)
+impl Serialize for Shown<'_, ArtifactUpdate<'_>> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(update, dialect) = *self;
+        let mut object = Object::new(serializer, &update.extra, dialect)?;
+        object.kind("artifact-update")?;
+        object.text("taskId", &update.task_id)?;
+        object.text("contextId", &update.context_id)?;
+        object.show("artifact", &update.artifact)?;
+        object.flag("append", update.append)?;
+        object.flag("lastChunk", update.last_chunk)?;
+        object.raw("metadata", update.metadata.as_ref())?;
+        object.end()
     }
+}
+
+/// The item as a stream carries it: wrapped in its member name, or (0.3 over JSON-RPC) bare with a `kind`.
+impl Serialize for Shown<'_, StreamItem<'_>> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            StreamItem::Task(task) => wrapped(serializer, "task", Shown(task, self.1)),
+            StreamItem::Message(message) => wrapped(serializer, "message", Shown(message, self.1)),
+            StreamItem::Status(update) => wrapped(serializer, "statusUpdate", Shown(update, self.1)),
+            StreamItem::Artifact(update) => wrapped(serializer, "artifactUpdate", Shown(update, self.1)),
+        }
+    }
+}
+
+fn wrapped<'s, S: Serializer, T>(serializer: S, name: &str, shown: Shown<'s, T>) -> Result<S::Ok, S::Error>
+where
+    Shown<'s, T>: Serialize,
+{
+    if shown.1 == Dialect::V03JsonRpc {
+        return shown.serialize(serializer);
+    }
+    let mut map = serializer.serialize_map(Some(1))?;
+    map.serialize_entry(name, &shown)?;
+    map.end()
 }
 
 impl StreamItem<'_> {
-    /// The item as a stream carries it: wrapped in its member name, or (0.3 over JSON-RPC) bare with a `kind`.
+    /// The item as a stream carries it.
     pub fn to_json(&self, dialect: Dialect) -> Value {
-        let (name, value) = match self {
-            Self::Task(task) => ("task", task.to_json(dialect)),
-            Self::Message(message) => ("message", message.to_json(dialect)),
-            Self::Status(update) => ("statusUpdate", update.to_json(dialect)),
-            Self::Artifact(update) => ("artifactUpdate", update.to_json(dialect)),
-        };
-        if dialect == Dialect::V03JsonRpc { value } else { json!({ name: value }) }
+        to_value(&Shown(self, dialect))
     }
 }

@@ -8,15 +8,14 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use aqueduct_benches::pace::{listen_for, now, read_times, sent_at};
 use aqueduct_core::BlockEvent;
 use aqueduct_transport_grpc::{Client, ClientConfig};
 use bytes::{Buf as _, BufMut as _, Bytes};
 use futures_util::StreamExt as _;
-use tokio::io::AsyncReadExt as _;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-use crate::servers::now;
 use crate::service::{MESSAGE_BYTES, prompt};
 
 /// Streams that share a connection, where a protocol can.
@@ -211,46 +210,8 @@ async fn listen(address: &str, protocol: &str, streams: usize, seconds: u64) {
             tokio::spawn(read_times(socket, latencies.clone()));
         }
     }
-    // The first events of all have come by then.
-    collect(&mut collected, Duration::from_secs(1)).await;
-    println!("open");
-    let mut all = collect(&mut collected, Duration::from_secs(seconds)).await;
-    all.sort_unstable();
-    let at = |percent: usize| all[(all.len() * percent / 100).min(all.len() - 1)];
-    println!("{} {} {}", all.len(), at(50), at(99));
+    listen_for(&mut collected, Duration::from_secs(seconds)).await;
     tokio::task::spawn_blocking(wait).await.unwrap();
-}
-
-/// What comes within a time.
-async fn collect(latencies: &mut tokio::sync::mpsc::Receiver<u64>, time: Duration) -> Vec<u64> {
-    let mut all = Vec::new();
-    let end = tokio::time::sleep(time);
-    tokio::pin!(end);
-    loop {
-        tokio::select! {
-            () = &mut end => return all,
-            Some(latency) = latencies.recv() => all.push(latency),
-        }
-    }
-}
-
-async fn read_times(mut socket: tokio::net::TcpStream, latencies: tokio::sync::mpsc::Sender<u64>) {
-    let mut buffer = vec![0; 16 * 1024];
-    while let Ok(read @ 1..) = socket.read(&mut buffer).await {
-        let now = now();
-        let mut rest = &buffer[..read];
-        while let Some(sent) = sent_at(rest) {
-            latencies.send(now.saturating_sub(sent)).await.ok();
-            let at = rest.windows(3).position(|window| window == b"at:").unwrap();
-            rest = &rest[at + 3..];
-        }
-    }
-}
-
-/// The time that stands behind `at:` in a paced message.
-fn sent_at(bytes: &[u8]) -> Option<u64> {
-    let at = bytes.windows(3).position(|window| window == b"at:")?;
-    std::str::from_utf8(bytes.get(at + 3..at + 23)?).ok()?.parse().ok()
 }
 
 /// Messages as they are.

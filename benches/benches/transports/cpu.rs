@@ -1,6 +1,8 @@
 //! Server CPU per message, each message flushed for itself and in batches.
 
-use crate::process::{Server, float};
+use aqueduct_benches::process::{Server, float};
+
+use crate::node;
 
 /// Messages that go out together, where they do.
 const BATCH: u64 = 32;
@@ -11,11 +13,11 @@ type Row = (&'static str, fn() -> Option<Server>, &'static str);
 const ROWS: [Row; 7] = [
     ("raw bytes on a socket", || Some(Server::own("raw", &[])), "raw"),
     ("aqueduct, SSE over HTTP/1.1", || Some(Server::own("http", &[])), "http"),
-    ("node http, SSE", || Server::node("http"), "http"),
+    ("node http, SSE", || node("http"), "http"),
     ("aqueduct, WebSocket", || Some(Server::own("ws", &[])), "ws"),
-    ("node ws", || Server::node("ws"), "ws"),
+    ("node ws", || node("ws"), "ws"),
     ("aqueduct, gRPC", || Some(Server::own("grpc", &[])), "grpc"),
-    ("@grpc/grpc-js", || Server::node("grpc"), "grpc-js"),
+    ("@grpc/grpc-js", || node("grpc"), "grpc-js"),
 ];
 
 pub(crate) fn report() {

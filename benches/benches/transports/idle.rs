@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::process::{Server, float, socket_memory};
+use aqueduct_benches::process::{Server, float, socket_memory};
+
+use crate::node;
 
 const STREAMS: u64 = 10_000;
 
@@ -13,12 +15,12 @@ type Row = (&'static str, fn() -> Option<Server>, &'static str);
 
 const ROWS: [Row; 7] = [
     ("aqueduct, SSE over HTTP/1.1", || Some(Server::own("http", &[])), "http"),
-    ("node http, SSE", || Server::node("http"), "http"),
+    ("node http, SSE", || node("http"), "http"),
     ("aqueduct, WebSocket", || Some(Server::own("ws", &[])), "ws"),
-    ("node ws", || Server::node("ws"), "ws"),
+    ("node ws", || node("ws"), "ws"),
     ("aqueduct, gRPC, 100 per connection", || Some(Server::own("grpc", &[])), "grpc-shared"),
     ("aqueduct, gRPC, 1 per connection", || Some(Server::own("grpc", &[])), "grpc"),
-    ("@grpc/grpc-js, 1 per connection", || Server::node("grpc"), "grpc-js"),
+    ("@grpc/grpc-js, 1 per connection", || node("grpc"), "grpc-js"),
 ];
 
 pub(crate) fn report() {

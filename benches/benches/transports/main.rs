@@ -21,9 +21,12 @@ mod clients;
 mod cpu;
 mod idle;
 mod paced;
-mod process;
 mod servers;
 mod service;
+
+use std::path::PathBuf;
+
+use aqueduct_benches::process::Server;
 
 fn main() {
     // What cargo adds.
@@ -46,7 +49,19 @@ fn measure(is_wanted: impl Fn(&str) -> bool) {
     if is_wanted("paced") {
         paced::report();
     }
-    if process::node().is_none() {
+    if node_files().is_none() {
         println!("\nnode's peers were not measured: run `cargo xtask bench transports`");
     }
+}
+
+/// A server of node's, if it is installed.
+fn node(kind: &str) -> Option<Server> {
+    let [script, project] = node_files()?;
+    Some(Server::node(&script, &project, &[kind]))
+}
+
+/// The script of node's servers and the folder with their packages.
+fn node_files() -> Option<[String; 2]> {
+    let script = PathBuf::from(std::env::var_os("AQUEDUCT_INTEROP_DIR")?).join("transports/bench.mjs");
+    Some([script.to_str()?.to_owned(), std::env::var("AQUEDUCT_BENCH_TRANSPORTS").ok()?])
 }

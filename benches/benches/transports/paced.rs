@@ -1,6 +1,6 @@
 //! A hundred streams that speak fifty times a second, relayed: paced traffic is system calls and wake-ups.
 
-use crate::process::{Server, float};
+use aqueduct_benches::process::{Server, float};
 
 const STREAMS: u64 = 100;
 const SECONDS: u64 = 10;

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use aqueduct_benches::pace::now;
 use aqueduct_core::service::RunService;
 use aqueduct_transport_http::{RunRequest, ServerConfig, Shutdown, StreamOptions, run_endpoint};
 use aqueduct_transport_ws::{Config, Endpoint, Limits};
@@ -118,9 +119,4 @@ async fn proxy(mut socket: TcpStream, upstream: SocketAddr) -> std::io::Result<(
     let mut upstream = TcpStream::connect(upstream).await?;
     upstream.set_nodelay(true)?;
     tokio::io::copy_bidirectional(&mut socket, &mut upstream).await.map(drop)
-}
-
-/// Nanoseconds since 1970: the one clock that processes share.
-pub(crate) fn now() -> u64 {
-    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
@@ -212,12 +213,22 @@ async fn healthy() -> Response {
     json(&json!({ "status": "ok" }))
 }
 
+/// How long the log may take to answer before the gateway calls itself unready.
+const READY_WITHIN: Duration = Duration::from_secs(1);
+
 async fn readiness(State(shared): State<Shared>) -> Response {
     if shared.gateway.is_draining() {
         let message = "the gateway is stopping";
         return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message).into_response();
     }
-    json(&json!({ "status": "ready" }))
+    // Who asks waits a second or two; a log that takes longer is no use either.
+    let checked = tokio::time::timeout(READY_WITHIN, shared.gateway.log().check()).await;
+    let trouble = match checked {
+        Ok(Ok(())) => return json(&json!({ "status": "ready" })),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the run log does not answer within {READY_WITHIN:?}"),
+    };
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", trouble).into_response()
 }
 
 async fn metrics(State(shared): State<Shared>) -> Response {
@@ -340,8 +351,18 @@ struct ThreadQuery {
     protocol_version: Option<String>,
 }
 
+/// Clients of gRPC read statuses, not bodies: this one is `UNIMPLEMENTED`.
+fn no_such_service() -> Response {
+    let words = "there is no such service";
+    [("content-type", "application/grpc"), ("grpc-status", "12"), ("grpc-message", words)].into_response()
+}
+
 /// What is on no route: an A2A agent at `/`, if there is one.
 async fn elsewhere(State(shared): State<Shared>, request: Request) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+        return no_such_service();
+    }
     if let Some(name) = shared.a2a.root() {
         return shared.a2a.answer(name, request).await;
     }

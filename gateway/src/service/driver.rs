@@ -15,14 +15,14 @@
 //! outlives the run by at most [`GOODBYE`], to tell its agent; but the agent of a run that was left is told nothing: it
 //! works for another gateway.
 
+mod lanes;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::stream::Limits;
-use aqueduct_core::{
-    BlockEvent, LaneOutcome, RunFailure, RunInfo, Source, SourceEvent, StreamContext, StreamError, Timestamp,
-};
+use aqueduct_core::{BlockEvent, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError, Timestamp};
 use aqueduct_runlog::{Control, Lease, LogError, Refused};
 use aqueduct_transport_http::Shutdown;
 use tokio::sync::{mpsc, watch};
@@ -35,12 +35,13 @@ use crate::config::OnDisconnect;
 use crate::source::{Ask, EVENTS_IN_FLIGHT, GOODBYE};
 use crate::tee::calls::OpenCalls;
 use crate::tee::far;
+use lanes::hear_lanes;
 
 /// How long a stopped run waits for its agent to say so itself. The frontend sees the end within a second.
 const CANCEL_WAIT: Duration = Duration::from_millis(800);
 
 /// The pause before a log that cannot be used is tried again. The engine has tried for long itself.
-const LOG_PAUSE: Duration = Duration::from_millis(500);
+pub(super) const LOG_PAUSE: Duration = Duration::from_millis(500);
 
 /// The outcome of a run that another gateway took over.
 const TAKEN_OVER: &str = "taken_over";
@@ -203,49 +204,6 @@ impl<'d> Machine<'d> {
         self.outcome
     }
 
-    /// Before the agent goes on: what it heard from sub-agents through other gateways comes first, as what it heard
-    /// through this one does.
-    async fn catch_up(&mut self, lanes: &mut Option<mpsc::Receiver<SourceEvent>>) {
-        let drive = self.drive;
-        if drive.active.far.is_empty() {
-            return;
-        }
-        let mut reached = std::pin::pin!(drive.active.far.catch_up(&*drive.gateway.log));
-        let mut said = Vec::with_capacity(EVENTS_IN_FLIGHT);
-        loop {
-            tokio::select! {
-                biased;
-                true = hear_lanes(lanes, &mut said) => said.drain(..).for_each(|event| self.handle_lane(event)),
-                () = &mut reached => break,
-            }
-        }
-        // What came between the two looks.
-        let said = lanes.iter_mut().flat_map(|lanes| std::iter::from_fn(|| lanes.try_recv().ok()));
-        said.collect::<Vec<_>>().into_iter().for_each(|event| self.handle_lane(event));
-    }
-
-    /// What a sub-agent says that was called through the gateway. It cannot fail the run.
-    fn handle_lane(&mut self, event: SourceEvent) {
-        self.calls.observe(&event);
-        let event = match event {
-            SourceEvent::LaneOpened(source) => SourceEvent::LaneOpened(self.calls.attribute(source)),
-            event => event,
-        };
-        let source = source_of(&event);
-        match self.context.handle_event(event) {
-            Ok(()) => {}
-            Err(StreamError::Ended) => self.drive.gateway.metrics.lane_event_dropped(),
-            Err(error) => {
-                self.drive.gateway.metrics.lane_event_dropped();
-                tracing::warn!(run = self.drive.lease.run_id.as_str(), %error, "a sub-agent cannot be shown");
-                if let Some(source) = source {
-                    let outcome = LaneOutcome::Failed((&error).into());
-                    self.context.handle_event(SourceEvent::LaneClosed { source, outcome }).ok();
-                }
-            }
-        }
-    }
-
     fn handle_event(&mut self, event: SourceEvent) {
         self.calls.observe(&event);
         match self.context.handle_event(event) {
@@ -404,27 +362,6 @@ pub(super) fn limits(agent: &AgentEntry) -> Limits {
 /// How long ago that was.
 fn since(then: Timestamp) -> Duration {
     Duration::from_millis(u64::try_from(now().0.saturating_sub(then.0)).unwrap_or_default())
-}
-
-/// True if sub-agents said something.
-async fn hear_lanes(lanes: &mut Option<mpsc::Receiver<SourceEvent>>, batch: &mut Vec<SourceEvent>) -> bool {
-    match lanes {
-        Some(lanes) => lanes.recv_many(batch, EVENTS_IN_FLIGHT).await > 0,
-        None => std::future::pending().await,
-    }
-}
-
-/// The lane of an event.
-fn source_of(event: &SourceEvent) -> Option<Source> {
-    match event {
-        SourceEvent::Update(update) => Some(update.source.clone()),
-        SourceEvent::LaneOpened(source)
-        | SourceEvent::LaneClosed { source, .. }
-        | SourceEvent::StepStarted { source, .. }
-        | SourceEvent::StepFinished { source, .. }
-        | SourceEvent::Usage { source, .. } => Some(source.clone()),
-        _ => None,
-    }
 }
 
 async fn lonely(since: Option<Instant>) {

@@ -209,7 +209,7 @@ impl Gateway {
         // The watcher is there before the run begins: a run is never unwatched by accident.
         let events = self.watched(&run_id, Some(&active), 0);
         let forwarded = Forwarded::of(&caller, &agent.config.forward_headers);
-        let trail = Trail::begin(&self.tee, &active, &input, caller.header("traceparent"));
+        let trail = Trail::begin(&self.tee, &active, &input, &caller);
         trail.publish().await;
         let forwarded = forwarded.marked(&trail);
         let ask = Ask { input: Arc::new(input), forwarded, trail, stop: Shutdown::new(), is_logged: true };

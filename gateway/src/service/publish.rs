@@ -14,11 +14,14 @@
 //!   fed ── the workflow asks ──► waiting ── a run of the thread brings the answer ──► fed, into that run
 //! ```
 //!
+//! Where gateways share a log, the answer may come to any of them ([`mailbox`]).
+//!
 //! Invariants: a payload is acknowledged once it was decoded and is sure to reach the run; one that comes again is
 //! acknowledged again and not read twice; a future that is dropped loses nothing; an answer is told to every publisher
 //! that comes back, until a `responses` line shows that the workflow has it.
 
 mod answer;
+pub(super) mod mailbox;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +42,7 @@ use super::watch::ActiveRun;
 use super::{AgentEntry, Gateway, now, refuse};
 use crate::config::AgentSource;
 use crate::source::{Ask, EventSender};
+use mailbox::Mailbox;
 
 /// The dialects that can be published.
 const FORMATS: [&str; 1] = ["magentic"];
@@ -49,6 +53,8 @@ static NEXT_RUN: AtomicU64 = AtomicU64::new(1);
 /// A run that is fed.
 #[derive(Debug)]
 pub(super) struct Published {
+    /// The run that it began with.
+    run_id: RunId,
     agent: Arc<AgentEntry>,
     owner: String,
     thread: ThreadId,
@@ -57,6 +63,14 @@ pub(super) struct Published {
     replies: watch::Sender<Vec<InterruptReply>>,
     /// Counts who fed it: a publisher that left long ago must not cut the one that came after.
     turns: AtomicU64,
+    /// Counts the boxes that were put up for it.
+    boxes: AtomicU64,
+}
+
+impl Published {
+    fn next_box(&self) -> u64 {
+        self.boxes.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 #[derive(Debug)]
@@ -69,25 +83,38 @@ struct State {
     asked: Vec<InterruptId>,
     /// True once the run has ended with a question.
     is_waiting: bool,
+    /// What the decoder gave and the run has not got yet.
+    held: Option<SourceEvent>,
+    /// Where other gateways bring answers.
+    mailbox: Option<Mailbox>,
 }
 
 impl State {
-    /// Sends what the decoder has. A dropped future leaves the rest in the decoder.
-    async fn drain(&mut self) {
-        let Self { decoder, out, asked, is_waiting, .. } = self;
+    /// Sends what the decoder has. A dropped future leaves the rest here.
+    async fn drain(&mut self, gateway: &Arc<Gateway>, published: &Arc<Published>) {
+        let Self { decoder, out, asked, is_waiting, held, mailbox, .. } = self;
         let Some(sender) = out else { return };
         loop {
             let Some(permit) = sender.reserve().await else {
                 // The run has ended; what follows is nobody's.
                 while decoder.poll_event().is_some() {}
+                *held = None;
                 return;
             };
-            let Some(event) = decoder.poll_event() else { return };
-            match &event {
-                SourceEvent::InterruptRequested { interrupt, .. } => asked.push(interrupt.id.clone()),
-                SourceEvent::Finished { outcome, .. } => *is_waiting = *outcome == RunOutcome::Interrupted,
-                _ => {}
+            if held.is_none() {
+                *held = decoder.poll_event();
+                if let Some(SourceEvent::InterruptRequested { interrupt, .. }) = held {
+                    asked.push(interrupt.id.clone());
+                }
             }
+            if let Some(SourceEvent::Finished { outcome, .. }) = held {
+                *is_waiting = *outcome == RunOutcome::Interrupted;
+                if *is_waiting && mailbox.is_none() {
+                    // Before anybody can know of the question.
+                    *mailbox = gateway.open_mailbox(published, asked).await;
+                }
+            }
+            let Some(event) = held.take() else { return };
             permit.send(event);
         }
     }
@@ -166,14 +193,18 @@ impl Gateway {
             out: Some(sender),
             asked: Vec::new(),
             is_waiting: false,
+            held: None,
+            mailbox: None,
         };
         let published = Arc::new(Published {
+            run_id: run_id.clone(),
             agent: Arc::clone(&agent),
             owner,
             thread: input.thread_id.clone(),
             state: Mutex::new(state),
             replies: watch::Sender::default(),
             turns: AtomicU64::new(0),
+            boxes: AtomicU64::new(0),
         });
         self.published().insert(run_id.clone(), Arc::clone(&published));
         let ask = Ask::plain(input);
@@ -218,7 +249,7 @@ impl GatewayIngest {
             state.acknowledged = number;
             self.published.note_taken(&line);
         }
-        state.drain().await;
+        state.drain(&self.gateway, &self.published).await;
         self.acknowledged = state.acknowledged;
         Ok(self.acknowledged)
     }
@@ -243,8 +274,9 @@ impl GatewayIngest {
     async fn end(&mut self) -> Result<(), ServiceError> {
         let mut state = self.published.state.lock().await;
         let read = state.decoder.handle_eof();
-        state.drain().await;
+        state.drain(&self.gateway, &self.published).await;
         state.out = None;
+        state.mailbox = None;
         self.finished = true;
         self.gateway.published().remove(&self.run_id);
         read.map_err(|error| ServiceError::new(RefusalKind::Invalid, error.to_string()))
@@ -286,7 +318,9 @@ impl Drop for GatewayIngest {
         runtime.spawn(async move {
             tokio::time::sleep(published.agent.config.grace).await;
             if published.turns.load(Ordering::Relaxed) == turn {
-                published.state.lock().await.out = None;
+                let mut state = published.state.lock().await;
+                state.out = None;
+                state.mailbox = None;
                 gateway.published().remove(&run);
             }
         });

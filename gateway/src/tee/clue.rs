@@ -14,6 +14,10 @@ pub(crate) const TOKEN_METADATA: &str = "aqueduct/run";
 /// The member of W3C baggage that holds a token.
 pub(crate) const TOKEN_BAGGAGE: &str = "aqueduct-run";
 
+/// The header by which the gateway tells itself that the call is a lane of another run. What leads to that run leads to
+/// no second one, so that the calls of its other agents stay related.
+pub(crate) const LANE_HEADER: &str = "x-aqueduct-lane";
+
 /// The longest clue that is followed. Context ids of agents are UUIDs; what is longer relates nothing.
 pub(super) const CLUE_BYTES: usize = 1024;
 

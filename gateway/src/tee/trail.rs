@@ -12,11 +12,12 @@
 
 use std::sync::Arc;
 
+use aqueduct_core::service::Caller;
 use aqueduct_core::{RunInput, Source};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use super::clue::{TOKEN_BAGGAGE, TOKEN_HEADER, baggage_members, trace_id};
+use super::clue::{LANE_HEADER, TOKEN_BAGGAGE, TOKEN_HEADER, baggage_members, trace_id};
 use super::relate::{Anchor, Tee};
 use super::token::{RunToken, random_hex};
 use crate::config::RelateBy;
@@ -40,17 +41,15 @@ pub(crate) enum Trail {
 }
 
 impl Trail {
-    /// For the agent of a run. `traceparent` is what the caller sent.
-    pub(crate) fn begin(
-        tee: &Arc<Tee>,
-        run: &Arc<ActiveRun>,
-        input: &RunInput,
-        traceparent: Option<&str>,
-    ) -> Self {
-        let trace = tee.has(RelateBy::Trace).then(|| traceparent.and_then(trace_id));
-        let trace = trace.and_then(|given| given.or_else(random_hex::<16>));
+    /// For the agent of a run that this caller starts.
+    pub(crate) fn begin(tee: &Arc<Tee>, run: &Arc<ActiveRun>, input: &RunInput, caller: &Caller) -> Self {
+        let is_lane = caller.header(LANE_HEADER).is_some();
+        let given = caller.header("traceparent").and_then(trace_id);
+        let trace = given.or_else(random_hex::<16>).filter(|_| tee.has(RelateBy::Trace) && !is_lane);
         let anchor = tee.root((Arc::clone(run), input.run_id.detached()), trace);
-        anchor.note_context(input.thread_id.as_str());
+        if !is_lane {
+            anchor.note_context(input.thread_id.as_str());
+        }
         Self::Here(anchor)
     }
 
@@ -156,8 +155,10 @@ mod tests {
     fn trail(traceparent: Option<&str>) -> Trail {
         let log = Arc::new(aqueduct_runlog::MemoryLog::default());
         let tee = Tee::new(vec![RelateBy::Token, RelateBy::Trace, RelateBy::Context], log);
-        let trail =
-            Trail::begin(&tee, &Arc::new(ActiveRun::new()), &RunInput::prompt("t", "r", "hi"), traceparent);
+        let headers = traceparent.map(|given| ("traceparent".to_owned(), given.to_owned()));
+        let caller = Caller { headers: headers.into_iter().collect(), ..Caller::default() };
+        let input = RunInput::prompt("t", "r", "hi");
+        let trail = Trail::begin(&tee, &Arc::new(ActiveRun::new()), &input, &caller);
         drop(tee);
         trail
     }

@@ -161,7 +161,7 @@ impl RunLog for DiskLog {
     }
 
     fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
-        Box::pin(std::future::ready(Ok(self.views.select(max, |run| query.wants(run)))))
+        Box::pin(std::future::ready(Ok(self.views.select(&query, max, |run| query.wants(run)))))
     }
 
     fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {

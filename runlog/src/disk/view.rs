@@ -9,7 +9,7 @@ use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use crate::error::LogError;
 use crate::ledger::Ledger;
 use crate::limits::count;
-use crate::log::{Control, Lease, RunState};
+use crate::log::{Control, Lease, RunQuery, RunState};
 use crate::signal::{Progress, Signal};
 use crate::tail::Tail;
 
@@ -115,16 +115,20 @@ impl Views {
         self.runs().get(run).cloned().ok_or_else(|| LogError::NotFound(run.clone()))
     }
 
-    /// The runs that are wanted, oldest first.
-    pub(super) fn select(&self, max: usize, wanted: impl Fn(&RunState) -> bool) -> Vec<RunState> {
+    /// The runs that are wanted, in the order of the query.
+    pub(super) fn select(
+        &self,
+        order: &RunQuery,
+        max: usize,
+        wanted: impl Fn(&RunState) -> bool,
+    ) -> Vec<RunState> {
         let views: Vec<Arc<View>> = self.runs().values().cloned().collect();
         let mut states: Vec<RunState> = views.iter().map(|view| view.state()).filter(wanted).collect();
-        states.sort_by_cached_key(RunState::place);
-        states.truncate(max);
+        order.sort(&mut states, max);
         states
     }
 
     pub(super) fn lapsed(&self, now: Timestamp, max: usize) -> Vec<RunState> {
-        self.select(max, |run| run.is_lapsed(now))
+        self.select(&RunQuery::default(), max, |run| run.is_lapsed(now))
     }
 }

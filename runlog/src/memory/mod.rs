@@ -9,7 +9,7 @@ mod arena;
 mod relations;
 mod run;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_core::service::BoxFuture;
@@ -25,8 +25,37 @@ use run::Run;
 #[derive(Debug, Default)]
 pub struct MemoryLog {
     limits: LogLimits,
-    runs: Mutex<HashMap<RunId, Arc<Run>>>,
+    runs: Mutex<Runs>,
     relations: Relations,
+}
+
+/// All runs.
+#[derive(Debug, Default)]
+struct Runs {
+    all: HashMap<RunId, Arc<Run>>,
+    /// Those that ended, in that order. Some may be gone, or opened anew since.
+    ended: VecDeque<RunId>,
+}
+
+impl Runs {
+    /// Forgets the run that ended first; false if none has. The list makes this cost the same however many runs there are.
+    fn forget_oldest(&mut self) -> bool {
+        while let Some(id) = self.ended.pop_front() {
+            if self.all.get(&id).is_some_and(|run| run.closed_at().is_some()) {
+                self.all.remove(&id);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn forget_before(&mut self, before: Timestamp) -> usize {
+        let held = self.all.len();
+        self.all.retain(|_, run| run.closed_at().is_none_or(|closed| closed >= before));
+        let all = &self.all;
+        self.ended.retain(|id| all.contains_key(id));
+        held - self.all.len()
+    }
 }
 
 impl MemoryLog {
@@ -35,33 +64,38 @@ impl MemoryLog {
         Self { limits, runs: Mutex::default(), relations: Relations::default() }
     }
 
-    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Run>>> {
+    fn runs(&self) -> MutexGuard<'_, Runs> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&self, id: &RunId) -> Result<Arc<Run>, LogError> {
-        self.runs().get(id).cloned().ok_or_else(|| LogError::NotFound(id.clone()))
+        self.runs().all.get(id).cloned().ok_or_else(|| LogError::NotFound(id.clone()))
     }
 
     fn open_now(&self, meta: RunMeta, until: Timestamp) -> Result<Lease, LogError> {
         let mut runs = self.runs();
-        if runs.contains_key(&meta.run_id) {
+        if runs.all.contains_key(&meta.run_id) {
             return Err(LogError::Exists(meta.run_id));
         }
-        if runs.len() >= self.limits.runs {
-            let oldest = oldest_ended(&runs).ok_or(LogError::Full { max: self.limits.runs })?;
-            runs.remove(&oldest);
+        if runs.all.len() >= self.limits.runs && !runs.forget_oldest() {
+            return Err(LogError::Full { max: self.limits.runs });
         }
         let lease = Lease { run_id: meta.run_id.clone(), epoch: 1 };
-        runs.insert(lease.run_id.clone(), Arc::new(Run::new(meta, until)));
+        runs.all.insert(lease.run_id.clone(), Arc::new(Run::new(meta, until)));
         Ok(lease)
     }
 
     fn append_now(&self, lease: &Lease, events: Vec<BlockEvent>, now: Timestamp) -> Result<u64, Refused> {
-        match self.run(&lease.run_id) {
-            Ok(run) => run.append(lease, events, now, &self.limits),
-            Err(error) => Err(Refused::new(error, events)),
+        let run = match self.run(&lease.run_id) {
+            Ok(run) => run,
+            Err(error) => return Err(Refused::new(error, events)),
+        };
+        let is_end = events.last().is_some_and(BlockEvent::is_terminal);
+        let head = run.append(lease, events, now, &self.limits)?;
+        if is_end {
+            self.runs().ended.push_back(run.id.clone());
         }
+        Ok(head)
     }
 
     fn read_page(&self, run: &RunId, after: u64, max: usize) -> Result<Page, LogError> {
@@ -73,25 +107,16 @@ impl MemoryLog {
         leases.into_iter().filter(lost).collect()
     }
 
-    fn select(&self, max: usize, wanted: impl Fn(&RunState) -> bool) -> Vec<RunState> {
-        let runs: Vec<Arc<Run>> = self.runs().values().cloned().collect();
+    fn select(&self, order: &RunQuery, max: usize, wanted: impl Fn(&RunState) -> bool) -> Vec<RunState> {
+        let runs: Vec<Arc<Run>> = self.runs().all.values().cloned().collect();
         let mut states: Vec<RunState> = runs.iter().map(|run| run.state()).filter(wanted).collect();
-        states.sort_by_cached_key(RunState::place);
-        states.truncate(max);
+        order.sort(&mut states, max);
         states
     }
 
     fn expire_now(&self, before: Timestamp) -> usize {
-        let mut runs = self.runs();
-        let held = runs.len();
-        runs.retain(|_, run| run.closed_at().is_none_or(|closed| closed >= before));
-        held - runs.len()
+        self.runs().forget_before(before)
     }
-}
-
-fn oldest_ended(runs: &HashMap<RunId, Arc<Run>>) -> Option<RunId> {
-    let ended = runs.values().filter_map(|run| Some((run.closed_at()?, run)));
-    Some(ended.min_by_key(|(closed, _)| *closed)?.1.id.clone())
 }
 
 fn ready<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
@@ -147,11 +172,11 @@ impl RunLog for MemoryLog {
     }
 
     fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
-        ready(Ok(self.select(max, |run| query.wants(run))))
+        ready(Ok(self.select(&query, max, |run| query.wants(run))))
     }
 
     fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
-        ready(Ok(self.select(max, |run| run.is_lapsed(now))))
+        ready(Ok(self.select(&RunQuery::default(), max, |run| run.is_lapsed(now))))
     }
 
     fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {

@@ -80,6 +80,14 @@ impl RedisLog {
         Ok(members.into_iter().map(RunId::from).collect())
     }
 
+    /// The same from the highest score down.
+    async fn members_back(&self, key: &str, from: &str, skip: isize) -> Result<Vec<RunId>, LogError> {
+        let mut commands = ::redis::pipe();
+        commands.zrevrangebyscore_limit(key, from, "-inf", skip, PAGE);
+        let (members,): (Vec<String>,) = self.desk.link.pipe(&commands).await?;
+        Ok(members.into_iter().map(RunId::from).collect())
+    }
+
     pub(super) async fn read_list(&self, query: RunQuery, max: usize) -> Result<Vec<RunState>, LogError> {
         let list = match (&query.thread_id, &query.owner) {
             (Some(thread), _) => List::Thread(thread.as_str()),
@@ -87,11 +95,15 @@ impl RedisLog {
             (None, None) => List::All,
         };
         let key = self.desk.keys.list(list);
-        let from =
-            query.after.as_ref().map_or_else(|| "-inf".to_owned(), |place| place.opened_at.0.to_string());
+        let end = if query.newest_first { "+inf" } else { "-inf" };
+        let from = query.after.as_ref().map_or_else(|| end.to_owned(), |place| place.opened_at.0.to_string());
         let (mut found, mut skip) = (Vec::new(), 0);
         loop {
-            let members = self.members(&key, &from, "+inf", skip).await?;
+            let members = if query.newest_first {
+                self.members_back(&key, &from, skip).await?
+            } else {
+                self.members(&key, &from, "+inf", skip).await?
+            };
             let is_last = members.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
             skip += PAGE;
             let states = self.read_states(&members).await?;

@@ -377,6 +377,10 @@ impl RunLog for RedisLog {
         Box::pin(self.read_relations(keys))
     }
 
+    fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(self.ping())
+    }
+
     fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {
         Box::pin(self.trim_run(run.clone(), earliest))
     }

@@ -36,7 +36,9 @@ impl RedisLog {
             return Ok(());
         }
         let mut commands = ::redis::pipe();
-        keys.iter().for_each(|key| command(&mut commands, self.desk.keys.relation(key)));
+        for key in keys {
+            command(&mut commands, self.desk.keys.relation(key));
+        }
         self.desk.link.pipe(&commands).await
     }
 

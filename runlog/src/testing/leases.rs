@@ -65,7 +65,13 @@ async fn runs_are_listed_by_thread_and_owner_in_pages(log: &dyn RunLog) {
     let after = RunPlace { opened_at: Timestamp(3), run_id: RunId::from("c") };
     assert_eq!(ids(&log.list(RunQuery { after: Some(after), ..ada }, 9).await.unwrap()), ["d"]);
     let ada = RunQuery { owner: Some("ada".to_owned()), ..RunQuery::default() };
-    assert_eq!(ids(&log.list(ada, 9).await.unwrap()), ["a", "c", "d"]);
+    assert_eq!(ids(&log.list(ada.clone(), 9).await.unwrap()), ["a", "c", "d"]);
+    let newest = RunQuery { newest_first: true, ..ada };
+    let first = log.list(newest.clone(), 2).await.unwrap();
+    let rest = RunQuery { after: first.last().map(RunState::place), ..newest };
+    assert_eq!((ids(&first), ids(&log.list(rest, 2).await.unwrap())), (vec!["d", "c"], vec!["a"]));
+    let all = RunQuery { newest_first: true, ..query };
+    assert_eq!(ids(&log.list(all, 9).await.unwrap()), ["d", "c", "b", "a"]);
 }
 
 async fn a_lease_is_held_until_it_lapses(log: &dyn RunLog) {

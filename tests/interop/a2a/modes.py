@@ -60,9 +60,13 @@ class Agent:
                 what["artifact"], player.text(text), what.get("append", False), what.get("last", False)
             )
         elif kind == "many":
-            # `many 100` counts to another number.
-            count = int(said.split()[1]) if len(said.split()) > 1 else what["count"]
+            # `many 100` counts to another number, `many 100 50` with a pause of 50 ms before each.
+            words = said.split()
+            count = int(words[1]) if len(words) > 1 else what["count"]
+            pause = int(words[2]) / 1000 if len(words) > 2 else None
             for number in range(count):
+                if pause is not None:
+                    await asyncio.sleep(pause)
                 is_last = number + 1 == count
                 await player.artifact(what["artifact"], player.text(f"{number} "), number > 0, is_last)
         elif kind == "bytes":

@@ -112,6 +112,9 @@ class Plain(Scripted):
     async def work(self, context, updater):
         question = context.get_user_input()
         setup = json.loads(question)
+        if setup["relate"] == "context":
+            # The gateway knows the context from the first event, and relates by nothing else here.
+            await asyncio.sleep(0.5)
         handed = handed_on(setup["relate"], context)
         asked = [ask(setup["gateway"], agent, question, handed) for agent in ("argocd", "jira")]
         await self.answer(updater, "Summary: " + " ".join(await asyncio.gather(*asked)))

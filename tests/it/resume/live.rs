@@ -85,8 +85,9 @@ async fn cut_after(stage: &Stage, name: &str, events: &[BlockEvent], k: usize, w
     assert_eq!(websocket::payloads(&rest_of_socket), websocket::payloads(&again), "{run}: WebSocket");
 }
 
-async fn every_scenario(log: Arc<dyn RunLog>) {
-    let stage = Stage::new(log).await;
+/// Every scenario, on that engine.
+pub(crate) async fn every_scenario(log: Arc<dyn RunLog>) -> usize {
+    let stage = Stage::merging(log).await;
     let mut tasks = JoinSet::new();
     for (index, (_, events)) in traces::of_scenarios().into_iter().enumerate() {
         let stage = Arc::clone(&stage);
@@ -98,9 +99,10 @@ async fn every_scenario(log: Arc<dyn RunLog>) {
             for k in 0..events.len() {
                 cut_after(&stage, &name, &events, k, &whole).await;
             }
+            events.len()
         });
     }
-    tasks.join_all().await;
+    tasks.join_all().await.into_iter().sum()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,13 +8,15 @@
 //! |---|---|
 //! | `sse` | the response, after every payload, in either dialect |
 //! | `websocket`, `grpc` | the subscription or call on one connection, after every payload |
+//! | `a2a` | a subscription to a task, after every event, in every binding |
 //! | `live` | the connection itself, after every event of a run that goes on only after the cut |
 
-mod grpc;
-mod live;
+pub(crate) mod a2a;
+pub(crate) mod grpc;
+pub(crate) mod live;
 mod merged;
-mod sse;
+pub(crate) mod sse;
 mod stage;
 mod stalled;
 mod traces;
-mod websocket;
+pub(crate) mod websocket;

@@ -1,7 +1,6 @@
 //! A gateway over a log that the test writes.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
@@ -37,10 +36,27 @@ impl Drop for Stage {
 }
 
 impl Stage {
+    /// Every event is sent as one, however far behind its reader is: cuts can be made after each, and what comes is
+    /// compared event by event.
     pub(super) async fn new(log: Arc<dyn RunLog>) -> Arc<Self> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/demo-thinking.toml");
-        let toml = format!("[agents.a.script]\nfile = \"{}\"\n", script.display());
-        let mut config = load(Path::new("aqueduct.toml"), &toml, []).unwrap();
+        Self::with(log, "[server]\nmerge = 1\n", "[[step]]\ntext = \"Nobody asks.\"\n").await
+    }
+
+    /// Deltas that wait for a reader are merged, as by default.
+    pub(super) async fn merging(log: Arc<dyn RunLog>) -> Arc<Self> {
+        Self::with(log, "", "[[step]]\ntext = \"Nobody asks.\"\n").await
+    }
+
+    /// Its agent is asked and says nothing: whatever it says is put into the log by the test.
+    pub(super) async fn silent(log: Arc<dyn RunLog>) -> Arc<Self> {
+        Self::with(log, "[runs]\nlease = \"1h\"\n", "[[step]]\nwait = \"1h\"\n").await
+    }
+
+    async fn with(log: Arc<dyn RunLog>, settings: &str, script: &str) -> Arc<Self> {
+        let folder = TempDir::new().unwrap();
+        std::fs::write(folder.path().join("a.toml"), script).unwrap();
+        let toml = format!("{settings}[agents.a.script]\nfile = \"a.toml\"\n");
+        let mut config = load(&folder.path().join("aqueduct.toml"), &toml, []).unwrap();
         config.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
         let gateway = Gateway::with_log(config, Arc::clone(&log)).unwrap();
         let listening = Listening::bind(gateway).await.unwrap();

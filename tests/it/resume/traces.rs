@@ -28,6 +28,6 @@ pub(super) fn all() -> Vec<Trace> {
             traces.extend(runs.into_iter().enumerate().map(named));
         }
     }
-    assert!(traces.len() > 150, "only {} traces", traces.len());
+    assert!(traces.len() > 200, "only {} traces", traces.len());
     traces
 }

@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 use aqueduct_core::service::Caller;
 use bytes::Bytes;
 use futures_core::Stream;
-use http::{Request, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Request, Response};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, StdError};
@@ -25,6 +26,9 @@ use crate::driver::Shared;
 use crate::publish::until;
 use crate::server::{Call, TimedBody};
 use crate::stall::{StallWatch, WatchedStream};
+
+/// How the content types of gRPC begin.
+const GRPC: &[u8] = b"application/grpc";
 
 /// The messages of an answer, in order; an error is the last. It is dropped when the caller goes away.
 pub type Payloads = Pin<Box<dyn Stream<Item = Result<Bytes, RawStatus>> + Send>>;
@@ -129,6 +133,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
+        if !is_grpc(request.headers()) {
+            return Box::pin(async { Ok(not_grpc()) });
+        }
         let method = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
         let named = request.headers().get(http::header::HOST).and_then(|host| host.to_str().ok());
         let authority = request.uri().authority().map(http::uri::Authority::as_str).or(named);
@@ -140,6 +147,19 @@ where
         let handler = Handler { server: self.clone(), method, authority };
         Box::pin(async move { Ok(grpc.server_streaming(handler, request).await) })
     }
+}
+
+/// True for `application/grpc` with or without what stands behind it (`+proto`, parameters).
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], http::HeaderValue::as_bytes);
+    kind.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
+}
+
+/// Whoever sends something else does not read gRPC either: the answer is one of HTTP, as the protocol says.
+fn not_grpc() -> Response<Body> {
+    let mut response = Response::new(Body::default());
+    *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    response
 }
 
 /// One call of a [`RawServer`].

@@ -18,14 +18,12 @@ const PACKAGE: &str = "aqueduct-agui";
 
 /// Installs the peers, tests the package, and says where everything is.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
-    let (clients, peers) = (Peers::of(project, "agui")?, Peers::of(project, "resume")?);
-    let new = clients.npm_project("client-1.0.0")?;
-    let old = clients.npm_project("client-0.0.59")?;
+    let peers = Peers::of(project, "resume")?;
     let compiler = peers.npm_project("types")?.join("node_modules/typescript/bin/tsc");
     let package = project.root().join("sdk/typescript");
     Invocation::new("node", &package).args(["--test", "test/"]).run()?;
+    let (new, old) = (client(project, "client-1.0.0")?, client(project, "client-0.0.59")?);
     for client in [&new, &old] {
-        install(&package, client)?;
         check_types(&compiler, &peers.scripts().join("types/use.mts"), client)?;
     }
     let scripts = peers.scripts().parent().context("the scripts have no folder")?;
@@ -35,6 +33,13 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
         ("AQUEDUCT_INTEROP_AGUI_0_0_59", text(&old)?),
         ("AQUEDUCT_INTEROP_GATEWAY", programs::gateway(project)?),
     ])
+}
+
+/// A real AG-UI client of the suite `agui`, with the package beside it; gives the folder with `node_modules`.
+pub(super) fn client(project: &Project, name: &str) -> Result<PathBuf> {
+    let client = Peers::of(project, "agui")?.npm_project(name)?;
+    install(&project.root().join("sdk/typescript"), &client)?;
+    Ok(client)
 }
 
 /// Copies what would be published.

@@ -1,29 +1,37 @@
-//! The peer of the shared run log: a Redis server of this machine. The tests start their own, each on a free port in a
-//! temporary folder.
+//! The peers of the shared run log: a Redis server of this machine, of which the tests start their own, each on a free port
+//! in a temporary folder; the A2A agents of the suite `a2a` on the Python SDKs, whose runs outlive gateways; and
+//! `sdk/typescript`, whose clients do too.
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::interop::Env;
-use crate::interop::peers::{Peers, debian_package};
-use crate::interop::programs;
+use crate::interop::peers::{Peers, debian_package, text};
+use crate::interop::{programs, resume};
 use crate::invocation::Invocation;
 use crate::project::Project;
 
 const HINT: &str = "install Redis 6.2 or later (on Debian: the package `redis-server`) or Valkey, or say where its server is \
                     by the variable AQUEDUCT_REDIS";
 
-/// The server, and the gateway whose replicas share it.
+/// The server, the gateway whose replicas share it, and `sdk/typescript` in the real client.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
-    let peers = Peers::of(project, "runlog")?;
+    let (peers, agents) = (Peers::of(project, "runlog")?, Peers::of(project, "a2a")?);
+    let scripts = peers.scripts().parent().context("the scripts have no folder")?;
     Ok(vec![
+        ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
+        ("AQUEDUCT_INTEROP_AGUI_1_0", text(&resume::client(project, "client-1.0.0")?)?),
+        ("AQUEDUCT_INTEROP_A2A_SCRIPTS", text(agents.scripts())?),
+        ("AQUEDUCT_INTEROP_A2A_PY_1_3", text(&agents.python_venv("python-1.3.0")?)?),
+        ("AQUEDUCT_INTEROP_A2A_PY_0_3", text(&agents.python_venv("python-0.3.26")?)?),
         ("AQUEDUCT_INTEROP_REDIS", server(peers.scripts())?),
         ("AQUEDUCT_INTEROP_GATEWAY", programs::gateway(project)?),
     ])
 }
 
-fn server(folder: &Path) -> Result<String> {
+/// The server of this machine, installed if there is none.
+pub(super) fn server(folder: &Path) -> Result<String> {
     let chosen = std::env::var("AQUEDUCT_REDIS").ok();
     let name = chosen.clone().unwrap_or_else(|| "redis-server".to_owned());
     if chosen.is_none() && Invocation::new(&name, folder).args(["--version"]).output().is_err() {

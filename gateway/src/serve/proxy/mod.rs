@@ -45,7 +45,7 @@ use crate::source::Forwarded;
 use crate::source::a2a::A2aSource;
 use crate::source::upstream::unsent;
 use crate::tee::call::LaneCall;
-use crate::tee::clue::TOKEN_METADATA;
+use crate::tee::clue::{LANE_HEADER, TOKEN_METADATA};
 use crate::tee::{Tapped, Trail};
 
 /// Headers of calls that the agent gets, beside those of a trace and those that are configured.
@@ -140,7 +140,8 @@ pub(super) async fn serve(
         headers: parts.headers.clone(),
         version: spoken.version,
     };
-    let request = Request::from_parts(parts.clone(), body.clone());
+    let mut request = Request::from_parts(parts.clone(), body.clone());
+    request.headers_mut().insert(LANE_HEADER, HeaderValue::from_static("1"));
     match Relay::new(callee, lane).answer(request).await {
         Ok(answer) => respond(answer, Body::from),
         Err(failure) => refuse(&spoken.call, &failure),

@@ -40,9 +40,11 @@ impl Relay {
     pub(super) async fn answer(self, request: http::Request<Bytes>) -> Result<Answer, RunFailure> {
         let (sender, answer) = oneshot::channel();
         tokio::spawn(self.run(request, sender));
-        // The relay always answers; without it, its task was ended with the process.
-        let stopping = || RunFailure::new(RunFailure::UPSTREAM_ENDED, "the gateway is stopping");
-        answer.await.unwrap_or_else(|_| Err(stopping()))
+        match answer.await {
+            Ok(answered) => answered,
+            // The relay always answers; without it, its task was ended with the process.
+            Err(_) => Err(RunFailure::new(RunFailure::UPSTREAM_ENDED, "the gateway is stopping")),
+        }
     }
 
     async fn run(mut self, request: http::Request<Bytes>, mut to: Respond) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use aqueduct_core::service::{RefusalKind, ServiceError, StartedRun};
-use aqueduct_core::{ContentBlock, InterruptReply, Message, Role, RunInput};
-use aqueduct_runlog::RunMeta;
+use aqueduct_core::{ContentBlock, InterruptId, InterruptReply, Message, Role, RunInput};
+use aqueduct_runlog::{Lease, RunMeta};
 use serde_json::Value;
 use tracing::Instrument as _;
 
@@ -50,30 +50,43 @@ impl Gateway {
         for published in waiting {
             let mut state = published.state.lock().await;
             if let Some(replies) = replies(&state, &input) {
-                return self.open_answer(&published, &mut state, agent, owner, input, replies).await;
+                return self.open_answer(&published, &mut state, input, replies).await;
             }
         }
-        Err(nothing_to_answer(&agent.name, &input))
+        match self.answer_far(&agent, &owner, &input).await? {
+            Some(started) => Ok(started),
+            None => Err(nothing_to_answer(&agent.name, &input)),
+        }
     }
 
     async fn open_answer(
         self: &Arc<Self>,
-        published: &Published,
+        published: &Arc<Published>,
         state: &mut State,
-        agent: Arc<AgentEntry>,
-        owner: String,
-        mut input: RunInput,
+        input: RunInput,
         replies: Vec<InterruptReply>,
     ) -> Result<StartedRun, ServiceError> {
-        let run_id = input.run_id.detached();
         let meta = RunMeta {
-            run_id: run_id.clone(),
+            run_id: input.run_id.detached(),
             thread_id: input.thread_id.detached(),
-            agent: agent.name.clone(),
-            owner,
+            agent: published.agent.name.clone(),
+            owner: published.owner.clone(),
             opened_at: now(),
         };
         let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
+        Ok(self.begin_answer(published, state, lease, input, replies))
+    }
+
+    /// Drives a run that answers; its lease is held here.
+    pub(super) fn begin_answer(
+        self: &Arc<Self>,
+        published: &Arc<Published>,
+        state: &mut State,
+        lease: Lease,
+        mut input: RunInput,
+        replies: Vec<InterruptReply>,
+    ) -> StartedRun {
+        let run_id = lease.run_id.clone();
         let active = Arc::new(ActiveRun::new());
         self.active().insert(run_id.clone(), Arc::clone(&active));
         let events = self.watched(&run_id, Some(&active), 0);
@@ -85,27 +98,31 @@ impl Gateway {
         let (sender, said) = EventSender::channel();
         state.out = Some(sender);
         state.is_waiting = false;
+        state.mailbox = None;
         state.asked.retain(|id| !replies.iter().any(|reply| reply.id == *id));
-        let ask = Ask::plain(input);
-        let feed = Feed::Published(said);
+        let agent = Arc::clone(&published.agent);
+        let (ask, feed) = (Ask::plain(input), Feed::Published(said));
         let drive = Drive { gateway: Arc::clone(self), agent, lease, active, ask, feed };
         tokio::spawn(drive.run().in_current_span());
         published.replies.send_modify(|waiting| waiting.extend(replies));
-        Ok(StartedRun { run_id, events })
+        StartedRun { run_id, events }
     }
 }
 
-/// The answers of an input to the questions of a run that waits; none if they are not for it. A user who answers with
-/// plain words answers the only question there is.
+/// The answers of an input to the questions of a run that waits; none if they are not for it.
 fn replies(state: &State, input: &RunInput) -> Option<Vec<InterruptReply>> {
-    if !state.is_waiting || state.out.is_none() {
-        return None;
-    }
+    let waits = state.is_waiting && state.out.is_some();
+    waits.then(|| replies_to(&state.asked, input)).flatten()
+}
+
+/// The answers of an input to what is asked; none if they are not for it. A user who answers with plain words answers
+/// the only question there is.
+pub(super) fn replies_to(asked: &[InterruptId], input: &RunInput) -> Option<Vec<InterruptReply>> {
     if !input.resume.is_empty() {
-        let is_asked = |reply: &InterruptReply| state.asked.contains(&reply.id);
+        let is_asked = |reply: &InterruptReply| asked.contains(&reply.id);
         return input.resume.iter().all(is_asked).then(|| input.resume.clone());
     }
-    let [id] = state.asked.as_slice() else { return None };
+    let [id] = asked else { return None };
     let words = input.latest_user_message()?.text();
     Some(vec![InterruptReply { id: id.clone(), resolved: true, payload: Some(Value::from(words)) }])
 }

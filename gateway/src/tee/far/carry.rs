@@ -70,26 +70,21 @@ impl FarLane {
                 None
             }
         };
-        match granted {
-            Some(trail) => {
-                lane.trail = trail;
-                Some(lane)
-            }
-            None => {
-                lane.close(None).await;
-                None
-            }
+        if let Some(trail) = granted {
+            lane.trail = trail;
+            return Some(lane);
         }
+        lane.close(None).await;
+        None
     }
 
     async fn granted(&mut self) -> Option<Trail> {
         let heard = self.told.wait_for(|told| told.granted.is_some() || told.is_over);
-        let word = match tokio::time::timeout(ANSWER_WAIT, heard).await {
-            Ok(told) => told.ok().and_then(|told| told.granted.clone()),
-            Err(_) => {
-                tracing::warn!("the owner of a run does not answer: a sub-agent is not shown");
-                None
-            }
+        let word = if let Ok(told) = tokio::time::timeout(ANSWER_WAIT, heard).await {
+            told.ok().and_then(|told| told.granted.clone())
+        } else {
+            tracing::warn!("the owner of a run does not answer: a sub-agent is not shown");
+            None
         };
         match word {
             Some(Word::Granted { token, trace }) => {

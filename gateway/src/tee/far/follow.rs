@@ -110,6 +110,8 @@ impl Follower {
             self.tell(&Word::Cancel { task }).await;
         }
         self.tell(&Word::Over).await;
+        // The run has all of it now, and nobody reads it twice.
+        self.gateway.log().trim(&self.side, u64::MAX).await.ok();
     }
 
     /// Feeds the lane to its end; false if its run ended before.

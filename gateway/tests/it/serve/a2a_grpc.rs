@@ -201,3 +201,50 @@ async fn strangers_learn_nothing_of_a_protected_agent() {
         assert!(direct.ask(&hello(), &[("authorization", "Bearer secret")]).await.is_ok(), "{version}");
     }
 }
+
+/// What never becomes a call is refused by the transport: without the protocol's details, but with a code that says what.
+#[tokio::test]
+async fn what_is_no_call_is_refused_too() {
+    let served = scripted(&["one"], "").await;
+    for (version, service) in [(Version::V1, "lf.a2a.v1"), (Version::V03, "a2a.v1")] {
+        let direct = Direct::to(&served, version, "").await;
+        let code = async |change: fn(&mut RawRequest)| {
+            let mut request = direct.request(&hello(), &[]);
+            change(&mut request);
+            match direct.client.unary(request).await.unwrap_err() {
+                RawError::Status(status) => status.code,
+                other => panic!("{other}"),
+            }
+        };
+        let (invalid_argument, out_of_range, unimplemented) = (3, 11, 12);
+        let huge = code(|request| request.message = vec![0; 2 << 20].into()).await;
+        assert_eq!(huge, out_of_range, "{version}");
+        let empty = code(|request| request.message = Bytes::new()).await;
+        assert_eq!(empty, invalid_argument, "{version}");
+        for path in ["/a2a.v7.A2AService/SendMessage", "/lf.a2a.v1.A2AService", "/"] {
+            let mut request = direct.request(&hello(), &[]);
+            path.clone_into(&mut request.path);
+            let RawError::Status(status) = direct.client.unary(request).await.unwrap_err() else { panic!() };
+            assert_eq!(status.code, unimplemented, "{version} {path}: {status:?}");
+        }
+        let path = served.url(&format!("/{service}.A2AService/SendMessage"));
+        for kind in ["application/json", "text/plain", "application/x-protobuf", ""] {
+            let mut request = http::Request::post(&path);
+            if !kind.is_empty() {
+                request = request.header("content-type", kind);
+            }
+            let answer = served.client.request(request.body(Bytes::from_static(b"{}")).unwrap()).await;
+            assert_eq!(answer.unwrap().status(), 415, "{version} {kind:?}");
+        }
+        let cut = http::Request::post(&path).header("content-type", "application/grpc");
+        let cut = cut.body(Bytes::from_static(&[0, 0, 0, 0, 9, 1])).unwrap();
+        let cut = served.client.request(cut).await.unwrap();
+        assert_eq!(cut.headers()["grpc-status"], "13", "{version}: a message that breaks off");
+        let packed = http::Request::post(&path).header("content-type", "application/grpc");
+        let packed =
+            packed.header("grpc-encoding", "zip").body(Bytes::from_static(&[1, 0, 0, 0, 0])).unwrap();
+        let packed = served.client.request(packed).await.unwrap();
+        assert_eq!(packed.headers()["grpc-status"], "12", "{version}: a compression that nobody knows");
+    }
+    served.idle().await;
+}

@@ -194,3 +194,19 @@ async fn runs_on_disk_are_there_after_a_restart() {
     drop(served);
     std::fs::remove_dir_all(folder).ok();
 }
+
+#[tokio::test]
+async fn a_gateway_whose_log_is_away_is_not_ready_and_says_why() {
+    // A port that nobody listens on.
+    let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let environment = [("R".to_owned(), format!("redis://{nobody}"))];
+    let toml = "[runs]\nlog = \"redis\"\nredis = \"env:R\"\n";
+    let mut config = load(Path::new("aqueduct.toml"), toml, environment).unwrap();
+    config.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    let served = serve_gateway(Gateway::new(config).unwrap()).await;
+    let ready = served.get("/readyz").await;
+    let text = String::from_utf8_lossy(ready.body()).into_owned();
+    assert_eq!(ready.status(), 503, "{text}");
+    assert!(text.contains("run log"), "{text}");
+    assert_eq!(served.get("/healthz").await.status(), 200, "the process is well");
+}

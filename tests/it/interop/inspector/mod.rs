@@ -130,7 +130,7 @@ macro_rules! scenes {
 }
 
 scenes! {
-    run interrupt lanes filter resume stop past token
+    run interrupt lanes filter resume reconnect stop past token
     drop_agui drop_a2a drop_a2a_0_3 drop_magentic open_file state hostile nonsense
     keyboard
 }

@@ -7,9 +7,12 @@
 )]
 
 mod crashes;
+mod cuts;
 mod races;
 mod replicas;
-mod server;
+pub(super) mod server;
+mod stopped;
+mod taken_up;
 
 use std::cell::Cell;
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ const RACES: u64 = 1_000;
 const NEW: u64 = 5;
 
 /// Writes until it is fenced; gives how many of its events were acknowledged.
-async fn write_until_fenced(log: Arc<RedisLog>, lease: Lease) -> u64 {
+pub(super) async fn write_until_fenced(log: Arc<RedisLog>, lease: Lease) -> u64 {
     for number in 1.. {
         match log.append(&lease, vec![say("old", number)], Timestamp(1)).await.map_err(LogError::from) {
             Ok(head) => assert_eq!(head, number),

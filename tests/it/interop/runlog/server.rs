@@ -8,14 +8,14 @@ use std::time::Duration;
 use aqueduct_runlog::{LogLimits, RedisConfig, RedisLog};
 
 /// A running server. Killed when it is dropped.
-pub(super) struct Server {
+pub(in crate::interop) struct Server {
     process: Child,
     port: u16,
     folder: tempfile::TempDir,
 }
 
 impl Server {
-    pub(super) fn start() -> Self {
+    pub(in crate::interop) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let process = launch(port, folder.path());
@@ -29,7 +29,7 @@ impl Server {
         self.process = launch(self.port, self.folder.path());
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(in crate::interop) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 

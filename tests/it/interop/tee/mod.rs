@@ -8,6 +8,8 @@ use std::process::Command;
 use aqueduct_tests::process::Program;
 use serde_json::{Value, json};
 
+use super::runlog::server::Server;
+
 const ANSWER: &str = "Summary: three apps are in sync. two issues are open.";
 
 /// Sub-agents and their tools; `clock` is asked by `jira`.
@@ -22,14 +24,30 @@ fn scripts() -> PathBuf {
     variable("AQUEDUCT_INTEROP_DIR").join("tee")
 }
 
-/// The agents, and a gateway that has all of them.
+/// The agents, and gateways that have all of them.
 struct Scene {
     _agents: Program,
+    /// What the clients run their agents at.
     gateway: Program,
+    /// Where supervisors and sub-agents call others, if that is another gateway, and what the two share.
+    other: Option<(Program, Server)>,
 }
 
 impl Scene {
     fn new(name: &str, more: &str) -> Self {
+        Self::start(name, more, None)
+    }
+
+    /// Two gateways that share a Redis: one drives the runs, the other carries the calls of sub-agents.
+    fn of_two(name: &str) -> Self {
+        let redis = Server::start();
+        let file = variable("AQUEDUCT_INTEROP_CASES").join(format!("{name}.redis-url"));
+        std::fs::write(&file, redis.url()).unwrap();
+        let more = format!("runs.log = \"redis\"\nruns.redis = \"file:{}\"", file.display());
+        Self::start(name, &more, Some(redis))
+    }
+
+    fn start(name: &str, more: &str, shared: Option<Server>) -> Self {
         let script = scripts().join("agents.py");
         let agents = Program::start(variable("AQUEDUCT_INTEROP_TEE_PY"), &["-B", script.to_str().unwrap()]);
         let mut toml = format!("{more}\n");
@@ -39,13 +57,17 @@ impl Scene {
         let file = variable("AQUEDUCT_INTEROP_CASES").join(format!("{name}.toml"));
         std::fs::write(&file, toml).unwrap();
         let args = ["serve", "--listen", "127.0.0.1:0", "--config", file.to_str().unwrap()];
-        Self { _agents: agents, gateway: Program::start(variable("AQUEDUCT_INTEROP_GATEWAY"), &args) }
+        let gateway = || Program::start(variable("AQUEDUCT_INTEROP_GATEWAY"), &args);
+        let other = shared.map(|redis| (gateway(), redis));
+        Self { _agents: agents, gateway: gateway(), other }
     }
 
     /// What the client of that project saw of one run.
     fn watch(&self, project: &str, agent: &str, relate: &str) -> Value {
-        let (base, _) = self.gateway.address.split_once("/agents/").unwrap();
-        let question = json!({ "gateway": base, "relate": relate }).to_string();
+        let base_of = |gateway: &Program| gateway.address.split_once("/agents/").unwrap().0.to_owned();
+        let base = base_of(&self.gateway);
+        let door = self.other.as_ref().map_or_else(|| base.clone(), |(other, _)| base_of(other));
+        let question = json!({ "gateway": door, "relate": relate }).to_string();
         let mut command = Command::new("node");
         command.arg(scripts().join("watch.mjs")).arg("--project").arg(variable(project));
         command.args(["--url", &format!("{base}/agents/{agent}"), "--question", &question]);
@@ -123,6 +145,27 @@ fn client_1_0_sees_sub_agents_of_a_python_supervisor_whatever_it_hands_on() {
         let nested = !matches!(relate, "trace" | "context");
         shows_all_attributed(&scene.watch("AQUEDUCT_INTEROP_AGUI_1_0", "plain", relate), nested);
     }
+}
+
+/// The calls land on another replica than the run.
+#[test]
+fn client_1_0_sees_them_over_two_replicas_whatever_is_handed_on() {
+    let scene = Scene::of_two("replicas-attributed");
+    for relate in ["header", "baggage", "metadata", "trace", "context"] {
+        let nested = !matches!(relate, "trace" | "context");
+        shows_all_attributed(&scene.watch("AQUEDUCT_INTEROP_AGUI_1_0", "plain", relate), nested);
+    }
+    shows_all_attributed(&scene.watch("AQUEDUCT_INTEROP_AGUI_1_0", "langgraph", "header"), true);
+    let seen = scene.watch("AQUEDUCT_INTEROP_AGUI_1_0", "plain", "none");
+    let before = answer_comes_once_and_last(&seen);
+    assert_eq!(notices(before), [], "an unrelated call is simply passed on");
+}
+
+#[test]
+fn client_0_0_59_sees_them_inline_over_two_replicas() {
+    let scene = Scene::of_two("replicas-inline");
+    shows_all_inline(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "plain", "header"));
+    shows_all_inline(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "langgraph", "header"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::super::support::{answer, events, input, payloads};
 use super::peer::{Called, Door, Peer, begun, chunk, done, task};
-use super::{Place, gateway, lane, lanes, supervisor};
+use super::{Place, Scene, gateway, lane, lanes, supervisor};
 
 everywhere!(
     a_sub_agent_that_fails_does_not_fail_the_run,
@@ -18,6 +18,8 @@ everywhere!(
     cancelling_the_run_cancels_its_sub_agents,
     a_task_without_a_stream_is_cancelled_with_its_run,
     a_sub_agent_that_never_answers_is_shown_and_ends_with_its_run,
+    a_sub_agent_that_hangs_is_given_up_after_its_time,
+    a_sub_agent_that_its_supervisor_cancels_ends_so,
     an_answer_that_is_compressed_passes_and_says_so,
     a_supervisor_that_hangs_up_cuts_the_lane_and_cancels_nothing,
     a_lane_that_outlives_the_run_is_closed_with_it,
@@ -183,6 +185,67 @@ async fn a_sub_agent_that_never_answers_is_shown_and_ends_with_its_run(place: Pl
     }
     assert_eq!(seen.last().unwrap()["outcome"]["type"], "cancelled", "{seen:#?}");
     assert_ne!(lanes(&seen)[0].3, "open");
+}
+
+async fn a_sub_agent_that_hangs_is_given_up_after_its_time(place: Place) {
+    let door = Door::default();
+    let sub = hanging().await;
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move {
+            let told = door.call("a", &Called::by(&asked)).await;
+            assert!(told.contains("working on it"), "{told}");
+        })
+    })
+    .await;
+    let toml = format!(
+        "[agents.s]\na2a = {{ url = \"{}\", binding = \"jsonrpc\" }}\n\
+         [agents.a]\na2a = {{ url = \"{}\", binding = \"jsonrpc\" }}\ntimeouts.idle = \"500ms\"\n",
+        supervisor.url, sub.url
+    );
+    let scene = Scene::start(place, &door, &toml).await;
+    let events = scene.run("s", "r").await;
+    assert_eq!(lanes(&events), [lane("a", "", "working on it", "upstream_timeout")]);
+    assert_eq!(answer(&events), "all is well");
+}
+
+async fn a_sub_agent_that_its_supervisor_cancels_ends_so(place: Place) {
+    let door = Door::default();
+    let (cancel, cancelled) = tokio::sync::watch::channel(false);
+    let sub = Peer::start(move |asked, mut out| {
+        let (cancel, mut cancelled) = (cancel.clone(), cancelled.clone());
+        Box::pin(async move {
+            if asked.body["method"] == "CancelTask" {
+                cancel.send_replace(true);
+                return out.answer(&asked, "").await;
+            }
+            out.begin().await;
+            out.say(&[begun("a"), chunk("a", "working on it", false)].concat()).await;
+            cancelled.wait_for(|cancelled| *cancelled).await.ok();
+            out.say(&super::status("a", "CANCELED", "as you wish")).await;
+        })
+    })
+    .await;
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move {
+            let client = Client::new(ClientConfig::default()).unwrap();
+            let how = Called::by(&asked);
+            let mut stream =
+                client.open_stream(door.request("a", "SendStreamingMessage", &how)).await.unwrap();
+            while !stream.next().await.unwrap().unwrap().data.contains("working on it") {}
+            let mut cancel = door.request("a", "CancelTask", &how);
+            let call = json!({ "jsonrpc": "2.0", "id": 8, "method": "CancelTask", "params": { "id": "a" } });
+            *cancel.body_mut() = call.to_string().into();
+            client.request(cancel).await.unwrap();
+            while stream.next().await.is_some() {}
+        })
+    })
+    .await;
+    let served = gateway(place, &door, &[("s", &supervisor.url), ("a", &sub.url)], "").await;
+    let events = served.run("s", "r").await;
+    let seen = lanes(&events);
+    assert_eq!((seen.len(), &*seen[0].3), (1, "cancelled"), "{seen:?}");
+    assert_eq!(answer(&events), "all is well");
+    assert_eq!(events.last().unwrap()["outcome"]["type"], "success");
 }
 
 /// The bytes are the supervisor's, whatever they are.

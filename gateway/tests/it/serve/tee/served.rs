@@ -3,18 +3,20 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use aqueduct_transport_http::{Client, ClientConfig};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::super::support::{answer, input};
-use super::peer::{Called, Door, Peer, begun, chunk, done};
+use super::peer::{Called, Door, Peer, begun, chunk, done, header};
 use super::{Place, Scene, before_the_answer, lane, lanes, supervisor};
 
 everywhere!(
     an_agent_of_the_gateways_own_is_a_lane_like_any_other,
     an_a2a_agent_behind_the_gateways_own_server_is_a_lane_too,
     a_served_agent_is_cancelled_with_the_run,
+    what_leads_to_a_run_leads_to_no_run_below_it,
 );
 
 const HELPER: &str = "[[step]]\nthinking = \"Let me see.\"\n[[step]]\ntool = \"search\"\narguments = '{\"q\":1}'\n\
@@ -77,7 +79,14 @@ async fn an_a2a_agent_behind_the_gateways_own_server_is_a_lane_too(place: Place)
 
 async fn a_served_agent_is_cancelled_with_the_run(place: Place) {
     let door = Door::default();
-    let supervisor = asking(&door).await;
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move {
+            drop(door.call("helper", &Called::by(&asked)).await);
+            // Its own end is not what this is about.
+            std::future::pending::<()>().await;
+        })
+    })
+    .await;
     let script = "[[step]]\ntext = \"On it.\"\n[[step]]\nwait = \"600s\"\n";
     let scene = scene(place, &door, &supervisor, script).await;
     let mut stream =
@@ -85,7 +94,7 @@ async fn a_served_agent_is_cancelled_with_the_run(place: Place) {
     let mut seen = Vec::new();
     while let Some(event) = stream.next().await {
         let event: Value = serde_json::from_str(&event.unwrap().data).unwrap();
-        if event["delta"] == "On it." {
+        if event["delta"].as_str().is_some_and(|delta| delta.contains("it.")) {
             scene.send(scene.post("/runs/r/cancel", &json!({}))).await;
         }
         seen.push(event);
@@ -94,4 +103,36 @@ async fn a_served_agent_is_cancelled_with_the_run(place: Place) {
     assert_eq!(lanes(&seen)[0].2, "On it.");
     let idle = async { tokio::join!(scene.owner.idle(), scene.door().idle()) };
     timeout(Duration::from_secs(30), idle).await.expect("the run of the sub-agent is stopped too");
+}
+
+/// A served sub-agent is a run of its own, in the same trace.
+async fn what_leads_to_a_run_leads_to_no_run_below_it(place: Place) {
+    let door = Door::default();
+    let sub = Peer::saying(vec![begun("a"), chunk("a", "hello", false), done("a")]).await;
+    let supervisor = supervisor(&door, |door, asked| {
+        Box::pin(async move {
+            let headers = vec![("traceparent", header(&asked, "traceparent"))];
+            let how = Called { headers, ..Called::default() };
+            let client = Client::new(ClientConfig::default()).unwrap();
+            let request = door.request("helper", "SendStreamingMessage", &how);
+            let mut helping = client.open_stream(request).await.unwrap();
+            while !helping.next().await.unwrap().unwrap().data.contains("it.") {}
+            assert!(door.call("a", &how).await.contains("hello"));
+        })
+    })
+    .await;
+    let script = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tee-below-{place:?}.toml"));
+    std::fs::write(&script, "[[step]]\ntext = \"On it.\"\n[[step]]\nwait = \"600s\"\n").unwrap();
+    let toml = format!(
+        "[agents.s]\na2a = {{ url = \"{}\", binding = \"jsonrpc\" }}\n\
+         [agents.a]\na2a = {{ url = \"{}\", binding = \"jsonrpc\" }}\n\
+         [agents.helper]\nscript = {{ file = \"{}\" }}\n",
+        supervisor.url,
+        sub.url,
+        script.display()
+    );
+    let scene = Scene::start(place, &door, &toml).await;
+    let seen = lanes(&scene.run("s", "r").await);
+    assert_eq!(seen.iter().map(|lane| &*lane.0).collect::<Vec<_>>(), ["helper", "a"], "{seen:?}");
+    assert_eq!(seen[1].2, "hello");
 }

@@ -1,23 +1,30 @@
 //! Processes that are measured: how they are started, what they have used, and how they end.
 
+#![expect(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a bench may stop at the first thing that is wrong"
+)]
+
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// A process that talks by lines and is killed when dropped.
-pub(crate) struct Process {
+#[derive(Debug)]
+pub struct Process {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
 
 impl Process {
     /// This program in another role.
-    pub(crate) fn own(arguments: &[&str]) -> Self {
+    pub fn own(arguments: &[&str]) -> Self {
         let program = std::env::current_exe().unwrap();
         Self::start(&program.to_string_lossy(), arguments)
     }
 
-    fn start(program: &str, arguments: &[&str]) -> Self {
+    /// A program with all the files that the machine allows.
+    pub fn start(program: &str, arguments: &[&str]) -> Self {
         // Ten thousand sockets need as many files as the machine allows; `exec` keeps the process the one measured.
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -n $(ulimit -Hn); exec \"$0\" \"$@\"", program]).args(arguments);
@@ -27,7 +34,7 @@ impl Process {
     }
 
     /// The next line it says.
-    pub(crate) fn line(&mut self) -> String {
+    pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         assert!(!line.is_empty(), "a process of the bench ended early");
@@ -35,15 +42,20 @@ impl Process {
     }
 
     /// Nanoseconds of CPU time of all its threads.
-    pub(crate) fn cpu(&self) -> u64 {
+    pub fn cpu(&self) -> u64 {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let files = threads.filter_map(|thread| Some(thread.ok()?.path().join("schedstat")));
         let times = files.filter_map(|file| std::fs::read_to_string(file).ok());
         times.filter_map(|line| line.split(' ').next()?.parse::<u64>().ok()).sum()
     }
 
+    /// Its id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Bytes of it that are in memory.
-    pub(crate) fn memory(&self) -> u64 {
+    pub fn memory(&self) -> u64 {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
         statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
     }
@@ -57,42 +69,39 @@ impl Drop for Process {
 }
 
 /// A server and its address.
-pub(crate) struct Server {
-    pub(crate) process: Process,
-    pub(crate) address: String,
+#[derive(Debug)]
+pub struct Server {
+    /// The process.
+    pub process: Process,
+    /// Where it listens, as it said itself.
+    pub address: String,
 }
 
 impl Server {
     /// A server of ours.
-    pub(crate) fn own(role: &str, arguments: &[&str]) -> Self {
+    pub fn own(role: &str, arguments: &[&str]) -> Self {
         Self::of(Process::own(&[&["server", role], arguments].concat()))
     }
 
-    /// A server of node's, if it is installed.
-    pub(crate) fn node(kind: &str) -> Option<Self> {
-        let [script, project] = node()?;
-        Some(Self::of(Process::start("node", &[&script, "--project", &project, kind])))
+    /// A server that runs in node: a script, the folder with its packages, and what the script is told.
+    pub fn node(script: &str, project: &str, arguments: &[&str]) -> Self {
+        Self::of(Process::start("node", &[&[script, "--project", project], arguments].concat()))
     }
 
-    fn of(mut process: Process) -> Self {
+    /// A server whose first line is its address.
+    pub fn of(mut process: Process) -> Self {
         let address = process.line();
         Self { process, address }
     }
 
     /// Runs a client of ours against it and gives its last line.
-    pub(crate) fn client(&self, role: &str, arguments: &[&str]) -> Process {
+    pub fn client(&self, role: &str, arguments: &[&str]) -> Process {
         Process::own(&[&["client", role, &self.address], arguments].concat())
     }
 }
 
-/// The script of node's servers and the folder with their packages.
-pub(crate) fn node() -> Option<[String; 2]> {
-    let script = PathBuf::from(std::env::var_os("AQUEDUCT_INTEROP_DIR")?).join("transports/bench.mjs");
-    Some([script.to_str()?.to_owned(), std::env::var("AQUEDUCT_BENCH_TRANSPORTS").ok()?])
-}
-
 /// Bytes that the kernel holds in socket buffers, of all processes.
-pub(crate) fn socket_memory() -> u64 {
+pub fn socket_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/net/sockstat").unwrap();
     let tcp = text.lines().find(|line| line.starts_with("TCP:")).unwrap();
     tcp.rsplit(' ').next().unwrap().parse::<u64>().unwrap() * 4096
@@ -100,6 +109,6 @@ pub(crate) fn socket_memory() -> u64 {
 
 /// A count for a quotient.
 #[expect(clippy::cast_precision_loss, reason = "counts of a bench are far below 2^53")]
-pub(crate) fn float(count: u64) -> f64 {
+pub fn float(count: u64) -> f64 {
     count as f64
 }

@@ -1,0 +1,89 @@
+//! The clients. They read bytes and look for marks; their own cost is not measured.
+//!
+//! * `drain`: reads one unpaced stream to its end and says `done`;
+//! * `hold <streams>`: opens so many, reads the first bytes of each, says `open`, and holds them;
+//! * `listen <streams> <seconds>`: opens so many paced streams, says `open`, and after that time the latencies.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use aqueduct_benches::pace::{listen_for, read_times};
+
+use crate::agent::CHUNKS;
+use crate::relays::{a2a_request, agui_request};
+
+/// Enough to know that the stream has begun.
+const FIRST_BYTES: usize = 100;
+
+pub(crate) fn run(role: &str, arguments: &[&str]) {
+    let [address, protocol, path, numbers @ ..] = arguments else { panic!("no address") };
+    let numbers: Vec<usize> = numbers.iter().map(|number| number.parse().unwrap()).collect();
+    let open = |number: usize| open(address, protocol, path, number);
+    match (role, numbers.as_slice()) {
+        ("drain", []) => drain(open(0)),
+        ("hold", [streams]) => hold((0..*streams).map(open)),
+        ("listen", [streams, seconds]) => listen((0..*streams).map(open), *seconds as u64),
+        _ => panic!("no client {role}"),
+    }
+}
+
+/// Asks for a stream and reads the head of the answer.
+fn open(address: &str, protocol: &str, path: &str, number: usize) -> TcpStream {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_nodelay(true).unwrap();
+    let request = match protocol {
+        "a2a" => a2a_request(path),
+        _ => agui_request(path, &format!("{}-{number}", std::process::id())),
+    };
+    socket.write_all(&request).unwrap();
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        socket.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&head));
+    socket
+}
+
+/// Reads until every chunk has come.
+fn drain(mut socket: TcpStream) {
+    let mut missing = CHUNKS;
+    let mut buffer = vec![0; 256 * 1024];
+    while missing > 0 {
+        let read = socket.read(&mut buffer).unwrap();
+        assert!(read > 0, "{missing} chunks are missing");
+        let marks = memchr::memchr_iter(b'~', &buffer[..read]).count();
+        missing = missing.saturating_sub(u64::try_from(marks).unwrap());
+    }
+    println!("done");
+}
+
+fn hold(streams: impl Iterator<Item = TcpStream>) {
+    let open: Vec<_> = streams
+        .map(|mut socket| {
+            socket.read_exact(&mut [0; FIRST_BYTES]).unwrap();
+            socket
+        })
+        .collect();
+    println!("open");
+    wait();
+    drop(open);
+}
+
+/// Until the one that measures closes the pipe.
+fn wait() {
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn listen(streams: impl Iterator<Item = TcpStream>, seconds: u64) {
+    let (latencies, mut collected) = tokio::sync::mpsc::channel(1024);
+    for socket in streams {
+        socket.set_nonblocking(true).unwrap();
+        tokio::spawn(read_times(tokio::net::TcpStream::from_std(socket).unwrap(), latencies.clone()));
+    }
+    listen_for(&mut collected, Duration::from_secs(seconds)).await;
+    tokio::task::spawn_blocking(wait).await.unwrap();
+}

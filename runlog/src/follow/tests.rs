@@ -1,0 +1,97 @@
+//! Watchers of engines that do not do what they should.
+
+use aqueduct_core::{BlockEvent, Timestamp};
+use futures_util::StreamExt as _;
+
+use super::*;
+use crate::error::Refused;
+use crate::log::{Control, Lease, RunMeta, RunQuery, RunState};
+use crate::memory::MemoryLog;
+use crate::testing::{events, meta};
+
+/// A log that has lost the events above a number, and still knows that there were some.
+struct Holed(MemoryLog, u64);
+
+impl RunLog for Holed {
+    fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>> {
+        self.0.open(meta, until)
+    }
+
+    fn take_over(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<Lease, LogError>> {
+        self.0.take_over(run, now, until)
+    }
+
+    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>> {
+        self.0.renew(leases, until)
+    }
+
+    fn append(
+        &self,
+        lease: &Lease,
+        events: Vec<BlockEvent>,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<u64, Refused>> {
+        self.0.append(lease, events, now)
+    }
+
+    fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
+        let run = run.clone();
+        Box::pin(async move {
+            let mut page = self.0.read(&run, after, max).await?;
+            page.events.retain(|event| event.number <= self.1);
+            Ok(page)
+        })
+    }
+
+    fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
+        self.0.changed(run, after)
+    }
+
+    fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
+        self.0.watched(run, until)
+    }
+
+    fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {
+        self.0.state(run)
+    }
+
+    fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+        self.0.list(query, max)
+    }
+
+    fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+        self.0.lapsed(now, max)
+    }
+
+    fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {
+        self.0.control(run, message)
+    }
+
+    fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
+        self.0.controls(lease, seen)
+    }
+
+    fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {
+        self.0.trim(run, earliest)
+    }
+
+    fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>> {
+        self.0.expire(before)
+    }
+}
+
+#[tokio::test]
+async fn a_head_without_events_is_told_and_not_read_for_ever() {
+    let log = Arc::new(Holed(MemoryLog::default(), 3));
+    let lease = log.open(meta("a"), Timestamp(9)).await.unwrap();
+    log.append(&lease, events(5), Timestamp(1)).await.unwrap();
+    let seen: Vec<_> = Follow::new(log, lease.run_id.clone(), 0).with_page(2).collect().await;
+    let numbers: Vec<_> = seen.iter().filter_map(|event| event.as_ref().ok()).map(|e| e.number).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    assert_eq!(seen.last(), Some(&Err(LogError::Lost { run: lease.run_id, from: 4 })));
+}

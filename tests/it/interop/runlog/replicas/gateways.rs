@@ -1,0 +1,145 @@
+//! Gateway processes that share a Redis, and the agent that they ask.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aqueduct_tests::process::Program;
+use tempfile::TempDir;
+
+use super::super::server::Server;
+use super::super::variable;
+
+pub(crate) const LEASE: Duration = Duration::from_secs(3);
+/// What is allowed beyond the lease: a look of the sweeper, the taking over, and coming back.
+pub(crate) const MARGIN: Duration = Duration::from_secs(3);
+
+/// What the agent says, and how fast.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Speech {
+    pub(crate) words: usize,
+    pub(crate) pace: Duration,
+}
+
+impl Speech {
+    /// Its answer.
+    pub(crate) fn text(self) -> String {
+        let words: Vec<String> = (1..=self.words).map(|word| format!("word{word}")).collect();
+        words.join(" ")
+    }
+
+    fn script(self) -> String {
+        format!(
+            "[[step]]\nthinking = \"Hm.\"\n[[step]]\nagent = \"helper\"\ntext = \"I help\"\n\
+             [[step]]\npace = \"{}ms\"\ntext = \"{}\"\n",
+            self.pace.as_millis(),
+            self.text()
+        )
+    }
+}
+
+const PLACE: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\n[log]\nlevel = \"error\"\n";
+const SLOW: &str = "[agents.slow]\nscript = { file = \"slow.toml\" }\n";
+
+fn folder(speech: Speech, config: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("slow.toml"), speech.script()).unwrap();
+    std::fs::write(folder.path().join("aqueduct.toml"), config).unwrap();
+    folder
+}
+
+fn start(folder: &Path) -> Program {
+    let config = folder.join("aqueduct.toml");
+    let program = variable("AQUEDUCT_INTEROP_GATEWAY");
+    Program::start(program, &["serve", "--config", config.to_str().unwrap()])
+}
+
+/// A folder with the configuration of a gateway on that Redis whose agent `slow` says that itself.
+pub(crate) fn configuration(server: &Server, speech: Speech) -> TempDir {
+    configured(server, speech, "")
+}
+
+/// The same with an agent `task` that says it over A2A.
+pub(crate) fn with_upstream(server: &Server, speech: Speech, upstream: &Program) -> TempDir {
+    let task = format!("[agents.task]\na2a = {{ url = \"http://{}/a2a/slow\" }}\n", host(upstream));
+    configured(server, speech, &task)
+}
+
+fn configured(server: &Server, speech: Speech, more: &str) -> TempDir {
+    let config = format!(
+        "{PLACE}[runs]\nlog = \"redis\"\nredis = \"file:redis-url\"\nlease = \"{}ms\"\n{SLOW}{more}",
+        LEASE.as_millis()
+    );
+    let folder = folder(speech, &config);
+    std::fs::write(folder.path().join("redis-url"), server.url()).unwrap();
+    folder
+}
+
+/// An A2A agent in a process of its own, which nobody kills.
+pub(crate) fn upstream(speech: Speech) -> (Program, TempDir) {
+    let folder = folder(speech, &format!("{PLACE}{SLOW}"));
+    (start(folder.path()), folder)
+}
+
+/// The gateways that are alive, by their addresses.
+#[derive(Clone, Default)]
+pub(crate) struct Alive {
+    pub(crate) hosts: Arc<Mutex<Vec<String>>>,
+    /// Runs of which a client has seen something.
+    pub(crate) begun: Arc<AtomicUsize>,
+    killed: Arc<AtomicUsize>,
+}
+
+impl Alive {
+    pub(crate) fn start(&self, folder: &Path) -> Program {
+        let gateway = start(folder);
+        self.hosts.lock().unwrap().push(host(&gateway));
+        gateway
+    }
+
+    /// Any of them, another one for each turn.
+    pub(crate) fn any(&self, turn: usize) -> String {
+        let alive = self.hosts.lock().unwrap();
+        alive[turn % alive.len()].clone()
+    }
+
+    pub(crate) fn only(gateway: &Program) -> Self {
+        let alive = Self::default();
+        alive.hosts.lock().unwrap().push(host(gateway));
+        alive
+    }
+
+    /// Waits until so many runs have begun.
+    pub(crate) fn wait_for(&self, runs: usize) {
+        while self.begun.load(Ordering::Relaxed) < runs {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.hosts.lock().unwrap().clone()
+    }
+
+    /// True as long as nobody was killed.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.killed.load(Ordering::Relaxed) == 0
+    }
+
+    pub(crate) fn kill(&self, gateway: Program) {
+        self.killed.fetch_add(1, Ordering::Relaxed);
+        self.hosts.lock().unwrap().retain(|alive| *alive != host(&gateway));
+        drop(gateway);
+    }
+}
+
+pub(crate) fn host(gateway: &Program) -> String {
+    gateway.address.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned()
+}
+
+pub(crate) fn signal(gateway: &Program, name: &str) {
+    let sent = Command::new("kill").args([name, &gateway.id().to_string()]).status().unwrap();
+    assert!(sent.success(), "kill {name}");
+}

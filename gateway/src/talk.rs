@@ -140,7 +140,10 @@ async fn watch(
     loop {
         let shown = tokio::select! {
             event = events.next() => {
-                let Some(event) = event.map(|numbered| numbered.event) else { return last };
+                let Some(event) = event.map(|numbered| numbered.event) else {
+                    // Ctrl-C while the run ended with a question: whoever left is not asked any more.
+                    return last.filter(|end| !(is_stopped && asks(end)));
+                };
                 let shown = view.show(&event, out);
                 last = Some(event);
                 shown
@@ -161,6 +164,11 @@ async fn watch(
             return None;
         }
     }
+}
+
+/// True for the end of a run that waits for an answer.
+fn asks(end: &BlockEvent) -> bool {
+    matches!(end, BlockEvent::RunFinished(finished) if finished.outcome == RunOutcome::Interrupted)
 }
 
 enum Answers {

@@ -8,7 +8,10 @@
 // `stop` ends the turn once the client holds `at`, by leaving it (`abortRun`) or by the gateway's cancel endpoint.
 //
 // Writes one verdict per case when it is over: {"name", "turns": [what the client holds after each], "warnings"}.
-// Of a turn that was stopped it also says when, and how the gateway's log of the run ends.
+// Of a turn that was stopped it also says when.
+//   {"name", "url", "ended": <run>}
+// asks how the gateway's log of a run ends. That is a case of its own: whoever asks watches the run, and a run that is
+// watched is not left.
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -61,17 +64,21 @@ async function turn(agent, testCase, number) {
   } catch (error) {
     seen.error = String(error.message ?? error);
   }
-  if (stop) seen.logged = await lastEvent(testCase.url, runId);
   seen.messages = told(agent.messages.slice(held));
   seen.questions = (agent.pendingInterrupts ?? []).map(({ message, reason }) => ({ message, reason }));
   return seen;
 }
 
 async function play(testCase) {
+  const turns = testCase.ended ? [await lastEvent(testCase.url, testCase.ended)] : await talk(testCase);
+  process.stdout.write(`${JSON.stringify({ name: testCase.name, turns, warnings: warnings.splice(0) })}\n`);
+}
+
+async function talk(testCase) {
   const agent = new HttpAgent({ url: testCase.url, threadId: `thread-${testCase.name}` });
   const turns = [];
   for (const number of testCase.turns.keys()) turns.push(await turn(agent, testCase, number));
-  process.stdout.write(`${JSON.stringify({ name: testCase.name, turns, warnings: warnings.splice(0) })}\n`);
+  return turns;
 }
 
 for await (const line of createInterface({ input: process.stdin })) play(JSON.parse(line));

@@ -53,14 +53,17 @@ impl Scene {
             let found = differences(&turns, &expected("wait", self.client, ""));
             assert!(found.is_empty(), "{name}: {}", found.join("\n"));
         }
-        let logged = &turn["logged"];
+        let run = turn["runId"].as_str().unwrap();
+        self.gateway_says_cancelled(run);
+        let at = UNIX_EPOCH + Duration::from_millis(turn["stoppedAt"].as_u64().unwrap());
+        let took = agent_stops(&self.agents).duration_since(at).unwrap_or_default();
+        let ended = json!({ "name": "ended", "url": self.stage.url(agent), "ended": run });
+        let logged = &self.frontend.play(&ended)[0];
         assert_eq!(
             (&logged["type"], &logged["outcome"]["type"]),
             (&json!("RUN_FINISHED"), &json!("cancelled"))
         );
-        self.gateway_says_cancelled(turn["runId"].as_str().unwrap());
-        let at = UNIX_EPOCH + Duration::from_millis(turn["stoppedAt"].as_u64().unwrap());
-        agent_stops(&self.agents).duration_since(at).unwrap_or_default()
+        took
     }
 
     /// The line of the gateway's log that tells the end of a run.

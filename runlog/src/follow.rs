@@ -73,8 +73,7 @@ impl Follow {
     }
 
     fn wait(&self) -> Step {
-        let (log, run, after) = (Arc::clone(&self.log), self.run.clone(), self.after);
-        Step::Wait(Box::pin(async move { log.changed(&run, after).await }))
+        Step::Wait(Arc::clone(&self.log).changed_owned(&self.run, self.after))
     }
 
     fn take(&mut self, page: Page) -> Result<Step, LogError> {

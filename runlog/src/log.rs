@@ -10,6 +10,8 @@
 //!
 //! Times enter as arguments. Replicas that share an engine must agree on the time to within a third of a lease.
 
+use std::sync::Arc;
+
 use aqueduct_core::service::{BoxFuture, NumberedEvent};
 use aqueduct_core::{BlockEvent, InterruptReply, RunId, ThreadId, Timestamp};
 use serde_json::Value;
@@ -178,6 +180,13 @@ pub trait RunLog: Send + Sync + 'static {
 
     /// Waits until there are events above `after`, or the run has ended.
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>>;
+
+    /// The same, as a future that holds what it needs: watchers keep it. An engine that holds little more than the run
+    /// saves them a future in a future.
+    fn changed_owned(self: Arc<Self>, run: &RunId, after: u64) -> BoxFuture<'static, Result<(), LogError>> {
+        let run = run.clone();
+        Box::pin(async move { self.changed(&run, after).await })
+    }
 
     /// Says that somebody watches the run until that time, for the owner to know where nobody watches there.
     fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>>;

@@ -164,9 +164,10 @@ impl<'d> Machine<'d> {
         if self.was_left(&watchers) {
             self.handle_watchers(&mut watchers);
         }
-        let mut batch = Vec::with_capacity(EVENTS_IN_FLIGHT);
+        // They grow with what is said at once: room for a full batch would be most of what a silent run holds.
+        let mut batch = Vec::new();
         let mut lanes = self.drive.active.take_lanes();
-        let mut said_in_lanes = Vec::with_capacity(EVENTS_IN_FLIGHT);
+        let mut said_in_lanes = Vec::new();
         let mut messages = self.messages();
         self.append().await;
         while !self.context.is_ended() {

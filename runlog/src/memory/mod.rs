@@ -163,6 +163,11 @@ impl RunLog for MemoryLog {
         Box::pin(async move { run?.changed(after).await })
     }
 
+    fn changed_owned(self: Arc<Self>, run: &RunId, after: u64) -> BoxFuture<'static, Result<(), LogError>> {
+        let run = self.run(run);
+        Box::pin(async move { run?.changed(after).await })
+    }
+
     fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
         ready(self.run(run).map(|run| run.watched(until)))
     }

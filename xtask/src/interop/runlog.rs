@@ -1,12 +1,12 @@
 //! The peers of the shared run log: a Redis server of this machine, of which the tests start their own, each on a free port
-//! in a temporary folder; and the A2A agents of the suite `a2a` on the Python SDKs, whose runs outlive gateways.
+//! in a temporary folder; and the A2A agent of the suite `a2a` on the Python SDK, whose runs outlive gateways.
 
 use std::path::Path;
 
 use anyhow::Result;
 
 use crate::interop::Env;
-use crate::interop::peers::{Peers, debian_package};
+use crate::interop::peers::{Peers, debian_package, text};
 use crate::interop::programs;
 use crate::invocation::Invocation;
 use crate::project::Project;
@@ -20,7 +20,6 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     Ok(vec![
         ("AQUEDUCT_INTEROP_A2A_SCRIPTS", text(agents.scripts())?),
         ("AQUEDUCT_INTEROP_A2A_PY_1_3", text(&agents.python_venv("python-1.3.0")?)?),
-        ("AQUEDUCT_INTEROP_A2A_PY_0_3", text(&agents.python_venv("python-0.3.26")?)?),
         ("AQUEDUCT_INTEROP_REDIS", server(peers.scripts())?),
         ("AQUEDUCT_INTEROP_GATEWAY", programs::gateway(project)?),
     ])

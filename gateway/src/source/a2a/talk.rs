@@ -145,7 +145,8 @@ impl<'t> Talk<'t> {
             (Some(Settled::Interrupted), Some(task)) => Some((task, self.client.into_memory())),
             _ => None,
         };
-        (!context_id.is_empty()).then_some(Thread { context_id, waiting })
+        let run = Some(self.ask.input.run_id.detached());
+        (!context_id.is_empty()).then_some(Thread { context_id, waiting, run })
     }
 
     /// Talks until the task has come to rest, or nobody listens any more. The last words are still to be said.

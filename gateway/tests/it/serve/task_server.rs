@@ -163,7 +163,8 @@ fn error(code: i32, message: &str) -> Value {
     json!({ "error": { "code": code, "message": message } })
 }
 
-fn frame(result: &Value) -> String {
+/// An event of a stream.
+pub(crate) fn frame(result: &Value) -> String {
     format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": 1, "result": result }))
 }
 

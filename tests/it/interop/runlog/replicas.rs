@@ -46,8 +46,9 @@ fn configuration(server: &Server, words: usize) -> tempfile::TempDir {
 #[derive(Clone, Default)]
 pub(super) struct Alive {
     pub(super) hosts: Arc<Mutex<Vec<String>>>,
-    /// Runs of which a client has seen something.
+    /// Runs of which a client has seen something, and some words.
     begun: Arc<AtomicUsize>,
+    spoken: Arc<AtomicUsize>,
 }
 
 impl Alive {
@@ -60,15 +61,28 @@ impl Alive {
     }
 
     /// Any of them, another one for each turn.
-    fn any(&self, turn: usize) -> String {
-        let alive = self.hosts.lock().unwrap();
-        alive[turn % alive.len()].clone()
+    pub(super) fn any(&self, turn: usize) -> String {
+        loop {
+            let host = self.hosts.lock().unwrap().iter().cycle().nth(turn).cloned();
+            if let Some(host) = host {
+                return host;
+            }
+            // All are dead, and one is about to be started.
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     pub(super) fn only(gateway: &Program) -> Self {
         let alive = Self::default();
         alive.hosts.lock().unwrap().push(host(gateway));
         alive
+    }
+
+    /// Waits until the agents of so many runs have said something.
+    pub(super) fn wait_for_words(&self, runs: usize) {
+        while self.spoken.load(Ordering::Relaxed) < runs {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Waits until so many runs have begun.
@@ -120,7 +134,7 @@ impl Seen {
         host: &str,
         request: &str,
         since: &mut Instant,
-        mut first: impl FnMut(),
+        mut hear: impl FnMut(&Value),
     ) -> std::io::Result<()> {
         let mut socket = TcpStream::connect(host)?;
         socket.set_read_timeout(Some(LEASE + MARGIN * 4))?;
@@ -132,13 +146,13 @@ impl Seen {
                 found.trim().clone_into(&mut id);
             }
             if let Some(data) = line.strip_prefix("data: ") {
-                if self.events.is_empty() {
-                    first();
-                } else {
+                if !self.events.is_empty() {
                     self.longest_pause = self.longest_pause.max(since.elapsed());
                 }
                 *since = Instant::now();
-                self.events.push(serde_json::from_str(data).unwrap());
+                let event = serde_json::from_str(data).unwrap();
+                hear(&event);
+                self.events.push(event);
                 self.last_id.clone_from(&id);
             }
             line.clear();
@@ -161,10 +175,15 @@ impl Seen {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        let first = || {
-            alive.begun.fetch_add(1, Ordering::Relaxed);
+        let (mut has_begun, mut has_spoken) = (false, false);
+        let hear = |event: &Value| {
+            let is_first = !std::mem::replace(&mut has_begun, true);
+            alive.begun.fetch_add(usize::from(is_first), Ordering::Relaxed);
+            if event["type"] == "TEXT_MESSAGE_CONTENT" && !std::mem::replace(&mut has_spoken, true) {
+                alive.spoken.fetch_add(1, Ordering::Relaxed);
+            }
         };
-        seen.read(&host, &start, &mut since, first).ok();
+        seen.read(&host, &start, &mut since, hear).ok();
         assert!(!seen.events.is_empty(), "{run} did not start");
         while !seen.is_over() {
             seen.connections += 1;
@@ -174,7 +193,7 @@ impl Seen {
                  Last-Event-ID: {}\r\n\r\n",
                 seen.last_id
             );
-            if seen.read(&host, &again, &mut since, || ()).is_err() {
+            if seen.read(&host, &again, &mut since, |_| ()).is_err() {
                 std::thread::sleep(Duration::from_millis(50));
             }
         }
@@ -187,7 +206,7 @@ pub(super) fn whole(host: &str, run: &str) -> Vec<Value> {
     let mut seen = Seen::default();
     let request =
         format!("GET /runs/{run}/events?after=0&protocolVersion=1.0 HTTP/1.0\r\nHost: {host}\r\n\r\n");
-    seen.read(host, &request, &mut Instant::now(), || ()).unwrap();
+    seen.read(host, &request, &mut Instant::now(), |_| ()).unwrap();
     seen.events
 }
 

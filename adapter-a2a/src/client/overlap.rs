@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use crate::mark::Mark;
-use crate::wire::{Artifact, ArtifactUpdate, Part, Task};
+use crate::wire::{Artifact, ArtifactUpdate, Part, Task, Text};
 
 /// How much of an artifact's end is compared: what a task can say while a server looks.
 const TAIL: usize = 4096;
@@ -47,7 +47,7 @@ pub(super) enum Verdict {
 }
 
 fn text_of(artifact: &Artifact<'_>) -> String {
-    artifact.parts.iter().filter_map(Part::as_text).map(|text| text.as_str()).collect()
+    artifact.parts.iter().filter_map(Part::as_text).map(Text::as_str).collect()
 }
 
 fn tail_of(artifact: &Artifact<'_>) -> Option<(String, Tail)> {

@@ -106,8 +106,7 @@ pub(crate) trait RunSource: Send + Sync {
     }
 
     /// True if the agent's work can be found again there.
-    fn finds(&self, upstream: &serde_json::Value) -> bool {
-        let _nobody_looks = upstream;
+    fn finds(&self, _upstream: &serde_json::Value) -> bool {
         false
     }
 

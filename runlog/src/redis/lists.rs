@@ -99,9 +99,10 @@ impl RedisLog {
         let from = query.after.as_ref().map_or_else(|| end.to_owned(), |place| place.opened_at.0.to_string());
         let (mut found, mut skip) = (Vec::new(), 0);
         loop {
-            let members = match query.newest_first {
-                true => self.members_back(&key, &from, skip).await?,
-                false => self.members(&key, &from, "+inf", skip).await?,
+            let members = if query.newest_first {
+                self.members_back(&key, &from, skip).await?
+            } else {
+                self.members(&key, &from, "+inf", skip).await?
             };
             let is_last = members.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
             skip += PAGE;

@@ -123,7 +123,7 @@ impl<'t> Talk<'t> {
             TakingUp::Looking(said) => match events.as_mut_slice() {
                 // It was not to be had.
                 [SourceEvent::Failed(failure)] if !self.client.has_heard() => {
-                    *failure = not_found_again(failure)
+                    *failure = not_found_again(failure);
                 }
                 _ => {
                     let (rest, renamed) = std::mem::take(&mut **said).leave_out(events, is_made_id);

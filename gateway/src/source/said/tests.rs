@@ -21,7 +21,9 @@ fn said(events: impl IntoIterator<Item = Update>) -> Said {
     );
     log.pop();
     let mut said = Said::default();
-    log.iter().for_each(|event| said.handle_event(event));
+    for event in &log {
+        said.handle_event(event);
+    }
     said
 }
 

@@ -24,20 +24,20 @@ fn story() -> Vec<Value> {
         status("WORKING", "", ""),
         status("WORKING", "s1", "Let me see."),
         status("WORKING", "s2", "🔧 Calling tool: **search**"),
-        artifact("a", false, false, json!([{ "text": "Hello" }])),
-        artifact("b", false, false, json!([{ "text": "First " }, { "text": "of two, " }])),
-        artifact("a", true, false, json!([{ "text": ", wor" }])),
+        artifact("a", false, false, &json!([{ "text": "Hello" }])),
+        artifact("b", false, false, &json!([{ "text": "First " }, { "text": "of two, " }])),
+        artifact("a", true, false, &json!([{ "text": ", wor" }])),
         status("WORKING", "s3", "✅ Tool **search** completed"),
-        artifact("b", true, false, json!([{ "text": "second of two." }])),
+        artifact("b", true, false, &json!([{ "text": "second of two." }])),
         artifact(
             "file",
             false,
             true,
-            json!([{ "url": "https://example.org/x.png", "mediaType": "image/png" }]),
+            &json!([{ "url": "https://example.org/x.png", "mediaType": "image/png" }]),
         ),
         status("WORKING", "s4", "Almost there."),
-        artifact("a", true, true, json!([{ "text": "ld." }])),
-        artifact("data", false, true, json!([{ "data": { "n": 1 } }])),
+        artifact("a", true, true, &json!([{ "text": "ld." }])),
+        artifact("data", false, true, &json!([{ "data": { "n": 1 } }])),
         status("COMPLETED", "s5", "Done."),
     ]
 }
@@ -59,7 +59,9 @@ fn logged(said: &[Value]) -> u64 {
         let mut events = Vec::new();
         let frame = json!({ "jsonrpc": "2.0", "id": 1, "result": result }).to_string().into();
         decoder.handle_frame(Frame::data(&frame), &mut events);
-        events.into_iter().for_each(|event| context.handle_event(event).unwrap());
+        for event in events {
+            context.handle_event(event).unwrap();
+        }
     }
     let events = std::iter::from_fn(|| context.poll_event()).count();
     u64::try_from(events).unwrap() + 2
@@ -277,7 +279,7 @@ async fn a_question_is_answered_at_whichever_gateway() {
             "hello" => vec![status("WORKING", "s1", "Hm."), status("INPUT_REQUIRED", "q1", "Which?")],
             "the first" => vec![status("WORKING", "s2", "Hm, hm."), status("INPUT_REQUIRED", "q2", "Sure?")],
             _ => {
-                vec![artifact("a", false, true, json!([{ "text": "Booked." }])), status("COMPLETED", "", "")]
+                vec![artifact("a", false, true, &json!([{ "text": "Booked." }])), status("COMPLETED", "", "")]
             }
         };
         Say::Close(sse(&said.iter().map(super::task_server::frame).collect::<String>()))

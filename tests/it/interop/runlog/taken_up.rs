@@ -49,7 +49,8 @@ fn survive(gateway: Program, alive: &Alive, revive: impl FnOnce() -> Option<Prog
     alive.wait_for_words(RUNS);
     alive.kill(gateway);
     let revived = revive();
-    let wanted: String = (0..WORDS).map(|number| format!("{number} ")).collect();
+    let words: Vec<String> = (0..WORDS).map(|number| number.to_string()).collect();
+    let wanted = words.join(" ") + " ";
     for client in clients {
         let (run, seen) = client.join().unwrap();
         let end = seen.events.last().unwrap();

@@ -176,7 +176,9 @@ mod tests {
     #[test]
     fn an_id_that_was_made_before_is_not_made_again() {
         let mut mint = IdMint::new(&RunId::from("r"));
-        ["r/7", "r/3", "call_9", "r/x", "s/12"].into_iter().for_each(|id| mint.skip(id));
+        for id in ["r/7", "r/3", "call_9", "r/x", "s/12"] {
+            mint.skip(id);
+        }
         assert_eq!(mint.mint(), "r/8");
     }
 

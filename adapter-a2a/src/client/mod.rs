@@ -18,8 +18,8 @@
 //! * the end of a stream means nothing; only a state, a question or a message does;
 //! * a message is sent once: after an answer got lost it is *looked for*, never sent again;
 //! * what a snapshot repeats is not shown again; what it adds is;
-//! * a stream that was taken up without a snapshot (0.3) may have a hole before its first event: the end of such a task
-//!   is not believed before the task itself was looked at;
+//! * what a stream repeats of the snapshot it began with is not shown again; if anything was left out for that, the task is
+//!   looked at before its end is believed;
 //! * attempts are bounded, and only those count that bring nothing new;
 //! * leaving does not cancel; [`handle_cancel`](TaskClient::handle_cancel) does.
 //!
@@ -30,6 +30,7 @@
 
 mod answer;
 mod attach;
+mod overlap;
 mod plan;
 
 use std::collections::VecDeque;
@@ -43,6 +44,7 @@ use crate::decode::{Decoder, Settled, TaskMemory, failure_of};
 use crate::wire::{Frame, FrameContent, StateClass, StreamItem, WireError};
 use answer::is_passing;
 pub use attach::{Attachment, is_made_id};
+use overlap::{Overlap, Verdict};
 pub use plan::{Planned, Purpose};
 
 /// What the machine waits for.
@@ -73,8 +75,10 @@ pub struct TaskClient {
     state: State,
     cancel: Cancel,
     can_subscribe: bool,
-    /// True if the stream was taken up without a snapshot.
-    has_hole: bool,
+    /// What the stream may repeat.
+    overlap: Overlap,
+    /// True if something was left out that may have been new.
+    is_unsure: bool,
     /// Attempts in a row that brought nothing new.
     attempts: u32,
     polls: u32,
@@ -109,7 +113,8 @@ impl TaskClient {
         let decoder = Decoder::resuming(config.decode.clone(), memory);
         Self {
             can_subscribe: config.streaming,
-            has_hole: false,
+            overlap: Overlap::default(),
+            is_unsure: false,
             patience: config.retry.polls,
             config,
             decoder,
@@ -158,7 +163,7 @@ impl TaskClient {
             return;
         }
         let before = self.events.len();
-        if self.state == State::Streaming && self.decode(|decoder, out| decoder.handle_chunk(frame, out)) {
+        if self.overlap.is_empty() && self.decode(|decoder, out| decoder.handle_chunk(frame, out)) {
             return self.handle_progress(before);
         }
         // What cannot be read is counted by the decoder; if it was cut in the middle, the end follows.
@@ -177,16 +182,45 @@ impl TaskClient {
     }
 
     fn handle_streamed(&mut self, item: StreamItem<'_>, frame: &ByteString) {
-        let is_snapshot = matches!(item, StreamItem::Task(_));
-        self.has_hole = !is_snapshot && (self.has_hole || self.state == State::Subscribing);
-        self.state = State::Streaming;
-        let is_rest =
-            matches!(&item, StreamItem::Status(update) if update.status.state.class() != StateClass::Active);
-        if self.has_hole && is_rest {
-            self.has_hole = false;
-            return self.look(Duration::ZERO);
+        let is_new_stream = std::mem::replace(&mut self.state, State::Streaming) == State::Subscribing;
+        match &item {
+            StreamItem::Task(task) if is_new_stream => self.overlap = Overlap::of(task),
+            StreamItem::Artifact(update) if !self.overlap.is_empty() => match self.overlap.judge(update) {
+                Verdict::New => {
+                    if let Some(kept) = self.overlap.release(update) {
+                        self.handle_content(
+                            FrameContent::Item(StreamItem::Artifact(kept)),
+                            &ByteString::new(),
+                        );
+                    }
+                }
+                Verdict::Other => {}
+                Verdict::Held => return,
+                Verdict::Repeated => {
+                    self.is_unsure = true;
+                    return self.handle_repeated(item);
+                }
+            },
+            StreamItem::Status(update) if update.status.state.class() != StateClass::Active => {
+                let is_unsure = std::mem::take(&mut self.is_unsure) || self.overlap.holds_any();
+                self.overlap = Overlap::default();
+                if is_unsure {
+                    return self.look(Duration::ZERO);
+                }
+            }
+            _ => {}
         }
         self.handle_content(FrameContent::Item(item), frame);
+    }
+
+    /// Of a repeated chunk only counts that it was the last.
+    fn handle_repeated(&mut self, item: StreamItem<'_>) {
+        if let StreamItem::Artifact(mut update) = item
+            && update.last_chunk
+        {
+            update.artifact.parts.clear();
+            self.handle_content(FrameContent::Item(StreamItem::Artifact(update)), &ByteString::new());
+        }
     }
 
     /// An error that ended the stream, where the binding tells it apart from the stream: a gRPC status.

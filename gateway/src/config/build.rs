@@ -101,9 +101,10 @@ impl<'s> Builder<'s> {
     fn run_log(&mut self) -> RunLogEngine {
         let (engine, folder) = (self.word("runs.log"), self.word("runs.folder"));
         let (redis, prefix) = (self.secret("runs.redis"), self.word("runs.prefix").unwrap_or_default());
+        let ca = self.file("runs.redis_ca");
         match (engine.as_deref(), folder, redis) {
             (Some("disk"), Some(folder), _) => RunLogEngine::Disk(self.beside(&folder)),
-            (Some("redis"), _, Some(url)) => RunLogEngine::Redis { url, prefix },
+            (Some("redis"), _, Some(url)) => RunLogEngine::Redis { url, prefix, ca },
             (Some("disk"), None, _) => {
                 self.fail("runs.log", "a log on disk needs `runs.folder`");
                 RunLogEngine::Memory

@@ -111,6 +111,8 @@ pub enum RunLogEngine {
         url: Secret,
         /// What keys begin with.
         prefix: String,
+        /// Authorities to trust instead of the public ones, for a server with TLS.
+        ca: Option<PathBuf>,
     },
 }
 

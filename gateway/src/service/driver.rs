@@ -73,8 +73,8 @@ impl Drive {
             "run started"
         );
         let held = self.gateway.hold(&self.lease);
-        let (events, source, begin) = feed.connect(&self.agent, &self.ask);
-        let machine = Machine::new(&self, begin, held.lost.clone());
+        let (events, source, how) = feed.connect(&self.agent, &self.ask);
+        let machine = Machine::new(&self, how, held.lost.clone());
         let outcome = machine.run(events).await;
         drop(held);
         if outcome == TAKEN_OVER {

@@ -19,8 +19,10 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
     Ok(match &config.runs.log {
         RunLogEngine::Memory => Arc::new(MemoryLog::new(limits)),
         RunLogEngine::Disk(folder) => Arc::new(DiskLog::open(folder, limits).context("runs.folder")?),
-        RunLogEngine::Redis { url, prefix } => {
-            let config = RedisConfig { prefix: prefix.clone(), limits, ..RedisConfig::new(url.reveal()) };
+        RunLogEngine::Redis { url, prefix, ca } => {
+            let authorities = ca.as_ref().map(std::fs::read).transpose().context("runs.redis_ca")?;
+            let config =
+                RedisConfig { prefix: prefix.clone(), limits, authorities, ..RedisConfig::new(url.reveal()) };
             Arc::new(RedisLog::new(&config).context("runs.redis")?)
         }
     })

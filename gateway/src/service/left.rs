@@ -127,7 +127,9 @@ impl Gateway {
         let mut read = Read { remains: Remains::default(), resumable, upstream: None };
         loop {
             let page = self.log.read(&lease.run_id, after, PAGE).await?;
-            page.events.iter().for_each(|event| read.handle_event(&event.event));
+            for event in &page.events {
+                read.handle_event(&event.event);
+            }
             match page.events.last() {
                 Some(last) if last.number < page.head => after = last.number,
                 _ => return Ok(read),

@@ -13,6 +13,7 @@
 mod access;
 mod agents;
 mod driver;
+mod earlier;
 mod engine;
 mod feed;
 mod inspect;
@@ -204,6 +205,7 @@ impl Gateway {
         let owner = meta.owner.clone();
         let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
         let asked = self.told.asked(&*self.log, &owner, &input).await;
+        let earlier = self.earlier(&agent, &owner, &input.thread_id, &run_id).await;
         let active = Arc::new(ActiveRun::new());
         self.active().insert(run_id.clone(), Arc::clone(&active));
         // The watcher is there before the run begins: a run is never unwatched by accident.
@@ -212,7 +214,8 @@ impl Gateway {
         let trail = Trail::begin(&self.tee, &active, &input, &caller);
         trail.publish().await;
         let forwarded = forwarded.marked(&trail);
-        let ask = Ask { input: Arc::new(input), forwarded, trail, stop: Shutdown::new(), is_logged: true };
+        let stop = Shutdown::new();
+        let ask = Ask { input: Arc::new(input), forwarded, trail, stop, is_logged: true, earlier };
         let drive =
             Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source(asked) };
         tokio::spawn(drive.run().in_current_span());

@@ -37,7 +37,7 @@ impl Gateway {
             }
             match left {
                 Ok(left) if trouble.is_none_or(|since| since.elapsed() > lease) => {
-                    self.take_all_up(left).await
+                    self.take_all_up(left).await;
                 }
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "the run log cannot be swept"),

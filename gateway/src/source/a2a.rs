@@ -27,11 +27,11 @@ use aqueduct_adapter_a2a::card::Endpoint;
 use aqueduct_adapter_a2a::client::Attachment;
 use aqueduct_adapter_a2a::version::{Binding, Version};
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{RunFailure, ThreadId};
+use aqueduct_core::{RunFailure, RunId, ThreadId};
 use serde_json::{Value, json};
 
 use super::upstream::{Forwarded, Upstream, refusal_words};
-use super::{Ask, EventSender, GATEWAY_LOST, GOODBYE, Left, RunSource};
+use super::{Ask, Earlier, EventSender, GATEWAY_LOST, GOODBYE, Left, RunSource};
 use crate::config::{A2aAddress, A2aBinding, A2aVersion};
 use endpoint::Directory;
 pub(crate) use line::GrpcSettings;
@@ -58,6 +58,20 @@ pub(super) struct Thread {
     pub(super) context_id: String,
     /// The task that waits for an answer.
     pub(super) waiting: Option<(TaskRef, TaskMemory)>,
+    /// The run that left this.
+    pub(super) run: Option<RunId>,
+}
+
+impl Thread {
+    /// What a run that another gateway drove has left: what its task has shown is not known here, and taken for known.
+    fn of(earlier: &Earlier) -> Self {
+        let Some(Attachment { task, .. }) = Attachment::from_value(&earlier.upstream) else {
+            return Self::default();
+        };
+        let context_id = task.context_id.clone();
+        let waiting = earlier.waits.then(|| (task, TaskMemory::default()));
+        Self { context_id, waiting, run: Some(earlier.run.clone()) }
+    }
 }
 
 impl A2aSource {
@@ -130,11 +144,20 @@ impl A2aSource {
         }
     }
 
+    /// What the last run of the thread has left, wherever it was driven.
+    fn thread_of(&self, ask: &Ask) -> Thread {
+        let own = self.take_thread(&ask.input.thread_id);
+        match &ask.earlier {
+            Some(earlier) if own.run.as_ref() != Some(&earlier.run) => Thread::of(earlier),
+            _ => own,
+        }
+    }
+
     fn take_thread(&self, id: &ThreadId) -> Thread {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(thread) = threads.get_mut(id) else { return Thread::default() };
         let waiting = thread.waiting.take();
-        Thread { context_id: thread.context_id.clone(), waiting }
+        Thread { context_id: thread.context_id.clone(), waiting, run: thread.run.clone() }
     }
 
     fn keep_thread(&self, id: &ThreadId, thread: Thread) {
@@ -174,10 +197,14 @@ impl RunSource for A2aSource {
                 Ok(endpoint) => endpoint,
                 Err(failure) => return out.fail(failure).await,
             };
-            let thread = self.take_thread(thread_id);
+            let thread = self.thread_of(&ask);
             let talk = Talk::new(&self.upstream, &endpoint, &ask, thread);
             self.converse(thread_id, talk, &out).await;
         })
+    }
+
+    fn has_threads(&self) -> bool {
+        true
     }
 
     fn finds(&self, upstream: &Value) -> bool {

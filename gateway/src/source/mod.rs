@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{RunFailure, RunInput, RunOutcome, SourceEvent};
+use aqueduct_core::{RunFailure, RunId, RunInput, RunOutcome, SourceEvent};
 use aqueduct_transport_http::Shutdown;
 use tokio::sync::mpsc;
 
@@ -57,6 +57,19 @@ pub(crate) struct Ask {
     pub(crate) stop: Shutdown,
     /// True if there is a log that keeps where the agent's work is found again.
     pub(crate) is_logged: bool,
+    /// What the last run of the thread left at the agent, as the log tells it.
+    pub(crate) earlier: Option<Earlier>,
+}
+
+/// What an earlier run of a thread left at its agent.
+#[derive(Debug, Clone)]
+pub(crate) struct Earlier {
+    /// The run.
+    pub(crate) run: RunId,
+    /// Where the agent's work on it is found again.
+    pub(crate) upstream: serde_json::Value,
+    /// True if that work waits for an answer.
+    pub(crate) waits: bool,
 }
 
 /// A run that another gateway began.
@@ -77,6 +90,7 @@ impl Ask {
             trail: Trail::default(),
             stop: Shutdown::new(),
             is_logged: false,
+            earlier: None,
         }
     }
 }
@@ -86,9 +100,13 @@ pub(crate) trait RunSource: Send + Sync {
     /// Asks it. The future ends when the agent has said all, was stopped, or nobody listens any more.
     fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()>;
 
+    /// True if runs of a thread go on with what earlier ones left at the agent.
+    fn has_threads(&self) -> bool {
+        false
+    }
+
     /// True if the agent's work can be found again there.
-    fn finds(&self, upstream: &serde_json::Value) -> bool {
-        let _nobody_looks = upstream;
+    fn finds(&self, _upstream: &serde_json::Value) -> bool {
         false
     }
 

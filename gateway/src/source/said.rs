@@ -94,7 +94,7 @@ impl Said {
             BlockEvent::Custom(custom) => self.note(&custom.name, path, custom.value.clone()),
             BlockEvent::StepStarted { name, .. } => self.note("step", path, name.to_string().into()),
             BlockEvent::StepFinished { name, .. } => {
-                self.note("step finished", path, name.to_string().into())
+                self.note("step finished", path, name.to_string().into());
             }
             BlockEvent::StateSnapshot { state, .. } => self.note("state", path, state.clone()),
             BlockEvent::StateDelta { patch, .. } => self.note("patch", path, patch.clone().into()),
@@ -124,7 +124,9 @@ impl Said {
         is_made: fn(&str) -> bool,
     ) -> (Vec<SourceEvent>, Renamed) {
         let renamed = self.rename(&events, is_made);
-        events.iter_mut().for_each(|event| renamed.lead_back(event));
+        for event in &mut events {
+            renamed.lead_back(event);
+        }
         let mut texts = std::mem::take(&mut self.texts).compare(&events, is_made);
         let events = events.into_iter().filter_map(|event| match event {
             SourceEvent::Update(update) if texts::is_words(&update) => texts.rest(update).map(Into::into),

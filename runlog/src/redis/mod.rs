@@ -58,8 +58,11 @@ const NONCE: usize = 16;
 /// How to reach the server.
 #[derive(Debug, Clone)]
 pub struct RedisConfig {
-    /// `redis://[user:password@]host[:port][/database]`. Secret: it may hold a password.
+    /// `redis://[user:password@]host[:port][/database]`, or `rediss://…` for TLS. Secret: it may hold a password.
     pub url: String,
+    /// Authorities (PEM) that a server with TLS must be vouched for by, instead of the public ones.
+    #[cfg(feature = "redis-tls")]
+    pub authorities: Option<Vec<u8>>,
     /// What all keys begin with: several gateways can share one server.
     pub prefix: String,
     /// How long a call waits for a server that cannot be reached, before it is refused. A restart of the server takes a
@@ -74,9 +77,28 @@ impl RedisConfig {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            #[cfg(feature = "redis-tls")]
+            authorities: None,
             prefix: "aqueduct".to_owned(),
             patience: Duration::from_secs(10),
             limits: LogLimits::default(),
+        }
+    }
+}
+
+#[cfg(not(feature = "redis-tls"))]
+fn client(config: &RedisConfig) -> Result<Client, ::redis::RedisError> {
+    Client::open(config.url.as_str())
+}
+
+/// With authorities of its own a server without TLS is an error: somebody meant it to have it.
+#[cfg(feature = "redis-tls")]
+fn client(config: &RedisConfig) -> Result<Client, ::redis::RedisError> {
+    match config.authorities.clone() {
+        None => Client::open(config.url.as_str()),
+        Some(authorities) => {
+            let trusted = ::redis::TlsCertificates { client_tls: None, root_cert: Some(authorities) };
+            Client::build_with_tls(config.url.as_str(), trusted)
         }
     }
 }
@@ -95,7 +117,7 @@ pub struct RedisLog {
 impl RedisLog {
     /// A log on that server. Nothing is connected yet; the listener is a task of the current runtime.
     pub fn new(config: &RedisConfig) -> Result<Self, LogError> {
-        let client = Client::open(config.url.as_str()).map_err(|error| unavailable(&error))?;
+        let client = client(config).map_err(|error| unavailable(&error))?;
         let (link, keys) = (Arc::new(Link::new(client, config.patience)), Keys::new(&config.prefix));
         let hub = Hub::start(keys.clone(), Arc::clone(&link));
         let desk = Desk { link, keys, scripts: Arc::default(), limits: config.limits };

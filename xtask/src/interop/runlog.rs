@@ -1,5 +1,5 @@
 //! The peers of the shared run log: a Redis server of this machine, of which the tests start their own, each on a free port
-//! in a temporary folder; the A2A agents of the suite `a2a` on the Python SDKs, whose runs outlive gateways; and
+//! in a temporary folder; the A2A agent of the suite `a2a` on the Python SDK, whose runs outlive gateways; and
 //! `sdk/typescript`, whose clients do too.
 
 use std::path::Path;
@@ -24,7 +24,6 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
         ("AQUEDUCT_INTEROP_AGUI_1_0", text(&resume::client(project, "client-1.0.0")?)?),
         ("AQUEDUCT_INTEROP_A2A_SCRIPTS", text(agents.scripts())?),
         ("AQUEDUCT_INTEROP_A2A_PY_1_3", text(&agents.python_venv("python-1.3.0")?)?),
-        ("AQUEDUCT_INTEROP_A2A_PY_0_3", text(&agents.python_venv("python-0.3.26")?)?),
         ("AQUEDUCT_INTEROP_REDIS", server(peers.scripts())?),
         ("AQUEDUCT_INTEROP_GATEWAY", programs::gateway(project)?),
     ])

@@ -29,7 +29,9 @@ fn cut(source: &[SourceEvent], at: usize) -> (Vec<BlockEvent>, Vec<BlockEvent>, 
     tell(&mut first, before);
     let past = drain(&mut first);
     let mut second = StreamContext::resuming(info(), Limits::default());
-    past.iter().for_each(|event| second.handle_past(event));
+    for event in &past {
+        second.handle_past(event);
+    }
     assert!(second.poll_event().is_none(), "nothing leaves twice");
     let mut rests = [&mut first, &mut second].map(|context| {
         tell(context, after);

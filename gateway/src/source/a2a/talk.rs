@@ -123,7 +123,7 @@ impl<'t> Talk<'t> {
             TakingUp::Looking(said) => match events.as_mut_slice() {
                 // It was not to be had.
                 [SourceEvent::Failed(failure)] if !self.client.has_heard() => {
-                    *failure = not_found_again(failure)
+                    *failure = not_found_again(failure);
                 }
                 _ => {
                     let (rest, renamed) = std::mem::take(&mut **said).leave_out(events, is_made_id);
@@ -145,7 +145,8 @@ impl<'t> Talk<'t> {
             (Some(Settled::Interrupted), Some(task)) => Some((task, self.client.into_memory())),
             _ => None,
         };
-        (!context_id.is_empty()).then_some(Thread { context_id, waiting })
+        let run = Some(self.ask.input.run_id.detached());
+        (!context_id.is_empty()).then_some(Thread { context_id, waiting, run })
     }
 
     /// Talks until the task has come to rest, or nobody listens any more. The last words are still to be said.

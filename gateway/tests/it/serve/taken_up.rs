@@ -15,6 +15,7 @@ use aqueduct_runlog::{MemoryLog, RunLog};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
+use super::support::{Say, Upstream, sse};
 use super::task_server::{TaskServer, artifact, status};
 
 /// Words on the way, a tool, two answers at once, a thought, a file, data, a status without words, an end with words.
@@ -23,20 +24,20 @@ fn story() -> Vec<Value> {
         status("WORKING", "", ""),
         status("WORKING", "s1", "Let me see."),
         status("WORKING", "s2", "🔧 Calling tool: **search**"),
-        artifact("a", false, false, json!([{ "text": "Hello" }])),
-        artifact("b", false, false, json!([{ "text": "First " }, { "text": "of two, " }])),
-        artifact("a", true, false, json!([{ "text": ", wor" }])),
+        artifact("a", false, false, &json!([{ "text": "Hello" }])),
+        artifact("b", false, false, &json!([{ "text": "First " }, { "text": "of two, " }])),
+        artifact("a", true, false, &json!([{ "text": ", wor" }])),
         status("WORKING", "s3", "✅ Tool **search** completed"),
-        artifact("b", true, false, json!([{ "text": "second of two." }])),
+        artifact("b", true, false, &json!([{ "text": "second of two." }])),
         artifact(
             "file",
             false,
             true,
-            json!([{ "url": "https://example.org/x.png", "mediaType": "image/png" }]),
+            &json!([{ "url": "https://example.org/x.png", "mediaType": "image/png" }]),
         ),
         status("WORKING", "s4", "Almost there."),
-        artifact("a", true, true, json!([{ "text": "ld." }])),
-        artifact("data", false, true, json!([{ "data": { "n": 1 } }])),
+        artifact("a", true, true, &json!([{ "text": "ld." }])),
+        artifact("data", false, true, &json!([{ "data": { "n": 1 } }])),
         status("COMPLETED", "s5", "Done."),
     ]
 }
@@ -58,7 +59,9 @@ fn logged(said: &[Value]) -> u64 {
         let mut events = Vec::new();
         let frame = json!({ "jsonrpc": "2.0", "id": 1, "result": result }).to_string().into();
         decoder.handle_frame(Frame::data(&frame), &mut events);
-        events.into_iter().for_each(|event| context.handle_event(event).unwrap());
+        for event in events {
+            context.handle_event(event).unwrap();
+        }
     }
     let events = std::iter::from_fn(|| context.poll_event()).count();
     u64::try_from(events).unwrap() + 2
@@ -265,4 +268,53 @@ async fn a_gateway_that_wakes_up_late_leaves_the_task_alone() {
     server.release(story().len());
     assert_eq!(joined(collect(watcher).await), whole);
     assert!(!server.asked().contains(&"CancelTask".to_owned()), "{:?}", server.asked());
+}
+
+/// A question of an agent is asked at one gateway, and answered at others; each goes on with the same task.
+#[tokio::test]
+async fn a_question_is_answered_at_whichever_gateway() {
+    let mut upstream = Upstream::start(|asked| {
+        let message = &asked.body["params"]["message"];
+        let said = match message["parts"][0]["text"].as_str().unwrap() {
+            "hello" => vec![status("WORKING", "s1", "Hm."), status("INPUT_REQUIRED", "q1", "Which?")],
+            "the first" => vec![status("WORKING", "s2", "Hm, hm."), status("INPUT_REQUIRED", "q2", "Sure?")],
+            _ => {
+                vec![artifact("a", false, true, &json!([{ "text": "Booked." }])), status("COMPLETED", "", "")]
+            }
+        };
+        Say::Close(sse(&said.iter().map(super::task_server::frame).collect::<String>()))
+    })
+    .await;
+    let log = Arc::new(MemoryLog::default());
+    let gateway = || {
+        let toml = format!(
+            "[runs]\nlog = \"redis\"\nredis = \"env:R\"\n[agents.a]\n\
+             a2a = {{ url = \"{}\", binding = \"jsonrpc\" }}\n",
+            upstream.url
+        );
+        // That the log is one in memory is nothing that gateways can tell.
+        let environment = [("R".to_owned(), "redis://127.0.0.1:1".to_owned())];
+        let config = load(Path::new("aqueduct.toml"), &toml, environment).unwrap();
+        GatewayService(Gateway::with_log(config, Arc::clone(&log) as _).unwrap())
+    };
+    let (first, second) = (gateway(), gateway());
+    for (at, (service, words)) in
+        [(&first, "hello"), (&second, "the first"), (&first, "yes"), (&second, "hello")]
+            .into_iter()
+            .enumerate()
+    {
+        let input = RunInput::prompt("t", format!("r{at}"), words);
+        let seen = collect(service.start(&Caller::default(), "a", input).await.unwrap().events).await;
+        assert!(matches!(seen.last(), Some(BlockEvent::RunFinished(_))), "{}", trace(&seen));
+        assert_eq!(trace(&seen).contains("Booked."), words == "yes", "{}", trace(&seen));
+    }
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let message = upstream.asked.recv().await.unwrap().body["params"]["message"].clone();
+        tasks.push((message["taskId"].clone(), message["contextId"].clone()));
+    }
+    let (task, context) = (json!("task"), json!("context"));
+    assert_eq!(tasks[0], (Value::Null, Value::Null));
+    assert_eq!(tasks[1..3], [(task.clone(), context.clone()), (task, context.clone())], "the same task");
+    assert_eq!(tasks[3], (Value::Null, context), "it is done, the conversation goes on");
 }

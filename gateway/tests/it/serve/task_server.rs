@@ -31,7 +31,7 @@ pub(crate) fn status(state: &str, id: &str, text: &str) -> Value {
 }
 
 /// A piece of an artifact.
-pub(crate) fn artifact(id: &str, append: bool, last: bool, parts: Value) -> Value {
+pub(crate) fn artifact(id: &str, append: bool, last: bool, parts: &Value) -> Value {
     let artifact = json!({ "artifactId": id, "name": id, "parts": parts });
     json!({ "artifactUpdate": {
         "taskId": "task", "contextId": "context", "artifact": artifact, "append": append, "lastChunk": last,
@@ -163,7 +163,8 @@ fn error(code: i32, message: &str) -> Value {
     json!({ "error": { "code": code, "message": message } })
 }
 
-fn frame(result: &Value) -> String {
+/// An event of a stream.
+pub(crate) fn frame(result: &Value) -> String {
     format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": 1, "result": result }))
 }
 

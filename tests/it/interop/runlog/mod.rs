@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use aqueduct_core::{BlockEvent, RunInfo, StreamContext, Timestamp, Update};
 use aqueduct_runlog::testing::{conform, conform_shared, meta};
-use aqueduct_runlog::{Control, Follow, LogLimits, RedisLog, RunLog};
+use aqueduct_runlog::{Control, Follow, LogLimits, RedisConfig, RedisLog, RunLog};
 use futures_util::StreamExt as _;
 
 use server::Server;
@@ -62,6 +62,27 @@ async fn redis_conforms() {
     };
     conform(make).await;
     conform_shared(make).await;
+}
+
+/// By TLS, with the pushes of the server; and not with a server that nobody vouches for.
+#[tokio::test]
+async fn the_log_goes_over_tls_to_a_server_that_is_trusted() {
+    let server = Server::start_tls();
+    let log = || Arc::new(server.log("shared", LogLimits::default()));
+    let (writer, other) = (log(), log());
+    writer.check().await.unwrap();
+    let lease = writer.open(meta("a"), HELD).await.unwrap();
+    let follow = Follow::new(Arc::clone(&other) as Arc<dyn RunLog>, lease.run_id.clone(), 0);
+    let watcher = tokio::spawn(follow.map(|event| said(&event.unwrap().event)).collect::<Vec<_>>());
+    for number in 1..=20 {
+        writer.append(&lease, vec![say("writer", number)], Timestamp(5)).await.unwrap();
+    }
+    writer.append(&lease, vec![end()], Timestamp(5)).await.unwrap();
+    assert_eq!(watcher.await.unwrap().len(), 21);
+    let patience = std::time::Duration::ZERO;
+    let stranger = RedisLog::new(&RedisConfig { patience, ..RedisConfig::new(server.url()) }).unwrap();
+    let refused = stranger.check().await.unwrap_err();
+    assert!(refused.is_temporary(), "{refused}");
 }
 
 /// Two replicas share a log: one writes, the other watches and sends messages.

@@ -12,30 +12,57 @@ pub(in crate::interop) struct Server {
     process: Child,
     port: u16,
     folder: tempfile::TempDir,
+    /// The server's certificate (PEM), if it speaks TLS.
+    pub(super) certificate: Option<String>,
 }
 
 impl Server {
     pub(in crate::interop) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let process = launch(port, folder.path());
-        Self { process, port, folder }
+        let process = launch(port, folder.path(), &["--port", &port.to_string()]);
+        Self { process, port, folder, certificate: None }
+    }
+
+    /// A server that speaks nothing but TLS, with a certificate that it made itself.
+    pub(super) fn start_tls() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let certificate = made.cert.pem();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let (chain, key) =
+            (file("server.pem", &certificate), file("server.key", &made.signing_key.serialize_pem()));
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let text = port.to_string();
+        let tls = ["--port", "0", "--tls-port", &text, "--tls-cert-file", &chain, "--tls-key-file", &key];
+        let all = [&tls[..], &["--tls-ca-cert-file", &chain, "--tls-auth-clients", "no"]].concat();
+        let process = launch(port, folder.path(), &all);
+        Self { process, port, folder, certificate: Some(certificate) }
     }
 
     /// Kills it with -9 and starts it again on what it wrote.
     pub(super) fn crash(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        self.process = launch(self.port, self.folder.path());
+        self.process = launch(self.port, self.folder.path(), &["--port", &self.port.to_string()]);
     }
 
     pub(in crate::interop) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        match self.certificate {
+            Some(_) => format!("rediss://localhost:{}", self.port),
+            None => format!("redis://127.0.0.1:{}", self.port),
+        }
     }
 
     /// A connection to the log under that prefix, as a replica of its own.
     pub(super) fn log(&self, prefix: &str, limits: LogLimits) -> RedisLog {
-        let config = RedisConfig { prefix: prefix.to_owned(), limits, ..RedisConfig::new(self.url()) };
+        let authorities = self.certificate.clone().map(String::into_bytes);
+        let config =
+            RedisConfig { prefix: prefix.to_owned(), limits, authorities, ..RedisConfig::new(self.url()) };
         RedisLog::new(&config).unwrap()
     }
 }
@@ -48,11 +75,11 @@ impl Drop for Server {
     }
 }
 
-fn launch(port: u16, folder: &Path) -> Child {
+fn launch(port: u16, folder: &Path, listen: &[&str]) -> Child {
     let program = super::variable("AQUEDUCT_INTEROP_REDIS");
-    let port_text = port.to_string();
     let mut process = Command::new(&program)
-        .args(["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"])
+        .args(listen)
+        .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"])
         .args(["--appendfsync", "everysec", "--loglevel", "warning", "--dir"])
         .arg(folder)
         .stdin(Stdio::null())

@@ -89,6 +89,8 @@ pub(crate) struct Alive {
     pub(crate) hosts: Arc<Mutex<Vec<String>>>,
     /// Runs of which a client has seen something.
     pub(crate) begun: Arc<AtomicUsize>,
+    /// Runs of which a client has seen some words.
+    pub(crate) spoken: Arc<AtomicUsize>,
     killed: Arc<AtomicUsize>,
 }
 
@@ -101,8 +103,14 @@ impl Alive {
 
     /// Any of them, another one for each turn.
     pub(crate) fn any(&self, turn: usize) -> String {
-        let alive = self.hosts.lock().unwrap();
-        alive[turn % alive.len()].clone()
+        loop {
+            let host = self.hosts.lock().unwrap().iter().cycle().nth(turn).cloned();
+            if let Some(host) = host {
+                return host;
+            }
+            // All are dead, and one is about to be started.
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     pub(crate) fn only(gateway: &Program) -> Self {
@@ -114,6 +122,13 @@ impl Alive {
     /// Waits until so many runs have begun.
     pub(crate) fn wait_for(&self, runs: usize) {
         while self.begun.load(Ordering::Relaxed) < runs {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until the agents of so many runs have said something.
+    pub(crate) fn wait_for_words(&self, runs: usize) {
+        while self.spoken.load(Ordering::Relaxed) < runs {
             std::thread::sleep(Duration::from_millis(10));
         }
     }

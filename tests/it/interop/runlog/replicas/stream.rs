@@ -47,7 +47,7 @@ impl Seen {
         host: &str,
         request: &str,
         since: &mut Instant,
-        mut first: impl FnMut(),
+        mut hear: impl FnMut(&Value),
         is_quiet: impl Fn() -> bool,
     ) -> std::io::Result<()> {
         let mut socket = TcpStream::connect(host)?;
@@ -60,16 +60,16 @@ impl Seen {
                 found.trim().clone_into(&mut id);
             }
             if let Some(data) = line.strip_prefix("data: ") {
-                if self.events.is_empty() {
-                    first();
-                } else {
+                if !self.events.is_empty() {
                     self.longest_pause = self.longest_pause.max(since.elapsed());
                     if is_quiet() {
                         self.quiet_pause = self.longest_pause;
                     }
                 }
                 *since = Instant::now();
-                self.events.push(serde_json::from_str(data).unwrap());
+                let event = serde_json::from_str(data).unwrap();
+                hear(&event);
+                self.events.push(event);
                 self.last_id.clone_from(&id);
             }
             line.clear();
@@ -96,10 +96,15 @@ impl Seen {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        let first = || {
-            alive.begun.fetch_add(1, Ordering::Relaxed);
+        let (mut has_begun, mut has_spoken) = (false, false);
+        let hear = |event: &Value| {
+            let is_first = !std::mem::replace(&mut has_begun, true);
+            alive.begun.fetch_add(usize::from(is_first), Ordering::Relaxed);
+            if event["type"] == "TEXT_MESSAGE_CONTENT" && !std::mem::replace(&mut has_spoken, true) {
+                alive.spoken.fetch_add(1, Ordering::Relaxed);
+            }
         };
-        seen.read(&host, &start, &mut since, first, || alive.is_quiet()).ok();
+        seen.read(&host, &start, &mut since, hear, || alive.is_quiet()).ok();
         assert!(!seen.events.is_empty(), "{run} did not start");
         while !seen.is_over() {
             seen.connections += 1;
@@ -109,7 +114,7 @@ impl Seen {
                  Last-Event-ID: {}\r\n\r\n",
                 seen.last_id
             );
-            if seen.read(&host, &again, &mut since, || (), || false).is_err() {
+            if seen.read(&host, &again, &mut since, |_| (), || false).is_err() {
                 std::thread::sleep(Duration::from_millis(50));
             }
         }
@@ -122,7 +127,7 @@ pub(crate) fn whole(host: &str, run: &str) -> Vec<Value> {
     let mut seen = Seen::default();
     let request =
         format!("GET /runs/{run}/events?after=0&protocolVersion=1.0 HTTP/1.0\r\nHost: {host}\r\n\r\n");
-    seen.read(host, &request, &mut Instant::now(), || (), || false).unwrap();
+    seen.read(host, &request, &mut Instant::now(), |_| (), || false).unwrap();
     seen.events
 }
 

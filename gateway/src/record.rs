@@ -125,7 +125,8 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
             };
             let (incoming, stop) = match answer {
                 RawAnswer::Stream(stream) => {
-                    let stop = Stop::Task { source: Box::new(source), dialect, ask, task: None };
+                    let stop =
+                        Stop::Task { source: Box::new(source), dialect, ask: Box::new(ask), task: None };
                     (Incoming::Stream(stream), stop)
                 }
                 RawAnswer::Whole(response) => {

@@ -12,7 +12,7 @@ pub(super) enum Stop {
     /// AG-UI has no way to tell it but to hang up; nor is there one for an answer that has come already.
     HangUp,
     /// A task is cancelled, once the stream has named it.
-    Task { source: Box<A2aSource>, dialect: Dialect, ask: Ask, task: Option<String> },
+    Task { source: Box<A2aSource>, dialect: Dialect, ask: Box<Ask>, task: Option<String> },
     /// A run of our own is cancelled, and its agent with it.
     Run { service: GatewayService, run: RunId },
 }

@@ -177,6 +177,10 @@ pub struct Retry {
     /// Attempts in a row that bring nothing new, before the task is given up. Five attempts with the pauses below
     /// outlast a restart of the agent (7.5 s) and not the patience of a reader.
     pub attempts: u32,
+    /// Streams of one turn that are taken up again, whatever they bring; then the task is looked at only. A server whose
+    /// streams tell all from the beginning and end would be asked for ever: what it replaces looks like news. Watchers that
+    /// fall behind the official Rust server need a stream for every 32 chunks.
+    pub streams: u32,
     /// The pause before the second attempt; the first is made at once. It doubles each time.
     pub base: Duration,
     /// The longest pause.
@@ -197,6 +201,7 @@ impl Default for Retry {
     fn default() -> Self {
         Self {
             attempts: 5,
+            streams: 1000,
             base: Duration::from_millis(500),
             cap: Duration::from_secs(10),
             poll_interval: Duration::from_secs(2),

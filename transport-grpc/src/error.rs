@@ -1,6 +1,6 @@
 //! What can go wrong, whose fault it is, and whether it can go on.
 
-#[cfg(any(feature = "client", feature = "server", feature = "tls"))]
+#[cfg(any(feature = "client", feature = "server"))]
 use thiserror::Error;
 
 /// Whose fault an error is.

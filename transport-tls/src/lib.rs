@@ -3,7 +3,7 @@
 //! | feature | module | for |
 //! |---|---|---|
 //! | | [`pem`] | [`Identity`] (who one is), [`Authorities`] (whom one trusts) |
-//! | `server` | [`server`] | [`ServerTls`]: what a server shows, and whether it asks clients for certificates |
+//! | | [`server`] | [`ServerTls`]: what a server shows, and whether it asks clients for certificates |
 //! | `client` | [`client`] | [`ClientTls`]: whom a client trusts, and who it is |
 //!
 //! Each transport names the protocols that it offers (ALPN) and hands the configuration to its own acceptor or
@@ -14,22 +14,18 @@
 pub mod client;
 pub mod error;
 pub mod pem;
-#[cfg(feature = "server")]
 pub mod server;
 
 #[cfg(feature = "client")]
 pub use client::ClientTls;
 pub use error::TlsError;
 pub use pem::{Authorities, Identity};
-#[cfg(feature = "server")]
 pub use server::ServerTls;
 
-#[cfg(any(feature = "client", feature = "server"))]
 fn provider() -> std::sync::Arc<rustls::crypto::CryptoProvider> {
     std::sync::Arc::new(rustls::crypto::ring::default_provider())
 }
 
-#[cfg(any(feature = "client", feature = "server"))]
 fn owned(protocols: &[&[u8]]) -> Vec<Vec<u8>> {
     protocols.iter().map(|protocol| protocol.to_vec()).collect()
 }

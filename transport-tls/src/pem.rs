@@ -65,7 +65,6 @@ impl Authorities {
         certificates(pem, IN_MEMORY).map(Self)
     }
 
-    #[cfg(any(feature = "client", feature = "server"))]
     pub(crate) fn into_store(self) -> Result<rustls::RootCertStore, TlsError> {
         let mut store = rustls::RootCertStore::empty();
         for certificate in self.0 {

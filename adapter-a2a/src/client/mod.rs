@@ -32,17 +32,17 @@ mod answer;
 mod attach;
 mod overlap;
 mod plan;
+mod recovery;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use aqueduct_core::{ByteString, RunFailure, SourceEvent};
+use aqueduct_core::{ByteString, SourceEvent};
 
 use crate::call::{Call, SendMessage, TaskRef};
 use crate::config::ClientConfig;
-use crate::decode::{Decoder, Settled, TaskMemory, failure_of};
+use crate::decode::{Decoder, Settled, TaskMemory};
 use crate::wire::{Frame, FrameContent, StateClass, StreamItem, WireError};
-use answer::is_passing;
 pub use attach::{Attachment, is_made_id};
 use overlap::{Overlap, Verdict};
 pub use plan::{Planned, Purpose};
@@ -81,6 +81,8 @@ pub struct TaskClient {
     is_unsure: bool,
     /// Attempts in a row that brought nothing new.
     attempts: u32,
+    /// Streams that were taken up again.
+    streams: u32,
     polls: u32,
     /// How many looks in a row may bring nothing new.
     patience: u32,
@@ -122,6 +124,7 @@ impl TaskClient {
             state: State::Streaming,
             cancel: Cancel::NotAsked,
             attempts: 0,
+            streams: 0,
             polls: 0,
             cancel_attempts: 0,
             last_error: None,
@@ -332,62 +335,6 @@ impl TaskClient {
             }
         }
         self.plan_cancel();
-    }
-
-    /// An error on the stream. The task may have failed, or go on without this watcher (one that was too slow, for
-    /// instance): only the task itself can tell.
-    fn handle_error_frame(&mut self, error: WireError) {
-        if self.task_ref().is_none() || !is_passing(&error) {
-            return self.fail(failure_of(&error));
-        }
-        self.decoder.note_error(&error);
-        self.patience = self.config.retry.reported_polls;
-        self.last_error = Some(error);
-        self.recover();
-    }
-
-    /// The stream is lost.
-    fn recover(&mut self) {
-        if self.task_ref().is_none() {
-            return self.fail(self.decoder.cut());
-        }
-        // Half an event at the cut; the snapshot has the whole of it.
-        self.decoder.forget_unread();
-        if self.can_subscribe { self.subscribe_again() } else { self.look(Duration::ZERO) }
-    }
-
-    fn subscribe_again(&mut self) {
-        if self.attempts >= self.config.retry.attempts {
-            // Streams do not get through; a last look tells whether the task is to be had at all.
-            self.can_subscribe = false;
-            return self.look(Duration::ZERO);
-        }
-        let pause = self.config.retry.pause(self.attempts);
-        self.attempts += 1;
-        if let Some(task) = self.task_ref() {
-            self.state = State::Subscribing;
-            self.plan(Purpose::Subscribe, Call::SubscribeToTask { id: task.task_id }, pause);
-        }
-    }
-
-    fn look(&mut self, pause: Duration) {
-        if let Some(task) = self.task_ref() {
-            self.state = State::Getting;
-            self.plan(Purpose::Get, Call::GetTask { id: task.task_id, history_length: None }, pause);
-        }
-    }
-
-    fn give_up(&mut self) {
-        let failure = match self.last_error.take() {
-            Some(error) => failure_of(&error),
-            None => self.decoder.cut(),
-        };
-        self.fail(failure);
-    }
-
-    fn fail(&mut self, failure: RunFailure) {
-        self.planned.clear();
-        self.decode(|decoder, out| decoder.fail(failure, out));
     }
 
     fn send_call(&self, streaming: bool) -> Call {

@@ -1,7 +1,7 @@
 //! The machine against a model of a server, cut and refused wherever that can happen.
 
 use aqueduct_core::testing::{InvariantChecker, run_to_end, trace};
-use aqueduct_core::{BlockEvent, SpanKind};
+use aqueduct_core::{BlockEvent, RunFailure, SpanKind};
 use serde_json::{Value, json};
 
 use super::*;
@@ -385,6 +385,35 @@ fn a_server_that_closes_after_each_snapshot_is_not_asked_for_ever() {
     assert_eq!(purposes.iter().filter(|purpose| **purpose == Purpose::Subscribe).count(), 5);
     let polls = usize::try_from(ClientConfig::default().retry.polls).unwrap();
     assert_eq!(purposes.iter().filter(|purpose| **purpose == Purpose::Get).count(), polls + 1);
+}
+
+/// What such a stream replaces looks like news each time.
+#[test]
+fn a_server_that_tells_all_anew_and_closes_is_not_asked_for_ever() {
+    let mut client = client();
+    next(&mut client);
+    let told = [task("TASK_STATE_WORKING"), chunk("a", "Hello ", false), chunk("a", "world", true)];
+    for event in &told {
+        feed(&mut client, event);
+    }
+    let (mut streams, mut looks) = (0, 0);
+    while client.is_settled().is_none() {
+        client.handle_stream_end();
+        drain(&mut client);
+        let Some(planned) = client.poll_request() else { break };
+        if planned.purpose == Purpose::Subscribe {
+            streams += 1;
+            for event in &told {
+                feed(&mut client, event);
+            }
+        } else {
+            looks += 1;
+            client.handle_response(Purpose::Get, 200, &rpc(&snapshot(&told)["task"]));
+        }
+        assert!(streams + looks < 10_000);
+    }
+    assert_eq!(client.is_settled(), Some(Settled::Failed));
+    assert_eq!(streams, ClientConfig::default().retry.streams);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::project::Project;
 const CHOICES: &[(&str, &[&str])] = &[
     ("aqueduct-transport-grpc", &["client", "server", "tls"]),
     ("aqueduct-transport-http", &["client", "server", "tls"]),
-    ("aqueduct-transport-tls", &["client", "server"]),
+    ("aqueduct-transport-tls", &["client"]),
     ("aqueduct-transport-ws", &["client", "tls"]),
 ];
 

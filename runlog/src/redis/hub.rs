@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use ::redis::aio::{PubSubSink, PubSubStream};
+use ::redis::Cmd;
+use ::redis::aio::{PubSub, PubSubSink, PubSubStream};
 use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::{BlockEvent, RunId};
 use bytes::Bytes;
@@ -213,11 +214,10 @@ impl Hub {
     /// Asks how far runs are, whose channels are heard by now.
     async fn refresh(&self, entries: &[Arc<Entry>]) -> Result<(), LogError> {
         for entries in entries.chunks(ASKED_AT_ONCE) {
-            let mut commands = ::redis::pipe();
-            for entry in entries {
-                commands.hgetall(self.keys.meta(&entry.run)).llen(self.keys.controls(&entry.run));
-            }
-            let answers: Vec<::redis::Value> = self.link.pipe(&commands).await?;
+            let ask = |entry: &Arc<Entry>| {
+                [Cmd::hgetall(self.keys.meta(&entry.run)), Cmd::llen(self.keys.controls(&entry.run))]
+            };
+            let answers = self.link.batch(&entries.iter().flat_map(ask).collect::<Vec<_>>()).await?;
             for (entry, answer) in entries.iter().zip(answers.chunks(2)) {
                 let [fields, controls] = answer else { continue };
                 let fields: HashMap<String, Vec<u8>> =
@@ -254,10 +254,8 @@ impl Hub {
 async fn listen(hub: Weak<Hub>, mut wanted: mpsc::Receiver<String>) {
     let mut back_off = BackOff::default();
     while let Some(known) = hub.upgrade() {
-        let client = known.link.client().clone();
-        drop(known);
-        if let Ok(connection) = client.get_async_pubsub().await {
-            let (sink, stream) = connection.split();
+        if let Ok((sink, stream)) = known.link.listen().await.map(PubSub::split) {
+            drop(known);
             let heard = Listener { hub: &hub, sink }.run(stream, &mut wanted).await;
             if heard {
                 back_off = BackOff::default();
@@ -301,7 +299,9 @@ impl Listener<'_> {
                 _ = idle.tick() => {
                     let Some(hub) = self.hub.upgrade() else { return true };
                     let left = hub.forget_idle();
-                    drop(hub);
+                    if hub.link.nodes().is_cluster() {
+                        ask_again(hub);
+                    }
                     if !left.is_empty() && self.sink.unsubscribe(left).await.is_err() {
                         return true;
                     }
@@ -321,13 +321,23 @@ impl Listener<'_> {
         let Some(hub) = self.hub.upgrade() else { return false };
         let entries: Vec<_> =
             channels.iter().filter_map(|channel| hub.entries().get(channel).cloned()).collect();
-        // Asked beside the listening: an answer may take long, and news must not wait for it.
-        tokio::spawn(async move {
-            let mut back_off = BackOff::default();
-            while hub.refresh(&entries).await.is_err() {
-                back_off.pause().await;
-            }
-        });
+        refresh(hub, entries);
         true
     }
+}
+
+/// Nodes pass news on to each other without acknowledgement: what was lost on the way is noticed by asking.
+fn ask_again(hub: Arc<Hub>) {
+    let entries = hub.all().into_iter().map(|(_, entry)| entry).collect();
+    refresh(hub, entries);
+}
+
+/// Asked beside the listening: an answer may take long, and news must not wait for it.
+fn refresh(hub: Arc<Hub>, entries: Vec<Arc<Entry>>) {
+    tokio::spawn(async move {
+        let mut back_off = BackOff::default();
+        while hub.refresh(&entries).await.is_err() {
+            back_off.pause().await;
+        }
+    });
 }

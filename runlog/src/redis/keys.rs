@@ -54,7 +54,7 @@ impl Keys {
         self.tagged(run, ":controls")
     }
 
-    /// The channel on which changes are told.
+    /// The channel on which changes are told; scripts make it from the name of [`Self::meta`].
     pub(super) fn channel(&self, run: &RunId) -> String {
         self.tagged(run, "")
     }
@@ -79,14 +79,15 @@ impl Keys {
         format!("{}:relation:{key}", self.prefix)
     }
 
-    /// Open runs by the end of their lease.
+    /// Open runs by the end of their lease. A run goes from here to [`Self::ended`], in this order: so both are on one
+    /// node, under a tag that no run has.
     pub(super) fn leases(&self) -> String {
-        format!("{}:leases", self.prefix)
+        format!("{}:{{open and ended}}:leases", self.prefix)
     }
 
     /// Ended runs by their end.
     pub(super) fn ended(&self) -> String {
-        format!("{}:ended", self.prefix)
+        format!("{}:{{open and ended}}:ended", self.prefix)
     }
 }
 

@@ -1,40 +1,36 @@
-//! The connection for commands: one, shared by all callers, made anew when it breaks.
+//! The way of commands to the servers: one connection per node, shared by all callers, made anew when it breaks.
 //!
 //! ```text
 //! connected ── broken ──► waiting (back-off, doubled) ──► connecting ──► connected
-//!                         └ `patience` is over: the caller is told
+//!     │                   └ `patience` is over: the caller is told
+//!     └ redirected (a cluster) ──► the node that it names, at once
 //! ```
 //!
 //! Every command here may be sent twice: scripts recognise a repetition. So a caller need not know whether an answer
 //! was lost on the way back or the command on the way there.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ::redis::aio::MultiplexedConnection;
+use ::redis::aio::{MultiplexedConnection, PubSub};
 use ::redis::{
-    AsyncConnectionConfig, Client, FromRedisValue, Pipeline, RedisError, Script, ToRedisArgs, Value,
+    Arg, Client, Cmd, ErrorKind, FromRedisValue, RedisError, Script, ServerErrorKind, ToRedisArgs, Value,
 };
 use tokio::time::Instant;
 
+use super::nodes::{Node, Nodes, Redirect};
 use crate::error::LogError;
 
 /// The first pause before a connection is made anew.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// How long one attempt to connect may take.
-const CONNECT: Duration = Duration::from_secs(2);
-/// How long one answer may take. A server that is stopped, not gone, is noticed by this.
-const ANSWER: Duration = Duration::from_secs(5);
+/// Redirections that are followed without a pause. Nodes that send a command to and fro are still agreeing.
+const FOLLOWED_AT_ONCE: u32 = 3;
 
 #[derive(Debug)]
 pub(super) struct Link {
-    client: Client,
+    nodes: Nodes,
     patience: Duration,
-    connection: Mutex<Option<(u64, MultiplexedConnection)>>,
-    /// Counts connections, so that only the one that broke is thrown away.
-    made: std::sync::atomic::AtomicU64,
 }
 
 /// Pauses that double.
@@ -75,59 +71,31 @@ impl Call {
         self.arguments.push(argument);
         self
     }
+
+    fn command(&self, script: &Script) -> Cmd {
+        let mut command = ::redis::cmd("EVALSHA");
+        command.arg(script.get_hash()).arg(self.keys.len()).arg(&self.keys);
+        for argument in &self.arguments {
+            command.arg(argument.as_slice());
+        }
+        command
+    }
 }
 
 impl Link {
-    pub(super) fn new(client: Client, patience: Duration) -> Self {
-        Self { client, patience, connection: Mutex::default(), made: std::sync::atomic::AtomicU64::new(0) }
+    /// The way to these servers; none if there are none.
+    pub(super) fn new(clients: &[Client], patience: Duration) -> Option<Self> {
+        Some(Self { nodes: Nodes::new(clients)?, patience })
     }
 
-    pub(super) fn client(&self) -> &Client {
-        &self.client
+    pub(super) fn nodes(&self) -> &Nodes {
+        &self.nodes
     }
 
-    fn slot(&self) -> MutexGuard<'_, Option<(u64, MultiplexedConnection)>> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn connection(&self) -> Result<(u64, MultiplexedConnection), RedisError> {
-        if let Some(known) = &*self.slot() {
-            return Ok(known.clone());
-        }
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT))
-            .set_response_timeout(Some(ANSWER));
-        let made = self.client.get_multiplexed_async_connection_with_config(&config).await?;
-        let number = self.made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        *self.slot() = Some((number, made.clone()));
-        Ok((number, made))
-    }
-
-    fn throw_away(&self, number: u64) {
-        self.slot().take_if(|(current, _)| *current == number);
-    }
-
-    /// Does something with the connection, as often as it takes.
-    async fn run(&self, work: Work<'_>) -> Result<Value, LogError> {
-        let deadline = Instant::now() + self.patience;
-        let mut back_off = BackOff::default();
-        loop {
-            let error = match self.connection().await {
-                Ok((number, mut connection)) => match work.attempt(&mut connection).await {
-                    Ok(done) => return Ok(done),
-                    Err(error) if is_lasting(&error) => return Err(unavailable(&error)),
-                    Err(error) => {
-                        self.throw_away(number);
-                        error
-                    }
-                },
-                Err(error) => error,
-            };
-            if Instant::now() >= deadline {
-                return Err(unavailable(&error));
-            }
-            back_off.pause().await;
-        }
+    /// A connection for news, to the entry: what is published at one node of a cluster is heard at all.
+    pub(super) async fn listen(&self) -> Result<PubSub, RedisError> {
+        let (node, client) = self.nodes.entry()?;
+        client.get_async_pubsub().await.inspect_err(|_| self.nodes.handle_unreachable(&node))
     }
 
     /// Runs a script.
@@ -136,47 +104,157 @@ impl Link {
         script: &Script,
         call: &Call,
     ) -> Result<T, LogError> {
-        read(self.run(Work::Script(script, call)).await?)
+        let key = call.keys.first().map(String::as_bytes);
+        let work = Work { command: &call.command(script), script: Some(script), key };
+        read(self.run(work).await?)
     }
 
-    /// Runs commands in one round trip.
-    pub(super) async fn pipe<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, LogError> {
-        read(self.run(Work::Commands(commands)).await?)
+    /// Runs commands whose first argument is their key, those of one node in order and in one round trip; gives their
+    /// answers.
+    pub(super) async fn batch(&self, commands: &[Cmd]) -> Result<Vec<Value>, LogError> {
+        let groups = self.by_node(commands).into_iter().map(|(node, group)| self.pipe(node, group));
+        let answered = futures_util::future::join_all(groups).await;
+        let mut answers: Vec<(usize, Value)> = answered.into_iter().flatten().collect();
+        answers.sort_unstable_by_key(|(index, _)| *index);
+        let mut answers = answers.into_iter().peekable();
+        let mut all = Vec::with_capacity(commands.len());
+        for (index, command) in commands.iter().enumerate() {
+            // What a node would not answer is asked again, by itself.
+            all.push(match answers.next_if(|(answered, _)| *answered == index) {
+                Some((_, answer)) => answer,
+                None => self.run(Work { command, script: None, key: key_of(command) }).await?,
+            });
+        }
+        Ok(all)
     }
-}
 
-/// What to do with a connection.
-#[derive(Clone, Copy)]
-enum Work<'w> {
-    Script(&'w Script, &'w Call),
-    Commands(&'w Pipeline),
-}
-
-impl Work<'_> {
-    async fn attempt(self, connection: &mut MultiplexedConnection) -> Result<Value, RedisError> {
-        match self {
-            Self::Commands(commands) => commands.query_async(connection).await,
-            Self::Script(script, call) => {
-                let mut invocation = script.prepare_invoke();
-                for key in &call.keys {
-                    invocation.key(key);
-                }
-                for argument in &call.arguments {
-                    invocation.arg(argument.as_slice());
-                }
-                invocation.invoke_async(connection).await
+    fn by_node<'c>(&self, commands: &'c [Cmd]) -> Vec<(Node, Vec<(usize, &'c Cmd)>)> {
+        let mut groups: Vec<(Node, Vec<(usize, &Cmd)>)> = Vec::new();
+        for (index, command) in commands.iter().enumerate() {
+            let node = self.nodes.of(key_of(command));
+            match groups.iter_mut().find(|(known, _)| *known == node) {
+                Some((_, group)) => group.push((index, command)),
+                None => groups.push((node, vec![(index, command)])),
             }
+        }
+        groups
+    }
+
+    /// Commands of one node in one round trip; what it answers, by the index of the command.
+    async fn pipe(&self, node: Node, commands: Vec<(usize, &Cmd)>) -> Vec<(usize, Value)> {
+        let Ok((number, mut connection)) = self.nodes.connection(&node).await else { return Vec::new() };
+        let mut pipeline = ::redis::pipe();
+        pipeline.ignore_errors();
+        for (_, command) in &commands {
+            pipeline.add_command((*command).clone());
+        }
+        let answers: Result<Vec<Result<Value, RedisError>>, RedisError> =
+            pipeline.query_async(&mut connection).await;
+        if answers.is_err() {
+            self.nodes.handle_broken(&node, number);
+        }
+        let answers = commands.iter().zip(answers.unwrap_or_default());
+        answers.filter_map(|((index, _), answer)| Some((*index, answer.ok()?))).collect()
+    }
+
+    /// Has a command answered, as often as it takes.
+    async fn run(&self, work: Work<'_>) -> Result<Value, LogError> {
+        let deadline = Instant::now() + self.patience;
+        let (mut back_off, mut redirected, mut asked) = (BackOff::default(), 0, None);
+        loop {
+            let is_asked = asked.is_some();
+            let node = asked.take().unwrap_or_else(|| self.nodes.of(work.key));
+            let error = match self.attempt(work, &node, is_asked).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let redirect = self.nodes.handle_redirect(&node, &error);
+            let is_redirected = redirect.is_some();
+            match redirect {
+                Some(Redirect::Ask(node)) => asked = Some(node),
+                Some(Redirect::Moved(node)) => self.learn(&node).await,
+                None if is_lasting(&error) => return Err(unavailable(&error)),
+                None => {}
+            }
+            if Instant::now() >= deadline {
+                return Err(unavailable(&error));
+            }
+            redirected += u32::from(is_redirected);
+            if !is_redirected || redirected > FOLLOWED_AT_ONCE {
+                back_off.pause().await;
+            }
+        }
+    }
+
+    async fn attempt(&self, work: Work<'_>, node: &Node, is_asked: bool) -> Result<Value, RedisError> {
+        let made = self.nodes.connection(node).await;
+        let (number, mut connection) = made.inspect_err(|_| self.nodes.handle_unreachable(node))?;
+        let answer = work.send(&mut connection, is_asked).await;
+        if answer.as_ref().is_err_and(is_breaking) {
+            self.nodes.handle_broken(node, number);
+        }
+        answer
+    }
+
+    /// Asks a node where everything is: it knew better than this link. If it does not answer, the one slot is known.
+    async fn learn(&self, node: &Node) {
+        let Ok((_, mut connection)) = self.nodes.connection(node).await else { return };
+        let answer = ::redis::cmd("CLUSTER").arg("SLOTS").query_async::<Value>(&mut connection).await;
+        if let Ok(answer) = answer {
+            self.nodes.handle_slots(node, &answer);
         }
     }
 }
 
-fn read<T: FromRedisValue>(value: Value) -> Result<T, LogError> {
+/// A command, and the script that it runs, which the server may not have yet.
+#[derive(Clone, Copy)]
+struct Work<'w> {
+    command: &'w Cmd,
+    script: Option<&'w Script>,
+    key: Option<&'w [u8]>,
+}
+
+impl Work<'_> {
+    async fn send(self, connection: &mut MultiplexedConnection, is_asked: bool) -> Result<Value, RedisError> {
+        let answer = self.send_once(connection, is_asked).await;
+        match (answer, self.script) {
+            (Err(error), Some(script)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                script.load_async(connection).await?;
+                self.send_once(connection, is_asked).await
+            }
+            (answer, _) => answer,
+        }
+    }
+
+    async fn send_once(
+        self,
+        connection: &mut MultiplexedConnection,
+        is_asked: bool,
+    ) -> Result<Value, RedisError> {
+        if !is_asked {
+            return self.command.query_async(connection).await;
+        }
+        let mut commands = ::redis::pipe();
+        commands.cmd("ASKING").ignore().add_command(self.command.clone());
+        let (answer,) = commands.query_async::<(Value,)>(connection).await?;
+        Ok(answer)
+    }
+}
+
+/// The key of a command: its first argument, in all that are sent here.
+fn key_of(command: &Cmd) -> Option<&[u8]> {
+    match command.args_iter().nth(1) {
+        Some(Arg::Simple(key)) => Some(key),
+        _ => None,
+    }
+}
+
+pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T, LogError> {
     T::from_redis_value(value).map_err(|error| unavailable(&error.into()))
 }
 
 /// True if the same command would fail again: what the server itself says, but for its beginnings and ends.
 fn is_lasting(error: &RedisError) -> bool {
-    use ::redis::{ErrorKind, ServerErrorKind};
     match error.kind() {
         ErrorKind::Server(kind) => !matches!(
             kind,
@@ -188,6 +266,13 @@ fn is_lasting(error: &RedisError) -> bool {
         ),
         kind => !matches!(kind, ErrorKind::Io | ErrorKind::Parse),
     }
+}
+
+/// True if another connection may do better: to a server that leads by now, for one.
+fn is_breaking(error: &RedisError) -> bool {
+    let waits =
+        matches!(error.kind(), ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::ClusterDown));
+    error.redirect_node().is_none() && !waits && !is_lasting(error)
 }
 
 pub(super) fn unavailable(error: &RedisError) -> LogError {

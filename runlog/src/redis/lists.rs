@@ -4,12 +4,12 @@
 
 use std::collections::HashMap;
 
-use ::redis::Value;
+use ::redis::{Cmd, Value};
 use aqueduct_core::{RunId, Timestamp};
 
 use super::RedisLog;
 use super::keys::List;
-use super::link::strange;
+use super::link::{read, strange};
 use super::reply;
 use crate::error::LogError;
 use crate::log::{Lease, RunMeta, RunQuery, RunState};
@@ -21,12 +21,14 @@ impl RedisLog {
     /// Puts a run into the lists, if it is not there.
     pub(super) async fn enlist(&self, meta: &RunMeta, until: Timestamp) -> Result<(), LogError> {
         let run = meta.run_id.as_str();
-        let mut commands = ::redis::pipe();
-        for list in self.desk.keys.lists(meta) {
-            commands.cmd("ZADD").arg(list).arg("NX").arg(meta.opened_at.0).arg(run).ignore();
-        }
-        commands.cmd("ZADD").arg(self.desk.keys.leases()).arg("NX").arg(until.0).arg(run).ignore();
-        self.desk.link.pipe(&commands).await
+        let add = |list: String, score: i64| {
+            let mut command = ::redis::cmd("ZADD");
+            command.arg(list).arg("NX").arg(score).arg(run);
+            command
+        };
+        let lists = self.desk.keys.lists(meta).map(|list| add(list, meta.opened_at.0));
+        let leases = add(self.desk.keys.leases(), until.0);
+        self.do_all(&lists.into_iter().chain([leases]).collect::<Vec<_>>()).await
     }
 
     /// Notes the end of leases that are held.
@@ -34,21 +36,23 @@ impl RedisLog {
         if leases.is_empty() {
             return Ok(());
         }
-        let mut commands = ::redis::pipe();
-        let zadd = commands.cmd("ZADD").arg(self.desk.keys.leases()).arg("XX");
+        let mut command = ::redis::cmd("ZADD");
+        command.arg(self.desk.keys.leases()).arg("XX");
         for lease in leases {
-            zadd.arg(until.0).arg(lease.run_id.as_str());
+            command.arg(until.0).arg(lease.run_id.as_str());
         }
-        zadd.ignore();
-        self.desk.link.pipe(&commands).await
+        self.do_all(&[command]).await
     }
 
-    /// Notes that a run has ended.
+    /// Notes that a run has ended. In this order: a run that is in neither list would be kept for ever.
     pub(super) async fn list_end(&self, run: &RunId, at: Timestamp) -> Result<(), LogError> {
-        let mut commands = ::redis::pipe();
-        commands.zadd(self.desk.keys.ended(), run.as_str(), at.0).ignore();
-        commands.zrem(self.desk.keys.leases(), run.as_str()).ignore();
-        self.desk.link.pipe(&commands).await
+        let ended = Cmd::zadd(self.desk.keys.ended(), run.as_str(), at.0);
+        self.do_all(&[ended, Cmd::zrem(self.desk.keys.leases(), run.as_str())]).await
+    }
+
+    /// Runs commands whose answers say nothing.
+    pub(super) async fn do_all(&self, commands: &[Cmd]) -> Result<(), LogError> {
+        self.desk.link.batch(commands).await.map(drop)
     }
 
     pub(super) async fn read_state(&self, run: &RunId) -> Result<RunState, LogError> {
@@ -58,12 +62,8 @@ impl RedisLog {
 
     /// The states of runs, in their order; none for those that are gone.
     async fn read_states(&self, runs: &[RunId]) -> Result<Vec<Option<RunState>>, LogError> {
-        let mut commands = ::redis::pipe();
-        for run in runs {
-            commands.hgetall(self.desk.keys.meta(run));
-        }
-        let answers: Vec<Value> =
-            if runs.is_empty() { Vec::new() } else { self.desk.link.pipe(&commands).await? };
+        let commands: Vec<Cmd> = runs.iter().map(|run| Cmd::hgetall(self.desk.keys.meta(run))).collect();
+        let answers = self.desk.link.batch(&commands).await?;
         let read = |answer: Value| {
             let fields: HashMap<String, Vec<u8>> =
                 ::redis::from_redis_value(answer).map_err(|_| strange(&[]))?;
@@ -74,17 +74,17 @@ impl RedisLog {
 
     /// A part of a sorted set, by score.
     async fn members(&self, key: &str, from: &str, to: &str, skip: isize) -> Result<Vec<RunId>, LogError> {
-        let mut commands = ::redis::pipe();
-        commands.zrangebyscore_limit(key, from, to, skip, PAGE);
-        let (members,): (Vec<String>,) = self.desk.link.pipe(&commands).await?;
-        Ok(members.into_iter().map(RunId::from).collect())
+        self.ask_members(Cmd::zrangebyscore_limit(key, from, to, skip, PAGE)).await
     }
 
     /// The same from the highest score down.
     async fn members_back(&self, key: &str, from: &str, skip: isize) -> Result<Vec<RunId>, LogError> {
-        let mut commands = ::redis::pipe();
-        commands.zrevrangebyscore_limit(key, from, "-inf", skip, PAGE);
-        let (members,): (Vec<String>,) = self.desk.link.pipe(&commands).await?;
+        self.ask_members(Cmd::zrevrangebyscore_limit(key, from, "-inf", skip, PAGE)).await
+    }
+
+    async fn ask_members(&self, command: Cmd) -> Result<Vec<RunId>, LogError> {
+        let answer = self.desk.link.batch(&[command]).await?.pop().ok_or_else(|| strange(&[]))?;
+        let members: Vec<String> = read(answer)?;
         Ok(members.into_iter().map(RunId::from).collect())
     }
 
@@ -148,11 +148,7 @@ impl RedisLog {
                 self.list_leases(&[lease], state.lease_until).await
             }
             // Listed a moment ago and not opened yet, or gone: a run that is opened now is found by its owner's renewal.
-            None => {
-                let mut commands = ::redis::pipe();
-                commands.zrem(self.desk.keys.leases(), run.as_str()).ignore();
-                self.desk.link.pipe(&commands).await
-            }
+            None => self.do_all(&[Cmd::zrem(self.desk.keys.leases(), run.as_str())]).await,
         }
     }
 
@@ -173,13 +169,11 @@ impl RedisLog {
     /// on the way leaves it to be found again.
     async fn forget(&self, run: &RunId, state: Option<RunState>) -> Result<usize, LogError> {
         let keys = &self.desk.keys;
-        let mut commands = ::redis::pipe();
-        commands.unlink([keys.meta(run), keys.events(run), keys.controls(run)].as_slice()).ignore();
-        for list in state.iter().flat_map(|state| keys.lists(&state.meta)) {
-            commands.zrem(list, run.as_str()).ignore();
-        }
-        commands.zrem(keys.ended(), run.as_str());
-        let (removed,): (usize,) = self.desk.link.pipe(&commands).await?;
-        Ok(removed)
+        let own = Cmd::unlink([keys.meta(run), keys.events(run), keys.controls(run)].as_slice());
+        let lists = state.iter().flat_map(|state| keys.lists(&state.meta));
+        let listed = lists.map(|list| Cmd::zrem(list, run.as_str()));
+        self.do_all(&std::iter::once(own).chain(listed).collect::<Vec<_>>()).await?;
+        let answers = self.desk.link.batch(&[Cmd::zrem(keys.ended(), run.as_str())]).await?;
+        read(answers.into_iter().next().ok_or_else(|| strange(&[]))?)
     }
 }

@@ -11,7 +11,7 @@
 //! The id of an entry is the fence: a take-over adds `<epoch + 1>-0`, and the server refuses any smaller id after that.
 //! What is published is published inside the script that stored it, so nobody sees an event that is not in the log.
 //! Lists are written beside the runs, not with them (a cluster keeps them elsewhere); whoever reads a list looks at the
-//! run, and puts right what a crash left behind.
+//! run, and puts right what a crash left behind. So a cluster is as good as one server: see [`nodes`].
 //!
 //! What is promised is what the server keeps: with its append-only file and `appendfsync everysec` a crash of the server
 //! loses at most its last moments, which the writers of open runs append again.
@@ -20,6 +20,7 @@ mod hub;
 mod keys;
 mod link;
 mod lists;
+mod nodes;
 mod relations;
 mod reply;
 mod scripts;
@@ -58,7 +59,8 @@ const NONCE: usize = 16;
 /// How to reach the server.
 #[derive(Debug, Clone)]
 pub struct RedisConfig {
-    /// `redis://[user:password@]host[:port][/database]`, or `rediss://…` for TLS. Secret: it may hold a password.
+    /// `redis://[user:password@]host[:port][/database]`, or `rediss://…` for TLS. Of a cluster any node, or several with
+    /// commas between them: the others are found through them. Secret: it may hold a password.
     pub url: String,
     /// Authorities (PEM) that a server with TLS must be vouched for by, instead of the public ones.
     #[cfg(feature = "redis-tls")]
@@ -86,19 +88,25 @@ impl RedisConfig {
     }
 }
 
+impl RedisConfig {
+    fn urls(&self) -> impl Iterator<Item = &str> {
+        self.url.split(',').map(str::trim).filter(|url| !url.is_empty())
+    }
+}
+
 #[cfg(not(feature = "redis-tls"))]
-fn client(config: &RedisConfig) -> Result<Client, ::redis::RedisError> {
-    Client::open(config.url.as_str())
+fn client(_: &RedisConfig, url: &str) -> Result<Client, ::redis::RedisError> {
+    Client::open(url)
 }
 
 /// With authorities of its own a server without TLS is an error: somebody meant it to have it.
 #[cfg(feature = "redis-tls")]
-fn client(config: &RedisConfig) -> Result<Client, ::redis::RedisError> {
+fn client(config: &RedisConfig, url: &str) -> Result<Client, ::redis::RedisError> {
     match config.authorities.clone() {
-        None => Client::open(config.url.as_str()),
+        None => Client::open(url),
         Some(authorities) => {
             let trusted = ::redis::TlsCertificates { client_tls: None, root_cert: Some(authorities) };
-            Client::build_with_tls(config.url.as_str(), trusted)
+            Client::build_with_tls(url, trusted)
         }
     }
 }
@@ -117,8 +125,11 @@ pub struct RedisLog {
 impl RedisLog {
     /// A log on that server. Nothing is connected yet; the listener is a task of the current runtime.
     pub fn new(config: &RedisConfig) -> Result<Self, LogError> {
-        let client = client(config).map_err(|error| unavailable(&error))?;
-        let (link, keys) = (Arc::new(Link::new(client, config.patience)), Keys::new(&config.prefix));
+        let clients: Result<Vec<Client>, _> = config.urls().map(|url| client(config, url)).collect();
+        let clients = clients.map_err(|error| unavailable(&error))?;
+        let link = Link::new(&clients, config.patience);
+        let link = Arc::new(link.ok_or_else(|| LogError::Unavailable("Redis: no address".to_owned()))?);
+        let keys = Keys::new(&config.prefix);
         let hub = Hub::start(keys.clone(), Arc::clone(&link));
         let desk = Desk { link, keys, scripts: Arc::default(), limits: config.limits };
         let process = RandomState::new().build_hasher().finish();
@@ -127,9 +138,7 @@ impl RedisLog {
 
     /// Whether the server answers.
     pub async fn ping(&self) -> Result<(), LogError> {
-        let mut commands = ::redis::pipe();
-        commands.cmd("PING").ignore();
-        self.desk.link.pipe(&commands).await
+        self.do_all(&[::redis::cmd("PING")]).await
     }
 
     /// A word that no other call has.
@@ -164,7 +173,7 @@ impl RedisLog {
 
     async fn take_over_run(&self, run: RunId, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
         let keys = &self.desk.keys;
-        let call = Call::default().key(keys.meta(&run)).key(keys.events(&run)).key(keys.channel(&run));
+        let call = Call::default().key(keys.meta(&run)).key(keys.events(&run));
         let call = call.arg(self.nonce()).arg(now.0).arg(until.0);
         let mut reply: Reply = self.desk.link.script(&self.desk.scripts.take_over, &call).await?;
         match reply.word.as_str() {
@@ -277,7 +286,7 @@ impl RedisLog {
             .map_err(|error| LogError::Unreadable { run: run.clone(), what: error.to_string() })?;
         let keys = &self.desk.keys;
         let max = self.desk.limits.most_controls(&message);
-        let call = Call::default().key(keys.meta(&run)).key(keys.controls(&run)).key(keys.channel(&run));
+        let call = Call::default().key(keys.meta(&run)).key(keys.controls(&run));
         let call = call.arg(max).bytes([self.nonce().into_bytes(), bytes].concat());
         let reply: Reply = self.desk.link.script(&self.desk.scripts.control, &call).await?;
         match reply.word.as_str() {

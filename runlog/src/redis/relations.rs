@@ -1,9 +1,10 @@
 //! Keys that lead to runs: one set per key, which ends by itself should its writer die.
 
-use ::redis::Pipeline;
+use ::redis::Cmd;
 use aqueduct_core::{RunId, Timestamp};
 
 use super::RedisLog;
+use super::link::read;
 use crate::error::LogError;
 
 impl RedisLog {
@@ -13,44 +14,24 @@ impl RedisLog {
         keys: Vec<String>,
         until: Timestamp,
     ) -> Result<(), LogError> {
-        self.for_each_key(&keys, |commands, key| {
-            commands.sadd(&key, run.as_str()).ignore();
-            commands.cmd("PEXPIREAT").arg(key).arg(until.0).ignore();
-        })
-        .await
+        let add = |key: &String| {
+            let key = self.desk.keys.relation(key);
+            let mut expire = ::redis::cmd("PEXPIREAT");
+            expire.arg(&key).arg(until.0);
+            [Cmd::sadd(&key, run.as_str()), expire]
+        };
+        self.do_all(&keys.iter().flat_map(add).collect::<Vec<_>>()).await
     }
 
     pub(super) async fn remove_relations(&self, run: RunId, keys: Vec<String>) -> Result<(), LogError> {
-        self.for_each_key(&keys, |commands, key| {
-            commands.srem(key, run.as_str()).ignore();
-        })
-        .await
-    }
-
-    async fn for_each_key(
-        &self,
-        keys: &[String],
-        command: impl Fn(&mut Pipeline, String),
-    ) -> Result<(), LogError> {
-        if keys.is_empty() {
-            return Ok(());
-        }
-        let mut commands = ::redis::pipe();
-        for key in keys {
-            command(&mut commands, self.desk.keys.relation(key));
-        }
-        self.desk.link.pipe(&commands).await
+        let remove = |key: &String| Cmd::srem(self.desk.keys.relation(key), run.as_str());
+        self.do_all(&keys.iter().map(remove).collect::<Vec<_>>()).await
     }
 
     pub(super) async fn read_relations(&self, keys: Vec<String>) -> Result<Vec<Vec<RunId>>, LogError> {
-        if keys.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut commands = ::redis::pipe();
-        for key in &keys {
-            commands.smembers(self.desk.keys.relation(key));
-        }
-        let found: Vec<Vec<String>> = self.desk.link.pipe(&commands).await?;
-        Ok(found.into_iter().map(|runs| runs.into_iter().map(RunId::from).collect()).collect())
+        let ask = |key: &String| Cmd::smembers(self.desk.keys.relation(key));
+        let answers = self.desk.link.batch(&keys.iter().map(ask).collect::<Vec<_>>()).await?;
+        let runs = |answer| Ok(read::<Vec<String>>(answer)?.into_iter().map(RunId::from).collect());
+        answers.into_iter().map(runs).collect()
     }
 }

@@ -159,7 +159,6 @@ impl Pen {
         let mut call = Call::default()
             .key(desk.keys.meta(run))
             .key(desk.keys.events(run))
-            .key(desk.keys.channel(run))
             .arg(self.lease.epoch)
             .arg(first)
             .arg(closing.map(|at| at.0.to_string()).unwrap_or_default())

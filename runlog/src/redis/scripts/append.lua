@@ -1,4 +1,4 @@
--- Appends events, all or none, and tells watchers. KEYS: meta, events, channel.
+-- Appends events, all or none, and tells watchers. KEYS: meta, events.
 -- ARGV: epoch, number of the first event, time of closing or '', weight, most events, most bytes, events…
 -- What is there already (an answer that was lost on the way) is not added twice.
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'head', 'closed', 'bytes')
@@ -16,6 +16,8 @@ if ARGV[3] == '' and count > 0 then
   if head < last and tonumber(m[4]) + tonumber(ARGV[4]) > tonumber(ARGV[6]) then return {'bytes'} end
 end
 if count == 0 or head >= last then return {'ok', m[2]} end
+-- The channel is no key: a slot on the move is one that lacks keys.
+local channel = string.sub(KEYS[1], 1, -6)
 local number = function(n) return string.format('%.0f', n) end
 local lengths, payload, size = {}, {}, 0
 for n = head + 1, last do
@@ -34,8 +36,8 @@ end
 -- Large batches are only announced: a watcher's buffer on the server is limited.
 local line = number(last) .. ' ' .. closed .. ' '
 if size > 65536 then
-  redis.call('PUBLISH', KEYS[3], 'H ' .. line .. '\n')
+  redis.call('PUBLISH', channel, 'H ' .. line .. '\n')
 else
-  redis.call('PUBLISH', KEYS[3], 'E ' .. line .. table.concat(lengths, ',') .. '\n' .. table.concat(payload))
+  redis.call('PUBLISH', channel, 'E ' .. line .. table.concat(lengths, ',') .. '\n' .. table.concat(payload))
 end
 return {'ok', number(last)}

@@ -1,9 +1,9 @@
--- Sends a message to the owner. KEYS: meta, controls, channel. ARGV: most, message with its nonce.
+-- Sends a message to the owner. KEYS: meta, controls. ARGV: most, message with its nonce.
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'closed')
 if not m[1] then return {'missing'} end
 if m[2] then return {'closed'} end
 if redis.call('LINDEX', KEYS[2], -1) == ARGV[2] then return {'ok'} end
 if redis.call('LLEN', KEYS[2]) >= tonumber(ARGV[1]) then return {'full'} end
 local sent = redis.call('RPUSH', KEYS[2], ARGV[2])
-redis.call('PUBLISH', KEYS[3], 'C ' .. sent .. '\n')
+redis.call('PUBLISH', string.sub(KEYS[1], 1, -6), 'C ' .. sent .. '\n')
 return {'ok'}

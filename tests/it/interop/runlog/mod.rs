@@ -1,11 +1,12 @@
-//! The run log on a real Redis: the conformance suite, replicas that see each other, take-over races, crashes of the
-//! server.
+//! The run log on a real Redis, and on a cluster of them: the conformance suite, replicas that see each other, take-over
+//! races, crashes of the server.
 
 #![expect(
     clippy::print_stdout,
     reason = "how many races and how long a pause is what one wants to know of these tests"
 )]
 
+mod cluster;
 mod crashes;
 mod cuts;
 mod races;

@@ -11,6 +11,8 @@ use aqueduct_runlog::{LogLimits, RedisConfig, RedisLog};
 pub(in crate::interop) struct Server {
     process: Child,
     port: u16,
+    /// How it listens, for when it is started again.
+    listen: Vec<String>,
     folder: tempfile::TempDir,
     /// The server's certificate (PEM), if it speaks TLS.
     pub(super) certificate: Option<String>,
@@ -18,10 +20,30 @@ pub(in crate::interop) struct Server {
 
 impl Server {
     pub(in crate::interop) fn start() -> Self {
+        let port = free_port();
+        Self::listening(port, vec!["--port".to_owned(), port.to_string()])
+    }
+
+    /// A node of a cluster. Nodes talk to each other on ports of their own ([`Self::bus`]).
+    pub(super) fn start_node() -> Self {
+        let (port, bus) = (free_port().to_string(), free_port().to_string());
+        let listen = ["--cluster-port", &bus, "--port", &port, "--cluster-enabled", "yes"];
+        Self::listening(port.parse().unwrap(), listen.map(str::to_owned).to_vec())
+    }
+
+    fn listening(port: u16, listen: Vec<String>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let process = launch(port, folder.path(), &["--port", &port.to_string()]);
-        Self { process, port, folder, certificate: None }
+        let process = launch(port, folder.path(), &listen);
+        Self { process, port, listen, folder, certificate: None }
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The port on which a node talks to other nodes.
+    pub(super) fn bus(&self) -> &str {
+        &self.listen[1]
     }
 
     /// A server that speaks nothing but TLS, with a certificate that it made itself.
@@ -36,19 +58,20 @@ impl Server {
         };
         let (chain, key) =
             (file("server.pem", &certificate), file("server.key", &made.signing_key.serialize_pem()));
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let text = port.to_string();
         let tls = ["--port", "0", "--tls-port", &text, "--tls-cert-file", &chain, "--tls-key-file", &key];
         let all = [&tls[..], &["--tls-ca-cert-file", &chain, "--tls-auth-clients", "no"]].concat();
-        let process = launch(port, folder.path(), &all);
-        Self { process, port, folder, certificate: Some(certificate) }
+        let listen: Vec<String> = all.into_iter().map(str::to_owned).collect();
+        let process = launch(port, folder.path(), &listen);
+        Self { process, port, listen, folder, certificate: Some(certificate) }
     }
 
     /// Kills it with -9 and starts it again on what it wrote.
     pub(super) fn crash(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        self.process = launch(self.port, self.folder.path(), &["--port", &self.port.to_string()]);
+        self.process = launch(self.port, self.folder.path(), &self.listen);
     }
 
     pub(in crate::interop) fn url(&self) -> String {
@@ -75,7 +98,11 @@ impl Drop for Server {
     }
 }
 
-fn launch(port: u16, folder: &Path, listen: &[&str]) -> Child {
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn launch(port: u16, folder: &Path, listen: &[String]) -> Child {
     let program = super::variable("AQUEDUCT_INTEROP_REDIS");
     let mut process = Command::new(&program)
         .args(listen)

@@ -4,13 +4,16 @@
 //! and writes one entry of metadata into the body without touching any other byte. Cards are told where the proxy is
 //! ([`move_card`]). Nothing here judges a call: what is malformed is the agent's to refuse.
 
+mod card;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::version::Binding;
+use crate::version::Version;
+pub use card::move_card;
 
 /// The code of JSON-RPC for what is not the caller's fault.
 const INTERNAL_ERROR: i64 = -32603;
@@ -43,6 +46,8 @@ pub struct PassingCall<'b> {
     pub context_id: Cow<'b, str>,
     /// The id of its message; empty for none.
     pub message_id: Cow<'b, str>,
+    /// The version that it is written in, as its method or its path tells; none if it could be either.
+    pub version: Option<Version>,
     /// The JSON text of its JSON-RPC id.
     pub id: Option<&'b str>,
     body: &'b str,
@@ -69,6 +74,7 @@ impl<'b> PassingCall<'b> {
         };
         let params = top.get("params").map(|raw| members(raw.get())).unwrap_or_default();
         let mut call = Self::new(kind, body, &params);
+        call.version = version_of(&method);
         call.id = top.get("id").map(|raw| raw.get());
         if matches!(kind, PassingKind::Subscribe | PassingKind::Look | PassingKind::Cancel) {
             call.task_id = params.get("id").and_then(|raw| text(raw)).unwrap_or_default();
@@ -91,6 +97,7 @@ impl<'b> PassingCall<'b> {
             _ => PassingKind::Other,
         };
         let mut call = Self::new(kind, body, &members(body));
+        call.version = Some(if path.starts_with("v1/") { Version::V03 } else { Version::V1 });
         if of_task {
             call.task_id = Cow::Borrowed(name);
         }
@@ -106,6 +113,7 @@ impl<'b> PassingCall<'b> {
             kind,
             task_id: text_of(&inside, "taskId").unwrap_or_default(),
             context_id: text_of(&inside, "contextId").unwrap_or_default(),
+            version: None,
             id: None,
             body,
             message,
@@ -171,6 +179,15 @@ impl<'b> PassingCall<'b> {
     }
 }
 
+/// Methods of 0.3 have a path, those of 1.0 are one word.
+fn version_of(method: &str) -> Option<Version> {
+    match method {
+        "" => None,
+        path if path.contains('/') => Some(Version::V03),
+        _ => Some(Version::V1),
+    }
+}
+
 fn is_object(text: &str) -> bool {
     text.starts_with('{')
 }
@@ -188,39 +205,6 @@ fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
         Some(_) => serde_json::from_str(quoted).ok().map(Cow::Owned),
         None => None,
     }
-}
-
-/// A card that says the agent is at `address`. Interfaces that the proxy does not carry are left out; so are
-/// signatures, which were made for another card.
-pub fn move_card(card: &mut Map<String, Value>, address: &str, carried: &[Binding]) {
-    card.shift_remove("signatures");
-    for list in ["supportedInterfaces", "additionalInterfaces"] {
-        if let Some(Value::Array(interfaces)) = card.get_mut(list) {
-            interfaces.retain_mut(|interface| move_interface(interface, address, carried));
-        }
-    }
-    if !card.contains_key("url") {
-        return;
-    }
-    let preferred = card.get("preferredTransport").and_then(Value::as_str).and_then(Binding::parse);
-    if !preferred.is_none_or(|binding| carried.contains(&binding)) {
-        let first = card.get("additionalInterfaces").and_then(|list| list.get(0)?.get("transport")).cloned();
-        let first = first.unwrap_or_else(|| Binding::JsonRpc.as_str().into());
-        card.insert("preferredTransport".to_owned(), first);
-    }
-    card.insert("url".to_owned(), address.into());
-}
-
-/// False if the proxy does not carry it.
-fn move_interface(interface: &mut Value, address: &str, carried: &[Binding]) -> bool {
-    let name = ["protocolBinding", "transport"].iter().find_map(|key| interface.get(key)?.as_str());
-    if !name.and_then(Binding::parse).is_some_and(|binding| carried.contains(&binding)) {
-        return false;
-    }
-    if let Some(interface) = interface.as_object_mut() {
-        interface.insert("url".to_owned(), address.into());
-    }
-    true
 }
 
 #[cfg(test)]

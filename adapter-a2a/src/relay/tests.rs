@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::version::Binding;
 
 #[test]
 fn calls_of_both_versions_and_bindings_are_told() {
@@ -125,13 +126,51 @@ fn a_card_says_where_the_proxy_is() {
         ],
         "signatures": [{"protected": "…"}],
     });
-    move_card(card.as_object_mut().unwrap(), "http://here/a2a/x", &[Binding::JsonRpc, Binding::HttpJson]);
+    let here = json!({
+        "name": "not its name", "url": "http://here/a2a/x", "preferredTransport": "JSONRPC", "protocolVersion": "0.3.0",
+        "additionalInterfaces": [{"url": "http://here/a2a/x", "transport": "HTTP+JSON"}],
+        "supportedInterfaces": [
+            {"url": "here:80", "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "x"},
+            {"url": "http://here/a2a/x", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+            {"url": "http://here/a2a/x", "protocolBinding": "HTTP+JSON", "protocolVersion": "0.3"},
+        ],
+    });
+    move_card(
+        card.as_object_mut().unwrap(),
+        here.as_object().unwrap(),
+        &[Binding::JsonRpc, Binding::HttpJson],
+    );
     assert_eq!(
         card,
         json!({
             "name": "x", "url": "http://here/a2a/x", "preferredTransport": "HTTP+JSON", "protocolVersion": "0.3.0",
-            "additionalInterfaces": [{"url": "http://here/a2a/x", "transport": "HTTP+JSON"}],
-            "supportedInterfaces": [{"url": "http://here/a2a/x", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+            "additionalInterfaces": [{"url": "http://here/a2a/x", "transport": "JSONRPC"}],
+            "supportedInterfaces": [
+                {"url": "http://here/a2a/x", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+                {"url": "http://here/a2a/x", "protocolBinding": "HTTP+JSON", "protocolVersion": "0.3"},
+                {"url": "here:80", "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "x"},
+            ],
         })
     );
+}
+
+#[test]
+fn a_card_of_one_version_gets_the_interfaces_of_both() {
+    let mut card = json!({"name": "x", "supportedInterfaces": [{"url": "http://real", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]});
+    let here = json!({
+        "url": "http://here", "preferredTransport": "JSONRPC", "protocolVersion": "0.3.0",
+        "supportedInterfaces": [{"url": "http://here", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+    });
+    move_card(card.as_object_mut().unwrap(), here.as_object().unwrap(), &[Binding::JsonRpc]);
+    assert_eq!((&card["url"], &card["additionalInterfaces"]), (&json!("http://here"), &json!([])));
+}
+
+#[test]
+fn the_version_of_a_call_is_told_by_how_it_is_written() {
+    let rpc = |method: &str| PassingCall::of_jsonrpc(&format!(r#"{{"method":"{method}"}}"#)).version;
+    assert_eq!(rpc("SendMessage"), Some(Version::V1));
+    assert_eq!(rpc("tasks/get"), Some(Version::V03));
+    assert_eq!(PassingCall::of_jsonrpc("[]").version, None);
+    assert_eq!(PassingCall::of_rest("POST", "message:send", "").version, Some(Version::V1));
+    assert_eq!(PassingCall::of_rest("POST", "v1/message:send", "").version, Some(Version::V03));
 }

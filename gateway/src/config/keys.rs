@@ -170,7 +170,7 @@ pub(crate) const KEYS: &[Key] = &[
         "runs.redis",
         Kind::Secret,
         "",
-        "Where the Redis server is: `redis://[user:password@]host[:port][/database]`, with TLS `rediss://…`. Redis 6.2 or later, or Valkey.",
+        "Where the Redis server is: `redis://[user:password@]host[:port][/database]`, with TLS `rediss://…`. Redis 6.2 or later, or Valkey. Of a cluster any node, or several with commas between them.",
     ),
     key(
         "runs.redis_ca",

@@ -327,7 +327,7 @@ async fn a2a_call(
 ) -> Response {
     let name = path.get("name").map(String::as_str).unwrap_or_default();
     match shared.gateway.agent(name).and_then(proxy::Passable::of) {
-        Some(agent) => proxy::pass(&shared.gateway, &agent, request).await,
+        Some(agent) => proxy::pass(&shared.gateway, &shared.a2a, &agent, request).await,
         None => proxy::serve(&shared.gateway, &shared.a2a, name, request).await,
     }
 }

@@ -42,9 +42,6 @@ use talk::Talk;
 /// costs the ids and, while its task waits, some KiB.
 const REMEMBERED_THREADS: usize = 10_000;
 
-/// The agent cannot be called in the way that was asked for.
-pub(crate) const NO_INTERFACE: &str = "no_interface";
-
 /// One agent.
 pub(crate) struct A2aSource {
     upstream: Upstream,
@@ -86,19 +83,20 @@ impl A2aSource {
         Self { upstream, directory, threads: Mutex::default() }
     }
 
-    /// The interface for calls of that binding and version that pass through.
+    /// The interface for calls of that binding and version that pass through; none if the agent has none.
     pub(crate) async fn door(
         &self,
         binding: Binding,
         version: Version,
         forwarded: &Forwarded,
-    ) -> Result<Endpoint, RunFailure> {
+    ) -> Result<Option<Endpoint>, RunFailure> {
         let known = self.directory.endpoint(&self.upstream, forwarded).await?;
-        let found = known.interface(binding, version).cloned();
-        found.ok_or_else(|| {
-            let message = format!("the agent has no interface for {binding}: its card says how it is called");
-            RunFailure::new(NO_INTERFACE, message)
-        })
+        Ok(known.interface(binding, version).cloned())
+    }
+
+    /// True if the configuration says how the agent is called: it may have no card.
+    pub(crate) fn is_told(&self) -> bool {
+        self.directory.is_told()
     }
 
     /// The text of the agent's card, as it shows it to a client of that version.

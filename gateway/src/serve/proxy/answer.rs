@@ -9,7 +9,6 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
-use crate::source::a2a::NO_INTERFACE;
 use crate::source::upstream::TIMEOUT;
 
 /// Headers of answers that are between two neighbours (RFC 9110 §7.6.1), or this server's to say.
@@ -71,7 +70,6 @@ pub(super) fn passed_back(headers: HeaderMap) -> HeaderMap {
 fn status_of(failure: &RunFailure) -> StatusCode {
     match &*failure.code {
         TIMEOUT => StatusCode::GATEWAY_TIMEOUT,
-        NO_INTERFACE => StatusCode::NOT_IMPLEMENTED,
         _ => StatusCode::BAD_GATEWAY,
     }
 }

@@ -1,11 +1,12 @@
-//! `/a2a/{name}`: A2A calls that pass through to an A2A agent, or to the gateway's own server of an agent of another
-//! kind; in either case a run's sub-agents are shown in it.
+//! `/a2a/{name}`: A2A calls that pass through to an A2A agent that has the interface for them, or are answered by the
+//! gateway's own server of the agent; in either case a run's sub-agents are shown in it.
 //!
 //! ```text
-//! call ──► token of the agent? ──► card?  yes ──► the agent's card, with this address
-//!                                    └ no ──► whose call? ──┬ nobody's ──► agent ──► answer as it is
-//!                                                           └ a run's ──► lane ──► agent ──► a copy to the lane,
-//!                                                                                            answer as it is
+//! call ──► token of the agent? ──► card?  yes ──► the agent's card, with the interfaces here
+//!                                    └ no ──► does the agent speak so?  no ──► the gateway's own server
+//!                                               └ yes ──► whose call? ──┬ nobody's ──► agent ──► answer as it is
+//!                                                                       └ a run's ──► lane ──► agent ──► a copy to the
+//!                                                                                              lane, answer as it is
 //! ```
 //!
 //! Invariants: the body goes to the agent as it came, but for the token in the metadata of a related message; the
@@ -33,7 +34,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use self::answer::{Answer, AnswerBody, passed_back, refuse, refuse_http};
 use self::callee::{Callee, ask_agent};
@@ -58,6 +59,10 @@ const PASSED: [&str; 7] = [
     EXTENSIONS_HEADER,
     EXTENSIONS_HEADER_V03,
 ];
+
+/// The bindings whose calls pass: a gRPC call names its agent in its message, so it is read, and served.
+const PASSING: [Binding; 2] = [Binding::JsonRpc, Binding::HttpJson];
+
 /// An agent to which calls pass.
 pub(super) struct Passable {
     agent: Arc<AgentEntry>,
@@ -72,7 +77,12 @@ impl Passable {
 }
 
 /// Lets a call pass.
-pub(super) async fn pass(gateway: &Arc<Gateway>, to: &Passable, request: Request) -> Response {
+pub(super) async fn pass(
+    gateway: &Arc<Gateway>,
+    servers: &A2aServers,
+    to: &Passable,
+    request: Request,
+) -> Response {
     let (parts, body) = request.into_parts();
     let who = caller(&parts);
     // As it was written: a path that was decoded could not be told from one with other segments.
@@ -92,7 +102,7 @@ pub(super) async fn pass(gateway: &Arc<Gateway>, to: &Passable, request: Request
     }
     let forwarded = Forwarded::of(&who, &agent.config.forward_headers);
     if is_card {
-        return card(gateway, agent, source, &forwarded, &parts).await;
+        return card(servers, agent, source, &forwarded, &parts).await;
     }
     let request = Request::from_parts(parts, body);
     // A body that a web page could send without asking is refused; some calls have none.
@@ -107,8 +117,23 @@ pub(super) async fn pass(gateway: &Arc<Gateway>, to: &Passable, request: Request
         return Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
             .into_response();
     }
-    let passage = Passage { gateway, agent, source: Arc::clone(source), parts, body, rest };
-    passage.run(forwarded).await
+    let spoken = Spoken::of(&parts, rest, &body);
+    match source.door(spoken.binding, spoken.version, &forwarded).await {
+        Ok(Some(door)) => {
+            let passage = Passage {
+                gateway,
+                servers,
+                agent,
+                source: Arc::clone(source),
+                parts: &parts,
+                body: &body,
+                rest,
+            };
+            passage.run(spoken.call, door, forwarded).await
+        }
+        Ok(None) => serve_call(gateway, servers, agent, (parts, body.clone()), &spoken).await,
+        Err(failure) => refuse(&spoken.call, &failure),
+    }
 }
 
 /// Has a call answered by the gateway's own server of an agent, which may be a sub-agent of a run as any other.
@@ -131,8 +156,19 @@ pub(super) async fn serve(
         Err(refusal) => return refusal.into_response(),
     };
     let spoken = Spoken::of(&parts, rest, &body);
+    serve_call(gateway, servers, &agent, (parts, body.clone()), &spoken).await
+}
+
+async fn serve_call(
+    gateway: &Arc<Gateway>,
+    servers: &A2aServers,
+    agent: &AgentEntry,
+    (parts, body): (Parts, Bytes),
+    spoken: &Spoken<'_>,
+) -> Response {
     let dialect = spoken.binding.dialect(spoken.version);
-    let lane = tap(gateway, &agent, &parts.headers, &spoken.call, dialect).await;
+    let lane = tap(gateway, agent, &parts.headers, &spoken.call, dialect).await;
+    let name = agent.name.as_str();
     let Some(lane) = lane else { return servers.answer(name, Request::from_parts(parts, body.into())).await };
     let callee = Callee::Served {
         servers: servers.clone(),
@@ -140,7 +176,7 @@ pub(super) async fn serve(
         headers: parts.headers.clone(),
         version: spoken.version,
     };
-    let mut request = Request::from_parts(parts.clone(), body.clone());
+    let mut request = Request::from_parts(parts, body);
     request.headers_mut().insert(LANE_HEADER, HeaderValue::from_static("1"));
     match Relay::new(callee, lane).answer(request).await {
         Ok(answer) => respond(answer, Body::from),
@@ -180,8 +216,9 @@ impl<'c> Spoken<'c> {
         } else {
             PassingCall::of_rest(parts.method.as_str(), rest, text)
         };
-        let version = parts.headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
-        let version = Version::parse(version).unwrap_or(Version::V1);
+        let header = parts.headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
+        // How a call is written tells more than its header, which clients forget.
+        let version = call.version.or_else(|| Version::parse(header)).unwrap_or(Version::V1);
         let binding = if is_rpc { Binding::JsonRpc } else { Binding::HttpJson };
         Self { call, binding, version }
     }
@@ -206,52 +243,53 @@ fn is_below(rest: &str) -> bool {
     !rest.contains('\\') && !rest.split('/').any(dots)
 }
 
-/// The agent's card, which says that the agent is here.
+/// The agent's card, which says that the agent is here; the gateway's own for an agent that has none and needs none.
 async fn card(
-    gateway: &Gateway,
+    servers: &A2aServers,
     agent: &AgentEntry,
     source: &A2aSource,
     forwarded: &Forwarded,
     parts: &Parts,
 ) -> Response {
     let version = parts.headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
+    let here = own_card(servers, agent, parts);
     let text = match source.card(forwarded, version).await {
         Ok(text) => text,
+        Err(_) if source.is_told() => Value::Object(here.clone()).to_string(),
         Err(failure) => return refuse_http(&failure),
     };
     let Ok(Value::Object(mut card)) = serde_json::from_str(&text) else {
         return refuse_http(&RunFailure::new(RunFailure::UPSTREAM_INVALID, "the agent's card is no object"));
     };
-    move_card(&mut card, &address(gateway, agent, parts), &[Binding::JsonRpc, Binding::HttpJson]);
+    move_card(&mut card, &here, &PASSING);
     let mut response = Response::new(Body::from(Value::Object(card).to_string()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("host, a2a-version"));
     response
 }
 
-/// Where the caller found the agent. The walls have seen the host.
-fn address(gateway: &Gateway, agent: &AgentEntry, parts: &Parts) -> String {
-    format!("{}/a2a/{}", public_base(parts, &gateway.config()), agent.name)
+/// The card of the gateway's own server of the agent, for whoever asks. The walls have seen the host.
+fn own_card(servers: &A2aServers, agent: &AgentEntry, parts: &Parts) -> Map<String, Value> {
+    match servers.card(agent, &public_base(parts, &servers.config())).to_json() {
+        Value::Object(card) => card,
+        _ => Map::new(),
+    }
 }
 
 /// One call.
 struct Passage<'p> {
     gateway: &'p Arc<Gateway>,
+    servers: &'p A2aServers,
     agent: &'p Arc<AgentEntry>,
     source: Arc<A2aSource>,
-    parts: Parts,
-    body: Bytes,
+    parts: &'p Parts,
+    body: &'p Bytes,
     rest: &'p str,
 }
 
 impl Passage<'_> {
-    async fn run(&self, forwarded: Forwarded) -> Response {
-        let Spoken { call, binding, version } = Spoken::of(&self.parts, self.rest, &self.body);
-        let door = match self.source.door(binding, version, &forwarded).await {
-            Ok(door) => door,
-            Err(failure) => return refuse(&call, &failure),
-        };
-        let dialect = door.binding.dialect(version);
+    async fn run(&self, call: PassingCall<'_>, door: Endpoint, forwarded: Forwarded) -> Response {
+        let dialect = door.binding.dialect(door.version);
         let lane = tap(self.gateway, self.agent, &self.parts.headers, &call, dialect).await;
         let trail = lane.as_ref().map(Tapped::trail).unwrap_or_default();
         let request = match self.request(&door, &call, forwarded.clone(), &trail) {
@@ -309,10 +347,10 @@ impl Passage<'_> {
     /// A card inside an answer.
     fn moved(&self, bytes: Bytes) -> Body {
         let Ok(mut answer) = serde_json::from_slice::<Value>(&bytes) else { return Body::from(bytes) };
-        let address = address(self.gateway, self.agent, &self.parts);
+        let here = own_card(self.servers, self.agent, self.parts);
         let card = if self.rest.is_empty() { answer.get_mut("result") } else { Some(&mut answer) };
         if let Some(card) = card.and_then(Value::as_object_mut) {
-            move_card(card, &address, &[Binding::JsonRpc, Binding::HttpJson]);
+            move_card(card, &here, &PASSING);
         }
         Body::from(answer.to_string())
     }

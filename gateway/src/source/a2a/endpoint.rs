@@ -29,10 +29,9 @@ impl Known {
         Self { endpoint, streaming, grpc: grpc.clone(), connection: OnceCell::new(), offered }
     }
 
-    /// The interface for calls of that binding and version; of another version, if there is none of that one.
+    /// The interface for calls of that binding and version.
     pub(super) fn interface(&self, binding: Binding, version: Version) -> Option<&Endpoint> {
-        let of_binding = || self.offered.iter().filter(|endpoint| endpoint.binding == binding);
-        of_binding().find(|endpoint| endpoint.version == version).or_else(|| of_binding().next())
+        self.offered.iter().find(|endpoint| endpoint.binding == binding && endpoint.version == version)
     }
 }
 
@@ -90,6 +89,11 @@ impl Directory {
         let found = Arc::new(self.look_up(upstream, forwarded).await?);
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&found));
         Ok(found)
+    }
+
+    /// True if no card is needed.
+    pub(super) fn is_told(&self) -> bool {
+        self.fixed.is_some()
     }
 
     pub(super) fn forget(&self) {

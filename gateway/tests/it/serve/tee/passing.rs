@@ -5,7 +5,7 @@ use http::Request;
 use serde_json::{Value, json};
 
 use super::super::support::{Say, Upstream, answer, http, serve};
-use super::peer::{Called, Door, Peer, task};
+use super::peer::{Called, Door, Peer, begun, chunk, done, task};
 use super::{Place, gateway, lane, lanes, supervisor};
 
 everywhere!(a_blocking_call_is_seen_too, a_task_that_is_polled_is_one_lane,);
@@ -29,10 +29,45 @@ async fn the_card_says_that_the_agent_is_here() {
         let card: Value = serde_json::from_slice(served.get(path).await.body()).unwrap();
         let here = served.url("/a2a/x");
         assert_eq!((&card["name"], &card["url"]), (&json!("real"), &json!(here)));
+        let interfaces = card["supportedInterfaces"].as_array().unwrap();
         let rpc = json!({ "url": here, "protocolBinding": "JSONRPC", "protocolVersion": "1.0" });
-        assert_eq!(card["supportedInterfaces"], json!([rpc]), "gRPC is not carried");
-        assert_eq!(card["protocolVersion"], "1.0", "as the gateway's own client sees it");
+        assert_eq!(interfaces[0], rpc, "what passes comes first");
+        let bindings: Vec<_> =
+            interfaces.iter().map(|one| one["protocolBinding"].as_str().unwrap()).collect();
+        assert_eq!(
+            bindings,
+            ["JSONRPC", "HTTP+JSON", "GRPC", "JSONRPC", "HTTP+JSON", "GRPC"],
+            "and all else is served"
+        );
+        assert_eq!(interfaces[2]["url"], served.address.to_string());
+        assert_eq!(card["protocolVersion"], "0.3.0");
     }
+}
+
+/// An agent that speaks one binding in one version is there in all bindings and both versions.
+#[tokio::test]
+async fn what_the_agent_does_not_speak_is_served() {
+    let peer = Peer::saying(vec![begun("S"), chunk("S", "all is well", false), done("S")]).await;
+    let served =
+        serve(&format!("[agents.x]\na2a = {{ url = \"{}\", binding = \"jsonrpc\" }}\n", peer.url), &[]).await;
+    let message = json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "Hello" }] });
+    let mut request = served.post("/a2a/x/message:send", &json!({ "message": message }));
+    request.headers_mut().insert("a2a-version", "1.0".parse().unwrap());
+    let response = served.send(request).await;
+    let body: Value = serde_json::from_slice(response.body()).unwrap();
+    assert_eq!(response.status(), 200, "{body}");
+    assert_eq!(body["task"]["artifacts"][0]["parts"][0]["text"], "all is well", "{body}");
+    let older = json!({ "messageId": "m", "role": "user", "kind": "message", "parts": [{ "kind": "text", "text": "Hello" }] });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send", "params": { "message": older } });
+    let body: Value = serde_json::from_slice(served.send(served.post("/a2a/x", &call)).await.body()).unwrap();
+    assert_eq!(
+        (&body["result"]["kind"], &body["result"]["status"]["state"]),
+        (&json!("task"), &json!("completed")),
+        "{body}"
+    );
+    let card: Value =
+        serde_json::from_slice(served.get("/a2a/x/.well-known/agent-card.json").await.body()).unwrap();
+    assert_eq!(card["name"], "x", "an agent without a card has the gateway's: {card}");
 }
 
 async fn a_blocking_call_is_seen_too(place: Place) {
@@ -101,8 +136,6 @@ async fn a_failure_on_the_way_is_told_as_the_binding_tells_errors() {
     let response = served.send(served.post("/a2a/y/message:send", &json!({}))).await;
     let body: Value = serde_json::from_slice(response.body()).unwrap();
     assert_eq!((response.status().as_u16(), &body["error"]["code"]), (502, &json!(502)), "{body}");
-    let response = served.send(served.post("/a2a/x/message:send", &json!({}))).await;
-    assert_eq!(response.status(), 501, "it has no such interface");
     for path in ["/a2a/nobody", "/a2a/y/../../admin", "/a2a/y/%2e%2e/admin"] {
         assert_eq!(served.send(served.post(path, &call)).await.status(), 404, "{path}");
     }

@@ -1,0 +1,62 @@
+//! The card of an agent behind a proxy: all that the agent says of itself, and the interfaces of the proxy.
+
+use serde_json::{Map, Value, json};
+
+use crate::card;
+use crate::version::{Binding, Version};
+
+/// Gives a card the interfaces of `here`, the card of whoever answers in the agent's place. Those by which calls pass to
+/// the agent come first, in its order: clients take the first that they know. They are those of the bindings in `passing`
+/// that the agent has itself. Signatures go, because they were made for another card.
+pub fn move_card(card: &mut Map<String, Value>, here: &Map<String, Value>, passing: &[Binding]) {
+    let own = card::parse(&Value::Object(card.clone()).to_string()).map(|card| card::endpoints(&card));
+    let mut own = own.unwrap_or_default();
+    own.retain(|endpoint| passing.contains(&endpoint.binding));
+    let rank = |binding: Option<Binding>, version: Version| {
+        let is_it =
+            |endpoint: &card::Endpoint| Some(endpoint.binding) == binding && endpoint.version == version;
+        own.iter().position(is_it).unwrap_or(usize::MAX)
+    };
+    card.shift_remove("signatures");
+    if let Some(Value::Array(interfaces)) = here.get("supportedInterfaces") {
+        let mut interfaces = interfaces.clone();
+        interfaces.sort_by_key(|interface| {
+            let version = Version::parse(interface.get("protocolVersion").and_then(Value::as_str));
+            rank(binding(interface, "protocolBinding"), version.unwrap_or(Version::V1))
+        });
+        card.insert("supportedInterfaces".to_owned(), Value::Array(interfaces));
+    }
+    let mut older = older_interfaces(here);
+    older.sort_by_key(|interface| rank(binding(interface, "transport"), Version::V03));
+    set_older(card, here, older);
+}
+
+fn binding(interface: &Value, member: &str) -> Option<Binding> {
+    interface.get(member).and_then(Value::as_str).and_then(Binding::parse)
+}
+
+/// The interfaces of 0.3: one is the card's own, the others are listed.
+fn older_interfaces(card: &Map<String, Value>) -> Vec<Value> {
+    let preferred =
+        card.get("preferredTransport").cloned().unwrap_or_else(|| Binding::JsonRpc.as_str().into());
+    let first = card.get("url").map(|url| json!({ "transport": preferred, "url": url }));
+    let others = card.get("additionalInterfaces").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut all: Vec<Value> = first.into_iter().chain(others).collect();
+    all.dedup();
+    all
+}
+
+fn set_older(card: &mut Map<String, Value>, here: &Map<String, Value>, older: Vec<Value>) {
+    let mut older = older.into_iter();
+    let Some(first) = older.next() else { return };
+    for (member, value) in [
+        ("url", first.get("url").cloned()),
+        ("preferredTransport", first.get("transport").cloned()),
+        ("protocolVersion", here.get("protocolVersion").cloned()),
+        ("additionalInterfaces", Some(older.collect())),
+    ] {
+        if let Some(value) = value {
+            card.insert(member.to_owned(), value);
+        }
+    }
+}

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use aqueduct_core::service::{BoxFuture, Caller, RunService};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use super::card::CardConfig;
 use super::config::ServerConfig;
@@ -13,7 +15,7 @@ use super::watch::{Watcher, within};
 use super::{Answer, CallContext, CallHandler, ServerError};
 use crate::call::{Call, SendMessage};
 use crate::wire::time::format;
-use crate::wire::{ErrorKind, StateClass, StreamItem, TaskState as State};
+use crate::wire::{Content, ErrorKind, Raw, Role, StateClass, StreamItem, TaskState as State};
 
 /// What all calls of one agent share.
 pub(super) struct Shared {
@@ -201,15 +203,28 @@ pub(super) fn message_violations(send: &SendMessage) -> Vec<super::FieldViolatio
     if message.message_id.is_empty() {
         complain("message.messageId", "must be set: choose an id of your own");
     }
-    if message.role == crate::wire::Role::Unspecified {
-        complain("message.role", "must be set: ROLE_USER (1.0) or user (0.3)");
+    // What is no message is not kept as one: others read it back as history, and choke on it.
+    if matches!(message.role, Role::Unspecified | Role::Other(_)) {
+        complain("message.role", "must be ROLE_USER (1.0) or user (0.3)");
+    }
+    let is_no_object = |raw: &Option<Raw<'_>>| raw.as_ref().is_some_and(|raw| !raw.is_object());
+    if is_no_object(&message.metadata) {
+        complain("message.metadata", "must be an object");
     }
     if message.parts.is_empty() {
         complain("message.parts", "must hold at least one part");
     }
     for (index, part) in message.parts.iter().enumerate() {
-        if matches!(part.content, crate::wire::Content::Unknown(_)) {
-            complain(&format!("message.parts[{index}]"), "must hold text, raw, url or data");
+        let at = format!("message.parts[{index}]");
+        match &part.content {
+            Content::Unknown(_) => complain(&at, "must hold text, raw, url or data"),
+            Content::Bytes(bytes) if STANDARD.decode(bytes.as_bytes()).is_err() => {
+                complain(&at, "must hold its bytes as base64");
+            }
+            _ => {}
+        }
+        if is_no_object(&part.metadata) {
+            complain(&format!("{at}.metadata"), "must be an object");
         }
     }
     violations

@@ -1,13 +1,14 @@
 //! The parameters of requests over JSON, as [`Call`]s: the inverse of what [`crate::jsonrpc`] and [`crate::rest`] write.
 //!
-//! Unknown members are ignored (spec 5.7); a member of the wrong type is named in the refusal.
+//! Members go by their JSON names or by those of the proto file, as `ProtoJSON` readers have it. Unknown ones are
+//! ignored (spec 5.7); one of the wrong type is named in the refusal.
 
 use serde_json::{Map, Value};
 
 use super::{FieldViolation, ServerError};
 use crate::call::{Call, ListTasks, PushConfig, SendMessage};
 use crate::version::{Binding, Version};
-use crate::wire::Message;
+use crate::wire::{Message, TaskState};
 
 /// Methods, whatever a version calls them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +132,7 @@ fn read_message(value: &Value, by: Spelling) -> Result<Message<'static>, ServerE
     if !value.is_object() {
         return Err(ServerError::invalid_field("message", "must be an object"));
     }
+    check_contents(value)?;
     let text = value.to_string();
     let mut message = serde_json::from_str::<Message<'_>>(&text)
         .map_err(|error| ServerError::invalid_field("message", format!("is not readable: {error}")))?
@@ -141,10 +143,25 @@ fn read_message(value: &Value, by: Spelling) -> Result<Message<'static>, ServerE
     Ok(message)
 }
 
+/// A part holds one thing. Reading one of two would lose the other.
+fn check_contents(message: &Value) -> Result<(), ServerError> {
+    let parts = message.get("parts").or_else(|| message.get("content")).and_then(Value::as_array);
+    for (index, part) in parts.into_iter().flatten().enumerate() {
+        // Writers that print all defaults put `"text": ""` beside what counts.
+        let is_set = |key: &&str| part.get(*key).is_some_and(|held| !held.is_null() && held != "");
+        let held: Vec<&str> = ["text", "raw", "url", "data", "file"].into_iter().filter(is_set).collect();
+        if held.len() > 1 {
+            let words = format!("must hold one thing, not {}", held.join(" and "));
+            return Err(ServerError::invalid_field(format!("message.parts[{index}]"), words));
+        }
+    }
+    Ok(())
+}
+
 fn list(fields: &mut Fields<'_>) -> ListTasks {
     ListTasks {
         context_id: fields.text("contextId"),
-        status: fields.text("status"),
+        status: fields.state("status"),
         page_size: fields.count("pageSize"),
         page_token: fields.text("pageToken"),
         history_length: fields.count("historyLength"),
@@ -161,7 +178,7 @@ fn push(params: &Map<String, Value>, by: Spelling) -> Result<PushConfig, ServerE
     let outer = params.get("config").and_then(Value::as_object).unwrap_or(params);
     let inner = match by.version {
         Version::V1 => Some(params),
-        Version::V03 => outer.get("pushNotificationConfig").and_then(Value::as_object),
+        Version::V03 => member(outer, "pushNotificationConfig").and_then(Value::as_object),
     };
     let Some(inner) = inner else {
         return Err(ServerError::invalid_field("pushNotificationConfig", "must be an object"));
@@ -193,6 +210,31 @@ fn push_config(object: &Map<String, Value>, at: &str) -> Result<PushConfig, Serv
     fields.finish(config)
 }
 
+/// A member by its JSON name, or else by its name in the proto file.
+fn member<'v>(object: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
+    let found = object.get(key).or_else(|| object.get(&proto_name(key)));
+    found.filter(|value| !value.is_null())
+}
+
+/// `pageSize` is `page_size` in the proto file.
+fn proto_name(key: &str) -> String {
+    let mut name = String::with_capacity(key.len() + 2);
+    for letter in key.chars() {
+        if letter.is_ascii_uppercase() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
+/// `2.0` is a whole number too: JavaScript and protobuf know no other.
+fn whole(number: f64) -> Option<u32> {
+    let is_whole = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    is_whole.then_some(number as u32)
+}
+
 /// Reads members and remembers what is wrong with them. Empty and `null` are absent.
 struct Fields<'p> {
     object: &'p Map<String, Value>,
@@ -211,7 +253,15 @@ impl<'p> Fields<'p> {
     }
 
     fn get(&self, key: &str) -> Option<&'p Value> {
-        self.object.get(key).filter(|value| !value.is_null())
+        member(self.object, key)
+    }
+
+    /// A task state, by its name or its number.
+    fn state(&mut self, key: &str) -> Option<String> {
+        match self.get(key).and_then(Value::as_i64) {
+            Some(number) => Some(TaskState::of_number(number).v1_name().to_owned()),
+            None => self.text(key),
+        }
     }
 
     fn text(&mut self, key: &str) -> Option<String> {
@@ -235,7 +285,7 @@ impl<'p> Fields<'p> {
     fn count(&mut self, key: &str) -> Option<u32> {
         let value = self.get(key)?;
         let number = value.as_u64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
-        let count = number.and_then(|number| u32::try_from(number).ok());
+        let count = number.and_then(|number| u32::try_from(number).ok()).or_else(|| whole(value.as_f64()?));
         if count.is_none() {
             self.complain(key, "must be a whole number from 0 on");
         }

@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer};
-
-use super::text::Text;
+use serde::de::{Deserialize, Deserializer, Visitor};
 
 /// Where a task stands.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -60,6 +58,22 @@ impl<'a> TaskState<'a> {
             "TASK_STATE_REJECTED" | "rejected" => Self::Rejected,
             "TASK_STATE_AUTH_REQUIRED" | "auth-required" => Self::AuthRequired,
             _ => Self::Other(name),
+        }
+    }
+
+    /// The state of a number in the proto file, which both versions share.
+    pub fn of_number(number: i64) -> Self {
+        match number {
+            0 => Self::Unspecified,
+            1 => Self::Submitted,
+            2 => Self::Working,
+            3 => Self::Completed,
+            4 => Self::Failed,
+            5 => Self::Canceled,
+            6 => Self::InputRequired,
+            7 => Self::Rejected,
+            8 => Self::AuthRequired,
+            _ => Self::Other(Cow::Owned(number.to_string())),
         }
     }
 
@@ -134,7 +148,10 @@ impl fmt::Display for TaskState<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for TaskState<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Text::deserialize(deserializer).map(|text| Self::parse(text.0))
+        Ok(match Name::deserialize(deserializer)? {
+            Name::Text(name) => Self::parse(name),
+            Name::Number(number) => Self::of_number(number),
+        })
     }
 }
 
@@ -196,6 +213,48 @@ impl<'a> Role<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Role<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Text::deserialize(deserializer).map(|text| Self::parse(text.0))
+        Ok(match Name::deserialize(deserializer)? {
+            Name::Text(name) => Self::parse(name),
+            Name::Number(0) => Self::Unspecified,
+            Name::Number(1) => Self::User,
+            Name::Number(2) => Self::Agent,
+            Name::Number(number) => Self::Other(Cow::Owned(number.to_string())),
+        })
+    }
+}
+
+/// An enum of the proto file: by its name, or by its number, which `ProtoJSON` readers must take too.
+enum Name<'a> {
+    Text(Cow<'a, str>),
+    Number(i64),
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameVisitor;
+        impl<'de> Visitor<'de> for NameVisitor {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name or its number")
+            }
+
+            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
+                Ok(Name::Text(Cow::Borrowed(name)))
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
+                Ok(Name::Text(Cow::Owned(name.to_owned())))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Name<'de>, E> {
+                Ok(Name::Number(number))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Name<'de>, E> {
+                Ok(Name::Number(i64::try_from(number).unwrap_or(i64::MAX)))
+            }
+        }
+        deserializer.deserialize_any(NameVisitor)
     }
 }

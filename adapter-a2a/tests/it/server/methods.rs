@@ -242,6 +242,33 @@ async fn tasks_are_listed_newest_first_page_by_page() {
     assert_eq!(with["result"]["tasks"][0]["artifacts"][0]["parts"][0]["text"], "done");
 }
 
+/// `ProtoJSON` readers take the names of the proto file too, enums by their numbers, and whole numbers with a point.
+#[tokio::test(start_paused = true)]
+async fn members_may_be_written_as_in_the_proto_file() {
+    let served = serve(asking);
+    let said = json!({"message_id": "m-1", "role": 1, "context_id": "c", "parts": [{"text": "x"}]});
+    let params = json!({"message": said, "configuration": {"history_length": 0}});
+    let task = served.rpc("SendMessage", params).await["result"]["task"].clone();
+    assert_eq!((&task["contextId"], task.get("history")), (&json!("c"), None), "{task}");
+    for length in [json!(1), json!(1.0), json!("1")] {
+        let shown = served.rpc("GetTask", json!({"id": task["id"], "history_length": length})).await;
+        assert_eq!(shown["result"]["history"].as_array().map(Vec::len), Some(1), "{length}: {shown}");
+    }
+    let params = json!({"message": message("OPEN"), "configuration": {"return_immediately": true}});
+    assert!(served.rpc("SendMessage", params).await["result"]["task"].is_object());
+    let total = async |ask: Ask| {
+        let body = served.ask(&ask).await.body;
+        body.get("result").unwrap_or(&body)["totalSize"].as_u64().unwrap_or_else(|| panic!("{body}"))
+    };
+    assert_eq!(total(Ask::rpc("ListTasks", &json!({"context_id": "c", "page_size": 1}))).await, 1);
+    assert_eq!(total(Ask::rpc("ListTasks", &json!({"status": 6}))).await, 1);
+    assert_eq!(total(Ask::get("/tasks?context_id=c")).await, 1);
+    let listed = served.rpc("ListTasks", json!({"context_id": "c", "include_artifacts": true})).await;
+    assert!(listed["result"]["tasks"][0]["artifacts"].is_array(), "{listed}");
+    let none = served.rpc("ListTasks", json!({"status_timestamp_after": "2099-01-01T00:00:00Z"})).await;
+    assert_eq!(none["result"]["totalSize"], 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_is_bounded() {
     let limits = TaskLimits { tasks: 3, tasks_per_caller: 2, artifact_bytes: 40, ..TaskLimits::default() };

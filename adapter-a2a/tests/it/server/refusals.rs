@@ -75,6 +75,51 @@ async fn json_rpc_refuses_with_the_right_code() {
             -32602,
             json!(7),
         ),
+        (
+            "a part with two contents",
+            send(
+                json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x", "url": "https://x.test"}]}),
+            ),
+            -32602,
+            json!(7),
+        ),
+        (
+            "bytes that are no base64",
+            send(json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"raw": "!!!!"}]})),
+            -32602,
+            json!(7),
+        ),
+        (
+            "metadata is a list",
+            send(json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}], "metadata": [1]})),
+            -32602,
+            json!(7),
+        ),
+        (
+            "metadata of a part is text",
+            send(json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x", "metadata": "y"}]})),
+            -32602,
+            json!(7),
+        ),
+        (
+            "a role that there is not",
+            send(json!({"messageId": "m", "role": "ROLE_KING", "parts": [{"text": "x"}]})),
+            -32602,
+            json!(7),
+        ),
+        (
+            "the number of no role",
+            send(json!({"messageId": "m", "role": 9, "parts": [{"text": "x"}]})),
+            -32602,
+            json!(7),
+        ),
+        ("the number of no state", call("ListTasks", &json!({"status": 9})).to_string(), -32602, json!(7)),
+        (
+            "no whole number",
+            call("GetTask", &json!({"id": "t", "historyLength": 1.5})).to_string(),
+            -32602,
+            json!(7),
+        ),
         ("no role", send(json!({"messageId": "m", "parts": [{"text": "x"}]})), -32602, json!(7)),
         ("no message id", send(json!({"role": "ROLE_USER", "parts": [{"text": "x"}]})), -32602, json!(7)),
         (

@@ -31,10 +31,18 @@ pub(super) async fn answer(
         Ok(answered) => answered,
         Err(refused) => {
             let Refused { error, id, version } = *refused;
-            // JSON-RPC errors are answers; only who is unknown gets no further than HTTP.
-            let status = if error.is_of_http() { error.http_status() } else { 200 };
+            // JSON-RPC errors are answers; who is unknown, or sends no request, gets no further than HTTP.
+            let status = match call.method {
+                _ if error.is_of_http() => error.http_status(),
+                "POST" => 200,
+                _ => 405,
+            };
             let body = json!({"jsonrpc": "2.0", "id": id, "error": result::rpc_error(&error, version)});
-            (HttpAnswer::json(status, JSON, &body).challenged(), version)
+            let mut answer = HttpAnswer::json(status, JSON, &body).challenged();
+            if status == 405 {
+                answer.headers.push(("allow", "POST".to_owned()));
+            }
+            (answer, version)
         }
     }
 }

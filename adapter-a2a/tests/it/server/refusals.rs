@@ -247,6 +247,17 @@ async fn a_body_that_is_not_json_is_refused_before_it_is_read() {
     }
 }
 
+/// A probe that gets 200 believes that all is well.
+#[tokio::test(start_paused = true)]
+async fn json_rpc_is_for_post_alone() {
+    let served = served();
+    for method in ["GET", "HEAD", "PUT", "DELETE"] {
+        let refused = served.ask(&Ask { method, ..post("") }).await;
+        assert_eq!((refused.status, refused.header("allow")), (405, Some("POST")), "{method}");
+        assert_eq!(refused.body["error"]["code"], -32600, "{method}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_name_of_a_method_and_the_header_must_agree() {
     let served = served();

@@ -28,6 +28,7 @@ use crate::call::{Call, PushConfig};
 use crate::version::Version;
 use crate::wire::{ErrorKind, StreamItem};
 use deliver::{Deliverer, screened};
+use screen::target;
 
 /// Carries requests to receivers: names and sockets are its business.
 pub trait PushSender: Send + Sync + 'static {
@@ -142,8 +143,14 @@ impl AgentServer {
     pub(super) async fn check_push(&self, config: &PushConfig) -> Result<(), ServerError> {
         let Some(sender) = self.shared.host.push_sender() else { return Err(not_supported()) };
         request::check_secrets(config)?;
-        let refused = |words: String| ServerError::invalid_field("url", words);
-        screened(&*sender, &config.url, &self.shared.config.push).await.map(|_| ()).map_err(refused)
+        let policy = &self.shared.config.push;
+        // Where every address may be called there is nothing to find out about a name until it is called.
+        let checked = if policy.any_address {
+            target(&config.url).map(|_| ()).map_err(str::to_owned)
+        } else {
+            screened(&*sender, &config.url, policy).await.map(|_| ())
+        };
+        checked.map_err(|words| ServerError::invalid_field("url", words))
     }
 
     /// Keeps a wish. The task's own id is the wish's, unless the client chose one.

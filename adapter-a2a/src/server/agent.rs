@@ -14,6 +14,7 @@ use super::task::{TaskState, Turn};
 use super::watch::{Watcher, within};
 use super::{Answer, CallContext, CallHandler, ServerError};
 use crate::call::{Call, SendMessage};
+use crate::version::Version;
 use crate::wire::time::format;
 use crate::wire::{Content, ErrorKind, Raw, Role, StateClass, StreamItem, TaskState as State};
 
@@ -101,7 +102,12 @@ impl AgentServer {
             | Call::DeletePushConfig { .. }) => self.answer_push(&owner, &context, call).await,
             Call::GetExtendedCard => {
                 let words = "this agent has no other card than the one that everybody sees";
-                Err(ServerError::new(ErrorKind::ExtendedCardNotConfigured, words))
+                // 1.0 keeps the name of this for agents that say they have one (spec 3.3.4).
+                let kind = match context.version {
+                    Version::V1 => ErrorKind::UnsupportedOperation,
+                    Version::V03 => ErrorKind::ExtendedCardNotConfigured,
+                };
+                Err(ServerError::new(kind, words))
             }
         }
     }

@@ -102,7 +102,8 @@ impl<'l> Filter<'l> {
         let fits = state.is_visible()
             && self.context_id.is_none_or(|context| context == entry.context_id)
             && self.state.as_ref().is_none_or(|wanted| *wanted == state.folded.task.status.state)
-            && self.after_time.is_none_or(|after| state.updated_at > after);
+            // The proto file says "greater than or equal", whatever the member is called.
+            && self.after_time.is_none_or(|after| state.updated_at >= after);
         fits.then(|| Place { before: std::cmp::Reverse(state.updated_at.0), id: entry.id.clone() })
     }
 }

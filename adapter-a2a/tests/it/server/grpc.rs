@@ -332,13 +332,7 @@ async fn requests_of_1_0_that_make_no_sense_are_refused() {
             "INVALID_PARAMS",
             "url",
         ),
-        (
-            "no other card",
-            ask("GetExtendedAgentCard", ""),
-            FAILED_PRECONDITION,
-            "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
-            "",
-        ),
+        ("no other card", ask("GetExtendedAgentCard", ""), FAILED_PRECONDITION, "UNSUPPORTED_OPERATION", ""),
         (
             "another version",
             ask("GetTask", v1_get("t")).header("a2a-version", "2.0"),

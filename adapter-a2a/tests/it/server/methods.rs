@@ -237,6 +237,9 @@ async fn tasks_are_listed_newest_first_page_by_page() {
     assert_eq!(count("status=TASK_STATE_SUBMITTED").await, 1);
     assert_eq!(count(&format!("contextId={}", open["contextId"].as_str().unwrap())).await, 1);
     assert_eq!(count("statusTimestampAfter=2027-01-15T08%3A00%3A02.500Z").await, 3);
+    let newest = served.rpc("ListTasks", json!({"pageSize": 1})).await["result"]["tasks"][0].clone();
+    let at = newest["status"]["timestamp"].as_str().unwrap().replace(':', "%3A");
+    assert_eq!(count(&format!("statusTimestampAfter={at}")).await, 1, "what was seen last is shown again");
     let with =
         served.rpc("ListTasks", json!({"includeArtifacts": true, "status": "TASK_STATE_COMPLETED"})).await;
     assert_eq!(with["result"]["tasks"][0]["artifacts"][0]["parts"][0]["text"], "done");

@@ -154,7 +154,7 @@ async fn json_rpc_refuses_with_the_right_code() {
             -32003,
             json!(7),
         ),
-        ("no other card", call("GetExtendedAgentCard", &json!({})).to_string(), -32007, json!(7)),
+        ("no other card", call("GetExtendedAgentCard", &json!({})).to_string(), -32004, json!(7)),
         (
             "media types",
             call(
@@ -174,6 +174,8 @@ async fn json_rpc_refuses_with_the_right_code() {
         assert_eq!(data[0]["domain"], "a2a-protocol.org", "{what}: {body}");
         assert!(!body["error"]["message"].as_str().unwrap().is_empty(), "{what}");
     }
+    let old = served.rpc("agent/getAuthenticatedExtendedCard", json!({})).await;
+    assert_eq!(old["error"]["code"], -32007, "0.3 has a code of its own for it");
     let refused = served.ask(&post(&send(no_parts))).await.body;
     assert_eq!(refused["error"]["data"][1]["fieldViolations"][0]["field"], "message.parts");
     assert_eq!(served.runs.count(), 0, "nothing of this starts a run");
@@ -212,7 +214,7 @@ async fn rest_refuses_with_the_right_status() {
             400,
             "PUSH_NOTIFICATION_NOT_SUPPORTED",
         ),
-        ("no other card", Ask::get("/extendedAgentCard"), 400, "EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
+        ("no other card", Ask::get("/extendedAgentCard"), 400, "UNSUPPORTED_OPERATION"),
     ];
     for (what, ask, status, reason) in table {
         let answered = served.ask(&ask).await;

@@ -111,6 +111,7 @@ async fn the_kits_prefixes_get_what_the_kit_wants() {
         ("tck-artifact-data", "COMPLETED", Some(data)),
         ("tck-reject-task", "REJECTED", None),
         ("tck-input-required", "INPUT_REQUIRED", None),
+        ("tck-auth-required", "AUTH_REQUIRED", None),
         ("anything", "COMPLETED", Some(text("Done"))),
     ] {
         let task = mock.send(message(&format!("{prefix}-7f"))).await["task"].clone();
@@ -187,6 +188,11 @@ async fn clients_on_this_machine_are_called_back_only_if_wanted() {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "CreateTaskPushNotificationConfig", "params": params });
         let told: Value = serde_json::from_str(&mock.post("/", &call).await).unwrap();
         assert_eq!(told.get("result").is_some(), is_wanted, "{told}");
+        // The kit's own hook is on another machine, and the kit may run where no name leads to one.
+        let hook = json!({ "id": "tck-push", "url": "https://hook.invalid/tck-push-webhook" });
+        let path = format!("/tasks/{}/pushNotificationConfigs", task.as_str().unwrap());
+        let told: Value = serde_json::from_str(&mock.post(&path, &hook).await).unwrap();
+        assert_eq!(told.get("url").is_some(), is_wanted, "{told}");
     }
 }
 

@@ -109,6 +109,11 @@ impl A2aServers {
         Ok((self.server(&agent), agent))
     }
 
+    /// True if there is an agent of that name.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.gateway.agent(name).is_some()
+    }
+
     /// The agent, if there is but one.
     pub(super) fn only_agent(&self) -> Option<String> {
         let mut names = self.gateway.agent_names().into_iter();

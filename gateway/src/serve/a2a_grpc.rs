@@ -2,9 +2,11 @@
 //!
 //! gRPC has no path below a service, so a request names its agent otherwise. In this order:
 //!
-//! 1. the `tenant` of the request (1.0), which cards tell clients to send back;
+//! 1. the `tenant` of the request (1.0), which cards tell clients to send back, if it names an agent;
 //! 2. the metadata `x-aqueduct-agent`, which 0.3 clients can be told to send;
 //! 3. the only agent that there is.
+//!
+//! A tenant that names no agent is passed on, as over HTTP, where 2 or 3 say whose business it is.
 
 use aqueduct_adapter_a2a::pb::read::Asked;
 use aqueduct_adapter_a2a::pb::serve::{GrpcAnswer, GrpcStatus};
@@ -46,10 +48,10 @@ impl RawService for A2aV03 {
 async fn answer(servers: &A2aServers, version: Version, call: RawCall) -> Result<RawAnswer, RawStatus> {
     let refuse = |error: ServerError| raw_status(GrpcStatus::of(&error, version));
     let asked = Asked::read(version, &call.method, &call.message);
-    let named = Some(asked.tenant.as_str()).filter(|name| !name.is_empty());
-    let Some(name) =
-        named.or_else(|| call.caller.header(AGENT)).map(str::to_owned).or_else(|| servers.only_agent())
-    else {
+    let tenant = Some(asked.tenant.as_str()).filter(|name| !name.is_empty());
+    let named = tenant.filter(|name| servers.knows(name)).or_else(|| call.caller.header(AGENT));
+    let named = named.map(str::to_owned).or_else(|| servers.only_agent());
+    let Some(name) = named.or_else(|| tenant.map(str::to_owned)) else {
         let words =
             "name the agent: as `tenant` of the request, as its card says, or as metadata `x-aqueduct-agent`";
         return Err(refuse(ServerError::invalid_field("tenant", words)));

@@ -155,6 +155,13 @@ async fn an_agent_is_named_by_tenant_by_metadata_or_not_at_all() {
     let alone = scripted(&["one"], "").await;
     assert!(Direct::to(&alone, Version::V03, "").await.ask(&hello(), &[]).await.is_ok());
     assert!(Direct::to(&alone, Version::V1, "").await.ask(&hello(), &[]).await.is_ok());
+    // As over HTTP: a tenant that names none of our agents is the agent's business, where it is clear which one.
+    let acme = Direct::to(&alone, Version::V1, "acme").await;
+    assert!(acme.ask(&hello(), &[]).await.is_ok());
+    let wrong = acme.ask(&hello(), &[("x-aqueduct-agent", "three")]).await.unwrap_err();
+    assert_eq!(wrong.http_status, Some(404), "{wrong:?}");
+    let acme = Direct::to(&served, Version::V1, "acme").await;
+    assert!(acme.ask(&hello(), &[("x-aqueduct-agent", "one")]).await.is_ok());
 }
 
 #[tokio::test]

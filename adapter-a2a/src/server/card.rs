@@ -7,11 +7,13 @@
 //! | `securityRequirements` | `security` |
 //! | `securitySchemes.*.httpAuthSecurityScheme` | `securitySchemes.*.type`, `.scheme` |
 
+use aqueduct_core::Timestamp;
 use aqueduct_core::fingerprint::hash_bytes;
 use serde_json::{Map, Value, json};
 
 use super::http::{HttpAnswer, HttpBody, HttpCall};
 use crate::version::{Binding, JSON, Version};
+use crate::wire::time::format_http;
 
 /// What a card says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -48,6 +50,8 @@ pub struct CardConfig {
     pub extensions: Vec<(String, bool)>,
     /// True if everybody may see the card; false keeps caches from sharing it.
     pub public: bool,
+    /// Since when it says this, for caches.
+    pub modified: Option<Timestamp>,
 }
 
 /// Something an agent is good at.
@@ -184,15 +188,20 @@ impl CardConfig {
         }
         let body = self.to_json().to_string().into_bytes();
         let tag = format!("\"{:016x}\"", hash_bytes(0, &body));
-        let is_known = call.caller.header("if-none-match").is_some_and(|known| {
-            known.split(',').map(str::trim).any(|known| known == "*" || known.trim_start_matches("W/") == tag)
-        });
+        let modified = self.modified.and_then(format_http);
+        let is_tag = |known: &str| known == "*" || known.trim_start_matches("W/") == tag;
+        let is_known = match call.caller.header("if-none-match") {
+            Some(known) => known.split(',').map(str::trim).any(is_tag),
+            // Who asks by time sends back the time it was told.
+            None => modified.is_some() && call.caller.header("if-modified-since") == modified.as_deref(),
+        };
         let shared = if self.public { "public" } else { "private" };
-        let headers = vec![
+        let mut headers = vec![
             ("content-type", JSON.to_owned()),
             ("etag", tag),
             ("cache-control", format!("{shared}, max-age={MAX_AGE}")),
         ];
+        headers.extend(modified.map(|modified| ("last-modified", modified)));
         let body = if is_known { Vec::new() } else { body };
         HttpAnswer { status: if is_known { 304 } else { 200 }, headers, body: HttpBody::Whole(body) }
     }

@@ -27,6 +27,16 @@ pub(crate) fn format(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
+/// The same as HTTP headers have it (RFC 9110, 5.6.7).
+#[cfg(feature = "server")]
+pub(crate) fn format_http(at: Timestamp) -> Option<String> {
+    let time = OffsetDateTime::from_unix_timestamp(at.0.div_euclid(1_000)).ok()?;
+    let short = |name: String| -> String { name.chars().take(3).collect() };
+    let (weekday, month) = (short(time.weekday().to_string()), short(time.month().to_string()));
+    let (day, year, (hour, minute, second)) = (time.day(), time.year(), time.to_hms());
+    Some(format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -124,7 +124,9 @@ impl A2aServers {
     pub(super) fn card(&self, agent: &AgentEntry, base: &str) -> CardConfig {
         let is_root = self.root() == Some(agent.name.as_str());
         let url = if is_root { base.to_owned() } else { format!("{base}{MOUNT}{}", agent.name) };
-        card(agent, (base, url), &self.gateway.config(), self.gateway.agent_names().len() == 1)
+        let is_only = self.gateway.agent_names().len() == 1;
+        let modified = Some(self.gateway.configured_at());
+        CardConfig { modified, ..card(agent, (base, url), &self.gateway.config(), is_only) }
     }
 
     pub(super) fn config(&self) -> Arc<Config> {

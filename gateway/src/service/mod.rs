@@ -106,6 +106,11 @@ impl Gateway {
         Arc::clone(&self.setup().config)
     }
 
+    /// Since when it has that configuration.
+    pub(crate) fn configured_at(&self) -> Timestamp {
+        self.setup().since
+    }
+
     /// The names of all agents.
     pub(crate) fn agent_names(&self) -> Vec<String> {
         self.setup().agents.keys().cloned().collect()

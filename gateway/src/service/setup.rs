@@ -13,12 +13,16 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::sync::{Arc, PoisonError};
 
-use super::{AgentEntry, Gateway, agents};
+use aqueduct_core::Timestamp;
+
+use super::{AgentEntry, Gateway, agents, now};
 use crate::config::{Config, Secret};
 
 /// A configuration and its agents.
 pub(super) struct Setup {
     pub(super) config: Arc<Config>,
+    /// When it became so.
+    pub(super) since: Timestamp,
     pub(super) agents: HashMap<String, Arc<AgentEntry>>,
     /// Agents that are no longer configured; their runs can still be watched.
     retired: HashMap<String, Arc<AgentEntry>>,
@@ -38,7 +42,7 @@ pub struct Changes {
 impl Setup {
     pub(super) fn new(config: Config) -> anyhow::Result<Self> {
         let agents = agents::build(&config, &HashMap::new())?;
-        Ok(Self { config: Arc::new(config), agents, retired: HashMap::new() })
+        Ok(Self { config: Arc::new(config), since: now(), agents, retired: HashMap::new() })
     }
 
     /// The agent of that name, also if it is gone.
@@ -73,7 +77,7 @@ impl Setup {
         for names in [&mut changes.added, &mut changes.changed, &mut changes.removed] {
             names.sort_unstable();
         }
-        Ok((Self { config: Arc::new(config), agents, retired }, changes))
+        Ok((Self { config: Arc::new(config), since: now(), agents, retired }, changes))
     }
 }
 

@@ -88,7 +88,11 @@ fn message(id: &str) -> Value {
 async fn the_kits_prefixes_get_what_the_kit_wants() {
     let mock = Mock::tck();
     let card = Request::get(format!("{}/.well-known/agent-card.json", mock.url)).body(Bytes::new()).unwrap();
-    let card: Value = serde_json::from_slice(mock.client.request(card).await.unwrap().body()).unwrap();
+    let card = mock.client.request(card).await.unwrap();
+    for header in ["cache-control", "etag", "last-modified"] {
+        assert!(card.headers().contains_key(header), "{header}");
+    }
+    let card: Value = serde_json::from_slice(card.body()).unwrap();
     assert_eq!(
         card["supportedInterfaces"][0]["url"], mock.url,
         "JSON-RPC is posted to this address with a slash"

@@ -359,10 +359,17 @@ async fn a_service_that_is_busy_is_told_and_no_task_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn the_card_is_cached_and_both_versions_read_it() {
-    let served = served();
+    let mut served = served();
+    served.card.modified = Some(aqueduct_core::Timestamp(784_111_777_000));
     let card = served.ask(&Ask::get("/.well-known/agent-card.json")).await;
     let tag = card.header("etag").unwrap().to_owned();
     assert!(card.header("cache-control").unwrap().contains("max-age"));
+    let since = "Sun, 06 Nov 1994 08:49:37 GMT";
+    assert_eq!(card.header("last-modified"), Some(since));
+    let since = Ask::get("/.well-known/agent-card.json").header("if-modified-since", since);
+    assert_eq!(served.ask(&since).await.status, 304);
+    let changed = served.ask(&since.header("if-none-match", "\"x\"")).await;
+    assert_eq!(changed.status, 200, "a tag says more than a time");
     let same = served
         .ask(&Ask::get("/.well-known/agent.json").header("if-none-match", &format!("W/{tag}, \"x\"")))
         .await;

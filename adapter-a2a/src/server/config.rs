@@ -76,6 +76,11 @@ pub struct TaskLimits {
     pub artifacts: usize,
     /// Messages kept in a task's history; the oldest are forgotten. Agents say a status per tool call.
     pub history: usize,
+    /// Bytes of a task's history, for the same reason; the newest message stays whatever its size.
+    pub history_bytes: usize,
+    /// Bytes of all tasks that have ended or wait for their users: their artifacts and histories. Past it, room is made as
+    /// for `tasks`, by size. What clients say and agents answer is then bounded, whoever they are.
+    pub bytes: usize,
     /// Follow-ups to one task: each is a run, and its id is kept with the task.
     pub turns: usize,
     /// Wishes to be called back per task: each is a request per event.
@@ -91,6 +96,8 @@ impl Default for TaskLimits {
             artifact_bytes: 8 * 1024 * 1024,
             artifacts: 10_000,
             history: 1_000,
+            history_bytes: 8 * 1024 * 1024,
+            bytes: 256 * 1024 * 1024,
             turns: 1_000,
             push_configs: 10,
         }

@@ -23,13 +23,23 @@ pub const TRUNCATED: &str = "aqueduct.truncated";
 pub(super) struct Folded {
     pub(super) task: Task<'static>,
     places: HashMap<String, usize, RandomState>,
+    /// Of the artifacts.
     bytes: usize,
+    /// Of the history.
+    said: usize,
     is_truncated: bool,
 }
 
 impl Folded {
     pub(super) fn new(task: Task<'static>) -> Self {
-        Self { task, places: HashMap::default(), bytes: 0, is_truncated: false }
+        let said = task.history.iter().map(message_bytes).sum();
+        Self { task, places: HashMap::default(), bytes: 0, said, is_truncated: false }
+    }
+
+    /// What it holds, near enough to bound what all tasks hold.
+    pub(super) fn size(&self) -> usize {
+        let status = self.task.status.message.as_ref().map_or(0, message_bytes);
+        self.bytes.saturating_add(self.said).saturating_add(status)
     }
 
     /// Folds one item. Statuses get the time `at`.
@@ -51,12 +61,30 @@ impl Folded {
 
     /// Something said is history.
     pub(super) fn say(&mut self, message: Message<'static>, limits: &TaskLimits) {
+        self.said = self.said.saturating_add(message_bytes(&message));
         self.task.history.push(message);
         let len = self.task.history.len();
         // In batches, because what is left moves up.
         if len > limits.history.saturating_add(limits.history / 4).saturating_add(1) {
-            self.task.history.drain(..len - limits.history.max(1));
+            self.forget(len - limits.history.max(1));
         }
+        if self.said > limits.history_bytes {
+            let mut left = self.said;
+            let sizes = self.task.history.iter().map(message_bytes);
+            let is_surplus = |size: &usize| {
+                let goes = left > limits.history_bytes / 4 * 3;
+                left = left.saturating_sub(*size);
+                goes
+            };
+            let surplus = sizes.take_while(is_surplus).count();
+            self.forget(surplus.min(self.task.history.len().saturating_sub(1)));
+        }
+    }
+
+    /// Leaves out the oldest messages.
+    fn forget(&mut self, count: usize) {
+        let gone = self.task.history.drain(..count).map(|message| message_bytes(&message)).sum::<usize>();
+        self.said = self.said.saturating_sub(gone);
     }
 
     fn add(&mut self, update: ArtifactUpdate<'static>, limits: &TaskLimits) {
@@ -155,6 +183,11 @@ fn merged(old: Option<&Raw<'static>>, new: &Raw<'static>) -> Raw<'static> {
         }
     }
     Raw::from_value(&Value::Object(all))
+}
+
+fn message_bytes(message: &Message<'_>) -> usize {
+    let metadata = message.metadata.as_ref().map_or(0, |raw| raw.as_str().len());
+    message.parts.iter().map(part_bytes).sum::<usize>() + metadata + message.message_id.len()
 }
 
 fn part_bytes(part: &Part<'_>) -> usize {

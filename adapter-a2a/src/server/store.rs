@@ -1,7 +1,7 @@
 //! [`TaskStore`]: the tasks of one agent, bounded.
 //!
-//! A task is *at rest* when it has ended or waits for its user. At a limit, the task that ended first makes room, then
-//! the one that has waited longest; tasks at work never do. What has been at rest longer than `keep` is forgotten at the
+//! A task is *at rest* when it has ended or waits for its user. At a limit, of tasks or of their bytes, the task that ended
+//! first makes room, then the one that has waited longest; tasks at work never do. What has been at rest longer than `keep` is forgotten at the
 //! next call. A task that was forgotten is as unknown as one that never was.
 
 use std::collections::{BTreeSet, HashMap};
@@ -26,8 +26,17 @@ struct RestKey {
 struct Tasks {
     by_id: HashMap<String, Arc<TaskEntry>>,
     at_rest: BTreeSet<RestKey>,
-    rest_of: HashMap<String, RestKey>,
+    rest_of: HashMap<String, Rest>,
     of_owner: HashMap<String, usize>,
+    /// Of those at rest.
+    bytes: usize,
+}
+
+/// A task at rest.
+#[derive(Debug)]
+struct Rest {
+    key: RestKey,
+    bytes: usize,
 }
 
 /// The tasks.
@@ -117,20 +126,28 @@ impl TaskStore {
     /// Notes that a task came to rest, or went to work again.
     pub(super) fn handle_rest(&self, entry: &TaskEntry) {
         let state = entry.lock();
-        let (class, since) = (state.class(), state.updated_at.0);
+        let (class, since, bytes) = (state.class(), state.updated_at.0, state.folded.size());
         drop(state);
         let mut tasks = self.lock();
         if !tasks.by_id.contains_key(&entry.id) {
             return;
         }
-        if let Some(old) = tasks.rest_of.remove(&entry.id) {
-            tasks.at_rest.remove(&old);
+        tasks.handle_work(&entry.id);
+        if class == StateClass::Active {
+            return;
         }
-        if class != StateClass::Active {
-            let key = RestKey { waits: class == StateClass::Interrupted, since, id: entry.id.clone() };
-            tasks.at_rest.insert(key.clone());
-            tasks.rest_of.insert(entry.id.clone(), key);
+        let mut forgotten = Vec::new();
+        while tasks.bytes.saturating_add(bytes) > self.limits.bytes
+            && let Some(oldest) = tasks.make_room(None)
+        {
+            forgotten.push(oldest);
         }
+        let key = RestKey { waits: class == StateClass::Interrupted, since, id: entry.id.clone() };
+        tasks.at_rest.insert(key.clone());
+        tasks.rest_of.insert(entry.id.clone(), Rest { key, bytes });
+        tasks.bytes = tasks.bytes.saturating_add(bytes);
+        drop(tasks);
+        forget(forgotten);
     }
 }
 
@@ -144,10 +161,16 @@ impl Tasks {
         self.remove(&id)
     }
 
-    fn remove(&mut self, id: &str) -> Option<Arc<TaskEntry>> {
-        if let Some(key) = self.rest_of.remove(id) {
-            self.at_rest.remove(&key);
+    /// The task is not at rest any more.
+    fn handle_work(&mut self, id: &str) {
+        if let Some(rest) = self.rest_of.remove(id) {
+            self.at_rest.remove(&rest.key);
+            self.bytes = self.bytes.saturating_sub(rest.bytes);
         }
+    }
+
+    fn remove(&mut self, id: &str) -> Option<Arc<TaskEntry>> {
+        self.handle_work(id);
         let entry = self.by_id.remove(id)?;
         if let Some(count) = self.of_owner.get_mut(&entry.owner) {
             *count = count.saturating_sub(1);

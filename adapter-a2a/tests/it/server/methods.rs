@@ -314,6 +314,50 @@ async fn what_is_kept_is_bounded() {
     assert_eq!(runs, 8, "a task without a place starts no run");
 }
 
+/// A client that says much must not fill the memory: what is at rest makes room by its size too.
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_of_all_tasks_is_bounded_in_bytes() {
+    let limits = TaskLimits { bytes: 3_000, history_bytes: 2_500, ..TaskLimits::default() };
+    let config = ServerConfig { limits, ..ServerConfig::default() };
+    let served = serve_with(config, |input| {
+        let text = input.latest_user_message().unwrap().text();
+        if text.starts_with("ask") { ask_for("input_required") } else { vec![say("ok"), finish()] }
+    });
+    let send = async |message: Value| {
+        let task = served.rpc("SendMessage", json!({ "message": message })).await["result"]["task"].clone();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        task
+    };
+    let total = async || served.rpc("ListTasks", json!({})).await["result"]["totalSize"].clone();
+    let long = "x".repeat(1_000);
+    let waits = send(message(&format!("ask {long}"))).await;
+    let first = send(message(&long)).await;
+    assert_eq!(total().await, 2);
+    send(message(&long)).await;
+    let gone = served.rpc("GetTask", json!({"id": first["id"]})).await;
+    assert_eq!(
+        (&gone["error"]["code"], total().await),
+        (&json!(-32001), json!(2)),
+        "what ended first goes first"
+    );
+
+    // The same for what is said in one task.
+    for _ in 0..3 {
+        send(message_to(&waits, &format!("ask {long}"))).await;
+    }
+    let kept = served.rpc("GetTask", json!({"id": waits["id"]})).await["result"].clone();
+    let said = kept["history"].as_array().unwrap();
+    let bytes: usize = said.iter().map(|message| message.to_string().len()).sum();
+    assert!(bytes < 4_000 && bytes > 1_000, "{bytes}");
+    let newest = said.iter().rev().find(|message| message["role"] == "ROLE_USER").unwrap();
+    assert!(newest["parts"][0]["text"].as_str().unwrap().ends_with(&long), "the newest stays");
+
+    // One that is too large by itself is kept alone.
+    let large = send(message(&"y".repeat(5_000))).await;
+    assert_eq!(total().await, 1);
+    assert!(served.rpc("GetTask", json!({"id": large["id"]})).await.get("result").is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_too_large_says_that_it_is_not_whole() {
     let limits = TaskLimits { artifact_bytes: 40, ..TaskLimits::default() };

@@ -25,6 +25,9 @@ pub struct ServerConfig {
     /// How long `CancelTask` waits for the run to end before it answers with the task as it is. Clients wait 10 to
     /// 60 seconds for an answer.
     pub cancel_wait: Duration,
+    /// Media types that the agent reads; `text/*` stands for all texts. A part that says to be of another is refused.
+    /// Empty: it reads all.
+    pub input_modes: Vec<String>,
     /// Media types that the agent can answer in. A client that accepts none of them is refused. Text and data are
     /// always possible; files are what the agent makes them.
     pub output_modes: Vec<String>,
@@ -49,6 +52,7 @@ impl Default for ServerConfig {
             notes: Notes::Lines,
             reply_window: Duration::from_millis(500),
             cancel_wait: Duration::from_secs(8),
+            input_modes: Vec::new(),
             output_modes: vec!["text/plain".to_owned(), "application/json".to_owned()],
             required_extensions: Vec::new(),
             extensions: Vec::new(),

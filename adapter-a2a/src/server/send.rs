@@ -89,6 +89,7 @@ impl AgentServer {
         if !violations.is_empty() {
             return Err(ServerError::invalid_fields(violations));
         }
+        self.check_input_modes(&send.message.parts)?;
         self.check_output_modes(&send.accepted_output_modes)?;
         if let Some(push) = &send.push {
             self.check_push(push).await?;
@@ -219,6 +220,19 @@ impl AgentServer {
     fn record(&self, entry: &Arc<TaskEntry>, turn: usize, started: StartedRun) {
         let recorder = Recorder { server: self.clone(), entry: Arc::clone(entry), turn, run: started.run_id };
         self.shared.host.spawn(Box::pin(recorder.record(started.events)));
+    }
+
+    /// Spec 3.1.1. A part that does not say what it is may be anything.
+    fn check_input_modes(&self, parts: &[Part<'_>]) -> Result<(), ServerError> {
+        let read = &self.shared.config.input_modes;
+        let is_read = |kind: &str| read.is_empty() || read.iter().any(|mode| media_type_fits(mode, kind));
+        let Some(unread) = parts.iter().filter_map(|part| part.media_type.set()).find(|kind| !is_read(kind))
+        else {
+            return Ok(());
+        };
+        let shown: String = unread.chars().take(80).collect();
+        let words = format!("this agent does not read {shown:?}; it reads {}", read.join(", "));
+        Err(ServerError::new(ErrorKind::ContentTypeNotSupported, words))
     }
 
     fn check_output_modes(&self, accepted: &[String]) -> Result<(), ServerError> {

@@ -15,6 +15,8 @@ use crate::source::{A2aSource, AguiSource, FanOutSource, GrpcSettings, ReplaySou
 pub(crate) struct AgentEntry {
     pub(crate) name: String,
     pub(crate) description: String,
+    /// Media types it reads; all if there are none.
+    pub(crate) input_modes: Vec<String>,
     pub(crate) config: Agent,
     /// An A2A agent, to which calls can pass through.
     pub(crate) a2a: Option<Arc<A2aSource>>,
@@ -57,6 +59,7 @@ fn is_read_anew(agent: &Agent) -> bool {
 
 fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -> anyhow::Result<AgentEntry> {
     let mut description = agent.description.clone();
+    let mut input_modes = Vec::new();
     let mut a2a = None;
     let source: Option<Arc<dyn RunSource>> = match &agent.source {
         AgentSource::A2a { address, binding, version, expose } => {
@@ -79,9 +82,13 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
             if description.is_empty() {
                 description.clone_from(&script.description);
             }
+            input_modes.clone_from(&script.input_modes);
             Some(Arc::new(ScriptSource::new(Arc::new(script))))
         }
-        AgentSource::Embedded { script } => Some(Arc::new(ScriptSource::new(Arc::clone(script)))),
+        AgentSource::Embedded { script } => {
+            input_modes.clone_from(&script.input_modes);
+            Some(Arc::new(ScriptSource::new(Arc::clone(script))))
+        }
         AgentSource::Replay { file, speed } => {
             let recording = Arc::new(Recording::load(file)?);
             Some(Arc::new(ReplaySource { recording, speed: *speed }))
@@ -96,5 +103,5 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
             Some(Arc::new(FanOutSource { agents }))
         }
     };
-    Ok(AgentEntry { name: name.to_owned(), description, config: agent.clone(), a2a, source })
+    Ok(AgentEntry { name: name.to_owned(), description, input_modes, config: agent.clone(), a2a, source })
 }

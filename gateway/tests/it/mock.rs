@@ -201,6 +201,25 @@ async fn clients_on_this_machine_are_called_back_only_if_wanted() {
 }
 
 #[tokio::test]
+async fn a_script_says_what_its_agent_reads() {
+    let file = std::env::temp_dir().join(format!("aqueduct-reads-{}.toml", std::process::id()));
+    std::fs::write(&file, "input_modes = [\"text/plain\"]\n[[step]]\ntext = \"ok\"\n").unwrap();
+    let mock = Mock::start(file.to_str().unwrap(), &[]);
+    let card = Request::get(format!("{}/.well-known/agent-card.json", mock.url)).body(Bytes::new()).unwrap();
+    let card: Value = serde_json::from_slice(mock.client.request(card).await.unwrap().body()).unwrap();
+    assert_eq!(card["defaultInputModes"], json!(["text/plain"]));
+    for (kind, is_read) in [("text/plain", true), ("application/x-unsupported-tck-type", false)] {
+        let part = json!({ "raw": "dGNr", "mediaType": kind });
+        let body = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [part] } });
+        let told: Value = serde_json::from_str(&mock.post("/message:send", &body).await).unwrap();
+        assert_eq!(told.get("task").is_some(), is_read, "{told}");
+        let reason = &told["error"]["details"][0]["reason"];
+        assert_eq!(reason == "CONTENT_TYPE_NOT_SUPPORTED", !is_read, "{told}");
+    }
+    std::fs::remove_file(file).ok();
+}
+
+#[tokio::test]
 async fn the_same_script_is_an_agui_agent() {
     let mock = Mock::tck();
     let events = payloads(&mock.post("/agents/a", &input("r", Some("1.0"))).await);

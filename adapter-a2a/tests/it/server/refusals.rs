@@ -1,9 +1,10 @@
 //! What is refused, and how each binding says so.
 
+use aqueduct_adapter_a2a::server::ServerConfig;
 use aqueduct_core::{ContentBlock, RunOutcome, SourceEvent, Update};
 use serde_json::{Value, json};
 
-use super::support::{Answered, Ask, Served, message, message_to, serve};
+use super::support::{Answered, Ask, Served, message, message_to, serve, serve_with};
 
 fn served() -> Served {
     serve(|_| {
@@ -246,6 +247,32 @@ async fn a_body_that_is_not_json_is_refused_before_it_is_read() {
             served.ask(&post(&good).header("content-type", kind)).await.body.get("result").is_some(),
             "{kind}"
         );
+    }
+}
+
+/// Spec 3.1.1: a media type that the agent does not read. Without a list it reads all.
+#[tokio::test(start_paused = true)]
+async fn parts_of_a_type_that_the_agent_does_not_read_are_refused() {
+    for (modes, refused) in [(&[][..], false), (&["text/*", "image/png"][..], true)] {
+        let input_modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
+        let config = ServerConfig { input_modes, ..ServerConfig::default() };
+        let served = serve_with(config, |_| {
+            vec![SourceEvent::Finished { outcome: RunOutcome::Success, result: None }]
+        });
+        let code = async |part: Value| {
+            let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}, part]});
+            served.rpc("SendMessage", json!({ "message": message })).await["error"]["code"].clone()
+        };
+        for part in [
+            json!({"raw": "dGNr", "mediaType": "image/png"}),
+            json!({"text": "x", "mediaType": "text/markdown; charset=utf-8"}),
+            json!({"raw": "dGNr"}),
+            json!({"data": {}}),
+        ] {
+            assert_eq!(code(part.clone()).await, Value::Null, "{modes:?}: {part}");
+        }
+        let unread = json!({"raw": "dGNr", "mediaType": "application/x-unheard-of"});
+        assert_eq!(code(unread).await == -32005, refused, "{modes:?}");
     }
 }
 

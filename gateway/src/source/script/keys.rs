@@ -58,6 +58,11 @@ const COUNT: Holds = Holds::Plain(Kind::Count);
 pub(super) const FILE_KEYS: &[Key] = &[
     option("description", TEXT, "What the agent is for."),
     option(
+        "input_modes",
+        Holds::Plain(Kind::Texts),
+        "Media types it reads, as its A2A card says them; `text/*` stands for all texts. Parts of other types are refused. All without it.",
+    ),
+    option(
         "rule",
         Holds::Tables("rule"),
         "What to play for which messages; the first rule that fits is played.",

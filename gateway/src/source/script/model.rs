@@ -10,6 +10,8 @@ use serde_json::Value;
 pub struct Script {
     /// What the agent is for.
     pub description: String,
+    /// Media types it reads; all if there are none.
+    pub input_modes: Vec<String>,
     pub(super) rules: Vec<Rule>,
 }
 

@@ -104,6 +104,13 @@ impl<'r, 't, 'f> Table<'r, 't, 'f> {
         }
     }
 
+    pub(super) fn texts(&mut self, name: &str) -> Option<Vec<String>> {
+        match self.plain(name)? {
+            Setting::Texts(texts) => Some(texts),
+            _ => None,
+        }
+    }
+
     pub(super) fn value(&mut self, name: &str) -> Option<Value> {
         self.get(name).map(|value| json(value.get_ref()))
     }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use aqueduct_core::service::{BoxFuture, Caller, RunService};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 
 use super::card::CardConfig;
 use super::config::ServerConfig;
@@ -13,10 +11,10 @@ use super::store::TaskStore;
 use super::task::{TaskState, Turn};
 use super::watch::{Watcher, within};
 use super::{Answer, CallContext, CallHandler, ServerError};
-use crate::call::{Call, SendMessage};
+use crate::call::Call;
 use crate::version::Version;
 use crate::wire::time::format;
-use crate::wire::{Content, ErrorKind, Raw, Role, StateClass, StreamItem, TaskState as State};
+use crate::wire::{ErrorKind, StateClass, StreamItem, TaskState as State};
 
 /// What all calls of one agent share.
 pub(super) struct Shared {
@@ -196,42 +194,4 @@ fn not_cancelable(state: &TaskState) -> ServerError {
     let task = &state.folded.task;
     let words = format!("task {} cannot be cancelled: it has ended ({})", &*task.id, task.status.state);
     ServerError::new(ErrorKind::TaskNotCancelable, words)
-}
-
-/// The message of a call that says something.
-pub(super) fn message_violations(send: &SendMessage) -> Vec<super::FieldViolation> {
-    let message = &send.message;
-    let mut violations = Vec::new();
-    let mut complain = |field: &str, description: &str| {
-        violations
-            .push(super::FieldViolation { field: field.to_owned(), description: description.to_owned() });
-    };
-    if message.message_id.is_empty() {
-        complain("message.messageId", "must be set: choose an id of your own");
-    }
-    // What is no message is not kept as one: others read it back as history, and choke on it.
-    if matches!(message.role, Role::Unspecified | Role::Other(_)) {
-        complain("message.role", "must be ROLE_USER (1.0) or user (0.3)");
-    }
-    let is_no_object = |raw: &Option<Raw<'_>>| raw.as_ref().is_some_and(|raw| !raw.is_object());
-    if is_no_object(&message.metadata) {
-        complain("message.metadata", "must be an object");
-    }
-    if message.parts.is_empty() {
-        complain("message.parts", "must hold at least one part");
-    }
-    for (index, part) in message.parts.iter().enumerate() {
-        let at = format!("message.parts[{index}]");
-        match &part.content {
-            Content::Unknown(_) => complain(&at, "must hold text, raw, url or data"),
-            Content::Bytes(bytes) if STANDARD.decode(bytes.as_bytes()).is_err() => {
-                complain(&at, "must hold its bytes as base64");
-            }
-            _ => {}
-        }
-        if is_no_object(&part.metadata) {
-            complain(&format!("{at}.metadata"), "must be an object");
-        }
-    }
-    violations
 }

@@ -85,6 +85,9 @@ pub struct TaskLimits {
     /// Bytes of all tasks that have ended or wait for their users: their artifacts and histories. Past it, room is made as
     /// for `tasks`, by size. What clients say and agents answer is then bounded, whoever they are.
     pub bytes: usize,
+    /// Bytes of an id that a client chooses, of a request or in a message: it comes back in every event. Those in use are
+    /// UUIDs, or a few words.
+    pub id_bytes: usize,
     /// Follow-ups to one task: each is a run, and its id is kept with the task.
     pub turns: usize,
     /// Wishes to be called back per task: each is a request per event.
@@ -102,6 +105,7 @@ impl Default for TaskLimits {
             history: 1_000,
             history_bytes: 8 * 1024 * 1024,
             bytes: 256 * 1024 * 1024,
+            id_bytes: 1_024,
             turns: 1_000,
             push_configs: 10,
         }

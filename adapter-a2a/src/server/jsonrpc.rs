@@ -74,6 +74,18 @@ async fn respond(
     Ok((answer, version))
 }
 
+/// True for an id that can be told with every answer, as it was.
+fn comes_back(id: &Value, longest: usize) -> bool {
+    match id {
+        Value::String(text) => text.len() <= longest,
+        // Whole numbers beyond 64 bits are read as others.
+        Value::Number(number) => {
+            !number.is_f64() || number.as_f64().is_some_and(|number| number.abs() < 1e15)
+        }
+        _ => false,
+    }
+}
+
 struct Request {
     id: Value,
     method: Method,
@@ -108,8 +120,13 @@ impl Request {
         };
         match body.remove("id") {
             None | Some(Value::Null) => {}
-            Some(given @ (Value::String(_) | Value::Number(_))) => id = given,
-            Some(_) => return Err(wrong(&id, "`id` must be a string, a number or null")),
+            Some(given) if comes_back(&given, server.config().limits.id_bytes) => id = given,
+            Some(_) => {
+                return Err(wrong(
+                    &id,
+                    "`id` must be a short string, a number that fits in 64 bits, or null",
+                ));
+            }
         }
         if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
             return Err(wrong(&id, "`jsonrpc` must be \"2.0\""));

@@ -17,6 +17,7 @@ mod adopt;
 mod agent;
 mod answer;
 mod card;
+mod check;
 mod config;
 mod error;
 mod fold;

@@ -17,7 +17,8 @@ use aqueduct_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::agent::{AgentServer, has_ended, message_violations};
+use super::agent::{AgentServer, has_ended};
+use super::check::message_violations;
 use super::items::Items;
 use super::record::Recorder;
 use super::task::{TaskEntry, Turn};
@@ -85,7 +86,7 @@ impl AgentServer {
         context: &CallContext,
         send: SendMessage,
     ) -> Result<Begun, ServerError> {
-        let violations = message_violations(&send);
+        let violations = message_violations(&send.message, &self.shared.config.limits);
         if !violations.is_empty() {
             return Err(ServerError::invalid_fields(violations));
         }

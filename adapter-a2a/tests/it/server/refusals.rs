@@ -250,6 +250,30 @@ async fn a_body_that_is_not_json_is_refused_before_it_is_read() {
     }
 }
 
+/// They come back in every event: a long one would make much out of little.
+#[tokio::test(start_paused = true)]
+async fn ids_that_clients_choose_have_an_end() {
+    let served = served();
+    let long = "i".repeat(1_025);
+    for (key, code) in [("messageId", -32602), ("contextId", -32602), ("taskId", -32602)] {
+        let mut message = message("hi");
+        message[key] = json!(long);
+        let refused = served.rpc("SendMessage", json!({ "message": message })).await;
+        assert_eq!(refused["error"]["code"], code, "{key}: {refused}");
+        let field = &refused["error"]["data"][1]["fieldViolations"][0]["field"];
+        assert_eq!(field, &json!(format!("message.{key}")));
+    }
+    let mut fits = message("hi");
+    fits["contextId"] = json!("i".repeat(1_024));
+    assert!(served.rpc("SendMessage", json!({ "message": fits })).await.get("result").is_some());
+    // What JSON readers would change cannot come back as it was.
+    for id in [json!(long).to_string(), "1180591620717411303424".to_owned(), "1e300".to_owned()] {
+        let body = format!(r#"{{"jsonrpc": "2.0", "id": {id}, "method": "ListTasks"}}"#);
+        let refused = served.ask(&post(&body)).await.body;
+        assert_eq!((&refused["error"]["code"], &refused["id"]), (&json!(-32600), &Value::Null), "{id:.20}");
+    }
+}
+
 /// Spec 3.1.1: a media type that the agent does not read. Without a list it reads all.
 #[tokio::test(start_paused = true)]
 async fn parts_of_a_type_that_the_agent_does_not_read_are_refused() {

@@ -1,0 +1,68 @@
+//! What is wrong with a message of a client, whatever binding it came by.
+//!
+//! What is no message is not kept as one: others read it back as history, and choke on it. How it is spelled is not the
+//! business of this module, nor what the agent makes of it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::FieldViolation;
+use super::config::TaskLimits;
+use crate::wire::{Content, Message, Part, Raw, Role, Text};
+
+/// What is wrong with a message, member by member.
+pub(super) fn message_violations(message: &Message<'_>, limits: &TaskLimits) -> Vec<FieldViolation> {
+    let mut found = Vec::new();
+    let mut complain = |key: &str, words: &str| found.push(violation(&format!("message.{key}"), words));
+    let ids = [
+        ("messageId", &message.message_id),
+        ("contextId", &message.context_id),
+        ("taskId", &message.task_id),
+    ];
+    for (key, id) in ids {
+        if id.len() > limits.id_bytes {
+            complain(key, &format!("must have at most {} bytes", limits.id_bytes));
+        }
+    }
+    if message.message_id.is_empty() {
+        complain("messageId", "must be set: choose an id of your own");
+    }
+    if matches!(message.role, Role::Unspecified | Role::Other(_)) {
+        complain("role", "must be ROLE_USER (1.0) or user (0.3)");
+    }
+    if is_no_object(message.metadata.as_ref()) {
+        complain("metadata", "must be an object");
+    }
+    if message.parts.is_empty() {
+        complain("parts", "must hold at least one part");
+    }
+    for (index, part) in message.parts.iter().enumerate() {
+        part_violations(&format!("message.parts[{index}]"), part, &mut found);
+    }
+    found
+}
+
+fn part_violations(at: &str, part: &Part<'_>, found: &mut Vec<FieldViolation>) {
+    match &part.content {
+        Content::Unknown(_) => found.push(violation(at, "must hold text, raw, url or data")),
+        Content::Bytes(bytes) if !is_base64(bytes) => {
+            found.push(violation(at, "must hold its bytes as base64"));
+        }
+        _ => {}
+    }
+    if is_no_object(part.metadata.as_ref()) {
+        found.push(violation(&format!("{at}.metadata"), "must be an object"));
+    }
+}
+
+fn violation(field: &str, words: &str) -> FieldViolation {
+    FieldViolation { field: field.to_owned(), description: words.to_owned() }
+}
+
+fn is_no_object(raw: Option<&Raw<'_>>) -> bool {
+    raw.is_some_and(|raw| !raw.is_object())
+}
+
+fn is_base64(bytes: &Text<'_>) -> bool {
+    STANDARD.decode(bytes.as_bytes()).is_ok()
+}

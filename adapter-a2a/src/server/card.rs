@@ -50,6 +50,9 @@ pub struct CardConfig {
     pub extensions: Vec<(String, bool)>,
     /// True if everybody may see the card; false keeps caches from sharing it.
     pub public: bool,
+    /// True to leave out what is 0.3's, members and interfaces: strict readers of 1.0 take nothing else. Clients of 0.3 then
+    /// find no card, but are served all the same.
+    pub only_v1: bool,
     /// Since when it says this, for caches.
     pub modified: Option<Timestamp>,
 }
@@ -95,10 +98,25 @@ impl CardConfig {
         }
         if self.bearer {
             // One object that both versions read: 1.0 by the member's name, 0.3 by its type.
-            let scheme =
-                json!({"type": "http", "scheme": "bearer", "httpAuthSecurityScheme": {"scheme": "Bearer"}});
+            let mut scheme = json!({"httpAuthSecurityScheme": {"scheme": "Bearer"}});
+            if let (false, Some(object)) = (self.only_v1, scheme.as_object_mut()) {
+                object.insert("type".to_owned(), "http".into());
+                object.insert("scheme".to_owned(), "bearer".into());
+            }
             put("securitySchemes", json!({ "bearer": scheme }));
             put("securityRequirements", json!([{"schemes": {"bearer": {"list": []}}}]));
+        }
+        if !self.only_v1 {
+            self.put_v03(&mut card);
+        }
+        Value::Object(card)
+    }
+
+    fn put_v03(&self, card: &mut Map<String, Value>) {
+        let mut put = |key: &str, value: Value| {
+            card.insert(key.to_owned(), value);
+        };
+        if self.bearer {
             put("security", json!([{"bearer": []}]));
         }
         if self.extended {
@@ -115,7 +133,6 @@ impl CardConfig {
                 .collect();
             put("additionalInterfaces", Value::Array(others));
         }
-        Value::Object(card)
     }
 
     fn interfaces_json(&self) -> Value {
@@ -137,7 +154,8 @@ impl CardConfig {
     }
 
     fn is_shown(&self, binding: Binding, version: Version) -> bool {
-        version == Version::V1 || binding != Binding::Grpc || self.grpc_tenant.is_empty()
+        let is_named = binding != Binding::Grpc || self.grpc_tenant.is_empty();
+        version == Version::V1 || (is_named && !self.only_v1)
     }
 
     fn capabilities(&self) -> Value {

@@ -175,7 +175,7 @@ fn server_config(agent: &AgentEntry, config: &Config) -> ServerConfig {
         },
         // Nobody asks such an agent: its framework begins its runs.
         adopts_runs: matches!(agent.config.source, AgentSource::Magentic),
-        input_modes: agent.input_modes.clone(),
+        input_modes: agent.card.input_modes.clone(),
         // A task outlives the log of its runs no longer than readers could come back to them.
         limits: TaskLimits { keep: config.runs.keep, ..TaskLimits::default() },
         push: PushPolicy { any_address: config.server.push == PushAccess::Any, ..PushPolicy::default() },
@@ -217,10 +217,11 @@ fn card(agent: &AgentEntry, (base, url): (&str, String), config: &Config, is_onl
             agent.description.clone()
         },
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        input_modes: if agent.input_modes.is_empty() {
+        only_v1: agent.card.only_v1,
+        input_modes: if agent.card.input_modes.is_empty() {
             vec!["text/plain".to_owned(), "application/json".to_owned()]
         } else {
-            agent.input_modes.clone()
+            agent.card.input_modes.clone()
         },
         output_modes: ServerConfig::default().output_modes,
         interfaces,

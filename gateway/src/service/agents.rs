@@ -11,12 +11,27 @@ use crate::source::script::{Script, ScriptSource};
 use crate::source::upstream::Upstream;
 use crate::source::{A2aSource, AguiSource, FanOutSource, GrpcSettings, ReplaySource, RunSource};
 
+/// What an agent says about itself that is for its A2A card.
+#[derive(Debug, Default)]
+pub(crate) struct CardTraits {
+    /// True if it is for readers of 1.0 alone.
+    pub(crate) only_v1: bool,
+    /// Media types that the agent reads; all if there are none.
+    pub(crate) input_modes: Vec<String>,
+}
+
+impl CardTraits {
+    fn of(script: &Script) -> Self {
+        Self { only_v1: script.is_card_v1, input_modes: script.input_modes.clone() }
+    }
+}
+
 /// One agent.
 pub(crate) struct AgentEntry {
     pub(crate) name: String,
     pub(crate) description: String,
-    /// Media types it reads; all if there are none.
-    pub(crate) input_modes: Vec<String>,
+    /// How its A2A card differs from that of others.
+    pub(crate) card: CardTraits,
     pub(crate) config: Agent,
     /// An A2A agent, to which calls can pass through.
     pub(crate) a2a: Option<Arc<A2aSource>>,
@@ -59,7 +74,7 @@ fn is_read_anew(agent: &Agent) -> bool {
 
 fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -> anyhow::Result<AgentEntry> {
     let mut description = agent.description.clone();
-    let mut input_modes = Vec::new();
+    let mut card = CardTraits::default();
     let mut a2a = None;
     let source: Option<Arc<dyn RunSource>> = match &agent.source {
         AgentSource::A2a { address, binding, version, expose } => {
@@ -82,11 +97,11 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
             if description.is_empty() {
                 description.clone_from(&script.description);
             }
-            input_modes.clone_from(&script.input_modes);
+            card = CardTraits::of(&script);
             Some(Arc::new(ScriptSource::new(Arc::new(script))))
         }
         AgentSource::Embedded { script } => {
-            input_modes.clone_from(&script.input_modes);
+            card = CardTraits::of(script);
             Some(Arc::new(ScriptSource::new(Arc::clone(script))))
         }
         AgentSource::Replay { file, speed } => {
@@ -103,5 +118,5 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
             Some(Arc::new(FanOutSource { agents }))
         }
     };
-    Ok(AgentEntry { name: name.to_owned(), description, input_modes, config: agent.clone(), a2a, source })
+    Ok(AgentEntry { name: name.to_owned(), description, card, config: agent.clone(), a2a, source })
 }

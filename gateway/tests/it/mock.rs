@@ -93,6 +93,7 @@ async fn the_kits_prefixes_get_what_the_kit_wants() {
         assert!(card.headers().contains_key(header), "{header}");
     }
     let card: Value = serde_json::from_slice(card.body()).unwrap();
+    assert!(card.get("url").is_none(), "the kit for 1.0.0 takes no member of 0.3: {card}");
     assert_eq!(
         card["supportedInterfaces"][0]["url"], mock.url,
         "JSON-RPC is posted to this address with a slash"

@@ -434,6 +434,23 @@ async fn the_card_is_cached_and_both_versions_read_it() {
     assert_eq!(served.ask(&Ask::post("/.well-known/agent-card.json", &json!({}))).await.status, 405);
 }
 
+/// Strict readers of 1.0 take no member that 1.0 does not have.
+#[tokio::test(start_paused = true)]
+async fn a_card_can_be_of_1_0_alone() {
+    let mut served = served();
+    (served.card.only_v1, served.card.bearer, served.card.extended) = (true, true, true);
+    let card = served.ask(&Ask::get("/.well-known/agent-card.json")).await.body;
+    let members: Vec<&str> = card.as_object().unwrap().keys().map(String::as_str).collect();
+    let known = "name description version supportedInterfaces capabilities defaultInputModes defaultOutputModes \
+                 skills securitySchemes securityRequirements";
+    assert_eq!(members, known.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(card["securitySchemes"]["bearer"], json!({"httpAuthSecurityScheme": {"scheme": "Bearer"}}));
+    let versions = card["supportedInterfaces"].as_array().unwrap().iter().map(|one| &one["protocolVersion"]);
+    assert!(versions.clone().all(|version| version == "1.0") && versions.count() == 2, "{card}");
+    let old = served.rpc("tasks/get", json!({"id": "t"})).await;
+    assert_eq!(old["error"]["code"], -32001, "0.3 is served all the same");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_tenant_may_stand_before_the_path() {
     let served = served();

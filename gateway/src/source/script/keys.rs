@@ -58,6 +58,11 @@ const COUNT: Holds = Holds::Plain(Kind::Count);
 pub(super) const FILE_KEYS: &[Key] = &[
     option("description", TEXT, "What the agent is for."),
     option(
+        "card",
+        Holds::Plain(Kind::Word(&["both", "1.0"])),
+        "What its A2A card is written for; `1.0` leaves out what is 0.3's, for strict readers. `both` without it.",
+    ),
+    option(
         "input_modes",
         Holds::Plain(Kind::Texts),
         "Media types it reads, as its A2A card says them; `text/*` stands for all texts. Parts of other types are refused. All without it.",

@@ -10,6 +10,8 @@ use serde_json::Value;
 pub struct Script {
     /// What the agent is for.
     pub description: String,
+    /// True if its card is for readers of 1.0 alone.
+    pub is_card_v1: bool,
     /// Media types it reads; all if there are none.
     pub input_modes: Vec<String>,
     pub(super) rules: Vec<Rule>,

@@ -42,6 +42,7 @@ impl Reader<'_> {
     fn script(&mut self, table: &Spanned<DeTable<'_>>) -> Script {
         let mut file = Table::new(self, String::new(), table, FILE_KEYS);
         let description = file.text("description").unwrap_or_default();
+        let is_card_v1 = file.word("card").is_some_and(|word| word == "1.0");
         let input_modes = file.texts("input_modes").unwrap_or_default();
         let rule_tables = file.tables("rule");
         let step_tables = file.tables("step");
@@ -56,7 +57,7 @@ impl Reader<'_> {
         if !step_tables.is_empty() || rules.is_empty() {
             rules.push(Rule { matches: Match::default(), steps: self.steps(&step_tables, "step") });
         }
-        Script { description, input_modes, rules }
+        Script { description, is_card_v1, input_modes, rules }
     }
 
     fn rule(&mut self, table: &Spanned<DeTable<'_>>, path: &str) -> Rule {

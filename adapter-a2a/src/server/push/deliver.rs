@@ -58,18 +58,28 @@ impl Deliverer {
                 self.shared.host.sleep(policy.pause(attempt)).await;
             }
             // Screened each time: a name may lead elsewhere by now.
-            let Ok(address) = screened(&*self.sender, &self.config.url, policy).await else { continue };
-            let sent = self.sender.deliver(request(&self.config, self.version, address, body)).await;
-            match sent {
-                Ok(200..=299) => return true,
+            let Ok(addresses) = screened(&*self.sender, &self.config.url, policy).await else { continue };
+            match self.call(&addresses, body).await {
+                Some(200..=299) => return true,
                 // The receiver says that asking again will not help. Redirects are not followed.
-                Ok(status) if (300..500).contains(&status) && !matches!(status, 408 | 425 | 429) => {
+                Some(status) if (300..500).contains(&status) && !matches!(status, 408 | 425 | 429) => {
                     return false;
                 }
                 _ => {}
             }
         }
         false
+    }
+
+    /// What the first says who is there. `localhost` is two addresses, and receivers listen on one of them.
+    async fn call(&self, addresses: &[SocketAddr], body: &Value) -> Option<u16> {
+        for address in addresses.iter().take(self.shared.config.push.addresses.max(1)) {
+            let request = request(&self.config, self.version, *address, body);
+            if let Ok(status) = self.sender.deliver(request).await {
+                return Some(status);
+            }
+        }
+        None
     }
 
     /// What waits is left out; the next event brings the whole task.
@@ -84,12 +94,12 @@ impl Deliverer {
     }
 }
 
-/// The address to connect to, if everything that the URL leads to may be called.
+/// The addresses to connect to, if everything that the URL leads to may be called.
 pub(super) async fn screened(
     sender: &dyn PushSender,
     url: &str,
     policy: &PushPolicy,
-) -> Result<SocketAddr, String> {
+) -> Result<Vec<SocketAddr>, String> {
     let Target { host, port, address } = target(url)?;
     if is_local_name(&host) && !policy.any_address {
         return Err("leads to this machine, and only public addresses are called back".to_owned());
@@ -103,6 +113,8 @@ pub(super) async fn screened(
     if !policy.any_address && addresses.iter().any(|address| !is_public(*address)) {
         return Err("leads to an address that is not public, and only public ones are called back".to_owned());
     }
-    let first = addresses.first().ok_or_else(|| "names a host that has no address".to_owned())?;
-    Ok(SocketAddr::new(*first, port))
+    if addresses.is_empty() {
+        return Err("names a host that has no address".to_owned());
+    }
+    Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
 }

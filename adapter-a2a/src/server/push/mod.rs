@@ -58,6 +58,9 @@ pub struct PushPolicy {
     /// True to call addresses that are not public: of this machine, of private networks. For tests, and for networks
     /// where every client is trusted.
     pub any_address: bool,
+    /// Addresses of a name that are tried per attempt, one after the other, until one is there. Names of one machine have
+    /// two, those of large services more, all alike.
+    pub addresses: usize,
     /// Attempts per event. Four with the pauses below outlast a restart of the receiver.
     pub attempts: u32,
     /// The pause before the second attempt; it doubles each time.
@@ -72,6 +75,7 @@ impl Default for PushPolicy {
     fn default() -> Self {
         Self {
             any_address: false,
+            addresses: 4,
             attempts: 4,
             base: Duration::from_secs(1),
             cap: Duration::from_secs(30),

@@ -88,6 +88,22 @@ async fn a_receiver_that_is_down_is_called_again_and_then_no_more() {
     }
 }
 
+/// `localhost` leads to `::1` first on many machines, and receivers listen on `127.0.0.1`.
+#[tokio::test(start_paused = true)]
+async fn every_address_of_a_name_is_tried() {
+    let receiver = Receiver::new(&["::1"], &[0, 200]);
+    let both = ["::1", "127.0.0.1"].map(|address| address.parse().unwrap());
+    *receiver.addresses.lock().unwrap() = vec![both.to_vec()];
+    let push = PushPolicy { any_address: true, ..PushPolicy::default() };
+    let served = serve_calling(&receiver, ServerConfig { push, ..ServerConfig::default() }, done);
+    send(&served, json!({"url": "http://localhost:9999/hook"})).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let got = receiver.got.lock().unwrap();
+    assert_eq!(got[0].address, "[::1]:9999".parse().unwrap());
+    assert_eq!(got[1].address, "127.0.0.1:9999".parse().unwrap(), "at once, not after a pause");
+    assert_eq!(got[0].body, got[1].body);
+}
+
 /// Done when 5: a hostile push URL is refused unless configured.
 #[tokio::test(start_paused = true)]
 async fn hostile_urls_are_refused_unless_the_policy_allows_them() {

@@ -14,6 +14,9 @@ pub struct LogLimits {
     /// Runs, ended ones included. Past it the run that ended first is forgotten; if none has ended, opening fails. An
     /// engine that several replicas share does not count them.
     pub runs: usize,
+    /// Bytes that all runs of the engine in memory hold together. Past it runs that have ended are forgotten, the one that
+    /// ended first before the others; if none has ended, appending fails. Other engines do not hold them in memory.
+    pub bytes: usize,
     /// Events of one run: a source that never ends is stopped here.
     pub events_per_run: usize,
     /// Bytes of content of one run.
@@ -29,6 +32,7 @@ impl Default for LogLimits {
     fn default() -> Self {
         Self {
             runs: 10_000,
+            bytes: 1024 * 1024 * 1024,
             events_per_run: 1_000_000,
             bytes_per_run: 64 * 1024 * 1024,
             controls_per_run: 256,

@@ -1,12 +1,18 @@
 //! The engines against the conformance suite, and what only one of them has.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a panic is how a test says no")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a panic is how a test says no"
+)]
 
 use std::sync::Arc;
 
 use aqueduct_core::{RunId, Timestamp};
 use aqueduct_runlog::testing::{conform, conform_shared, events, meta};
-use aqueduct_runlog::{Follow, LogError, LogLimits, MemoryLog, RunLog};
+use aqueduct_runlog::{Follow, LogError, LogLimits, MemoryLog, RunLog, RunQuery};
 use futures_util::{FutureExt as _, StreamExt as _};
 
 const UNTIL: Timestamp = Timestamp(1_000);
@@ -42,6 +48,30 @@ async fn memory_forgets_the_run_that_ended_first_when_it_is_full() {
     log.open(meta("fourth"), UNTIL).await.unwrap();
     let refused = log.open(meta("fifth"), UNTIL).await;
     assert_eq!(refused, Err(LogError::Full { max: 2 }), "what runs is never forgotten");
+}
+
+#[tokio::test]
+async fn memory_holds_no_more_bytes_than_it_may() {
+    let log = MemoryLog::new(LogLimits { bytes: 100_000, ..LogLimits::default() });
+    let (mut said, most) = (0, 10_000);
+    for run in 0..most {
+        let lease = log.open(meta(&run.to_string()), UNTIL).await.unwrap();
+        log.append(&lease, events(20), Timestamp(run)).await.unwrap();
+        said = run;
+    }
+    let kept = log.list(RunQuery::default(), usize::MAX).await.unwrap();
+    assert!((2..100).contains(&kept.len()), "{} runs are kept", kept.len());
+    assert!(log.state(&RunId::from(said.to_string())).await.is_ok(), "the newest is");
+    let lease = log.open(meta("open"), UNTIL).await.unwrap();
+    let mut all = events(2_000);
+    let end = all.pop().unwrap();
+    log.append(&lease, all, Timestamp(1)).await.unwrap();
+    let refused = log.append(&lease, events(1)[..1].to_vec(), Timestamp(1)).await.unwrap_err();
+    assert!(matches!(*refused.error, LogError::RunTooLong { limit: "bytes", .. }), "{refused}");
+    log.append(&lease, vec![end], Timestamp(1)).await.expect("an end is always taken");
+    let next = log.open(meta("next"), UNTIL).await.unwrap();
+    log.append(&next, events(1), Timestamp(2)).await.expect("what ended makes room");
+    assert!(log.state(&lease.run_id).await.is_err());
 }
 
 #[tokio::test]

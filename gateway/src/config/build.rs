@@ -47,6 +47,7 @@ impl<'s> Builder<'s> {
                 keep: self.duration("runs.keep"),
                 events: self.number("runs.events"),
                 bytes: self.size("runs.bytes"),
+                memory: self.size("runs.memory"),
             },
             tee: self.tee(),
             inspector: Inspector {

@@ -189,6 +189,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("runs.events", Kind::Count, "1000000", "Events of one run. A run with more is a loop, and fails."),
     key("runs.bytes", Kind::Size, "64MiB", "Memory of one run's events. A run with more fails."),
     key(
+        "runs.memory",
+        Kind::Size,
+        "1GiB",
+        "Memory of all runs, for the log in memory. Past it ended runs are forgotten, oldest end first; with none left, runs fail.",
+    ),
+    key(
         "tee.relate_by",
         Kind::Words(&["token", "trace", "context"]),
         r#"["token", "trace", "context"]"#,

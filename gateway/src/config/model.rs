@@ -70,6 +70,7 @@ pub struct Runs {
     pub keep: Duration,
     pub events: u64,
     pub bytes: usize,
+    pub memory: usize,
 }
 
 /// `[tee]`.

@@ -12,6 +12,7 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
     let limits = LogLimits {
         // Ended runs stay for those who come back; they make room before a new one is refused.
         runs: config.runs.limit.saturating_mul(2),
+        bytes: config.runs.memory,
         events_per_run: usize::try_from(config.runs.events).unwrap_or(usize::MAX),
         bytes_per_run: config.runs.bytes,
         ..LogLimits::default()

@@ -10,13 +10,14 @@ mod relations;
 mod run;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 
 use crate::error::{LogError, Refused};
-use crate::limits::LogLimits;
+use crate::limits::{LogLimits, count};
 use crate::log::{Control, Lease, Page, RunLog, RunMeta, RunQuery, RunState};
 use relations::Relations;
 use run::Run;
@@ -26,6 +27,8 @@ use run::Run;
 pub struct MemoryLog {
     limits: LogLimits,
     runs: Mutex<Runs>,
+    /// Bytes that all runs hold. Beside the lock: it changes with every append.
+    bytes: AtomicU64,
     relations: Relations,
 }
 
@@ -38,30 +41,37 @@ struct Runs {
 }
 
 impl Runs {
-    /// Forgets the run that ended first; false if none has. The list makes this cost the same however many runs there are.
-    fn forget_oldest(&mut self) -> bool {
+    /// Forgets the run that ended first, and gives what it held; none if none has ended. The list makes this cost the same
+    /// however many runs there are.
+    fn forget_oldest(&mut self) -> Option<u64> {
         while let Some(id) = self.ended.pop_front() {
-            if self.all.get(&id).is_some_and(|run| run.closed_at().is_some()) {
+            if let Some(run) = self.all.get(&id).filter(|run| run.closed_at().is_some()) {
+                let freed = run.footprint();
                 self.all.remove(&id);
-                return true;
+                return Some(freed);
             }
         }
-        false
+        None
     }
 
-    fn forget_before(&mut self, before: Timestamp) -> usize {
-        let held = self.all.len();
-        self.all.retain(|_, run| run.closed_at().is_none_or(|closed| closed >= before));
+    /// Gives how many runs were forgotten, and what they held.
+    fn forget_before(&mut self, before: Timestamp) -> (usize, u64) {
+        let (held, mut freed) = (self.all.len(), 0);
+        self.all.retain(|_, run| {
+            let is_kept = run.closed_at().is_none_or(|closed| closed >= before);
+            freed += if is_kept { 0 } else { run.footprint() };
+            is_kept
+        });
         let all = &self.all;
         self.ended.retain(|id| all.contains_key(id));
-        held - self.all.len()
+        (held - self.all.len(), freed)
     }
 }
 
 impl MemoryLog {
     /// A log with these limits.
     pub fn new(limits: LogLimits) -> Self {
-        Self { limits, runs: Mutex::default(), relations: Relations::default() }
+        Self { limits, ..Self::default() }
     }
 
     fn runs(&self) -> MutexGuard<'_, Runs> {
@@ -77,8 +87,9 @@ impl MemoryLog {
         if runs.all.contains_key(&meta.run_id) {
             return Err(LogError::Exists(meta.run_id));
         }
-        if runs.all.len() >= self.limits.runs && !runs.forget_oldest() {
-            return Err(LogError::Full { max: self.limits.runs });
+        if runs.all.len() >= self.limits.runs {
+            let freed = runs.forget_oldest().ok_or(LogError::Full { max: self.limits.runs })?;
+            self.bytes.fetch_sub(freed, Ordering::Relaxed);
         }
         let lease = Lease { run_id: meta.run_id.clone(), epoch: 1 };
         runs.all.insert(lease.run_id.clone(), Arc::new(Run::new(meta, until)));
@@ -86,16 +97,34 @@ impl MemoryLog {
     }
 
     fn append_now(&self, lease: &Lease, events: Vec<BlockEvent>, now: Timestamp) -> Result<u64, Refused> {
-        let run = match self.run(&lease.run_id) {
+        let is_end = events.last().is_some_and(BlockEvent::is_terminal);
+        let run = match self.writable(&lease.run_id, is_end) {
             Ok(run) => run,
             Err(error) => return Err(Refused::new(error, events)),
         };
-        let is_end = events.last().is_some_and(BlockEvent::is_terminal);
-        let head = run.append(lease, events, now, &self.limits)?;
+        let head = run.append(lease, events, now, &self.limits, &self.bytes)?;
         if is_end {
             self.runs().ended.push_back(run.id.clone());
         }
         Ok(head)
+    }
+
+    /// The run, if there is room for more of it. Its end is always taken.
+    fn writable(&self, id: &RunId, is_end: bool) -> Result<Arc<Run>, LogError> {
+        let mut runs = self.runs();
+        let run = runs.all.get(id).cloned().ok_or_else(|| LogError::NotFound(id.clone()))?;
+        let max = self.limits.bytes;
+        while self.bytes.load(Ordering::Relaxed) > count(max) {
+            match runs.forget_oldest() {
+                Some(freed) => self.bytes.fetch_sub(freed, Ordering::Relaxed),
+                None if is_end => break,
+                None => {
+                    let what = "bytes together with all others";
+                    return Err(LogError::RunTooLong { run: id.clone(), limit: "bytes", what, max });
+                }
+            };
+        }
+        Ok(run)
     }
 
     fn read_page(&self, run: &RunId, after: u64, max: usize) -> Result<Page, LogError> {
@@ -115,7 +144,9 @@ impl MemoryLog {
     }
 
     fn expire_now(&self, before: Timestamp) -> usize {
-        self.runs().forget_before(before)
+        let (forgotten, freed) = self.runs().forget_before(before);
+        self.bytes.fetch_sub(freed, Ordering::Relaxed);
+        forgotten
     }
 }
 
@@ -213,7 +244,7 @@ impl RunLog for MemoryLog {
     }
 
     fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {
-        ready(self.run(run).map(|run| run.trim(earliest)))
+        ready(self.run(run).map(|run| run.trim(earliest, &self.bytes)))
     }
 
     fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>> {

@@ -1,5 +1,6 @@
 //! One run in memory: its events, its lease, and what its watchers wait for.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aqueduct_core::service::NumberedEvent;
@@ -8,7 +9,7 @@ use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use super::arena::Arena;
 use crate::error::{LogError, Refused};
 use crate::ledger::Ledger;
-use crate::limits::{LogLimits, weight_of};
+use crate::limits::{LogLimits, count, weight_of};
 use crate::log::{Control, Lease, Page, RunMeta, RunState};
 use crate::signal::{Progress, Signal};
 
@@ -25,6 +26,12 @@ struct Body {
     events: Vec<BlockEvent>,
     arena: Arena,
     controls: Vec<Control>,
+}
+
+impl Body {
+    fn footprint(&self) -> u64 {
+        self.ledger.bytes + count(self.events.len() * size_of::<BlockEvent>())
+    }
 }
 
 impl Run {
@@ -52,6 +59,11 @@ impl Run {
         self.body().ledger.state.clone()
     }
 
+    /// Bytes that it holds: what was said, and the events around it.
+    pub(super) fn footprint(&self) -> u64 {
+        self.body().footprint()
+    }
+
     pub(super) fn closed_at(&self) -> Option<Timestamp> {
         self.body().ledger.state.closed_at
     }
@@ -71,14 +83,18 @@ impl Run {
         self.body().ledger.watched(until);
     }
 
+    /// Gives the new head. What the run has grown by is counted under its lock: whoever sees that it ended, and forgets it,
+    /// finds it counted.
     pub(super) fn append(
         &self,
         lease: &Lease,
         events: Vec<BlockEvent>,
         now: Timestamp,
         limits: &LogLimits,
+        counted: &AtomicU64,
     ) -> Result<u64, Refused> {
         let mut body = self.body();
+        let before = body.footprint();
         let head = match body.ledger.append(lease, &events, now, limits) {
             Ok(head) => head,
             Err(error) => return Err(Refused::new(error, events)),
@@ -86,6 +102,7 @@ impl Run {
         let Body { events: kept, arena, .. } = &mut *body;
         kept.extend(events.into_iter().map(|event| arena.keep(event)));
         self.tell(&body);
+        counted.fetch_add(body.footprint() - before, Ordering::Relaxed);
         Ok(head)
     }
 
@@ -101,11 +118,13 @@ impl Run {
         })
     }
 
-    pub(super) fn trim(&self, earliest: u64) {
+    pub(super) fn trim(&self, earliest: u64, counted: &AtomicU64) {
         let mut body = self.body();
+        let before = body.footprint();
         let gone = usize::try_from(body.ledger.trim(earliest)).unwrap_or(usize::MAX);
         let gone: Vec<BlockEvent> = body.events.drain(..gone).collect();
         body.ledger.bytes = body.ledger.bytes.saturating_sub(weight_of(&gone));
+        counted.fetch_sub(before - body.footprint(), Ordering::Relaxed);
     }
 
     pub(super) fn control(&self, message: Control, limits: &LogLimits) -> Result<(), LogError> {

@@ -43,11 +43,11 @@ impl Cluster {
         let url = self.nodes[0].url();
         RedisLog::new(&RedisConfig { prefix: prefix.to_owned(), limits, ..RedisConfig::new(url) }).unwrap()
     }
+}
 
-    /// Which node has a slot.
-    fn owner(&self, slot: usize) -> usize {
-        slot * NODES / SLOTS
-    }
+/// Which node has a slot at the beginning.
+fn owner(slot: usize) -> usize {
+    slot * NODES / SLOTS
 }
 
 /// What a server answers to a line, as one text.
@@ -107,7 +107,7 @@ async fn a_run_goes_on_while_its_slot_moves() {
     };
     write(20).await;
     let slot: usize = ask(&cluster.nodes[0], "CLUSTER KEYSLOT move:{mover}:meta").parse().unwrap();
-    let (from, to) = (&cluster.nodes[cluster.owner(slot)], &cluster.nodes[(cluster.owner(slot) + 1) % NODES]);
+    let (from, to) = (&cluster.nodes[owner(slot)], &cluster.nodes[(owner(slot) + 1) % NODES]);
     let (source, target) = (ask(from, "CLUSTER MYID"), ask(to, "CLUSTER MYID"));
     ask(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {source}"));
     ask(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {target}"));

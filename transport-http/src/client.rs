@@ -14,14 +14,18 @@
 //! what a payload means.
 
 mod connect;
+mod framing;
+mod loan;
+mod parked;
 mod resolve;
 mod stream;
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
@@ -29,7 +33,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use self::connect::TimedConnector;
+use self::loan::LoanRef;
+use self::parked::Parked;
 use self::resolve::Resolver;
+use self::stream::StreamBody;
 pub use self::stream::{ByteStream, SseStream};
 
 use crate::config::{ClientConfig, ClientLimits, ClientTimeouts, HttpVersions};
@@ -50,6 +57,7 @@ pub struct Client {
     http: legacy::Client<Connector, Full<Bytes>>,
     limits: ClientLimits,
     timeouts: ClientTimeouts,
+    parked: Arc<Parked>,
 }
 
 impl Client {
@@ -72,8 +80,10 @@ impl Client {
         let connector = secured(tcp, config.tls, versions)?;
         #[cfg(not(feature = "tls"))]
         let connector = tcp;
-        let connector = TimedConnector::new(connector, timeouts.connect);
-        Ok(Self { http: builder.build(connector), limits, timeouts })
+        let parked = Parked::new(limits.idle_connections, timeouts.keep);
+        let is_http2 = versions == HttpVersions::Http2;
+        let connector = TimedConnector::new(connector, timeouts.connect, Arc::clone(&parked), is_http2);
+        Ok(Self { http: builder.build(connector), limits, timeouts, parked })
     }
 
     /// The same client with other timeouts (that for connecting stays as it was). Connections are shared.
@@ -84,7 +94,7 @@ impl Client {
     /// Sends a request and reads the answer whole, whatever its status.
     pub async fn request(&self, request: Request<Bytes>) -> Result<Response<Bytes>, ClientError> {
         let upstream = upstream_of(&request);
-        let response = self.send(request, &upstream).await?;
+        let (response, _) = self.send(request, &upstream).await?;
         self.read_whole(response, &upstream).await
     }
 
@@ -102,22 +112,31 @@ impl Client {
         accepts: impl FnOnce(&str) -> bool,
     ) -> Result<(Response<()>, ByteStream), ClientError> {
         let upstream = upstream_of(&request);
-        let response = self.send(request, &upstream).await?;
+        let (response, loan) = self.send(request, &upstream).await?;
         if !(is_content(response.status()) && accepts(content_type(response.headers()))) {
             let response = self.read_whole(response, &upstream).await?;
             return Err(ClientError::NotAStream(Box::new(response)));
         }
-        let (parts, body) = response.into_parts();
-        Ok((Response::from_parts(parts, ()), ByteStream::new(body, upstream, self.timeouts.idle)))
+        let head = detached(&response);
+        let body = StreamBody::new(response, loan, &self.parked);
+        Ok((head, ByteStream::new(body, upstream, self.timeouts.idle)))
     }
 
-    async fn send(&self, request: Request<Bytes>, upstream: &str) -> Result<Response<Incoming>, ClientError> {
-        let response = self.http.request(request.map(Full::new));
+    /// The response, and where its socket is found.
+    async fn send(
+        &self,
+        request: Request<Bytes>,
+        upstream: &str,
+    ) -> Result<(Response<Incoming>, Option<LoanRef>), ClientError> {
+        // In a box: what it takes to ask is much larger than what is left of it once the stream runs.
+        let response = Box::pin(self.http.request(request.map(Full::new)));
         let limit = self.timeouts.response;
         let response = tokio::time::timeout(limit, response).await;
-        response
+        let mut response = response
             .map_err(|_| timeout(upstream, "response", limit))?
-            .map_err(|error| request_error(upstream, &error))
+            .map_err(|error| request_error(upstream, &error))?;
+        let loan = response.extensions_mut().remove::<LoanRef>();
+        Ok((response, loan))
     }
 
     async fn read_whole(
@@ -153,6 +172,19 @@ fn secured(
         HttpVersions::Http1 => builder.enable_http1().wrap_connector(tcp),
         HttpVersions::Http2 => builder.enable_http2().wrap_connector(tcp),
     })
+}
+
+/// A head that is a copy: the values of the one that was read keep the library's read buffer alive.
+fn detached<B>(response: &Response<B>) -> Response<()> {
+    let mut head = Response::new(());
+    *head.status_mut() = response.status();
+    *head.version_mut() = response.version();
+    let copied = response
+        .headers()
+        .iter()
+        .filter_map(|(name, value)| Some((name.clone(), HeaderValue::from_bytes(value.as_bytes()).ok()?)));
+    head.headers_mut().extend(copied);
+    head
 }
 
 /// Statuses of success that carry what was asked for.

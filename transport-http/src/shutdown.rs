@@ -5,41 +5,47 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// A switch that can be turned once. Clones are the same switch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Shutdown {
-    state: Arc<watch::Sender<bool>>,
+    switch: Arc<Switch>,
 }
 
-impl Default for Shutdown {
-    fn default() -> Self {
-        Self::new()
-    }
+/// Small, because every run has some: a channel that tells values is ten times as large.
+#[derive(Debug, Default)]
+struct Switch {
+    is_turned: AtomicBool,
+    turned: Notify,
 }
 
 impl Shutdown {
     /// A switch that is not turned yet.
     pub fn new() -> Self {
-        Self { state: Arc::new(watch::Sender::new(false)) }
+        Self::default()
     }
 
     /// Turns it. Turning it again does nothing.
     pub fn trigger(&self) {
-        self.state.send_replace(true);
+        self.switch.is_turned.store(true, Ordering::SeqCst);
+        self.switch.turned.notify_waiters();
     }
 
     /// True if it was turned.
     pub fn is_triggered(&self) -> bool {
-        *self.state.borrow()
+        self.switch.is_turned.load(Ordering::SeqCst)
     }
 
     /// Waits until it is turned.
     pub async fn triggered(&self) {
-        // The sender is ours, so it cannot be gone.
-        drop(self.state.subscribe().wait_for(|turned| *turned).await);
+        // Made before the look: it is told of every turn after that, also while it is not polled.
+        let turned = self.switch.turned.notified();
+        if !self.is_triggered() {
+            turned.await;
+        }
     }
 }
 

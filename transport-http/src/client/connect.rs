@@ -1,4 +1,5 @@
-//! A connector with one limit of time for all of it: finding the address, the connection, and the TLS handshake.
+//! A connector with one limit of time for all of it: finding the address, the connection, and the TLS handshake. What a
+//! stream has left ([`parked`](super::parked)) is used before anything is connected.
 //!
 //! The library's own limit covers only the connection: a resolver that hangs, or a server that accepts and then says
 //! nothing, would hold a request until its own limit, which is minutes.
@@ -6,12 +7,18 @@
 use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
+use hyper_util::client::legacy::connect::Connection;
+use hyper_util::rt::TokioIo;
 use thiserror::Error as ThisError;
 use tower::Service;
+
+use super::loan::{IntoDuplex, Loan, Socket};
+use super::parked::Parked;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -27,33 +34,44 @@ struct ConnectTimeout {
 pub(crate) struct TimedConnector<C> {
     connector: C,
     limit: Duration,
+    parked: Arc<Parked>,
+    /// HTTP/2 without asking.
+    is_http2: bool,
 }
 
 impl<C> TimedConnector<C> {
-    pub(crate) fn new(connector: C, limit: Duration) -> Self {
-        Self { connector, limit }
+    pub(crate) fn new(connector: C, limit: Duration, parked: Arc<Parked>, is_http2: bool) -> Self {
+        Self { connector, limit, parked, is_http2 }
     }
 }
 
 impl<C> Service<Uri> for TimedConnector<C>
 where
     C: Service<Uri>,
+    C::Response: Connection + IntoDuplex + Send + 'static,
     C::Error: Into<BoxError>,
     C::Future: Send + 'static,
 {
-    type Response = C::Response;
+    type Response = TokioIo<Loan>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<C::Response, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<TokioIo<Loan>, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.connector.poll_ready(cx).map_err(Into::into)
     }
 
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let (connecting, limit) = (self.connector.call(uri), self.limit);
+    fn call(&mut self, target: Uri) -> Self::Future {
+        let is_http2 = self.is_http2;
+        if let Some(socket) = self.parked.take(&target) {
+            return Box::pin(std::future::ready(Ok(TokioIo::new(Loan::new(socket, is_http2)))));
+        }
+        let (connecting, limit) = (self.connector.call(target.clone()), self.limit);
         Box::pin(async move {
             let connected = tokio::time::timeout(limit, connecting).await;
-            connected.map_err(|_| ConnectTimeout { limit })?.map_err(Into::into)
+            let io = connected.map_err(|_| ConnectTimeout { limit })?.map_err(Into::into)?;
+            let negotiated = io.connected().is_negotiated_h2();
+            let socket = Socket { io: io.into_duplex(), target, is_http2: negotiated };
+            Ok(TokioIo::new(Loan::new(socket, is_http2)))
         })
     }
 }

@@ -1,26 +1,163 @@
 //! Streams from an upstream. Both are pulled: what nobody reads stays in the network, which is the back-pressure.
 
 use std::future::Future as _;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use http::Response;
+use http::{Response, Version, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use tokio::io::ReadBuf;
 use tokio::time::{Instant, Sleep};
 
+use super::framing::{BodyDecoder, Framing};
+use super::loan::{LoanRef, Socket};
+use super::parked::Parked;
 use super::{reason, timeout};
 use crate::error::ClientError;
 use crate::sse::{DecodeLimits, Decoder, Event};
+
+/// Bytes read at once by a stream that has its socket: some seventy events. They lie on the stack, so a stream that waits
+/// holds none.
+const READ_BYTES: usize = 16 * 1024;
+
+/// Where the bytes of a response come from.
+#[derive(Debug)]
+pub(crate) enum StreamBody {
+    /// The library reads.
+    Library {
+        body: Incoming,
+        /// Bytes that it has given out.
+        given: u64,
+        loan: Option<Lending>,
+    },
+    /// The stream reads itself.
+    Own(Box<OwnBody>),
+    Ended,
+}
+
+/// What it takes to take the socket.
+#[derive(Debug)]
+pub(crate) struct Lending {
+    loan: LoanRef,
+    framing: Framing,
+    /// Where the connection waits after the stream, if it can carry another request.
+    parked: Option<Arc<Parked>>,
+}
+
+/// A socket and the framing of what comes from it.
+pub(crate) struct OwnBody {
+    socket: Socket,
+    decoder: BodyDecoder,
+    parked: Option<Arc<Parked>>,
+}
+
+impl std::fmt::Debug for OwnBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OwnBody").field("decoder", &self.decoder).finish_non_exhaustive()
+    }
+}
+
+impl StreamBody {
+    pub(crate) fn new(response: Response<Incoming>, loan: Option<LoanRef>, parked: &Arc<Parked>) -> Self {
+        let framing = Framing::of(response.headers()).filter(|_| response.version() == Version::HTTP_11);
+        let closes = response.headers().get_all(header::CONNECTION).iter().any(|value| value != "keep-alive");
+        let parked = (!closes).then(|| Arc::clone(parked));
+        let loan = loan.zip(framing).map(|(loan, framing)| Lending { loan, framing, parked });
+        Self::Library { body: response.into_body(), given: 0, loan }
+    }
+
+    /// The next bytes; none at the end; in words why it broke off.
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
+        loop {
+            let polled = match self {
+                Self::Library { body, given, loan } => match Pin::new(body).poll_frame(cx) {
+                    Poll::Ready(frame) => match frame.map(|frame| frame.map(http_body::Frame::into_data)) {
+                        Some(Ok(Ok(bytes))) => {
+                            *given += bytes.len() as u64;
+                            return Poll::Ready(Some(Ok(bytes)));
+                        }
+                        // Trailers carry nothing for us.
+                        Some(Ok(Err(_))) => continue,
+                        Some(Err(error)) => Some(Err(reason(&error))),
+                        None => None,
+                    },
+                    Poll::Pending => {
+                        let Some(own) = loan.as_ref().and_then(|lending| lending.take(*given)) else {
+                            return Poll::Pending;
+                        };
+                        *self = Self::Own(Box::new(own));
+                        continue;
+                    }
+                },
+                Self::Own(own) => match ready!(own.poll_bytes(cx)) {
+                    Some(Ok(bytes)) => return Poll::Ready(Some(Ok(bytes))),
+                    Some(Err(what)) => Some(Err(what)),
+                    None => {
+                        if let Self::Own(own) = std::mem::replace(self, Self::Ended) {
+                            own.leave();
+                        }
+                        None
+                    }
+                },
+                Self::Ended => None,
+            };
+            *self = Self::Ended;
+            return Poll::Ready(polled);
+        }
+    }
+}
+
+impl Lending {
+    fn take(&self, given: u64) -> Option<OwnBody> {
+        let (socket, decoder) = self.loan.take(self.framing, given)?;
+        Some(OwnBody { socket, decoder, parked: self.parked.clone() })
+    }
+}
+
+impl OwnBody {
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
+        while !self.decoder.has_ended() {
+            let mut room = [MaybeUninit::uninit(); READ_BYTES];
+            let mut read = ReadBuf::uninit(&mut room);
+            if let Err(error) = ready!(Pin::new(&mut *self.socket.io).poll_read(cx, &mut read)) {
+                return Poll::Ready(Some(Err(reason(&error))));
+            }
+            if read.filled().is_empty() {
+                let is_end = self.decoder.may_end();
+                return Poll::Ready(
+                    (!is_end).then(|| Err("the connection ended before the body".to_owned())),
+                );
+            }
+            let mut content = Vec::with_capacity(read.filled().len());
+            if self.decoder.decode(read.filled(), &mut content).is_err() {
+                return Poll::Ready(Some(Err("the chunks of the body cannot be read".to_owned())));
+            }
+            if !content.is_empty() {
+                return Poll::Ready(Some(Ok(content.into())));
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    /// The body came to its end: the connection waits for another request, if it can carry one.
+    fn leave(self) {
+        if let Some(parked) = self.parked.filter(|_| self.decoder.ends_clean()) {
+            parked.put(self.socket);
+        }
+    }
+}
 
 /// The bytes of a response as they arrive. Ends with an error if the connection breaks or stays silent for too long,
 /// without one only if the upstream ended the response properly. Dropping it ends the request.
 #[derive(Debug)]
 pub struct ByteStream {
-    body: Option<Incoming>,
+    body: StreamBody,
     upstream: String,
     idle: Duration,
     /// Touched only when nothing is there to read; see `quiet_since`.
@@ -29,8 +166,8 @@ pub struct ByteStream {
 }
 
 impl ByteStream {
-    pub(crate) fn new(body: Incoming, upstream: String, idle: Duration) -> Self {
-        Self { body: Some(body), upstream, idle, timer: None, quiet_since: Instant::now() }
+    pub(crate) fn new(body: StreamBody, upstream: String, idle: Duration) -> Self {
+        Self { body, upstream, idle, timer: None, quiet_since: Instant::now() }
     }
 
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<ClientError> {
@@ -51,34 +188,21 @@ impl Stream for ByteStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        let Some(body) = &mut this.body else {
-            return Poll::Ready(None);
-        };
-        loop {
-            match Pin::new(&mut *body).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => {
-                    this.quiet_since = Instant::now();
-                    // Trailers carry nothing for us.
-                    if let Ok(bytes) = frame.into_data() {
-                        return Poll::Ready(Some(Ok(bytes)));
-                    }
-                }
-                Poll::Ready(Some(Err(error))) => {
-                    this.body = None;
-                    let (upstream, reason) = (this.upstream.clone(), reason(&error));
-                    return Poll::Ready(Some(Err(ClientError::Cut { upstream, reason })));
-                }
-                Poll::Ready(None) => {
-                    this.body = None;
-                    return Poll::Ready(None);
-                }
-                Poll::Pending => {
-                    let error = ready!(this.poll_idle(cx));
-                    this.body = None;
-                    return Poll::Ready(Some(Err(error)));
-                }
+        Poll::Ready(match this.body.poll_bytes(cx) {
+            Poll::Ready(Some(Ok(bytes))) => {
+                this.quiet_since = Instant::now();
+                Some(Ok(bytes))
             }
-        }
+            Poll::Ready(Some(Err(reason))) => {
+                Some(Err(ClientError::Cut { upstream: this.upstream.clone(), reason }))
+            }
+            Poll::Ready(None) => None,
+            Poll::Pending => {
+                let error = ready!(this.poll_idle(cx));
+                this.body = StreamBody::Ended;
+                Some(Err(error))
+            }
+        })
     }
 }
 
@@ -103,6 +227,16 @@ impl SseStream {
         &self.head
     }
 
+    /// The next event, if it was read already: what one read gave can be taken together. None says nothing of what is to
+    /// come.
+    pub fn ready_event(&mut self) -> Option<Result<Event, ClientError>> {
+        let event = self.decoder.poll_event()?;
+        Some(event.map_err(|source| {
+            self.bytes = None;
+            ClientError::Events { upstream: self.upstream.clone(), source }
+        }))
+    }
+
     /// The decoder, for what it knows beside the events: the last id, when to come back.
     pub fn decoder(&self) -> &Decoder {
         &self.decoder
@@ -115,14 +249,8 @@ impl Stream for SseStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
-            match this.decoder.poll_event() {
-                Some(Ok(event)) => return Poll::Ready(Some(Ok(event))),
-                Some(Err(source)) => {
-                    this.bytes = None;
-                    let upstream = this.upstream.clone();
-                    return Poll::Ready(Some(Err(ClientError::Events { upstream, source })));
-                }
-                None => {}
+            if let Some(event) = this.ready_event() {
+                return Poll::Ready(Some(event));
             }
             let Some(bytes) = &mut this.bytes else {
                 return Poll::Ready(None);

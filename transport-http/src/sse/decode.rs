@@ -237,7 +237,7 @@ impl Lines {
         if self.skip_lf && !self.rest.is_empty() {
             self.skip_lf = false;
             if self.rest.first() == Some(&b'\n') {
-                self.take(1);
+                self.skip();
             }
         }
         let start = self.position - self.cut.len() as u64;
@@ -249,10 +249,11 @@ impl Lines {
             return Err(too_long);
         }
         let line = self.take(at);
-        let end = self.take(1);
-        if *end == *b"\r" {
+        let is_cr = self.rest.first() == Some(&b'\r');
+        self.skip();
+        if is_cr {
             match self.rest.first() {
-                Some(b'\n') => drop(self.take(1)),
+                Some(b'\n') => self.skip(),
                 Some(_) => {}
                 None => self.skip_lf = true,
             }
@@ -280,6 +281,12 @@ impl Lines {
     fn take(&mut self, len: usize) -> Bytes {
         self.position += len as u64;
         self.rest.split_to(len)
+    }
+
+    /// Passes over one byte, which must be there: without a slice of its own, which would be counted.
+    fn skip(&mut self) {
+        self.position += 1;
+        self.rest.advance(1);
     }
 }
 

@@ -21,4 +21,5 @@ mod quiet;
 mod readers;
 mod shutdown;
 mod support;
+mod taken;
 mod tls;

@@ -1,0 +1,88 @@
+//! Connections whose streams came to their end, kept for the next request to the same upstream.
+//!
+//! The HTTP library pools those that it has; a stream that took its socket ([`loan`](super::loan)) leaves it here, and the
+//! connector looks here before it connects. Bounded as the library's pool is: in number per upstream, and in time.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use http::Uri;
+use tokio::io::ReadBuf;
+use tokio::time::Instant;
+
+use super::loan::Socket;
+
+/// The connections that wait.
+pub(crate) struct Parked {
+    waiting: Mutex<Vec<(Instant, Socket)>>,
+    /// Per upstream.
+    limit: usize,
+    keep: Duration,
+}
+
+impl fmt::Debug for Parked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parked").field("limit", &self.limit).field("keep", &self.keep).finish_non_exhaustive()
+    }
+}
+
+impl Parked {
+    pub(crate) fn new(limit: usize, keep: Duration) -> Arc<Self> {
+        Arc::new(Self { waiting: Mutex::default(), limit, keep })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<(Instant, Socket)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection to that upstream that was left last, if its peer has not closed it.
+    pub(crate) fn take(&self, target: &Uri) -> Option<Socket> {
+        self.close_old();
+        let mut waiting = self.waiting();
+        loop {
+            let place = waiting.iter().rposition(|(_, socket)| is_same(&socket.target, target))?;
+            let (_, mut socket) = waiting.remove(place);
+            if is_open(&mut socket) {
+                return Some(socket);
+            }
+        }
+    }
+
+    /// Keeps a connection for a while.
+    pub(crate) fn put(self: &Arc<Self>, socket: Socket) {
+        let mut waiting = self.waiting();
+        let same = waiting.iter().filter(|(_, other)| is_same(&other.target, &socket.target)).count();
+        if same >= self.limit {
+            return;
+        }
+        waiting.push((Instant::now(), socket));
+        drop(waiting);
+        let parked = Arc::downgrade(self);
+        let keep = self.keep;
+        tokio::spawn(async move {
+            tokio::time::sleep(keep).await;
+            if let Some(parked) = parked.upgrade() {
+                parked.close_old();
+            }
+        });
+    }
+
+    fn close_old(&self) {
+        let now = Instant::now();
+        self.waiting().retain(|(since, _)| now.duration_since(*since) < self.keep);
+    }
+}
+
+fn is_same(one: &Uri, other: &Uri) -> bool {
+    one.scheme() == other.scheme() && one.authority() == other.authority()
+}
+
+/// Nothing to read, not even the end.
+fn is_open(socket: &mut Socket) -> bool {
+    let mut byte = [0];
+    let mut cx = Context::from_waker(Waker::noop());
+    Pin::new(&mut *socket.io).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending()
+}

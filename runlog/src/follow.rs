@@ -4,11 +4,11 @@
 //! there is. A watcher that lags reads full pages; one that keeps up reads single events. There is no gap between "what
 //! is in the log" and "what is live", because there is no live path beside the log.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::vec;
 
 use aqueduct_core::RunId;
 use aqueduct_core::service::{BoxFuture, NumberedEvent};
@@ -31,7 +31,8 @@ pub struct Follow {
     /// The last number given.
     after: u64,
     page: usize,
-    ready: VecDeque<NumberedEvent>,
+    /// What was read and not given yet. Its room is given back before a wait: most watchers wait most of the time.
+    ready: vec::IntoIter<NumberedEvent>,
     step: Step,
     /// Reads in a row that gave nothing although there was something to give.
     in_vain: u8,
@@ -50,7 +51,8 @@ enum Step {
 impl Follow {
     /// Follows a run from after that number.
     pub fn new(log: Arc<dyn RunLog>, run: RunId, after: u64) -> Self {
-        Self { log, run, after, page: DEFAULT_PAGE, ready: VecDeque::new(), step: Step::Between, in_vain: 0 }
+        let ready = Vec::new().into_iter();
+        Self { log, run, after, page: DEFAULT_PAGE, ready, step: Step::Between, in_vain: 0 }
     }
 
     /// The same with pages of another size.
@@ -83,7 +85,7 @@ impl Follow {
         if self.in_vain > IN_VAIN {
             return Err(LogError::Lost { run: self.run.clone(), from: self.after + 1 });
         }
-        self.ready.extend(page.events);
+        self.ready = page.events.into_iter();
         Ok(match (is_all, page.closed) {
             (true, true) => Step::Ended,
             (true, false) => Step::CaughtUp,
@@ -96,7 +98,10 @@ impl Follow {
         Poll::Ready(match &mut self.step {
             Step::Ended => Ok(Step::Ended),
             Step::Between => self.read(),
-            Step::CaughtUp => Ok(self.wait()),
+            Step::CaughtUp => {
+                self.ready = Vec::new().into_iter();
+                Ok(self.wait())
+            }
             Step::Read(read) => ready!(read.as_mut().poll(cx)).and_then(|page| self.take(page)),
             Step::Wait(wait) => match ready!(wait.as_mut().poll(cx)) {
                 Ok(()) => self.read(),
@@ -112,7 +117,7 @@ impl Stream for Follow {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         loop {
-            if let Some(event) = this.ready.pop_front() {
+            if let Some(event) = this.ready.next() {
                 this.after = event.number;
                 return Poll::Ready(Some(Ok(event)));
             }

@@ -133,7 +133,11 @@ impl Future for Wait<'_> {
         }
         let place = self.place.unwrap_or_else(|| state.vacant_place());
         if let Some(held) = state.waiting.get_mut(place) {
-            *held = Some((self.want, Some(cx.waker().clone())));
+            let is_known =
+                matches!(held, Some((_, Some(waker))) if self.place.is_some() && waker.will_wake(cx.waker()));
+            if !is_known {
+                *held = Some((self.want, Some(cx.waker().clone())));
+            }
         }
         drop(state);
         self.place = Some(place);

@@ -17,6 +17,7 @@
 
 mod lanes;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,14 +26,14 @@ use aqueduct_core::stream::Limits;
 use aqueduct_core::{BlockEvent, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError, Timestamp};
 use aqueduct_runlog::{Control, Lease, LogError, Refused};
 use aqueduct_transport_http::Shutdown;
-use tokio::sync::{mpsc, watch};
+use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
 use super::feed::{Begin, Feed};
 use super::watch::ActiveRun;
 use super::{AgentEntry, Gateway, now};
 use crate::config::OnDisconnect;
-use crate::source::{Ask, EVENTS_IN_FLIGHT, GOODBYE};
+use crate::source::{Ask, BATCHES_IN_FLIGHT, Events, GOODBYE};
 use crate::tee::calls::OpenCalls;
 use crate::tee::far;
 use lanes::hear_lanes;
@@ -74,7 +75,8 @@ impl Drive {
         );
         let held = self.gateway.hold(&self.lease);
         let (events, source, how) = feed.connect(&self.agent, &self.ask);
-        let machine = Machine::new(&self, how, held.lost.clone());
+        // In a box: a future holds what is moved into another one once more.
+        let machine = Box::new(Machine::new(&self, how, held.lost.clone()));
         let outcome = machine.run(events).await;
         drop(held);
         if outcome == TAKEN_OVER {
@@ -159,44 +161,50 @@ impl<'d> Machine<'d> {
     }
 
     /// Runs to the terminal event; gives the outcome in a word.
-    async fn run(mut self, mut events: mpsc::Receiver<SourceEvent>) -> String {
-        let mut watchers = self.drive.active.watchers();
-        if self.was_left(&watchers) {
-            self.handle_watchers(&mut watchers);
+    async fn run(mut self: Box<Self>, mut events: Events) -> String {
+        if self.was_left() {
+            self.handle_watchers();
         }
-        // They grow with what is said at once: room for a full batch would be most of what a silent run holds.
-        let mut batch = Vec::new();
+        let mut batches = Vec::new();
         let mut lanes = self.drive.active.take_lanes();
         let mut said_in_lanes = Vec::new();
         let mut messages = self.messages();
+        // Waits that outlast many events are made once: making one anew takes a lock, and a place in the clock's wheel.
+        let lost = self.lost.clone();
+        let mut lost = pin!(lost.triggered().fuse());
+        let mut stop = pin!(self.drive.active.stop.triggered().fuse());
+        let mut clock = pin!(tokio::time::sleep_until(self.deadline));
         self.append().await;
         while !self.context.is_ended() {
+            if clock.deadline() != self.deadline {
+                clock.as_mut().reset(self.deadline);
+            }
             tokio::select! {
                 biased;
-                () = self.lost.triggered() => self.leave(),
-                () = self.drive.active.stop.triggered(), if !self.stopping => self.stop(),
+                () = &mut lost => self.leave(),
+                () = &mut stop, if !self.stopping => self.stop(),
                 heard = &mut messages => {
                     self.handle_messages(heard).await;
                     messages = self.messages();
                 }
-                () = tokio::time::sleep_until(self.deadline) => self.handle_deadline(),
+                () = &mut clock => self.handle_deadline(),
                 () = lonely(self.lonely), if !self.stopping => self.handle_lonely().await,
-                Ok(()) = watchers.changed() => self.handle_watchers(&mut watchers),
+                () = self.drive.active.watchers_changed() => self.handle_watchers(),
                 // Before what the agent itself says: its end may follow from what its sub-agents said.
                 true = hear_lanes(&mut lanes, &mut said_in_lanes) => {
-                    said_in_lanes.drain(..).for_each(|event| self.handle_lane(event));
+                    said_in_lanes.drain(..).for_each(|event| self.handle_lane(*event));
                     // The channel was emptied, so nothing that was said before is left in it: the agent has its turn,
                     // however much its sub-agents say.
                     let said = std::iter::from_fn(|| events.try_recv().ok());
-                    batch.extend(said.take(EVENTS_IN_FLIGHT));
+                    batches.extend(said.take(BATCHES_IN_FLIGHT));
                     self.catch_up(&mut lanes).await;
-                    batch.drain(..).for_each(|event| self.handle_event(event));
+                    batches.drain(..).flatten().for_each(|event| self.handle_event(event));
                 }
-                count = events.recv_many(&mut batch, EVENTS_IN_FLIGHT) => {
+                count = events.recv_many(&mut batches, BATCHES_IN_FLIGHT) => {
                     self.catch_up(&mut lanes).await;
                     match count {
                         0 => self.context.handle_eof(),
-                        _ => batch.drain(..).for_each(|event| self.handle_event(event)),
+                        _ => batches.drain(..).flatten().for_each(|event| self.handle_event(event)),
                     }
                 }
             }
@@ -282,13 +290,13 @@ impl<'d> Machine<'d> {
     }
 
     /// True if whoever started the run has gone already. A run that is published begins without anybody.
-    fn was_left(&self, watchers: &watch::Receiver<usize>) -> bool {
-        self.drive.agent.source.is_some() && *watchers.borrow() == 0
+    fn was_left(&self) -> bool {
+        self.drive.agent.source.is_some() && self.drive.active.is_alone()
     }
 
-    fn handle_watchers(&mut self, watchers: &mut watch::Receiver<usize>) {
+    fn handle_watchers(&mut self) {
         let config = &self.drive.agent.config;
-        let is_alone = *watchers.borrow_and_update() == 0;
+        let is_alone = self.drive.active.is_alone();
         self.lonely = is_alone.then(|| match config.on_disconnect {
             OnDisconnect::Cancel if self.is_taken_up => {
                 Instant::now() + self.drive.gateway.config().runs.lease

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use aqueduct_core::{SourceEvent, StreamContext, Timestamp};
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::AgentEntry;
-use crate::source::{Ask, EventSender, Left};
+use crate::source::{Ask, EventSender, Events, Left};
 
 /// Where the events of a run come from.
 #[derive(Debug)]
@@ -15,7 +14,7 @@ pub(super) enum Feed {
     /// The agent's source is asked; what it is asked stands first in the log.
     Source(Option<Box<SourceEvent>>),
     /// A framework publishes them.
-    Published(mpsc::Receiver<SourceEvent>),
+    Published(Events),
     /// Another gateway began the run: its agent is taken up where the log ends.
     Left(Box<TakenUp>),
 }
@@ -38,11 +37,7 @@ pub(super) enum Begin {
 
 impl Feed {
     /// Connects to it.
-    pub(super) fn connect(
-        self,
-        agent: &Arc<AgentEntry>,
-        ask: &Ask,
-    ) -> (mpsc::Receiver<SourceEvent>, JoinHandle<()>, Begin) {
+    pub(super) fn connect(self, agent: &Arc<AgentEntry>, ask: &Ask) -> (Events, JoinHandle<()>, Begin) {
         let (sender, events) = EventSender::channel();
         let (agent, ask) = (Arc::clone(agent), ask.clone());
         match self {

@@ -115,7 +115,7 @@ impl State {
                 }
             }
             let Some(event) = held.take() else { return };
-            permit.send(event);
+            permit.send(vec![event]);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Who watches a run: counted, so that a run that nobody watches can be stopped.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -10,21 +10,27 @@ use aqueduct_core::{BlockEvent, SourceEvent, wellknown};
 use aqueduct_runlog::Follow;
 use aqueduct_transport_http::Shutdown;
 use futures_util::Stream;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 
 use crate::source::EVENTS_IN_FLIGHT;
 use crate::tee::far::FarCalls;
 use crate::tee::lane::Tasks;
+
+/// What sub-agents of a run say.
+pub(super) type Lanes = mpsc::Receiver<Box<SourceEvent>>;
 
 /// A run under way.
 #[derive(Debug)]
 pub(crate) struct ActiveRun {
     /// Turned by whoever wants the run stopped.
     pub(crate) stop: Shutdown,
-    watchers: watch::Sender<usize>,
-    /// The way of sub-agents into the run, closed when it has ended.
-    pub(crate) lanes: mpsc::Sender<SourceEvent>,
-    heard: Mutex<Option<mpsc::Receiver<SourceEvent>>>,
+    watchers: AtomicUsize,
+    /// Turned whenever the number of watchers is another; the driver alone waits for it.
+    watchers_changed: Notify,
+    /// The way of sub-agents into the run, closed when it has ended. In boxes: most runs never hear any, and the channel
+    /// holds room for thirty-two from the start.
+    pub(crate) lanes: mpsc::Sender<Box<SourceEvent>>,
+    heard: Mutex<Option<Lanes>>,
     /// What calls of sub-agents left for the next ones.
     pub(crate) tasks: Tasks,
     next_lane: AtomicU64,
@@ -37,7 +43,8 @@ impl ActiveRun {
         let (lanes, heard) = mpsc::channel(EVENTS_IN_FLIGHT);
         Self {
             stop: Shutdown::new(),
-            watchers: watch::Sender::new(0),
+            watchers: AtomicUsize::new(0),
+            watchers_changed: Notify::new(),
             lanes,
             heard: Mutex::new(Some(heard)),
             tasks: Tasks::default(),
@@ -47,7 +54,7 @@ impl ActiveRun {
     }
 
     /// What sub-agents say, for the one who drives the run.
-    pub(super) fn take_lanes(&self) -> Option<mpsc::Receiver<SourceEvent>> {
+    pub(super) fn take_lanes(&self) -> Option<Lanes> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -65,14 +72,20 @@ impl ActiveRun {
         }
     }
 
-    /// The number of watchers, and its changes.
-    pub(super) fn watchers(&self) -> watch::Receiver<usize> {
-        self.watchers.subscribe()
+    /// True if nobody watches the run here.
+    pub(super) fn is_alone(&self) -> bool {
+        self.watchers.load(Ordering::SeqCst) == 0
+    }
+
+    /// Waits until the number of watchers is another than when this was last waited for.
+    pub(super) async fn watchers_changed(&self) {
+        self.watchers_changed.notified().await;
     }
 
     /// One more watcher, until the guard is dropped.
     pub(super) fn watch(self: &Arc<Self>) -> WatchGuard {
-        self.watchers.send_modify(|count| *count += 1);
+        self.watchers.fetch_add(1, Ordering::SeqCst);
+        self.watchers_changed.notify_one();
         WatchGuard(Arc::clone(self))
     }
 }
@@ -83,7 +96,8 @@ pub(super) struct WatchGuard(Arc<ActiveRun>);
 
 impl Drop for WatchGuard {
     fn drop(&mut self) {
-        self.0.watchers.send_modify(|count| *count = count.saturating_sub(1));
+        self.0.watchers.fetch_sub(1, Ordering::SeqCst);
+        self.0.watchers_changed.notify_one();
     }
 }
 

@@ -168,8 +168,8 @@ impl A2aSource {
 }
 
 impl A2aSource {
-    /// One turn, to its end.
-    async fn converse(&self, thread_id: &ThreadId, mut talk: Talk<'_>, out: &EventSender) {
+    /// One turn, to its end. In a box: a future holds what is moved into another one once more.
+    async fn converse(&self, thread_id: &ThreadId, mut talk: Box<Talk<'_>>, out: &EventSender) {
         talk.run(out).await;
         if talk.was_unreachable() {
             // The agent may come back elsewhere: its card is asked again.
@@ -179,11 +179,7 @@ impl A2aSource {
         if let Some(thread) = talk.into_thread() {
             self.keep_thread(thread_id, thread);
         }
-        for event in last_words {
-            if !out.send(event).await {
-                return;
-            }
-        }
+        out.send_all(last_words).await;
     }
 }
 
@@ -196,7 +192,7 @@ impl RunSource for A2aSource {
                 Err(failure) => return out.fail(failure).await,
             };
             let thread = self.thread_of(&ask);
-            let talk = Talk::new(&self.upstream, &endpoint, &ask, thread);
+            let talk = Box::new(Talk::new(&self.upstream, &endpoint, &ask, thread));
             self.converse(thread_id, talk, &out).await;
         })
     }
@@ -216,7 +212,7 @@ impl RunSource for A2aSource {
                 Ok(endpoint) => endpoint,
                 Err(failure) => return out.fail(not_found_again(&failure)).await,
             };
-            let talk = Talk::going_on(&self.upstream, &endpoint, &ask, at, left.said);
+            let talk = Box::new(Talk::going_on(&self.upstream, &endpoint, &ask, at, left.said));
             self.converse(&ask.input.thread_id, talk, &out).await;
         })
     }

@@ -8,12 +8,13 @@ use aqueduct_adapter_agui::decode::Decoder;
 use aqueduct_adapter_agui::input::run_agent_input;
 use aqueduct_adapter_agui::wire::RunAgentInput;
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{RunFailure, RunInput, RunOutcome};
-use aqueduct_transport_http::SseStream;
+use aqueduct_core::{RunFailure, RunInput, RunOutcome, SourceEvent};
+use aqueduct_transport_http::sse::Event;
+use aqueduct_transport_http::{ClientError, SseStream};
 use futures_util::StreamExt as _;
 
 use super::upstream::{Upstream, failure_of, unsent};
-use super::{Ask, EventSender, RunSource};
+use super::{Ask, EVENTS_TOGETHER, EventSender, RunSource};
 
 #[derive(Debug)]
 pub(crate) struct AguiSource {
@@ -57,21 +58,39 @@ impl AguiSource {
         let (input, mut stream) = self.open(ask).await?;
         let mut decoder = Decoder::new().with_input(&input);
         while let Some(event) = stream.next().await {
-            let event = event.map_err(|error| failure_of(&error))?;
-            let read = decoder.handle_payload(&event.data);
-            while let Some(event) = decoder.poll_event() {
-                if !out.send(event).await {
-                    return Ok(());
-                }
-            }
-            // A payload cut by the end of the stream is the trace of the cut, which the run's machine tells.
-            match read {
-                Err(_) if !event.terminated => return Ok(()),
-                Err(error) => return Err(RunFailure::new(RunFailure::UPSTREAM_INVALID, error.to_string())),
-                Ok(()) if decoder.is_ended() => return Ok(()),
-                Ok(()) => {}
+            let mut said = Vec::new();
+            let read = hear(event, &mut stream, &mut decoder, &mut said);
+            // What was said before a failure is told before it.
+            if !out.send_all(said).await || read.map_err(|failure| *failure)? {
+                return Ok(());
             }
         }
         Ok(())
     }
+}
+
+/// What was read together is told together. True if nothing more is to come.
+fn hear(
+    first: Result<Event, ClientError>,
+    stream: &mut SseStream,
+    decoder: &mut Decoder,
+    said: &mut Vec<SourceEvent>,
+) -> Result<bool, Box<RunFailure>> {
+    let mut next = Some(first);
+    while let Some(event) = next {
+        let event = event.map_err(|error| Box::new(failure_of(&error)))?;
+        let read = decoder.handle_payload(&event.data);
+        said.extend(std::iter::from_fn(|| decoder.poll_event()));
+        // A payload cut by the end of the stream is the trace of the cut, which the run's machine tells.
+        match read {
+            Err(_) if !event.terminated => return Ok(true),
+            Err(error) => {
+                return Err(Box::new(RunFailure::new(RunFailure::UPSTREAM_INVALID, error.to_string())));
+            }
+            Ok(()) if decoder.is_ended() => return Ok(true),
+            Ok(()) => {}
+        }
+        next = if said.len() < EVENTS_TOGETHER { stream.ready_event() } else { None };
+    }
+    Ok(false)
 }

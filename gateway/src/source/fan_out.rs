@@ -49,17 +49,11 @@ async fn ask_one(name: &str, agent: &dyn RunSource, ask: Ask, out: &EventSender)
     let talk = agent.run(ask, sender);
     let listen = async {
         out.send(SourceEvent::LaneOpened(lane.root.clone())).await;
-        while let Some(event) = events.recv().await {
-            match event {
-                SourceEvent::Finished { outcome, result } => {
-                    return match outcome {
-                        RunOutcome::Interrupted => LaneOutcome::Suspended,
-                        RunOutcome::Cancelled => LaneOutcome::Cancelled,
-                        _ => LaneOutcome::Success(result),
-                    };
-                }
-                SourceEvent::Failed(failure) => return LaneOutcome::Failed(failure),
-                event => drop(out.send(lane.moved(event)).await),
+        while let Some(said) = events.recv().await {
+            let (moved, end) = lane.hear(said);
+            out.send_all(moved).await;
+            if let Some(end) = end {
+                return end;
             }
         }
         let message = format!("the stream of agent {name} ended without saying how its run ended");
@@ -80,6 +74,27 @@ struct Lane {
 impl Lane {
     fn new(name: &str) -> Self {
         Self { root: Source::root().child(name.to_owned()), moved: HashMap::new() }
+    }
+
+    /// What an agent said, moved into the lane; and how it ended, if it did. What it says after that is nobody's.
+    fn hear(&mut self, said: Vec<SourceEvent>) -> (Vec<SourceEvent>, Option<LaneOutcome>) {
+        let mut moved = Vec::with_capacity(said.len());
+        for event in said {
+            let end = match event {
+                SourceEvent::Finished { outcome, result } => match outcome {
+                    RunOutcome::Interrupted => LaneOutcome::Suspended,
+                    RunOutcome::Cancelled => LaneOutcome::Cancelled,
+                    _ => LaneOutcome::Success(result),
+                },
+                SourceEvent::Failed(failure) => LaneOutcome::Failed(failure),
+                event => {
+                    moved.push(self.moved(event));
+                    continue;
+                }
+            };
+            return (moved, Some(end));
+        }
+        (moved, None)
     }
 
     fn source(&mut self, source: &Source) -> Source {

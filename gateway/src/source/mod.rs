@@ -38,7 +38,14 @@ pub(crate) use replay::ReplaySource;
 pub(crate) use said::Said;
 pub(crate) use upstream::Forwarded;
 
-/// Events on the way from a source to its run. Enough to keep both busy; few enough that an agent is held back soon.
+/// Events that a source hands over together: what one read of its socket gave, so that a burst costs one hand-over per
+/// batch, not per event. More would gain little and hold the rest up for longer.
+pub(crate) const EVENTS_TOGETHER: usize = 128;
+
+/// Batches on the way from a source to its run. Enough to keep both busy; few enough that an agent is held back soon.
+pub(crate) const BATCHES_IN_FLIGHT: usize = 4;
+
+/// Events on the way from sub-agents to the run of their supervisor, for the same reasons.
 pub(crate) const EVENTS_IN_FLIGHT: usize = 64;
 
 /// How long a source that was stopped may take to tell its agent.
@@ -118,23 +125,31 @@ pub(crate) trait RunSource: Send + Sync {
     }
 }
 
+/// What a source says, for the one who drives its run. A batch is never empty.
+pub(crate) type Events = mpsc::Receiver<Vec<SourceEvent>>;
+
 /// The way to the run.
 #[derive(Debug, Clone)]
-pub(crate) struct EventSender(mpsc::Sender<SourceEvent>);
+pub(crate) struct EventSender(mpsc::Sender<Vec<SourceEvent>>);
 
 impl EventSender {
-    pub(crate) fn channel() -> (Self, mpsc::Receiver<SourceEvent>) {
-        let (sender, receiver) = mpsc::channel(EVENTS_IN_FLIGHT);
+    pub(crate) fn channel() -> (Self, Events) {
+        let (sender, receiver) = mpsc::channel(BATCHES_IN_FLIGHT);
         (Self(sender), receiver)
     }
 
     /// False if nobody listens any more.
     pub(crate) async fn send(&self, event: impl Into<SourceEvent>) -> bool {
-        self.0.send(event.into()).await.is_ok()
+        self.0.send(vec![event.into()]).await.is_ok()
+    }
+
+    /// Sends what was said together, at most about [`EVENTS_TOGETHER`]. False if nobody listens any more.
+    pub(crate) async fn send_all(&self, events: Vec<SourceEvent>) -> bool {
+        events.is_empty() || self.0.send(events).await.is_ok()
     }
 
     /// Waits for room, so that what is sent then cannot be lost; none if nobody listens any more.
-    pub(crate) async fn reserve(&self) -> Option<mpsc::Permit<'_, SourceEvent>> {
+    pub(crate) async fn reserve(&self) -> Option<mpsc::Permit<'_, Vec<SourceEvent>>> {
         self.0.reserve().await.ok()
     }
 

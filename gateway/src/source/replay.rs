@@ -74,14 +74,12 @@ impl ReplaySource {
     async fn play(&self, out: &EventSender) {
         let begun = Instant::now();
         let mut decoder = Decoder::new(&self.recording);
-        let mut events = Vec::new();
         for frame in &self.recording.frames {
             tokio::time::sleep_until(begun + self.speed.scaled(frame.at)).await;
+            let mut events = Vec::new();
             let read = decoder.handle_frame(frame, &mut events);
-            for event in events.drain(..) {
-                if !out.send(event).await {
-                    return;
-                }
+            if !out.send_all(events).await {
+                return;
             }
             if let Err(what) = read {
                 return out.fail(RunFailure::new(RunFailure::UPSTREAM_INVALID, what)).await;
@@ -89,10 +87,9 @@ impl ReplaySource {
         }
         tokio::time::sleep_until(begun + self.speed.scaled(self.recording.end.at)).await;
         // A stream that never said how it ended is at its end without a word, which the run's machine tells as cut.
+        let mut events = Vec::new();
         decoder.handle_end(&mut events);
-        for event in events {
-            out.send(event).await;
-        }
+        out.send_all(events).await;
     }
 }
 

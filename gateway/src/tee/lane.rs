@@ -202,10 +202,10 @@ impl Lane {
                 self.metrics.lane_event_dropped();
                 continue;
             }
-            match self.anchor.run.lanes.send_timeout(event, PATIENCE).await {
+            match self.anchor.run.lanes.send_timeout(Box::new(event), PATIENCE).await {
                 Ok(()) => {}
                 Err(SendTimeoutError::Closed(_)) => self.metrics.lane_event_dropped(),
-                Err(SendTimeoutError::Timeout(event)) => self.lose(event),
+                Err(SendTimeoutError::Timeout(event)) => self.lose(*event),
             }
         }
     }
@@ -220,7 +220,7 @@ impl Lane {
         let run = Arc::clone(&self.anchor.run);
         tokio::spawn(async move {
             for event in [event, SourceEvent::LaneClosed { source, outcome }] {
-                run.lanes.send(event).await.ok();
+                run.lanes.send(Box::new(event)).await.ok();
             }
         });
     }

@@ -5,12 +5,24 @@ use aqueduct_core::BlockEvent;
 use bytes::{BufMut as _, BytesMut};
 use bytestring::ByteString;
 
-/// Size of a page. A run of a few words holds one page; a long one a page per two hundred deltas or so.
+/// Size of a page. A long run has one per two hundred deltas or so.
 const PAGE: usize = 4 * 1024;
 
-#[derive(Debug, Default)]
+/// Size of the first page; each further one is twice as large as the last, up to [`PAGE`]. Most runs that are open have
+/// said little so far.
+const FIRST_PAGE: usize = 256;
+
+#[derive(Debug)]
 pub(super) struct Arena {
     page: BytesMut,
+    /// Size of the next page.
+    next: usize,
+}
+
+impl Default for Arena {
+    fn default() -> Self {
+        Self { page: BytesMut::new(), next: FIRST_PAGE }
+    }
 }
 
 impl Arena {
@@ -29,7 +41,8 @@ impl Arena {
             return ByteString::from(&**text);
         }
         if self.page.capacity() < text.len() {
-            self.page = BytesMut::with_capacity(PAGE);
+            self.page = BytesMut::with_capacity(self.next.max(text.len()));
+            self.next = PAGE.min(2 * self.next);
         }
         self.page.put_slice(text.as_bytes());
         let copy = self.page.split().freeze();

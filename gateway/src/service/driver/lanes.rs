@@ -1,15 +1,15 @@
 //! What sub-agents say that were called through gateways, as part of the run.
 
 use aqueduct_core::{LaneOutcome, Source, SourceEvent, StreamError};
-use tokio::sync::mpsc;
 
 use super::Machine;
+use crate::service::watch::Lanes;
 use crate::source::EVENTS_IN_FLIGHT;
 
 impl Machine<'_> {
     /// Before the agent goes on: what it heard from sub-agents through other gateways comes first, as what it heard
     /// through this one does.
-    pub(super) async fn catch_up(&mut self, lanes: &mut Option<mpsc::Receiver<SourceEvent>>) {
+    pub(super) async fn catch_up(&mut self, lanes: &mut Option<Lanes>) {
         let drive = self.drive;
         if drive.active.far.is_empty() {
             return;
@@ -19,13 +19,13 @@ impl Machine<'_> {
         loop {
             tokio::select! {
                 biased;
-                true = hear_lanes(lanes, &mut said) => said.drain(..).for_each(|event| self.handle_lane(event)),
+                true = hear_lanes(lanes, &mut said) => said.drain(..).for_each(|event| self.handle_lane(*event)),
                 () = &mut reached => break,
             }
         }
         // What came between the two looks.
         let said = lanes.iter_mut().flat_map(|lanes| std::iter::from_fn(|| lanes.try_recv().ok()));
-        said.collect::<Vec<_>>().into_iter().for_each(|event| self.handle_lane(event));
+        said.collect::<Vec<_>>().into_iter().for_each(|event| self.handle_lane(*event));
     }
 
     /// What a sub-agent says that was called through the gateway. It cannot fail the run.
@@ -52,10 +52,8 @@ impl Machine<'_> {
 }
 
 /// True if sub-agents said something.
-pub(super) async fn hear_lanes(
-    lanes: &mut Option<mpsc::Receiver<SourceEvent>>,
-    batch: &mut Vec<SourceEvent>,
-) -> bool {
+#[expect(clippy::vec_box, reason = "as the channel gives them")]
+pub(super) async fn hear_lanes(lanes: &mut Option<Lanes>, batch: &mut Vec<Box<SourceEvent>>) -> bool {
     match lanes {
         Some(lanes) => lanes.recv_many(batch, EVENTS_IN_FLIGHT).await > 0,
         None => std::future::pending().await,

@@ -106,14 +106,24 @@ pub(super) enum Heard {
     End,
 }
 
+impl Heard {
+    fn of(event: Result<sse::Event, ClientError>) -> Self {
+        event.map_or_else(|error| Self::Cut(error.to_string()), Self::Frame)
+    }
+}
+
 impl Stream {
+    /// What was read already, if anything.
+    pub(super) fn ready(&mut self) -> Option<Heard> {
+        match &mut self.kind {
+            Kind::Sse(stream) => stream.ready_event().map(Heard::of),
+            Kind::Grpc { .. } => None,
+        }
+    }
+
     pub(super) async fn next(&mut self) -> Heard {
         match &mut self.kind {
-            Kind::Sse(stream) => match stream.next().await {
-                Some(Ok(event)) => Heard::Frame(event),
-                Some(Err(error)) => Heard::Cut(error.to_string()),
-                None => Heard::End,
-            },
+            Kind::Sse(stream) => stream.next().await.map_or(Heard::End, Heard::of),
             Kind::Grpc { stream, version, idle } => match tokio::time::timeout(*idle, stream.next()).await {
                 Err(_) => Heard::Cut(format!("the agent sent nothing for {idle:?} (timeout `idle`)")),
                 Ok(None) => Heard::End,

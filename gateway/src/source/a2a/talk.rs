@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::super::said::{Renamed, Said};
 use super::super::upstream::{Upstream, is_json, refusal_words};
-use super::super::{Ask, EventSender};
+use super::super::{Ask, EVENTS_TOGETHER, EventSender};
 use super::Thread;
 use super::endpoint::Known;
 use super::line::{Answer, Heard, Stream, send};
@@ -159,21 +159,10 @@ impl<'t> Talk<'t> {
         loop {
             // What is left to say then is said once the thread knows of it: a frontend that has read the end may send
             // its next message at once.
-            if self.client.is_settled().is_some() {
+            if self.client.is_settled().is_some() || !out.send_all(self.take_events()).await {
                 return;
             }
-            for event in self.take_events() {
-                if !out.send(event).await {
-                    return;
-                }
-            }
-            while let Some(planned) = self.client.poll_request() {
-                if planned.purpose == Purpose::Subscribe {
-                    // Lost, although it may not have ended yet: its end would be taken for that of the new one.
-                    stream = None;
-                }
-                requests.push(self.send(planned));
-            }
+            self.send_planned(&requests, &mut stream);
             tokio::select! {
                 biased;
                 () = &mut stopped, if !is_stopped => {
@@ -181,9 +170,38 @@ impl<'t> Talk<'t> {
                     self.client.handle_cancel();
                 }
                 Some((purpose, answer)) = requests.next() => self.handle_answer(purpose, answer, &mut stream),
-                heard = hear(&mut stream), if stream.is_some() => self.handle_heard(heard, &mut stream),
+                heard = hear(&mut stream), if stream.is_some() => {
+                    self.handle_heard(heard, &mut stream);
+                    self.hear_more(&requests, &mut stream);
+                }
                 else => return self.client.handle_stream_end(),
             }
+        }
+    }
+
+    fn send_planned(&mut self, requests: &FuturesUnordered<Answered<'t>>, stream: &mut Option<Box<Stream>>) {
+        while let Some(planned) = self.client.poll_request() {
+            if planned.purpose == Purpose::Subscribe {
+                // Lost, although it may not have ended yet: its end would be taken for that of the new one.
+                *stream = None;
+            }
+            requests.push(self.send(planned));
+        }
+    }
+
+    /// What was read together is told together. Not while a task that was begun elsewhere is looked for: what is heard of
+    /// it first is the whole of it, and what follows is not part of that.
+    fn hear_more(&mut self, requests: &FuturesUnordered<Answered<'t>>, stream: &mut Option<Box<Stream>>) {
+        if matches!(self.taking_up, TakingUp::Looking(_)) {
+            return;
+        }
+        for _ in 1..EVENTS_TOGETHER {
+            self.send_planned(requests, stream);
+            if self.client.is_settled().is_some() {
+                return;
+            }
+            let Some(heard) = stream.as_mut().and_then(|stream| stream.ready()) else { return };
+            self.handle_heard(heard, stream);
         }
     }
 

@@ -20,8 +20,8 @@ async fn said(source: &ScriptSource, input: RunInput) -> Vec<SourceEvent> {
     let ask = Ask::plain(input);
     let listen = async {
         let mut all = Vec::new();
-        while let Some(event) = events.recv().await {
-            all.push(event);
+        while let Some(said) = events.recv().await {
+            all.extend(said);
         }
         all
     };

@@ -17,7 +17,7 @@
 //! | [`turn`], [`merge`], [`accumulator`] | one response id per turn; a turn as one value; texts of turns that end badly |
 //! | [`pipeline`] | all of it as `futures` streams |
 //! | [`service`] | the seams for transports |
-//! | [`fingerprint`] | texts compared by length and hash |
+//! | [`fingerprint`], [`json`] | texts compared by length and hash; which bytes of a text JSON escapes |
 //! | [`wellknown`] | names for content without a kind of its own |
 //! | `testing` (feature) | invariant checker, audit, traces, generators |
 //!
@@ -62,6 +62,7 @@ pub mod convert;
 pub mod event;
 pub mod fingerprint;
 pub mod id;
+pub mod json;
 pub mod merge;
 pub mod message;
 pub mod pipeline;

@@ -272,16 +272,27 @@ impl Decoder {
     }
 
     /// Notes that an artifact speaks, and ends the one that was silent the longest if too many are open.
-    pub(super) fn hold_open(&mut self, place: &Place, sink: &mut Sink<'_>) {
-        let is_it =
-            |open: &(ByteString, Channel, Source)| open.0 == place.message_id && open.1 == place.channel;
+    fn hold_open(&mut self, place: &Place, sink: &mut Sink<'_>) {
+        self.keep_open(&place.message_id, place.channel, &place.source, place.last, sink);
+    }
+
+    /// The same, by its id alone.
+    pub(super) fn keep_open(
+        &mut self,
+        id: &ByteString,
+        channel: Channel,
+        source: &Source,
+        last: bool,
+        sink: &mut Sink<'_>,
+    ) {
+        let is_it = |open: &(ByteString, Channel, Source)| open.0 == *id && open.1 == channel;
         if !self.open.back().is_some_and(is_it) {
             if let Some(at) = self.open.iter().position(is_it) {
                 self.open.remove(at);
             }
-            self.open.push_back((place.message_id.clone(), place.channel, place.source.clone()));
+            self.open.push_back((id.clone(), channel, source.clone()));
         }
-        if place.last {
+        if last {
             self.open.pop_back();
         }
         if self.open.len() > self.config.limits.open_artifacts.max(1)

@@ -1,63 +1,78 @@
 //! The hot path: one more text of an artifact that is known, read without the model between.
 //!
-//! It does what [`artifact`](super::artifact) does for such a chunk, and leaves everything else to it.
+//! It does what [`artifact`](super::artifact) does for such a chunk, and leaves everything else to it (property test).
 
-use aqueduct_core::{ByteString, Metadata, Mode, SourceEvent, Track};
+use std::borrow::Cow;
+
+use aqueduct_core::{ContentBlock, MessageId, Mode, Role, SourceEvent, Track, Update};
 
 use super::Decoder;
 use super::memory::Kind;
-use super::parts::Place;
 use super::sink::Sink;
-use crate::wire::Frame;
 use crate::wire::chunk::Chunk;
+use crate::wire::{Frame, Text};
 
 impl Decoder {
     /// Takes a frame if it is such a chunk.
     pub(crate) fn handle_chunk(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) -> bool {
-        let is_usual =
-            !self.is_first && self.settled.is_none() && self.unread.is_none() && self.held.is_none();
-        if frame.event.is_some() || !is_usual {
+        if frame.event.is_some() || !self.is_under_way() {
             return false;
         }
-        let Some(chunk) = Chunk::scan(frame.data).filter(|chunk| chunk.append) else { return false };
+        let Some(mut chunk) = self.shapes.read(frame.data) else { return false };
         let mut sink = Sink::new(frame.data, out);
-        self.append_marked(&chunk, &mut sink) || self.append_chunk(&chunk, &mut sink)
+        self.append_marked(&mut chunk, &mut sink) || self.append_chunk(&mut chunk, &mut sink)
     }
 
-    fn append_chunk(&mut self, chunk: &Chunk<'_>, sink: &mut Sink<'_>) -> bool {
-        if chunk.text.is_empty() {
-            return false;
-        }
+    /// True if the next chunk can have no effect but its words.
+    fn is_under_way(&self) -> bool {
+        let knows_task = !self.memory.task_id.is_empty() && !self.memory.context_id.is_empty();
+        let waits = self.settled.is_some() || self.unread.is_some() || self.held.is_some();
+        knows_task && !waits && !self.is_first
+    }
+
+    fn append_chunk(&mut self, chunk: &mut Chunk<'_>, sink: &mut Sink<'_>) -> bool {
         let Some((_, id, record)) = self.memory.artifacts.get_full_mut(chunk.artifact_id) else {
             return false;
         };
         let Kind::Words(channel) = record.kind else { return false };
-        if self.config.drop_restated_chunks && record.is_restated_by(&chunk.text) {
+        let is_restated = self.config.drop_restated_chunks && record.is_restated_by(&chunk.text);
+        if chunk.text.is_empty() || is_restated {
             return false;
         }
         record.push(&chunk.text);
+        let id = id.clone();
         let source = record.agent.as_ref().unwrap_or(&self.source).clone();
-        let place = Place {
+        self.keep_open(&id, channel, &source, chunk.last, sink);
+        self.note_answer(channel, &chunk.text);
+        sink.push(Update {
             source,
-            message_id: id.clone(),
             track: Track::new(id.clone()),
-            channel,
+            block: ContentBlock::text(sink.share(take_text(chunk))),
+            message_id: Some(MessageId::new(id)),
+            response_id: self.response_id(),
             created_at: None,
-            metadata: Metadata::new(),
+            role: Role::Assistant,
+            channel,
+            mode: Mode::Append,
             last: chunk.last,
-        };
-        self.hold_open(&place, sink);
-        let words = sink.share_str(&chunk.text);
-        self.emit_words(words, false, Mode::Append, chunk.last, Metadata::new(), &place, sink);
+            details: None,
+        });
         true
     }
 
     /// The same for what Aqueduct's own server sends.
-    fn append_marked(&mut self, chunk: &Chunk<'_>, sink: &mut Sink<'_>) -> bool {
+    fn append_marked(&mut self, chunk: &mut Chunk<'_>, sink: &mut Sink<'_>) -> bool {
         if !self.reads_marks() {
             return false;
         }
-        let words = |sink: &Sink<'_>| -> ByteString { sink.share_str(&chunk.text) };
-        self.marked_words(chunk.artifact_id, words, chunk.last, sink)
+        let (id, last) = (chunk.artifact_id, chunk.last);
+        self.marked_words(id, |sink| sink.share(take_text(chunk)), last, sink)
     }
 }
+
+fn take_text<'a>(chunk: &mut Chunk<'a>) -> Text<'a> {
+    Text(std::mem::replace(&mut chunk.text, Cow::Borrowed("")))
+}
+
+#[cfg(test)]
+mod tests;

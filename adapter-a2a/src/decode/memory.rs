@@ -57,8 +57,9 @@ pub(crate) struct Record {
     /// The agent whose it is, if not the task's own.
     pub(crate) agent: Option<Source>,
     pub(crate) text: Print,
-    /// The text since the artifact was last restated whole, and in how many chunks it came.
-    pub(crate) segment: Print,
+    /// The text since the artifact was last restated whole, if it was, and in how many chunks it came. Until then it
+    /// is all of the text, which is not hashed twice.
+    segment: Option<Print>,
     pub(crate) chunks: u32,
     /// Files and data that were shown, as numbers.
     pub(crate) others: Vec<u64>,
@@ -72,20 +73,14 @@ const RESTATED_SINGLE_BYTES: usize = 32;
 
 impl Record {
     fn new(kind: Kind, turn: u32) -> Self {
-        Self {
-            kind,
-            turn,
-            agent: None,
-            text: Print::default(),
-            segment: Print::default(),
-            chunks: 0,
-            others: Vec::new(),
-        }
+        Self { kind, turn, agent: None, text: Print::default(), segment: None, chunks: 0, others: Vec::new() }
     }
 
     pub(crate) fn push(&mut self, text: &str) {
         self.text.push(text);
-        self.segment.push(text);
+        if let Some(segment) = &mut self.segment {
+            segment.push(text);
+        }
         self.chunks = self.chunks.saturating_add(1);
     }
 
@@ -103,7 +98,7 @@ impl Record {
     /// restate the others. The words that are left are the artifact's from now on.
     pub(crate) fn replay(&mut self, parts: &mut Vec<Part<'_>>, drop_restated: bool) {
         self.text = Print::default();
-        self.begin_segment();
+        (self.segment, self.chunks) = (None, 0);
         parts.retain(|part| {
             let Some(text) = part.as_text() else { return true };
             let is_restated = drop_restated && self.is_restated_by(text);
@@ -119,8 +114,7 @@ impl Record {
     /// Takes the whole text anew.
     pub(crate) fn set(&mut self, text: &str) {
         self.text = Print::of(text);
-        self.segment = self.text.clone();
-        self.chunks = 1;
+        (self.segment, self.chunks) = (None, 1);
     }
 
     /// True if a chunk repeats everything since the last restatement.
@@ -130,13 +124,13 @@ impl Record {
             1 => RESTATED_SINGLE_BYTES,
             RESTATED_CHUNKS.. => RESTATED_BYTES,
         };
-        self.segment.len() >= long && self.segment.relation(chunk) == Relation::Same
+        let segment = self.segment.as_ref().unwrap_or(&self.text);
+        segment.len() >= long && segment.relation(chunk) == Relation::Same
     }
 
     /// The next restatement begins here.
     pub(crate) fn begin_segment(&mut self) {
-        self.segment = Print::default();
-        self.chunks = 0;
+        (self.segment, self.chunks) = (Some(Print::default()), 0);
     }
 
     /// Notes a file or data; false if it was shown before.

@@ -43,6 +43,7 @@ pub use memory::TaskMemory;
 
 use crate::call::TaskRef;
 use crate::config::DecodeConfig;
+use crate::wire::shape::Shapes;
 use crate::wire::{Dialect, Frame, FrameContent, Raw, StreamItem, WireError};
 use sink::Sink;
 use tools::Calls;
@@ -95,6 +96,7 @@ pub struct Decoder {
     calls: Calls,
     /// Artifacts whose text is open, the one that spoke last at the back.
     open: VecDeque<(ByteString, Channel, Source)>,
+    shapes: Shapes,
     dialect: Dialect,
     settled: Option<Settled>,
     at_end: AtEnd,
@@ -130,6 +132,7 @@ impl Decoder {
             memory,
             calls: Calls::default(),
             open: VecDeque::new(),
+            shapes: Shapes::default(),
             settled: None,
             at_end: AtEnd::Cut,
             held: None,
@@ -147,9 +150,13 @@ impl Decoder {
     /// Takes one event of the stream. What cannot be read is shown as it is once more of the stream follows; at
     /// the very end of a stream it is the trace of the cut.
     pub fn handle_frame(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) {
-        if self.handle_chunk(frame, out) {
-            return;
+        if !self.handle_chunk(frame, out) {
+            self.handle_any(frame, out);
         }
+    }
+
+    /// The general way.
+    fn handle_any(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) {
         match self.parse(frame) {
             Some(FrameContent::Item(item)) => self.handle_item(item, frame.data, out),
             Some(FrameContent::Error(error)) => self.handle_error(&error, out),
@@ -277,10 +284,13 @@ impl Decoder {
         let mut update = Update::new(block);
         update.source = self.source.clone();
         update.channel = channel;
-        if !self.memory.task_id.is_empty() {
-            update.response_id = Some(ResponseId::new(self.memory.task_id.clone()));
-        }
+        update.response_id = self.response_id();
         update
+    }
+
+    fn response_id(&self) -> Option<ResponseId> {
+        let has_task = !self.memory.task_id.is_empty();
+        has_task.then(|| ResponseId::new(self.memory.task_id.clone()))
     }
 
     /// What could not be read was the trace of a cut that is being mended.

@@ -100,13 +100,21 @@ impl Decoder {
         place: &Place,
         sink: &mut Sink<'_>,
     ) {
-        self.answer_shown |= place.channel == Channel::Answer && !thinking && !text.trim().is_empty();
+        if !thinking {
+            self.note_answer(place.channel, &text);
+        }
         let block = if thinking { ContentBlock::thinking(text) } else { ContentBlock::text(text) };
         let mut update = self.update_at(place, block);
         update.mode = mode;
         update.last = last;
         metadata::attach(&mut update, beside);
         sink.push(update);
+    }
+
+    /// Takes note of an answer that is more than white space.
+    pub(super) fn note_answer(&mut self, channel: Channel, text: &str) {
+        self.answer_shown =
+            self.answer_shown || (channel == Channel::Answer && !text.trim_start().is_empty());
     }
 
     /// A part that is no words.

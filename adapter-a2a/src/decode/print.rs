@@ -36,7 +36,7 @@ impl Print {
     pub(crate) fn push(&mut self, delta: &str) {
         self.words.push(delta);
         self.len += delta.len();
-        self.has_words |= !delta.trim_start().is_empty();
+        self.has_words = self.has_words || !delta.trim_start().is_empty();
     }
 
     /// True if there was nothing but white space.

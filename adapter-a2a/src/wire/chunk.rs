@@ -3,12 +3,17 @@
 //! Nine of ten frames of an answer append one text part to an artifact that is known. Reading such a frame into the
 //! general model costs three times what the rest of the path does (moves of structures that are almost empty), so
 //! this scanner knows that one shape, in every version and order of members, and gives up on anything else: an unknown
-//! member, metadata, a second part, escapes in an id, malformed JSON. Whatever it gives up on is read the general way,
-//! so giving up is never wrong; what it takes must be what the general way reads (property test).
+//! member, metadata, a second part, escapes in an id, a member beside the object it belongs to, malformed JSON.
+//! Whatever it gives up on is read the general way, so giving up is never wrong; what it takes must be what the
+//! general way reads (property tests here and in `decode/chunk.rs`).
+//!
+//! A stream's frames differ in their words and in nothing else, so they need not even be scanned: see
+//! [`shape`](super::shape).
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use memchr::memchr2;
+use aqueduct_core::json::plain_prefix;
 
 /// One text part appended to an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,32 +24,63 @@ pub(crate) struct Chunk<'a> {
     pub(crate) last: bool,
 }
 
+/// Where in the frame the parts of a chunk stand that differ from frame to frame or that are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Places {
+    pub(super) artifact_id: Range<usize>,
+    /// The words as they are written, between their quotes.
+    pub(super) text: Range<usize>,
+}
+
 impl<'a> Chunk<'a> {
     /// Reads a frame of that shape.
-    pub(crate) fn scan(data: &'a str) -> Option<Self> {
+    pub(super) fn scan(data: &'a str) -> Option<(Self, Places)> {
         let mut scan = Scan { data, at: 0 };
         let mut found = Found::default();
         scan.object(|scan, key| match key {
             "jsonrpc" => scan.text().map(drop),
             "id" => scan.id(),
-            "result" => scan.result(&mut found),
-            _ => scan.item(key, &mut found),
+            "result" => {
+                found.results += 1;
+                scan.object(|scan, key| scan.item(key, &mut found))
+            }
+            _ => {
+                found.is_bare = true;
+                scan.item(key, &mut found)
+            }
         })?;
         scan.skip_space();
-        // Of members that come twice the general way knows which one counts.
-        let is_one = [found.updates, found.artifacts, found.parts] == [1; 3];
-        let is_whole = scan.at == data.len() && is_one;
-        (is_whole && !found.chunk.artifact_id.is_empty()).then_some(found.chunk)
+        let is_whole = scan.at == data.len() && found.is_one();
+        (is_whole && !found.chunk.artifact_id.is_empty()).then_some((found.chunk, found.places))
     }
 }
 
 #[derive(Default)]
 struct Found<'a> {
     chunk: Chunk<'a>,
-    /// How often a 1.0 wrapper or a 0.3 `kind` said what it is.
-    updates: usize,
+    places: Places,
+    results: usize,
+    /// 1.0 wrappers.
+    wrappers: usize,
+    /// Times that a 0.3 `kind` said what it is.
+    kinds: usize,
     artifacts: usize,
     parts: usize,
+    /// Something of the item stands beside the envelope's own members.
+    is_bare: bool,
+    /// Something of the update stands without a wrapper.
+    is_flat: bool,
+}
+
+impl Found<'_> {
+    /// Of members that come twice, or at two levels, the general way knows which one counts.
+    fn is_one(&self) -> bool {
+        self.results + usize::from(self.is_bare) == 1
+            && self.wrappers + usize::from(self.is_flat) == 1
+            && self.wrappers + self.kinds == 1
+            && self.artifacts == 1
+            && self.parts == 1
+    }
 }
 
 /// A place in a JSON text. Every method gives up with `None`.
@@ -65,8 +101,14 @@ impl<'a> Scan<'a> {
     }
 
     fn expect(&mut self, byte: u8) -> Option<()> {
-        self.skip_space();
-        (self.peek()? == byte).then(|| self.at += 1)
+        if self.peek()? != byte {
+            self.skip_space();
+            if self.peek()? != byte {
+                return None;
+            }
+        }
+        self.at += 1;
+        Some(())
     }
 
     /// True if `byte` comes next, which is then taken.
@@ -80,18 +122,20 @@ impl<'a> Scan<'a> {
         let start = self.at;
         let mut has_escapes = false;
         loop {
-            let rest = self.data.as_bytes().get(self.at..)?;
-            self.at += memchr2(b'"', b'\\', rest)?;
-            if self.peek()? == b'"' {
-                break;
+            self.at += plain_prefix(self.data.as_bytes().get(self.at..)?);
+            match self.peek()? {
+                b'"' => break,
+                b'\\' => {
+                    has_escapes = true;
+                    self.at += 2;
+                }
+                // Control characters must be escaped.
+                _ => return None,
             }
-            has_escapes = true;
-            self.at += 2;
         }
         let text = self.data.get(start..self.at)?;
         self.at += 1;
-        // Control characters must be escaped.
-        (!text.bytes().any(|byte| byte < 0x20)).then_some((text, has_escapes))
+        Some((text, has_escapes))
     }
 
     /// A string without escapes.
@@ -99,23 +143,29 @@ impl<'a> Scan<'a> {
         self.string().and_then(|(text, has_escapes)| (!has_escapes).then_some(text))
     }
 
-    /// Any string.
-    fn words(&mut self) -> Option<Cow<'a, str>> {
-        self.skip_space();
-        let start = self.at;
+    /// Any string, and where it stands between its quotes.
+    fn words(&mut self) -> Option<(Cow<'a, str>, Range<usize>)> {
         let (text, has_escapes) = self.string()?;
+        let place = self.behind(text);
         if has_escapes {
-            return serde_json::from_str(self.data.get(start..self.at)?).ok().map(Cow::Owned);
+            let quoted = self.data.get(place.start - 1..self.at)?;
+            return serde_json::from_str(quoted).ok().map(|text| (Cow::Owned(text), place));
         }
-        Some(Cow::Borrowed(text))
+        Some((Cow::Borrowed(text), place))
+    }
+
+    /// Where a string stands that was just read.
+    fn behind(&self, text: &str) -> Range<usize> {
+        let end = self.at - 1;
+        end - text.len()..end
     }
 
     fn flag(&mut self) -> Option<bool> {
         self.skip_space();
-        let rest = self.data.get(self.at..)?;
-        let value = rest.starts_with("true");
+        let rest = self.data.as_bytes().get(self.at..)?;
+        let value = rest.starts_with(b"true");
         let len = if value { 4 } else { 5 };
-        (value || rest.starts_with("false")).then(|| self.at += len)?;
+        (value || rest.starts_with(b"false")).then(|| self.at += len)?;
         Some(value)
     }
 
@@ -146,18 +196,15 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn result(&mut self, found: &mut Found<'a>) -> Option<()> {
-        self.object(|scan, key| scan.item(key, found))
-    }
-
     /// A member of the item, or the wrapper around it.
     fn item(&mut self, key: &'a str, found: &mut Found<'a>) -> Option<()> {
         if key == "artifactUpdate" {
-            found.updates += 1;
+            found.wrappers += 1;
             return self.object(|scan, key| scan.update(key, found));
         }
+        found.is_flat = true;
         if key == "kind" {
-            found.updates += 1;
+            found.kinds += 1;
             return (self.text()? == "artifact-update").then_some(());
         }
         self.update(key, found)
@@ -179,7 +226,11 @@ impl<'a> Scan<'a> {
 
     fn artifact(&mut self, key: &'a str, found: &mut Found<'a>) -> Option<()> {
         match key {
-            "artifactId" => self.text().map(|id| found.chunk.artifact_id = id),
+            "artifactId" => {
+                found.chunk.artifact_id = self.text()?;
+                found.places.artifact_id = self.behind(found.chunk.artifact_id);
+                Some(())
+            }
             // What it is called was told with its first chunk.
             "name" => self.words().map(drop),
             "parts" => {
@@ -195,7 +246,10 @@ impl<'a> Scan<'a> {
     fn part(&mut self, key: &'a str, found: &mut Found<'a>) -> Option<()> {
         match key {
             "kind" => (self.text()? == "text").then_some(()),
-            "text" => self.words().map(|text| found.chunk.text = text),
+            "text" => self.words().map(|(text, place)| {
+                found.chunk.text = text;
+                found.places.text = place;
+            }),
             _ => None,
         }
     }
@@ -211,23 +265,27 @@ mod tests {
 
     const V1: &str = r#"{"result": {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": {"artifactId": "a", "parts": [{"text": "Hi"}]}, "append": true}}, "id": 7, "jsonrpc": "2.0"}"#;
 
+    fn scanned(frame: &str) -> Option<Chunk<'_>> {
+        Chunk::scan(frame).map(|(chunk, _)| chunk)
+    }
+
     #[test]
     fn the_shape_is_read_in_every_dialect() {
         let chunk = Chunk { artifact_id: "a", text: "Hi".into(), append: true, last: false };
-        assert_eq!(Chunk::scan(V1), Some(chunk.clone()));
+        assert_eq!(scanned(V1), Some(chunk.clone()));
         let part = json!({"kind": "text", "text": "Hi"});
         let artifact = json!({"artifactId": "a", "name": "n", "parts": [part]});
         let v03 = json!({"append": true, "artifact": artifact, "contextId": "c", "kind": "artifact-update", "lastChunk": true, "taskId": "t"});
         let rpc = json!({"id": "x", "jsonrpc": "2.0", "result": v03});
         let last = Chunk { last: true, ..chunk };
-        assert_eq!(Chunk::scan(&rpc.to_string()), Some(last.clone()));
-        assert_eq!(Chunk::scan(&v03.to_string()), Some(last));
+        assert_eq!(scanned(&rpc.to_string()), Some(last.clone()));
+        assert_eq!(scanned(&v03.to_string()), Some(last));
     }
 
     #[test]
     fn escapes_in_the_words_are_undone() {
         let frame = V1.replace("Hi", r#"\"\u00e9\n\\"#);
-        assert_eq!(Chunk::scan(&frame).unwrap().text, "\"é\n\\");
+        assert_eq!(scanned(&frame).unwrap().text, "\"é\n\\");
     }
 
     #[test]
@@ -244,13 +302,16 @@ mod tests {
             V1.replace("Hi", "\n"),
             V1.replace("Hi", r"\x"),
             format!("{V1}x"),
+            // Beside the wrapper, or beside the result, nobody looks at them.
+            V1.replace(r#", "append": true}"#, r#"}, "append": true"#),
+            V1.replace(r#", "append": true}"#, "}").replace(r#""id": 7"#, r#""id": 7, "append": true"#),
         ];
         for other in others {
-            assert_eq!(Chunk::scan(&other), None, "{other}");
+            assert_eq!(scanned(&other), None, "{other}");
         }
         for end in 0..V1.len() {
             let cut = V1.get(..end).unwrap();
-            assert_eq!(Chunk::scan(cut), None, "{cut}");
+            assert_eq!(scanned(cut), None, "{cut}");
         }
     }
 
@@ -297,7 +358,7 @@ mod tests {
                 let at = frame.char_indices().nth(cut.index(frame.chars().count())).unwrap().0;
                 frame.insert(at, byte);
             }
-            let Some(chunk) = Chunk::scan(&frame) else { return Ok(()) };
+            let Some(chunk) = scanned(&frame) else { return Ok(()) };
             let content = FrameContent::parse(&frame, Dialect::V1);
             let Ok(FrameContent::Item(StreamItem::Artifact(update))) = content else {
                 return Err(TestCaseError::fail(format!("{content:?}")));

@@ -14,6 +14,7 @@ pub mod frame;
 pub mod model;
 pub(crate) mod object;
 pub mod part;
+pub(crate) mod shape;
 pub mod state;
 pub mod text;
 pub(crate) mod time;

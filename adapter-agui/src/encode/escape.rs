@@ -1,4 +1,6 @@
-//! JSON string escaping: what needs no escape is found eight bytes at a time and copied whole.
+//! JSON string escaping: what needs no escape is copied whole.
+
+use aqueduct_core::json::plain_prefix;
 
 /// Appends `text` as the inside of a JSON string, escaped as `serde_json` does.
 pub(super) fn escape_into(text: &str, out: &mut Vec<u8>) {
@@ -12,34 +14,6 @@ pub(super) fn escape_into(text: &str, out: &mut Vec<u8>) {
         escape_byte(byte, out);
         rest = after;
     }
-}
-
-/// How many bytes at the front need no escape.
-fn plain_prefix(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        let special = special_bytes(u64::from_le_bytes(*word));
-        if special != 0 {
-            return at + special.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    at + rest.iter().position(|byte| needs_escape(*byte)).unwrap_or(rest.len())
-}
-
-fn needs_escape(byte: u8) -> bool {
-    byte < 0x20 || byte == b'"' || byte == b'\\'
-}
-
-/// The high bit of each byte that needs an escape. The lowest set bit is exact; bits above it may be false
-/// alarms (a borrow that runs on), and are not looked at.
-fn special_bytes(word: u64) -> u64 {
-    const LOW: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let zero_bytes = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
-    let control = word.wrapping_sub(LOW * 0x20) & !word & HIGH;
-    control | zero_bytes(word ^ (LOW * u64::from(b'"'))) | zero_bytes(word ^ (LOW * u64::from(b'\\')))
 }
 
 fn escape_byte(byte: u8, out: &mut Vec<u8>) {

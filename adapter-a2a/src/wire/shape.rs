@@ -1,0 +1,91 @@
+//! [`Shapes`]: chunks told by what they share with the one before.
+//!
+//! The frames that stream one artifact are equal byte for byte, but for the words. So once one was
+//! [scanned](Chunk::scan), all that is asked of the next is whether it begins and ends with the same bytes and has the
+//! inside of one JSON string between them. Then it is the same JSON with another string in that place, and every reader
+//! reads it as the one before, with other words. Anything else is scanned.
+//!
+//! Invariant: a frame is read here as the scanner reads it, or left to it (property test). Nothing of a frame is kept
+//! alive: what is known of a shape is a copy of its bytes without the words.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use aqueduct_core::json::plain_prefix;
+
+use super::chunk::{Chunk, Places};
+
+/// Shapes that are known at once: several artifacts can be streamed in turns. Each costs a comparison of the bytes
+/// that it has in common with a frame of another shape.
+const SHAPES: usize = 4;
+/// Bytes of a frame without its words. Longer ones (an artifact with an id or name of a page) would cost more memory
+/// than scanning costs time.
+const SHAPE_BYTES: usize = 1024;
+
+/// The shapes of the latest chunks of a stream.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shapes {
+    known: Vec<Shape>,
+    /// The one that was learned longest ago.
+    oldest: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Shape {
+    /// The frame without its words.
+    frame: String,
+    /// Where in it the words go.
+    words_at: usize,
+    artifact_id: Range<usize>,
+    last: bool,
+}
+
+impl Shapes {
+    /// Reads a frame if it appends a text to an artifact and says nothing else.
+    pub(crate) fn read<'a>(&mut self, data: &'a str) -> Option<Chunk<'a>> {
+        if let Some(chunk) = self.known.iter().find_map(|shape| shape.read(data)) {
+            return Some(chunk);
+        }
+        let (chunk, places) = Chunk::scan(data).filter(|(chunk, _)| chunk.append)?;
+        self.learn(data, &places, chunk.last);
+        Some(chunk)
+    }
+
+    fn learn(&mut self, data: &str, places: &Places, last: bool) {
+        let Range { start, end } = places.text;
+        let (Some(head), Some(tail)) = (data.get(..start), data.get(end..)) else { return };
+        if head.len() + tail.len() > SHAPE_BYTES {
+            return;
+        }
+        let behind = if places.artifact_id.start < start { 0 } else { end - start };
+        let shape = Shape {
+            frame: [head, tail].concat(),
+            words_at: start,
+            artifact_id: places.artifact_id.start - behind..places.artifact_id.end - behind,
+            last,
+        };
+        if self.known.len() < SHAPES {
+            self.known.push(shape);
+        } else if let Some(oldest) = self.known.get_mut(self.oldest) {
+            *oldest = shape;
+            self.oldest = (self.oldest + 1) % SHAPES;
+        }
+    }
+}
+
+impl Shape {
+    fn read<'a>(&self, data: &'a str) -> Option<Chunk<'a>> {
+        let (head, tail) = self.frame.split_at_checked(self.words_at)?;
+        let words = data.strip_prefix(head)?.strip_suffix(tail)?;
+        let behind = if self.artifact_id.start < self.words_at { 0 } else { words.len() };
+        let artifact_id = data.get(self.artifact_id.start + behind..self.artifact_id.end + behind)?;
+        let text = if plain_prefix(words.as_bytes()) == words.len() {
+            Cow::Borrowed(words)
+        } else {
+            // With its quotes, which are the bytes around the words. What is more than one string is refused.
+            let quoted = data.get(head.len() - 1..head.len() + words.len() + 1)?;
+            Cow::Owned(serde_json::from_str(quoted).ok()?)
+        };
+        Some(Chunk { artifact_id, text, append: true, last: self.last })
+    }
+}

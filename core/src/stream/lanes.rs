@@ -80,9 +80,15 @@ impl LaneTable {
         }
     }
 
+    /// The state of a source's lane, if it is open.
+    pub(super) fn open_state(&mut self, source: &Source) -> Option<&mut LaneState> {
+        let state = if source.is_root() { &mut self.root } else { self.open.get_mut(source.path())? };
+        state.lane.is_some().then_some(state)
+    }
+
     /// The lane of a source and its state, if it is open.
     pub(super) fn open_mut(&mut self, source: &Source) -> Option<(Arc<Lane>, &mut LaneState)> {
-        let state = if source.is_root() { &mut self.root } else { self.open.get_mut(source.path())? };
+        let state = self.open_state(source)?;
         let lane = state.lane.clone()?;
         Some((lane, state))
     }

@@ -212,10 +212,18 @@ impl StreamContext {
     fn speak(
         &mut self,
         kind: SpanKind,
-        text: ByteString,
+        mut text: ByteString,
         encrypted: Option<ByteString>,
         update: &Update,
     ) -> Result<(), StreamError> {
+        if encrypted.is_none()
+            && let Some(state) = self.lanes.open_state(&update.source)
+        {
+            text = match state.speech.go_on(kind, text, update, &mut self.out) {
+                Ok(()) => return Ok(()),
+                Err(text) => text,
+            };
+        }
         let fragment = Fragment { kind, text, encrypted, update };
         if let Some((lane, state)) = self.lanes.open_mut(&update.source) {
             let plan = state.speech.plan(fragment);

@@ -15,6 +15,7 @@
 //! Invariants: an end is emitted exactly once; a block is never started twice; what a message has emitted over
 //! all its blocks is known as a [`Fingerprint`], also after they ended, until it is forgotten by limit.
 
+mod key;
 mod past;
 
 use std::collections::HashMap;
@@ -25,34 +26,12 @@ use bytestring::ByteString;
 use super::error::StreamError;
 use super::memory::Memory;
 use super::outlet::Outlet;
-use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, SpanKind};
+use crate::event::{BlockEvent, BlockHead, EndReason, Lane, SpanKind};
 use crate::fingerprint::{Fingerprint, Relation, hash_bytes};
 use crate::id::{BlockId, MessageId};
 use crate::update::{Channel, Mode, Track, Update};
-
-/// What a source means by "the same text".
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
-    kind: SpanKind,
-    channel: Channel,
-    track: Track,
-    message_id: Option<MessageId>,
-}
-
-impl Key {
-    fn matches(&self, kind: SpanKind, update: &Update) -> bool {
-        self.kind == kind && self.channel == update.channel && self.message_id == update.message_id
-    }
-
-    fn detached(kind: SpanKind, update: &Update) -> Self {
-        Self {
-            kind,
-            channel: update.channel,
-            track: update.track.detached(),
-            message_id: update.message_id.as_ref().map(MessageId::detached),
-        }
-    }
-}
+use key::Key;
+pub(super) use key::origin;
 
 /// What is known of a message's text or thinking over all its blocks.
 #[derive(Debug, Clone, Default)]
@@ -134,6 +113,25 @@ impl Speech {
         }
     }
 
+    /// The hot path: more words for the open block, as [`plan`](Self::plan) and [`apply`](Self::apply) would have it
+    /// but with one look at what is open. Gives the words back if the update is anything else.
+    pub(super) fn go_on(
+        &mut self,
+        kind: SpanKind,
+        text: ByteString,
+        update: &Update,
+        out: &mut Outlet,
+    ) -> Result<(), ByteString> {
+        let is_plain = update.mode == Mode::Append && !update.last && !text.is_empty();
+        match self.open_on_mut(&update.track) {
+            Some(span) if is_plain && !span.spoken.complete && span.key.matches(kind, update) => {
+                span.speak(text, None, out);
+                Ok(())
+            }
+            _ => Err(text),
+        }
+    }
+
     fn plan_append(
         &self,
         kind: SpanKind,
@@ -141,7 +139,7 @@ impl Speech {
         encrypted: Option<ByteString>,
         update: &Update,
     ) -> Plan {
-        let earlier = self.memory.get(&Key::detached(kind, update));
+        let earlier = self.memory.get(&Key::of(kind, update));
         let encrypted = match earlier {
             Some(spoken) => new_seal(encrypted, spoken),
             None => encrypted,
@@ -228,10 +226,10 @@ impl Speech {
 
     /// Takes all open spans out, for the caller to end in the order of opening.
     pub(super) fn drain(&mut self, out: &mut Outlet) -> Vec<(u64, BlockEvent)> {
-        let spans: Vec<Span> =
-            self.main.take().into_iter().chain(self.others.drain().map(|(_, s)| s)).collect();
-        let ends = spans.iter().map(|span| (span.opened, span.end_event(EndReason::Closed))).collect();
-        for span in spans {
+        let mut ends = Vec::new();
+        let others = std::mem::take(&mut self.others).into_values();
+        for span in self.main.take().into_iter().chain(others) {
+            ends.push((span.opened, span.end_event(EndReason::Closed)));
             self.remember(span, out.limits.remembered_blocks);
         }
         ends
@@ -264,9 +262,10 @@ impl Speech {
         out: &mut Outlet,
     ) -> Result<&mut Span, StreamError> {
         let key = match opening {
-            Opening::Fresh => Key::detached(kind, update),
+            Opening::Fresh => Key::of(kind, update),
             _ => self.restated_key(kind, update),
         };
+        let key = key.detached();
         let bytes = key.message_id.as_ref().map_or(0, |id| id.as_str().len()) + key.track.as_str().len();
         let max = out.limits.bytes_per_block;
         Outlet::check(bytes, max, "bytes_per_block", "bytes of ids in one block", lane.source.path())?;
@@ -294,7 +293,7 @@ impl Speech {
             parent: None,
             continues,
             replaces,
-            origin: origin(update),
+            origin: key.origin(update),
         });
         if let (SpanKind::Text, Channel::Answer, Some(message)) = (kind, update.channel, &key.message_id) {
             self.messages.insert(message.clone(), head.id.clone(), out.limits.remembered_blocks);
@@ -329,7 +328,7 @@ impl Speech {
     /// The key an update is about: its own, unless it is a whole text without id. Then what is open on its track,
     /// or what ended there last, is what it restates.
     fn restated_key(&self, kind: SpanKind, update: &Update) -> Key {
-        let own = Key::detached(kind, update);
+        let own = Key::of(kind, update);
         if update.message_id.is_some() || update.mode == Mode::Append || self.memory.contains(&own) {
             return own;
         }
@@ -382,16 +381,4 @@ impl Span {
 /// The sealed form, unless the message has emitted it already.
 fn new_seal(encrypted: Option<ByteString>, spoken: &Spoken) -> Option<ByteString> {
     encrypted.filter(|value| !value.is_empty() && spoken.sealed != Some(hash_bytes(0, value.as_bytes())))
-}
-
-/// What the source said about a block, detached from the buffer it was read from.
-pub(super) fn origin(update: &Update) -> Origin {
-    Origin {
-        message_id: update.message_id.as_ref().map(MessageId::detached),
-        response_id: update.response_id.as_ref().map(crate::id::ResponseId::detached),
-        tool_call_id: None,
-        track: update.track.detached(),
-        created_at: update.created_at,
-        metadata: update.metadata().cloned(),
-    }
 }

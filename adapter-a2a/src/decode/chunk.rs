@@ -23,11 +23,12 @@ impl Decoder {
         self.append_marked(&mut chunk, &mut sink) || self.append_chunk(&mut chunk, &mut sink)
     }
 
-    /// True if the next chunk can have no effect but its words.
+    /// True if there is something to append to, and a chunk can have no effect but its words.
     fn is_under_way(&self) -> bool {
+        let knows_artifact = !self.memory.artifacts.is_empty() || self.memory.marked.knows_any();
         let knows_task = !self.memory.task_id.is_empty() && !self.memory.context_id.is_empty();
         let waits = self.settled.is_some() || self.unread.is_some() || self.held.is_some();
-        knows_task && !waits && !self.is_first
+        knows_artifact && knows_task && !waits && !self.is_first
     }
 
     fn append_chunk(&mut self, chunk: &mut Chunk<'_>, sink: &mut Sink<'_>) -> bool {

@@ -120,27 +120,30 @@ pub trait Recogniser: fmt::Debug + Send + Sync {
     }
 }
 
-/// The recognisers that are asked, in order. Cheap to clone.
+/// All that are known here, in the order they are asked.
+static KNOWN: [&dyn Recogniser; 5] =
+    [&ToolDataParts, &ThoughtParts, &A2uiParts, &CaipeArtifacts, &StatusNotices];
+
+/// The recognisers that are asked, in order. Cheap to make and to clone: every task has its own.
 #[derive(Debug, Clone)]
-pub struct Recognisers(Arc<[Arc<dyn Recogniser>]>);
+pub struct Recognisers {
+    /// They are asked first.
+    own: Arc<[Arc<dyn Recogniser>]>,
+    /// Those that are known here.
+    known: &'static [&'static dyn Recogniser],
+}
 
 impl Default for Recognisers {
     /// All that are known here.
     fn default() -> Self {
-        Self::new([
-            Arc::new(ToolDataParts) as Arc<dyn Recogniser>,
-            Arc::new(ThoughtParts),
-            Arc::new(A2uiParts),
-            Arc::new(CaipeArtifacts),
-            Arc::new(StatusNotices),
-        ])
+        Self { own: Arc::default(), known: &KNOWN }
     }
 }
 
 impl Recognisers {
     /// These, in this order.
     pub fn new(list: impl IntoIterator<Item = Arc<dyn Recogniser>>) -> Self {
-        Self(list.into_iter().collect())
+        Self { own: list.into_iter().collect(), known: &[] }
     }
 
     /// None: everything is what it looks like.
@@ -151,24 +154,28 @@ impl Recognisers {
     /// The same list with one more, which is asked first.
     pub fn with_first(&self, recogniser: impl Recogniser + 'static) -> Self {
         let first = std::iter::once(Arc::new(recogniser) as Arc<dyn Recogniser>);
-        Self::new(first.chain(self.0.iter().cloned()))
+        Self { own: first.chain(self.own.iter().cloned()).collect(), known: self.known }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &dyn Recogniser> {
+        self.own.iter().map(|own| &**own).chain(self.known.iter().copied())
     }
 
     pub(crate) fn status_text(&self, text: &str, metadata: Option<&Metadata>) -> Vec<Sign> {
-        let mut answers = self.0.iter().map(|recogniser| recogniser.status_text(text, metadata));
+        let mut answers = self.all().map(|recogniser| recogniser.status_text(text, metadata));
         answers.find(|signs| !signs.is_empty()).unwrap_or_default()
     }
 
     pub(crate) fn artifact(&self, artifact: &Artifact<'_>) -> Option<Sign> {
-        self.0.iter().find_map(|recogniser| recogniser.artifact(artifact))
+        self.all().find_map(|recogniser| recogniser.artifact(artifact))
     }
 
     pub(crate) fn sub_agent(&self, artifact: &Artifact<'_>) -> Option<String> {
-        self.0.iter().find_map(|recogniser| recogniser.sub_agent(artifact))
+        self.all().find_map(|recogniser| recogniser.sub_agent(artifact))
     }
 
     pub(crate) fn part(&self, part: &Part<'_>) -> Option<Sign> {
-        self.0.iter().find_map(|recogniser| recogniser.part(part))
+        self.all().find_map(|recogniser| recogniser.part(part))
     }
 }
 

@@ -72,7 +72,10 @@ impl<'a> FrameContent<'a> {
     }
 
     fn parse_any(data: &'a str) -> Result<Self, DecodeError> {
-        let payload: Payload<'a> = serde_json::from_str(data)?;
+        let mut payload = Payload::default();
+        let mut reader = serde_json::Deserializer::from_str(data);
+        PayloadSeed { payload: &mut payload, at_top: true }.deserialize(&mut reader)?;
+        reader.end()?;
         if payload.is_bare_error() {
             return Ok(Self::Error(WireError::from_rest(&Self::whole(data))));
         }
@@ -122,59 +125,55 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Reads a payload; at the top it may be in an envelope.
-struct PayloadSeed {
+/// Reads a payload where it stays; at the top it may be in an envelope.
+struct PayloadSeed<'p, 'a> {
+    payload: &'p mut Payload<'a>,
     at_top: bool,
 }
 
-impl<'de> DeserializeSeed<'de> for PayloadSeed {
-    type Value = Payload<'de>;
+impl<'de> DeserializeSeed<'de> for PayloadSeed<'_, 'de> {
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Payload<'de>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for PayloadSeed {
-    type Value = Payload<'de>;
+impl<'de> Visitor<'de> for PayloadSeed<'_, 'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an A2A payload")
     }
 
     /// `"result": null`, as the answer to a deletion.
-    fn visit_unit<E>(self) -> Result<Payload<'de>, E> {
-        Ok(Payload::default())
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Payload<'de>, A::Error> {
-        let mut payload = Payload::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self { payload, at_top } = self;
         while let Some(key) = map.next_key::<Text<'de>>()? {
             match key.as_str() {
-                "jsonrpc" if self.at_top => {
+                "jsonrpc" if at_top => {
                     map.next_value::<IgnoredAny>()?;
                     payload.is_rpc = true;
                 }
-                "result" if self.at_top => {
+                "result" if at_top => {
                     let (error, is_rpc) = (payload.error.take(), payload.is_rpc);
-                    payload = map.next_value_seed(PayloadSeed { at_top: false })?;
-                    payload.error = payload.error.or(error);
+                    *payload = Payload::default();
+                    map.next_value_seed(PayloadSeed { payload, at_top: false })?;
+                    payload.error = payload.error.take().or(error);
                     payload.is_rpc = is_rpc;
                 }
                 // The id of the envelope is nobody's business once the result is read.
-                "id" if self.at_top && (payload.item.is_some() || payload.id.is_some()) => {
+                "id" if at_top && (payload.item.is_some() || payload.id.is_some()) => {
                     map.next_value::<IgnoredAny>()?;
                 }
                 _ => payload.read_member(key, &mut map)?,
             }
         }
-        Ok(payload)
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Payload<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        PayloadSeed { at_top: true }.deserialize(deserializer)
+        Ok(())
     }
 }
 

@@ -114,6 +114,11 @@ impl Decoder {
 }
 
 impl Marked {
+    /// True if a block is remembered.
+    pub(super) fn knows_any(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
     /// Remembers a block; past the limit the oldest is forgotten, with all that was noted because of it.
     fn keep(&mut self, id: ByteString, block: Block, max: usize) {
         if !self.blocks.contains_key(&id)

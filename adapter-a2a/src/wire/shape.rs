@@ -25,9 +25,8 @@ const SHAPE_BYTES: usize = 1024;
 /// The shapes of the latest chunks of a stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shapes {
+    /// In the order they were learned.
     known: Vec<Shape>,
-    /// The one that was learned longest ago.
-    oldest: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -58,18 +57,21 @@ impl Shapes {
             return;
         }
         let behind = if places.artifact_id.start < start { 0 } else { end - start };
-        let shape = Shape {
-            frame: [head, tail].concat(),
-            words_at: start,
-            artifact_id: places.artifact_id.start - behind..places.artifact_id.end - behind,
-            last,
-        };
+        // Of a stream whose frames are all unlike each other the oldest shape goes, and leaves its buffer.
+        let mut frame = self.room();
+        frame.reserve_exact(head.len() + tail.len());
+        frame.extend([head, tail]);
+        let artifact_id = places.artifact_id.start - behind..places.artifact_id.end - behind;
+        self.known.push(Shape { frame, words_at: start, artifact_id, last });
+    }
+
+    fn room(&mut self) -> String {
         if self.known.len() < SHAPES {
-            self.known.push(shape);
-        } else if let Some(oldest) = self.known.get_mut(self.oldest) {
-            *oldest = shape;
-            self.oldest = (self.oldest + 1) % SHAPES;
+            return String::new();
         }
+        let mut frame = self.known.remove(0).frame;
+        frame.clear();
+        frame
     }
 }
 

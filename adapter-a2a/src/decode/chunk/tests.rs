@@ -291,7 +291,7 @@ fn told(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2048))]
+    #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
     fn the_hot_path_gives_what_the_general_way_gives(frames in arb_frames(), dice in any::<Dice>()) {

@@ -18,9 +18,6 @@ mod line;
 mod raw;
 mod talk;
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use aqueduct_adapter_a2a::TaskMemory;
 use aqueduct_adapter_a2a::call::{Call, TaskRef};
 use aqueduct_adapter_a2a::card::Endpoint;
@@ -30,6 +27,7 @@ use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{RunFailure, RunId, ThreadId};
 use serde_json::{Value, json};
 
+use super::remembered::Remembered;
 use super::upstream::{Forwarded, Upstream, refusal_words};
 use super::{Ask, Earlier, EventSender, GATEWAY_LOST, GOODBYE, Left, RunSource};
 use crate::config::{A2aAddress, A2aBinding, A2aVersion};
@@ -38,15 +36,15 @@ pub(crate) use line::GrpcSettings;
 pub(crate) use raw::RawAnswer;
 use talk::Talk;
 
-/// Threads whose context is remembered. Past it all are forgotten, and their next runs start new conversations; each
-/// costs the ids and, while its task waits, some KiB.
+/// Threads whose context is remembered. The next run of one that was forgotten goes by what the log says of the run before
+/// it, and else begins a new conversation; each costs the ids and, while its task waits, some KiB.
 const REMEMBERED_THREADS: usize = 10_000;
 
 /// One agent.
 pub(crate) struct A2aSource {
     upstream: Upstream,
     directory: Directory,
-    threads: Mutex<HashMap<ThreadId, Thread>>,
+    threads: Remembered<ThreadId, Thread>,
 }
 
 /// What is known of a thread's conversation with the agent.
@@ -80,7 +78,7 @@ impl A2aSource {
         version: A2aVersion,
     ) -> Self {
         let directory = Directory::new(address, binding, version, grpc);
-        Self { upstream, directory, threads: Mutex::default() }
+        Self { upstream, directory, threads: Remembered::new(REMEMBERED_THREADS) }
     }
 
     /// The interface for calls of that binding and version that pass through; none if the agent has none.
@@ -151,19 +149,14 @@ impl A2aSource {
         }
     }
 
+    /// The context stays, what waits is taken: of two runs of one thread at once one has the answer.
     fn take_thread(&self, id: &ThreadId) -> Thread {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(thread) = threads.get_mut(id) else { return Thread::default() };
-        let waiting = thread.waiting.take();
-        Thread { context_id: thread.context_id.clone(), waiting, run: thread.run.clone() }
+        let take = |thread: &mut Thread| Thread { waiting: thread.waiting.take(), ..thread.clone() };
+        self.threads.change(id, take).unwrap_or_default()
     }
 
     fn keep_thread(&self, id: &ThreadId, thread: Thread) {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if threads.len() >= REMEMBERED_THREADS && !threads.contains_key(id) {
-            threads.clear();
-        }
-        threads.insert(id.detached(), thread);
+        self.threads.insert(id.detached(), thread);
     }
 }
 

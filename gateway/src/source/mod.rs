@@ -16,6 +16,7 @@
 pub(crate) mod a2a;
 mod agui;
 mod fan_out;
+mod remembered;
 pub mod replay;
 pub(crate) mod said;
 pub mod script;

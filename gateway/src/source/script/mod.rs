@@ -35,9 +35,8 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use aqueduct_core::service::BoxFuture;
@@ -45,6 +44,7 @@ use aqueduct_core::{
     InterruptId, InterruptReply, Message, MessageId, RunFailure, RunId, RunInput, RunOutcome, ThreadId,
 };
 
+use super::remembered::Remembered;
 use super::{Ask, EventSender, RunSource};
 use crate::config::ConfigError;
 pub use keys::reference;
@@ -59,7 +59,7 @@ pub(crate) const CUT: &str = "script_cut";
 /// No rule of the script fits the message.
 const NO_RULE: &str = "no_rule";
 
-/// Threads whose question is remembered, for follow-ups that do not name it. Past it all are forgotten.
+/// Threads whose question is remembered, for follow-ups that do not name it.
 const REMEMBERED_THREADS: usize = 10_000;
 
 impl Script {
@@ -119,17 +119,17 @@ impl Position {
 #[derive(Debug)]
 pub(crate) struct ScriptSource {
     script: Arc<Script>,
-    waiting: Mutex<HashMap<ThreadId, Position>>,
+    waiting: Remembered<ThreadId, Position>,
 }
 
 impl ScriptSource {
     pub(crate) fn new(script: Arc<Script>) -> Self {
-        Self { script, waiting: Mutex::default() }
+        Self { script, waiting: Remembered::new(REMEMBERED_THREADS) }
     }
 
     /// Where the run begins: after the question that it answers, or at the beginning of the rule that fits.
     fn begin(&self, input: &RunInput) -> Option<(Position, Option<String>)> {
-        let waited = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&input.thread_id);
+        let waited = self.waiting.remove(&input.thread_id);
         if let Some(reply) = input.resume.first() {
             let named = Position::of_interrupt(&reply.id).filter(|at| self.script.rules.len() > at.rule);
             if let Some(position) = named.or(waited) {
@@ -157,18 +157,10 @@ impl ScriptSource {
         match player.play(rule, position.step).await {
             Played::Ended(end) => drop(out.send(*end).await),
             Played::Asked(position) => {
-                self.remember(&input.thread_id, position);
+                self.waiting.insert(input.thread_id.detached(), position);
                 out.finish(RunOutcome::Interrupted).await;
             }
         }
-    }
-
-    fn remember(&self, thread: &ThreadId, position: Position) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() >= REMEMBERED_THREADS {
-            waiting.clear();
-        }
-        waiting.insert(thread.detached(), position);
     }
 }
 

@@ -16,6 +16,7 @@
 //! What is promised is what the server keeps: with its append-only file and `appendfsync everysec` a crash of the server
 //! loses at most its last moments, which the writers of open runs append again.
 
+mod config;
 mod hub;
 mod keys;
 mod link;
@@ -30,17 +31,15 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use ::redis::Client;
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use bytes::Bytes;
 
 use crate::codec::{decode_control, encode_control};
 use crate::error::{LogError, Refused};
-use crate::limits::LogLimits;
 use crate::log::{Control, Lease, Page, RunLog, RunMeta, RunQuery, RunState};
+pub use config::RedisConfig;
 use hub::Hub;
 use keys::Keys;
 use link::{Call, Link, unavailable};
@@ -56,61 +55,6 @@ const LARGEST: u64 = 1 << 53;
 /// Bytes of a nonce before a control message.
 const NONCE: usize = 16;
 
-/// How to reach the server.
-#[derive(Debug, Clone)]
-pub struct RedisConfig {
-    /// `redis://[user:password@]host[:port][/database]`, or `rediss://…` for TLS. Of a cluster any node, or several with
-    /// commas between them: the others are found through them. Secret: it may hold a password.
-    pub url: String,
-    /// Authorities (PEM) that a server with TLS must be vouched for by, instead of the public ones.
-    #[cfg(feature = "redis-tls")]
-    pub authorities: Option<Vec<u8>>,
-    /// What all keys begin with: several gateways can share one server.
-    pub prefix: String,
-    /// How long a call waits for a server that cannot be reached, before it is refused. A restart of the server takes a
-    /// second or two, and runs should not fail for it.
-    pub patience: Duration,
-    /// How much a run may hold.
-    pub limits: LogLimits,
-}
-
-impl RedisConfig {
-    /// The server at that address, everything else as usual.
-    pub fn new(url: impl Into<String>) -> Self {
-        Self {
-            url: url.into(),
-            #[cfg(feature = "redis-tls")]
-            authorities: None,
-            prefix: "aqueduct".to_owned(),
-            patience: Duration::from_secs(10),
-            limits: LogLimits::default(),
-        }
-    }
-}
-
-impl RedisConfig {
-    fn urls(&self) -> impl Iterator<Item = &str> {
-        self.url.split(',').map(str::trim).filter(|url| !url.is_empty())
-    }
-}
-
-#[cfg(not(feature = "redis-tls"))]
-fn client(_: &RedisConfig, url: &str) -> Result<Client, ::redis::RedisError> {
-    Client::open(url)
-}
-
-/// With authorities of its own a server without TLS is an error: somebody meant it to have it.
-#[cfg(feature = "redis-tls")]
-fn client(config: &RedisConfig, url: &str) -> Result<Client, ::redis::RedisError> {
-    match config.authorities.clone() {
-        None => Client::open(url),
-        Some(authorities) => {
-            let trusted = ::redis::TlsCertificates { client_tls: None, root_cert: Some(authorities) };
-            Client::build_with_tls(url, trusted)
-        }
-    }
-}
-
 /// A log on a Redis server.
 #[derive(Debug)]
 pub struct RedisLog {
@@ -125,8 +69,7 @@ pub struct RedisLog {
 impl RedisLog {
     /// A log on that server. Nothing is connected yet; the listener is a task of the current runtime.
     pub fn new(config: &RedisConfig) -> Result<Self, LogError> {
-        let clients: Result<Vec<Client>, _> = config.urls().map(|url| client(config, url)).collect();
-        let clients = clients.map_err(|error| unavailable(&error))?;
+        let clients = config.clients().map_err(|error| unavailable(&error))?;
         let link = Link::new(&clients, config.patience);
         let link = Arc::new(link.ok_or_else(|| LogError::Unavailable("Redis: no address".to_owned()))?);
         let keys = Keys::new(&config.prefix);

@@ -11,7 +11,7 @@
 //! The id of an entry is the fence: a take-over adds `<epoch + 1>-0`, and the server refuses any smaller id after that.
 //! What is published is published inside the script that stored it, so nobody sees an event that is not in the log.
 //! Lists are written beside the runs, not with them (a cluster keeps them elsewhere); whoever reads a list looks at the
-//! run, and puts right what a crash left behind. So a cluster is as good as one server: see [`nodes`].
+//! run, and puts right what a crash left behind. So a cluster is as good as one server (`nodes.rs`).
 //!
 //! What is promised is what the server keeps: with its append-only file and `appendfsync everysec` a crash of the server
 //! loses at most its last moments, which the writers of open runs append again.

@@ -1,7 +1,7 @@
 //! The wire model as JSON, in each dialect. Absent is absent, never `null`; unknown members go back out, unless one of
 //! ours has their name.
 //!
-//! [`Shown`] is the only writer: into memory for streams, which get an item per token and must not build a tree for each,
+//! `Shown` is the only writer: into memory for streams, which get an item per token and must not build a tree for each,
 //! or as a [`Value`] for requests and small answers.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};

@@ -326,10 +326,11 @@ impl Listener<'_> {
     }
 }
 
-/// Nodes pass news on to each other without acknowledgement: what was lost on the way is noticed by asking.
+/// Nodes pass news on to each other without acknowledgement: what was lost on the way is noticed by asking. Once: the next
+/// turn asks again, and tries that outlived theirs would pile up while a node is away.
 fn ask_again(hub: Arc<Hub>) {
-    let entries = hub.all().into_iter().map(|(_, entry)| entry).collect();
-    refresh(hub, entries);
+    let entries: Vec<_> = hub.all().into_iter().map(|(_, entry)| entry).collect();
+    tokio::spawn(async move { hub.refresh(&entries).await.ok() });
 }
 
 /// Asked beside the listening: an answer may take long, and news must not wait for it.

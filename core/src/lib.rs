@@ -16,7 +16,8 @@
 //! | [`convert`], [`presentation`] | [`BlockEventConverter`]: one strategy per kind and protocol |
 //! | [`turn`], [`merge`], [`accumulator`] | one response id per turn; a turn as one value; texts of turns that end badly |
 //! | [`pipeline`] | all of it as `futures` streams |
-//! | [`service`] | the seams for transports |
+//! | [`agent`], [`history`] | the seam for sources: an [`Agent`] answers a request with a stream of source events |
+//! | [`service`], [`protocol`], [`principal`], [`cancel`] | the seams for transports: runs, payloads, identity, cancellation |
 //! | [`fingerprint`], [`json`] | texts compared by length and hash; which bytes of a text JSON escapes |
 //! | [`wellknown`] | names for content without a kind of its own |
 //! | `testing` (feature) | invariant checker, audit, traces, generators |
@@ -56,17 +57,22 @@
 //! ```
 
 pub mod accumulator;
+pub mod agent;
 pub mod block;
+pub mod cancel;
 pub mod coalesce;
 pub mod convert;
 pub mod event;
 pub mod fingerprint;
+pub mod history;
 pub mod id;
 pub mod json;
 pub mod merge;
 pub mod message;
 pub mod pipeline;
 pub mod presentation;
+pub mod principal;
+pub mod protocol;
 pub mod run;
 pub mod service;
 pub mod source;
@@ -79,16 +85,21 @@ mod usage_sum;
 pub mod wellknown;
 
 pub use accumulator::Accumulator;
+pub use agent::{Agent, AgentRequest, Checkpoint, SourceStream, Takeover};
 pub use block::{BlockKind, ContentBlock};
 pub use bytestring::ByteString;
+pub use cancel::CancelToken;
 pub use coalesce::Coalescer;
 pub use convert::{BlockEventConverter, ConverterSet};
 pub use event::{BlockEvent, BlockHead, EventKind, Lane, SpanKind};
+pub use history::History;
 pub use id::{BlockId, InterruptId, LaneId, MessageId, ResponseId, RunId, ThreadId, ToolCallId};
 pub use merge::MessageMerger;
 pub use message::{Message, Response, RunInput};
 pub use pipeline::{BlockStreamExt, IntoSourceEvent, SourceStreamExt};
 pub use presentation::IntermediateView;
+pub use principal::Principal;
+pub use protocol::{Encoding, Protocol, ReadInput};
 pub use run::{Interrupt, InterruptReply, LaneOutcome, RunFailure, RunInfo, RunOutcome, Usage};
 pub use source::Source;
 pub use stream::{Limits, StreamContext, StreamError};

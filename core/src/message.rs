@@ -155,6 +155,11 @@ impl RunInput {
         self.messages.iter().flat_map(Message::tool_uses).filter_map(|call| call.id.as_ref())
     }
 
+    /// Returns the text of the last user message; empty if there is none.
+    pub fn text(&self) -> String {
+        self.latest_user_message().map(Message::text).unwrap_or_default()
+    }
+
     /// What the user said last.
     pub fn latest_user_message(&self) -> Option<&Message> {
         self.messages.iter().rev().find(|m| m.role == Role::User)

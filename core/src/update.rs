@@ -10,6 +10,7 @@ use bytestring::ByteString;
 use serde_json::Value;
 
 use crate::Metadata;
+use crate::agent::Checkpoint;
 use crate::block::ContentBlock;
 use crate::id::{MessageId, ResponseId};
 use crate::run::{Interrupt, LaneOutcome, RunFailure, RunOutcome, Usage};
@@ -141,6 +142,39 @@ impl Update {
     /// A text fragment of the root agent's answer.
     pub fn text(text: impl Into<ByteString>) -> Self {
         Self::new(ContentBlock::text(text))
+    }
+
+    /// A thought of the root agent on the way to its answer.
+    pub fn thinking(text: impl Into<ByteString>) -> Self {
+        Self::new(ContentBlock::thinking(text))
+    }
+
+    /// A whole tool call of the root agent. `arguments` are written as JSON.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use aqueduct_core::Update;
+    /// let call = Update::tool_use("call_1", "search", serde_json::json!({ "query": "rust" }));
+    /// assert!(call.last);
+    /// ```
+    pub fn tool_use(
+        id: impl Into<ByteString>,
+        name: impl Into<ByteString>,
+        arguments: impl Into<Value>,
+    ) -> Self {
+        Self::new(ContentBlock::tool_use(id, name, arguments.into().to_string())).last()
+    }
+
+    /// The result of a tool call.
+    pub fn tool_result(call_id: impl Into<ByteString>, text: impl Into<ByteString>) -> Self {
+        Self::new(ContentBlock::tool_result(call_id, text))
+    }
+
+    /// Content without a kind of its own, under one of the names of [`wellknown`](crate::wellknown) or a name of the
+    /// caller's choice.
+    pub fn custom(name: impl Into<ByteString>, value: impl Into<Value>) -> Self {
+        Self::new(ContentBlock::custom(name, value.into()))
     }
 
     /// The same, from that agent.
@@ -285,6 +319,25 @@ pub enum SourceEvent {
     },
     /// The run failed.
     Failed(RunFailure),
+    /// Where the agent's work is found again. The host keeps it with the run; it is no content.
+    Checkpoint(Checkpoint),
+}
+
+impl SourceEvent {
+    /// The run succeeded.
+    pub fn finished() -> Self {
+        Self::Finished { outcome: RunOutcome::Success, result: None }
+    }
+
+    /// The run failed, with a stable code for programs and a sentence for people.
+    pub fn failed(code: impl Into<ByteString>, message: impl Into<ByteString>) -> Self {
+        Self::Failed(RunFailure::new(code, message))
+    }
+
+    /// The agent waits for a reply to `interrupt`.
+    pub fn interrupt(interrupt: Interrupt) -> Self {
+        Self::InterruptRequested { source: Source::root(), interrupt }
+    }
 }
 
 impl From<Update> for SourceEvent {

@@ -139,6 +139,8 @@ impl StreamContext {
                 self.finish(outcome, result);
                 Ok(())
             }
+            // Kept by the host; without one there is nothing to resume.
+            SourceEvent::Checkpoint(_) => Ok(()),
             SourceEvent::Failed(failure) => {
                 self.fail(failure);
                 Ok(())

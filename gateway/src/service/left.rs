@@ -19,7 +19,7 @@ use super::driver::{Drive, limits};
 use super::feed::{Feed, TakenUp};
 use super::watch::{ActiveRun, is_note};
 use super::{AgentEntry, Gateway, now};
-use crate::source::{Ask, GATEWAY_LOST, Left, Said};
+use crate::source::{Ask, GATEWAY_LOST, History, Left};
 
 /// Events that are read at once.
 const PAGE: usize = 1_000;
@@ -28,7 +28,7 @@ const PAGE: usize = 1_000;
 struct Read {
     remains: Remains,
     /// Absent if the run cannot go on, whatever else the log has.
-    resumable: Option<(StreamContext, Said)>,
+    resumable: Option<(StreamContext, History)>,
     upstream: Option<Value>,
 }
 
@@ -123,7 +123,7 @@ impl Gateway {
         // From half of its events nobody can tell where a run stands.
         let resumable = agent
             .filter(|_| after == 0)
-            .map(|agent| (StreamContext::resuming(info, limits(agent)), Said::default()));
+            .map(|agent| (StreamContext::resuming(info, limits(agent)), History::default()));
         let mut read = Read { remains: Remains::default(), resumable, upstream: None };
         loop {
             let page = self.log.read(&lease.run_id, after, PAGE).await?;

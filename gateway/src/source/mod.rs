@@ -18,7 +18,6 @@ mod agui;
 mod fan_out;
 mod remembered;
 pub mod replay;
-pub(crate) mod said;
 pub mod script;
 pub(crate) mod upstream;
 
@@ -34,9 +33,9 @@ use crate::tee::Trail;
 
 pub(crate) use a2a::{A2aSource, GrpcSettings, RawAnswer};
 pub(crate) use agui::AguiSource;
+pub(crate) use aqueduct_core::History;
 pub(crate) use fan_out::FanOutSource;
 pub(crate) use replay::ReplaySource;
-pub(crate) use said::Said;
 pub(crate) use upstream::Forwarded;
 
 /// Events that a source hands over together: what one read of its socket gave, so that a burst costs one hand-over per
@@ -86,7 +85,7 @@ pub(crate) struct Left {
     /// Where the agent's work is found again.
     pub(crate) upstream: serde_json::Value,
     /// What the log has of it.
-    pub(crate) said: Said,
+    pub(crate) said: History,
 }
 
 impl Ask {

@@ -14,7 +14,6 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use http::Response;
 use serde_json::json;
 
-use super::super::said::{Renamed, Said};
 use super::super::upstream::{Upstream, is_json, refusal_words};
 use super::super::{Ask, EVENTS_TOGETHER, EventSender};
 use super::Thread;
@@ -22,6 +21,7 @@ use super::endpoint::Known;
 use super::line::{Answer, Heard, Stream, send};
 use super::not_found_again;
 use crate::tee::clue::TOKEN_METADATA;
+use aqueduct_core::history::{CallAliases, History};
 
 type Answered<'t> = Pin<Box<dyn Future<Output = (Purpose, Answer)> + Send + 't>>;
 
@@ -41,9 +41,9 @@ pub(super) struct Talk<'t> {
 /// How far a task that another gateway began is taken up.
 enum TakingUp {
     /// This gateway began it, or it was told from the start.
-    Not(Renamed),
+    Not(CallAliases),
     /// The task has not been seen yet.
-    Looking(Box<Said>),
+    Looking(Box<History>),
 }
 
 impl<'t> Talk<'t> {
@@ -65,7 +65,7 @@ impl<'t> Talk<'t> {
             Some((_, memory)) => TaskClient::resuming(config, send, memory),
             None => TaskClient::new(config, send),
         };
-        let taking_up = TakingUp::Not(Renamed::default());
+        let taking_up = TakingUp::Not(CallAliases::default());
         Self {
             upstream,
             known,
@@ -84,7 +84,7 @@ impl<'t> Talk<'t> {
         known: &'t Known,
         ask: &'t Ask,
         at: Attachment,
-        said: Said,
+        said: History,
     ) -> Self {
         let context_id = at.task.context_id.clone();
         ask.trail.learn_context(&context_id);
@@ -118,7 +118,7 @@ impl<'t> Talk<'t> {
         }
         events.extend(std::iter::from_fn(|| self.client.poll_event()));
         match &mut self.taking_up {
-            TakingUp::Not(renamed) => events.iter_mut().for_each(|event| renamed.lead_back(event)),
+            TakingUp::Not(renamed) => events.iter_mut().for_each(|event| renamed.rewrite(event)),
             TakingUp::Looking(_) if events.is_empty() => {}
             TakingUp::Looking(said) => match events.as_mut_slice() {
                 // It was not to be had.
@@ -126,7 +126,7 @@ impl<'t> Talk<'t> {
                     *failure = not_found_again(failure);
                 }
                 _ => {
-                    let (rest, renamed) = std::mem::take(&mut **said).leave_out(events, is_made_id);
+                    let (rest, renamed) = std::mem::take(&mut **said).deduplicate(events, is_made_id);
                     self.taking_up = TakingUp::Not(renamed);
                     return rest;
                 }

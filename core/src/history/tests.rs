@@ -1,8 +1,8 @@
 //! What is known, what is new, and what only looks alike.
 
-use aqueduct_core::block::{ToolResult, ToolUse};
-use aqueduct_core::testing::run_to_end;
-use aqueduct_core::{Channel, Mode, RunOutcome};
+use crate::block::{ToolResult, ToolUse};
+use crate::testing::run_to_end;
+use crate::{Channel, Mode, RunOutcome};
 use serde_json::json;
 
 use super::*;
@@ -12,7 +12,7 @@ fn is_made(id: &str) -> bool {
 }
 
 /// What the log has after these events, while the run goes on.
-fn said(events: impl IntoIterator<Item = Update>) -> Said {
+fn said(events: impl IntoIterator<Item = Update>) -> History {
     let mut log = run_to_end(
         events
             .into_iter()
@@ -20,7 +20,7 @@ fn said(events: impl IntoIterator<Item = Update>) -> Said {
             .chain([SourceEvent::Finished { outcome: RunOutcome::Success, result: None }]),
     );
     log.pop();
-    let mut said = Said::default();
+    let mut said = History::default();
     for event in &log {
         said.handle_event(event);
     }
@@ -29,7 +29,7 @@ fn said(events: impl IntoIterator<Item = Update>) -> Said {
 
 fn left(known: impl IntoIterator<Item = Update>, told: impl IntoIterator<Item = Update>) -> Vec<Update> {
     let told = told.into_iter().map(SourceEvent::from).collect();
-    let (rest, _) = said(known).leave_out(told, is_made);
+    let (rest, _) = said(known).deduplicate(told, is_made);
     let update = |event| match event {
         SourceEvent::Update(update) => update,
         other => panic!("{other:?}"),
@@ -113,7 +113,8 @@ fn a_call_with_a_counted_id_is_led_back_with_its_result() {
         output: ToolOutput::Text("found".into()),
         is_error: false,
     }));
-    let (rest, renamed) = known.leave_out(vec![call("m#7", "search").into(), result.clone().into()], is_made);
+    let (rest, renamed) =
+        known.deduplicate(vec![call("m#7", "search").into(), result.clone().into()], is_made);
     let ids = |event: &SourceEvent| match event {
         SourceEvent::Update(Update { block: ContentBlock::ToolUse(tool), .. }) => tool.id.clone(),
         SourceEvent::Update(Update { block: ContentBlock::ToolResult(result), .. }) => result.id.clone(),
@@ -121,7 +122,7 @@ fn a_call_with_a_counted_id_is_led_back_with_its_result() {
     };
     assert!(rest.iter().all(|event| ids(event) == Some("m#1".into())), "{rest:?}");
     let mut later = SourceEvent::from(result);
-    renamed.lead_back(&mut later);
+    renamed.rewrite(&mut later);
     assert_eq!(ids(&later), Some("m#1".into()), "also when it comes later");
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use aqueduct_core::event::SpanKind;
-use aqueduct_core::{
+use crate::event::SpanKind;
+use crate::{
     BlockEvent, BlockHead, BlockId, ByteString, Channel, ContentBlock, MessageId, Mode, SourceEvent, Track,
     Update,
 };

@@ -1,17 +1,19 @@
-//! [`Said`]: what the log of a run has of what its agent says again.
+//! [`History`]: what the run log already holds of a source's output, and the dedup that follows from it.
 //!
-//! An agent that is taken up by another gateway tells its work from the start. The log tells how much of it is known;
-//! the rest is what the new gateway adds. Both are compared piece by piece, as canonical content:
+//! A source that is resumed by another replica sends its work from the start again. The log defines how much of it is
+//! known; only the rest becomes new events. Both are compared piece by piece, as canonical content:
 //!
-//! | piece | known if the log has |
+//! | piece | known if the log holds |
 //! |---|---|
-//! | text, thinking | the same message (agent, kind, channel, track, id): what is longer adds its rest, what differs replaces |
-//! | … under an id that an adapter counted | the same words under another such id |
-//! | tool calls and results | the same call: the stream machine knows them by id; ids that were counted are led back |
-//! | steps, states, usage, custom content, ends of lanes | as many like it |
-//! | everything else | nothing: it passes, and the stream machine drops what repeats |
+//! | text, thinking | the same message (agent, kind, channel, track, id): a longer text adds its suffix, a different one replaces |
+//! | … under an id that an adapter generated | the same text under another generated id |
+//! | tool calls and results | the same call: the stream machine knows them by id; generated ids are mapped to those of the log |
+//! | steps, states, usage, custom content, ends of lanes | an equal piece, counted |
+//! | everything else | nothing: it passes, and the stream machine drops repeats |
 //!
-//! Invariant: what the log lacks is never left out for looking like something that it has more often.
+//! Invariant: a repeated piece is suppressed only as often as the log holds it.
+//!
+//! The module reads no log itself: the host feeds it with [`History::handle_event`].
 
 mod texts;
 
@@ -20,17 +22,15 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 
-use aqueduct_core::block::ToolOutput;
-use aqueduct_core::event::SpanKind;
-use aqueduct_core::{
-    BlockEvent, ByteString, ContentBlock, Source, SourceEvent, ToolCallId, Update, wellknown,
-};
+use crate::block::ToolOutput;
+use crate::event::SpanKind;
+use crate::{BlockEvent, ByteString, ContentBlock, Source, SourceEvent, ToolCallId, Update, wellknown};
 use serde_json::Value;
 use texts::Texts;
 
-/// What was said before.
+/// The content of a run as its log holds it, keyed for comparison with what a source sends again.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub struct History {
     texts: Texts,
     calls: Vec<Call>,
     /// Pieces that are told as a whole, by what they are and whose.
@@ -48,13 +48,13 @@ struct Call {
     arguments: String,
 }
 
-/// Ids of calls that the log has under other ids.
+/// Generated ids of tool calls, mapped to the ids under which the log holds the same calls.
 #[derive(Debug, Default)]
-pub(crate) struct Renamed(HashMap<ToolCallId, ToolCallId>);
+pub struct CallAliases(HashMap<ToolCallId, ToolCallId>);
 
-impl Renamed {
-    /// Leads an event back to the ids of the log.
-    pub(crate) fn lead_back(&self, event: &mut SourceEvent) {
+impl CallAliases {
+    /// Replaces generated call ids in `event` by those of the log.
+    pub fn rewrite(&self, event: &mut SourceEvent) {
         if self.0.is_empty() {
             return;
         }
@@ -70,9 +70,9 @@ impl Renamed {
     }
 }
 
-impl Said {
-    /// Takes the next event of the log into account.
-    pub(crate) fn handle_event(&mut self, event: &BlockEvent) {
+impl History {
+    /// Adds the next event of the log.
+    pub fn handle_event(&mut self, event: &BlockEvent) {
         let path = event.lane().map_or("", |lane| lane.source.path());
         match event {
             BlockEvent::LaneOpened(_) => drop(self.lanes.insert(path.to_owned())),
@@ -117,15 +117,16 @@ impl Said {
         })
     }
 
-    /// What the agent says again, without what is known of it. `is_made` tells ids that an adapter made itself.
-    pub(crate) fn leave_out(
+    /// Returns `events` without the content that the log holds, and the aliases for later events of the same source.
+    /// `is_made` tells which ids the adapter generated.
+    pub fn deduplicate(
         mut self,
         mut events: Vec<SourceEvent>,
         is_made: fn(&str) -> bool,
-    ) -> (Vec<SourceEvent>, Renamed) {
+    ) -> (Vec<SourceEvent>, CallAliases) {
         let renamed = self.rename(&events, is_made);
         for event in &mut events {
-            renamed.lead_back(event);
+            renamed.rewrite(event);
         }
         let mut texts = std::mem::take(&mut self.texts).compare(&events, is_made);
         let events = events.into_iter().filter_map(|event| match event {
@@ -181,7 +182,7 @@ impl Said {
     }
 
     /// Calls whose ids were counted, led back to those of the log.
-    fn rename(&self, events: &[SourceEvent], is_made: fn(&str) -> bool) -> Renamed {
+    fn rename(&self, events: &[SourceEvent], is_made: fn(&str) -> bool) -> CallAliases {
         let told = |event: &SourceEvent| match event {
             SourceEvent::Update(update) => match &update.block {
                 ContentBlock::ToolUse(tool) => {
@@ -209,6 +210,6 @@ impl Said {
                 renamed.insert(id.detached(), free.remove(at).given.clone());
             }
         }
-        Renamed(renamed)
+        CallAliases(renamed)
     }
 }

@@ -1,0 +1,258 @@
+//! [`Agent`]: the seam at which sources enter. An agent answers a request with a stream of source events.
+//!
+//! ```text
+//! AgentRequest ──► Agent::run ──► SourceStream ──► (driver of the run: StreamContext, run log)
+//!                       ▲
+//!                       └ CancelToken: the agent is asked to stop, and may still send its last events
+//! ```
+//!
+//! The driver polls the stream in its own task; there is no channel between source and machine. A stream that ends
+//! without [`SourceEvent::Finished`] or [`SourceEvent::Failed`] was cut, and the run fails. In-process agents are the
+//! exception: a function from [`RunInput`] to a stream is an [`Agent`] whose end means success, because nothing can be cut
+//! between two functions.
+//!
+//! This module starts nothing and knows no protocol. What a host adds to the calls of a remote agent (forwarded
+//! headers, trace context, a run token) enters as a [`CallContext`].
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use pin_project_lite::pin_project;
+use serde_json::Value;
+
+use crate::cancel::CancelToken;
+use crate::history::History;
+use crate::id::RunId;
+use crate::message::RunInput;
+use crate::pipeline::IntoSourceEvent;
+use crate::principal::Principal;
+use crate::run::RunOutcome;
+use crate::source::Source;
+use crate::update::SourceEvent;
+
+/// The events of one run of an agent. Dropping the stream drops the connection to the agent.
+pub type SourceStream = Pin<Box<dyn Stream<Item = SourceEvent> + Send>>;
+
+/// Where the work of a remote agent is found again, in the form of the agent's adapter. The run log keeps it with the
+/// run; nothing else reads it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checkpoint(pub Value);
+
+/// A request to an agent.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct AgentRequest {
+    /// The input of the run.
+    pub input: Arc<RunInput>,
+    /// The identity to which the run belongs.
+    pub principal: Principal,
+    /// Cancelled when the run is to stop. The agent then ends its stream, after it has told its remote side.
+    pub cancel: CancelToken,
+    /// What the host adds to calls to remote agents.
+    pub context: Arc<dyn CallContext>,
+    /// The last run of the thread at this agent, as the run log holds it.
+    pub previous: Option<PreviousRun>,
+    /// `true` if the host keeps a [`Checkpoint`] of the run: without, sending one is of no use.
+    pub keeps_checkpoints: bool,
+}
+
+impl AgentRequest {
+    /// Returns a request that belongs to no run log and carries no trace context.
+    pub fn new(input: RunInput) -> Self {
+        Self {
+            input: Arc::new(input),
+            principal: Principal::anonymous(),
+            cancel: CancelToken::new(),
+            context: Arc::new(NoContext),
+            previous: None,
+            keeps_checkpoints: false,
+        }
+    }
+}
+
+/// What an earlier run of a thread left at its agent.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct PreviousRun {
+    /// The run.
+    pub run: RunId,
+    /// Where the agent's work on it is found.
+    pub checkpoint: Checkpoint,
+    /// `true` if that work waits for a reply to an interrupt.
+    pub is_waiting: bool,
+}
+
+impl PreviousRun {
+    /// Returns what `run` left at its agent.
+    pub fn new(run: RunId, checkpoint: Checkpoint, is_waiting: bool) -> Self {
+        Self { run, checkpoint, is_waiting }
+    }
+}
+
+/// A run whose former owner is gone: what the log holds of it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Takeover {
+    /// Where the agent's work is found.
+    pub checkpoint: Checkpoint,
+    /// The content that the log holds, for the agent's stream to leave out.
+    pub history: History,
+}
+
+impl Takeover {
+    /// Returns a takeover at `checkpoint` of a run with this history.
+    pub fn new(checkpoint: Checkpoint, history: History) -> Self {
+        Self { checkpoint, history }
+    }
+}
+
+/// What a host adds to the calls that an agent makes to its remote side.
+pub trait CallContext: fmt::Debug + Send + Sync + 'static {
+    /// Returns headers for outgoing requests: names in lower case, in order.
+    fn headers(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Returns the token by which calls of the remote side can be related to the run.
+    fn run_token(&self) -> Option<&str> {
+        None
+    }
+
+    /// Records the remote side's own name of the conversation.
+    fn learn_conversation(&self, _id: &str) {}
+
+    /// Returns the context for a sub-agent that works in the lane of `source`; `None` if it is the same.
+    fn for_lane(&self, _source: &Source) -> Option<Arc<dyn CallContext>> {
+        None
+    }
+}
+
+/// Adds nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoContext;
+
+impl CallContext for NoContext {}
+
+/// Produces the events of runs.
+///
+/// Every `Fn(RunInput) -> impl Stream` whose items are updates, source events or results of either is an agent; the
+/// end of its stream is success, and an `Err` item fails the run.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_core::{Agent, AgentRequest, RunInput, SourceEvent, Update};
+/// use futures_util::{FutureExt, StreamExt, stream};
+///
+/// let agent = |input: RunInput| stream::iter([Update::text(input.text())]);
+/// let events = agent.run(AgentRequest::new(RunInput::prompt("thread", "run", "hello")));
+/// let events: Vec<SourceEvent> = events.collect().now_or_never().unwrap();
+/// assert_eq!(events, [Update::text("hello").into(), SourceEvent::finished()]);
+/// ```
+pub trait Agent: Send + Sync + 'static {
+    /// Starts a run.
+    fn run(&self, request: AgentRequest) -> SourceStream;
+
+    /// Returns `true` if a run goes on with what the previous run of its thread left at the agent
+    /// ([`AgentRequest::previous`]).
+    fn keeps_threads(&self) -> bool {
+        false
+    }
+
+    /// Returns `true` if the agent finds its work again at `checkpoint`.
+    fn can_resume(&self, _checkpoint: &Checkpoint) -> bool {
+        false
+    }
+
+    /// Goes on with a run that another replica started, where [`can_resume`](Self::can_resume) holds. The stream leaves
+    /// out what the history of the takeover holds.
+    fn resume(&self, request: AgentRequest, takeover: Takeover) -> SourceStream {
+        drop(takeover);
+        self.run(request)
+    }
+}
+
+impl<F, S> Agent for F
+where
+    F: Fn(RunInput) -> S + Send + Sync + 'static,
+    S: Stream + Send + 'static,
+    S::Item: IntoSourceEvent,
+{
+    fn run(&self, request: AgentRequest) -> SourceStream {
+        let input = Arc::unwrap_or_clone(request.input);
+        Box::pin(InProcess { updates: self(input), is_ended: false })
+    }
+}
+
+pin_project! {
+    /// The stream of an in-process agent, with the end that it means.
+    struct InProcess<S> {
+        #[pin]
+        updates: S,
+        is_ended: bool,
+    }
+}
+
+impl<S: Stream> Stream for InProcess<S>
+where
+    S::Item: IntoSourceEvent,
+{
+    type Item = SourceEvent;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SourceEvent>> {
+        let this = self.project();
+        if *this.is_ended {
+            return Poll::Ready(None);
+        }
+        let event = match ready!(this.updates.poll_next(cx)) {
+            Some(item) => item.into_source_event(),
+            None => SourceEvent::Finished { outcome: RunOutcome::Success, result: None },
+        };
+        *this.is_ended = matches!(event, SourceEvent::Finished { .. } | SourceEvent::Failed(_));
+        Poll::Ready(Some(event))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt as _, StreamExt as _, stream};
+
+    use super::*;
+    use crate::update::Update;
+
+    fn events(agent: &impl Agent) -> Vec<SourceEvent> {
+        let events = agent.run(AgentRequest::new(RunInput::prompt("t", "r", "hi")));
+        events.collect::<Vec<_>>().now_or_never().unwrap()
+    }
+
+    #[test]
+    fn the_end_of_an_in_process_stream_is_success() {
+        let agent = |_: RunInput| stream::iter([Update::text("a")]);
+        assert_eq!(events(&agent), [Update::text("a").into(), SourceEvent::finished()]);
+    }
+
+    #[test]
+    fn an_error_fails_the_run_and_nothing_follows() {
+        let agent = |_: RunInput| {
+            stream::iter([
+                Ok(Update::text("a")),
+                Err(std::io::Error::other("out of words")),
+                Ok(Update::text("b")),
+            ])
+        };
+        let events = events(&agent);
+        assert_eq!(events.len(), 2);
+        assert!(matches!(&events[1], SourceEvent::Failed(failure) if failure.message == "out of words"));
+    }
+
+    #[test]
+    fn an_end_of_its_own_is_the_end() {
+        let cancelled = SourceEvent::Finished { outcome: RunOutcome::Cancelled, result: None };
+        let given = cancelled.clone();
+        let agent = move |_: RunInput| stream::iter([given.clone()]);
+        assert_eq!(events(&agent), [cancelled]);
+    }
+}

@@ -1,0 +1,62 @@
+//! [`Protocol`]: an agent protocol as transports see it: bytes become a [`RunInput`], and events become payloads.
+//!
+//! ```text
+//! request bytes ──► Protocol::read_input ──► RunInput ──► RunService::start ──► events ──► EventEncoder ──► payloads
+//!                        └ declared version ──► encoder ─────────────────────────────────────────▲
+//! ```
+//!
+//! An adapter implements the trait once; HTTP, WebSocket and any other transport carry the same implementation. What
+//! the payloads mean stays with the adapter; what frames them stays with the transport.
+
+use std::fmt;
+
+use crate::message::RunInput;
+use crate::service::{EventEncoder, ServiceError};
+
+/// How payloads are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// JSON text without line breaks.
+    #[default]
+    Json,
+    /// The protocol's binary form.
+    Binary,
+}
+
+/// Reads run inputs and makes encoders, for one agent protocol.
+pub trait Protocol: Send + Sync + 'static {
+    /// Reads the input of a run of `agent`, and makes the encoder for its events: the version that the client
+    /// understands may stand in its input.
+    ///
+    /// # Errors
+    ///
+    /// Returns a refusal of kind [`Invalid`](crate::service::RefusalKind::Invalid) if `bytes` are no input.
+    fn read_input(&self, agent: &str, bytes: &[u8], encoding: Encoding) -> Result<ReadInput, ServiceError>;
+
+    /// Makes the encoder for a watcher of a run of `agent`. `declared` is the protocol version that the watcher
+    /// declared, if it declared one.
+    fn encoder(&self, agent: &str, declared: Option<&str>, encoding: Encoding) -> Box<dyn EventEncoder>;
+}
+
+/// A decoded request to start a run.
+#[non_exhaustive]
+pub struct ReadInput {
+    /// The input.
+    pub input: RunInput,
+    /// Writes the events of the run for the client that sent the input.
+    pub encoder: Box<dyn EventEncoder>,
+}
+
+impl ReadInput {
+    /// Returns an input with the encoder for its client.
+    pub fn new(input: RunInput, encoder: Box<dyn EventEncoder>) -> Self {
+        Self { input, encoder }
+    }
+}
+
+impl fmt::Debug for ReadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadInput").field("input", &self.input).finish_non_exhaustive()
+    }
+}

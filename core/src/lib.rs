@@ -94,7 +94,7 @@ pub use convert::{BlockEventConverter, ConverterSet};
 pub use event::{BlockEvent, BlockHead, EventKind, Lane, SpanKind};
 pub use history::History;
 pub use id::{BlockId, InterruptId, LaneId, MessageId, ResponseId, RunId, ThreadId, ToolCallId};
-pub use merge::MessageMerger;
+pub use merge::{CompletedRun, MessageMerger, RunMerger};
 pub use message::{Message, Response, RunInput};
 pub use pipeline::{BlockStreamExt, IntoSourceEvent, SourceStreamExt};
 pub use presentation::IntermediateView;

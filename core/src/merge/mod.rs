@@ -12,7 +12,9 @@
 //! belongs beside the stream, not in it.
 
 mod draft;
+mod json;
 mod order;
+mod run;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +31,7 @@ use crate::source::Source;
 use crate::update::{Channel, Mode, Timestamp, Update};
 use crate::usage_sum::UsageSum;
 use draft::Draft;
+pub use run::{CompletedRun, RunMerger};
 
 /// Where messages without an id of the kind in question stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

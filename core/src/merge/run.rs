@@ -1,0 +1,292 @@
+//! [`RunMerger`]: the events of one run as a [`CompletedRun`], for callers who want a value instead of a stream.
+//!
+//! ```text
+//! BlockEvents (balanced, deduplicated) ──► RunMerger ──► MessageMerger ──► Response
+//!                                            └ terminal event ──► outcome, result, interrupts
+//! ```
+//!
+//! Blocks of one source message become one message. A block that continues another after an interruption belongs to the
+//! message of that block; a block that replaces another takes the place of its text. The merger holds whole texts, within
+//! [`MergeLimits`](super::MergeLimits); it reads no log and drives no run.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{MergeError, MergeSettings, MessageMerger};
+use crate::block::{ContentBlock, Custom, Text, Thinking, ToolResult, ToolUse};
+use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, SpanKind};
+use crate::id::{BlockId, MessageId, ResponseId};
+use crate::message::Response;
+use crate::run::{Interrupt, RunFailure, RunInfo, RunOutcome, Usage};
+use crate::update::{Channel, Mode, Role, Update};
+
+/// A whole run as one value.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct CompletedRun {
+    /// The run; `None` if it never started.
+    pub run: Option<Arc<RunInfo>>,
+    /// Its content, under one response id.
+    pub response: Response,
+    /// How it ended. A run without terminal event has failed.
+    pub outcome: Result<RunOutcome, Box<RunFailure>>,
+    /// The run's value, where it has one beside its text.
+    pub result: Option<Value>,
+    /// The interrupts whose replies it waits for.
+    pub interrupts: Vec<Interrupt>,
+}
+
+/// Merges the events of one run.
+#[derive(Debug)]
+pub struct RunMerger {
+    merger: MessageMerger,
+    run: Option<Arc<RunInfo>>,
+    response_id: Option<ResponseId>,
+    /// The message of each block, for blocks that continue, replace or call within it.
+    messages: HashMap<BlockId, MessageId>,
+    /// Blocks whose first delta takes the place of an earlier text.
+    replacing: HashSet<BlockId>,
+    outcome: Option<Result<RunOutcome, Box<RunFailure>>>,
+    result: Option<Value>,
+    interrupts: Vec<Interrupt>,
+    usage: Vec<Usage>,
+}
+
+impl Default for RunMerger {
+    fn default() -> Self {
+        Self::new(MergeSettings::default())
+    }
+}
+
+impl RunMerger {
+    /// Returns a merger without events.
+    pub fn new(settings: MergeSettings) -> Self {
+        Self {
+            merger: MessageMerger::new(settings),
+            run: None,
+            response_id: None,
+            messages: HashMap::new(),
+            replacing: HashSet::new(),
+            outcome: None,
+            result: None,
+            interrupts: Vec::new(),
+            usage: Vec::new(),
+        }
+    }
+
+    /// Adds the next event of the run.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the run exceeds a limit of the merge; the events before it stay merged.
+    pub fn handle_event(&mut self, event: &BlockEvent) -> Result<(), MergeError> {
+        match event {
+            BlockEvent::RunStarted(run) => self.run = Some(Arc::clone(run)),
+            BlockEvent::BlockStarted(head) => self.start(head)?,
+            BlockEvent::BlockDelta { block, delta } => self.append(block, delta.clone())?,
+            BlockEvent::ThinkingEncrypted { block, value } => {
+                let thinking = Thinking { encrypted: Some(value.clone()), ..Thinking::default() };
+                self.add(block, ContentBlock::Thinking(thinking), Mode::Append, false)?;
+            }
+            BlockEvent::BlockEnded { block, reason: EndReason::Complete } if block.kind == SpanKind::Text => {
+                self.add(block, ContentBlock::Text(Text::default()), Mode::Append, true)?;
+            }
+            BlockEvent::ToolResult(result) => {
+                let block = ContentBlock::ToolResult(ToolResult {
+                    id: Some(result.call_id.clone()),
+                    name: Some(result.tool_name.clone()).filter(|name| !name.is_empty()),
+                    output: result.output.clone(),
+                    is_error: result.is_error,
+                });
+                let update = update_of(block, &result.lane, &result.origin, Channel::Answer, Role::Tool);
+                self.merger.handle_update(update.in_message(result.id.as_bytes().clone()))?;
+            }
+            BlockEvent::Custom(custom) => {
+                let block = Custom { name: custom.name.clone(), value: custom.value.clone() };
+                let block = ContentBlock::Custom(block);
+                let update = update_of(block, &custom.lane, &custom.origin, custom.channel, Role::Assistant);
+                self.merger.handle_update(update.in_message(custom.id.as_bytes().clone()))?;
+            }
+            BlockEvent::RunFinished(end) => {
+                self.outcome = Some(Ok(end.outcome));
+                self.result.clone_from(&end.result);
+                self.interrupts = end.interrupts.iter().map(|pending| pending.interrupt.clone()).collect();
+                self.usage.clone_from(&end.usage);
+            }
+            BlockEvent::RunFailed(end) => {
+                self.outcome = Some(Err(Box::new(end.failure.clone())));
+                self.usage.clone_from(&end.usage);
+            }
+            // Lanes and steps say how the content was made. Usage is summed in the terminal event.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Returns `true` once the terminal event was added.
+    pub fn is_ended(&self) -> bool {
+        self.outcome.is_some()
+    }
+
+    /// Returns the run as one value. The response id is that of the turn, else the id of the run.
+    pub fn finish(self) -> CompletedRun {
+        let fallback = || self.run.as_ref().map(|run| ResponseId::new(run.run_id.as_bytes().clone()));
+        let id = self.response_id.clone().or_else(fallback).unwrap_or_else(|| ResponseId::from(""));
+        let mut response = self.merger.finish(id);
+        response.usage = self.usage;
+        let cut = || {
+            let message = "the events of the run ended without a terminal event: watch the run again";
+            Err(Box::new(RunFailure::new(RunFailure::UPSTREAM_ENDED, message)))
+        };
+        CompletedRun {
+            run: self.run,
+            response,
+            outcome: self.outcome.unwrap_or_else(cut),
+            result: self.result,
+            interrupts: self.interrupts,
+        }
+    }
+
+    fn start(&mut self, head: &Arc<BlockHead>) -> Result<(), MergeError> {
+        if self.response_id.is_none() {
+            self.response_id.clone_from(&head.origin.response_id);
+        }
+        let of = |id: &Option<BlockId>| id.as_ref().and_then(|id| self.messages.get(id)).cloned();
+        let earlier = of(&head.continues).or_else(|| of(&head.replaces)).or_else(|| of(&head.parent));
+        let given = || head.origin.message_id.clone();
+        let own = || MessageId::new(head.id.as_bytes().clone());
+        let message = earlier.or_else(given).unwrap_or_else(own);
+        self.messages.insert(head.id.clone(), message);
+        if head.kind == SpanKind::ToolUse {
+            return self.add(head, call(head, "".into()), Mode::Append, false);
+        }
+        if head.replaces.is_some() {
+            self.replacing.insert(head.id.clone());
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, head: &Arc<BlockHead>, delta: bytestring::ByteString) -> Result<(), MergeError> {
+        let is_first = self.replacing.remove(&head.id);
+        let mode = if is_first { Mode::Replace } else { Mode::Append };
+        let block = match head.kind {
+            SpanKind::Text => ContentBlock::Text(Text { text: delta }),
+            SpanKind::Thinking => ContentBlock::Thinking(Thinking { text: delta, encrypted: None }),
+            SpanKind::ToolUse => call(head, delta),
+        };
+        self.add(head, block, mode, false)
+    }
+
+    fn add(
+        &mut self,
+        head: &BlockHead,
+        block: ContentBlock,
+        mode: Mode,
+        last: bool,
+    ) -> Result<(), MergeError> {
+        let mut update = update_of(block, &head.lane, &head.origin, head.channel, head.role);
+        update.message_id = self.messages.get(&head.id).cloned();
+        update.mode = mode;
+        update.last = last;
+        self.merger.handle_update(update)
+    }
+}
+
+/// A fragment of a call, under its outgoing id.
+fn call(head: &BlockHead, arguments: bytestring::ByteString) -> ContentBlock {
+    let (id, name) = (Some(head.tool_call_id()), Some(head.tool_name.clone()));
+    ContentBlock::ToolUse(ToolUse { id, name, arguments })
+}
+
+fn update_of(block: ContentBlock, lane: &Lane, origin: &Origin, channel: Channel, role: Role) -> Update {
+    let mut update = Update::new(block).from_source(&lane.source);
+    update.created_at = origin.created_at;
+    update.channel = channel;
+    update.role = role;
+    if let Some(metadata) = &origin.metadata {
+        update.details_mut().metadata = Some(Arc::clone(metadata));
+    }
+    update
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::source::Source;
+    use crate::testing::run_to_end;
+    use crate::update::SourceEvent;
+
+    fn merged(events: impl IntoIterator<Item = SourceEvent>) -> CompletedRun {
+        let mut merger = RunMerger::default();
+        for event in run_to_end(events) {
+            merger.handle_event(&event).unwrap();
+        }
+        merger.finish()
+    }
+
+    #[test]
+    fn a_turn_with_a_tool_is_one_value() {
+        let run = merged([
+            Update::thinking("Let me look.").into(),
+            Update::text("One ").in_message("m1").in_response("r1").into(),
+            Update::text("moment.").in_message("m1").last().into(),
+            Update::tool_use("call_1", "search", json!({ "q": "x" })).into(),
+            Update::tool_result("call_1", "42").into(),
+            Update::text("It is 42.").in_message("m2").into(),
+            SourceEvent::finished(),
+        ]);
+        assert_eq!(run.outcome, Ok(RunOutcome::Success));
+        assert_eq!(run.response.text(), "One moment.It is 42.");
+        let calls: Vec<&str> =
+            run.response.messages.iter().flat_map(|m| m.tool_uses()).map(|call| &*call.arguments).collect();
+        assert_eq!(calls, [r#"{"q":"x"}"#]);
+    }
+
+    #[test]
+    fn a_text_that_is_interrupted_stays_one_message_and_a_replaced_one_is_gone() {
+        let run = merged([
+            Update::text("Half ").in_message("m").into(),
+            Update::tool_use("c", "t", json!({})).into(),
+            Update::tool_result("c", "done").into(),
+            Update::text("whole").in_message("m").into(),
+            Update::text("wrong").in_message("n").into(),
+            Update::text("right").in_message("n").replace().into(),
+            SourceEvent::finished(),
+        ]);
+        assert_eq!(run.response.text(), "Half wholeright");
+        let ids: Vec<_> = run.response.messages.iter().filter(|m| !m.text().is_empty()).collect();
+        assert_eq!(ids.len(), 2);
+    }
+
+    #[test]
+    fn agents_are_grouped_and_the_answer_is_told_apart() {
+        let (a, b) = (Source::root().child("a"), Source::root().child("b"));
+        let run = merged([
+            Update::text("a1 ").from_source(&a).intermediate().into(),
+            Update::text("b1 ").from_source(&b).intermediate().into(),
+            Update::text("a2").from_source(&a).intermediate().into(),
+            Update::text("answer").into(),
+            SourceEvent::finished(),
+        ]);
+        let texts: Vec<String> = run.response.messages.iter().map(crate::Message::text).collect();
+        assert_eq!(texts, ["a1 a2", "b1 ", "answer"]);
+        assert_eq!(run.response.text(), "answer");
+    }
+
+    #[test]
+    fn failures_and_interrupts_are_no_success() {
+        let run = merged([Update::text("half").into(), SourceEvent::failed("agent_failed", "no luck")]);
+        assert!(matches!(&run.outcome, Err(failure) if failure.code == "agent_failed"));
+        assert_eq!(run.response.text(), "half");
+        let run = merged([
+            SourceEvent::interrupt(Interrupt::new("i", "confirmation")),
+            SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None },
+        ]);
+        assert_eq!((run.outcome, run.interrupts.len()), (Ok(RunOutcome::Interrupted), 1));
+        assert!(RunMerger::default().finish().outcome.is_err());
+    }
+}

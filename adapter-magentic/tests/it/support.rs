@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use aqueduct_adapter_magentic::{Config, Decoder, MergedRun, RunMerger};
+use aqueduct_adapter_magentic::{Config, Decoder};
 use aqueduct_core::testing::InvariantChecker;
 use aqueduct_core::{
-    BlockEvent, BlockId, ByteString, Channel, RunInfo, SourceEvent, SpanKind, StreamContext,
+    BlockEvent, BlockId, ByteString, Channel, CompletedRun, RunInfo, RunMerger, SourceEvent, SpanKind,
+    StreamContext,
 };
 use serde_json::{Value, json};
 
@@ -150,12 +151,12 @@ pub(crate) fn customs<'a>(run: &'a Run, name: &str) -> Vec<&'a Value> {
 }
 
 /// A run as one value.
-pub(crate) fn merged(run: &Run) -> MergedRun {
+pub(crate) fn merged(run: &Run) -> CompletedRun {
     let mut merger = RunMerger::default();
-    for event in &run.said {
-        merger.handle_event(event.clone()).unwrap();
+    for event in &run.events {
+        merger.handle_event(event).unwrap();
     }
-    merger.finish("resp".into())
+    merger.finish()
 }
 
 /// Lines from values, numbered.

@@ -34,7 +34,15 @@ mod reply;
 mod rest;
 mod result;
 mod send;
+#[expect(
+    clippy::disallowed_types,
+    reason = "tasks are shared by callers: short locks, never held over an await"
+)]
 mod store;
+#[expect(
+    clippy::disallowed_types,
+    reason = "tasks are shared by callers: short locks, never held over an await"
+)]
 mod task;
 mod watch;
 

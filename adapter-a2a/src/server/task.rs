@@ -16,7 +16,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aqueduct_core::{Interrupt, RunId, Timestamp};
-use tokio::sync::watch;
+use event_listener::Event;
 
 use super::ServerError;
 use super::fold::Folded;
@@ -103,7 +103,7 @@ pub(super) struct TaskEntry {
     pub(super) context_id: String,
     pub(super) owner: String,
     state: Mutex<TaskState>,
-    changes: watch::Sender<u64>,
+    changes: Event,
 }
 
 impl TaskEntry {
@@ -121,7 +121,7 @@ impl TaskEntry {
             pushes: Vec::new(),
             updated_at: at,
         };
-        Self { id, context_id, owner, state: Mutex::new(state), changes: watch::Sender::new(0) }
+        Self { id, context_id, owner, state: Mutex::new(state), changes: Event::new() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, TaskState> {
@@ -131,20 +131,18 @@ impl TaskEntry {
 
     /// Tells everybody who waits.
     pub(super) fn changed(&self) {
-        self.changes.send_modify(|version| *version = version.wrapping_add(1));
+        self.changes.notify(usize::MAX);
     }
 
     /// Waits until `look` sees what it looks for.
     pub(super) async fn wait<T>(&self, mut look: impl FnMut(&mut TaskState) -> Option<T>) -> T {
-        let mut changes = self.changes.subscribe();
         loop {
-            // Marked as seen before looking: what happens in between is seen the next time round.
-            changes.borrow_and_update();
+            // Registered before looking: a change in between wakes the listener.
+            let changed = self.changes.listen();
             if let Some(found) = look(&mut self.lock()) {
                 return found;
             }
-            // The sender lives as long as `self`.
-            changes.changed().await.ok();
+            changed.await;
         }
     }
 }

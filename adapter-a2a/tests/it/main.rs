@@ -1,4 +1,6 @@
 //! Recorded and scripted A2A streams, decoded to the end.
+
+#![expect(clippy::disallowed_types, reason = "the host of these tests shares its runs behind locks")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::CompletedRun;
 use crate::block::{ContentBlock, ToolOutput};
+use crate::id::ToolCallId;
 use crate::message::Message;
 use crate::run::{Interrupt, RunOutcome, Usage};
 use crate::update::{Channel, Role};
@@ -97,14 +98,14 @@ fn content(block: &ContentBlock) -> Value {
         ContentBlock::Thinking(thinking) => json!({ "type": "thinking", "text": &*thinking.text }),
         ContentBlock::ToolUse(call) => json!({
             "type": "toolUse",
-            "id": call.id.as_ref().map(|id| id.as_str()),
+            "id": call.id.as_ref().map(ToolCallId::as_str),
             "name": call.name.as_deref(),
             "arguments": serde_json::from_str::<Value>(&call.arguments)
                 .unwrap_or_else(|_| Value::from(&*call.arguments)),
         }),
         ContentBlock::ToolResult(result) => json!({
             "type": "toolResult",
-            "id": result.id.as_ref().map(|id| id.as_str()),
+            "id": result.id.as_ref().map(ToolCallId::as_str),
             "name": result.name.as_deref(),
             "output": output(&result.output),
             "isError": result.is_error,

@@ -5,6 +5,7 @@ mod docs;
 mod fixtures;
 mod foreign_places;
 mod manifests;
+mod sans_io;
 mod sizes;
 mod unfinished;
 
@@ -19,6 +20,7 @@ pub(crate) const ALL: &[Check] = &[
     dependencies::direction,
     dependencies::forbidden,
     dependencies::untyped_errors,
+    sans_io::check,
     manifests::names,
     manifests::inherited,
     manifests::default_features,

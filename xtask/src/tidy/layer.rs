@@ -1,8 +1,9 @@
 //! The layers of the workspace and who may depend on whom.
 //!
 //! ```text
-//! gateway ──► adapter-*  ──► core ◄── transport-*, runlog ◄── gateway
-//!                                      transport-* ──► transport-tls
+//! gateway ──► aqueduct ──► runs ──► runlog ──► core
+//!                 │  ├──► adapter-* ─────────► core
+//!                 │  └──► transport-* ───────► core     (transport-ws, transport-grpc ──► transport-http)
 //! tests, benches, fuzz, examples ──► anything        xtask ──► nothing of ours
 //! ```
 //!
@@ -15,13 +16,19 @@ pub(crate) enum Layer {
     Core,
     /// One agent protocol.
     Adapter,
-    /// One way to move bytes.
+    /// One way to move bytes, mounted on the server of [`Layer::Http`].
     Transport,
+    /// The one server, and HTTP itself.
+    Http,
     /// Certificates and keys, for all transports.
     Tls,
     /// The run log.
     Runlog,
-    /// The binary that wires all together.
+    /// The run engine.
+    Runs,
+    /// The crate where adapters, transports and the engine meet.
+    Umbrella,
+    /// The binary: configuration, identity, tee, command line.
     Gateway,
     /// Tests, benches and fuzz targets.
     Tests,
@@ -38,11 +45,14 @@ impl Layer {
         match top {
             "core" => Some(Self::Core),
             "runlog" => Some(Self::Runlog),
+            "runs" => Some(Self::Runs),
+            "aqueduct" => Some(Self::Umbrella),
             "gateway" => Some(Self::Gateway),
             "tests" | "benches" | "fuzz" => Some(Self::Tests),
             "examples" => Some(Self::Examples),
             "xtask" => Some(Self::Xtask),
             "transport-tls" => Some(Self::Tls),
+            "transport-http" => Some(Self::Http),
             _ if top.starts_with("adapter-") => Some(Self::Adapter),
             _ if top.starts_with("transport-") => Some(Self::Transport),
             _ => None,
@@ -54,9 +64,18 @@ impl Layer {
         match self {
             Self::Core | Self::Tls | Self::Xtask => false,
             Self::Adapter | Self::Runlog => other == Self::Core,
-            Self::Transport => matches!(other, Self::Core | Self::Tls),
-            Self::Gateway | Self::Tests | Self::Examples => true,
+            Self::Http => matches!(other, Self::Core | Self::Tls),
+            Self::Transport => matches!(other, Self::Core | Self::Http | Self::Tls),
+            Self::Runs => matches!(other, Self::Core | Self::Runlog),
+            Self::Umbrella => !matches!(other, Self::Umbrella | Self::Gateway) && other.is_library(),
+            Self::Gateway => other.is_library(),
+            Self::Tests | Self::Examples => true,
         }
+    }
+
+    /// Whether other crates are built on it.
+    fn is_library(self) -> bool {
+        !matches!(self, Self::Gateway | Self::Tests | Self::Examples | Self::Xtask)
     }
 
     /// Whether its code must work without a runtime, a socket or a clock.
@@ -74,13 +93,17 @@ impl Layer {
         match self {
             Self::Core => "core depends on no other crate of the workspace",
             Self::Adapter => "an adapter depends on core alone, never on a transport or another adapter",
+            Self::Http => "transport-http depends on core, and knows no agent protocol",
             Self::Transport => {
-                "a transport depends on core and on transport-tls, and knows no agent protocol"
+                "a transport depends on core and on transport-http, and knows no agent protocol"
             }
             Self::Tls => "transport-tls depends on no other crate of the workspace",
             Self::Runlog => "runlog depends on core alone",
+            Self::Runs => "runs depends on core and runlog: it knows no protocol and no socket",
+            Self::Umbrella => "aqueduct depends on the libraries below it",
             Self::Xtask => "xtask depends on no crate of the workspace",
-            Self::Gateway | Self::Tests | Self::Examples => "anything goes",
+            Self::Gateway => "the gateway depends on libraries",
+            Self::Tests | Self::Examples => "anything goes",
         }
     }
 }
@@ -98,6 +121,25 @@ mod tests {
         }
         for lower in [Layer::Core, Layer::Adapter, Layer::Transport, Layer::Runlog, Layer::Xtask] {
             assert!(!lower.may_use(examples), "{lower:?}");
+        }
+    }
+
+    #[test]
+    fn the_engine_knows_no_protocol_and_transports_know_only_the_server() {
+        let layer = |folder| Layer::of(folder).unwrap();
+        for (folder, other, may) in [
+            ("runs", "runlog", true),
+            ("runs", "adapter-agui", false),
+            ("runs", "transport-http", false),
+            ("transport-ws", "transport-http", true),
+            ("transport-grpc", "transport-ws", false),
+            ("transport-http", "transport-grpc", false),
+            ("aqueduct", "runs", true),
+            ("aqueduct", "gateway", false),
+            ("gateway", "aqueduct", true),
+            ("runlog", "runs", false),
+        ] {
+            assert_eq!(layer(folder).may_use(layer(other)), may, "{folder} -> {other}");
         }
     }
 

@@ -39,10 +39,11 @@ fn member(project: &Project, package: Package<'_>) -> Result<Member> {
 }
 
 /// `cargo tree` and not the graph of `cargo metadata`: the latter unites the features of the whole workspace, so
-/// an optional dependency that only the gateway turns on would show up below the adapter.
+/// an optional dependency that only the gateway turns on would show up below the adapter. All features of the package
+/// itself are on: a runtime behind a feature is a runtime.
 fn linked(project: &Project, package: &str) -> Result<Vec<LinkedPackage>> {
     let call = project.cargo(["tree", "--edges", "normal", "--target", "all", "--prefix", "depth"]);
-    let text = call.args(["--format", " {p}", "--package", package]).output()?;
+    let text = call.args(["--format", " {p}", "--all-features", "--package", package]).output()?;
     Ok(text.lines().filter_map(linked_package).collect())
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Member {
     pub(crate) manifest: String,
     /// Packages it declares as dependencies, of every kind, optional ones too.
     pub(crate) declared: Vec<String>,
-    /// What it links in its default features: its tree of normal dependencies, itself first.
+    /// What it links with all its features: its tree of normal dependencies, itself first.
     /// Loaded only for the layers that have a rule about it.
     pub(crate) linked: Vec<LinkedPackage>,
 }

@@ -44,12 +44,15 @@ fn workspace(test: &str) -> PathBuf {
 /// A crate of the workspace with these dependencies.
 fn package(root: &Path, folder: &str, dependencies: &str) {
     let manifest = format!(
-        "[package]\nname = \"aqueduct-{}\"\nedition.workspace = true\n\
-         [features]\nextra = []\n[lints]\nworkspace = true\n[dependencies]\n{dependencies}\n",
+        "[package]\nname = \"aqueduct-{}\"\ndescription = \"x\"\nreadme = \"README.md\"\nkeywords = []\n\
+         categories = []\nrepository = \"x\"\nedition.workspace = true\n[features]\nextra = []\n[lints]\nworkspace = true\n[dependencies]\n{dependencies}\n",
         folder.replace('/', "-")
     );
     write(root, &format!("{folder}/Cargo.toml"), &manifest);
     write(root, &format!("{folder}/src/lib.rs"), "//! Nothing.\n");
+    for file in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+        write(root, &format!("{folder}/{file}"), "Nothing.\n");
+    }
 }
 
 /// A crate of somebody else.
@@ -117,7 +120,7 @@ fn tokio_in_core_fails() {
     package(&root, "adapter-agui", "");
     check_fails(
         &root,
-        "core/Cargo.toml:9: error[forbidden-crate]: aqueduct-core links tokio: aqueduct-core -> tokio",
+        "core/Cargo.toml:14: error[forbidden-crate]: aqueduct-core links tokio: aqueduct-core -> tokio",
     );
 }
 
@@ -136,7 +139,7 @@ fn an_adapter_that_depends_on_a_transport_fails() {
     package(&root, "adapter-agui", "aqueduct-transport-ws.workspace = true");
     check_fails(
         &root,
-        "adapter-agui/Cargo.toml:9: error[dependency-direction]: aqueduct-adapter-agui depends on aqueduct-transport-ws",
+        "adapter-agui/Cargo.toml:14: error[dependency-direction]: aqueduct-adapter-agui depends on aqueduct-transport-ws",
     );
 }
 

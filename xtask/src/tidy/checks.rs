@@ -22,6 +22,7 @@ pub(crate) const ALL: &[Check] = &[
     dependencies::untyped_errors,
     sans_io::check,
     manifests::names,
+    manifests::published,
     manifests::inherited,
     manifests::default_features,
     sizes::check,

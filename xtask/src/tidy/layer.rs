@@ -74,7 +74,7 @@ impl Layer {
     }
 
     /// Whether other crates are built on it.
-    fn is_library(self) -> bool {
+    pub(crate) fn is_library(self) -> bool {
         !matches!(self, Self::Gateway | Self::Tests | Self::Examples | Self::Xtask)
     }
 

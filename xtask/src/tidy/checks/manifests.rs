@@ -3,18 +3,55 @@
 use toml::{Table, Value};
 
 use crate::tidy::finding::{Finding, line_of};
+use crate::tidy::layer::Layer;
 use crate::tidy::model::Model;
+
+/// The folder of the crate that users add: its package has the name of the project.
+const UMBRELLA: &str = "aqueduct";
+
+/// What crates.io and docs.rs show of a published crate.
+const SHOWN: [&str; 5] = ["description", "readme", "keywords", "categories", "repository"];
+
+/// The files that a published crate carries beside its source.
+const CARRIED: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 /// Every package is called after its folder, so one can be found from the other. `core` above all must not be a
 /// package called `core`, which would hide the standard library's.
 pub(crate) fn names(model: &Model, findings: &mut Vec<Finding>) {
     for member in &model.workspace.members {
-        let expected = format!("aqueduct-{}", member.folder.replace('/', "-"));
+        let expected = match member.folder.as_str() {
+            UMBRELLA => UMBRELLA.to_owned(),
+            folder => format!("aqueduct-{}", folder.replace('/', "-")),
+        };
         if member.name != expected {
             let what = format!("the package is called `{}`", member.name);
             let help = format!("call it `{expected}`, after its folder");
             let line = line_of(&member.manifest, "name");
             findings.push(Finding::error("package-name", &member.manifest_path(), line, what, &help));
+        }
+    }
+}
+
+/// Libraries can be published: they say what they are, and carry README and licences.
+pub(crate) fn published(model: &Model, findings: &mut Vec<Finding>) {
+    let libraries = |folder: &str| Layer::of(folder).is_some_and(Layer::is_library);
+    for member in model.workspace.members.iter().filter(|member| libraries(&member.folder)) {
+        let manifest = member.manifest.parse::<Table>().unwrap_or_default();
+        let package = manifest.get("package");
+        let mut report = |what: String, help: &str| {
+            findings.push(Finding::error("published", &member.manifest_path(), None, what, help));
+        };
+        for key in SHOWN.iter().filter(|key| package.and_then(|package| package.get(**key)).is_none()) {
+            report(format!("the package has no `{key}`"), "say it: crates.io and docs.rs show it");
+        }
+        if package.and_then(|package| package.get("publish")).is_some() {
+            report("the package says whether it is published".to_owned(), "libraries are: delete the line");
+        }
+        for file in CARRIED {
+            let path = format!("{}/{file}", member.folder);
+            if !model.tree.files.iter().any(|file| file.path == path) {
+                report(format!("{path} is missing"), "a published crate carries README and licences");
+            }
         }
     }
 }
@@ -97,6 +134,13 @@ mod tests {
 
     fn with_manifest(manifest: &str) -> Model {
         crates(vec![Member { manifest: manifest.to_owned(), ..member("core", &[]) }])
+    }
+
+    #[test]
+    fn a_library_that_cannot_be_published_is_found_and_a_program_need_not_be() {
+        let found_now = found(published, &crates(vec![member("core", &[]), member("gateway", &[])]));
+        assert_eq!(found_now.len(), SHOWN.len() + CARRIED.len(), "{found_now:?}");
+        assert!(found_now.iter().all(|finding| finding.starts_with("core/")), "{found_now:?}");
     }
 
     #[test]

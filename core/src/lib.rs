@@ -18,6 +18,7 @@
 //! | [`pipeline`] | all of it as `futures` streams |
 //! | [`agent`], [`history`] | the seam for sources: an [`Agent`] answers a request with a stream of source events |
 //! | [`service`], [`protocol`], [`principal`], [`cancel`] | the seams for transports: runs, payloads, identity, cancellation |
+//! | [`canonical`] | events and whole runs as JSON, for people and scripts |
 //! | [`fingerprint`], [`json`] | texts compared by length and hash; which bytes of a text JSON escapes |
 //! | [`wellknown`] | names for content without a kind of its own |
 //! | `testing` (feature) | invariant checker, audit, traces, generators |
@@ -60,6 +61,7 @@ pub mod accumulator;
 pub mod agent;
 pub mod block;
 pub mod cancel;
+pub mod canonical;
 pub mod coalesce;
 pub mod convert;
 pub mod event;

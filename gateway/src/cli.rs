@@ -145,9 +145,21 @@ pub struct RunArgs {
     /// The configuration file, for an agent by name
     #[arg(long, value_name = "PATH", default_value = "aqueduct.toml")]
     pub config: PathBuf,
-    /// Write canonical events as JSON lines (docs/cli.md) instead of text
+    /// How the run is written.
+    #[command(flatten)]
+    pub form: OutputForm,
+}
+
+/// What a run is written as, where it is not shown to a person.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[group(multiple = false)]
+pub struct OutputForm {
+    /// Write the run as one JSON value at its end (docs/cli.md) instead of text
     #[arg(long)]
     pub json: bool,
+    /// Write canonical events as JSON lines (docs/cli.md) instead of text
+    #[arg(long)]
+    pub events: bool,
 }
 
 /// What an agent at a URL speaks.
@@ -169,7 +181,7 @@ Examples:
   aqueduct run weather \"Will it rain?\"
   aqueduct run demo \"Write about Rust\"     (while `aqueduct demo` runs)
   aqueduct run http://127.0.0.1:8787/agents/team \"Write about Rust\"
-  aqueduct run https://agent.example.org \"Hello\" --protocol a2a --json | jq .
+  aqueduct run https://agent.example.org \"Hello\" --protocol a2a --json | jq .text
 
 Exit codes:
   0  the run succeeded, or waits for an answer that cannot be given here

@@ -25,7 +25,7 @@ pub fn command(args: &ReplayArgs, out: &mut dyn Write, notes: &mut dyn Write) ->
         config.server.listen = vec![listen];
         return serve::run_config("replay", config, out, notes);
     }
-    match talk::block_on(talk::converse(config, AGENT, &prompt, args.json, out)) {
+    match talk::block_on(talk::converse(config, AGENT, &prompt, args.form, out)) {
         Ok(code) => code,
         Err(error) => {
             writeln!(notes, "aqueduct replay: {error:#}").ok();

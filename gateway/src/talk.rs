@@ -18,15 +18,15 @@ mod target;
 use std::io::{IsTerminal as _, Write};
 
 use anyhow::Context as _;
+use aqueduct_core::canonical;
 use aqueduct_core::event::RunFinished;
 use aqueduct_core::service::{Caller, EventStream, RunService as _};
-use aqueduct_core::{BlockEvent, InterruptReply, RunId, RunInput, RunOutcome};
+use aqueduct_core::{BlockEvent, InterruptReply, RunId, RunInput, RunMerger, RunOutcome};
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
-use crate::cli::RunArgs;
+use crate::cli::{OutputForm, RunArgs};
 use crate::config::{Config, OnDisconnect};
-use crate::convert::blocks;
 use crate::exit;
 use crate::service::{Gateway, GatewayService, now};
 pub(crate) use interrupts::Interrupts;
@@ -43,7 +43,7 @@ pub fn command(
     let environment = environment.into_iter().collect();
     let talk = async {
         let (config, name) = resolve(&args.target, args.protocol, &args.config, environment).await?;
-        converse(config, &name, &args.prompt, args.json, out).await
+        converse(config, &name, &args.prompt, args.form, out).await
     };
     match block_on(talk) {
         Ok(code) => code,
@@ -67,7 +67,7 @@ pub(crate) async fn converse(
     mut config: Config,
     name: &str,
     prompt: &str,
-    as_json: bool,
+    form: OutputForm,
     out: &mut dyn Write,
 ) -> anyhow::Result<exit::Code> {
     // Whoever runs a command has the configuration and its secrets: there is nobody to keep out.
@@ -76,8 +76,7 @@ pub(crate) async fn converse(
     agent.tokens.clear();
     agent.on_disconnect = OnDisconnect::Cancel;
     let service = GatewayService(Gateway::new(config)?);
-    let is_terminal = std::io::stdout().is_terminal();
-    let mut view = if as_json { View::Json } else { View::Screen(Box::new(Screen::new(is_terminal))) };
+    let mut view = View::new(form);
     let mut interrupts = Interrupts::new()?;
     let thread = format!("cli-{}", now().0);
     let mut input = RunInput::prompt(thread.clone(), format!("{thread}-1"), prompt);
@@ -87,7 +86,7 @@ pub(crate) async fn converse(
         let Some(BlockEvent::RunFinished(finished)) = end else { return Ok(exit::FAILED) };
         match finished.outcome {
             RunOutcome::Success => return Ok(exit::OK),
-            RunOutcome::Interrupted if as_json => return Ok(exit::OK),
+            RunOutcome::Interrupted if !matches!(view, View::Screen(_)) => return Ok(exit::OK),
             RunOutcome::Interrupted => match answers(&finished, &mut interrupts).await? {
                 Answers::Given(replies) => {
                     input.run_id = RunId::from(format!("{thread}-{turn}"));
@@ -103,14 +102,30 @@ pub(crate) async fn converse(
 }
 
 enum View {
-    Json,
+    Events,
+    Value(Box<RunMerger>),
     Screen(Box<Screen>),
 }
 
 impl View {
+    fn new(form: OutputForm) -> Self {
+        match form {
+            OutputForm { json: true, .. } => Self::Value(Box::default()),
+            OutputForm { events: true, .. } => Self::Events,
+            _ => Self::Screen(Box::new(Screen::new(std::io::stdout().is_terminal()))),
+        }
+    }
+
     fn show(&mut self, event: &BlockEvent, out: &mut dyn Write) -> std::io::Result<()> {
         match self {
-            Self::Json => writeln!(out, "{}", blocks::to_json(event)),
+            Self::Events => writeln!(out, "{}", canonical::to_json(event)),
+            Self::Value(merger) => {
+                merger.handle_event(event).map_err(std::io::Error::other)?;
+                if !merger.is_ended() {
+                    return Ok(());
+                }
+                writeln!(out, "{}", std::mem::take(&mut **merger).finish().to_json())
+            }
             Self::Screen(screen) => screen.show(event, Instant::now(), out),
         }?;
         out.flush()

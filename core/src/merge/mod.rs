@@ -12,7 +12,6 @@
 //! belongs beside the stream, not in it.
 
 mod draft;
-mod json;
 mod order;
 mod run;
 #[cfg(test)]

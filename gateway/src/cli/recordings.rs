@@ -54,9 +54,9 @@ pub struct ReplayArgs {
     /// How fast: a factor, or `max`
     #[arg(long, default_value = "1")]
     pub speed: Speed,
-    /// Write canonical events as JSON lines (docs/cli.md) instead of text
-    #[arg(long)]
-    pub json: bool,
+    /// How the run is written.
+    #[command(flatten)]
+    pub form: super::OutputForm,
 }
 
 const REPLAY_HELP: &str = "\

@@ -74,6 +74,8 @@ pub enum ToDialect {
     A2a,
     /// The canonical events, as documented in docs/cli.md
     Blocks,
+    /// Each run as one value: the merged response, as documented in docs/cli.md
+    Response,
 }
 
 /// How sub-agents are shown.

@@ -8,7 +8,6 @@
 //! the end of a run starts the next run, or is counted and told as late; input that cannot be read ends its run as
 //! failed, and the place is told. Everything streams: no more than one payload is held.
 
-pub mod blocks;
 mod detect;
 mod runs;
 mod source;

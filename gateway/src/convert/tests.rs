@@ -36,6 +36,25 @@ fn events(output: &str) -> Vec<String> {
 const AGUI: FromDialect = FromDialect::Agui;
 
 #[test]
+fn a_run_as_one_value_has_its_answer_its_outcome_and_its_failure() {
+    let run = |end: &str| {
+        format!(
+            "data: {{\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}}\n\n\
+             data: {{\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"Hel\"}}\n\n\
+             data: {{\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"lo\"}}\n\n{end}"
+        )
+    };
+    let finished = "data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n";
+    let (_, out, _) = super::tests::run(&args(AGUI, ToDialect::Response), &run(finished));
+    let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&value["status"], &value["text"]), (&"success".into(), &"Hello".into()));
+    let (_, out, _) = super::tests::run(&args(AGUI, ToDialect::Response), &run(""));
+    let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&value["status"], &value["text"]), (&"failed".into(), &"Hello".into()));
+    assert_eq!(value["failure"]["code"], "upstream_ended");
+}
+
+#[test]
 fn a_cut_stream_comes_out_ended_and_says_so() {
     let input = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n\
                  data: {\"type\":\"TEXT_MESSAGE_START\",\"messageId\":\"m\",\"role\":\"assistant\"}\n\n\

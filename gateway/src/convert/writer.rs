@@ -6,9 +6,8 @@ use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
 use aqueduct_adapter_agui::convert::converters;
 use aqueduct_adapter_agui::encode;
 use aqueduct_adapter_agui::wire::Event;
-use aqueduct_core::{BlockEvent, ConverterSet, IntermediateView, RunInfo};
+use aqueduct_core::{BlockEvent, ConverterSet, IntermediateView, RunInfo, RunMerger, canonical};
 
-use super::blocks;
 use crate::cli::{ConvertArgs, QuestionView, SubagentView, TextView, ToDialect};
 
 #[derive(Debug)]
@@ -32,6 +31,8 @@ enum Target {
         hides_work: bool,
     },
     Blocks,
+    /// Merges the events of the run under way; boxed, because the others are small.
+    Response(Box<RunMerger>),
 }
 
 impl Writer {
@@ -44,6 +45,7 @@ impl Writer {
                 Target::A2a { writer: None, scratch: Vec::new(), hides_work }
             }
             ToDialect::Blocks => Target::Blocks,
+            ToDialect::Response => Target::Response(Box::default()),
         };
         Self { target, sse: args.sse, buffer: Vec::new(), refused: Vec::new() }
     }
@@ -52,8 +54,17 @@ impl Writer {
         let Self { target, sse, buffer, refused } = self;
         match target {
             Target::Blocks => {
-                let line = blocks::to_json(event).to_string();
+                let line = canonical::to_json(event).to_string();
                 frame(*sse, buffer, |out| out.extend_from_slice(line.as_bytes()));
+            }
+            Target::Response(merger) => {
+                if let Err(error) = merger.handle_event(event) {
+                    refused.push(error.to_string());
+                }
+                if merger.is_ended() {
+                    let line = std::mem::take(&mut **merger).finish().to_json().to_string();
+                    frame(*sse, buffer, |out| out.extend_from_slice(line.as_bytes()));
+                }
             }
             Target::A2a { writer, scratch, hides_work } => {
                 if let BlockEvent::RunStarted(run) = event {

@@ -73,7 +73,7 @@ async fn an_a2a_stream_is_recorded_and_comes_again() {
     assert_eq!(shape(&seen), shape(&live.run("a", "r").await));
     assert_eq!(seen.last().unwrap()["type"], "RUN_FINISHED");
 
-    let output = run(words(&["replay", &file, "--speed", "max", "--json"])).await;
+    let output = run(words(&["replay", &file, "--speed", "max", "--events"])).await;
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
     assert!(text(&output.stdout).lines().last().unwrap().contains("run.finished"));
 }

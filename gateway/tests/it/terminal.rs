@@ -29,14 +29,26 @@ fn questions_are_answered_from_standard_input() {
 }
 
 #[test]
-fn json_is_one_event_per_line_and_asks_nothing() {
+fn events_are_one_per_line_and_nothing_is_asked() {
     let config = scripted("json", "[[step]]\ntext = \"x\"\n[[step]]\nask = \"Which?\"\n");
-    let output = aqueduct(&["run", "a", "hi", "--config", &config, "--json"], b"ignored\n");
+    let output = aqueduct(&["run", "a", "hi", "--config", &config, "--events"], b"ignored\n");
     assert_eq!(code(&output), 0);
     let lines: Vec<Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.first().unwrap()["event"], "run.started");
     assert_eq!(lines.last().unwrap()["outcome"], "interrupted");
+}
+
+#[test]
+fn json_is_the_run_as_one_value() {
+    let config = scripted("value", "[[step]]\ntext = \"x\"\n[[step]]\nask = \"Which?\"\n");
+    let output = aqueduct(&["run", "a", "hi", "--config", &config, "--json"], b"ignored\n");
+    assert_eq!(code(&output), 0);
+    let value: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!((&value["status"], &value["text"]), (&"interrupted".into(), &"x".into()));
+    assert_eq!(value["interrupts"][0]["message"], "Which?");
+    let output = aqueduct(&["run", "a", "hi", "--config", &config, "--json", "--events"], b"");
+    assert_eq!(code(&output), 2, "one form at a time");
 }
 
 #[test]

@@ -1,19 +1,35 @@
-//! Canonical events as JSON objects: the stable, readable form that `--to blocks` writes (`docs/cli.md` lists it).
+//! The JSON form of canonical values: events, one object each, and whole runs. `docs/cli.md` lists the members.
 //!
 //! Rules: `event` is first and names the event; what is absent is left out, never null; the root lane is left out;
 //! names are in lower camel case, words in lower case. New members may be added, none are renamed.
+//!
+//! This is no wire format of a protocol: those live in adapters. Nothing here is read back.
 
-use aqueduct_core::block::ToolOutput;
-use aqueduct_core::event::{
-    BlockHead, CustomEvent, EndReason, Origin, PendingInterrupt, RunFailed, RunFinished, ToolResultEvent,
-};
-use aqueduct_core::{
-    BlockEvent, Channel, Lane, LaneOutcome, Metadata, Role, RunFailure, RunOutcome, SpanKind, ToolCallId,
-    Usage,
-};
+mod run;
+
 use serde_json::{Map, Value};
 
-/// One event as one object.
+use crate::Metadata;
+use crate::block::ToolOutput;
+use crate::event::{
+    BlockEvent, BlockHead, CustomEvent, EndReason, Lane, Origin, PendingInterrupt, RunFailed, RunFinished,
+    SpanKind, ToolResultEvent,
+};
+use crate::id::ToolCallId;
+use crate::run::{Interrupt, LaneOutcome, RunFailure, RunOutcome, Usage};
+use crate::update::{Channel, Role};
+
+/// Returns an event as one object.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_core::canonical::to_json;
+/// use aqueduct_core::{BlockEvent, RunInfo};
+///
+/// let event = BlockEvent::RunStarted(RunInfo::new("thread", "run").into());
+/// assert_eq!(to_json(&event).to_string(), r#"{"event":"run.started","thread":"thread","run":"run"}"#);
+/// ```
 pub fn to_json(event: &BlockEvent) -> Value {
     let object = match event {
         BlockEvent::RunStarted(run) => Object::new("run.started")
@@ -45,12 +61,11 @@ pub fn to_json(event: &BlockEvent) -> Value {
         }
         BlockEvent::Usage { lane, usage } => Object::new("usage").lane(lane).value("usage", usage_of(usage)),
         BlockEvent::InterruptRequested(pending) => {
-            Object::new("interrupt.requested").value("interrupt", interrupt(pending))
+            Object::new("interrupt.requested").value("interrupt", self::pending(pending))
         }
         BlockEvent::RunFinished(end) => finished(end),
         BlockEvent::RunFailed(failed) => run_failed(failed),
         // Canonical events may be added; one that this printer does not know yet is told as such.
-        other => Object::new("unknown").text("debug", &format!("{other:?}")),
     };
     Value::Object(object.0)
 }
@@ -142,7 +157,6 @@ fn closed(lane: &Lane, outcome: &LaneOutcome) -> Object {
         LaneOutcome::Suspended => object.text("outcome", "suspended"),
         LaneOutcome::Cancelled => object.text("outcome", "cancelled"),
         LaneOutcome::Failed(failure) => object.text("outcome", "failed").value("failure", failed(failure)),
-        _ => object.text("outcome", "unknown"),
     }
 }
 
@@ -197,14 +211,13 @@ fn finished(end: &RunFinished) -> Object {
         RunOutcome::Success => "success",
         RunOutcome::Interrupted => "interrupted",
         RunOutcome::Cancelled => "cancelled",
-        _ => "unknown",
     };
     let mut object = Object::new("run.finished")
         .text("run", end.run.run_id.as_str())
         .text("outcome", outcome)
         .maybe_value("result", end.result.clone());
     if !end.interrupts.is_empty() {
-        object = object.value("interrupts", end.interrupts.iter().map(interrupt).collect());
+        object = object.value("interrupts", end.interrupts.iter().map(pending).collect());
     }
     if !end.pending_calls.is_empty() {
         object = object.value("pendingCalls", end.pending_calls.iter().map(ToolCallId::as_str).collect());
@@ -226,11 +239,15 @@ fn failed(failure: &RunFailure) -> Value {
     Value::Object(object.maybe_value("details", failure.details.clone()).0)
 }
 
-fn interrupt(pending: &PendingInterrupt) -> Value {
-    let ask = &pending.interrupt;
+fn pending(pending: &PendingInterrupt) -> Value {
+    interrupt(&pending.interrupt, Some(&pending.lane))
+}
+
+fn interrupt(ask: &Interrupt, lane: Option<&Lane>) -> Value {
+    let lane = lane.filter(|lane| !lane.is_root());
     let object = Object::empty()
         .text("id", ask.id.as_str())
-        .lane(&pending.lane)
+        .maybe("lane", lane.map(|lane| lane.id.as_str()))
         .text("reason", &ask.reason)
         .maybe("message", ask.message.as_deref())
         .maybe("call", ask.tool_call_id.as_ref())
@@ -260,7 +277,6 @@ fn reason_word(reason: EndReason) -> &'static str {
         EndReason::Interrupted => "interrupted",
         EndReason::Closed => "closed",
         EndReason::Replaced => "replaced",
-        _ => "unknown",
     }
 }
 
@@ -271,6 +287,5 @@ fn role_word(role: Role) -> &'static str {
         Role::System => "system",
         Role::Developer => "developer",
         Role::Tool => "tool",
-        _ => "unknown",
     }
 }

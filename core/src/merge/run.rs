@@ -216,6 +216,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::message::Message;
     use crate::source::Source;
     use crate::testing::run_to_end;
     use crate::update::SourceEvent;
@@ -242,7 +243,7 @@ mod tests {
         assert_eq!(run.outcome, Ok(RunOutcome::Success));
         assert_eq!(run.response.text(), "One moment.It is 42.");
         let calls: Vec<&str> =
-            run.response.messages.iter().flat_map(|m| m.tool_uses()).map(|call| &*call.arguments).collect();
+            run.response.messages.iter().flat_map(Message::tool_uses).map(|call| &*call.arguments).collect();
         assert_eq!(calls, [r#"{"q":"x"}"#]);
     }
 
@@ -272,7 +273,7 @@ mod tests {
             Update::text("answer").into(),
             SourceEvent::finished(),
         ]);
-        let texts: Vec<String> = run.response.messages.iter().map(crate::Message::text).collect();
+        let texts: Vec<String> = run.response.messages.iter().map(Message::text).collect();
         assert_eq!(texts, ["a1 a2", "b1 ", "answer"]);
         assert_eq!(run.response.text(), "answer");
     }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use aqueduct_core::{ByteString, Channel, Source};
+use aqueduct_core::{ByteString, Channel, InterruptId, Source};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
@@ -13,6 +13,7 @@ use super::marked::Marked;
 use super::parts::part_number;
 use super::print::{Print, Relation};
 use super::question::Asked;
+use super::speech::Tail;
 use crate::config::DecodeLimits;
 use crate::wire::{Artifact, Message, Part};
 
@@ -25,10 +26,18 @@ pub struct TaskMemory {
     pub(crate) context_id: ByteString,
     pub(crate) artifacts: IndexMap<ByteString, Record, RandomState>,
     pub(crate) messages: Messages,
+    /// Interrupts that the task waits for.
+    pub(crate) interrupts: Vec<InterruptId>,
     /// Progress cards of this turn.
     pub(crate) cards: Vec<ByteString>,
+    /// What the artifact that spoke last has shown.
+    pub(crate) tail: Tail,
     /// The last question that was asked.
     pub(crate) asked: Option<Asked>,
+    /// Events whose tokens were counted, as numbers.
+    pub(crate) spent: std::collections::HashSet<u64, RandomState>,
+    /// The agent's own name, where its events say who speaks.
+    pub(crate) own_name: Option<String>,
     /// What Aqueduct's own server sent.
     pub(crate) marked: Marked,
     /// Artifacts that earlier turns left, and their length, as told by whoever read them.
@@ -45,6 +54,8 @@ pub(crate) enum Kind {
     Words(Channel),
     /// The answer once more; chunks that follow belong to that artifact.
     Restated(ByteString),
+    /// Words that restate what statuses have shown.
+    Echo,
     /// A notice, a plan, a failure or a form: told as a whole.
     Sign,
 }
@@ -144,6 +155,11 @@ impl Record {
 }
 
 impl TaskMemory {
+    /// The interrupts that the task waits for, for [`answering`](crate::input::answering).
+    pub fn interrupts(&self) -> &[InterruptId] {
+        &self.interrupts
+    }
+
     /// A follow-up names its task before the first event does.
     pub(crate) fn expect_task(&mut self, message: &Message<'_>) {
         if !message.task_id.is_empty() {

@@ -19,6 +19,7 @@ mod artifact;
 mod chunk;
 mod ending;
 mod marked;
+mod marks;
 mod memory;
 pub mod metadata;
 mod parts;
@@ -26,6 +27,7 @@ mod print;
 mod question;
 mod sink;
 mod snapshot;
+mod speech;
 mod status;
 mod tools;
 
@@ -46,6 +48,7 @@ use crate::config::DecodeConfig;
 use crate::wire::shape::Shapes;
 use crate::wire::{Dialect, Frame, FrameContent, Raw, StreamItem, WireError};
 use sink::Sink;
+use speech::Speech;
 use tools::Calls;
 
 /// How a task's stream came to rest.
@@ -101,10 +104,11 @@ pub struct Decoder {
     settled: Option<Settled>,
     at_end: AtEnd,
     /// The question that this turn answers, told again.
-    held: Option<Interrupt>,
+    held: Vec<Interrupt>,
     is_first: bool,
     answer_shown: bool,
     last_status: Option<ByteString>,
+    speech: Speech,
     /// What the agent said went wrong, although its task will be `completed`.
     failure: Option<String>,
     /// What the agent's server reported before the stream broke off.
@@ -124,6 +128,7 @@ impl Decoder {
     pub fn resuming(config: DecodeConfig, mut memory: TaskMemory) -> Self {
         memory.turn += 1;
         memory.cards.clear();
+        memory.interrupts.clear();
         memory.marked.begin_turn();
         Self {
             source: config.source.clone(),
@@ -135,10 +140,11 @@ impl Decoder {
             shapes: Shapes::default(),
             settled: None,
             at_end: AtEnd::Cut,
-            held: None,
+            held: Vec::new(),
             is_first: true,
             answer_shown: false,
             last_status: None,
+            speech: Speech::default(),
             failure: None,
             reported: None,
             form: None,
@@ -226,6 +232,16 @@ impl Decoder {
     /// What was counted instead of shown.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// Returns `true` while a status text is held that may be the answer.
+    pub fn holds_text(&self) -> bool {
+        self.speech.holds_any()
+    }
+
+    /// Nothing followed a text that is held: it is shown as a notice.
+    pub fn release_held(&mut self, out: &mut Vec<SourceEvent>) {
+        self.release(&mut Sink::new(&ByteString::new(), out));
     }
 
     /// True once anything of the task was read.

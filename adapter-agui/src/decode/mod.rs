@@ -8,13 +8,13 @@
 //! |---|---|
 //! | `TEXT_MESSAGE_*`, `_CHUNK` | text, each message with its id; on the main track, or its own where messages interleave |
 //! | `REASONING_MESSAGE_*`, `THINKING_*` | thinking; the end waits for the end of the span, because the sealed form may come late |
-//! | `REASONING_ENCRYPTED_VALUE` | the sealed form of a thinking block; that of anything else as `RAW` |
+//! | `REASONING_ENCRYPTED_VALUE` | the sealed form of a thinking block; that of another message or of a call as `SEALED` |
 //! | `TOOL_CALL_*` | tool use; `_RESULT`: tool result |
 //! | `SUBAGENT_*` | lanes; a tag alone is a lane as well |
 //! | `STEP_*`, `STATE_*` | the same |
 //! | `ACTIVITY_*`, `RAW`, unknown events | custom blocks under their well-known names |
-//! | `CUSTOM` | a custom block under its own name |
-//! | `MESSAGES_SNAPSHOT` | nothing if it only restates what was streamed or sent in; else the messages that are new, and the whole as `MESSAGES` |
+//! | `CUSTOM` | a custom block under its own name; `on_interrupt` before an end without outcome is a question, too |
+//! | `MESSAGES_SNAPSHOT` | nothing if it only restates what was streamed or sent in, under whatever ids; else what is new or corrected (`restate.rs`) |
 //! | `RUN_FINISHED`, `RUN_ERROR` | usage, interrupts, then the end as the source says it; a code `cancelled` is a cancellation |
 
 mod content;
@@ -22,6 +22,8 @@ mod frame;
 mod frames;
 mod legacy;
 mod open;
+mod question;
+mod restate;
 mod run;
 mod seen;
 
@@ -49,6 +51,9 @@ use seen::Seen;
 /// Where an event that has no canonical form comes from.
 const SOURCE_NAME: &str = "ag-ui";
 
+/// How many `on_interrupt` events of one run are taken for questions; the stream machine has its own limit.
+const MAX_ASKED: usize = 256;
+
 /// Turns the events of one run into source events.
 #[derive(Debug)]
 pub struct Decoder {
@@ -60,6 +65,9 @@ pub struct Decoder {
     /// Tracks of ended texts that were not on the main one, for the tool calls that belong to them.
     tracks: HashMap<ByteString, Track, RandomState>,
     seen: Seen,
+    aliases: restate::Aliases,
+    /// Questions of `on_interrupt` events: tag, value, the framework's event.
+    asked: Vec<(Option<ByteString>, Value, Option<Value>)>,
     expanded: Vec<Event>,
     out: VecDeque<SourceEvent>,
     ended: bool,
@@ -76,6 +84,8 @@ impl Default for Decoder {
             calls: HashMap::default(),
             tracks: HashMap::default(),
             seen: Seen::default(),
+            aliases: restate::Aliases::default(),
+            asked: Vec::new(),
             expanded: Vec::new(),
             out: VecDeque::new(),
             ended: false,
@@ -192,6 +202,10 @@ impl Decoder {
                 );
             }
             Event::Custom(custom) => {
+                if custom.name == question::ON_INTERRUPT && self.asked.len() < MAX_ASKED {
+                    let raw = custom.base.raw_event().cloned();
+                    self.asked.push((custom.subagent_run_id.clone(), custom.value.clone(), raw));
+                }
                 let tag = custom.subagent_run_id.as_ref();
                 self.custom_named(custom.name, custom.value, None, tag, custom.base);
             }
@@ -231,14 +245,6 @@ impl Decoder {
         update.created_at = base.timestamp.map(aqueduct_core::Timestamp);
         update.details = details(base);
         self.emit(update);
-    }
-
-    /// An event that no canonical kind fits, as it was.
-    fn raw(&mut self, event: &Event) {
-        let value = serde_json::to_value(event).unwrap_or_default();
-        let tag = event.subagent_run_id().cloned();
-        let value = json!({ "event": value, "source": SOURCE_NAME });
-        self.custom(wellknown::RAW, value, None, tag.as_ref(), Base::default());
     }
 }
 

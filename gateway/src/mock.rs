@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use crate::cli::MockArgs;
-use crate::config::{AgentSource, Config, PushAccess};
+use crate::config::{AgentSource, Config, LogLevel, PushAccess};
 use crate::serve::{Listening, stop_on_signal};
 use crate::service::Gateway;
 use crate::source::script::Script;
@@ -59,7 +59,7 @@ pub(crate) fn configuration(script: Arc<Script>, name: &str, listen: SocketAddr)
     config.server.listen = vec![listen];
     // Who starts a mock beyond loopback wants it reached by whatever name it has there.
     config.server.any_host = !listen.ip().is_loopback();
-    "warn".clone_into(&mut config.log.level);
+    config.log.level = LogLevel::Warn;
     config
 }
 

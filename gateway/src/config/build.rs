@@ -1,132 +1,260 @@
-//! From settings to a [`Config`]: defaults, and what no key can tell alone (one source per agent, agents that exist,
-//! secrets that can be read, tokens where strangers can come in).
+//! Keys that together make one field of the model: the engine of the run log, certificates with their keys, the one
+//! source of an agent. What a value alone can say is read before (`kind`), what concerns the whole is checked after
+//! (`check`).
 
-mod agent;
-mod checks;
-mod lookup;
+use std::path::PathBuf;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-
-use super::error::ConfigError;
+use super::document::At;
+use super::keys::{Build, keys};
+use super::kind::{Factor, File, Flag, Folder, SecretName, Text, Url, Word, choices};
 use super::model::{
-    Agent, Config, Inspector, Log, PushAccess, RelateBy, RunLogEngine, Runs, Server, ServerTls, TeeSettings,
+    A2aAddress, A2aBinding, A2aExposure, A2aVersion, AgentSource, ClientTls, RunLogEngine, Secret, ServerTls,
 };
-use super::read::Settings;
+use super::shape::{List, Maybe, Needed, Section};
+use crate::recording::Recording;
+use crate::source::replay::Speed;
+use crate::source::script::Script;
 
-/// Builds a configuration from settings. All that is wrong is told, not only the first.
-pub(super) struct Builder<'s> {
-    settings: &'s Settings,
-    file: &'s Path,
-    environment: &'s BTreeMap<String, String>,
-    errors: Vec<ConfigError>,
-    read: BTreeSet<&'static str>,
+keys! {
+    /// Keys of `[runs]` that say where runs are kept.
+    pub(super) struct RunLogKeys -> RunLogEngine {
+        /// Where runs are kept: in this process, in `folder`, or on the server `redis`, which several gateways share.
+        log: Engine as Word<Engine> = "memory",
+        /// The folder of the log on disk, relative to the configuration. One gateway uses it.
+        folder: Option<PathBuf> as Maybe<Folder>,
+        /// Where the Redis server is: `redis://[user:password@]host[:port][/database]`, with TLS `rediss://…`. Redis 6.2 or later, or Valkey. Of a cluster any node, or several with commas between them.
+        redis: Option<Secret> as Maybe<SecretName>,
+        /// Authorities (PEM) to trust instead of the public ones, for `rediss://`.
+        redis_ca: Option<PathBuf> as Maybe<File>,
+        /// What all keys on the Redis server begin with.
+        prefix: String as Text = "aqueduct",
+    }
+
+    /// `[server.tls]`.
+    pub(super) struct ServerTlsKeys -> ServerTls {
+        /// Certificate chain (PEM). With it and `key`, the gateway speaks TLS.
+        certificate: Option<PathBuf> as Maybe<File>,
+        /// Private key (PEM).
+        key: Option<PathBuf> as Maybe<File>,
+        /// Authorities (PEM) whose clients are let in; without it, any client is.
+        client_ca: Option<PathBuf> as Maybe<File>,
+    }
+
+    /// `[agents.NAME.tls]`.
+    pub(super) struct ClientTlsKeys -> ClientTls {
+        /// Authorities (PEM) to trust instead of the public ones.
+        ca: Option<PathBuf> as Maybe<File>,
+        /// Certificate chain (PEM) to show to the agent.
+        certificate: Option<PathBuf> as Maybe<File>,
+        /// Its private key (PEM).
+        key: Option<PathBuf> as Maybe<File>,
+    }
+
+    /// Keys of `[agents.NAME]` that say where its stream comes from: exactly one is there.
+    pub(super) struct SourceKeys -> AgentSource {
+        /// An A2A agent.
+        a2a: Option<A2aKeys> as Maybe<Section<A2aKeys>>,
+        /// An AG-UI agent.
+        agui: Option<AguiKeys> as Maybe<Section<AguiKeys>>,
+        /// An agent that publishes its runs.
+        magentic: Option<MagenticKeys> as Maybe<Section<MagenticKeys>>,
+        /// A scripted agent.
+        script: Option<ScriptKeys> as Maybe<Section<ScriptKeys>>,
+        /// A recorded stream.
+        replay: Option<ReplayKeys> as Maybe<Section<ReplayKeys>>,
+        /// Several agents at once.
+        fan_out: Option<FanOutKeys> as Maybe<Section<FanOutKeys>>,
+    }
+
+    /// `[agents.NAME.a2a]`.
+    pub(super) struct A2aKeys {
+        /// An A2A agent by its address. Its card is looked up there, unless `binding` is set.
+        url: Option<String> as Maybe<Url>,
+        /// An A2A agent by the address of its card, instead of `url`.
+        card: Option<String> as Maybe<Url>,
+        /// How to talk to `url` without a card; with a card, the binding to prefer.
+        binding: Option<A2aBinding> as Maybe<Word<A2aBinding>>,
+        /// The version that is spoken without a card.
+        version: A2aVersion as Word<A2aVersion> = "1.0",
+        /// What is at `/a2a/NAME`: `proxy` passes calls through to the agent, `serve` answers them with runs of the gateway.
+        expose: A2aExposure as Word<A2aExposure> = "proxy",
+    }
+
+    /// `[agents.NAME.agui]`.
+    pub(super) struct AguiKeys {
+        /// An AG-UI agent by its address.
+        url: String as Needed<Url>,
+    }
+
+    /// `[agents.NAME.magentic]`.
+    pub(super) struct MagenticKeys {
+        /// An agent whose runs a framework publishes itself, as lines of workflow events.
+        ingest: bool as Flag = "true",
+    }
+
+    /// `[agents.NAME.script]`.
+    pub(super) struct ScriptKeys {
+        /// A scripted agent: the file that says what it says.
+        file: PathBuf as Needed<File>,
+    }
+
+    /// `[agents.NAME.replay]`.
+    pub(super) struct ReplayKeys {
+        /// A recorded stream that comes again: the file that `aqueduct record` wrote.
+        file: PathBuf as Needed<File>,
+        /// How fast it comes, against how it was recorded.
+        speed: Speed as Factor = "1",
+    }
+
+    /// `[agents.NAME.fan_out]`.
+    pub(super) struct FanOutKeys {
+        /// Agents that are all asked at once; each answers in a lane of its own.
+        agents: Vec<String> as Needed<List<Text, 1>>,
+    }
 }
 
-impl<'s> Builder<'s> {
-    pub(super) fn new(
-        settings: &'s Settings,
-        file: &'s Path,
-        environment: &'s BTreeMap<String, String>,
-    ) -> Self {
-        Self { settings, file, environment, errors: Vec::new(), read: BTreeSet::new() }
+choices! {
+    /// `runs.log`.
+    pub(super) enum Engine {
+        #[default]
+        Memory = "memory",
+        Disk = "disk",
+        Redis = "redis",
     }
+}
 
-    /// The configuration, what is wrong with it, and the keys that were looked at.
-    pub(super) fn build(mut self) -> (Config, Vec<ConfigError>, BTreeSet<&'static str>) {
-        let config = Config {
-            server: self.server(),
-            log: Log {
-                level: self.word("log.level").unwrap_or_default(),
-                json: self.word("log.format").as_deref() == Some("json"),
-            },
-            runs: Runs {
-                limit: self.size("runs.limit"),
-                log: self.run_log(),
-                lease: self.duration("runs.lease"),
-                keep: self.duration("runs.keep"),
-                events: self.number("runs.events"),
-                bytes: self.size("runs.bytes"),
-                memory: self.size("runs.memory"),
-            },
-            tee: self.tee(),
-            inspector: Inspector {
-                enabled: self.flag("inspector.enabled"),
-                trace: self.size("inspector.trace"),
-            },
-            agents: self.settings.agents.keys().map(|name| (name.clone(), self.agent(name))).collect(),
-        };
-        self.check_fan_outs(&config);
-        self.check_exposure(&config);
-        (config, self.errors, self.read)
-    }
+impl Build for RunLogKeys {
+    type Output = RunLogEngine;
 
-    /// An agent of which nothing is set.
-    pub(super) fn plain_agent(mut self) -> Agent {
-        self.agent("none")
-    }
-
-    fn tee(&mut self) -> TeeSettings {
-        let way = |word: &String| match word.as_str() {
-            "trace" => RelateBy::Trace,
-            "context" => RelateBy::Context,
-            _ => RelateBy::Token,
-        };
-        TeeSettings { relate_by: self.texts("tee.relate_by").iter().map(way).collect() }
-    }
-
-    fn server(&mut self) -> Server {
-        Server {
-            listen: self.addresses("server.listen"),
-            public_url: self.word("server.public_url").map(|url| url.trim_end_matches('/').to_owned()),
-            push: match self.word("server.push").as_deref() {
-                Some("off") => PushAccess::Off,
-                Some("any") => PushAccess::Any,
-                _ => PushAccess::Public,
-            },
-            grpc: self.addresses("server.grpc"),
-            allow_unauthenticated: self.flag("server.allow_unauthenticated"),
-            hosts: self.texts("server.hosts"),
-            any_host: self.flag("server.any_host"),
-            origins: self.texts("server.origins"),
-            cors: self.flag("server.cors"),
-            tokens: self.secrets("server.tokens"),
-            drain: self.duration("server.drain"),
-            connections: self.size("server.connections"),
-            body: self.size("server.body"),
-            merge: self.size("server.merge"),
-            tls: self.server_tls(),
-        }
-    }
-
-    fn run_log(&mut self) -> RunLogEngine {
-        let (engine, folder) = (self.word("runs.log"), self.word("runs.folder"));
-        let (redis, prefix) = (self.secret("runs.redis"), self.word("runs.prefix").unwrap_or_default());
-        let ca = self.file("runs.redis_ca");
-        match (engine.as_deref(), folder, redis) {
-            (Some("disk"), Some(folder), _) => RunLogEngine::Disk(self.beside(&folder)),
-            (Some("redis"), _, Some(url)) => RunLogEngine::Redis { url, prefix, ca },
-            (Some("disk"), None, _) => {
-                self.fail("runs.log", "a log on disk needs `runs.folder`");
-                RunLogEngine::Memory
+    fn build(self, at: &At<'_>) -> Option<RunLogEngine> {
+        let engine = match self.log {
+            Engine::Memory => Some(RunLogEngine::Memory),
+            Engine::Disk => self.folder.map(RunLogEngine::Disk),
+            Engine::Redis => {
+                self.redis.map(|url| RunLogEngine::Redis { url, prefix: self.prefix, ca: self.redis_ca })
             }
-            (Some("redis"), _, None) => {
-                self.fail(
-                    "runs.log",
-                    "a log on Redis needs `runs.redis`, a secret: `env:NAME` or `file:PATH`",
-                );
-                RunLogEngine::Memory
-            }
-            _ => RunLogEngine::Memory,
+        };
+        match (self.log, &engine) {
+            (Engine::Disk, None) => needs(at, "log", "folder", "the path of a folder"),
+            (Engine::Redis, None) => needs(at, "log", "redis", "a secret, `env:NAME` or `file:PATH`"),
+            _ => {}
         }
+        engine
     }
+}
 
-    fn server_tls(&mut self) -> Option<ServerTls> {
-        let identity = self.identity("server.tls.certificate", "server.tls.key");
-        let client_ca = self.file("server.tls.client_ca");
-        if identity.is_none() && client_ca.is_some() {
-            self.fail("server.tls.client_ca", "needs `server.tls.certificate` and `server.tls.key`");
+/// Records that a key needs another beside it, if that is not there at all.
+fn needs(at: &At<'_>, name: &str, other: &str, expected: &str) {
+    if at.member(other).is_none() {
+        at.fail(name, format!("needs `{}` beside it: {expected}", at.path(other)));
+    }
+}
+
+/// A certificate and its key: both or none.
+fn identity(at: &At<'_>, certificate: Option<PathBuf>, key: Option<PathBuf>) -> Option<(PathBuf, PathBuf)> {
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (Some(_), None) => {
+            needs(at, "certificate", "key", "its private key (PEM)");
+            None
         }
-        identity.map(|(certificate, key)| ServerTls { certificate, key, client_ca })
+        (None, Some(_)) => {
+            needs(at, "key", "certificate", "its certificate chain (PEM)");
+            None
+        }
+        (None, None) => None,
+    }
+}
+
+impl Build for ServerTlsKeys {
+    type Output = ServerTls;
+
+    fn build(self, at: &At<'_>) -> Option<ServerTls> {
+        let identity = identity(at, self.certificate, self.key);
+        if identity.is_none() && self.client_ca.is_some() && at.member("key").is_none() {
+            needs(
+                at,
+                "client_ca",
+                "certificate",
+                "the gateway's own certificate chain (PEM), with its `key`",
+            );
+        }
+        identity.map(|(certificate, key)| ServerTls { certificate, key, client_ca: self.client_ca })
+    }
+}
+
+impl Build for ClientTlsKeys {
+    type Output = ClientTls;
+
+    fn build(self, at: &At<'_>) -> Option<ClientTls> {
+        let identity = identity(at, self.certificate, self.key);
+        (self.ca.is_some() || identity.is_some()).then_some(ClientTls { ca: self.ca, identity })
+    }
+}
+
+impl Build for SourceKeys {
+    type Output = AgentSource;
+
+    fn build(self, at: &At<'_>) -> Option<AgentSource> {
+        let sources = [
+            self.a2a.and_then(|keys| keys.source(at)),
+            self.agui.map(|keys| AgentSource::Agui { url: keys.url }),
+            self.magentic.filter(|keys| keys.ingest).map(|_| AgentSource::Magentic),
+            self.script.map(|keys| keys.source(at)),
+            self.replay.map(|keys| keys.source(at)),
+            self.fan_out.map(|keys| AgentSource::FanOut { agents: keys.agents }),
+        ];
+        let mut sources: Vec<AgentSource> = sources.into_iter().flatten().collect();
+        if sources.len() != 1 {
+            let names: Vec<&str> = <Self as super::Keys>::keys().iter().map(|key| key.name).collect();
+            let found = if sources.is_empty() { "none".to_owned() } else { sources.len().to_string() };
+            at.fail("", format!("expected exactly one source of {}, found {found}", names.join(", ")));
+        }
+        sources.pop()
+    }
+}
+
+impl A2aKeys {
+    fn source(self, agent: &At<'_>) -> Option<AgentSource> {
+        let address = match (self.url, self.card) {
+            (Some(url), None) => A2aAddress::Url(url),
+            (None, Some(card)) => A2aAddress::Card(card),
+            (Some(_), Some(_)) => {
+                agent.fail("a2a.card", "expected `url` or `card`, found both: remove one");
+                return None;
+            }
+            (None, None) => {
+                agent.fail("a2a", "needs `url` (the agent's address) or `card` (that of its card)");
+                return None;
+            }
+        };
+        let Self { binding, version, expose, .. } = self;
+        Some(AgentSource::A2a { address, binding, version, expose })
+    }
+}
+
+impl ScriptKeys {
+    fn source(self, agent: &At<'_>) -> AgentSource {
+        if !agent.has_failed("script") {
+            match std::fs::read_to_string(&self.file).map(|text| Script::read(&self.file, &text)) {
+                Ok(Ok(_)) => {}
+                Ok(Err(errors)) => agent.fail_all(errors),
+                Err(error) => {
+                    agent.fail("script.file", format!("{} cannot be read: {error}", self.file.display()));
+                }
+            }
+        }
+        AgentSource::Script { file: self.file }
+    }
+}
+
+impl ReplayKeys {
+    fn source(self, agent: &At<'_>) -> AgentSource {
+        if !agent.has_failed("replay.file")
+            && let Err(error) = Recording::load(&self.file)
+        {
+            agent.fail("replay.file", format!("{error:#}"));
+        }
+        AgentSource::Replay { file: self.file, speed: self.speed }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Where a value stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// In a file; line and column are counted from 1.
     File {

@@ -1,45 +1,53 @@
-//! The configuration: `aqueduct.toml`, and what the environment says instead.
+//! The configuration: `aqueduct.toml`, and the variables of the environment over it.
 //!
 //! ```text
-//! file ──► TOML with places ─┐
-//!                            ├──► Settings (flat, checked key by key) ──► Builder (checked as a whole) ──► Config
-//! environment ───────────────┘
+//! file ────────► document ──► model (`keys!`: each key read as its kind) ──► build ──► check ──► Config
+//! environment ──────┘
 //! ```
 //!
-//! Invariants: `keys.rs` is the one list of keys, and everything else goes by it, the documentation included; what is
-//! wrong is told with file, line, column and key, all at once; a secret never stands in the file, in a message or in a
-//! log. Nothing here listens or connects.
+//! | module | what |
+//! |---|---|
+//! | `document` | the reader of TOML: values with their places, the environment over them, all errors |
+//! | `kind`, `shape` | what a key can hold: one value, or several |
+//! | `keys` | `keys!`: a table of keys with kinds, defaults and documentation, and the struct it is read into |
+//! | `model` | the keys of the configuration, and what they become |
+//! | `build` | keys that together make one field |
+//! | `check` | what concerns the whole |
+//!
+//! Invariants: a key is written once, in a `keys!` table, and everything else goes by it, the documentation included;
+//! all errors are reported at once, each with file, line, column and key; a secret never stands in the file, in a message
+//! or in a log. Nothing here listens or connects. Scripts are read by the same `document`, `kind` and `keys`.
 
 mod build;
+mod check;
+mod document;
 mod error;
 mod keys;
+mod kind;
 mod model;
-mod read;
-mod value;
+mod shape;
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
+pub(crate) use document::{At, Environment, default_of, read};
 pub use error::{ConfigError, Place};
-pub(crate) use keys::Kind;
-pub use keys::reference;
+pub(crate) use keys::{Build, Key, Keys, keys, rows};
+pub(crate) use kind::{Choice, Delay, Flag, Json, Kind, LongCount, Text, Word, Wrong, choices, words};
 pub use model::{
     A2aAddress, A2aBinding, A2aExposure, A2aVersion, Agent, AgentSource, CardAccess, ClientTls, Config,
-    DialectChoice, Inspector, Limits, Log, OnDisconnect, PushAccess, RelateBy, RunLogEngine, Runs, Secret,
-    Server, ServerTls, TeeSettings, Timeouts,
+    DialectChoice, Inspector, Limits, Log, LogFormat, LogLevel, OnDisconnect, PushAccess, RelateBy,
+    RunLogEngine, Runs, Secret, Server, ServerTls, TeeSettings, Timeouts,
 };
-
-pub(crate) use read::{TomlFile, found, read_value};
-pub(crate) use value::Value as Setting;
+pub(crate) use shape::{Inline, List, Maybe, Needed, Section, Tables};
 
 use crate::cli::ConfigArgs;
 use crate::exit;
-use build::Builder;
-use read::Settings;
 
 /// Runs `aqueduct config check`.
 pub fn command(
@@ -74,18 +82,9 @@ pub fn command(
     }
 }
 
-/// An agent with all defaults.
-fn default_agent() -> Agent {
-    let (settings, environment) = (Settings::default(), BTreeMap::new());
-    Builder::new(&settings, Path::new(""), &environment).plain_agent()
-}
-
 /// A configuration with all defaults and these agents.
 pub fn with_agents(agents: BTreeMap<String, Agent>) -> Config {
-    let (settings, environment) = (Settings::default(), BTreeMap::new());
-    let (mut config, _, _) = Builder::new(&settings, Path::new(""), &environment).build();
-    config.agents = agents;
-    config
+    Config { agents, ..Config::default() }
 }
 
 /// Reads a configuration: the text of the file at `path`, with the environment over it.
@@ -94,17 +93,20 @@ pub fn load(
     text: &str,
     environment: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Config, Vec<ConfigError>> {
-    let environment: BTreeMap<String, String> = environment.into_iter().collect();
-    let mut settings = Settings::default();
-    settings.read_file(path, text);
-    settings.read_environment(environment.iter().map(|(name, text)| (name.clone(), text.clone())));
-    let (config, mut errors, _) = Builder::new(&settings, path, &environment).build();
-    // What could not be read as its kind looks absent to the builder, whose complaint about that would be wrong.
-    if !settings.errors.is_empty() {
-        let told: Vec<&str> = settings.errors.iter().map(|error| error.key.as_str()).collect();
-        errors.retain(|error| !told.iter().any(|key| key.is_empty() || key.starts_with(error.key.as_str())));
+    read(path, text, &environment.into_iter().collect(), check::check)
+}
+
+/// All keys as tables for `docs/configuration.md`, one per section.
+pub fn reference() -> String {
+    let mut text = String::new();
+    for section in Config::keys() {
+        let (name, path, members) = match section.members.first() {
+            Some(named) if named.name == "*" => ("agents.NAME", "agents.*", &named.members),
+            _ => (section.name, section.name, &section.members),
+        };
+        // Writing to a `String` cannot fail.
+        write!(text, "\n### `[{name}]`\n\n| key | what | default | meaning |\n|---|---|---|---|\n").ok();
+        rows(&mut text, path, members, true);
     }
-    let mut all = settings.errors;
-    all.append(&mut errors);
-    if all.is_empty() { Ok(config) } else { Err(all) }
+    text
 }

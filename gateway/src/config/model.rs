@@ -1,4 +1,5 @@
-//! The configuration as the gateway uses it. Every field has the name of its key; `docs/configuration.md` explains it.
+//! The configuration as the gateway uses it, and every key of it: the tables below are what the reader, the environment
+//! and `docs/configuration.md` share. A field has the name of its key, unless several keys make one field (`build`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,102 +8,294 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aqueduct_adapter_agui::config::{Interrupts, Subagents};
+use aqueduct_core::IntermediateView;
+
+use super::build::{ClientTlsKeys, RunLogKeys, ServerTlsKeys, SourceKeys};
+use super::keys::keys;
+use super::kind::{
+    Address, BaseUrl, Count, Delay, Flag, HeaderName, LongCount, SecretName, Size, Text, Word, choices, words,
+};
+use super::shape::{Inline, List, Maybe, Named, Section};
 use crate::source::replay::Speed;
 use crate::source::script::Script;
 
-/// The whole configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
-pub struct Config {
-    pub server: Server,
-    pub log: Log,
-    pub runs: Runs,
-    pub tee: TeeSettings,
-    pub inspector: Inspector,
-    pub agents: BTreeMap<String, Agent>,
+keys! {
+    /// The whole configuration.
+    pub struct Config {
+        /// What the gateway listens on, and for whom.
+        server: Server as Section<Server>,
+        /// What it logs.
+        log: Log as Section<Log>,
+        /// How long runs are kept, and where.
+        runs: Runs as Section<Runs>,
+        /// How calls of sub-agents are shown inside the run that makes them.
+        tee: TeeSettings as Section<TeeSettings>,
+        /// The page for developers.
+        inspector: Inspector as Section<Inspector>,
+        /// The agents, by their names.
+        agents: BTreeMap<String, Agent> as Named<Agent>,
+    }
+
+    /// `[server]`.
+    pub struct Server {
+        /// Where to listen.
+        listen: Vec<SocketAddr> as List<Address, 1> = "[\"127.0.0.1:8080\"]",
+        /// The address under which clients reach the gateway, for A2A cards; without it, the `Host` they ask for.
+        public_url: Option<String> as Maybe<BaseUrl>,
+        /// Where A2A clients may want to be called back: nowhere, at public addresses, or anywhere the gateway reaches.
+        push: PushAccess as Word<PushAccess> = "public",
+        /// Where to listen for gRPC alone, with health, reflection and publishing; running and watching work on `listen` too.
+        grpc: Vec<SocketAddr> as List<Address, 1>,
+        /// Listens beyond loopback although some agent asks for no token. For networks that keep strangers out by themselves.
+        allow_unauthenticated: bool as Flag = "false",
+        /// Names under which the gateway may be asked, beside those of loopback: `example.org` or `example.org:8443`.
+        hosts: Vec<String> as List<Text> = "[]",
+        /// Lets every `Host` pass: for a gateway behind a proxy that checks it.
+        any_host: bool as Flag = "false",
+        /// Origins of web pages that may ask, beside those of loopback.
+        origins: Vec<String> as List<Text> = "[]",
+        /// Tells browsers that pages of allowed origins may read the answers.
+        cors: bool as Flag = "false",
+        /// Bearer tokens that are good for every agent.
+        tokens: Vec<Secret> as List<SecretName> = "[]",
+        /// How long open runs may take to end after SIGTERM.
+        drain: Duration as Delay = "20s",
+        /// Connections at once. Those above wait to be accepted.
+        connections: usize as Count = "10000",
+        /// The longest request body: a whole history with its attachments.
+        body: usize as Size = "1MiB",
+        /// Text that waits for a reader that is behind is merged up to this size: much for a network, little for an eye. 1 merges nothing.
+        merge: usize as Size = "4KiB",
+        /// Certificate and key, with which the gateway speaks TLS.
+        tls: Option<ServerTls> as Maybe<Section<ServerTlsKeys>>,
+    }
+
+    /// `[log]`.
+    pub struct Log {
+        /// The least that is logged.
+        level: LogLevel as Word<LogLevel> = "info",
+        /// How lines look.
+        format: LogFormat as Word<LogFormat> = "text",
+    }
+
+    /// `[runs]`.
+    pub struct Runs {
+        /// Runs at once. Those above are refused as busy.
+        limit: usize as Count = "10000",
+        /// Where runs are kept.
+        log: RunLogEngine as Inline<RunLogKeys>,
+        /// How long a run may go without a sign of life of the gateway that drives it, before another takes it over.
+        lease: Duration as Delay = "10s",
+        /// How long an ended run can be watched again.
+        keep: Duration as Delay = "1h",
+        /// Events of one run. A run with more is a loop, and fails.
+        events: u64 as LongCount = "1000000",
+        /// Memory of one run's events. A run with more fails.
+        bytes: usize as Size = "64MiB",
+        /// Memory of all runs, for the log in memory. Past it ended runs are forgotten, oldest end first; with none left, runs fail.
+        memory: usize as Size = "1GiB",
+    }
+
+    /// `[tee]`.
+    pub struct TeeSettings {
+        /// What relates the call of a sub-agent to a run, in this order; `[]` relates nothing.
+        relate_by: Vec<RelateBy> as List<Word<RelateBy>> = "[\"token\", \"trace\", \"context\"]",
+    }
+
+    /// `[inspector]`.
+    pub struct Inspector {
+        /// Serves the inspector, a page for developers, at `/inspector`.
+        enabled: bool as Flag = "false",
+        /// The longest trace that the inspector converts or judges: 50,000 events are some 10 MiB.
+        trace: usize as Size = "32MiB",
+    }
+
+    /// `[agents.NAME]`.
+    pub struct Agent {
+        /// What the agent is for, as `GET /agents` tells it.
+        description: String as Text,
+        /// Where its stream comes from.
+        source: AgentSource as Inline<SourceKeys>,
+        /// The AG-UI dialect of the output; `auto` goes by what the client declares.
+        dialect: DialectChoice as Word<DialectChoice> = "auto",
+        /// How sub-agents are shown. Without it: `attributed` in 1.0, `inline` in 0.0.59.
+        subagents: Option<Subagents> as Maybe<Word<Subagents>>,
+        /// How the work on the way to the answer is shown.
+        intermediate: IntermediateView as Word<IntermediateView> = "reasoning",
+        /// How questions to a human are shown. Without it: `interrupt` in 1.0, `text` in 0.0.59.
+        interrupts: Option<Interrupts> as Maybe<Word<Interrupts>>,
+        /// Who may see its A2A card: callers that may use the agent, or all.
+        card: CardAccess as Word<CardAccess> = "agent",
+        /// Limits in time.
+        timeouts: Timeouts as Section<Timeouts>,
+        /// Limits in size.
+        limits: Limits as Section<Limits>,
+        /// Headers of the caller that the agent gets too, by name.
+        forward_headers: Vec<String> as List<HeaderName> = "[]",
+        /// The bearer token that the agent gets.
+        credentials: Option<Secret> as Maybe<SecretName>,
+        /// Bearer tokens that are good for this agent.
+        tokens: Vec<Secret> as List<SecretName> = "[]",
+        /// What becomes of a run without watchers.
+        on_disconnect: OnDisconnect as Word<OnDisconnect> = "continue",
+        /// How long a run that goes on without watchers waits for one, before it is cancelled.
+        grace: Duration as Delay = "60s",
+        /// Whom its calls trust, and as whom they come.
+        tls: Option<ClientTls> as Maybe<Section<ClientTlsKeys>>,
+    }
+
+    /// `[agents.NAME.timeouts]`.
+    pub struct Timeouts {
+        /// For the connection to the agent.
+        connect: Duration as Delay = "5s",
+        /// From a request to the head of its answer.
+        response: Duration as Delay = "5m",
+        /// Without a byte of the agent's stream.
+        idle: Duration as Delay = "5m",
+        /// For a whole run.
+        run: Duration as Delay = "1h",
+    }
+
+    /// `[agents.NAME.limits]`.
+    pub struct Limits {
+        /// One event of the agent's stream. Frontends take no more.
+        frame: usize as Size = "10MiB",
+        /// Sub-agents open at once in one run.
+        lanes: usize as Count = "1024",
+        /// Blocks open at once in one sub-agent.
+        blocks: usize as Count = "256",
+    }
 }
 
-/// `[server]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
-pub struct Server {
-    pub listen: Vec<SocketAddr>,
-    pub public_url: Option<String>,
-    pub push: PushAccess,
-    pub grpc: Vec<SocketAddr>,
-    pub allow_unauthenticated: bool,
-    pub hosts: Vec<String>,
-    pub any_host: bool,
-    pub origins: Vec<String>,
-    pub cors: bool,
-    pub tokens: Vec<Secret>,
-    pub drain: Duration,
-    pub connections: usize,
-    pub body: usize,
-    pub merge: usize,
-    pub tls: Option<ServerTls>,
+words! {
+    Subagents { "attributed" => Attributed, "inline" => Inline, "hidden" => Hidden }
+    IntermediateView { "reasoning" => Reasoning, "text" => Text, "hidden" => Hidden }
+    Interrupts { "interrupt" => Interrupt, "text" => Text }
+}
+
+choices! {
+    /// Where A2A clients may want to be called back.
+    pub enum PushAccess {
+        /// Nowhere.
+        Off = "off",
+        /// At addresses of the public internet.
+        #[default]
+        Public = "public",
+        /// Anywhere that the gateway can reach.
+        Any = "any",
+    }
+
+    /// `log.level`.
+    #[expect(missing_docs, reason = "the names are those of every logger")]
+    pub enum LogLevel {
+        Error = "error",
+        Warn = "warn",
+        #[default]
+        Info = "info",
+        Debug = "debug",
+        Trace = "trace",
+    }
+
+    /// `log.format`.
+    pub enum LogFormat {
+        /// For people.
+        #[default]
+        Text = "text",
+        /// One JSON object per line.
+        Json = "json",
+    }
+
+    /// What relates the call of a sub-agent to a run.
+    pub enum RelateBy {
+        /// The token that the run's agent was given.
+        #[default]
+        Token = "token",
+        /// The trace id of W3C `traceparent`.
+        Trace = "trace",
+        /// The A2A context id.
+        Context = "context",
+    }
+
+    /// How to talk to an A2A agent.
+    #[expect(missing_docs, reason = "the names are those of the protocol")]
+    pub enum A2aBinding {
+        #[default]
+        JsonRpc = "jsonrpc",
+        Rest = "rest",
+        Grpc = "grpc",
+    }
+
+    /// In which version.
+    #[expect(missing_docs, reason = "the names are those of the protocol")]
+    pub enum A2aVersion {
+        #[default]
+        V1_0 = "1.0",
+        V0_3 = "0.3",
+    }
+
+    /// What is at `/a2a/{name}` for an A2A agent.
+    pub enum A2aExposure {
+        /// The agent itself: calls pass through to it.
+        #[default]
+        Proxy = "proxy",
+        /// The gateway's own server, over the runs of the agent.
+        Serve = "serve",
+    }
+
+    /// The AG-UI dialect of the output.
+    #[expect(missing_docs, reason = "the names are those of the protocol")]
+    pub enum DialectChoice {
+        #[default]
+        Auto = "auto",
+        V1_0 = "1.0",
+        V0_0_59 = "0.0.59",
+    }
+
+    /// Who may see an agent's A2A card.
+    pub enum CardAccess {
+        /// Whoever may use the agent.
+        #[default]
+        Agent = "agent",
+        /// Everybody.
+        Public = "public",
+    }
+
+    /// What becomes of a run that nobody watches any more.
+    pub enum OnDisconnect {
+        /// It goes on, and is cancelled if nobody comes back in time.
+        #[default]
+        Continue = "continue",
+        /// It is cancelled at once.
+        Cancel = "cancel",
+    }
 }
 
 /// `[server.tls]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
 pub struct ServerTls {
+    /// The certificate chain.
     pub certificate: PathBuf,
+    /// Its private key.
     pub key: PathBuf,
+    /// Authorities whose clients are let in; without it, any client is.
     pub client_ca: Option<PathBuf>,
 }
 
-/// `[log]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
-pub struct Log {
-    pub level: String,
-    pub json: bool,
-}
-
-/// `[runs]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
-pub struct Runs {
-    pub limit: usize,
-    pub log: RunLogEngine,
-    pub lease: Duration,
-    pub keep: Duration,
-    pub events: u64,
-    pub bytes: usize,
-    pub memory: usize,
-}
-
-/// `[tee]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
-pub struct TeeSettings {
-    pub relate_by: Vec<RelateBy>,
-}
-
-/// What relates the call of a sub-agent to a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RelateBy {
-    /// The token that the run's agent was given.
-    Token,
-    /// The trace id of W3C `traceparent`.
-    Trace,
-    /// The A2A context id.
-    Context,
-}
-
-/// `[inspector]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
-pub struct Inspector {
-    pub enabled: bool,
-    pub trace: usize,
+/// `[agents.NAME.tls]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClientTls {
+    /// Authorities to trust instead of the public ones.
+    pub ca: Option<PathBuf>,
+    /// The certificate chain to show to the agent, and its private key.
+    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// Where runs are kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum RunLogEngine {
     /// In this process.
+    #[default]
     Memory,
     /// In a folder.
     Disk(PathBuf),
@@ -117,30 +310,9 @@ pub enum RunLogEngine {
     },
 }
 
-/// `[agents.NAME]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
-pub struct Agent {
-    pub description: String,
-    pub source: AgentSource,
-    pub dialect: DialectChoice,
-    pub subagents: Option<String>,
-    pub intermediate: String,
-    pub interrupts: Option<String>,
-    pub card: CardAccess,
-    pub timeouts: Timeouts,
-    pub limits: Limits,
-    pub forward_headers: Vec<String>,
-    pub credentials: Option<Secret>,
-    pub tokens: Vec<Secret>,
-    pub on_disconnect: OnDisconnect,
-    pub grace: Duration,
-    pub tls: Option<ClientTls>,
-}
-
 /// How an agent's stream can be had.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "the keys are documented in `build`")]
 pub enum AgentSource {
     A2a {
         address: A2aAddress,
@@ -151,6 +323,7 @@ pub enum AgentSource {
     Agui {
         url: String,
     },
+    #[default]
     Magentic,
     Script {
         file: PathBuf,
@@ -178,97 +351,6 @@ pub enum A2aAddress {
     Card(String),
 }
 
-/// How to talk to an A2A agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of the protocol")]
-pub enum A2aBinding {
-    JsonRpc,
-    Rest,
-    Grpc,
-}
-
-/// What is at `/a2a/{name}` for an A2A agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum A2aExposure {
-    /// The agent itself: calls pass through to it.
-    Proxy,
-    /// The gateway's own server, over the runs of the agent.
-    Serve,
-}
-
-/// In which version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of the protocol")]
-pub enum A2aVersion {
-    V1_0,
-    V0_3,
-}
-
-/// The AG-UI dialect of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of the protocol")]
-pub enum DialectChoice {
-    Auto,
-    V1_0,
-    V0_0_59,
-}
-
-/// Where A2A clients may want to be called back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PushAccess {
-    /// Nowhere.
-    Off,
-    /// At addresses of the public internet.
-    Public,
-    /// Anywhere that the gateway can reach.
-    Any,
-}
-
-/// Who may see an agent's A2A card.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CardAccess {
-    /// Whoever may use the agent.
-    Agent,
-    /// Everybody.
-    Public,
-}
-
-/// `[agents.NAME.timeouts]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
-pub struct Timeouts {
-    pub connect: Duration,
-    pub response: Duration,
-    pub idle: Duration,
-    pub run: Duration,
-}
-
-/// `[agents.NAME.limits]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
-pub struct Limits {
-    pub frame: usize,
-    pub lanes: usize,
-    pub blocks: usize,
-}
-
-/// `[agents.NAME.tls]`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "the keys are documented in `keys.rs`")]
-pub struct ClientTls {
-    pub ca: Option<PathBuf>,
-    pub identity: Option<(PathBuf, PathBuf)>,
-}
-
-/// What becomes of a run that nobody watches any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnDisconnect {
-    /// It goes on, and is cancelled if nobody comes back in time.
-    Continue,
-    /// It is cancelled at once.
-    Cancel,
-}
-
 /// A secret. Never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -288,12 +370,5 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
-    }
-}
-
-/// What an agent has without a word in the file; its source is one that nobody can ask.
-impl Default for Agent {
-    fn default() -> Self {
-        super::default_agent()
     }
 }

@@ -1,28 +1,44 @@
-//! The table of keys and the builder agree.
+//! Defaults and messages of the configuration.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::build::Builder;
-use super::keys::KEYS;
-use super::read::Settings;
+use super::{Config, Key, Keys as _, LogLevel, load};
 
-#[test]
-fn every_key_is_looked_at() {
-    let mut settings = Settings::default();
-    settings.read_file(Path::new("x.toml"), "[agents.a.agui]\nurl = \"http://a\"");
-    let (_, _, read) = Builder::new(&settings, Path::new("x.toml"), &BTreeMap::new()).build();
-    let unread: Vec<&str> = KEYS.iter().map(|key| key.path).filter(|path| !read.contains(path)).collect();
-    assert_eq!(unread, Vec::<&str>::new());
+/// Every default, as a variable of the environment would set it.
+fn variables(path: &str, keys: &[Key], all: &mut Vec<(String, String)>) {
+    for key in keys {
+        let path = format!("{path}__{}", key.name.replace('*', "a").to_ascii_uppercase());
+        variables(&path, &key.members, all);
+        if !key.default.is_empty() {
+            all.push((format!("AQUEDUCT{path}").replacen("__", "_", 1), key.default.to_owned()));
+        }
+    }
 }
 
 #[test]
 fn every_default_can_be_read() {
-    let (settings, path) = (Settings::default(), Path::new("x.toml"));
-    let (config, errors, _) = Builder::new(&settings, path, &BTreeMap::new()).build();
-    assert_eq!(errors, []);
+    let mut defaults = Vec::new();
+    variables("", &Config::keys(), &mut defaults);
+    // Keys of other sources than this agent's have no place in it.
+    let is_other = |name: &str| ["A2A", "REPLAY", "MAGENTIC"].iter().any(|source| name.contains(source));
+    defaults.retain(|(name, _)| !is_other(name));
+    assert!(defaults.len() > 30, "{defaults:?}");
+    let agent = "[agents.a.agui]\nurl = \"http://a\"\n";
+    let config = load(Path::new("x.toml"), agent, defaults).unwrap();
+    assert_eq!(config, load(Path::new("x.toml"), agent, []).unwrap());
+
+    let config = load(Path::new("x.toml"), "", []).unwrap();
+    assert_eq!(config, Config::default());
     assert_eq!(config.server.listen, ["127.0.0.1:8080".parse().unwrap()]);
     assert_eq!(config.server.drain.as_secs(), 20);
     assert_eq!(config.runs.bytes, 64 << 20);
-    assert_eq!(config.log.level, "info");
+    assert_eq!(config.log.level, LogLevel::Info);
+}
+
+#[test]
+fn a_message_never_repeats_a_secret() {
+    for text in ["runs.redis = \"hunter2\"", "server.tokens = [\"hunter2\"]", "server.tokens = \"hunter2\""] {
+        let errors = load(Path::new("x.toml"), text, []).unwrap_err();
+        assert!(errors.iter().all(|error| !error.to_string().contains("hunter2")), "{errors:?}");
+    }
 }

@@ -169,9 +169,9 @@ fn response(answer: HttpAnswer) -> Response {
 
 fn server_config(agent: &AgentEntry, config: &Config) -> ServerConfig {
     ServerConfig {
-        intermediate: match agent.config.intermediate.as_str() {
-            "hidden" => IntermediateView::Hidden,
-            _ => IntermediateView::Text,
+        intermediate: match agent.config.intermediate {
+            IntermediateView::Hidden => IntermediateView::Hidden,
+            IntermediateView::Reasoning | IntermediateView::Text => IntermediateView::Text,
         },
         // Nobody asks such an agent: its framework begins its runs.
         adopts_runs: matches!(agent.config.source, AgentSource::Magentic),

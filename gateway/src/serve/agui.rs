@@ -1,11 +1,10 @@
 //! AG-UI at the gateway's own door: inputs that are posted, and how each watcher wants the events.
 
-use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
+use aqueduct_adapter_agui::config::{Dialect, Settings};
 use aqueduct_adapter_agui::convert::converters;
 use aqueduct_adapter_agui::encode::WatcherEncoder;
 use aqueduct_adapter_agui::input::{read_input, run_input};
 use aqueduct_adapter_agui::version::{dialect_for, negotiate};
-use aqueduct_core::IntermediateView;
 use aqueduct_transport_http::{Refusal, RunRequest};
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -19,22 +18,14 @@ pub(super) fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
         DialectChoice::V1_0 => Dialect::V1_0,
         DialectChoice::V0_0_59 => Dialect::V0_0_59,
     };
-    let mut settings = Settings::new(dialect).with_intermediate(match agent.intermediate.as_str() {
-        "text" => IntermediateView::Text,
-        "hidden" => IntermediateView::Hidden,
-        _ => IntermediateView::Reasoning,
-    });
-    settings = match agent.subagents.as_deref() {
-        Some("attributed") => settings.with_subagents(Subagents::Attributed),
-        Some("inline") => settings.with_subagents(Subagents::Inline),
-        Some("hidden") => settings.with_subagents(Subagents::Hidden),
-        _ => settings,
-    };
-    match agent.interrupts.as_deref() {
-        Some("interrupt") => settings.with_interrupts(Interrupts::Interrupt),
-        Some("text") => settings.with_interrupts(Interrupts::Text),
-        _ => settings,
+    let mut settings = Settings::new(dialect).with_intermediate(agent.intermediate);
+    if let Some(subagents) = agent.subagents {
+        settings = settings.with_subagents(subagents);
     }
+    if let Some(interrupts) = agent.interrupts {
+        settings = settings.with_interrupts(interrupts);
+    }
+    settings
 }
 
 /// The encoder for a watcher.

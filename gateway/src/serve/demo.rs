@@ -17,7 +17,7 @@ use aqueduct_transport_http::Shutdown;
 use super::Listening;
 use super::command::{finish, stop_on_signal};
 use crate::cli::DemoArgs;
-use crate::config::{self, A2aAddress, A2aExposure, A2aVersion, Agent, AgentSource};
+use crate::config::{self, A2aAddress, A2aExposure, A2aVersion, Agent, AgentSource, LogLevel};
 use crate::service::Gateway;
 use crate::source::script::Script;
 use crate::{exit, mock, telemetry};
@@ -88,7 +88,7 @@ pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, D
     let mut config = config::with_agents(agents);
     config.server.listen = vec![listen];
     config.inspector.enabled = true;
-    "warn".clone_into(&mut config.log.level);
+    config.log.level = LogLevel::Warn;
     Ok((Gateway::new(config)?, running))
 }
 

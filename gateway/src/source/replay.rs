@@ -43,6 +43,12 @@ impl Speed {
     }
 }
 
+impl Default for Speed {
+    fn default() -> Self {
+        Self::RECORDED
+    }
+}
+
 impl std::str::FromStr for Speed {
     type Err = String;
 

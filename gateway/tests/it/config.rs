@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use aqueduct_gateway::config::{AgentSource, Config, ConfigError, Place, load};
+use aqueduct_gateway::config::{AgentSource, Config, ConfigError, LogLevel, Place, load};
 
 use crate::program::{aqueduct, code, text};
 
@@ -70,7 +70,7 @@ fn the_environment_overrides_the_file() {
         ],
     )
     .unwrap();
-    assert_eq!(config.log.level, "trace");
+    assert_eq!(config.log.level, LogLevel::Trace);
     assert_eq!(config.server.listen.len(), 2);
     assert!(config.server.cors);
     assert_eq!(config.runs.bytes, 1 << 20);

@@ -1,172 +1,195 @@
-//! Every key of a script: the one list that the reader and `docs/script.md` share.
+//! Every key of a script: the tables that the reader and `docs/script.md` share.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use crate::config::Kind;
+use aqueduct_core::Channel;
+use serde_json::Value;
 
-/// What a key of a script holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
-    /// What a key of the configuration can hold too.
-    Plain(Kind),
-    /// A text, or a list of texts: the chunks.
-    Words,
-    /// Any TOML value, as JSON.
-    Value,
-    /// A table with exactly these keys, the first of which must be there, one of those in brackets.
-    Table(&'static str),
-    /// `[[name]]`, again and again.
-    Tables(&'static str),
+use super::model::{Close, End, Rule, Step, Words};
+use crate::config::{
+    At, Delay, Flag, Inline, Json, Keys as _, Kind, List, LongCount, Maybe, Needed, Section, Tables, Text,
+    Word, Wrong, choices, keys, rows, words,
+};
+
+keys! {
+    /// Keys of the file.
+    pub(super) struct ScriptKeys {
+        /// What the agent is for.
+        description: String as Text,
+        /// What its A2A card is written for; `1.0` leaves out what is 0.3's, for strict readers. `both` without it.
+        card: CardVersions as Word<CardVersions>,
+        /// Media types it reads, as its A2A card says them; `text/*` stands for all texts. Parts of other types are refused. All without it.
+        input_modes: Vec<String> as List<Text>,
+        /// What to play for which messages; the first rule that fits is played.
+        rule: Vec<Rule> as Tables<RuleKeys>,
+        /// What to play if no rule fits: a rule without `match`, after all others.
+        step: Vec<Step> as Tables<StepKeys>,
+    }
+
+    /// `[[rule]]`.
+    pub(super) struct RuleKeys -> Rule {
+        /// Which messages the rule is for; without it, all.
+        "match" matches: Match as Section<Match>,
+        /// What to play, in this order.
+        step: Vec<Step> as Tables<StepKeys>,
+    }
+
+    /// Which messages a rule is for: those for which all that is set holds.
+    pub(super) struct Match {
+        /// Found in the user's message, in any case; `*` stands for any text.
+        text: Option<String> as Maybe<Text>,
+        /// What the id of the user's message begins with.
+        message_id_prefix: Option<String> as Maybe<Text>,
+    }
+
+    /// A step: what it does, and how.
+    pub(super) struct StepKeys -> Step {
+        /// What it does.
+        action: ActionKeys as Inline<ActionKeys>,
+        /// How it does it.
+        options: OptionKeys as Inline<OptionKeys>,
+    }
+
+    /// What a step does: exactly one of these is there.
+    pub(super) struct ActionKeys {
+        /// Says it: a text word by word, a list in exactly these chunks.
+        text: Option<Words> as Maybe<Chunks>,
+        /// Thinks it, in the same way.
+        thinking: Option<Words> as Maybe<Chunks>,
+        /// A whole text on the way to the answer.
+        status: Option<String> as Maybe<Text>,
+        /// Calls a tool of that name, with `arguments`; answers with `result`, `error`.
+        tool: Option<String> as Maybe<Text>,
+        /// Tells in status texts that a tool of that name is called and has completed, or failed with `error`.
+        notice: Option<String> as Maybe<Text>,
+        /// A file, by its address or with its bytes.
+        file: Option<Value> as Maybe<Section<FileKeys>>,
+        /// A structured part.
+        data: Option<Value> as Maybe<Json>,
+        /// Content of a kind of its own.
+        custom: Option<CustomKeys> as Maybe<Section<CustomKeys>>,
+        /// The shared state, whole.
+        state: Option<Value> as Maybe<Json>,
+        /// Says `text` that many times without a pause; `{n}` counts from 1. Without `text`: `chunk {n} `.
+        burst: Option<u64> as Maybe<LongCount>,
+        /// Asks, and waits: the run ends, and the follow-up plays on with `{answer}`.
+        ask: Option<String> as Maybe<Text>,
+        /// The same, for authorisation.
+        auth: Option<String> as Maybe<Text>,
+        /// Answers with a bare message, without a task; nothing may come before it.
+        message: Option<String> as Maybe<Text>,
+        /// Ends the sub-agent.
+        close: Option<Close> as Maybe<Word<Close>>,
+        /// Does nothing for so long; `wait` is the same.
+        sleep: Option<Duration> as Maybe<Delay>,
+        /// `sleep`.
+        wait: Option<Duration> as Maybe<Delay>,
+        /// Ends the run before its last step.
+        end: Option<End> as Maybe<Word<End>>,
+        /// Says that it failed.
+        fail: Option<String> as Maybe<Text>,
+        /// Refuses.
+        reject: Option<String> as Maybe<Text>,
+        /// Breaks off with an exception: no clean end.
+        raise: Option<String> as Maybe<Text>,
+        /// Breaks the connection: no end at all.
+        cut: Option<bool> as Maybe<Flag>,
+    }
+
+    /// How a step does it.
+    pub(super) struct OptionKeys {
+        /// The sub-agent that does it; `a/b` is a sub-agent of a sub-agent.
+        agent: String as Text,
+        /// What the content is for; `answer` without it.
+        channel: Channel as Word<Channel>,
+        /// Between words, chunks, and a call and its result.
+        pace: Duration as Delay,
+        /// Steps with the same number, one after the other, run side by side.
+        together: Option<u64> as Maybe<LongCount>,
+        /// The named output that `text`, `file`, `data` or `burst` go to. A text is one chunk of it. Several can be open at once.
+        artifact: Option<String> as Maybe<Text>,
+        /// With `artifact`: after what it has (`true`, the default), or instead of it.
+        append: Option<bool> as Maybe<Flag>,
+        /// With `artifact`: nothing more follows for it. `true` without it.
+        last: Option<bool> as Maybe<Flag>,
+        /// With `tool`: its arguments, as JSON.
+        arguments: Option<String> as Maybe<Text>,
+        /// With `tool`: what it answers. Without it, the call stays open.
+        result: Option<String> as Maybe<Text>,
+        /// With `tool` or `notice`: it failed.
+        error: Option<bool> as Maybe<Flag>,
+        /// With `ask`: JSON Schema of the answer. Text without it.
+        schema: Option<Value> as Maybe<Json>,
+    }
+
+    /// A file.
+    pub(super) struct FileKeys -> Value {
+        /// Its address.
+        url: Option<String> as Maybe<Text>,
+        /// Its bytes, in base64.
+        data: Option<String> as Maybe<Text>,
+        /// Its media type.
+        "mediaType" media_type: Option<String> as Maybe<Text>,
+        /// Its name.
+        name: Option<String> as Maybe<Text>,
+    }
+
+    /// Content of a kind of its own.
+    pub(super) struct CustomKeys {
+        /// The kind.
+        name: String as Needed<Text>,
+        /// The content.
+        value: Value as Needed<Json>,
+    }
 }
 
-impl Holds {
-    pub(super) fn expected(self) -> String {
-        match self {
-            Self::Plain(kind) => kind.expected(),
-            Self::Words => "text, or a list of texts".to_owned(),
-            Self::Value => "any value".to_owned(),
-            Self::Table(members) => format!("a table: {members}"),
-            Self::Tables(name) => format!("tables: `[[{name}]]`"),
+choices! {
+    /// `card`.
+    pub(super) enum CardVersions {
+        #[default]
+        Both = "both",
+        OnlyV1 = "1.0",
+    }
+}
+
+words! {
+    Channel { "answer" => Answer, "intermediate" => Intermediate }
+    Close { "success" => Success, "failed" => Failed, "cancelled" => Cancelled }
+    End { "success" => Success, "cancelled" => Cancelled }
+}
+
+/// A text, or a list of texts: the chunks.
+pub(super) struct Chunks;
+
+impl Kind for Chunks {
+    type Value = Words;
+
+    fn expected() -> String {
+        "text, or a list of texts".to_owned()
+    }
+
+    fn read(at: &At<'_>) -> Result<Words, Wrong> {
+        match at.text() {
+            Some(text) => Ok(Words::Flow(text.to_owned())),
+            None => List::<Text>::read(at).map(Words::Chunks).map_err(|_| Wrong::Type),
         }
     }
 }
 
-/// A key.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Key {
-    pub(super) name: &'static str,
-    pub(super) holds: Holds,
-    /// True if a step does this; a step has exactly one such key.
-    pub(super) is_action: bool,
-    about: &'static str,
-}
-
-const fn action(name: &'static str, holds: Holds, about: &'static str) -> Key {
-    Key { name, holds, is_action: true, about }
-}
-
-const fn option(name: &'static str, holds: Holds, about: &'static str) -> Key {
-    Key { name, holds, is_action: false, about }
-}
-
-const TEXT: Holds = Holds::Plain(Kind::Text);
-const FLAG: Holds = Holds::Plain(Kind::Flag);
-const DURATION: Holds = Holds::Plain(Kind::Duration);
-const COUNT: Holds = Holds::Plain(Kind::Count);
-
-/// Keys of the file.
-pub(super) const FILE_KEYS: &[Key] = &[
-    option("description", TEXT, "What the agent is for."),
-    option(
-        "card",
-        Holds::Plain(Kind::Word(&["both", "1.0"])),
-        "What its A2A card is written for; `1.0` leaves out what is 0.3's, for strict readers. `both` without it.",
-    ),
-    option(
-        "input_modes",
-        Holds::Plain(Kind::Texts),
-        "Media types it reads, as its A2A card says them; `text/*` stands for all texts. Parts of other types are refused. All without it.",
-    ),
-    option(
-        "rule",
-        Holds::Tables("rule"),
-        "What to play for which messages; the first rule that fits is played.",
-    ),
-    option(
-        "step",
-        Holds::Tables("step"),
-        "What to play if no rule fits: a rule without `match`, after all others.",
-    ),
-];
-
-/// Keys of a rule.
-pub(super) const RULE_KEYS: &[Key] = &[
-    option(
-        "match",
-        Holds::Table("`text`, `message_id_prefix`"),
-        "Which messages the rule is for; without it, all.",
-    ),
-    option("step", Holds::Tables("rule.step"), "What to play, in this order."),
-];
-
-/// Keys of a match.
-pub(super) const MATCH_KEYS: &[Key] = &[
-    option("text", TEXT, "Found in the user's message, in any case; `*` stands for any text."),
-    option("message_id_prefix", TEXT, "What the id of the user's message begins with."),
-];
-
-/// Keys of a step.
-pub(super) const STEP_KEYS: &[Key] = &[
-    action("text", Holds::Words, "Says it: a text word by word, a list in exactly these chunks."),
-    action("thinking", Holds::Words, "Thinks it, in the same way."),
-    action("status", TEXT, "A whole text on the way to the answer."),
-    action("tool", TEXT, "Calls a tool of that name, with `arguments`; answers with `result`, `error`."),
-    action(
-        "notice",
-        TEXT,
-        "Tells in status texts that a tool of that name is called and has completed, or failed with `error`.",
-    ),
-    action(
-        "file",
-        Holds::Table("`url` or `data` (base64); `mediaType`, `name`"),
-        "A file, by its address or with its bytes.",
-    ),
-    action("data", Holds::Value, "A structured part."),
-    action("custom", Holds::Table("`name`, `value`"), "Content of a kind of its own."),
-    action("state", Holds::Value, "The shared state, whole."),
-    action(
-        "burst",
-        COUNT,
-        "Says `text` that many times without a pause; `{n}` counts from 1. Without `text`: `chunk {n} `.",
-    ),
-    action("ask", TEXT, "Asks, and waits: the run ends, and the follow-up plays on with `{answer}`."),
-    action("auth", TEXT, "The same, for authorisation."),
-    action("message", TEXT, "Answers with a bare message, without a task; nothing may come before it."),
-    action("close", Holds::Plain(Kind::Word(&["success", "failed", "cancelled"])), "Ends the sub-agent."),
-    action("sleep", DURATION, "Does nothing for so long; `wait` is the same."),
-    action("wait", DURATION, "`sleep`."),
-    action("end", Holds::Plain(Kind::Word(&["success", "cancelled"])), "Ends the run before its last step."),
-    action("fail", TEXT, "Says that it failed."),
-    action("reject", TEXT, "Refuses."),
-    action("raise", TEXT, "Breaks off with an exception: no clean end."),
-    action("cut", FLAG, "Breaks the connection: no end at all."),
-    option("agent", TEXT, "The sub-agent that does it; `a/b` is a sub-agent of a sub-agent."),
-    option(
-        "channel",
-        Holds::Plain(Kind::Word(&["answer", "intermediate"])),
-        "What the content is for; `answer` without it.",
-    ),
-    option("pace", DURATION, "Between words, chunks, and a call and its result."),
-    option("together", COUNT, "Steps with the same number, one after the other, run side by side."),
-    option(
-        "artifact",
-        TEXT,
-        "The named output that `text`, `file`, `data` or `burst` go to. A text is one chunk of it. Several can be open at once.",
-    ),
-    option("append", FLAG, "With `artifact`: after what it has (`true`, the default), or instead of it."),
-    option("last", FLAG, "With `artifact`: nothing more follows for it. `true` without it."),
-    option("arguments", TEXT, "With `tool`: its arguments, as JSON."),
-    option("result", TEXT, "With `tool`: what it answers. Without it, the call stays open."),
-    option("error", FLAG, "With `tool` or `notice`: it failed."),
-    option("schema", Holds::Value, "With `ask`: JSON Schema of the answer. Text without it."),
-];
-
 /// All keys as tables for `docs/script.md`.
 pub fn reference() -> String {
     let mut text = String::new();
-    let (actions, options): (Vec<Key>, Vec<Key>) = STEP_KEYS.iter().partition(|key| key.is_action);
     for (title, keys) in [
-        ("The file", FILE_KEYS),
-        ("`[[rule]]`", RULE_KEYS),
-        ("`[rule.match]`", MATCH_KEYS),
-        ("What a step does: exactly one of these", &actions),
-        ("How it does it", &options),
+        ("The file", ScriptKeys::keys()),
+        ("`[[rule]]`", RuleKeys::keys()),
+        ("`[rule.match]`", Match::keys()),
+        ("What a step does: exactly one of these", ActionKeys::keys()),
+        ("How it does it", OptionKeys::keys()),
     ] {
         // Writing to a `String` cannot fail.
         write!(text, "\n### {title}\n\n| key | what | meaning |\n|---|---|---|\n").ok();
-        for key in keys {
-            writeln!(text, "| `{}` | {} | {} |", key.name, key.holds.expected(), key.about).ok();
-        }
+        rows(&mut text, "", &keys, false);
     }
     text
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use aqueduct_core::{Source, Update};
 use serde_json::Value;
 
+use super::keys::Match;
+
 /// A scripted agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
@@ -22,15 +24,6 @@ pub struct Script {
 pub(super) struct Rule {
     pub(super) matches: Match,
     pub(super) steps: Vec<Step>,
-}
-
-/// Which messages a rule is for: those for which all that is set holds.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Match {
-    /// Found in the message, in any case; `*` stands for any text.
-    pub(super) text: Option<String>,
-    /// What the id of the message begins with.
-    pub(super) message_id_prefix: Option<String>,
 }
 
 impl Match {

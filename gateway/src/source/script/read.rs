@@ -1,83 +1,176 @@
-//! From TOML to a script. All that is wrong is told at once, with file, line, column and key.
+//! From the keys of a script to what is played. What does not fit together is recorded with the step that holds it; the
+//! values themselves, unknown keys and syntax are the reader's (`crate::config`).
 
-mod step;
-mod table;
-
-use std::ops::Range;
 use std::path::Path;
 
-use toml::Spanned;
-use toml::de::DeTable;
+use aqueduct_core::Channel;
+use serde_json::Value;
 
-use super::keys::{FILE_KEYS, MATCH_KEYS, RULE_KEYS, STEP_KEYS};
-use super::model::{Match, Rule, Script, Step};
-use crate::config::{ConfigError, TomlFile};
-use table::Table;
+use super::keys::{ActionKeys, CardVersions, FileKeys, Match, OptionKeys, RuleKeys, ScriptKeys, StepKeys};
+use super::model::{Action, Artifact, End, Rule, Script, Step, Words};
+use crate::config::{self, At, Build, ConfigError, Environment, Keys as _};
 
 /// Reads the text of the file at `path`.
 pub(super) fn read(path: &Path, text: &str) -> Result<Script, Vec<ConfigError>> {
-    let mut reader = Reader { file: TomlFile::new(path, text), errors: Vec::new() };
-    let script = match DeTable::parse(text) {
-        Ok(table) => reader.script(&table),
-        Err(error) => {
-            let what = format!("not TOML: {}", error.message());
-            let place = reader.file.place(error.span().unwrap_or_default());
-            return Err(vec![ConfigError { place, key: String::new(), what }]);
-        }
-    };
-    if reader.errors.is_empty() { Ok(script) } else { Err(reader.errors) }
+    let keys: ScriptKeys = config::read(path, text, &Environment::new(), check)?;
+    let mut rules = keys.rule;
+    if !keys.step.is_empty() || rules.is_empty() {
+        rules.push(Rule { matches: Match::default(), steps: keys.step });
+    }
+    Ok(Script {
+        description: keys.description,
+        is_card_v1: keys.card == CardVersions::OnlyV1,
+        input_modes: keys.input_modes,
+        rules,
+    })
 }
 
-struct Reader<'t> {
-    file: TomlFile<'t>,
-    errors: Vec<ConfigError>,
+fn check(keys: &ScriptKeys, at: &At<'_>) {
+    check_steps(&keys.step, at);
+    for (index, pair) in keys.rule.windows(2).enumerate() {
+        if pair.first().is_some_and(|rule| rule.matches.is_default()) {
+            let what = "is never played: the rule before it has no `match` and fits every message";
+            at.fail(&format!("rule[{}]", index + 2), what);
+        }
+    }
 }
 
-impl Reader<'_> {
-    fn fail(&mut self, span: Range<usize>, key: impl Into<String>, what: impl Into<String>) {
-        let place = self.file.place(span);
-        self.errors.push(ConfigError { place, key: key.into(), what: what.into() });
+fn check_steps(steps: &[Step], at: &At<'_>) {
+    for (index, _) in
+        steps.iter().enumerate().skip(1).filter(|(_, step)| matches!(step.action, Action::Message(_)))
+    {
+        let what = "expected as the first step: a bare message has no task before it";
+        at.fail(&format!("step[{}].message", index + 1), what);
     }
+}
 
-    fn script(&mut self, table: &Spanned<DeTable<'_>>) -> Script {
-        let mut file = Table::new(self, String::new(), table, FILE_KEYS);
-        let description = file.text("description").unwrap_or_default();
-        let is_card_v1 = file.word("card").is_some_and(|word| word == "1.0");
-        let input_modes = file.texts("input_modes").unwrap_or_default();
-        let rule_tables = file.tables("rule");
-        let step_tables = file.tables("step");
-        let mut rules: Vec<Rule> = Vec::new();
-        for (index, table) in rule_tables.iter().enumerate() {
-            if rules.last().is_some_and(|rule| rule.matches.is_default()) {
-                let what = "is never played: the rule before it has no `match` and fits every message";
-                self.fail(table.span(), format!("rule[{}]", index + 1), what);
+impl Build for RuleKeys {
+    type Output = Rule;
+
+    fn build(self, at: &At<'_>) -> Option<Rule> {
+        check_steps(&self.step, at);
+        Some(Rule { matches: self.matches, steps: self.step })
+    }
+}
+
+impl Build for StepKeys {
+    type Output = Step;
+
+    fn build(self, at: &At<'_>) -> Option<Step> {
+        let Self { action, mut options } = self;
+        let mut actions = action.actions(&mut options, at);
+        if actions.len() != 1 {
+            let names: Vec<&str> = ActionKeys::keys().iter().map(|key| key.name).collect();
+            let found: Vec<&str> = actions.iter().map(|(name, _)| *name).collect();
+            let found = if found.is_empty() { "none".to_owned() } else { found.join(" and ") };
+            at.fail("", format!("expected exactly one of {}, found {found}", names.join(", ")));
+        }
+        let (name, action) = actions.pop()?;
+        check_options(name, at);
+        let last = options.last.unwrap_or(true);
+        let append = options.append.unwrap_or(true);
+        Some(Step {
+            agent: options.agent,
+            is_intermediate: options.channel == Channel::Intermediate,
+            pace: options.pace,
+            together: options.together,
+            artifact: options.artifact.map(|name| Artifact { name, append, last }),
+            action,
+        })
+    }
+}
+
+/// Options that mean nothing to the action are mistakes.
+fn check_options(action: &str, at: &At<'_>) {
+    for (option, actions) in [
+        ("arguments", &["tool"][..]),
+        ("result", &["tool"]),
+        ("error", &["tool", "notice"]),
+        ("schema", &["ask", "auth"]),
+        ("artifact", &["text", "file", "data", "burst"]),
+    ] {
+        if !actions.contains(&action) && at.member(option).is_some() {
+            let needs: Vec<String> = actions.iter().map(|action| format!("`{action}`")).collect();
+            at.fail(option, format!("needs {} beside it", needs.join(" or ")));
+        }
+    }
+    for option in ["append", "last"] {
+        if at.member("artifact").is_none() && at.member(option).is_some() {
+            at.fail(option, "needs `artifact` beside it");
+        }
+    }
+}
+
+impl ActionKeys {
+    /// Everything that the step does, by the names of the keys. The options that belong to an action go into it.
+    fn actions(self, options: &mut OptionKeys, at: &At<'_>) -> Vec<(&'static str, Action)> {
+        let is_error = options.error.unwrap_or(false);
+        let (arguments, result) = (options.arguments.take().unwrap_or_default(), options.result.take());
+        let schema = options.schema.take();
+        let ask = |question, reason| Action::Ask { question, reason, schema: schema.clone() };
+        // `burst` says how often `text` is said.
+        let (text, burst) = match (self.text, self.burst) {
+            (text, Some(count)) => (None, Some(Action::Burst { count, text: burst_text(text, at) })),
+            (Some(Words::Flow(text)), None) if options.artifact.is_some() => {
+                (Some(Words::Chunks(vec![text])), None)
             }
-            rules.push(self.rule(table, &format!("rule[{}]", index + 1)));
+            (text, None) => (text, None),
+        };
+        if self.cut == Some(false) {
+            at.fail("cut", "expected `true`: leave the step out if nothing is to be cut");
         }
-        if !step_tables.is_empty() || rules.is_empty() {
-            rules.push(Rule { matches: Match::default(), steps: self.steps(&step_tables, "step") });
-        }
-        Script { description, is_card_v1, input_modes, rules }
+        let all = [
+            ("text", text.map(Action::Text)),
+            ("thinking", self.thinking.map(Action::Thinking)),
+            ("status", self.status.map(Action::Status)),
+            ("tool", self.tool.map(|name| Action::Tool { name, arguments, result, is_error })),
+            ("notice", self.notice.map(|tool| Action::Notice { tool, is_error })),
+            ("file", self.file.map(Action::File)),
+            ("data", self.data.map(Action::Data)),
+            ("custom", self.custom.map(|custom| Action::Custom { name: custom.name, value: custom.value })),
+            ("state", self.state.map(Action::State)),
+            ("burst", burst),
+            ("ask", self.ask.map(|question| ask(question, "input_required"))),
+            ("auth", self.auth.map(|question| ask(question, "auth_required"))),
+            ("message", self.message.map(Action::Message)),
+            ("close", self.close.map(Action::Close)),
+            ("sleep", self.sleep.map(Action::Sleep)),
+            ("wait", self.wait.map(Action::Sleep)),
+            ("end", self.end.map(Action::End)),
+            ("fail", self.fail.map(|why| Action::End(End::Fail(why)))),
+            ("reject", self.reject.map(|why| Action::End(End::Reject(why)))),
+            ("raise", self.raise.map(|why| Action::End(End::Raise(why)))),
+            ("cut", self.cut.map(|_| Action::End(End::Cut))),
+        ];
+        all.into_iter().filter_map(|(name, action)| Some((name, action?))).collect()
     }
+}
 
-    fn rule(&mut self, table: &Spanned<DeTable<'_>>, path: &str) -> Rule {
-        let mut rule = Table::new(self, path.to_owned(), table, RULE_KEYS);
-        let matches = rule.table("match", MATCH_KEYS, |table| Match {
-            text: table.text("text"),
-            message_id_prefix: table.text("message_id_prefix"),
-        });
-        let steps = rule.tables("step");
-        Rule { matches: matches.unwrap_or_default(), steps: self.steps(&steps, &format!("{path}.step")) }
-    }
-
-    fn steps(&mut self, tables: &[Spanned<DeTable<'_>>], path: &str) -> Vec<Step> {
-        let mut steps = Vec::new();
-        for (index, table) in tables.iter().enumerate() {
-            let mut table = Table::new(self, format!("{path}[{}]", index + 1), table, STEP_KEYS);
-            if let Some(step) = table.step(index) {
-                steps.push(step);
-            }
+fn burst_text(text: Option<Words>, at: &At<'_>) -> String {
+    match text {
+        Some(Words::Flow(text)) => text,
+        Some(Words::Chunks(_)) => {
+            at.fail("text", "expected text, found a list: `burst` says one text again and again");
+            String::new()
         }
-        steps
+        None => "chunk {n} ".to_owned(),
+    }
+}
+
+impl Build for FileKeys {
+    type Output = Value;
+
+    fn build(self, at: &At<'_>) -> Option<Value> {
+        if self.url.is_some() == self.data.is_some() {
+            at.fail("", "expected `url` or `data` (base64), one of the two");
+        }
+        let members =
+            [("url", self.url), ("data", self.data), ("mediaType", self.media_type), ("name", self.name)];
+        Some(
+            members
+                .into_iter()
+                .filter_map(|(name, text)| Some((name.to_owned(), Value::from(text?))))
+                .collect(),
+        )
     }
 }

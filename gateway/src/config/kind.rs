@@ -1,0 +1,318 @@
+//! Kinds of values: what a key holds, how it is written, and the type it becomes.
+//!
+//! | kinds | |
+//! |---|---|
+//! | `Text` `Url` `BaseUrl` `Delay` `Count` `Size` `Flag` `Word` `Factor` `Address` `HeaderName` `Json` | one value |
+//! | `File` `Folder` `SecretName` | one value that leads to another: a path, a secret |
+//! | `shape` | lists, tables, values that may or must be there |
+//!
+//! Invariant: no message repeats what was written in place of a secret.
+
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use super::document::{At, did_you_mean};
+use super::keys::Key;
+use super::model::Secret;
+use crate::source::replay::Speed;
+
+/// Why a value cannot be taken.
+#[derive(Debug)]
+pub(crate) enum Wrong {
+    /// It is not what the kind expects.
+    Kind,
+    /// The same, and it is not to be shown.
+    Type,
+    /// Another reason.
+    Value(String),
+    /// Its members are wrong, as is recorded with them.
+    Recorded,
+}
+
+/// What a key holds.
+pub(crate) trait Kind {
+    type Value;
+
+    /// True if its keys stand in the table of the key, not in one of its own.
+    const IS_INLINE: bool = false;
+
+    /// How a value is written, for messages and for the documentation.
+    fn expected() -> String;
+
+    fn read(at: &At<'_>) -> Result<Self::Value, Wrong>;
+
+    /// The value of a key that is not there.
+    fn absent(_table: &At<'_>, _name: &str) -> Self::Value
+    where
+        Self::Value: Default,
+    {
+        Self::Value::default()
+    }
+
+    /// Keys of the table that it is, if it is one.
+    fn members() -> Vec<Key> {
+        Vec::new()
+    }
+}
+
+/// Defines a kind that is one value: what is expected, and how it is read.
+macro_rules! kinds {
+    ($($(#[$meta:meta])* $kind:ident -> $value:ty: $expected:literal, $read:expr;)+) => {$(
+        $(#[$meta])*
+        pub(crate) struct $kind;
+
+        impl Kind for $kind {
+            type Value = $value;
+
+            fn expected() -> String {
+                $expected.to_owned()
+            }
+
+            fn read(at: &At<'_>) -> Result<$value, Wrong> {
+                let read: fn(&At<'_>) -> Option<$value> = $read;
+                read(at).ok_or(Wrong::Kind)
+            }
+        }
+    )+};
+}
+
+kinds! {
+    Text -> String: "text", |at| at.text().map(str::to_owned);
+    Url -> String: "a URL (`http://…` or `https://…`)", |at| at.text().filter(|url| is_url(url)).map(str::to_owned);
+    /// A URL that paths are put behind.
+    BaseUrl -> String: "a URL (`http://…` or `https://…`)",
+        |at| at.text().filter(|url| is_url(url)).map(|url| url.trim_end_matches('/').to_owned());
+    Delay -> Duration: "a duration (`500ms`, `30s`, `5m`, `1h`)", |at| duration(at.text()?);
+    Count -> usize: "a whole number from 1", |at| count(at)?.try_into().ok();
+    /// A count that may exceed the memory.
+    LongCount -> u64: "a whole number from 1", count;
+    /// In bytes.
+    Size -> usize: "a size in bytes (`65536`, `64KiB`, `10MiB`)",
+        |at| at.text().map_or_else(|| number(at), size).filter(|size| *size > 0)?.try_into().ok();
+    Flag -> bool: "`true` or `false`", |at| match at.value() {
+        DeValue::Boolean(flag) => Some(*flag),
+        _ => at.loose_text()?.parse().ok(),
+    };
+    /// How fast a recording is played.
+    Factor -> Speed: "a factor (`2`, `\"0.5\"`) or `max`",
+        |at| at.text().map_or_else(|| Speed::parse(&number(at)?.to_string()), Speed::parse);
+    Address -> SocketAddr: "addresses (`127.0.0.1:8080`, `[::1]:8080`)", |at| at.text()?.parse().ok();
+    /// In lower case.
+    HeaderName -> String: "names of headers", |at| {
+        let name = http::HeaderName::from_bytes(at.text()?.as_bytes()).ok()?;
+        Some(name.as_str().to_owned())
+    };
+    /// A folder, which need not exist yet.
+    Folder -> PathBuf: "the path of a folder", |at| Some(at.beside(at.text().filter(|path| !path.is_empty())?));
+    /// Any TOML value, as JSON; a date is its text.
+    Json -> serde_json::Value: "any value", |at| Some(json(at.value()));
+}
+
+/// A choice that is written as a word.
+pub(crate) trait Choice: Clone + 'static {
+    const WORDS: &'static [(&'static str, Self)];
+}
+
+/// Lists the words of a choice.
+macro_rules! words {
+    ($($choice:ty { $($word:literal => $value:ident),+ })+) => {$(
+        impl $crate::config::Choice for $choice {
+            const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$value)),+];
+        }
+    )+};
+}
+
+/// Defines choices with their words.
+macro_rules! choices {
+    ($(
+        $(#[$meta:meta])*
+        $vis:vis enum $choice:ident { $($(#[$about:meta])* $value:ident = $word:literal,)+ }
+    )+) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        $vis enum $choice { $($(#[$about])* $value,)+ }
+
+        $crate::config::words! { $choice { $($word => $value),+ } }
+    )+};
+}
+
+pub(crate) use {choices, words};
+
+/// One of the words of a choice.
+pub(crate) struct Word<T>(PhantomData<T>);
+
+impl<T: Choice> Kind for Word<T> {
+    type Value = T;
+
+    fn expected() -> String {
+        let quoted: Vec<String> = T::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
+        format!("one of {}", quoted.join(", "))
+    }
+
+    fn read(at: &At<'_>) -> Result<T, Wrong> {
+        let text = at.text().ok_or(Wrong::Kind)?;
+        if let Some((_, choice)) = T::WORDS.iter().find(|(word, _)| *word == text) {
+            return Ok(choice.clone());
+        }
+        let known: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
+        let guess = did_you_mean(text, &known);
+        Err(Wrong::Value(format!("expected {}, found `{text}`{guess}", Self::expected())))
+    }
+}
+
+/// A file that exists.
+pub(crate) struct File;
+
+impl Kind for File {
+    type Value = PathBuf;
+
+    fn expected() -> String {
+        "the path of a file".to_owned()
+    }
+
+    fn read(at: &At<'_>) -> Result<PathBuf, Wrong> {
+        let file = at.beside(at.text().filter(|path| !path.is_empty()).ok_or(Wrong::Kind)?);
+        let what = format!("expected {}, and there is none at {}", Self::expected(), file.display());
+        if file.is_file() { Ok(file) } else { Err(Wrong::Value(what)) }
+    }
+}
+
+/// The name of a secret; the secret itself never stands in a document.
+pub(crate) struct SecretName;
+
+impl Kind for SecretName {
+    type Value = Secret;
+
+    fn expected() -> String {
+        "a secret (`env:NAME` or `file:PATH`)".to_owned()
+    }
+
+    fn read(at: &At<'_>) -> Result<Secret, Wrong> {
+        let name = at.text().ok_or(Wrong::Type)?;
+        let secret = match name.split_once(':') {
+            Some(("env", variable)) if !variable.is_empty() => {
+                let value = at.variable(variable).map(str::to_owned);
+                value.ok_or_else(|| format!("the environment has no {variable}: set it"))
+            }
+            Some(("file", path)) if !path.is_empty() => {
+                let file = at.beside(path);
+                std::fs::read_to_string(&file)
+                    .map_err(|error| format!("{} cannot be read: {error}", file.display()))
+            }
+            _ => return Err(Wrong::Type),
+        };
+        match secret.map_err(Wrong::Value)?.trim() {
+            "" => Err(Wrong::Value(format!("the secret `{name}` is empty: put the secret there"))),
+            secret => Ok(Secret::new(secret)),
+        }
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    let Ok(url) = text.parse::<http::Uri>() else { return false };
+    let is_web = matches!(url.scheme_str(), Some("http" | "https"));
+    let is_plain = |at: &http::uri::Authority| {
+        let has_port = at.as_str().len() > at.host().len();
+        !at.host().is_empty() && !at.as_str().contains('@') && (!has_port || at.port_u16().is_some())
+    };
+    is_web && url.authority().is_some_and(is_plain)
+}
+
+fn number(at: &At<'_>) -> Option<u64> {
+    match at.value() {
+        DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
+        _ => None,
+    }
+}
+
+fn count(at: &At<'_>) -> Option<u64> {
+    at.loose_text().map_or_else(|| number(at), |text| text.parse().ok()).filter(|count| *count > 0)
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let (number, unit) = split_unit(text)?;
+    match unit {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => Some(Duration::from_secs(number.checked_mul(60)?)),
+        "h" => Some(Duration::from_secs(number.checked_mul(3600)?)),
+        _ => None,
+    }
+}
+
+fn size(text: &str) -> Option<u64> {
+    let (number, unit) = split_unit(text)?;
+    let factor = match unit {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(factor)
+}
+
+fn split_unit(text: &str) -> Option<(u64, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits)?;
+    Some((number.parse().ok()?, unit.trim_start()))
+}
+
+fn json(value: &DeValue<'_>) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        DeValue::String(text) => Value::from(text.as_ref()),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).map_or(Value::Null, Value::from)
+        }
+        DeValue::Float(number) => number.as_str().parse::<f64>().map_or(Value::Null, Value::from),
+        DeValue::Boolean(flag) => Value::from(*flag),
+        DeValue::Datetime(time) => Value::from(time.to_string()),
+        DeValue::Array(items) => items.iter().map(|item| json(item.get_ref())).collect(),
+        DeValue::Table(table) => Value::Object(
+            table.iter().map(|(key, value)| (key.get_ref().to_string(), json(value.get_ref()))).collect(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_have_units() {
+        for (text, seconds) in
+            [("30s", Some(30.0)), ("500ms", Some(0.5)), ("5m", Some(300.0)), ("1h", Some(3600.0))]
+        {
+            assert_eq!(duration(text).map(|d| d.as_secs_f64()), seconds);
+        }
+        for text in ["", "5", "s", "-5s", "5 days", "1.5s", "99999999999999999999s", "9999999999999999999h"] {
+            assert_eq!(duration(text), None, "{text}");
+        }
+        assert_eq!(size("64KiB"), Some(65_536));
+        assert_eq!(size("10 MiB"), Some(10 << 20));
+        assert_eq!(size("7"), Some(7));
+        assert_eq!(size("-7"), None);
+        assert_eq!(size("10MB"), None);
+    }
+
+    #[test]
+    fn a_url_has_a_host_and_no_credentials() {
+        for (text, good) in [
+            ("http://a", true),
+            ("https://a.example:8443/x?y#z", true),
+            ("ftp://a", false),
+            ("http://", false),
+            ("http:///x", false),
+            ("http://user:secret@a", false),
+            ("http://a b", false),
+            ("http://a:99999", false),
+        ] {
+            assert_eq!(is_url(text), good, "{text}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Kinds that are made of kinds.
+//!
+//! | kinds | |
+//! |---|---|
+//! | `List` `Maybe` `Needed` | some values, perhaps a value, a value that must be there |
+//! | `Section` `Inline` `Named` `Tables` | a table, keys of the table itself, tables by name, `[[tables]]` |
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+
+use toml::de::DeValue;
+
+use super::document::At;
+use super::keys::{Build, Key};
+use super::kind::{Kind, Wrong};
+
+/// A list of `MIN` or more.
+pub(crate) struct List<K, const MIN: usize = 0>(PhantomData<K>);
+
+impl<K: Kind, const MIN: usize> Kind for List<K, MIN> {
+    type Value = Vec<K::Value>;
+
+    fn expected() -> String {
+        let item = K::expected();
+        let item = item.strip_prefix("one of ").or_else(|| item.strip_prefix("a ")).unwrap_or(&item);
+        match item {
+            "text" => "a list of texts".to_owned(),
+            item => format!("a list of {}", item.replacen("secret ", "secrets ", 1)),
+        }
+    }
+
+    fn read(at: &At<'_>) -> Result<Self::Value, Wrong> {
+        // A variable holds a list as words between commas; brackets and quotes are allowed.
+        let loose = at.loose_text().map(|text| {
+            let texts = text.trim_matches(['[', ']']).split(',').map(|item| item.trim().trim_matches('"'));
+            texts.filter(|item| !item.is_empty()).map(|item| at.with_text(item)).collect::<Vec<_>>()
+        });
+        let items: Vec<_> = match (at.value(), &loose) {
+            (DeValue::Array(items), _) => items.iter().collect(),
+            (_, Some(items)) => items.iter().collect(),
+            _ => return Err(Wrong::Type),
+        };
+        if items.len() < MIN {
+            return Err(Wrong::Value(format!("expected {}: at least one", Self::expected())));
+        }
+        let read = |item| {
+            let item = at.item(item);
+            let found = |found| Wrong::Value(format!("expected {}, found {found} in it", Self::expected()));
+            K::read(&item).map_err(|wrong| match wrong {
+                Wrong::Kind => found(item.shown()),
+                Wrong::Type => found(item.described().to_owned()),
+                other => other,
+            })
+        };
+        items.into_iter().map(read).collect()
+    }
+}
+
+/// A key without a default.
+pub(crate) struct Maybe<K>(PhantomData<K>);
+
+impl<K: Kind> Kind for Maybe<K> {
+    type Value = Option<K::Value>;
+
+    fn expected() -> String {
+        K::expected()
+    }
+
+    fn read(at: &At<'_>) -> Result<Self::Value, Wrong> {
+        K::read(at).map(Some)
+    }
+
+    fn members() -> Vec<Key> {
+        K::members()
+    }
+}
+
+/// A key that must be there.
+pub(crate) struct Needed<K>(PhantomData<K>);
+
+impl<K: Kind> Kind for Needed<K> {
+    type Value = K::Value;
+
+    fn expected() -> String {
+        K::expected()
+    }
+
+    fn read(at: &At<'_>) -> Result<Self::Value, Wrong> {
+        K::read(at)
+    }
+
+    fn absent(table: &At<'_>, name: &str) -> Self::Value
+    where
+        Self::Value: Default,
+    {
+        table.fail("", format!("needs `{name}`: {}", K::expected()));
+        Self::Value::default()
+    }
+}
+
+/// A table.
+pub(crate) struct Section<T>(PhantomData<T>);
+
+impl<T: Build> Kind for Section<T> {
+    type Value = T::Output;
+
+    fn expected() -> String {
+        "a table".to_owned()
+    }
+
+    fn read(at: &At<'_>) -> Result<T::Output, Wrong> {
+        at.check_keys(&T::keys())?;
+        T::read(at).build(at).ok_or(Wrong::Recorded)
+    }
+
+    fn members() -> Vec<Key> {
+        T::keys()
+    }
+}
+
+/// Keys of the table itself that together become something.
+pub(crate) struct Inline<T>(PhantomData<T>);
+
+impl<T: Build> Kind for Inline<T> {
+    type Value = T::Output;
+
+    const IS_INLINE: bool = true;
+
+    fn expected() -> String {
+        Section::<T>::expected()
+    }
+
+    fn read(at: &At<'_>) -> Result<T::Output, Wrong> {
+        T::read(at).build(at).ok_or(Wrong::Recorded)
+    }
+
+    fn members() -> Vec<Key> {
+        T::keys()
+    }
+}
+
+/// Tables of the same keys, each with a name.
+pub(crate) struct Named<T>(PhantomData<T>);
+
+impl<T: Build> Kind for Named<T> {
+    type Value = BTreeMap<String, T::Output>;
+
+    fn expected() -> String {
+        Section::<T>::expected()
+    }
+
+    fn read(at: &At<'_>) -> Result<Self::Value, Wrong> {
+        let mut tables = BTreeMap::new();
+        for (name, table) in at.members()? {
+            if !is_name(name) {
+                table.fail("", "expected a name of letters, digits, `-` and `_`, at most 64 of them");
+            } else if let Some(read) = table.read::<Section<T>>() {
+                tables.insert(name.to_owned(), read);
+            }
+        }
+        Ok(tables)
+    }
+
+    fn members() -> Vec<Key> {
+        Key::all::<Section<T>>("*", &[], "")
+    }
+}
+
+/// Tables of the same keys, one after the other.
+pub(crate) struct Tables<T>(PhantomData<T>);
+
+impl<T: Build> Kind for Tables<T> {
+    type Value = Vec<T::Output>;
+
+    fn expected() -> String {
+        "tables (`[[…]]`)".to_owned()
+    }
+
+    fn read(at: &At<'_>) -> Result<Self::Value, Wrong> {
+        let elements = at.elements();
+        if !elements.iter().all(|element| matches!(element.value(), DeValue::Table(_))) {
+            return Err(Wrong::Type);
+        }
+        Ok(elements.iter().filter_map(At::read::<Section<T>>).collect())
+    }
+}
+
+/// Names are part of addresses (`/agents/{name}`), so they need no escaping there.
+fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !name.is_empty() && name.len() <= 64 && name.bytes().all(allowed)
+}

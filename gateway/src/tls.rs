@@ -1,6 +1,7 @@
 //! The certificates and keys that the configuration names, read from their files: once for the port, once per agent.
 
-use aqueduct_transport_http::tls::{Authorities, ClientTls, Identity, ServerTls, TlsError};
+pub(crate) use aqueduct_transport_http::tls::{Authorities, TlsError};
+use aqueduct_transport_http::tls::{ClientTls, Identity, ServerTls};
 
 use crate::config;
 

@@ -127,6 +127,17 @@ impl Build for RunLogKeys {
     type Output = RunLogEngine;
 
     fn build(self, at: &At<'_>) -> Option<RunLogEngine> {
+        let unused = match self.log {
+            Engine::Memory => &["folder", "redis", "redis_ca", "prefix"][..],
+            Engine::Disk => &["redis", "redis_ca", "prefix"],
+            Engine::Redis => &["folder"],
+        };
+        for name in unused.iter().filter(|name| at.has(name) && !at.has_failed("log")) {
+            at.fail(
+                name,
+                format!("has no effect with this `{}`: change that, or remove this", at.path("log")),
+            );
+        }
         let engine = match self.log {
             Engine::Memory => Some(RunLogEngine::Memory),
             Engine::Disk => self.folder.map(RunLogEngine::Disk),
@@ -208,7 +219,10 @@ impl Build for SourceKeys {
         if sources.len() != 1 {
             let names: Vec<&str> = <Self as super::Keys>::keys().iter().map(|key| key.name).collect();
             let found = if sources.is_empty() { "none".to_owned() } else { sources.len().to_string() };
-            at.fail("", format!("expected exactly one source of {}, found {found}", names.join(", ")));
+            at.fail(
+                "",
+                format!("expected exactly one source of {}, found {found}: keep one", names.join(", ")),
+            );
         }
         sources.pop()
     }
@@ -240,7 +254,10 @@ impl ScriptKeys {
                 Ok(Ok(_)) => {}
                 Ok(Err(errors)) => agent.fail_all(errors),
                 Err(error) => {
-                    agent.fail("script.file", format!("{} cannot be read: {error}", self.file.display()));
+                    agent.fail(
+                        "script.file",
+                        format!("{} cannot be read: {error}; make it readable", self.file.display()),
+                    );
                 }
             }
         }
@@ -253,7 +270,7 @@ impl ReplayKeys {
         if !agent.has_failed("replay.file")
             && let Err(error) = Recording::load(&self.file)
         {
-            agent.fail("replay.file", format!("{error:#}"));
+            agent.fail("replay.file", format!("{error:#}; give a file that `aqueduct record` wrote"));
         }
         AgentSource::Replay { file: self.file, speed: self.speed }
     }

@@ -1,37 +1,152 @@
-//! What no key can say alone: agents that exist, and tokens where strangers can come in.
+//! What no key can say alone, checked once for `config check`, `serve` and every reload: agents that exist, certificates
+//! that belong to their keys, tokens where strangers can come in, keys that have an effect.
+//!
+//! Not here: what only a running server finds out (a port in use, an agent that does not answer).
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
-use super::document::At;
-use super::model::{AgentSource, Config};
+use super::document::{At, did_you_mean};
+use super::model::{Agent, AgentSource, Config, OnDisconnect, RunLogEngine};
+use crate::tls::{self, Authorities, TlsError};
 
 /// Checks a configuration as a whole.
 pub(super) fn check(config: &Config, at: &At<'_>) {
-    check_fan_outs(config, at);
+    check_server(config, at);
+    check_run_log(&config.runs.log, at);
+    for (name, agent) in &config.agents {
+        check_agent(config, name, agent, at);
+    }
     check_exposure(config, at);
+    if config.agents.is_empty() && !at.has_failed("") {
+        at.fail(
+            "agents",
+            "there is none: add `[agents.NAME]` with a source, such as `agui.url = \"http://…\"`",
+        );
+    }
 }
 
-/// Agents that are fanned out to exist and do not fan out themselves: a loop of agents would never end.
-fn check_fan_outs(config: &Config, at: &At<'_>) {
-    for (name, agent) in &config.agents {
-        let AgentSource::FanOut { agents } = &agent.source else { continue };
-        let key = format!("agents.{name}.fan_out.agents");
-        for other in agents {
-            match config.agents.get(other).map(|agent| &agent.source) {
-                None => at.fail(&key, format!("there is no agent `{other}`")),
-                Some(AgentSource::FanOut { .. }) => {
-                    at.fail(&key, format!("`{other}` fans out itself; name its agents here"));
+fn check_server(config: &Config, at: &At<'_>) {
+    let server = &config.server;
+    let mut taken: Vec<&SocketAddr> = Vec::new();
+    for (key, addresses) in [("server.listen", &server.listen), ("server.grpc", &server.grpc)] {
+        for address in addresses {
+            if address.port() != 0 && taken.contains(&address) {
+                at.fail(key, format!("{address} is there twice: listen on another port, or remove one"));
+            }
+            taken.push(address);
+        }
+    }
+    if server.any_host && !server.hosts.is_empty() {
+        at.fail("server.hosts", "has no effect with `server.any_host = true`: remove one of the two");
+    }
+    if server.cors && server.origins.is_empty() && reaches_out(&server.listen) {
+        let what =
+            "has no effect beyond loopback without `server.origins`: name the origins of the pages there";
+        at.fail("server.cors", what);
+    }
+    if let Some(files) = &server.tls
+        && let Err(error) = tls::of_server(files).and_then(|tls| tls.into_config(&[]))
+    {
+        let key = [("key", Some(&files.key)), ("client_ca", files.client_ca.as_ref())];
+        fail_tls(at, "server.tls", &key, &error);
+    }
+}
+
+/// Records an error of certificates with the key of the file that it is about.
+fn fail_tls(at: &At<'_>, table: &str, files: &[(&str, Option<&PathBuf>)], error: &TlsError) {
+    let own = if at.has(&format!("{table}.certificate")) { "certificate" } else { "ca" };
+    let (name, what) = if let TlsError::Pem { path, .. } = error {
+        let is_it = |file: &PathBuf| file.display().to_string() == *path;
+        let found = files.iter().find(|(_, file)| file.is_some_and(is_it));
+        (found.map_or(own, |(name, _)| *name), error.to_string())
+    } else {
+        (own, format!("{error}; give PEM files whose certificate and key belong together"))
+    };
+    at.fail(&format!("{table}.{name}"), what);
+}
+
+fn check_run_log(log: &RunLogEngine, at: &At<'_>) {
+    match log {
+        RunLogEngine::Memory => {}
+        RunLogEngine::Disk(folder) => {
+            if folder.exists() && !folder.is_dir() {
+                at.fail("runs.folder", format!("{} is no folder: name one, or remove it", folder.display()));
+            }
+        }
+        RunLogEngine::Redis { url, ca, .. } => {
+            let mut urls = url.reveal().split(',').map(str::trim).filter(|url| !url.is_empty()).peekable();
+            let is_plain = |url: &str| url.strip_prefix("redis://").is_some_and(|host| !host.is_empty());
+            let is_tls = |url: &str| url.strip_prefix("rediss://").is_some_and(|host| !host.is_empty());
+            if urls.peek().is_none() || urls.clone().any(|url| !is_plain(url) && !is_tls(url)) {
+                at.fail("runs.redis", "the secret is no address: expected `redis://host` or `rediss://host`");
+            } else if let Some(ca) = ca {
+                if urls.any(is_plain) {
+                    at.fail("runs.redis_ca", "has no effect without TLS: use `rediss://` in `runs.redis`");
+                } else if let Err(error) = Authorities::from_file(ca) {
+                    at.fail("runs.redis_ca", error.to_string());
                 }
-                Some(_) => {}
             }
         }
     }
 }
 
+fn check_agent(config: &Config, name: &str, agent: &Agent, at: &At<'_>) {
+    let key = |key: &str| format!("agents.{name}.{key}");
+    if let AgentSource::FanOut { agents } = &agent.source {
+        check_fan_out(config, &key("fan_out.agents"), agents, at);
+    }
+    if !matches!(agent.source, AgentSource::A2a { .. } | AgentSource::Agui { .. }) {
+        let set = [
+            ("credentials", agent.credentials.is_some()),
+            ("forward_headers", !agent.forward_headers.is_empty()),
+        ];
+        for (option, _) in set.into_iter().chain([("tls", agent.tls.is_some())]).filter(|(_, is_set)| *is_set)
+        {
+            at.fail(&key(option), "has no effect: only agents with `a2a` or `agui` are called; remove it");
+        }
+    }
+    if agent.on_disconnect == OnDisconnect::Cancel && at.has(&key("grace")) {
+        at.fail(&key("grace"), "has no effect with `on_disconnect = \"cancel\"`: remove one of the two");
+    }
+    if let Err(error) = tls::of_client(agent.tls.as_ref()).and_then(|tls| tls.into_config(&[])) {
+        let files = agent.tls.as_ref();
+        let own = files.and_then(|files| files.identity.as_ref()).map(|(_, key)| key);
+        fail_tls(at, &key("tls"), &[("ca", files.and_then(|files| files.ca.as_ref())), ("key", own)], &error);
+    }
+}
+
+/// Agents that are fanned out to exist, can be asked, and do not fan out themselves: a loop of agents would never end.
+fn check_fan_out(config: &Config, key: &str, agents: &[String], at: &At<'_>) {
+    for other in agents {
+        match config.agents.get(other).map(|agent| &agent.source) {
+            None if at.has(&format!("agents.{other}")) => {}
+            None => {
+                let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
+                let guess = did_you_mean(other, &known);
+                at.fail(
+                    key,
+                    format!("there is no agent `{other}`: add `[agents.{other}]`, or remove it{guess}"),
+                );
+            }
+            Some(AgentSource::FanOut { .. }) => {
+                at.fail(key, format!("`{other}` fans out itself; name its agents here"));
+            }
+            Some(AgentSource::Magentic) => {
+                at.fail(key, format!("`{other}` publishes its runs itself and cannot be asked: remove it"));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn reaches_out(addresses: &[SocketAddr]) -> bool {
+    addresses.iter().any(|address| !address.ip().is_loopback())
+}
+
 /// Listening beyond loopback requires a token for every agent, or a word that strangers are kept out otherwise.
 fn check_exposure(config: &Config, at: &At<'_>) {
     let server = &config.server;
-    let reaches_out = |addresses: &[SocketAddr]| addresses.iter().any(|address| !address.ip().is_loopback());
     let exposed =
         [("server.listen", reaches_out(&server.listen)), ("server.grpc", reaches_out(&server.grpc))];
     let is_open = |name: &str| !at.has_failed(&format!("agents.{name}.tokens"));

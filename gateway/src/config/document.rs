@@ -270,13 +270,13 @@ impl<'t> At<'t> {
         None
     }
 
-    /// Records that something is wrong with the value, or with a member of it: `a.b[1].c`.
-    pub(crate) fn fail(&self, member: &str, what: impl Into<String>) {
+    /// The value at a path of members, `a.b[1].c`, and whether it is there: what is around it otherwise.
+    fn find(&self, path: &str) -> (&'t Spanned<DeValue<'t>>, bool) {
         let mut value = self.value;
-        for part in member.split('.').filter(|part| !part.is_empty()) {
+        for part in path.split('.').filter(|part| !part.is_empty()) {
             let (name, index) = part.split_once('[').unwrap_or((part, ""));
-            let DeValue::Table(table) = value.get_ref() else { break };
-            let Some(inner) = table.get(name) else { break };
+            let DeValue::Table(table) = value.get_ref() else { return (value, false) };
+            let Some(inner) = table.get(name) else { return (value, false) };
             let index =
                 index.trim_end_matches(']').parse().ok().and_then(|index: usize| index.checked_sub(1));
             value = match inner.get_ref() {
@@ -284,7 +284,17 @@ impl<'t> At<'t> {
                 _ => inner,
             };
         }
-        self.document.fail(&value.span(), self.path(member), what.into());
+        (value, true)
+    }
+
+    /// True if there is a member at that path.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.find(path).1
+    }
+
+    /// Records that something is wrong with the value, or with what is at a path of its members.
+    pub(crate) fn fail(&self, path: &str, what: impl Into<String>) {
+        self.document.fail(&self.find(path).0.span(), self.path(path), what.into());
     }
 
     /// Records errors of another document that this one names.
@@ -295,7 +305,7 @@ impl<'t> At<'t> {
     /// True if something was recorded about the value, or about a member of it.
     pub(crate) fn has_failed(&self, member: &str) -> bool {
         let key = self.path(member);
-        let is_in = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
+        let is_in = |rest: &str| key.is_empty() || rest.is_empty() || rest.starts_with(['.', '[']);
         let errors = self.document.errors.borrow();
         errors.iter().any(|error| error.key.strip_prefix(&key).is_some_and(is_in))
     }

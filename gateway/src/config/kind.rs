@@ -2,7 +2,7 @@
 //!
 //! | kinds | |
 //! |---|---|
-//! | `Text` `Url` `BaseUrl` `Delay` `Count` `Size` `Flag` `Word` `Factor` `Address` `HeaderName` `Json` | one value |
+//! | `Text` `Url` `BaseUrl` `Delay` `Count` `Size` `Flag` `Word` `Factor` `Address` `HeaderName` `Host` `Origin` `Json` | one value |
 //! | `File` `Folder` `SecretName` | one value that leads to another: a path, a secret |
 //! | `shape` | lists, tables, values that may or must be there |
 //!
@@ -86,6 +86,19 @@ kinds! {
     /// A URL that paths are put behind.
     BaseUrl -> String: "a URL (`http://…` or `https://…`)",
         |at| at.text().filter(|url| is_url(url)).map(|url| url.trim_end_matches('/').to_owned());
+    /// A name that requests may carry as `Host`.
+    Host -> String: "names of hosts (`example.org`, `example.org:8443`)", |at| {
+        let host = at.text()?;
+        host.parse::<http::uri::Authority>().ok().filter(|host| !host.as_str().contains('@'))?;
+        Some(host.to_owned())
+    };
+    /// What pages carry as `Origin`.
+    Origin -> String: "origins (`https://example.org`, without a path)", |at| {
+        let origin = at.text()?;
+        let is_origin = |rest: &str| !rest.is_empty() && !rest.contains(['/', '?', '#', '*']);
+        let is_good = origin == "null" || origin.split_once("://").is_some_and(|(_, rest)| is_origin(rest));
+        is_good.then(|| origin.to_owned())
+    };
     Delay -> Duration: "a duration (`500ms`, `30s`, `5m`, `1h`)", |at| duration(at.text()?);
     Count -> usize: "a whole number from 1", |at| count(at)?.try_into().ok();
     /// A count that may exceed the memory.
@@ -176,7 +189,11 @@ impl Kind for File {
 
     fn read(at: &At<'_>) -> Result<PathBuf, Wrong> {
         let file = at.beside(at.text().filter(|path| !path.is_empty()).ok_or(Wrong::Kind)?);
-        let what = format!("expected {}, and there is none at {}", Self::expected(), file.display());
+        let what = format!(
+            "expected {}, and there is none at {}: correct the path",
+            Self::expected(),
+            file.display()
+        );
         if file.is_file() { Ok(file) } else { Err(Wrong::Value(what)) }
     }
 }
@@ -196,17 +213,21 @@ impl Kind for SecretName {
         let secret = match name.split_once(':') {
             Some(("env", variable)) if !variable.is_empty() => {
                 let value = at.variable(variable).map(str::to_owned);
-                value.ok_or_else(|| format!("the environment has no {variable}: set it"))
+                value.ok_or_else(|| format!("the environment has no {variable}: set that variable"))
             }
             Some(("file", path)) if !path.is_empty() => {
                 let file = at.beside(path);
-                std::fs::read_to_string(&file)
-                    .map_err(|error| format!("{} cannot be read: {error}", file.display()))
+                std::fs::read_to_string(&file).map_err(|error| {
+                    format!("{} cannot be read: {error}; put the secret there", file.display())
+                })
             }
             _ => return Err(Wrong::Type),
         };
         match secret.map_err(Wrong::Value)?.trim() {
             "" => Err(Wrong::Value(format!("the secret `{name}` is empty: put the secret there"))),
+            secret if secret.chars().any(char::is_control) => Err(Wrong::Value(format!(
+                "the secret `{name}` has several lines: put the secret alone there"
+            ))),
             secret => Ok(Secret::new(secret)),
         }
     }

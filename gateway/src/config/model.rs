@@ -14,7 +14,8 @@ use aqueduct_core::IntermediateView;
 use super::build::{ClientTlsKeys, RunLogKeys, ServerTlsKeys, SourceKeys};
 use super::keys::keys;
 use super::kind::{
-    Address, BaseUrl, Count, Delay, Flag, HeaderName, LongCount, SecretName, Size, Text, Word, choices, words,
+    Address, BaseUrl, Count, Delay, Flag, HeaderName, Host, LongCount, Origin, SecretName, Size, Text, Word,
+    choices, words,
 };
 use super::shape::{Inline, List, Maybe, Named, Section};
 use crate::source::replay::Speed;
@@ -50,11 +51,11 @@ keys! {
         /// Listens beyond loopback although some agent asks for no token. For networks that keep strangers out by themselves.
         allow_unauthenticated: bool as Flag = "false",
         /// Names under which the gateway may be asked, beside those of loopback: `example.org` or `example.org:8443`.
-        hosts: Vec<String> as List<Text> = "[]",
+        hosts: Vec<String> as List<Host> = "[]",
         /// Lets every `Host` pass: for a gateway behind a proxy that checks it.
         any_host: bool as Flag = "false",
         /// Origins of web pages that may ask, beside those of loopback.
-        origins: Vec<String> as List<Text> = "[]",
+        origins: Vec<String> as List<Origin> = "[]",
         /// Tells browsers that pages of allowed origins may read the answers.
         cors: bool as Flag = "false",
         /// Bearer tokens that are good for every agent.

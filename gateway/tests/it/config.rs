@@ -1,5 +1,7 @@
 //! What is wrong with a configuration is found, with line and key.
 
+mod mistakes;
+
 use std::path::{Path, PathBuf};
 
 use aqueduct_gateway::config::{AgentSource, Config, ConfigError, LogLevel, Place, load};
@@ -79,79 +81,6 @@ fn the_environment_overrides_the_file() {
 }
 
 const AGENT: &str = "[agents.a.agui]\nurl = \"http://a\"\n";
-
-/// One broken configuration each: its text, where it is wrong, the key, and words of the message.
-#[test]
-fn each_mistake_is_told_with_line_and_key() {
-    let cases: &[(&str, usize, &str, &str)] = &[
-        ("[server\n", 1, "", "not TOML"),
-        ("a = 1\n", 1, "a", "expected one of server, log, runs, tee, inspector, agents"),
-        ("[server]\nlissten = []\n", 2, "server.lissten", "expected one of listen"),
-        ("[server]\nlisten = \"127.0.0.1:80\"\n", 2, "server.listen", "a list of addresses"),
-        ("[server]\nlisten = [\"localhost\"]\n", 2, "server.listen", "a list of addresses"),
-        ("[server]\n\ndrain = 5\n", 3, "server.drain", "a duration"),
-        ("[server]\ncors = \"yes\"\n", 2, "server.cors", "`true` or `false`, found `yes`"),
-        ("server = 5\n", 1, "server", "expected a table, found a whole number"),
-        ("[server]\ntokens = [\"hunter2\"]\n", 2, "server.tokens", "`env:NAME` or `file:PATH`"),
-        ("[server]\ntokens = [\"env:NOT_SET\"]\n", 2, "server.tokens", "no NOT_SET"),
-        ("[server]\ntokens = [\"file:nowhere\"]\n", 2, "server.tokens", "cannot be read"),
-        (
-            "[server.tls]\ncertificate = \"Cargo.toml\"\n",
-            2,
-            "server.tls.certificate",
-            "needs `server.tls.key`",
-        ),
-        ("[agents.a]\nagui.url = \"http://a\"\ntls.ca = \"c.pem\"\n", 3, "agents.a.tls.ca", "there is none"),
-        ("[runs]\nlimit = 0\n", 2, "runs.limit", "a whole number from 1, found 0"),
-        ("[runs]\nlimit = 1.5\n", 2, "runs.limit", "found a number with a fraction"),
-        ("[log]\nlevel = \"loud\"\n", 2, "log.level", "one of `error`"),
-        ("[agents.a]\n", 1, "agents.a", "exactly one source"),
-        ("[agents.a]\nagui.url = \"http://a\"\na2a.url = \"http://b\"\n", 1, "agents.a", "found 2"),
-        ("[agents.\"a b\"]\n", 1, "agents.a b", "letters, digits"),
-        ("[agents.a]\nagui = \"http://a\"\n", 2, "agents.a.agui", "expected a table"),
-        ("[agents.a.agui]\nurl = \"a\"\n", 2, "agents.a.agui.url", "a URL"),
-        ("[agents.a.agui]\nuri = \"http://a\"\n", 2, "agents.a.agui.uri", "expected one of url"),
-        ("[agents.a.a2a]\nurl = \"http://a\"\ncard = \"http://a\"\n", 3, "agents.a.a2a.card", "found both"),
-        (
-            "[agents.a.a2a]\nurl = \"http://a\"\nversion = \"2.0\"\n",
-            3,
-            "agents.a.a2a.version",
-            "`1.0`, `0.3`",
-        ),
-        ("[agents.a.script]\nfile = \"nowhere.toml\"\n", 2, "agents.a.script.file", "there is none"),
-        ("[agents.a.fan_out]\nagents = []\n", 2, "agents.a.fan_out.agents", "at least one"),
-        ("[agents.a.fan_out]\nagents = [\"b\"]\n", 2, "agents.a.fan_out.agents", "no agent `b`"),
-        ("[agents.a.fan_out]\nagents = [\"a\"]\n", 2, "agents.a.fan_out.agents", "fans out itself"),
-        (
-            "[agents.a]\nagui.url = \"http://a\"\ntimeouts.idle = \"soon\"\n",
-            3,
-            "agents.a.timeouts.idle",
-            "`soon`",
-        ),
-        (
-            "[agents.a]\nagui.url = \"http://a\"\nforward_headers = [\"a b\"]\n",
-            3,
-            "agents.a.forward_headers",
-            "header",
-        ),
-        ("[agents.a]\nagui.url = \"http://a\"\ncredentials = \"k\"\n", 3, "agents.a.credentials", "env:NAME"),
-        (
-            "[server]\nlisten = [\"0.0.0.0:80\"]\n[agents.a.agui]\nurl = \"http://a\"\n",
-            2,
-            "server.listen",
-            "no token",
-        ),
-    ];
-    for (toml, line, key, words) in cases {
-        let errors = check(toml, &[]).unwrap_err();
-        let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        let [error] = errors.as_slice() else { panic!("one mistake, one error: {toml}\n{told:#?}") };
-        let Place::File { path, line: at, .. } = &error.place else { panic!("{error}") };
-        assert_eq!(path, &PathBuf::from("aqueduct.toml"));
-        assert_eq!((at, error.key.as_str()), (line, *key), "{toml}\n{error}");
-        assert!(error.what.contains(words), "{toml}\n{error}");
-    }
-}
 
 #[test]
 fn mistakes_in_the_environment_name_the_variable() {

@@ -200,7 +200,7 @@ async fn a_gateway_whose_log_is_away_is_not_ready_and_says_why() {
     // A port that nobody listens on.
     let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let environment = [("R".to_owned(), format!("redis://{nobody}"))];
-    let toml = "[runs]\nlog = \"redis\"\nredis = \"env:R\"\n";
+    let toml = "[runs]\nlog = \"redis\"\nredis = \"env:R\"\n[agents.a.agui]\nurl = \"http://a\"\n";
     let mut config = load(Path::new("aqueduct.toml"), toml, environment).unwrap();
     config.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
     let served = serve_gateway(Gateway::new(config).unwrap()).await;

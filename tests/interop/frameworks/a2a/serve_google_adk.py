@@ -21,6 +21,9 @@ def to_openai(content):
     calls = [{"function": part.function_call.name} for part in content.parts if part.function_call]
     parts = [{"type": "text", "text": part.text} for part in content.parts if part.text]
     parts += [{"type": "image_url"} for part in content.parts if part.inline_data or part.file_data]
+    results = [part.function_response.response for part in content.parts if part.function_response]
+    if results:
+        return {"role": "tool", "content": str(results)}
     return {"role": "assistant" if content.role == "model" else "user", "content": parts, "tool_calls": calls}
 
 
@@ -32,9 +35,11 @@ class ScriptedLlm(BaseLlm):
         said = []
         if "thinking" in step:
             said.append(types.Part(text=step["thinking"], thought=True))
-        for token in fake_model.tokens(step.get("say", "")) if stream else []:
-            await asyncio.sleep(step.get("pause", 0.01))
-            yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=token)]), partial=True)
+        for kind in ("thinking", "say") if stream else ():
+            for token in fake_model.tokens(step.get(kind, "")):
+                await asyncio.sleep(step.get("pause", 0.01))
+                part = types.Part(text=token, thought=kind == "thinking" or None)
+                yield LlmResponse(content=types.Content(role="model", parts=[part]), partial=True)
         if "fail" in step:
             raise RuntimeError(step["fail"])
         if "say" in step:

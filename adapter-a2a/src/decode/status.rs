@@ -7,6 +7,7 @@ use super::marked::Heard;
 use super::memory::Novelty;
 use super::parts::Place;
 use super::sink::Sink;
+use super::speech::Spoken;
 use super::{AtEnd, Decoder, Settled, metadata};
 use crate::recognise::Sign;
 use crate::wire::{Message, Part, Raw, StateClass, StatusUpdate, TaskState, TaskStatus, Text, time};
@@ -55,7 +56,8 @@ impl Decoder {
                     self.at_end = AtEnd::Cut;
                 }
                 if let Some(message) = message {
-                    self.say(message, beside, created_at, Channel::Intermediate, live, sink);
+                    let at = created_at;
+                    self.stream_text(Spoken { message, beside, at, live, is_bare: false }, sink);
                 }
             }
             StateClass::Interrupted => self.ask(&state, message, beside, created_at, sink),
@@ -100,6 +102,20 @@ impl Decoder {
             self.counts.repeated += 1;
             return;
         }
+        self.say_noted(message, novelty, beside, created_at, channel, sink);
+    }
+
+    /// The same for a message whose novelty is known.
+    pub(super) fn say_noted(
+        &mut self,
+        message: Message<'_>,
+        novelty: Novelty,
+        beside: Metadata,
+        created_at: Option<Timestamp>,
+        channel: Channel,
+        sink: &mut Sink<'_>,
+    ) {
+        let text = joined_text(&message.parts);
         let mut place = Place {
             source: self.source.clone(),
             message_id: self.message_place(&message, novelty, sink),
@@ -132,13 +148,8 @@ impl Decoder {
         place: &mut Place,
         sink: &mut Sink<'_>,
     ) -> bool {
-        let own = message.metadata.as_ref().map(|_| &place.metadata);
-        let signs = self.config.recognisers.status_text(text, own);
-        let doubtful = |sign: &Sign| match sign {
-            Sign::ToolEnded(end) => end.uncertain && !self.calls.has_named(end),
-            _ => false,
-        };
-        if signs.is_empty() || signs.iter().any(doubtful) {
+        let signs = self.notices(message, text);
+        if signs.is_empty() {
             return false;
         }
         let several = signs.len() > 1;
@@ -155,8 +166,24 @@ impl Decoder {
         true
     }
 
+    /// The notices that a message is made of; none if it is made of anything else.
+    pub(super) fn notices(&self, message: &Message<'_>, text: &str) -> Vec<Sign> {
+        let own = message.metadata.as_ref().and_then(Raw::to_object);
+        let signs = self.config.recognisers.status_text(text, own.as_ref());
+        let doubtful = |sign: &Sign| match sign {
+            Sign::ToolEnded(end) => end.uncertain && !self.calls.has_named(end),
+            _ => false,
+        };
+        if signs.iter().any(doubtful) { Vec::new() } else { signs }
+    }
+
     /// The id that a message goes by: its own, unless it has none or had other words before.
-    fn message_place(&mut self, message: &Message<'_>, novelty: Novelty, sink: &Sink<'_>) -> ByteString {
+    pub(super) fn message_place(
+        &mut self,
+        message: &Message<'_>,
+        novelty: Novelty,
+        sink: &Sink<'_>,
+    ) -> ByteString {
         match (message.message_id.set(), novelty) {
             (None, _) => ByteString::from(format!("status-{}", self.memory.next())),
             (Some(id), Novelty::Changed) => ByteString::from(format!("{id}#{}", self.memory.next())),
@@ -173,11 +200,13 @@ impl Decoder {
         if !self.source.is_root() && self.is_first {
             sink.push(aqueduct_core::SourceEvent::LaneOpened(self.source.clone()));
         }
-        self.say(message, Metadata::new(), None, Channel::Answer, true, sink);
-        self.at_end = AtEnd::Answered;
-        if !on_task {
-            self.finish(Settled::Completed, sink.out);
+        if on_task {
+            self.at_end = AtEnd::Answered;
+            let (beside, at) = (Metadata::new(), None);
+            return self.stream_text(Spoken { message, beside, at, live: true, is_bare: true }, sink);
         }
+        self.say(message, Metadata::new(), None, Channel::Answer, true, sink);
+        self.finish(Settled::Completed, sink.out);
     }
 }
 

@@ -15,7 +15,7 @@ const write = (name, text) => writeFileSync(join(options.folder, name), text);
 
 for (const name of positionals) {
   const thread = `thread-${name}`;
-  const taken = await talk(HttpAgent, options.url, thread, scenarios[name]);
+  const taken = await talk(HttpAgent, options.url, thread, { ...scenarios[name], record: true });
   for (const [number, turn] of taken.entries()) {
     const stem = `${name}-${number + 1}`;
     if (turn.exchange) {

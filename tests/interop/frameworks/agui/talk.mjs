@@ -5,7 +5,7 @@
 //   {"reply": true}           the user approves what waits: by `resume` where the client holds an interrupt, by the tool
 //                             result where a call is open, else in words
 //   {"result": text}          the frontend answers the calls that are open
-// Requests and raw responses are kept in `turn.exchange`, so that a conversation can be stored as a recording.
+// With `record`, the request and the raw response of a turn are kept in `turn.exchange`.
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
@@ -49,16 +49,38 @@ function prepare(agent, turn, id, customs) {
   return {};
 }
 
-/** Messages without ids: what they say, and to which tool a result belongs. */
+/** Messages without ids: what they say, and to which tool a result belongs. Results stand behind their calls, in the calls' order. */
 export function contents(messages) {
+  return behindCalls(messages).map(inShort(messages));
+}
+
+/** Results of parallel calls come in any order, and a snapshot may put them elsewhere in the client. */
+function behindCalls(messages) {
+  const results = new Map(messages.filter(({ role }) => role === "tool").map((message) => [message.toolCallId, message]));
+  const placed = messages.filter((message) => message.role !== "tool" || results.get(message.toolCallId) !== message);
+  for (const [id, result] of results) {
+    const owner = placed.findIndex(({ toolCalls = [] }) => toolCalls.some((call) => call.id === id));
+    if (owner < 0) placed.push(result);
+    else placed.splice(owner + 1 + before(placed[owner].toolCalls, id, results), 0, result);
+  }
+  return placed;
+}
+
+/** How many results of earlier calls of the same message stand behind it already. */
+function before(calls, id, results) {
+  const known = [...results.keys()];
+  return calls.slice(0, calls.findIndex((call) => call.id === id)).filter((call) => results.has(call.id) && known.indexOf(call.id) < known.indexOf(id)).length;
+}
+
+function inShort(messages) {
   const calls = new Map(messages.flatMap(({ toolCalls = [] }) => toolCalls.map((call) => [call.id, call.function.name])));
-  return messages.map(({ role, content, toolCalls, toolCallId, error }) => ({
+  return ({ role, content, toolCalls, toolCallId, error }) => ({
     role,
     ...(content ? { content } : {}),
     ...(toolCalls?.length ? { calls: toolCalls.map((call) => ({ name: call.function.name, arguments: json(call.function.arguments) })) } : {}),
     ...(toolCallId ? { of: calls.get(toolCallId) ?? `unknown call ${toolCallId}` } : {}),
     ...(error ? { error } : {}),
-  }));
+  });
 }
 
 function json(text) {
@@ -69,19 +91,21 @@ function json(text) {
   }
 }
 
+/** Keeps a copy of what is asked and answered. */
+function keep(response, { body: request }, seen) {
+  const [mine, theirs] = response.body.tee();
+  seen.exchange = { request, response: new Response(mine).text().catch((error) => `!! ${error}`) };
+  return new Response(theirs, { status: response.status, headers: response.headers });
+}
+
 /** Runs one turn; returns what the client saw and holds. */
-async function take(agent, turn, id, last) {
+async function take(agent, turn, id, last, record) {
   const seen = { customs: [], types: [], runError: null, error: null, outcome: null, warnings: [], exchange: null };
   const parameters = prepare(agent, turn, id, last?.customs ?? []);
   const held = console.warn;
   const real = globalThis.fetch;
   console.warn = console.error = (...words) => seen.warnings.push(words.map(String).join(" ").slice(0, 300));
-  globalThis.fetch = async (url, request) => {
-    const response = await real(url, request);
-    const [mine, theirs] = response.body.tee();
-    seen.exchange = { request: request.body, response: new Response(mine).text().catch((error) => `!! ${error}`) };
-    return new Response(theirs, { status: response.status, headers: response.headers });
-  };
+  if (record) globalThis.fetch = async (url, request) => keep(await real(url, request), request, seen);
   try {
     await agent.runAgent({ runId: `run-${id}`, ...parameters }, {
       onEvent({ event }) {
@@ -106,18 +130,18 @@ async function take(agent, turn, id, last) {
 }
 
 /** Plays the turns of a scenario in one thread. */
-export async function talk(HttpAgent, url, threadId, { turns, tools = [], state }) {
+export async function talk(HttpAgent, url, threadId, { turns, tools = [], state, record = false }) {
   const agent = new HttpAgent({ url, threadId, initialState: state ?? {} });
   const taken = [];
-  for (const [number, turn] of turns.entries()) taken.push(await takeWithTools(agent, turn, `${threadId}-${number}`, taken.at(-1), tools));
+  for (const [number, turn] of turns.entries()) taken.push(await takeWithTools(agent, turn, `${threadId}-${number}`, taken.at(-1), { tools, record }));
   return taken;
 }
 
-async function takeWithTools(agent, turn, id, last, tools) {
+async function takeWithTools(agent, turn, id, last, { tools, record }) {
   const run = agent.runAgent.bind(agent);
   agent.runAgent = (parameters, subscriber) => run({ tools, ...parameters }, subscriber);
   try {
-    return await take(agent, turn, id, last);
+    return await take(agent, turn, id, last, record);
   } finally {
     delete agent.runAgent;
   }

@@ -27,8 +27,10 @@ def next_step(messages):
     rounds = len([m for m in after if m["role"] == "assistant" and m.get("tool_calls")])
     step = dict(steps[min(rounds, len(steps) - 1)])
     if "say" in step:
-        images = sum(p.get("type") in ("image_url", "input_image") for p in parts_of(prompt))
-        step["say"] = step["say"].format(turn=len(said), images=images)
+        recent = messages[max((i for i, m in enumerate(messages) if m["role"] == "assistant"), default=-1) + 1 :]
+        images = sum(p.get("type") in ("image_url", "input_image") for m in recent for p in parts_of(m))
+        deployed = "done" if "Deployed to" in json.dumps(after) else "not done"
+        step["say"] = step["say"].format(turn=len(said), images=images, deployed=deployed)
     return step
 
 

@@ -104,6 +104,7 @@ impl Decoder {
         self.go_on();
         let mut beside = Metadata::new();
         metadata::put_event(&mut beside, update.metadata.as_ref());
+        self.book_usage(update.metadata.as_ref(), sink);
         let arrival = Arrival { append: update.append, last: update.last_chunk, live: true };
         self.artifact(update.artifact, beside, arrival, sink);
     }
@@ -119,10 +120,11 @@ impl Decoder {
         if self.reads_marks() && self.marked_artifact(&mut artifact, arrival, sink) {
             return;
         }
+        self.book_usage(artifact.metadata.as_ref(), sink);
         let id = self.memory.place(&artifact, arrival.append, arrival.live);
         let agent = match self.memory.artifacts.get(&*id) {
             Some(record) => record.agent.clone(),
-            None => self.sub_agent(&artifact),
+            None => self.sub_agent(&artifact, &beside),
         };
         let mut incoming = Incoming { artifact, beside, id, agent, arrival };
         let Some(record) = self.memory.artifacts.get(&*incoming.id) else {
@@ -148,11 +150,12 @@ impl Decoder {
     }
 
     /// Whose a new artifact is; chunks that follow need not say so again.
-    fn sub_agent(&self, artifact: &Artifact<'_>) -> Option<Source> {
+    fn sub_agent(&mut self, artifact: &Artifact<'_>, beside: &Metadata) -> Option<Source> {
         if self.config.sub_agents == SubAgents::Inline {
             return None;
         }
-        self.config.recognisers.sub_agent(artifact).map(|name| self.source.child(name))
+        let named = self.config.recognisers.sub_agent(artifact).map(|name| self.source.child(name));
+        named.or_else(|| self.speaker(artifact.metadata.as_ref(), beside))
     }
 
     /// Whose a known artifact is.

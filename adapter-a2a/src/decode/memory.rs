@@ -32,6 +32,10 @@ pub struct TaskMemory {
     pub(crate) tail: Tail,
     /// The last question that was asked.
     pub(crate) asked: Option<Asked>,
+    /// Events whose tokens were counted, as numbers.
+    pub(crate) spent: std::collections::HashSet<u64, RandomState>,
+    /// The agent's own name, where its events say who speaks.
+    pub(crate) own_name: Option<String>,
     /// What Aqueduct's own server sent.
     pub(crate) marked: Marked,
     /// Artifacts that earlier turns left, and their length, as told by whoever read them.

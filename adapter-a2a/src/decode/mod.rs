@@ -19,6 +19,7 @@ mod artifact;
 mod chunk;
 mod ending;
 mod marked;
+mod marks;
 mod memory;
 pub mod metadata;
 mod parts;

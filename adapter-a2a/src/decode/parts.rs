@@ -129,8 +129,19 @@ impl Decoder {
             part.unwrap_data();
         }
         match self.config.recognisers.part(&part) {
+            Some(Sign::Several(signs)) => {
+                for sign in signs {
+                    let id = ByteString::from(format!("{}#{}", place.message_id, self.memory.next()));
+                    let beside = std::mem::take(&mut place.metadata);
+                    self.emit_sign(sign, "", &id, beside, place, sink);
+                }
+            }
             Some(
-                sign @ (Sign::ToolStarted(_) | Sign::ToolEnded(_) | Sign::ToolOutput(_) | Sign::Plan(_)),
+                sign @ (Sign::ToolStarted(_)
+                | Sign::ToolEnded(_)
+                | Sign::ToolOutput(_)
+                | Sign::Plan(_)
+                | Sign::InputForm(_)),
             ) => {
                 let id = ByteString::from(format!("{}#{}", place.message_id, self.memory.next()));
                 let mut beside = std::mem::take(&mut place.metadata);
@@ -220,7 +231,9 @@ impl Decoder {
                 self.form = Some(form);
                 return;
             }
-            Sign::Thinking | Sign::Intermediate | Sign::Final | Sign::Card { .. } => return,
+            Sign::Thinking | Sign::Intermediate | Sign::Final | Sign::Card { .. } | Sign::Several(_) => {
+                return;
+            }
         };
         let is_call = matches!(block, ContentBlock::ToolUse(_));
         let mut update = self.update(block, Channel::Intermediate);

@@ -21,6 +21,7 @@ impl Decoder {
         self.meet(&update.task_id, &update.context_id, sink);
         let mut beside = Metadata::new();
         metadata::put_event(&mut beside, update.metadata.as_ref());
+        self.book_usage(update.metadata.as_ref(), sink);
         if !update.extra.is_empty() {
             beside.insert(metadata::UNKNOWN.to_owned(), Value::Object(update.extra.to_values().collect()));
         }
@@ -46,6 +47,9 @@ impl Decoder {
         }
         let created_at = time::parse(&timestamp);
         let wordless = message.is_none();
+        if wordless && live && self.wordless_notices(&beside, created_at, sink) {
+            return;
+        }
         if matches!(state, TaskState::Other(_)) || (wordless && !beside.is_empty()) {
             self.show_status(&state, &beside, created_at, sink);
         }
@@ -57,7 +61,10 @@ impl Decoder {
                 }
                 if let Some(message) = message {
                     let at = created_at;
+                    let speaker = self.speaker(message.metadata.as_ref(), &beside);
+                    let own = speaker.map(|speaker| std::mem::replace(&mut self.source, speaker));
                     self.stream_text(Spoken { message, beside, at, live, is_bare: false }, sink);
+                    self.source = own.unwrap_or_else(|| self.source.clone());
                 }
             }
             StateClass::Interrupted => self.ask(&state, message, beside, created_at, sink),
@@ -84,6 +91,24 @@ impl Decoder {
         let mut update = self.update(block, Channel::Intermediate);
         update.created_at = at;
         sink.push(update);
+    }
+
+    /// Returns `true` if the metadata of a status without a message was a notice, which is shown as what it is.
+    fn wordless_notices(&mut self, beside: &Metadata, at: Option<Timestamp>, sink: &mut Sink<'_>) -> bool {
+        let Some(event) = beside.get(metadata::EVENT).and_then(Value::as_object) else { return false };
+        let signs = self.config.recognisers.status_text("", Some(event));
+        if signs.is_empty() {
+            return false;
+        }
+        self.release(sink);
+        self.speech.end();
+        for sign in signs {
+            let id = ByteString::from(format!("status-{}", self.memory.next()));
+            let mut place = self.stand_place(id.clone());
+            place.created_at = at;
+            self.emit_sign(sign, "", &id, beside.clone(), &place, sink);
+        }
+        true
     }
 
     /// A message as a text of its own, unless it was heard before or is made of notices.

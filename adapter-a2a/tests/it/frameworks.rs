@@ -1,6 +1,7 @@
 //! Recorded streams of real frameworks: each has its trace, and the answer is read once and as the answer.
 
 use aqueduct_adapter_a2a::DecodeConfig;
+use aqueduct_adapter_a2a::config::SubAgents;
 use aqueduct_core::{BlockEvent, Channel, SpanKind};
 
 use crate::support::{assert_golden, balanced, decode, fixture_dir, split, traced};
@@ -76,4 +77,46 @@ fn the_answer_of_every_framework_is_read_once() {
             assert!(thoughts.matches("Foxes are quick").count() <= 1, "{framework} {scenario}: {thoughts}");
         }
     }
+}
+
+fn trace(framework: &str, scenario: &str, config: DecodeConfig) -> String {
+    traced(decode(&split(&stream(framework, scenario).unwrap()), config))
+}
+
+#[test]
+fn tool_calls_of_every_framework_that_tells_them_are_tool_calls() {
+    for framework in ["google-adk", "google-adk-sse", "google-adk-new", "agno"] {
+        let trace = trace(framework, "tool", DecodeConfig::root());
+        assert_eq!(trace.matches("tool+ ").count(), 1, "{framework}: {trace}");
+        assert!(trace.contains("\"weather\"") && trace.contains("Paris"), "{framework}: {trace}");
+        assert_eq!(trace.matches("\nresult ").count(), 1, "{framework}: {trace}");
+    }
+    // LangGraph tells results alone.
+    let langgraph = trace("langgraph", "tool", DecodeConfig::root());
+    assert!(langgraph.contains("\"weather\"") && langgraph.contains("\"21 degrees\""), "{langgraph}");
+    for framework in ["google-adk", "google-adk-sse", "google-adk-new", "langgraph"] {
+        let trace = trace(framework, "tool-error", DecodeConfig::root());
+        assert!(trace.contains(" ERROR "), "{framework}: {trace}");
+    }
+}
+
+#[test]
+fn tokens_are_counted_once_per_event() {
+    for framework in ["google-adk", "google-adk-sse", "google-adk-new"] {
+        let trace = trace(framework, "tool", DecodeConfig::root());
+        assert_eq!(trace.matches("\nusage ").count(), 2, "{framework}: {trace}");
+    }
+}
+
+#[test]
+fn sub_agents_of_google_adk_have_lanes() {
+    let bytes = String::from_utf8(stream("google-adk", "text").unwrap()).unwrap();
+    let bytes = bytes.replace("\"adk_author\": \"google_adk\"", "\"adk_author\": \"writer\"");
+    let bytes = bytes.replace("\"adk_author\":\"google_adk\"", "\"adk_author\":\"writer\"");
+    let config = DecodeConfig { sub_agents: SubAgents::Lanes, ..DecodeConfig::root() };
+    let lanes = traced(decode(&split(bytes.as_bytes()), config.clone()));
+    assert!(lanes.contains("lane+") && lanes.contains("writer"), "{lanes}");
+    assert_eq!(lanes.matches("The quick brown fox").count(), 1, "{lanes}");
+    let own = trace("google-adk", "text", config);
+    assert!(!own.contains("lane+"), "{own}");
 }

@@ -23,7 +23,7 @@ mod profile;
 mod stands;
 mod utterance;
 
-use aqueduct_core::{ByteString, Channel, Metadata, Timestamp, Track};
+use aqueduct_core::{ByteString, Channel, Metadata, Mode, Source, Timestamp, Track};
 
 use super::Decoder;
 use super::memory::Novelty;
@@ -33,7 +33,7 @@ use super::sink::Sink;
 use super::status::joined_text;
 use crate::config::StreamShape;
 use crate::recognise::Sign;
-use crate::wire::{Message, Part, Text};
+use crate::wire::{Message, Part, Raw, Text};
 use echo::Echo;
 pub(super) use echo::{Echoed, Tail};
 use profile::{Marks, Restates};
@@ -62,6 +62,7 @@ struct Held {
     beside: Metadata,
     at: Option<Timestamp>,
     novelty: Novelty,
+    source: Source,
     words: String,
     group: Option<String>,
 }
@@ -85,6 +86,8 @@ pub(super) struct Speech {
     held: Vec<Held>,
     stands: Stands,
     thoughts: Stands,
+    /// The thought that is being streamed, and its group.
+    thinking: Option<(ByteString, Option<String>)>,
     echo: Option<Echo>,
 }
 
@@ -101,12 +104,16 @@ impl Speech {
     /// What follows belongs to another text.
     pub(super) fn end(&mut self) {
         self.current = None;
+        self.thinking = None;
     }
 }
 
 impl Decoder {
     /// A status text while the task works, or a message on its stream.
-    pub(super) fn stream_text(&mut self, spoken: Spoken<'_>, sink: &mut Sink<'_>) {
+    pub(super) fn stream_text(&mut self, mut spoken: Spoken<'_>, sink: &mut Sink<'_>) {
+        if self.config.recognisers.message(&spoken.message) == Some(Sign::Thinking) {
+            spoken.message.parts.iter_mut().for_each(mark_thought);
+        }
         let Spoken { message, live, is_bare, .. } = &spoken;
         let text = joined_text(&message.parts);
         let novelty = self.memory.messages.note(message, &text, *live, &self.config.limits);
@@ -124,6 +131,9 @@ impl Decoder {
             || words.is_empty()
             || !self.notices(message, &text).is_empty()
             || (!was_shown && message.parts.iter().any(|part| self.is_call(part)));
+        if words.is_empty() && self.think(&spoken, &text, &marks, sink) {
+            return;
+        }
         if is_apart {
             return self.say_apart(spoken, novelty, sink);
         }
@@ -140,6 +150,29 @@ impl Decoder {
         }
     }
 
+    /// Returns `true` for one more piece of a thought, which is shown. `text` is all of the message.
+    fn think(&mut self, spoken: &Spoken<'_>, text: &str, marks: &Marks, sink: &mut Sink<'_>) -> bool {
+        let is_thought = !text.is_empty()
+            && spoken.message.parts.iter().all(|part| part.as_text().is_some() && self.is_thought(part));
+        if !is_thought || spoken.is_bare {
+            return false;
+        }
+        self.release(sink);
+        let goes_on = |(_, group): &(ByteString, Option<String>)| {
+            *group == marks.group && (group.is_some() || boundary::goes_on(self.speech.thoughts.last(), text))
+        };
+        let id = match self.speech.thinking.take().filter(goes_on) {
+            Some((id, _)) => id,
+            None => self.message_place(&spoken.message, Novelty::New, sink),
+        };
+        self.speech.end();
+        let mut place = self.stand_place(id.clone());
+        (place.channel, place.created_at) = (Channel::Intermediate, spoken.at);
+        self.emit_words(ByteString::from(text), true, Mode::Append, false, Metadata::new(), &place, sink);
+        self.speech.thinking = Some((id, marks.group.clone()));
+        true
+    }
+
     /// A message that is no piece of any text.
     fn say_apart(&mut self, spoken: Spoken<'_>, novelty: Novelty, sink: &mut Sink<'_>) {
         self.release(sink);
@@ -154,6 +187,7 @@ impl Decoder {
         self.speech.end();
         let id = self.message_place(&spoken.message, novelty, sink);
         self.speech.stands.begin(id.clone(), words, self.config.limits.compared_text);
+        self.speech.stands.set_source(Some(self.source.clone()));
         let message = Message { message_id: Text::from(id.to_string()), ..spoken.message };
         self.say_noted(message, Novelty::New, spoken.beside, spoken.at, Channel::Answer, sink);
     }
@@ -200,9 +234,9 @@ impl Decoder {
     }
 
     /// Where a text of statuses goes.
-    fn stand_place(&self, message_id: ByteString) -> Place {
+    pub(super) fn stand_place(&self, message_id: ByteString) -> Place {
         Place {
-            source: self.source.clone(),
+            source: self.speech.stands.source_of(&message_id).unwrap_or_else(|| self.source.clone()),
             message_id,
             track: Track::MAIN,
             channel: Channel::Answer,
@@ -227,10 +261,18 @@ impl Decoder {
                         | Sign::ToolEnded(_)
                         | Sign::ToolOutput(_)
                         | Sign::Plan(_)
+                        | Sign::InputForm(_)
+                        | Sign::Several(_)
                         | Sign::Card { .. }
                 )
             )
     }
+}
+
+fn mark_thought(part: &mut Part<'_>) {
+    let mut own = part.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
+    own.insert("thought".to_owned(), true.into());
+    part.metadata = Some(Raw::from_value(&own.into()));
 }
 
 #[cfg(test)]

@@ -100,7 +100,15 @@ impl Decoder {
         }
         self.speech.end();
         let (message, beside, at) = (spoken.message.into_owned(), spoken.beside, spoken.at);
-        self.speech.held.push(Held { message, beside, at, novelty, words, group });
+        self.speech.held.push(Held {
+            message,
+            beside,
+            at,
+            novelty,
+            source: self.source.clone(),
+            words,
+            group,
+        });
     }
 
     /// What is held are notices.
@@ -126,8 +134,10 @@ impl Decoder {
     }
 
     fn say_held(&mut self, held: Held, channel: Channel, sink: &mut Sink<'_>) {
-        let Held { message, beside, at, novelty, .. } = held;
+        let Held { message, beside, at, novelty, source, .. } = held;
+        let own = std::mem::replace(&mut self.source, source);
         self.say_noted(message, novelty, beside, at, channel, sink);
+        self.source = own;
     }
 
     /// Begins a text with pieces that were held.
@@ -157,8 +167,13 @@ impl Decoder {
             Reading::Known(shape) => Some(shape),
             _ => None,
         };
-        let id = self.message_place(&message, novelty, sink);
+        let mut id = self.message_place(&message, novelty, sink);
+        if self.speech.stands.source_of(&id).is_some() {
+            // Another text under the id of an earlier one.
+            id = ByteString::from(format!("{id}#{}", self.memory.next()));
+        }
         self.speech.stands.begin(id.clone(), words, self.config.limits.compared_text);
+        self.speech.stands.set_source(Some(self.source.clone()));
         let utterance = Utterance::new(words, shape);
         self.speech.current =
             Some(Current { id: id.clone(), group: marks.group.clone(), utterance, is_whole: false });

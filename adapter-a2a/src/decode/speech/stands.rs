@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use aqueduct_core::ByteString;
+use aqueduct_core::{ByteString, Source};
 
 use super::super::print::{Print, Relation};
 
@@ -33,6 +33,7 @@ const ALIKE_BYTES: usize = 24;
 #[derive(Debug, Clone)]
 struct Stand {
     id: ByteString,
+    source: Option<Source>,
     text: String,
     print: Print,
     /// False once the text was too long to be kept.
@@ -53,8 +54,20 @@ impl Stands {
 
     pub(super) fn begin(&mut self, id: ByteString, text: &str, limit: usize) {
         let print = Print::default();
-        self.list.push_back(Stand { id, text: String::new(), print, is_kept: true });
+        self.list.push_back(Stand { id, source: None, text: String::new(), print, is_kept: true });
         self.append(text, limit);
+    }
+
+    /// Whose the latest text is.
+    pub(super) fn set_source(&mut self, source: Option<Source>) {
+        if let Some(stand) = self.list.back_mut() {
+            stand.source = source;
+        }
+    }
+
+    /// Whose the text of that message is; `None` if no text goes by that id.
+    pub(super) fn source_of(&self, id: &str) -> Option<Source> {
+        self.list.iter().rev().find(|stand| *stand.id == *id)?.source.clone()
     }
 
     /// The latest text goes on.
@@ -73,6 +86,7 @@ impl Stands {
         if let Some(stand) = self.list.pop_back() {
             self.bytes -= stand.text.len();
             self.begin(stand.id, text, limit);
+            self.set_source(stand.source);
         }
     }
 
@@ -141,6 +155,11 @@ impl Stands {
             Some(last) if is_alike(last.text.trim(), body) => Match::Corrects(last.id.clone()),
             _ => Match::Other,
         }
+    }
+
+    /// The latest text, as far as it is kept.
+    pub(super) fn last(&self) -> &str {
+        self.list.back().map_or("", |stand| &stand.text)
     }
 
     /// What a text is to the latest one alone.

@@ -16,6 +16,7 @@
 //! | [`encode`] | AG-UI events as JSON, SSE frames or protobuf frames |
 //! | [`decode`] | an AG-UI agent as a source |
 //! | [`input`] | what a run starts from, both ways |
+//! | [`ids`] | emitted ids as the source knows them, for what goes upstream again |
 //! | [`verify`] | would a client take this stream, and would it lose something? |
 //! | [`version`] | dialect and encoding for a peer |
 //! | [`chunks`] | chunk events spelled out |
@@ -70,6 +71,7 @@ pub mod decode;
 pub mod encode;
 pub mod error;
 pub mod fold;
+pub mod ids;
 pub mod input;
 #[cfg(feature = "proto")]
 pub mod proto;

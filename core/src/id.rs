@@ -2,7 +2,9 @@
 //!
 //! Sources repeat ids (`result`, `m1`), share one id between thinking and text, or send none at all. Frontends
 //! take two things with one id for one thing, over the *whole thread*. So no id of a source is trusted to be
-//! unique: [`IdMint`] makes the outgoing ids, and the source's own id travels beside them as origin data.
+//! unique: [`IdMint`] makes the outgoing ids, and the source's own id travels beside them as origin data. A tool call
+//! id that nothing in the thread has yet is emitted as it is; so are message ids where the host asks for it
+//! ([`StreamContext::with_kept_ids`](crate::StreamContext::with_kept_ids)).
 //!
 //! Invariants: an id is never mutated; a minted id is unique in its thread as long as run ids are; the same
 //! input gives the same ids (there is no randomness here), so golden traces are stable.

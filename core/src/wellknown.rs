@@ -16,6 +16,8 @@
 //! | [`MESSAGES`] | a list of whole messages that restate a history |
 //! | [`INPUT`] | `{"messages": [AG-UI messages], "state"?}`: what the run was asked, for whoever restates the thread. No protocol shows it |
 //! | [`UPSTREAM`] | what leads back to the agent's own work on the run, as its adapter spells it, for whoever takes the run over. No protocol shows it |
+//! | [`IDS`] | `{"texts": {id: [id]}, "calls": {call id: message id}, "results": {call id: message id}}`: ids under which the source restated what it had sent under others, for the history that goes upstream. No protocol shows it |
+//! | [`SEALED`] | `{"subtype": "message" / "tool-call", "id", "value"}`: the sealed form of a message or call that is no thinking block; the stream machine turns `id` into the emitted one |
 //! | [`RAW`] | what the source sent and no rule knows, with `{"event", "source"?}` |
 
 /// A file, inline or by address.
@@ -40,8 +42,17 @@ pub const MESSAGES: &str = "aqueduct.messages";
 pub const INPUT: &str = "aqueduct.input";
 /// Where the agent's own work on a run is found again.
 pub const UPSTREAM: &str = "aqueduct.upstream";
+/// Ids under which the source restated what it had sent under others.
+pub const IDS: &str = "aqueduct.ids";
+/// The sealed form of a message or tool call.
+pub const SEALED: &str = "aqueduct.sealed";
 /// Input that no rule knows.
 pub const RAW: &str = "aqueduct.raw";
+
+/// Returns `true` for content of the run log that no protocol shows: [`INPUT`], [`UPSTREAM`], [`IDS`].
+pub fn is_internal(name: &str) -> bool {
+    matches!(name, INPUT | UPSTREAM | IDS)
+}
 
 /// Metadata key: a response id that was normalised away because the turn already had another.
 pub const META_RESPONSE_ID: &str = "aqueduct.responseId";

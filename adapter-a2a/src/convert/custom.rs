@@ -19,7 +19,7 @@ impl BlockEventConverter<StreamItem<'static>> for CustomConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
         let BlockEvent::Custom(custom) = event else { return };
         // What was asked is the client's own: it has it.
-        if custom.name == wellknown::INPUT {
+        if wellknown::is_internal(&custom.name) || custom.name == wellknown::SEALED {
             return;
         }
         let mut mark = Mark::new(kind::CUSTOM).of_lane(&custom.lane);

@@ -28,7 +28,7 @@ pub(super) fn hint(event: &BlockEvent) -> Hint {
     match event {
         BlockEvent::Custom(custom) if &*custom.name == MESSAGE_REPLY => Hint::Message,
         // What a run was asked is no answer.
-        BlockEvent::Custom(custom) if &*custom.name == aqueduct_core::wellknown::INPUT => Hint::None,
+        BlockEvent::Custom(custom) if aqueduct_core::wellknown::is_internal(&custom.name) => Hint::None,
         // What happens beside the content says nothing.
         BlockEvent::RunStarted(_)
         | BlockEvent::LaneOpened(_)
@@ -60,7 +60,7 @@ impl MessageDraft {
                 let text = custom.value.as_str().or_else(|| custom.value.get("text").and_then(Value::as_str));
                 self.message.parts.extend(text.map(|text| Part::text(text.to_owned())));
             }
-            BlockEvent::Custom(custom) if &*custom.name == aqueduct_core::wellknown::INPUT => {}
+            BlockEvent::Custom(custom) if aqueduct_core::wellknown::is_internal(&custom.name) => {}
             BlockEvent::Custom(custom) => {
                 let block = Custom { name: custom.name.clone(), value: custom.value.clone() };
                 self.message.parts.extend(input::parts(&[ContentBlock::Custom(block)]));

@@ -7,7 +7,10 @@ use serde_json::Value;
 use super::history;
 use super::show::{converter, origin_base};
 use super::state::operations;
-use crate::wire::{ActivityDelta, ActivitySnapshot, Custom, Event, MessagesSnapshot, Raw};
+use crate::wire::{
+    ActivityDelta, ActivitySnapshot, Custom, EncryptedSubtype, Event, MessagesSnapshot, Raw,
+    ReasoningEncryptedValue,
+};
 
 converter! {
     /// `ACTIVITY_SNAPSHOT`, `ACTIVITY_DELTA`, `MESSAGES_SNAPSHOT`, `RAW`, `CUSTOM`. A well-known name whose value is
@@ -18,14 +21,14 @@ converter! {
 impl BlockEventConverter<Event> for CustomConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
         let BlockEvent::Custom(custom) = event else { return };
-        // What was asked is the client's own: it has it.
-        if self.settings.hides(&custom.lane) || custom.name == wellknown::INPUT {
+        if self.settings.hides(&custom.lane) || wellknown::is_internal(&custom.name) {
             return;
         }
         let known = match &*custom.name {
             wellknown::ACTIVITY => self.activity(custom),
             wellknown::ACTIVITY_DELTA => self.activity_delta(custom),
             wellknown::MESSAGES => self.messages(custom),
+            wellknown::SEALED => self.sealed(custom),
             wellknown::RAW => self.raw(custom),
             _ => None,
         };
@@ -63,6 +66,21 @@ impl CustomConverter {
         }
         let messages = history::messages(&custom.value, self.settings.dialect)?;
         Some(Event::MessagesSnapshot(MessagesSnapshot { base: origin_base(&custom.origin), messages }))
+    }
+
+    fn sealed(self, custom: &CustomEvent) -> Option<Event> {
+        let subtype = match &*text(&custom.value, "subtype")? {
+            "message" => EncryptedSubtype::Message,
+            "tool-call" => EncryptedSubtype::ToolCall,
+            _ => return None,
+        };
+        Some(Event::ReasoningEncryptedValue(ReasoningEncryptedValue {
+            base: origin_base(&custom.origin),
+            subagent_run_id: self.settings.tag(&custom.lane),
+            subtype,
+            entity_id: text(&custom.value, "id")?,
+            encrypted_value: text(&custom.value, "value")?,
+        }))
     }
 
     fn raw(self, custom: &CustomEvent) -> Option<Event> {

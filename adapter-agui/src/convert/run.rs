@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::show::{agent_name, converter, noted};
 use crate::config::{Dialect, Interrupts};
+use crate::ids::QUESTION_PREFIX;
 use crate::version::PROTOCOL_VERSION;
 use crate::wire::{
     CancelledOutcome, Event, Interrupt, InterruptOutcome, MAX_SAFE_INTEGER, OpenObject, RunError,
@@ -103,7 +104,7 @@ impl RunConverter {
     /// thread, behind a word that no minted id begins with.
     fn ask(self, pending: &PendingInterrupt, out: &mut Vec<Event>) {
         let interrupt = &pending.interrupt;
-        let message_id = ByteString::from(format!("interrupt/{}", interrupt.id));
+        let message_id = ByteString::from(format!("{QUESTION_PREFIX}{}", interrupt.id));
         let question = interrupt.message.clone().filter(|message| !message.is_empty()).unwrap_or_else(|| {
             ByteString::from(format!("The agent waits for your answer ({}).", interrupt.reason))
         });

@@ -1,8 +1,10 @@
 //! Texts, thoughts, tool calls and their results.
 
 use aqueduct_core::block::{Text, Thinking, ToolOutput, ToolResult, ToolUse};
+use aqueduct_core::fingerprint::Relation;
 use aqueduct_core::{
-    ByteString, ContentBlock, MessageId, Metadata, Role, Source, Timestamp, ToolCallId, Track, Update,
+    ByteString, ContentBlock, MessageId, Metadata, Mode, Role, Source, Timestamp, ToolCallId, Track, Update,
+    wellknown,
 };
 use serde_json::Value;
 
@@ -15,6 +17,12 @@ use crate::wire::{
     ToolCallResult, ToolCallStart,
 };
 
+/// How many bytes of arguments are held of a call of the input that is told again: they are compared when it ends.
+const MAX_TOLD_AGAIN: usize = 1 << 20;
+
+/// The name of the track for messages for which there is no room among the open ones.
+const STRAY_TRACK: &str = "stray";
+
 /// The name of the track for tool calls that must not end the text that is open beside them.
 const CALLS_TRACK: &str = "calls";
 
@@ -22,14 +30,12 @@ impl Decoder {
     pub(super) fn apply_content(&mut self, event: Event) {
         match event {
             Event::TextMessageContent(content) => {
-                self.seen.hear_text(&content.message_id, &content.delta);
                 let tag = content.subagent_run_id.as_ref();
                 self.speak(Kind::Text, content.message_id, tag, content.delta, content.base);
             }
             Event::TextMessageStart(start) => self.start_text(start),
             Event::TextMessageEnd(end) => self.end_message(&(Kind::Text, end.message_id)),
             Event::ReasoningMessageContent(content) => {
-                self.seen.hear_thought(&content.message_id, &content.delta);
                 let tag = content.subagent_run_id.as_ref();
                 self.speak(Kind::Thought, content.message_id, tag, content.delta, content.base);
             }
@@ -115,6 +121,7 @@ impl Decoder {
             self.start_message(kind, &key.1, tag, None, Role::Assistant, Base::default());
         }
         let Some(message) = self.open.get_mut(&key) else { return self.speak_stray(&key, tag, delta) };
+        self.seen.hear(kind, &key.1, &delta, &message.track);
         if delta.is_empty() && base.rare.is_none() {
             return;
         }
@@ -133,12 +140,16 @@ impl Decoder {
         };
         let mut update = Update::new(block).from_source(&self.lanes.source(tag)).last();
         update.message_id = Some(MessageId::new(key.1.clone()));
-        update.track = Track::new("stray");
+        update.track = Track::new(STRAY_TRACK);
         self.emit(update);
     }
 
     fn end_message(&mut self, key: &Key) {
         let Some(message) = self.open.remove(key) else { return };
+        match key.0 {
+            Kind::Text => self.seen.texts.end(&key.1),
+            Kind::Thought => self.seen.thoughts.end(&key.1),
+        }
         self.lanes.get(message.tag.as_ref(), None).release(key);
         if key.0 == Kind::Text && message.track != Track::MAIN && self.tracks.len() < REMEMBERED {
             self.tracks.insert(key.1.clone(), message.track.clone());
@@ -168,12 +179,15 @@ impl Decoder {
         }
     }
 
+    /// The sealed form of a thought is part of it; that of another message or of a call stands beside it.
     fn seal(&mut self, value: ReasoningEncryptedValue) {
-        let key = (Kind::Thought, value.entity_id.clone());
-        let of_thought =
-            value.subtype == EncryptedSubtype::Message && !self.seen.knows_text(&value.entity_id);
+        let id = &value.entity_id;
+        let key = (Kind::Thought, id.clone());
+        let is_other = self.seen.knows_text(id) || self.seen.is_result(id) || self.seen.is_history(id);
+        let of_thought = value.subtype == EncryptedSubtype::Message
+            && (self.open.contains_key(&key) || self.seen.thoughts.knows(id) || !is_other);
         if !of_thought {
-            return self.raw(&Event::ReasoningEncryptedValue(value));
+            return self.seal_beside(value);
         }
         let is_open = self.open.contains_key(&key);
         if !is_open {
@@ -194,12 +208,24 @@ impl Decoder {
         }
     }
 
+    fn seal_beside(&mut self, value: ReasoningEncryptedValue) {
+        let subtype = serde_json::to_value(value.subtype).unwrap_or_default();
+        let sealed = serde_json::json!({
+            "subtype": subtype, "id": &*value.entity_id, "value": &*value.encrypted_value,
+        });
+        self.custom(wellknown::SEALED, sealed, None, value.subagent_run_id.as_ref(), value.base);
+    }
+
     fn start_call(&mut self, start: ToolCallStart) {
         let tag = start.subagent_run_id.as_ref();
         self.release_held(tag);
+        if let Some(call) = self.seen.open_call_mut(&start.tool_call_id) {
+            call.again = Some((detached(&start.tool_call_name), String::new()));
+            return;
+        }
         let parent = start.parent_message_id.as_ref();
         let (source, track) = self.place_of_call(tag, parent);
-        self.seen.hear_call(&start.tool_call_id);
+        self.seen.hear_call(&start.tool_call_id, &source, parent);
         let parent = parent.map(|id| MessageId::new(detached(id)));
         let call = Call { source, track, parent };
         let mut update = call.update(&start.tool_call_id, ByteString::new());
@@ -235,17 +261,38 @@ impl Decoder {
         last: bool,
         base: Base,
     ) {
-        if arguments.is_empty() && !last {
+        if arguments.is_empty() && !last || self.continue_again(id, &arguments, last) {
             return;
         }
         let call = match self.calls.get(id) {
             Some(call) => call.clone(),
             None => Call { source: self.lanes.source(tag), track: Track::new(CALLS_TRACK), parent: None },
         };
+        self.seen.hear_arguments(id, &arguments);
         let mut update = call.update(id, arguments);
         update.last = last;
         update.details = details(base);
         self.emit(update);
+    }
+
+    /// A call of the input that is told again adds nothing, unless its arguments are others now.
+    fn continue_again(&mut self, id: &ByteString, arguments: &str, last: bool) -> bool {
+        let Some(call) = self.seen.open_call_mut(id) else { return false };
+        let Some((_, told)) = &mut call.again else { return false };
+        if told.len() + arguments.len() <= MAX_TOLD_AGAIN {
+            told.push_str(arguments);
+        }
+        let Some((name, told)) = call.again.take_if(|_| last) else { return true };
+        if !told.trim().is_empty() && call.print.relation(&told) != Relation::Same {
+            call.print = Default::default();
+            call.print.push(&told);
+            let block = ContentBlock::tool_use(id.clone(), name, told);
+            let mut update = Update::new(block).last();
+            update.message_id = call.parent.clone().map(MessageId::new);
+            update.mode = Mode::Replace;
+            self.emit(update);
+        }
+        true
     }
 
     fn answer(&mut self, result: ToolCallResult) {
@@ -253,7 +300,7 @@ impl Decoder {
             Some(call) if result.subagent_run_id.is_none() => call.source,
             _ => self.lanes.source(result.subagent_run_id.as_ref()),
         };
-        self.seen.hear_result(&result.tool_call_id);
+        self.seen.hear_result(&result.tool_call_id, &result.message_id, &result.content);
         let error = result.base.metadata().and_then(|metadata| metadata.get(META_IS_ERROR));
         let block = ContentBlock::ToolResult(ToolResult {
             is_error: error == Some(&Value::Bool(true)),

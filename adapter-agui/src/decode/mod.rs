@@ -8,13 +8,13 @@
 //! |---|---|
 //! | `TEXT_MESSAGE_*`, `_CHUNK` | text, each message with its id; on the main track, or its own where messages interleave |
 //! | `REASONING_MESSAGE_*`, `THINKING_*` | thinking; the end waits for the end of the span, because the sealed form may come late |
-//! | `REASONING_ENCRYPTED_VALUE` | the sealed form of a thinking block; that of anything else as `RAW` |
+//! | `REASONING_ENCRYPTED_VALUE` | the sealed form of a thinking block; that of another message or of a call as `SEALED` |
 //! | `TOOL_CALL_*` | tool use; `_RESULT`: tool result |
 //! | `SUBAGENT_*` | lanes; a tag alone is a lane as well |
 //! | `STEP_*`, `STATE_*` | the same |
 //! | `ACTIVITY_*`, `RAW`, unknown events | custom blocks under their well-known names |
 //! | `CUSTOM` | a custom block under its own name |
-//! | `MESSAGES_SNAPSHOT` | nothing if it only restates what was streamed or sent in; else the messages that are new, and the whole as `MESSAGES` |
+//! | `MESSAGES_SNAPSHOT` | nothing if it only restates what was streamed or sent in, under whatever ids; else what is new or corrected (`restate.rs`) |
 //! | `RUN_FINISHED`, `RUN_ERROR` | usage, interrupts, then the end as the source says it; a code `cancelled` is a cancellation |
 
 mod content;
@@ -22,6 +22,7 @@ mod frame;
 mod frames;
 mod legacy;
 mod open;
+mod restate;
 mod run;
 mod seen;
 
@@ -60,6 +61,7 @@ pub struct Decoder {
     /// Tracks of ended texts that were not on the main one, for the tool calls that belong to them.
     tracks: HashMap<ByteString, Track, RandomState>,
     seen: Seen,
+    aliases: restate::Aliases,
     expanded: Vec<Event>,
     out: VecDeque<SourceEvent>,
     ended: bool,
@@ -76,6 +78,7 @@ impl Default for Decoder {
             calls: HashMap::default(),
             tracks: HashMap::default(),
             seen: Seen::default(),
+            aliases: restate::Aliases::default(),
             expanded: Vec::new(),
             out: VecDeque::new(),
             ended: false,
@@ -231,14 +234,6 @@ impl Decoder {
         update.created_at = base.timestamp.map(aqueduct_core::Timestamp);
         update.details = details(base);
         self.emit(update);
-    }
-
-    /// An event that no canonical kind fits, as it was.
-    fn raw(&mut self, event: &Event) {
-        let value = serde_json::to_value(event).unwrap_or_default();
-        let tag = event.subagent_run_id().cloned();
-        let value = json!({ "event": value, "source": SOURCE_NAME });
-        self.custom(wellknown::RAW, value, None, tag.as_ref(), Base::default());
     }
 }
 

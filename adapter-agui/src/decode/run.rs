@@ -1,15 +1,15 @@
 //! The life of the run and its lanes, the state, and the restated history.
 
 use aqueduct_core::{
-    ByteString, ContentBlock, Interrupt, InterruptId, LaneOutcome, MessageId, Role, RunFailure, RunOutcome,
-    SourceEvent, ToolCallId, Update, Usage, wellknown,
+    ByteString, Interrupt, InterruptId, LaneOutcome, RunFailure, RunOutcome, SourceEvent, ToolCallId, Usage,
+    wellknown,
 };
 use serde_json::Value;
 
 use super::Decoder;
 use crate::wire::{
-    self, Event, Message, MessagesSnapshot, RunError, RunFinished, RunFinishedOutcome, SubagentFinished,
-    SubagentFinishedOutcome, SubagentStarted, TokenUsage,
+    self, Event, RunError, RunFinished, RunFinishedOutcome, SubagentFinished, SubagentFinishedOutcome,
+    SubagentStarted, TokenUsage,
 };
 
 impl Decoder {
@@ -50,7 +50,7 @@ impl Decoder {
                 };
                 self.emit(SourceEvent::LaneClosed { source, outcome });
             }
-            Event::MessagesSnapshot(snapshot) => self.restate(snapshot),
+            Event::MessagesSnapshot(snapshot) => self.restate(&snapshot),
             _ => {}
         }
     }
@@ -87,6 +87,7 @@ impl Decoder {
     }
 
     fn finish(&mut self, finished: RunFinished) {
+        self.note_ids();
         self.report_usage(finished.usage);
         let outcome = match finished.outcome {
             None | Some(RunFinishedOutcome::Success(_)) => RunOutcome::Success,
@@ -110,7 +111,15 @@ impl Decoder {
         self.ended = true;
     }
 
+    /// Notes the ids under which a snapshot restated what was streamed under others.
+    fn note_ids(&mut self) {
+        if let Some(value) = self.aliases.value() {
+            self.custom(wellknown::IDS, value, None, None, wire::Base::default());
+        }
+    }
+
     fn fail(&mut self, error: RunError) {
+        self.note_ids();
         self.report_usage(error.usage);
         if error.code.as_deref() == Some(RunFailure::CANCELLED) {
             self.emit(SourceEvent::Finished { outcome: RunOutcome::Cancelled, result: None });
@@ -126,65 +135,6 @@ impl Decoder {
         for usage in usage.into_iter().flatten() {
             let source = aqueduct_core::Source::root();
             self.emit(SourceEvent::Usage { source, usage: canonical_usage(usage) });
-        }
-    }
-
-    /// A history that says nothing new is nothing. Otherwise the messages of this run that were not streamed (those
-    /// after the last one of the user) are said now, and the whole is passed on.
-    fn restate(&mut self, snapshot: MessagesSnapshot) {
-        if snapshot.messages.iter().all(|message| self.seen.restates(message)) {
-            return;
-        }
-        let after_user = snapshot.messages.iter().rposition(|message| matches!(message, Message::User(_)));
-        let fresh = snapshot.messages.iter().skip(after_user.map_or(0, |at| at + 1));
-        for message in fresh {
-            self.say_whole(message);
-        }
-        let value = serde_json::to_value(&snapshot.messages).unwrap_or_default();
-        self.custom(wellknown::MESSAGES, value, None, None, snapshot.base);
-    }
-
-    /// A message that was never streamed.
-    fn say_whole(&mut self, message: &Message) {
-        let source = self.lanes.source(message.subagent_run_id());
-        let whole = |block: ContentBlock| {
-            let mut update = Update::new(block).from_source(&source).snapshot().last();
-            update.message_id = Some(MessageId::from(message.id()));
-            update.track = aqueduct_core::Track::new("restated");
-            update
-        };
-        let is_known = self.seen.knows(message);
-        match message {
-            Message::Assistant(said) => {
-                if let Some(text) = said.content.as_ref().filter(|text| !text.is_empty() && !is_known) {
-                    self.seen.hear_text(&said.id, text);
-                    self.emit(whole(ContentBlock::text(text.clone())));
-                }
-                for call in message.tool_calls() {
-                    if !self.seen.knows_call(&call.id) {
-                        self.seen.hear_call(&call.id);
-                        let (name, arguments) = (call.function.name.clone(), call.function.arguments.clone());
-                        self.emit(whole(ContentBlock::tool_use(call.id.clone(), name, arguments)));
-                    }
-                }
-            }
-            Message::Reasoning(thought) if !is_known && !thought.content.is_empty() => {
-                self.seen.hear_thought(&thought.id, &thought.content);
-                self.emit(whole(ContentBlock::thinking(thought.content.clone())));
-            }
-            Message::Tool(result) if !self.seen.knows_result(&result.tool_call_id) => {
-                self.seen.hear_result(&result.tool_call_id);
-                let block = ContentBlock::ToolResult(aqueduct_core::block::ToolResult {
-                    id: Some(ToolCallId::new(result.tool_call_id.clone())),
-                    name: None,
-                    output: super::content::output(result.content.clone()),
-                    is_error: result.error.is_some(),
-                });
-                let mut update = whole(block);
-                update.role = Role::Tool;
-                self.emit(update);
-            }
-            _ => {}
         }
     }
 }

@@ -1,26 +1,125 @@
-//! What the stream has said so far, as far as a restated history must be compared with it.
+//! What the stream has emitted so far, as far as a restated history must be compared with it.
 //!
 //! Texts are kept as fingerprints: a message costs some tens of bytes, however long it is.
 
 use std::collections::{HashMap, HashSet};
 
-use aqueduct_core::ByteString;
-use aqueduct_core::fingerprint::{Fingerprint, Relation};
+use aqueduct_core::block::ToolOutput;
+use aqueduct_core::fingerprint::{Fingerprint, JsonFingerprint, hash_bytes};
+use aqueduct_core::{ByteString, Source, Track};
 use foldhash::fast::RandomState;
 
-use crate::wire::{Message, RunAgentInput};
+use super::content::output;
+use super::open::Kind;
+use crate::wire::{Content, Message, RunAgentInput};
 
 /// How many messages, calls and results of each kind are remembered. A run with more than that is still decoded; only
-/// a history that restates its later ones is then passed on instead of being recognised. About 6 MB at the limit.
+/// a history that restates its later ones is then passed on instead of being recognised. About 8 MB at the limit.
 pub(super) const REMEMBERED: usize = 1 << 16;
+
+/// A text's length and hash: equal for equal texts, up to white space at their ends.
+pub(super) type Digest = (usize, u64);
+
+/// A text or thought of this run.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) id: ByteString,
+    /// How many of the same id started before it: some frameworks give all messages of a run one id.
+    pub(super) nth: usize,
+    pub(super) print: Fingerprint,
+    pub(super) track: Track,
+}
+
+/// The texts, or the thoughts, of this run in the order of their starts.
+#[derive(Debug, Default)]
+pub(super) struct Spoken {
+    pub(super) order: Vec<Said>,
+    by_id: HashMap<ByteString, Parts, RandomState>,
+}
+
+/// The messages of one id.
+#[derive(Debug, Default)]
+struct Parts {
+    places: Vec<usize>,
+    /// All of them as one text.
+    joined: Fingerprint,
+    /// True if the next words are those of a new message.
+    ended: bool,
+}
+
+impl Spoken {
+    fn hear(&mut self, id: &ByteString, text: &str, track: &Track) {
+        let parts = match self.by_id.get_mut(id) {
+            Some(parts) => parts,
+            None => self.by_id.entry(detached(id)).or_default(),
+        };
+        let open = parts.places.last().filter(|_| !parts.ended);
+        if let Some(said) = open.and_then(|at| self.order.get_mut(*at)) {
+            said.print.push(text);
+            parts.joined.push(text);
+        } else if self.order.len() < REMEMBERED && !text.is_empty() {
+            let mut print = Fingerprint::default();
+            print.push(text);
+            parts.joined.push(text);
+            parts.ended = false;
+            let nth = parts.places.len();
+            parts.places.push(self.order.len());
+            self.order.push(Said { id: detached(id), nth, print, track: track.clone() });
+        }
+    }
+
+    /// The message has ended: what follows under its id is another one.
+    pub(super) fn end(&mut self, id: &str) {
+        if let Some(parts) = self.by_id.get_mut(id) {
+            parts.ended = true;
+        }
+    }
+
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    /// The places of the messages of an id.
+    pub(super) fn places(&self, id: &str) -> &[usize] {
+        self.by_id.get(id).map_or(&[], |parts| &parts.places)
+    }
+
+    /// True if the messages of an id are this text together.
+    pub(super) fn is_joined(&self, id: &str, digest: Digest) -> bool {
+        self.by_id.get(id).is_some_and(|parts| parts.joined.digest() == digest)
+    }
+}
+
+/// A tool call of this run or of its input.
+#[derive(Debug, Default)]
+pub(super) struct SeenCall {
+    pub(super) source: Source,
+    /// The message that it is part of.
+    pub(super) parent: Option<ByteString>,
+    pub(super) print: JsonFingerprint,
+    /// True for a call of the input's open turn: no message of the user follows it, so the run goes on with it.
+    pub(super) is_open: bool,
+    /// The name and arguments under which the source tells a call of the input again, while it does.
+    pub(super) again: Option<(ByteString, String)>,
+}
+
+/// A tool's answer in this run or in its input.
+#[derive(Debug)]
+pub(super) struct SeenResult {
+    pub(super) message: ByteString,
+    pub(super) print: u64,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     history: HashSet<ByteString, RandomState>,
-    texts: HashMap<ByteString, Fingerprint, RandomState>,
-    thoughts: HashMap<ByteString, Fingerprint, RandomState>,
-    calls: HashSet<ByteString, RandomState>,
-    results: HashSet<ByteString, RandomState>,
+    /// How often each text of the agent stands in the input.
+    pub(super) history_texts: HashMap<Digest, usize, RandomState>,
+    pub(super) texts: Spoken,
+    pub(super) thoughts: Spoken,
+    pub(super) calls: HashMap<ByteString, SeenCall, RandomState>,
+    pub(super) results: HashMap<ByteString, SeenResult, RandomState>,
+    result_messages: HashSet<ByteString, RandomState>,
     /// Cards and the tags they were shown under.
     cards: HashMap<ByteString, Option<ByteString>, RandomState>,
 }
@@ -28,29 +127,64 @@ pub(super) struct Seen {
 impl Seen {
     /// Declares what the run starts from.
     pub(super) fn know_input(&mut self, input: &RunAgentInput) {
-        for message in &input.messages {
-            self.history.insert(message.id().into());
-            self.calls.extend(message.tool_calls().iter().map(|call| call.id.clone()));
+        let is_user = |message: &Message| matches!(message, Message::User(_));
+        let user = input.messages.iter().rposition(is_user).unwrap_or(0);
+        for (at, message) in input.messages.iter().enumerate() {
+            if !self.history.insert(message.id().into()) {
+                continue;
+            }
+            if let Some(digest) = text_of(message).map(digest_of) {
+                *self.history_texts.entry(digest).or_default() += 1;
+            }
+            for call in message.tool_calls() {
+                let parent = Some(message.id().into());
+                let mut known = SeenCall { parent, is_open: at > user, ..SeenCall::default() };
+                known.print.push(&call.function.arguments);
+                self.calls.insert(call.id.clone(), known);
+            }
             if let Message::Tool(result) = message {
-                self.results.insert(result.tool_call_id.clone());
+                let print = result_print(&result.content);
+                let message = result.id.clone();
+                self.results.insert(result.tool_call_id.clone(), SeenResult { message, print });
             }
         }
     }
 
-    pub(super) fn hear_text(&mut self, id: &ByteString, text: &str) {
-        hear(&mut self.texts, id, text);
+    pub(super) fn hear(&mut self, kind: Kind, id: &ByteString, text: &str, track: &Track) {
+        match kind {
+            Kind::Text => self.texts.hear(id, text, track),
+            Kind::Thought => self.thoughts.hear(id, text, track),
+        }
     }
 
-    pub(super) fn hear_thought(&mut self, id: &ByteString, text: &str) {
-        hear(&mut self.thoughts, id, text);
+    pub(super) fn hear_call(&mut self, id: &ByteString, source: &Source, parent: Option<&ByteString>) {
+        if self.calls.len() < REMEMBERED || self.calls.contains_key(id) {
+            let (source, parent) = (source.clone(), parent.map(detached));
+            let call = SeenCall { source, parent, ..SeenCall::default() };
+            self.calls.insert(detached(id), call);
+        }
     }
 
-    pub(super) fn hear_call(&mut self, id: &ByteString) {
-        remember(&mut self.calls, id);
+    /// A call of the input that the run goes on with, and may tell again.
+    pub(super) fn open_call_mut(&mut self, id: &str) -> Option<&mut SeenCall> {
+        self.calls.get_mut(id).filter(|call| call.is_open)
     }
 
-    pub(super) fn hear_result(&mut self, call: &ByteString) {
-        remember(&mut self.results, call);
+    pub(super) fn hear_arguments(&mut self, call: &str, arguments: &str) {
+        if let Some(call) = self.calls.get_mut(call) {
+            call.print.push(arguments);
+        }
+    }
+
+    pub(super) fn hear_result(&mut self, call: &ByteString, message: &ByteString, content: &Content) {
+        if let Some(call) = self.calls.get_mut(call) {
+            call.is_open = false;
+        }
+        if self.results.len() < REMEMBERED || self.results.contains_key(call) {
+            let result = SeenResult { message: detached(message), print: result_print(content) };
+            self.result_messages.insert(result.message.clone());
+            self.results.insert(detached(call), result);
+        }
     }
 
     pub(super) fn hear_card(&mut self, id: &ByteString, tag: Option<&ByteString>) {
@@ -64,72 +198,50 @@ impl Seen {
         self.cards.get(id).cloned().flatten()
     }
 
+    pub(super) fn knows_card(&self, id: &str) -> bool {
+        self.cards.contains_key(id)
+    }
+
     pub(super) fn knows_text(&self, id: &str) -> bool {
-        self.texts.contains_key(id)
+        self.texts.knows(id)
     }
 
-    pub(super) fn knows_call(&self, id: &str) -> bool {
-        self.calls.contains(id)
-    }
-
-    pub(super) fn knows_result(&self, call: &str) -> bool {
-        self.results.contains(call)
-    }
-
-    /// True if anything under the message's own id was heard.
-    pub(super) fn knows(&self, message: &Message) -> bool {
-        let id = message.id();
+    /// True if a message of the input has this id.
+    pub(super) fn is_history(&self, id: &str) -> bool {
         self.history.contains(id)
-            || match message {
-                Message::Assistant(_) => self.texts.contains_key(id),
-                Message::Reasoning(_) => self.thoughts.contains_key(id),
-                Message::Tool(result) => self.results.contains(&result.tool_call_id),
-                Message::Activity(_) => self.cards.contains_key(id),
-                _ => false,
-            }
     }
 
-    /// True if the message says nothing that was not heard. What others said is input, not output.
-    pub(super) fn restates(&self, message: &Message) -> bool {
-        if self.history.contains(message.id()) {
-            return true;
-        }
-        match message {
-            Message::User(_) | Message::System(_) | Message::Developer(_) => true,
-            Message::Assistant(said) => {
-                let text = said.content.as_deref().unwrap_or("");
-                let same = text.is_empty() || restated(self.texts.get(&said.id), text);
-                same && message.tool_calls().iter().all(|call| self.calls.contains(&call.id))
-            }
-            Message::Reasoning(thought) => restated(self.thoughts.get(&thought.id), &thought.content),
-            Message::Tool(_) | Message::Activity(_) => self.knows(message),
-            Message::Unknown(_) => false,
-        }
+    /// True if a tool's answer in this run has this message id.
+    pub(super) fn is_result(&self, message: &str) -> bool {
+        self.result_messages.contains(message)
     }
 }
 
-/// True if a text is the one that was heard.
-fn restated(heard: Option<&Fingerprint>, text: &str) -> bool {
-    heard.is_some_and(|heard| heard.relation(text) == Relation::Same)
+/// The agent's words in a message; none if it has none.
+pub(super) fn text_of(message: &Message) -> Option<&str> {
+    let text = match message {
+        Message::Assistant(said) => said.content.as_deref()?,
+        Message::Reasoning(thought) => &thought.content,
+        _ => return None,
+    };
+    (!text.trim().is_empty()).then_some(text)
 }
 
-fn hear(map: &mut HashMap<ByteString, Fingerprint, RandomState>, id: &ByteString, text: &str) {
-    if let Some(print) = map.get_mut(id) {
-        print.push(text);
-    } else if map.len() < REMEMBERED {
-        let mut print = Fingerprint::default();
-        print.push(text);
-        map.insert(detached(id), print);
-    }
+pub(super) fn digest_of(text: &str) -> Digest {
+    let mut print = Fingerprint::default();
+    print.push(text);
+    print.digest()
 }
 
-fn remember(set: &mut HashSet<ByteString, RandomState>, id: &ByteString) {
-    if set.len() < REMEMBERED && !set.contains(id) {
-        set.insert(detached(id));
-    }
+pub(super) fn result_print(content: &Content) -> u64 {
+    let text = match output(content.clone()) {
+        ToolOutput::Text(text) => text,
+        other => other.to_text(),
+    };
+    hash_bytes(0, text.trim().as_bytes())
 }
 
-/// A copy that does not keep the payload alive.
+/// A copy in an allocation of its own size: what is kept must not keep the payload alive that it was read from.
 pub(super) fn detached(text: &ByteString) -> ByteString {
     ByteString::from(&**text)
 }

@@ -3,8 +3,8 @@
 use aqueduct_core::BlockKind::{Text, ToolUse};
 use aqueduct_core::testing::{InvariantChecker, run_to_end, trace};
 use aqueduct_core::{
-    BlockEvent, ContentBlock, LaneOutcome, RunFailure, RunOutcome, Source, SourceEvent, Track, Update,
-    wellknown,
+    BlockEvent, ContentBlock, LaneOutcome, Mode, RunFailure, RunInfo, RunOutcome, Source, SourceEvent,
+    StreamContext, Track, Update, wellknown,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -183,11 +183,25 @@ fn the_end_of_a_thought_does_not_wait_for_ever() {
     assert_eq!(out[2].track, Track::MAIN);
 }
 
+/// What a client of this stream would be sent.
+fn shown(events: Vec<Value>) -> Vec<Value> {
+    let mut context = StreamContext::new(RunInfo::new("thread", "run")).with_kept_ids([]);
+    decode(events).into_iter().for_each(|event| context.handle_event(event).unwrap());
+    let set = converters(&Settings::new(Dialect::V1_0));
+    let mut out = Vec::new();
+    std::iter::from_fn(|| context.poll_event()).for_each(|event| set.convert(&event, &mut out));
+    out.iter().map(|event| serde_json::to_value(event).unwrap()).collect()
+}
+
 #[test]
-fn a_seal_of_something_else_is_passed_on_raw() {
-    let seal = json!({"type": "REASONING_ENCRYPTED_VALUE", "subtype": "tool-call", "entityId": "c", "encryptedValue": "e"});
-    let out = updates(decode(vec![seal.clone()]));
-    assert_eq!(out[0].block, ContentBlock::custom(wellknown::RAW, json!({"event": seal, "source": "ag-ui"})));
+fn the_seal_of_a_result_or_call_is_sent_as_one() {
+    let seal = |subtype: &str, id: &str| json!({"type": "REASONING_ENCRYPTED_VALUE", "subtype": subtype, "entityId": id, "encryptedValue": "e"});
+    let mut events = call("c", "x").to_vec();
+    events.push(json!({"type": "TOOL_CALL_RESULT", "messageId": "t", "toolCallId": "c", "content": "21"}));
+    events.extend([seal("message", "t"), seal("tool-call", "c")]);
+    let out = shown(events);
+    assert_eq!(out[out.len() - 2..], [seal("message", "t"), seal("tool-call", "c")]);
+    assert!(out.iter().all(|event| event["type"] != "REASONING_START"), "{out:?}");
 }
 
 #[test]
@@ -391,6 +405,79 @@ fn a_restated_stream_adds_nothing() {
     };
     assert!(matches!(stream("Hello"), ContentBlock::ToolUse(_)));
     assert_eq!(stream("Hello!"), ContentBlock::custom(wellknown::MESSAGES, whole("Hello!")));
+}
+
+/// LangGraph and agno start the call that waited for an answer again in the run that resumes.
+#[test]
+fn a_call_of_the_input_that_starts_again_is_the_same_call() {
+    let input = |arguments: &str| -> RunAgentInput {
+        serde_json::from_value(json!({"threadId": "t", "runId": "r", "messages": [
+            {"id": "u", "role": "user", "content": "?"},
+            {"id": "x", "role": "assistant", "toolCalls": [
+                {"id": "c", "type": "function", "function": {"name": "look", "arguments": arguments}}]}]}))
+        .unwrap()
+    };
+    let stream = || {
+        let mut events = call("c", "other").to_vec();
+        let delta = json!({"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": "{}"});
+        events.insert(1, delta);
+        events
+            .push(json!({"type": "TOOL_CALL_RESULT", "messageId": "t", "toolCallId": "c", "content": "21"}));
+        events
+    };
+    let out = |arguments: &str| updates(decode_with(Decoder::new().with_input(&input(arguments)), stream()));
+    assert_eq!(out("{ }").len(), 1, "the answer alone");
+    let changed = out("{\"a\":1}");
+    assert_eq!(changed[0].block, ContentBlock::tool_use("c", "look", "{}"));
+    assert_eq!((changed[0].mode, changed.len()), (Mode::Replace, 2));
+}
+
+#[test]
+fn the_same_under_other_ids_adds_nothing_but_a_note() {
+    let mut events = vec![start("m"), content("m", "Hello"), end("m")];
+    events.extend(call("c", "m"));
+    events.push(json!({"type": "TOOL_CALL_RESULT", "messageId": "t", "toolCallId": "c", "content": "21"}));
+    events.extend([start("n"), content("n", "21."), end("n")]);
+    let count = updates(decode(events.clone())).len();
+    let fresh = json!([
+        {"id": "u2", "role": "user", "content": "?"},
+        {"id": "m2", "role": "assistant", "content": "Hello", "toolCalls": [
+            {"id": "c", "type": "function", "function": {"name": "look", "arguments": ""}}]},
+        {"id": "t2", "role": "tool", "toolCallId": "c", "content": "21"},
+        {"id": "n2", "role": "assistant", "content": "21."},
+    ]);
+    events.push(snapshot(&fresh));
+    assert_eq!(updates(decode(events.clone())).len(), count);
+    events.push(json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}));
+    let out = updates(decode(events.clone()));
+    let ids = json!({"texts": {"m": ["m2"], "n": ["n2"]}, "calls": {"c": "m2"}, "results": {"c": "t2"}});
+    assert_eq!(out.last().unwrap().block, ContentBlock::custom(wellknown::IDS, ids));
+    let kinds: Vec<_> = shown(events).iter().map(|event| event["type"].clone()).collect();
+    assert!(!kinds.contains(&json!("MESSAGES_SNAPSHOT")) && !kinds.contains(&json!("CUSTOM")), "{kinds:?}");
+}
+
+#[test]
+fn a_snapshot_corrects_once() {
+    let arguments = |text: &str| {
+        json!([{"id": "x", "role": "assistant", "toolCalls": [
+            {"id": "c", "type": "function", "function": {"name": "look", "arguments": text}}]}])
+    };
+    let mut events = call("c", "x").to_vec();
+    events.push(json!({"type": "TOOL_CALL_RESULT", "messageId": "t", "toolCallId": "c", "content": "21"}));
+    events.extend([snapshot(&arguments("{\"a\":1}")), snapshot(&arguments("{\"a\": 1}"))]);
+    let out = updates(decode(events));
+    let corrected: Vec<_> = out.iter().filter(|update| update.mode == Mode::Replace).collect();
+    assert_eq!(corrected.len(), 1);
+    assert_eq!(corrected[0].block, ContentBlock::tool_use("c", "look", "{\"a\":1}"));
+    // Other words under another id, at the same place.
+    let words = json!([{"id": "fresh", "role": "assistant", "content": "Better."}]);
+    let said = vec![start("m"), content("m", "Worse."), end("m"), snapshot(&words)];
+    let out = updates(decode(said.clone()));
+    let corrected = out.iter().find(|update| update.mode == Mode::Replace).unwrap();
+    assert_eq!(corrected.message_id.as_ref().unwrap().as_str(), "m");
+    let replacing: Vec<_> =
+        shown(said).into_iter().filter(|event| event["metadata"]["aqueduct.replaces"] == "m").collect();
+    assert_eq!(replacing.len(), 1, "{replacing:?}");
 }
 
 #[test]

@@ -42,6 +42,8 @@ impl Use {
 pub(super) struct Thread {
     uses: HashMap<ByteString, Use>,
     calls: HashSet<ByteString>,
+    /// Calls without parent: a client makes a message under the call's id, which other calls may name.
+    own_carriers: HashSet<ByteString>,
     interrupts: HashSet<ByteString>,
     /// Open messages without content so far.
     empty: HashSet<ByteString>,
@@ -168,12 +170,16 @@ impl Thread {
     fn start_call(&mut self, start: &ToolCallStart, report: &mut Report) {
         self.claim(&start.tool_call_id, Use::Call, report);
         self.calls.insert(start.tool_call_id.clone());
-        let Some(parent) = &start.parent_message_id else { return };
+        let Some(parent) = &start.parent_message_id else {
+            self.own_carriers.insert(start.tool_call_id.clone());
+            return;
+        };
         match self.uses.get(parent) {
             None => {
                 self.uses.insert(parent.clone(), Use::Carrier);
             }
             Some(Use::Text | Use::Carrier) => {}
+            Some(Use::Call) if self.own_carriers.contains(parent) => {}
             Some(other) => {
                 let what = format!("the parent '{parent}' of a tool call is {}", other.word());
                 report.unnoticed(Rule::ParentNotAssistant, what);

@@ -88,20 +88,16 @@ impl Call {
         out.emit(BlockEvent::BlockEnded { block: Arc::clone(old), reason: EndReason::Replaced });
         self.print = JsonFingerprint::default();
         self.print.push(&arguments);
-        let head = Arc::new(BlockHead {
-            id: BlockId::new(out.mint()),
-            kind: SpanKind::ToolUse,
-            lane: Arc::clone(&old.lane),
-            channel: old.channel,
-            role: old.role,
-            tool_name: old.tool_name.clone(),
-            parent: old.parent.clone(),
-            continues: None,
-            replaces: Some(old.id.clone()),
-            origin: old.origin.clone(),
-        });
-        out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
-        out.emit(BlockEvent::BlockDelta { block: Arc::clone(&head), delta: arguments });
+        self.head = Some(emit_replacing(old, &old.lane, arguments, out));
+    }
+
+    /// Emits the right arguments of a call that has ended as one more block, which ends at once.
+    pub(super) fn replace_ended(&mut self, lane: &Arc<Lane>, arguments: ByteString, out: &mut Outlet) {
+        let Some(old) = &self.head else { return };
+        self.print = JsonFingerprint::default();
+        self.print.push(&arguments);
+        let head = emit_replacing(old, lane, arguments, out);
+        out.emit(BlockEvent::BlockEnded { block: Arc::clone(&head), reason: EndReason::Complete });
         self.head = Some(head);
     }
 
@@ -154,4 +150,29 @@ impl Call {
     pub(super) fn outgoing(&self) -> ToolCallId {
         self.head.as_ref().map_or_else(|| ToolCallId::from(""), |head| head.tool_call_id())
     }
+}
+
+/// Starts a block with these arguments in the place of another one, under a new id.
+pub(super) fn emit_replacing(
+    old: &BlockHead,
+    lane: &Arc<Lane>,
+    arguments: ByteString,
+    out: &mut Outlet,
+) -> Arc<BlockHead> {
+    let head = Arc::new(BlockHead {
+        id: BlockId::new(out.mint()),
+        kind: SpanKind::ToolUse,
+        lane: Arc::clone(lane),
+        channel: old.channel,
+        role: old.role,
+        tool_name: old.tool_name.clone(),
+        // A lane that was opened again has other messages.
+        parent: old.parent.clone().filter(|_| old.lane.id == lane.id),
+        continues: None,
+        replaces: Some(old.id.clone()),
+        origin: old.origin.clone(),
+    });
+    out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
+    out.emit(BlockEvent::BlockDelta { block: Arc::clone(&head), delta: arguments });
+    head
 }

@@ -214,6 +214,20 @@ impl LaneTable {
         None
     }
 
+    /// The emitted id of a message, call or result that `source` or one of its ancestors made, and which of them.
+    pub(super) fn emitted_id(&self, source: &Source, id: &str) -> Option<(Source, String)> {
+        let mut at = Some(source);
+        while let Some(source) = at {
+            if let Some(state) = self.known(source)
+                && let Some(emitted) = state.speech.emitted(id).or_else(|| state.tools.emitted(id))
+            {
+                return Some((source.clone(), emitted.to_string()));
+            }
+            at = source.parent();
+        }
+        None
+    }
+
     /// Calls of the root agent that nobody answered.
     pub(super) fn pending_calls(&self) -> Vec<ToolCallId> {
         self.root.tools.pending().collect()

@@ -44,7 +44,7 @@ mod tests;
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub use error::{Fault, StreamError};
 pub use limits::Limits;
@@ -103,6 +103,18 @@ impl StreamContext {
     /// this run leaves under such an id.
     pub fn with_known_calls<'a>(mut self, calls: impl IntoIterator<Item = &'a ToolCallId>) -> Self {
         calls.into_iter().for_each(|call| self.out.know_call(call));
+        self
+    }
+
+    /// Emits the source's message ids as block ids wherever they are unique in the thread; other blocks get minted
+    /// ids as before. For sources whose protocol makes message ids unique in a thread and that merge the history by
+    /// them (AG-UI): the ids that a frontend sends back are then the source's own.
+    ///
+    /// `known` are the message ids that the thread has already: those of the input, and those of the thread's earlier
+    /// runs where the input does not carry the whole history.
+    pub fn with_kept_ids<'a>(mut self, known: impl IntoIterator<Item = &'a str>) -> Self {
+        known.into_iter().for_each(|id| self.out.take(id));
+        self.out.keep_messages();
         self
     }
 
@@ -269,6 +281,9 @@ impl StreamContext {
             return Ok(());
         }
         let (lane, state) = self.lanes.open(&source, &mut self.out)?;
+        if let Some(message) = key.as_ref().and_then(|key| state.tools.message_of(key)) {
+            state.speech.note_answer(message);
+        }
         state.tools.handle_result(key, result, &lane, update, &mut self.out);
         Ok(())
     }
@@ -292,7 +307,31 @@ impl StreamContext {
     }
 
     fn show_custom(&mut self, custom: Custom, update: &Update) -> Result<(), StreamError> {
+        if custom.name == wellknown::SEALED {
+            return self.show_sealed(custom, update);
+        }
         let source = update.source.clone();
+        self.show_custom_of(&source, custom, update)
+    }
+
+    /// A sealed form stands in the lane of what it belongs to, under the emitted id; without such a lane it is passed
+    /// on as it came.
+    fn show_sealed(&mut self, mut custom: Custom, update: &Update) -> Result<(), StreamError> {
+        let id = custom.value.get("id").and_then(Value::as_str).unwrap_or_default();
+        let owner = self.lanes.emitted_id(&update.source, id);
+        let source = match owner.filter(|(source, _)| self.lanes.open_state(source).is_some()) {
+            Some((source, id)) => {
+                if let Some(members) = custom.value.as_object_mut() {
+                    members.insert("id".to_owned(), Value::String(id));
+                }
+                source
+            }
+            None => {
+                custom.name = ByteString::from_static(wellknown::RAW);
+                custom.value = json!({ "event": custom.value });
+                update.source.clone()
+            }
+        };
         self.show_custom_of(&source, custom, update)
     }
 
@@ -380,7 +419,7 @@ fn custom_id(name: &str, update: &Update, state: &mut LaneState, out: &mut Outle
     if let Some(id) = state.activities.get(message) {
         return id.clone();
     }
-    let id = BlockId::new(out.mint());
+    let id = out.block_id(Some(message));
     state.activities.insert(message.detached(), id.clone(), out.limits.remembered_blocks);
     id
 }

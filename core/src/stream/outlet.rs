@@ -8,11 +8,15 @@ use super::error::StreamError;
 use super::limits::Limits;
 use crate::event::BlockEvent;
 use crate::fingerprint::hash_bytes;
-use crate::id::{BlockId, IdMint, RunId, ToolCallId};
+use crate::id::{BlockId, IdMint, MessageId, RunId, ToolCallId};
 
-/// Ids a run may let out as the source spelled them. Past that every call gets a minted id, so memory is bounded
+/// Ids a run may emit as the source spelled them. Past that every block gets a minted id, so memory is bounded
 /// (8 bytes an id) and ids stay unique.
-const KEPT_CALL_IDS: usize = 1 << 16;
+const KEPT_IDS: usize = 1 << 16;
+
+/// The longest id, in bytes, that is emitted as the source spelled it. Every event of a block carries its id; ids of
+/// real frameworks have at most about 80 bytes.
+const KEPT_ID_BYTES: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Outlet {
@@ -20,9 +24,11 @@ pub(super) struct Outlet {
     mint: IdMint,
     opened: u64,
     pub(super) limits: Limits,
-    /// Hashes of tool call ids that must not leave again: those of this run and of the thread's history. A
-    /// collision costs a kept spelling and nothing else.
-    taken_calls: HashSet<u64, foldhash::fast::RandomState>,
+    /// Hashes of ids that must not be emitted again: those of this run and of the thread's history. A collision
+    /// costs a kept spelling and nothing else.
+    taken: HashSet<u64, foldhash::fast::RandomState>,
+    /// True if message ids are emitted as the source spelled them, where they are unique in the thread.
+    keeps_messages: bool,
     known_calls: HashSet<ToolCallId, foldhash::fast::RandomState>,
 }
 
@@ -33,7 +39,8 @@ impl Outlet {
             mint: IdMint::new(run),
             opened: 0,
             limits,
-            taken_calls: HashSet::default(),
+            taken: HashSet::default(),
+            keeps_messages: false,
             known_calls: HashSet::default(),
         }
     }
@@ -60,9 +67,19 @@ impl Outlet {
         self.mint.skip(id);
     }
 
-    /// Takes note of a tool call that left before, under the source's own id for it.
-    pub(super) fn skip_call(&mut self, given: &ToolCallId) {
-        self.taken_calls.insert(hash_bytes(0, given.as_str().as_bytes()));
+    /// True if `id` has the shape of a minted id of this run.
+    pub(super) fn is_minted(&self, id: &str) -> bool {
+        self.mint.could_mint(id)
+    }
+
+    /// Marks an id as used: it is not emitted again.
+    pub(super) fn take(&mut self, id: &str) {
+        self.taken.insert(hash_bytes(0, id.as_bytes()));
+    }
+
+    /// Emits message ids as the source spells them from now on.
+    pub(super) fn keep_messages(&mut self) {
+        self.keeps_messages = true;
     }
 
     /// Drops what waits: it left before.
@@ -78,7 +95,7 @@ impl Outlet {
 
     /// Declares a tool call of an earlier run of the thread.
     pub(super) fn know_call(&mut self, call: &ToolCallId) {
-        self.taken_calls.insert(hash_bytes(0, call.as_str().as_bytes()));
+        self.take(call.as_str());
         self.known_calls.insert(call.detached());
     }
 
@@ -88,14 +105,33 @@ impl Outlet {
 
     /// The outgoing id of a new tool call: the source's own spelling if nothing in the thread has it yet.
     pub(super) fn call_id(&mut self, given: Option<&ToolCallId>) -> BlockId {
-        if let Some(id) = given
-            && self.taken_calls.len() < KEPT_CALL_IDS
-            && !self.mint.could_mint(id.as_str())
-            && self.taken_calls.insert(hash_bytes(0, id.as_str().as_bytes()))
-        {
-            return BlockId::new(crate::id::detach(id.as_bytes()));
-        }
-        BlockId::new(self.mint())
+        let kept = given.and_then(|id| self.claim(id.as_bytes()));
+        kept.unwrap_or_else(|| BlockId::new(self.mint()))
+    }
+
+    /// The outgoing id of a new block of a source message: the source's own spelling if message ids are kept and
+    /// nothing in the thread has it yet.
+    pub(super) fn block_id(&mut self, given: Option<&MessageId>) -> BlockId {
+        let kept = given.and_then(|id| self.claim_message(id));
+        kept.unwrap_or_else(|| BlockId::new(self.mint()))
+    }
+
+    pub(super) fn keeps_messages(&self) -> bool {
+        self.keeps_messages
+    }
+
+    /// The source's own message id, from now on used. Returns `None` if message ids are not kept or the id is used.
+    pub(super) fn claim_message(&mut self, given: &MessageId) -> Option<BlockId> {
+        if self.keeps_messages { self.claim(given.as_bytes()) } else { None }
+    }
+
+    fn claim(&mut self, given: &ByteString) -> Option<BlockId> {
+        let free = !given.is_empty()
+            && given.len() <= KEPT_ID_BYTES
+            && self.taken.len() < KEPT_IDS
+            && !self.mint.could_mint(given)
+            && self.taken.insert(hash_bytes(0, given.as_bytes()));
+        free.then(|| BlockId::new(crate::id::detach(given)))
     }
 
     /// Refuses what passes a limit.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use super::{Limits, StreamContext};
 use crate::event::{BlockEvent, CustomEvent, SpanKind};
-use crate::id::ToolCallId;
 use crate::run::RunInfo;
 use crate::update::Mode;
 use crate::wellknown;
@@ -51,7 +50,12 @@ impl StreamContext {
         match event {
             BlockEvent::StepStarted { name, .. } => state.steps.restore_start(name),
             BlockEvent::StepFinished { name, .. } => state.steps.restore_finish(name),
-            BlockEvent::ToolResult(result) => state.tools.restore_result(result, &self.out),
+            BlockEvent::ToolResult(result) => {
+                if let Some(message) = state.tools.message_by_call(&result.call_id) {
+                    state.speech.note_answer(message);
+                }
+                state.tools.restore_result(result, &self.out);
+            }
             BlockEvent::Custom(custom) if is_card(custom) => {
                 if let Some(message) = &custom.origin.message_id {
                     let max = self.out.limits.remembered_blocks;
@@ -59,7 +63,12 @@ impl StreamContext {
                 }
             }
             event => match event.block().map(|block| block.kind) {
-                Some(SpanKind::ToolUse) => state.tools.restore(event, &mut self.out),
+                Some(SpanKind::ToolUse) => {
+                    if let BlockEvent::BlockStarted(head) = event {
+                        state.speech.restore_owner(head, &self.out);
+                    }
+                    state.tools.restore(event, &mut self.out);
+                }
                 Some(SpanKind::Text | SpanKind::Thinking) => state.speech.restore(event, &mut self.out),
                 None => {}
             },
@@ -69,16 +78,21 @@ impl StreamContext {
     fn note_ids(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::BlockStarted(block) => {
-                self.out.skip(block.id.as_str());
-                if block.kind == SpanKind::ToolUse {
-                    self.out.skip_call(&ToolCallId::new(block.id.as_bytes().clone()));
-                }
+                self.note_id(block.id.as_str());
+                block.parent.iter().for_each(|parent| self.note_id(parent.as_str()));
             }
             BlockEvent::LaneOpened(lane) => self.out.skip(lane.id.as_str()),
-            BlockEvent::ToolResult(result) => self.out.skip(result.id.as_str()),
-            BlockEvent::Custom(custom) => self.out.skip(custom.id.as_str()),
+            BlockEvent::ToolResult(result) => self.note_id(result.id.as_str()),
+            BlockEvent::Custom(custom) => self.note_id(custom.id.as_str()),
             BlockEvent::InterruptRequested(pending) => self.out.skip(pending.interrupt.id.as_str()),
             _ => {}
+        }
+    }
+
+    fn note_id(&mut self, id: &str) {
+        self.out.skip(id);
+        if !self.out.is_minted(id) {
+            self.out.take(id);
         }
     }
 }

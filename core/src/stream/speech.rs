@@ -28,7 +28,7 @@ use super::memory::Memory;
 use super::outlet::Outlet;
 use crate::event::{BlockEvent, BlockHead, EndReason, Lane, SpanKind};
 use crate::fingerprint::{Fingerprint, Relation, hash_bytes};
-use crate::id::{BlockId, MessageId};
+use crate::id::{BlockId, MessageId, ToolCallId};
 use crate::update::{Channel, Mode, Track, Update};
 use key::Key;
 pub(super) use key::origin;
@@ -49,6 +49,25 @@ struct Span {
     head: Arc<BlockHead>,
     opened: u64,
     spoken: Spoken,
+}
+
+/// What the tool calls of a source message are attached to.
+#[derive(Debug, Clone)]
+pub(super) enum Owner {
+    /// The latest answer text of the message.
+    Text(BlockId),
+    /// The message's own id: it has made calls and has no text yet, which may take the id when it comes.
+    Reserved(BlockId),
+    /// A message without text that gets none under its id: its first call, or its own id once a call is answered.
+    Call(BlockId),
+}
+
+impl Owner {
+    fn id(&self) -> &BlockId {
+        match self {
+            Self::Text(id) | Self::Reserved(id) | Self::Call(id) => id,
+        }
+    }
 }
 
 /// A fragment with what the decision about it needs.
@@ -88,8 +107,8 @@ pub(super) struct Speech {
     main: Option<Span>,
     others: HashMap<Track, Span, foldhash::fast::RandomState>,
     memory: Memory<Key, Spoken>,
-    /// The latest answer text of each message, for the tool calls that belong to it.
-    messages: Memory<MessageId, BlockId>,
+    /// The block or id that stands for each source message, for the tool calls that belong to it.
+    messages: Memory<MessageId, Owner>,
     /// The key of the span that ended last: what an aggregate without id restates.
     latest: Option<Key>,
 }
@@ -243,9 +262,48 @@ impl Speech {
         usize::from(self.main.is_some()) + self.others.len()
     }
 
-    /// The answer text block of a source message: what a tool call of the same message belongs to, on whatever track.
-    pub(super) fn text_block(&self, update: &Update) -> Option<BlockId> {
-        self.messages.get(update.message_id.as_ref()?).cloned()
+    /// The block that a tool call of a source message is attached to, on whatever track. A message without text gets
+    /// its own id reserved, where message ids are kept.
+    pub(super) fn owner_of_call(
+        &mut self,
+        call: Option<&ToolCallId>,
+        update: &Update,
+        out: &mut Outlet,
+    ) -> Option<BlockId> {
+        let message = update.message_id.as_ref()?;
+        if let Some(owner) = self.messages.get(message) {
+            return Some(owner.id().clone());
+        }
+        // A message that shares the id of its call is what a frontend makes of a call without a parent.
+        let is_own = call.is_some_and(|id| id.as_bytes() == message.as_bytes());
+        let id = if is_own { None } else { out.claim_message(message) }?;
+        let max = out.limits.remembered_blocks;
+        self.messages.insert(message.detached(), Owner::Reserved(id.clone()), max);
+        Some(id)
+    }
+
+    /// A call of the message is answered: a text that follows under its id is another message.
+    pub(super) fn note_answer(&mut self, message: &MessageId) {
+        if let Some(owner) = self.messages.get_mut(message)
+            && let Owner::Reserved(id) = owner
+        {
+            *owner = Owner::Call(id.clone());
+        }
+    }
+
+    /// The block that was emitted last for a source message.
+    pub(super) fn emitted(&self, message: &str) -> Option<BlockId> {
+        self.messages.get(&MessageId::from(message)).map(|owner| owner.id().clone())
+    }
+
+    /// Notes a call that has started: where message ids are kept, further calls of its message are attached to it if
+    /// nothing else stands for the message.
+    pub(super) fn note_call(&mut self, head: &BlockHead, out: &Outlet) {
+        let message = head.origin.message_id.as_ref().filter(|_| out.keeps_messages());
+        if let Some(message) = message.filter(|id| !self.messages.contains(id)) {
+            let owner = Owner::Call(head.id.clone());
+            self.messages.insert(message.clone(), owner, out.limits.remembered_blocks);
+        }
     }
 
     /// The lane is opened again: what was said in its earlier life is remembered, but no longer belongs to it.
@@ -276,7 +334,10 @@ impl Speech {
 
         let earlier = self.memory.remove(&key);
         let previous = earlier.as_ref().and_then(|spoken| spoken.block.clone());
-        let id = BlockId::new(out.mint());
+        let id = match opening {
+            Opening::Fresh => self.fresh_id(kind, update.channel, key.message_id.as_ref(), out),
+            _ => BlockId::new(out.mint()),
+        };
         let (continues, replaces, mut spoken) = match opening {
             Opening::Fresh => (None, None, Spoken::default()),
             Opening::Continues => (previous, None, earlier.unwrap_or_default()),
@@ -296,7 +357,8 @@ impl Speech {
             origin: key.origin(update),
         });
         if let (SpanKind::Text, Channel::Answer, Some(message)) = (kind, update.channel, &key.message_id) {
-            self.messages.insert(message.clone(), head.id.clone(), out.limits.remembered_blocks);
+            let owner = Owner::Text(head.id.clone());
+            self.messages.insert(message.clone(), owner, out.limits.remembered_blocks);
         }
         out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
         let span = Span { key, head, opened: out.next_opened(), spoken };
@@ -305,6 +367,20 @@ impl Speech {
         } else {
             self.others.entry(span.key.track.clone()).insert_entry(span).into_mut()
         })
+    }
+
+    /// The id of a new block: the one its message has reserved, the message's own, or a minted one.
+    fn fresh_id(
+        &self,
+        kind: SpanKind,
+        channel: Channel,
+        message: Option<&MessageId>,
+        out: &mut Outlet,
+    ) -> BlockId {
+        match message.and_then(|message| self.messages.get(message)) {
+            Some(Owner::Reserved(id)) if (kind, channel) == (SpanKind::Text, Channel::Answer) => id.clone(),
+            _ => out.block_id(message),
+        }
     }
 
     fn handle_last(&mut self, kind: SpanKind, update: &Update, out: &mut Outlet) {

@@ -17,15 +17,15 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 
-use super::call::Call;
+use super::call::{Call, emit_replacing};
 use super::error::StreamError;
 use super::memory::Memory;
 use super::outlet::Outlet;
 use super::speech::{Speech, origin};
 use crate::block::{ToolOutput, ToolResult, ToolUse};
-use crate::event::{BlockEvent, EndReason, Lane, Origin, ToolResultEvent};
+use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, ToolResultEvent};
 use crate::fingerprint::{JsonFingerprint, Relation, hash_bytes};
-use crate::id::{BlockId, ToolCallId};
+use crate::id::{BlockId, MessageId, ToolCallId};
 use crate::update::{Mode, Update};
 
 /// How the source tells calls apart; calls without id are counted.
@@ -38,6 +38,8 @@ pub(super) enum CallKey {
 #[derive(Debug)]
 struct Answered {
     call_id: ToolCallId,
+    /// The call's block; none for a call of an earlier run.
+    head: Option<Arc<BlockHead>>,
     name: ByteString,
     print: JsonFingerprint,
     result: u64,
@@ -48,6 +50,8 @@ pub(super) struct ToolBook {
     unanswered: HashMap<CallKey, Call, foldhash::fast::RandomState>,
     by_arrival: BTreeMap<u64, CallKey>,
     answered: Memory<CallKey, Answered>,
+    /// The emitted result of each source message.
+    results: Memory<MessageId, BlockId>,
     /// Calls that have not ended: open ones, and those that wait for their name.
     open: usize,
     /// The call that fragments without id belong to.
@@ -126,6 +130,9 @@ impl ToolBook {
         out: &mut Outlet,
     ) -> Result<(), StreamError> {
         let ended = self.unanswered.get(key).is_some_and(Call::has_ended);
+        if update.mode == Mode::Replace && !tool.arguments.is_empty() && self.correct(key, &tool, lane, out) {
+            return Ok(());
+        }
         if ended || self.answered.contains(key) {
             // The source uses an id for a second call: the first one is forgotten, the second gets its own id.
             self.forget(key);
@@ -142,7 +149,13 @@ impl ToolBook {
         call.take_arguments(tool.arguments, lane, update, out)?;
         if !call.name.is_empty() && call.head.is_none() {
             speech.interrupt(&update.track, EndReason::Interrupted, out);
+            if call.parent.is_none() {
+                call.parent = speech.owner_of_call(tool.id.as_ref(), update, out);
+            }
             call.start(lane, out);
+            if let Some(head) = &call.head {
+                speech.note_call(head, out);
+            }
         }
         if update.last {
             call.end(EndReason::Complete, out);
@@ -150,6 +163,23 @@ impl ToolBook {
         // A call that comes here has not ended before: one that had was forgotten above.
         self.open -= usize::from(call.has_ended());
         Ok(())
+    }
+
+    /// Emits the right arguments of a call that has ended, as a block that takes the place of the first one. Returns
+    /// `false` if there is no such call.
+    fn correct(&mut self, key: &CallKey, tool: &ToolUse, lane: &Arc<Lane>, out: &mut Outlet) -> bool {
+        if let Some(call) = self.unanswered.get_mut(key).filter(|call| call.has_ended()) {
+            call.replace_ended(lane, tool.arguments.clone(), out);
+            return true;
+        }
+        let Some(answered) = self.answered.get_mut(key) else { return false };
+        let Some(head) = &answered.head else { return false };
+        answered.print = JsonFingerprint::default();
+        answered.print.push(&tool.arguments);
+        let corrected = emit_replacing(head, lane, tool.arguments.clone(), out);
+        out.emit(BlockEvent::BlockEnded { block: Arc::clone(&corrected), reason: EndReason::Complete });
+        answered.head = Some(corrected);
+        true
     }
 
     /// Takes a whole answer. With no key the call is unknown: it is filled in first, unless an earlier run of the
@@ -164,22 +194,22 @@ impl ToolBook {
     ) {
         let name = result.name.clone().filter(|name| !name.is_empty());
         let print = result_print(&result.output, result.is_error);
-        let (call_id, tool_name, arguments, key) = match key {
+        let (call_id, tool_name, arguments, head, key) = match key {
             Some(key) if self.unanswered.contains_key(&key) => {
                 let Some(mut call) = self.remove_unanswered(&key) else { return };
                 call.name_or(name);
                 call.start_if_needed(lane, out);
                 call.end(EndReason::Complete, out);
-                (call.outgoing(), call.name.clone(), call.print, key)
+                (call.outgoing(), call.name.clone(), call.print, call.head, key)
             }
             Some(key) => match self.answered.remove(&key) {
-                Some(earlier) => (earlier.call_id, earlier.name, earlier.print, key),
+                Some(earlier) => (earlier.call_id, earlier.name, earlier.print, earlier.head, key),
                 None => return,
             },
             None => self.fill_in(&result, name, lane, update, out),
         };
         let event = ToolResultEvent {
-            id: BlockId::new(out.mint()),
+            id: out.block_id(update.message_id.as_ref()),
             lane: Arc::clone(lane),
             call_id: call_id.clone(),
             tool_name: tool_name.clone(),
@@ -187,9 +217,27 @@ impl ToolBook {
             is_error: result.is_error,
             origin: Origin { tool_call_id: result.id.map(|id| id.detached()), ..origin(update) },
         };
+        self.note_result(&event, out.limits.remembered_blocks);
         out.emit(BlockEvent::ToolResult(Box::new(event)));
-        let answered = Answered { call_id, name: tool_name, print: arguments, result: print };
+        let answered = Answered { call_id, head, name: tool_name, print: arguments, result: print };
         self.answered.insert(key, answered, out.limits.remembered_blocks);
+    }
+
+    fn note_result(&mut self, event: &ToolResultEvent, max: usize) {
+        if let Some(message) = &event.origin.message_id {
+            self.results.insert(message.clone(), event.id.clone(), max);
+        }
+    }
+
+    /// The source message of a call that waits for its answer.
+    pub(super) fn message_of(&self, key: &CallKey) -> Option<&MessageId> {
+        self.unanswered.get(key)?.origin.message_id.as_ref()
+    }
+
+    /// The emitted id of a result by its source message, or of a call.
+    pub(super) fn emitted(&self, id: &str) -> Option<BlockId> {
+        let result = self.results.get(&MessageId::from(id)).cloned();
+        result.or_else(|| self.outgoing(&ToolCallId::from(id)).map(|id| BlockId::new(id.as_bytes().clone())))
     }
 
     /// True if this very answer was given before.
@@ -251,7 +299,7 @@ impl ToolBook {
         tool: &ToolUse,
         lane: &Arc<Lane>,
         update: &Update,
-        speech: &Speech,
+        speech: &mut Speech,
         out: &mut Outlet,
     ) -> Result<(), StreamError> {
         // What is open on the call's own track ends when it starts.
@@ -264,7 +312,7 @@ impl ToolBook {
         Outlet::check(bytes, max, "bytes_per_block", "bytes of ids in one block", path)?;
         let arrival = out.next_opened();
         let origin = Origin { tool_call_id: tool.id.as_ref().map(ToolCallId::detached), ..origin(update) };
-        let call = Call::new(origin, speech.text_block(update), arrival);
+        let call = Call::new(origin, speech.owner_of_call(tool.id.as_ref(), update, out), arrival);
         self.unanswered.insert(key.clone(), call);
         self.by_arrival.insert(arrival, key);
         self.open += 1;
@@ -301,20 +349,20 @@ impl ToolBook {
         lane: &Arc<Lane>,
         update: &Update,
         out: &mut Outlet,
-    ) -> (ToolCallId, ByteString, JsonFingerprint, CallKey) {
+    ) -> (ToolCallId, ByteString, JsonFingerprint, Option<Arc<BlockHead>>, CallKey) {
         let given = result.id.clone();
         self.counter += 1;
         let key = given.clone().map_or(CallKey::Counted(self.counter), |id| CallKey::Given(id.detached()));
         if let Some(id) = given.as_ref().filter(|id| out.is_known_call(id)) {
             let name = name.unwrap_or_default();
-            return (id.detached(), name, JsonFingerprint::default(), key);
+            return (id.detached(), name, JsonFingerprint::default(), None, key);
         }
         let origin = Origin { tool_call_id: given.map(|id| id.detached()), ..origin(update) };
         let mut call = Call::new(origin, None, 0);
         call.name_or(name);
         call.start(lane, out);
         call.end(EndReason::Complete, out);
-        (call.outgoing(), call.name.clone(), call.print, key)
+        (call.outgoing(), call.name.clone(), call.print, call.head, key)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Key, Span, Speech, Spoken};
+use super::{Key, Owner, Span, Speech, Spoken};
 use crate::event::{BlockEvent, BlockHead, EndReason, SpanKind};
 use crate::fingerprint::hash_bytes;
 use crate::stream::outlet::Outlet;
@@ -29,12 +29,28 @@ impl Speech {
         }
     }
 
+    /// Takes note of what a call that left before was attached to.
+    pub(in crate::stream) fn restore_owner(&mut self, head: &BlockHead, out: &Outlet) {
+        let Some(message) = head.origin.message_id.as_ref() else { return };
+        match &head.parent {
+            Some(parent) if parent.as_bytes() == message.as_bytes() && !self.messages.contains(message) => {
+                self.messages.insert(
+                    message.clone(),
+                    Owner::Reserved(parent.clone()),
+                    out.limits.remembered_blocks,
+                );
+            }
+            _ => self.note_call(head, out),
+        }
+    }
+
     fn restore_start(&mut self, head: &Arc<BlockHead>, out: &mut Outlet) {
         let key = self.key_of(head);
         let earlier = self.memory.remove(&key).filter(|_| head.continues.is_some());
         let spoken = Spoken { block: Some(head.id.clone()), ..earlier.unwrap_or_default() };
         if let (SpanKind::Text, Channel::Answer, Some(message)) = (head.kind, head.channel, &key.message_id) {
-            self.messages.insert(message.clone(), head.id.clone(), out.limits.remembered_blocks);
+            let owner = Owner::Text(head.id.clone());
+            self.messages.insert(message.clone(), owner, out.limits.remembered_blocks);
         }
         let span = Span { head: Arc::clone(head), opened: out.next_opened(), spoken, key };
         if span.key.track.as_str().is_empty() {

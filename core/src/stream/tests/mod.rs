@@ -2,6 +2,7 @@
 //! from, limits, and properties.
 
 mod cuts;
+mod ids;
 mod limits;
 mod past;
 mod properties;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Answered, CallKey, ToolBook, result_print};
 use crate::event::{BlockEvent, BlockHead, EndReason, ToolResultEvent};
 use crate::fingerprint::JsonFingerprint;
-use crate::id::ToolCallId;
+use crate::id::{MessageId, ToolCallId};
 use crate::stream::call::Call;
 use crate::stream::outlet::Outlet;
 
@@ -17,6 +17,8 @@ impl ToolBook {
             BlockEvent::BlockDelta { block, delta } => {
                 if let Some(call) = self.call_of(&block.tool_call_id()) {
                     call.print.push(delta);
+                } else if let Some(answered) = self.answered_of(block) {
+                    answered.print.push(delta);
                 }
             }
             // The same call goes on with other arguments.
@@ -33,19 +35,22 @@ impl ToolBook {
 
     /// Takes note of an answer that left before.
     pub(in crate::stream) fn restore_result(&mut self, result: &ToolResultEvent, out: &Outlet) {
+        self.note_result(result, out.limits.remembered_blocks);
         let unanswered = self.key_by_call(&result.call_id);
         let call = unanswered.as_ref().and_then(|key| self.remove_unanswered(key));
         let earlier = || self.answered.iter().find(|(_, answered)| answered.call_id == result.call_id);
-        let (key, print) = if let (Some(key), Some(call)) = (unanswered, call) {
-            (key, call.print)
+        let (key, print, head) = if let (Some(key), Some(call)) = (unanswered, call) {
+            (key, call.print, call.head)
         } else if let Some((key, earlier)) = earlier() {
-            (key.clone(), earlier.print.clone())
+            (key.clone(), earlier.print.clone(), earlier.head.clone())
         } else {
             let given = result.origin.tool_call_id.clone();
-            (CallKey::Given(given.unwrap_or_else(|| result.call_id.clone())), JsonFingerprint::default())
+            let key = CallKey::Given(given.unwrap_or_else(|| result.call_id.clone()));
+            (key, JsonFingerprint::default(), None)
         };
         let answered = Answered {
             call_id: result.call_id.clone(),
+            head,
             name: result.tool_name.clone(),
             print,
             result: result_print(&result.output, result.is_error),
@@ -58,6 +63,12 @@ impl ToolBook {
         if let Some(call) = replaced.and_then(|id| self.call_of(&id)) {
             call.print = JsonFingerprint::default();
             call.head = Some(Arc::clone(head));
+            return;
+        }
+        let given = head.origin.tool_call_id.clone().filter(|_| head.replaces.is_some());
+        if let Some(answered) = given.and_then(|id| self.answered.get_mut(&CallKey::Given(id))) {
+            answered.print = JsonFingerprint::default();
+            answered.head = Some(Arc::clone(head));
             return;
         }
         let key = if let Some(id) = &head.origin.tool_call_id {
@@ -76,6 +87,18 @@ impl ToolBook {
         self.unanswered.insert(key, call);
         self.open += 1;
         self.shed(out.limits.remembered_blocks);
+    }
+
+    /// The answered call whose latest block this is.
+    fn answered_of(&mut self, head: &BlockHead) -> Option<&mut Answered> {
+        let key = CallKey::Given(head.origin.tool_call_id.clone()?);
+        let is_it = |held: &Arc<BlockHead>| held.id == head.id;
+        self.answered.get_mut(&key).filter(|answered| answered.head.as_ref().is_some_and(is_it))
+    }
+
+    /// The source message of a call that waits for its answer, by its emitted id.
+    pub(in crate::stream) fn message_by_call(&self, id: &ToolCallId) -> Option<&MessageId> {
+        self.key_by_call(id).and_then(|key| self.message_of(&key))
     }
 
     fn key_by_call(&self, id: &ToolCallId) -> Option<CallKey> {

@@ -1,0 +1,242 @@
+//! [`IdMap`]: the ids of a thread as its AG-UI source knows them.
+//!
+//! A source that keeps the conversation itself merges the history that comes back by message id. So the history that
+//! goes upstream must carry the source's own ids, also where a block was emitted under another one: an id that the
+//! thread already had, a text that continues after an interruption, a call whose arguments were corrected.
+//!
+//! The map is a fold over the thread's events ([`BlockHead::origin`](aqueduct_core::BlockHead) holds the source's
+//! ids), so every replica derives the same map from the log, and none has to be stored. Ids that were emitted as the
+//! source spelled them ([`StreamContext::with_kept_ids`](aqueduct_core::StreamContext::with_kept_ids)) have no entry.
+//!
+//! Invariants: [`apply`](IdMap::apply) changes only what the map knows; an input whose ids are the source's already
+//! stays as it is. The map holds at most [`MAX_ENTRIES`] entries of each kind; later ones are not mapped.
+//!
+//! What it does not do: it reads no log and sends nothing.
+
+mod apply;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+
+use aqueduct_core::event::Origin;
+use aqueduct_core::{BlockEvent, BlockHead, ByteString, RunInput, SpanKind, wellknown};
+use foldhash::fast::RandomState;
+use serde_json::Value;
+
+/// How many ids of each kind (messages, calls, lanes, questions) a map holds: a thread with more changed ids than
+/// that sends the later ones upstream as they were emitted. About 10 MB at the limit.
+pub const MAX_ENTRIES: usize = 1 << 16;
+
+/// What stands before the id of an interrupt in the id of the text message that shows it.
+pub(crate) const QUESTION_PREFIX: &str = "interrupt/";
+
+/// An emitted id in the source's spelling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    source: ByteString,
+    /// True if the block takes the place of an earlier one of the same source id.
+    replaces: bool,
+}
+
+/// What the current run has emitted: emitted ids, and what the source called it while it streamed.
+#[derive(Debug, Clone, Default)]
+struct Run {
+    /// Each text by its source id and its place among those of that id.
+    texts: Vec<(ByteString, ByteString, usize)>,
+    counts: HashMap<ByteString, usize, RandomState>,
+    /// The message of each call, by the source's id of the call.
+    calls: Vec<(ByteString, ByteString)>,
+    /// Each result, by the source's id of the call.
+    results: Vec<(ByteString, ByteString)>,
+}
+
+impl Run {
+    fn has_room(&self) -> bool {
+        self.texts.len() + self.calls.len() + self.results.len() < MAX_ENTRIES
+    }
+
+    fn note_text(&mut self, head: &BlockHead) {
+        let Some(source) = head.origin.message_id.as_ref().filter(|_| self.has_room()) else { return };
+        let count = self.counts.entry(source.as_bytes().clone()).or_default();
+        if head.continues.is_none() && head.replaces.is_none() {
+            *count += 1;
+        }
+        let nth = count.saturating_sub(1);
+        self.texts.push((head.id.as_bytes().clone(), source.as_bytes().clone(), nth));
+    }
+
+    /// The emitted messages with the ids under which the source restated them.
+    fn renamed<'a>(&'a self, aliases: &'a Value) -> impl Iterator<Item = (ByteString, ByteString)> + 'a {
+        let get = |kind: &str, id: &str| aliases.get(kind)?.get(id);
+        let id = |value: &Value| value.as_str().map(ByteString::from);
+        let texts = self.texts.iter().filter_map(move |(emitted, source, nth)| {
+            Some((emitted.clone(), get("texts", source)?.get(nth).and_then(id)?))
+        });
+        let by_call = move |kind: &'static str| {
+            move |(emitted, call): &(ByteString, ByteString)| {
+                Some((emitted.clone(), get(kind, call).and_then(id)?))
+            }
+        };
+        let calls = self.calls.iter().filter_map(by_call("calls"));
+        texts.chain(calls).chain(self.results.iter().filter_map(by_call("results")))
+    }
+}
+
+type Entries = HashMap<ByteString, Entry, RandomState>;
+
+/// The source's own ids for what a thread has emitted.
+///
+/// ```
+/// use aqueduct_adapter_agui::ids::IdMap;
+/// use aqueduct_core::{RunInfo, RunInput, StreamContext, Update};
+///
+/// // The thread has a message `m1` already, so the source's second `m1` is emitted under another id.
+/// let mut context = StreamContext::new(RunInfo::new("thread", "run")).with_kept_ids(["m1"]);
+/// context.handle_update(Update::text("Hello").in_message("m1").last())?;
+///
+/// let mut map = IdMap::default();
+/// while let Some(event) = context.poll_event() {
+///     map.handle_event(&event);
+/// }
+/// assert_eq!(map.source_message("run/2"), "m1");
+///
+/// let mut input = RunInput::prompt("thread", "run-2", "And now?");
+/// map.apply(&mut input);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct IdMap {
+    messages: Entries,
+    calls: Entries,
+    lanes: Entries,
+    questions: HashSet<ByteString, RandomState>,
+    run: Run,
+    emitted: HashSet<ByteString, RandomState>,
+}
+
+impl IdMap {
+    /// Takes the next event of the thread into account: those of all its runs, oldest first.
+    pub fn handle_event(&mut self, event: &BlockEvent) {
+        match event {
+            BlockEvent::RunStarted(_) => self.run = Run::default(),
+            BlockEvent::BlockStarted(head) if head.kind == SpanKind::ToolUse => self.note_call(head),
+            BlockEvent::BlockStarted(head) => {
+                if head.kind == SpanKind::Text {
+                    self.run.note_text(head);
+                }
+                self.note_message(head.id.as_bytes(), &head.origin, head.replaces.is_some());
+            }
+            BlockEvent::ToolResult(result) => {
+                self.note_message(result.id.as_bytes(), &result.origin, false);
+                if let Some(call) = result.origin.tool_call_id.as_ref().filter(|_| self.run.has_room()) {
+                    self.run.results.push((result.id.as_bytes().clone(), call.as_bytes().clone()));
+                }
+            }
+            BlockEvent::Custom(custom) if custom.name == wellknown::IDS => self.note_aliases(&custom.value),
+            BlockEvent::Custom(custom) => self.note_message(custom.id.as_bytes(), &custom.origin, false),
+            BlockEvent::LaneOpened(lane) => {
+                let source = ByteString::from(lane.source.key());
+                insert(&mut self.lanes, lane.id.as_bytes(), source, false);
+            }
+            BlockEvent::InterruptRequested(pending) if self.questions.len() < MAX_ENTRIES => {
+                let id = format!("{QUESTION_PREFIX}{}", pending.interrupt.id);
+                self.questions.insert(ByteString::from(id));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the source's own id of an emitted message: `id` itself if the map has no other.
+    pub fn source_message<'a>(&'a self, id: &'a str) -> &'a str {
+        self.messages.get(id).map_or(id, |entry| &entry.source)
+    }
+
+    /// Returns the source's own id of an emitted tool call: `id` itself if the map has no other.
+    pub fn source_call<'a>(&'a self, id: &'a str) -> &'a str {
+        self.calls.get(id).map_or(id, |entry| &entry.source)
+    }
+
+    /// Returns the emitted ids of a source message, in no order. Several if it was emitted in several blocks; none if
+    /// it was only emitted under its own id.
+    pub fn emitted_messages<'a>(&'a self, source: &'a str) -> impl Iterator<Item = &'a str> {
+        let is_it = move |(_, entry): &(&ByteString, &Entry)| entry.source == source;
+        self.messages.iter().filter(is_it).map(|(id, _)| &**id)
+    }
+
+    /// Returns the ids of all emitted messages, in no order: what
+    /// [`StreamContext::with_kept_ids`](aqueduct_core::StreamContext::with_kept_ids) of the next run must know.
+    pub fn message_ids(&self) -> impl Iterator<Item = &str> {
+        self.emitted.iter().map(|id| &**id)
+    }
+
+    /// Writes the source's own ids into an input that goes upstream: of messages, their calls and results, and of
+    /// sub-agents.
+    ///
+    /// Messages that are one message to the source become one again; a corrected text or call takes the place of the
+    /// earlier one. Questions that were shown as text, and the user's answers to them, are left out: to the source
+    /// they are interrupts and `resume`.
+    pub fn apply(&self, input: &mut RunInput) {
+        apply::apply(self, input);
+    }
+
+    fn note_call(&mut self, head: &BlockHead) {
+        let replaces = head.replaces.is_some();
+        let own = head.origin.tool_call_id.as_ref().map(|id| id.as_bytes().clone());
+        if let Some(own) = &own {
+            insert(&mut self.calls, head.id.as_bytes(), own.clone(), replaces);
+        }
+        if let Some(own) = own.as_ref().filter(|_| self.run.has_room()) {
+            let message = head.parent.as_ref().unwrap_or(&head.id);
+            self.run.calls.push((message.as_bytes().clone(), own.clone()));
+        }
+        // A frontend calls the message of a call without parent as the call.
+        if head.parent.is_none() {
+            let message = head.origin.message_id.as_ref().map(|id| id.as_bytes().clone());
+            self.note_emitted(head.id.as_bytes());
+            if let Some(source) = message.or(own) {
+                self.note_source(head.id.as_bytes(), source, replaces);
+            }
+        } else if let Some(parent) = &head.parent {
+            self.note_emitted(parent.as_bytes());
+            if let Some(message) = head.origin.message_id.as_ref() {
+                self.note_source(parent.as_bytes(), message.as_bytes().clone(), false);
+            }
+        }
+    }
+
+    fn note_message(&mut self, id: &ByteString, origin: &Origin, replaces: bool) {
+        self.note_emitted(id);
+        if let Some(source) = &origin.message_id {
+            self.note_source(id, source.as_bytes().clone(), replaces);
+        }
+    }
+
+    fn note_source(&mut self, id: &ByteString, source: ByteString, replaces: bool) {
+        if !self.messages.contains_key(id) {
+            insert(&mut self.messages, id, source, replaces);
+        }
+    }
+
+    /// The source restated messages of the run under other ids: those are its own from now on.
+    fn note_aliases(&mut self, aliases: &Value) {
+        let renamed: Vec<_> = self.run.renamed(aliases).collect();
+        for (id, source) in renamed {
+            let replaces = self.messages.remove(&id).is_some_and(|entry| entry.replaces);
+            insert(&mut self.messages, &id, source, replaces);
+        }
+    }
+
+    fn note_emitted(&mut self, id: &ByteString) {
+        if self.emitted.len() < MAX_ENTRIES && !self.emitted.contains(id) {
+            self.emitted.insert(id.clone());
+        }
+    }
+}
+
+fn insert(entries: &mut Entries, id: &ByteString, source: ByteString, replaces: bool) {
+    if *id != source && entries.len() < MAX_ENTRIES {
+        entries.insert(id.clone(), Entry { source, replaces });
+    }
+}

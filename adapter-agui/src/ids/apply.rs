@@ -1,0 +1,140 @@
+//! An input on its way upstream: ids, and the messages that are one to the source.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use aqueduct_core::block::ToolUse;
+use aqueduct_core::{ByteString, ContentBlock, Message, MessageId, Role, RunInput, Source, ToolCallId};
+
+use super::IdMap;
+use crate::convert::META_AUTHOR;
+
+/// What a message is to a source that merges by id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Speech,
+    Thought,
+    Other,
+}
+
+pub(super) fn apply(map: &IdMap, input: &mut RunInput) {
+    let messages = without_questions(map, std::mem::take(&mut input.messages));
+    let mut places: HashMap<(Kind, ByteString), usize> = HashMap::new();
+    let mut out: Vec<Message> = Vec::with_capacity(messages.len());
+    for mut message in messages {
+        let (is_mapped, replaces) = rename(map, &mut message);
+        let key = message.id.as_ref().map(|id| (kind_of(&message), id.as_bytes().clone()));
+        let earlier = key.as_ref().filter(|_| is_mapped).and_then(|key| places.get(key).copied());
+        match (earlier.and_then(|at| out.get_mut(at)), &key) {
+            (Some(earlier), Some((kind, _))) if *kind != Kind::Other => join(earlier, message, replaces),
+            _ => {
+                places.extend(key.map(|key| (key, out.len())));
+                out.push(message);
+            }
+        }
+    }
+    input.messages = out;
+}
+
+/// A question that was shown as text, and the user's message that follows it, are not messages of the source.
+fn without_questions(map: &IdMap, messages: Vec<Message>) -> Vec<Message> {
+    let mut asked = false;
+    let is_question =
+        |message: &Message| message.id.as_ref().is_some_and(|id| map.questions.contains(id.as_str()));
+    let mut keep = |message: &Message| {
+        if is_question(message) {
+            asked = true;
+            return false;
+        }
+        let is_answer = asked && message.role == Role::User;
+        asked &= message.role != Role::User;
+        !is_answer
+    };
+    messages.into_iter().filter(|message| keep(message)).collect()
+}
+
+/// Writes the source's ids; says whether the message's own was changed and whether it takes an earlier one's place.
+fn rename(map: &IdMap, message: &mut Message) -> (bool, bool) {
+    rename_lane(map, message);
+    strip_notes(message);
+    let mut seen = HashSet::new();
+    let replaced: Vec<bool> = message.contents.iter_mut().map(|block| rename_block(map, block)).collect();
+    if replaced.contains(&true) {
+        // The corrected call comes after the one it corrects.
+        let mut kept: Vec<_> = std::mem::take(&mut message.contents).into_iter().rev().collect();
+        kept.retain(|block| match block {
+            ContentBlock::ToolUse(ToolUse { id: Some(id), .. }) => seen.insert(id.clone()),
+            _ => true,
+        });
+        message.contents = kept.into_iter().rev().collect();
+    }
+    let entry = message.id.as_ref().and_then(|id| map.messages.get(id.as_str()));
+    let Some(entry) = entry else { return (false, false) };
+    message.id = Some(MessageId::new(entry.source.clone()));
+    (true, entry.replaces)
+}
+
+/// True if the block is a call that takes another one's place.
+fn rename_block(map: &IdMap, block: &mut ContentBlock) -> bool {
+    let id = match block {
+        ContentBlock::ToolUse(call) => &mut call.id,
+        ContentBlock::ToolResult(result) => &mut result.id,
+        _ => return false,
+    };
+    let Some(entry) = id.as_ref().and_then(|id| map.calls.get(id.as_str())) else { return false };
+    *id = Some(ToolCallId::new(entry.source.clone()));
+    entry.replaces
+}
+
+fn rename_lane(map: &IdMap, message: &mut Message) {
+    if let Some(entry) = map.lanes.get(message.source.key()) {
+        let name = ByteString::from(message.source.name());
+        let is_named = name != message.source.key();
+        let source = Source::root().child(entry.source.clone());
+        message.source = if is_named { source.named(name) } else { source };
+    }
+}
+
+/// What was noted on the way out for frontends is not the source's.
+fn strip_notes(message: &mut Message) {
+    let is_note = |key: &str| key.starts_with("aqueduct.") && key != META_AUTHOR;
+    let Some(metadata) = &mut message.metadata else { return };
+    if metadata.keys().any(|key| is_note(key)) {
+        Arc::make_mut(metadata).retain(|key, _| !is_note(key));
+        message.metadata.take_if(|metadata| metadata.is_empty());
+    }
+}
+
+fn kind_of(message: &Message) -> Kind {
+    let is_thought = |block: &ContentBlock| matches!(block, ContentBlock::Thinking(_));
+    let is_speech = |block: &ContentBlock| matches!(block, ContentBlock::Text(_) | ContentBlock::ToolUse(_));
+    match message.role {
+        Role::Assistant if message.contents.iter().all(is_speech) => Kind::Speech,
+        Role::Assistant if message.contents.iter().all(is_thought) => Kind::Thought,
+        _ => Kind::Other,
+    }
+}
+
+/// Adds a later part of the same source message, or puts it in the place of the earlier one.
+fn join(earlier: &mut Message, later: Message, replaces: bool) {
+    if replaces {
+        let says_same = |block: &ContentBlock| {
+            later.contents.iter().any(|other| match (block, other) {
+                (ContentBlock::ToolUse(call), ContentBlock::ToolUse(other)) => call.id == other.id,
+                (ContentBlock::Text(_), ContentBlock::Text(_)) => true,
+                (ContentBlock::Thinking(_), ContentBlock::Thinking(_)) => true,
+                _ => false,
+            })
+        };
+        earlier.contents.retain(|block| !says_same(block));
+    }
+    let is_call = |block: &ContentBlock| matches!(block, ContentBlock::ToolUse(_));
+    let (calls, words): (Vec<_>, Vec<_>) = later.contents.into_iter().partition(is_call);
+    // Words before calls, as in the messages of the protocol.
+    let at = earlier.contents.iter().position(is_call).unwrap_or(earlier.contents.len());
+    earlier.contents.splice(at..at, words);
+    earlier.contents.extend(calls);
+    if earlier.metadata.is_none() {
+        earlier.metadata = later.metadata;
+    }
+}

@@ -1,0 +1,175 @@
+//! Ids of the source that are emitted as they are, and the messages that calls are attached to.
+
+use super::{finished, result, text, thinking, tool};
+use crate::RunInfo;
+use crate::event::{BlockEvent, SpanKind};
+use crate::stream::{Limits, StreamContext};
+use crate::testing::InvariantChecker;
+use crate::update::{SourceEvent, Update};
+
+fn keeping(known: &[&str]) -> StreamContext {
+    StreamContext::new(RunInfo::new("thread", "run")).with_kept_ids(known.iter().copied())
+}
+
+fn events(mut context: StreamContext, updates: Vec<Update>) -> Vec<BlockEvent> {
+    for update in updates {
+        context.handle_update(update).unwrap();
+    }
+    context.handle_event(finished()).unwrap();
+    let events: Vec<_> = std::iter::from_fn(|| context.poll_event()).collect();
+    InvariantChecker::check_all(&events).unwrap();
+    events
+}
+
+/// Kind, outgoing id and parent of what has an id of its own.
+fn ids(events: &[BlockEvent]) -> Vec<String> {
+    let line = |event: &BlockEvent| match event {
+        BlockEvent::BlockStarted(head) => {
+            let kind = match head.kind {
+                SpanKind::Text => "text",
+                SpanKind::Thinking => "thinking",
+                SpanKind::ToolUse => "call",
+            };
+            let parent = head.parent.as_ref().map_or(String::new(), |parent| format!(" of {parent}"));
+            Some(format!("{kind} {}{parent}", head.id))
+        }
+        BlockEvent::ToolResult(result) => Some(format!("result {} of {}", result.id, result.call_id)),
+        _ => None,
+    };
+    events.iter().filter_map(line).collect()
+}
+
+fn conversation() -> Vec<Update> {
+    vec![
+        thinking("think", "Hm.").last(),
+        text("m1", "Let me look.").last(),
+        tool("c1", "look", "{}").in_message("m1").last(),
+        result("c1", "21").in_message("t1"),
+        text("m2", "It is 21.").last(),
+    ]
+}
+
+#[test]
+fn unique_ids_are_emitted_as_the_source_spells_them() {
+    let kept = ids(&events(keeping(&[]), conversation()));
+    assert_eq!(kept, ["thinking think", "text m1", "call c1 of m1", "result t1 of c1", "text m2"]);
+    let minted = ids(&events(StreamContext::new(RunInfo::new("thread", "run")), conversation()));
+    assert_eq!(
+        minted,
+        ["thinking run/2", "text run/3", "call c1 of run/3", "result run/4 of c1", "text run/5"]
+    );
+}
+
+#[test]
+fn an_id_that_the_thread_has_is_derived_and_its_origin_stays() {
+    let events = events(keeping(&["m1", "t1"]), conversation());
+    assert_eq!(
+        ids(&events),
+        ["thinking think", "text run/2", "call c1 of run/2", "result run/3 of c1", "text m2"]
+    );
+    let head =
+        events.iter().find_map(|event| event.block().filter(|head| head.id.as_str() == "run/2")).unwrap();
+    assert_eq!(head.origin.message_id.as_ref().unwrap().as_str(), "m1");
+}
+
+#[test]
+fn two_things_under_one_id_get_two_ids() {
+    let updates = vec![thinking("m", "Hm.").last(), text("m", "Yes.").last(), text("m", "Again.").last()];
+    assert_eq!(ids(&events(keeping(&[]), updates)), ["thinking m", "text run/2", "text run/3"]);
+    let long = "x".repeat(1000);
+    assert_eq!(ids(&events(keeping(&[]), vec![text(&long, "Yes.").last()])), ["text run/2"]);
+    assert_eq!(ids(&events(keeping(&[]), vec![text("run/2", "Yes.").last()])), ["text run/2"]);
+}
+
+/// Two calls of one message without text are one message of a frontend.
+fn parallel() -> Vec<Update> {
+    vec![
+        tool("c1", "look", "{}").in_message("m"),
+        tool("c2", "look", "{}").in_message("m"),
+        result("c1", "1"),
+        result("c2", "2"),
+    ]
+}
+
+#[test]
+fn parallel_calls_of_a_message_without_text_share_their_parent() {
+    let kept = ids(&events(keeping(&[]), parallel()));
+    assert_eq!(kept[..2], ["call c1 of m", "call c2 of m"]);
+    // Without its own id the message has that of its first call, as frontends call it then.
+    let taken = ids(&events(keeping(&["m"]), parallel()));
+    assert_eq!(taken[..2], ["call c1", "call c2 of c1"]);
+}
+
+#[test]
+fn a_text_that_follows_its_calls_takes_the_reserved_id() {
+    let mut updates = parallel();
+    updates.insert(2, text("m", "Done.").last());
+    assert_eq!(ids(&events(keeping(&[]), updates))[2], "text m");
+    // One that follows an answer is another message, which later calls belong to.
+    let mut updates = parallel();
+    updates.extend([text("m", "Done.").last(), tool("c3", "look", "{}").in_message("m")]);
+    let ids = ids(&events(keeping(&[]), updates));
+    assert_eq!(ids[ids.len() - 2..], ["text run/4", "call c3 of run/4"]);
+}
+
+#[test]
+fn a_message_that_shares_the_id_of_its_call_needs_no_parent() {
+    let own = vec![tool("c1", "look", "{}").in_message("c1").last(), text("m", "Done.").last()];
+    assert_eq!(ids(&events(keeping(&[]), own)), ["call c1", "text m"]);
+}
+
+#[test]
+fn a_machine_that_goes_on_gives_the_same_ids() {
+    let mut source: Vec<SourceEvent> = conversation().into_iter().map(Into::into).collect();
+    source.extend(parallel().into_iter().map(SourceEvent::from));
+    source.extend([text("m", "Done.").last().into(), text("m1", "More.").last().into()]);
+    for at in 0..=source.len() {
+        let (before, after) = source.split_at(at);
+        let mut first = keeping(&["old"]);
+        for event in before {
+            first.handle_event(event.clone()).unwrap();
+        }
+        let mut second =
+            StreamContext::resuming(RunInfo::new("thread", "run"), Limits::default()).with_kept_ids(["old"]);
+        for event in std::iter::from_fn(|| first.poll_event()) {
+            second.handle_past(&event);
+        }
+        let [whole, resumed] = [first, second].map(|mut context| {
+            for event in after {
+                context.handle_event(event.clone()).unwrap();
+            }
+            context.handle_eof();
+            std::iter::from_fn(|| context.poll_event()).collect::<Vec<_>>()
+        });
+        assert_eq!(resumed, whole, "cut after {at}");
+    }
+}
+
+#[test]
+fn right_arguments_that_come_late_take_the_place_of_the_first_ones() {
+    let right = || {
+        let mut update = tool("c1", "look", r#"{"city":"Rome"}"#).last();
+        update.mode = crate::update::Mode::Replace;
+        update
+    };
+    for answered in [false, true] {
+        let mut source = vec![tool("c1", "look", r#"{"ci"#).last()];
+        source.extend(answered.then(|| result("c1", "21")));
+        source.extend([right(), right()]);
+        let events = events(keeping(&[]), source);
+        let corrected: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                BlockEvent::BlockStarted(head) => {
+                    head.replaces.as_ref().map(|id| (head.id.to_string(), id.to_string()))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(corrected.len(), 1, "one correction, answered: {answered}");
+        assert_eq!(corrected[0].1, "c1");
+        let BlockEvent::RunFinished(end) = events.last().unwrap() else { panic!() };
+        let pending: Vec<_> = end.pending_calls.iter().map(ToString::to_string).collect();
+        assert_eq!(pending, if answered { vec![] } else { vec![corrected[0].0.clone()] });
+    }
+}

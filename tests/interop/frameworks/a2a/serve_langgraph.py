@@ -18,6 +18,8 @@ from langgraph_api.cli import run_server
 port, _ = arguments()
 listener, address = listen(port)
 listener.close()  # this server takes only a port number
+out = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # this server logs to its standard output, whose first line is the address
 os.environ["FAKE_MODEL"] = fake_model.serve()
 here = Path(__file__).resolve().parent
 sys.path.insert(0, str(here))
@@ -28,7 +30,7 @@ def announce():
     while True:
         try:
             urllib.request.urlopen(f"{address}/ok").read()
-            return print(address, flush=True)
+            return print(address, file=out, flush=True)
         except OSError:
             time.sleep(0.1)
 

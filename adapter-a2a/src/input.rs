@@ -4,11 +4,12 @@
 //! keeps the conversation by its context.
 
 use aqueduct_core::block::Custom;
-use aqueduct_core::{ContentBlock, InterruptReply, RunInput, wellknown};
+use aqueduct_core::{ContentBlock, InterruptId, InterruptReply, RunInput, wellknown};
 use serde_json::{Value, json};
 
 use crate::call::{TaskRef, follow_up, user_message};
-use crate::wire::{Content, Message, Part, Raw, Text};
+use crate::question::{self, Shape};
+use crate::wire::{Content, Message, Part, Text};
 
 /// Where a message goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,16 +24,48 @@ pub enum Recipient {
 
 /// The message for a run. `message_id` must be new; it is how servers know a message they have already had.
 pub fn message(input: &RunInput, message_id: impl Into<String>, to: &Recipient) -> Message<'static> {
-    let parts = if input.resume.is_empty() {
-        input.latest_user_message().map(|message| parts(&message.contents)).unwrap_or_default()
+    answering(input, message_id, to, &[])
+}
+
+/// The same for a task that waits for the answers to these interrupts: what the user says without naming one answers
+/// all of them, each in the shape that its framework wants.
+pub fn answering(
+    input: &RunInput,
+    message_id: impl Into<String>,
+    to: &Recipient,
+    interrupts: &[InterruptId],
+) -> Message<'static> {
+    let user = input.latest_user_message();
+    let parts = if !input.resume.is_empty() {
+        question::reply_parts(&input.resume)
+    } else if is_shaped(interrupts) {
+        let words = user.map(words).unwrap_or_default();
+        let reply = |id: &InterruptId| InterruptReply {
+            id: id.clone(),
+            resolved: true,
+            payload: Some(words.as_str().into()),
+        };
+        question::reply_parts(&interrupts.iter().map(reply).collect::<Vec<_>>())
     } else {
-        input.resume.iter().flat_map(reply_parts).collect()
+        user.map(|message| parts(&message.contents)).unwrap_or_default()
     };
     match to {
         Recipient::New => user_message(message_id, None, parts),
         Recipient::Context(context) => user_message(message_id, Some(context.clone()), parts),
         Recipient::Task(task) => follow_up(message_id, task, parts),
     }
+}
+
+fn is_shaped(interrupts: &[InterruptId]) -> bool {
+    interrupts.iter().any(|id| Shape::of_id(id.as_str()) != Shape::Words)
+}
+
+fn words(message: &aqueduct_core::Message) -> String {
+    let texts = message.contents.iter().filter_map(|block| match block {
+        ContentBlock::Text(text) => Some(&*text.text),
+        _ => None,
+    });
+    texts.collect()
 }
 
 /// Content as parts. What the protocol has no part for goes as data under its name.
@@ -64,30 +97,8 @@ fn custom_part(custom: &Custom) -> Part<'static> {
     }
 }
 
-/// An answer: words as text, anything else as data; a refusal says so in both.
-fn reply_parts(reply: &InterruptReply) -> Vec<Part<'static>> {
-    let words = |text: &str| Part::text(text.to_owned());
-    match &reply.payload {
-        _ if !reply.resolved => {
-            let mut part = words("The user declined to answer.");
-            part.metadata = Some(Raw::from_value(&json!({"declined": true})));
-            vec![part]
-        }
-        None | Some(Value::Null) => vec![words("")],
-        Some(Value::String(text)) => vec![words(text)],
-        Some(Value::Object(object))
-            if object.len() == 1 && object.get("text").is_some_and(Value::is_string) =>
-        {
-            vec![words(object.get("text").and_then(Value::as_str).unwrap_or_default())]
-        }
-        Some(value) => vec![Part::data(value)],
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use aqueduct_core::InterruptId;
-
     use super::*;
     use crate::wire::Dialect;
 

@@ -33,6 +33,7 @@ pub mod jsonrpc;
 pub mod mark;
 #[cfg(feature = "proto")]
 pub mod pb;
+mod question;
 pub mod recognise;
 pub mod relay;
 pub mod rest;

@@ -28,7 +28,7 @@ impl Decoder {
         let knows_artifact = !self.memory.artifacts.is_empty() || self.memory.marked.knows_any();
         let knows_task = !self.memory.task_id.is_empty() && !self.memory.context_id.is_empty();
         let waits =
-            self.settled.is_some() || self.unread.is_some() || self.held.is_some() || self.holds_text();
+            self.settled.is_some() || self.unread.is_some() || !self.held.is_empty() || self.holds_text();
         knows_artifact && knows_task && !waits && !self.is_first
     }
 

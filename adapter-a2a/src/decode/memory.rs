@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use aqueduct_core::{ByteString, Channel, Source};
+use aqueduct_core::{ByteString, Channel, InterruptId, Source};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
@@ -26,6 +26,8 @@ pub struct TaskMemory {
     pub(crate) context_id: ByteString,
     pub(crate) artifacts: IndexMap<ByteString, Record, RandomState>,
     pub(crate) messages: Messages,
+    /// Interrupts that the task waits for.
+    pub(crate) interrupts: Vec<InterruptId>,
     /// Progress cards of this turn.
     pub(crate) cards: Vec<ByteString>,
     /// What the artifact that spoke last has shown.
@@ -153,6 +155,11 @@ impl Record {
 }
 
 impl TaskMemory {
+    /// The interrupts that the task waits for, for [`answering`](crate::input::answering).
+    pub fn interrupts(&self) -> &[InterruptId] {
+        &self.interrupts
+    }
+
     /// A follow-up names its task before the first event does.
     pub(crate) fn expect_task(&mut self, message: &Message<'_>) {
         if !message.task_id.is_empty() {

@@ -104,7 +104,7 @@ pub struct Decoder {
     settled: Option<Settled>,
     at_end: AtEnd,
     /// The question that this turn answers, told again.
-    held: Option<Interrupt>,
+    held: Vec<Interrupt>,
     is_first: bool,
     answer_shown: bool,
     last_status: Option<ByteString>,
@@ -128,6 +128,7 @@ impl Decoder {
     pub fn resuming(config: DecodeConfig, mut memory: TaskMemory) -> Self {
         memory.turn += 1;
         memory.cards.clear();
+        memory.interrupts.clear();
         memory.marked.begin_turn();
         Self {
             source: config.source.clone(),
@@ -139,7 +140,7 @@ impl Decoder {
             shapes: Shapes::default(),
             settled: None,
             at_end: AtEnd::Cut,
-            held: None,
+            held: Vec::new(),
             is_first: true,
             answer_shown: false,
             last_status: None,

@@ -4,7 +4,7 @@
 //! question that repeats the answered one is held back: if anything follows, the agent has gone on; if the stream ends
 //! with it, the question stands.
 
-use aqueduct_core::{ByteString, Channel, Interrupt, Metadata, SourceEvent, Timestamp};
+use aqueduct_core::{ByteString, Channel, Interrupt, InterruptId, Metadata, SourceEvent, Timestamp};
 use serde_json::Value;
 
 use super::print::Print;
@@ -12,7 +12,8 @@ use super::sink::Sink;
 use super::status::{joined_text, other_parts, response_schema};
 use super::{AtEnd, Decoder, Settled, metadata, shared};
 use crate::config::{AuthRequired, InterruptView};
-use crate::wire::{Message, TaskState};
+use crate::question::{self, Question};
+use crate::wire::{Message, Part, TaskState};
 
 /// What a question is known by.
 #[derive(Debug, Clone)]
@@ -57,9 +58,7 @@ impl Decoder {
         }
         self.release(sink);
         if self.config.interrupts == InterruptView::Text {
-            if let Some(message) = message {
-                self.say(message, beside, None, Channel::Answer, true, sink);
-            }
+            self.ask_in_words(state, message, beside, sink);
             return self.finish(Settled::Completed, sink.out);
         }
         if let Some(message) = &message {
@@ -70,15 +69,18 @@ impl Decoder {
         let asked = Asked::of(message.as_ref(), at, self.memory.turn);
         let is_answered = self.config.follow_up
             && self.memory.asked.as_ref().is_some_and(|answered| asked.repeats(answered));
-        let interrupt = self.question(state, message.as_ref(), beside);
+        let interrupts = self.questions(state, message.as_ref(), beside);
+        self.memory.interrupts = interrupts.iter().map(|interrupt| interrupt.id.clone()).collect();
         if is_answered {
             // What comes next tells whether the agent goes on or asks once more.
             self.at_end = AtEnd::AsksAgain;
-            self.held = Some(interrupt);
+            self.held = interrupts;
             return;
         }
         self.memory.asked = Some(asked);
-        sink.push(SourceEvent::InterruptRequested { source: self.source.clone(), interrupt });
+        for interrupt in interrupts {
+            sink.push(SourceEvent::InterruptRequested { source: self.source.clone(), interrupt });
+        }
         let is_auth = matches!(state, TaskState::AuthRequired);
         if is_auth && self.config.auth_required == AuthRequired::KeepsStream {
             self.at_end = AtEnd::Waits;
@@ -87,10 +89,62 @@ impl Decoder {
         }
     }
 
-    fn question(
+    /// A question as words of the answer, for frontends without interrupts.
+    fn ask_in_words(
+        &mut self,
+        state: &TaskState<'_>,
+        message: Option<Message<'_>>,
+        beside: Metadata,
+        sink: &mut Sink<'_>,
+    ) {
+        let has_words = message.as_ref().is_some_and(|message| !message.text().trim().is_empty());
+        let interrupts = self.questions(state, message.as_ref(), Metadata::new());
+        self.memory.interrupts = interrupts.iter().map(|interrupt| interrupt.id.clone()).collect();
+        let words: Vec<&str> =
+            interrupts.iter().filter_map(|interrupt| interrupt.message.as_deref()).collect();
+        let mut message = message.unwrap_or_default();
+        if !has_words && !words.is_empty() {
+            message.parts = vec![Part::text(words.join("\n"))];
+        }
+        if !message.parts.is_empty() {
+            self.say(message, beside, None, Channel::Answer, true, sink);
+        }
+    }
+
+    /// The interrupts that a status asks for: one for each question of its framework, or one for the status.
+    fn questions(
         &mut self,
         state: &TaskState<'_>,
         message: Option<&Message<'_>>,
+        beside: Metadata,
+    ) -> Vec<Interrupt> {
+        let form = self.form.take();
+        let parts = message.map(|message| &*message.parts).unwrap_or_default();
+        let found = question::questions(parts, form.as_ref());
+        let text = message.map(Message::text).filter(|text| !text.trim().is_empty());
+        let status = self.question(state, message, form.as_ref(), beside);
+        if found.is_empty() {
+            let words = text.or_else(|| question::words_of_data(parts, form.as_ref()));
+            return vec![Interrupt { message: words.map(Into::into), ..status }];
+        }
+        let of_question = |question: Question| {
+            let mut interrupt = status.clone();
+            if let Some(id) = question.shape.id(&self.memory.task_id) {
+                interrupt.id = InterruptId::new(id);
+            }
+            interrupt.message = question.words.or_else(|| text.clone()).map(Into::into);
+            interrupt.response_schema = question.schema.or(interrupt.response_schema);
+            interrupt
+        };
+        found.into_iter().map(of_question).collect()
+    }
+
+    /// What all questions of a status share.
+    fn question(
+        &self,
+        state: &TaskState<'_>,
+        message: Option<&Message<'_>>,
+        form: Option<&Value>,
         beside: Metadata,
     ) -> Interrupt {
         let is_auth = matches!(state, TaskState::AuthRequired);
@@ -104,12 +158,10 @@ impl Decoder {
         let mut interrupt = Interrupt::new(id, ByteString::from_static(reason));
         let mut beside_it = self.task_metadata();
         beside_it.insert("state".to_owned(), state.v03_name().into());
-        if let Some(form) = self.form.take() {
-            beside_it.insert("form".to_owned(), form);
+        if let Some(form) = form {
+            beside_it.insert("form".to_owned(), form.clone());
         }
         if let Some(message) = message {
-            let text = message.text();
-            interrupt.message = (!text.is_empty()).then(|| text.into());
             interrupt.response_schema = response_schema(&message.parts);
             let parts = other_parts(&message.parts);
             if !parts.is_empty() {
@@ -132,14 +184,14 @@ impl Decoder {
 
     /// More came after a question that was held back: it was only restated.
     pub(super) fn go_on(&mut self) {
-        if self.held.take().is_some() {
+        if !std::mem::take(&mut self.held).is_empty() {
             self.at_end = AtEnd::Cut;
         }
     }
 
     /// Nothing more came: the question stands.
     pub(super) fn ask_again(&mut self, out: &mut Vec<SourceEvent>) {
-        if let Some(interrupt) = self.held.take() {
+        for interrupt in std::mem::take(&mut self.held) {
             out.push(SourceEvent::InterruptRequested { source: self.source.clone(), interrupt });
         }
         self.finish(Settled::Interrupted, out);

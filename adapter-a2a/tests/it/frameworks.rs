@@ -1,10 +1,16 @@
 //! Recorded streams of real frameworks: each has its trace, and the answer is read once and as the answer.
 
 use aqueduct_adapter_a2a::DecodeConfig;
-use aqueduct_adapter_a2a::config::SubAgents;
-use aqueduct_core::{BlockEvent, Channel, SpanKind};
+use aqueduct_adapter_a2a::call::TaskRef;
+use aqueduct_adapter_a2a::config::{InterruptView, SubAgents};
+use aqueduct_adapter_a2a::input::{Recipient, answering, message};
+use aqueduct_adapter_a2a::wire::Dialect;
+use aqueduct_core::{
+    BlockEvent, Channel, ContentBlock, Interrupt, InterruptReply, RunInput, SourceEvent, SpanKind,
+};
+use serde_json::{Value, json};
 
-use crate::support::{assert_golden, balanced, decode, fixture_dir, split, traced};
+use crate::support::{assert_golden, balanced, decode, decode_json, fixture_dir, split, traced};
 
 const FRAMEWORKS: [&str; 10] = [
     "google-adk",
@@ -119,4 +125,70 @@ fn sub_agents_of_google_adk_have_lanes() {
     assert_eq!(lanes.matches("The quick brown fox").count(), 1, "{lanes}");
     let own = trace("google-adk", "text", config);
     assert!(!own.contains("lane+"), "{own}");
+}
+
+fn asked(framework: &str) -> Interrupt {
+    let events = decode(&split(&stream(framework, "question").unwrap()), DecodeConfig::root());
+    let mut interrupts = events.into_iter().filter_map(|event| match event {
+        SourceEvent::InterruptRequested { interrupt, .. } => Some(interrupt),
+        _ => None,
+    });
+    let first = interrupts.next().expect(framework);
+    assert!(interrupts.next().is_none(), "{framework}");
+    first
+}
+
+/// What goes back is what the framework was seen to accept (`question-2` of the recordings).
+#[test]
+fn questions_have_their_words_and_replies_their_shape() {
+    for (framework, words, reply) in [
+        ("google-adk", "Deploy to prod?", json!({"confirmed": true})),
+        ("google-adk-sse", "Deploy to prod?", json!({"confirmed": true})),
+        ("google-adk-new", "Deploy to prod?", json!({"confirmed": true})),
+        ("strands", "Deploy to prod?", json!("yes")),
+        ("strands-compliant", "Deploy to prod?", json!("yes")),
+        ("langgraph", "Deploy to prod?", Value::Null),
+    ] {
+        let interrupt = asked(framework);
+        assert_eq!(interrupt.message.as_deref(), Some(words), "{framework}");
+        let mut input = RunInput::prompt("thread", "run", "old words");
+        let payload = Some(json!("yes"));
+        input.resume = vec![InterruptReply { id: interrupt.id.clone(), resolved: true, payload }];
+        let task = TaskRef { task_id: "t".to_owned(), context_id: "c".to_owned() };
+        let to = Recipient::Task(task);
+        let message = message(&input, "m", &to);
+        let part = message.parts[0].to_json(Dialect::V1);
+        match framework {
+            "langgraph" => assert_eq!(part, json!({"text": "yes"})),
+            "strands" | "strands-compliant" => {
+                assert_eq!(part["data"]["interruptResponse"]["response"], reply);
+            }
+            _ => {
+                assert_eq!(part["metadata"], json!({"adk_type": "function_response"}));
+                assert_eq!(part["data"]["name"], "adk_request_confirmation");
+                assert_eq!(part["data"]["response"], reply);
+                assert!(interrupt.response_schema.is_some());
+            }
+        }
+        // Words without a reply answer it as well.
+        input.resume.clear();
+        input.messages[0].contents = vec![ContentBlock::text("yes")];
+        let words = answering(&input, "m", &to, &[interrupt.id]);
+        assert_eq!(words.parts[0].to_json(Dialect::V1), part, "{framework}");
+    }
+}
+
+#[test]
+fn a_question_of_data_alone_shows_its_data() {
+    let status = json!({"state": "TASK_STATE_INPUT_REQUIRED", "message": {"messageId": "q", "role": "ROLE_AGENT", "parts": [{"data": {"amount": 5}}]}});
+    let event = json!({"statusUpdate": {"taskId": "t", "contextId": "c", "status": status}});
+    let events = decode_json(&[event.clone()], DecodeConfig::root());
+    let asked = events.iter().find_map(|event| match event {
+        SourceEvent::InterruptRequested { interrupt, .. } => interrupt.message.as_deref(),
+        _ => None,
+    });
+    assert_eq!(asked, Some("{\"amount\":5}"));
+    let config = DecodeConfig { interrupts: InterruptView::Text, ..DecodeConfig::root() };
+    let text = traced(decode_json(&[event], config));
+    assert!(text.contains(r#""{\"amount\":5}""#), "{text}");
 }

@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use aqueduct_adapter_a2a::call::SendMessage;
 use aqueduct_adapter_a2a::client::{Attachment, Planned, Purpose, is_made_id};
-use aqueduct_adapter_a2a::input::{Recipient, message};
+use aqueduct_adapter_a2a::input::{Recipient, answering, message};
 use aqueduct_adapter_a2a::wire::{Frame, Raw, WireError};
 use aqueduct_adapter_a2a::{ClientConfig, DecodeConfig, Settled, TaskClient};
 use aqueduct_core::{ByteString, ContentBlock, SourceEvent, Update, wellknown};
@@ -54,7 +54,8 @@ impl<'t> Talk<'t> {
             None if thread.context_id.is_empty() => Recipient::New,
             None => Recipient::Context(thread.context_id.clone()),
         };
-        let mut message = message(&ask.input, message_id(ask), &to);
+        let interrupts = thread.waiting.as_ref().map(|(_, memory)| memory.interrupts()).unwrap_or_default();
+        let mut message = answering(&ask.input, message_id(ask), &to, interrupts);
         if let Some(token) = ask.trail.token() {
             message.metadata = Some(Raw::from_value(&json!({ TOKEN_METADATA: token })));
         }

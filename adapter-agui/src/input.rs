@@ -7,6 +7,7 @@
 //! stays in its metadata and comes back from there.
 
 mod back;
+mod limits;
 mod part;
 
 #[cfg(test)]
@@ -24,6 +25,7 @@ use aqueduct_core::{
 use serde_json::{Value, json};
 
 pub use back::run_agent_input;
+pub use limits::InputLimits;
 
 use crate::convert::META_AUTHOR;
 use crate::decode::tool_output;
@@ -44,9 +46,16 @@ const META_CALLS: &str = "toolCalls";
 /// Reads a posted body. Members may be spelled in `camelCase` or `snake_case`, unknown ones survive, `null` counts as
 /// absent; what is malformed is refused, before any event is sent.
 pub fn read_input(body: &[u8]) -> Result<RunAgentInput, DecodeError> {
+    read_input_within(body, InputLimits::default())
+}
+
+/// Reads a posted body as [`read_input`] does, within these limits.
+pub fn read_input_within(body: &[u8], limits: InputLimits) -> Result<RunAgentInput, DecodeError> {
     let text = std::str::from_utf8(body).map_err(|_| DecodeError::Utf8)?;
     let value: Value = serde_json::from_str(text)?;
-    Ok(RunAgentInput::from_wire(value, &At::root("RunAgentInput", Strictness::Forgiving))?)
+    let input = RunAgentInput::from_wire(value, &At::root("RunAgentInput", Strictness::Forgiving))?;
+    limits::check_ids(&input, limits)?;
+    Ok(input)
 }
 
 /// The canonical form of an input.

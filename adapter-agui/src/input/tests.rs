@@ -227,3 +227,34 @@ fn both_spellings_are_read_and_unknown_members_go_on() {
     );
     assert_eq!(there_and_back(&camel), camel);
 }
+
+#[test]
+fn an_id_that_is_too_long_is_refused_with_its_place() {
+    let long = "x".repeat(1025);
+    let call = json!([{"id": long, "type": "function", "function": {"name": "n", "arguments": ""}}]);
+    for (member, value, place) in [
+        ("threadId", json!(long), "RunAgentInput.threadId"),
+        ("runId", json!(long), "RunAgentInput.runId"),
+        ("messages", json!([{"id": long, "role": "user", "content": ""}]), "RunAgentInput.messages[0].id"),
+        (
+            "messages",
+            json!([{"id": "a", "role": "assistant", "toolCalls": call}]),
+            "RunAgentInput.messages[0].toolCalls[0].id",
+        ),
+        (
+            "messages",
+            json!([{"id": "a", "role": "tool", "toolCallId": long, "content": ""}]),
+            "RunAgentInput.messages[0].toolCallId",
+        ),
+        (
+            "resume",
+            json!([{"interruptId": long, "status": "resolved"}]),
+            "RunAgentInput.resume[0].interruptId",
+        ),
+    ] {
+        let mut body = json!({"threadId": "t", "runId": "r", "messages": []});
+        body[member] = value;
+        let error = read_input(body.to_string().as_bytes()).unwrap_err().to_string();
+        assert_eq!(error, format!("{place}: expected an id of at most 1024 bytes, found 1025 bytes"));
+    }
+}

@@ -38,6 +38,13 @@ pub enum Problem {
         /// What should be there, or nothing.
         expected: &'static str,
     },
+    /// An id is longer than the limit.
+    TooLong {
+        /// Its bytes.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The value is of the wrong kind.
     Wrong {
         /// What should be there.
@@ -54,6 +61,9 @@ impl fmt::Display for WireError {
             Problem::Missing { expected } => write!(f, "expected {expected}, found nothing"),
             Problem::Null { expected } => {
                 write!(f, "expected {expected} or nothing, found null: leave the member out")
+            }
+            Problem::TooLong { bytes, limit } => {
+                write!(f, "expected an id of at most {limit} bytes, found {bytes} bytes")
             }
             Problem::Wrong { expected, found } => write!(f, "expected {expected}, found {found}"),
         }

@@ -176,7 +176,8 @@ impl IdMap {
     ///
     /// Messages that are one message to the source become one again; a corrected text or call takes the place of the
     /// earlier one. Questions that were shown as text, and the user's answers to them, are left out: to the source
-    /// they are interrupts and `resume`.
+    /// they are interrupts and `resume`, which [`resume_from_text`](crate::resume::resume_from_text) makes
+    /// before this.
     pub fn apply(&self, input: &mut RunInput) {
         apply::apply(self, input);
     }

@@ -7,6 +7,7 @@
 //! stays in its metadata and comes back from there.
 
 mod back;
+mod limits;
 mod part;
 
 #[cfg(test)]
@@ -24,6 +25,7 @@ use aqueduct_core::{
 use serde_json::{Value, json};
 
 pub use back::run_agent_input;
+pub use limits::InputLimits;
 
 use crate::convert::META_AUTHOR;
 use crate::decode::tool_output;
@@ -35,15 +37,25 @@ use crate::wire::{self, Content, ResumeStatus, RunAgentInput, Strictness};
 const META_ENCRYPTED: &str = "encryptedValue";
 /// Metadata key: why a tool failed.
 const META_ERROR: &str = "error";
+/// Key in `forwarded`, in the metadata of a tool and in that of a message: members that no rule knows, which an AG-UI
+/// agent gets as members again.
+pub(crate) const META_MEMBERS: &str = "aqueduct.members";
 /// Metadata key: metadata and sealed forms of a message's tool calls, by their ids.
 const META_CALLS: &str = "toolCalls";
 
-/// Reads a posted body. Unknown members survive, `null` counts as absent; what is malformed is refused, before any
-/// event is sent.
+/// Reads a posted body. Members may be spelled in `camelCase` or `snake_case`, unknown ones survive, `null` counts as
+/// absent; what is malformed is refused, before any event is sent.
 pub fn read_input(body: &[u8]) -> Result<RunAgentInput, DecodeError> {
+    read_input_within(body, &InputLimits::default())
+}
+
+/// Reads a posted body as [`read_input`] does, within these limits.
+pub fn read_input_within(body: &[u8], limits: &InputLimits) -> Result<RunAgentInput, DecodeError> {
     let text = std::str::from_utf8(body).map_err(|_| DecodeError::Utf8)?;
     let value: Value = serde_json::from_str(text)?;
-    Ok(RunAgentInput::from_wire(value, &At::root("RunAgentInput", Strictness::Forgiving))?)
+    let input = RunAgentInput::from_wire(value, &At::root("RunAgentInput", Strictness::Forgiving))?;
+    limits::check_ids(&input, limits)?;
+    Ok(input)
 }
 
 /// The canonical form of an input.
@@ -57,8 +69,21 @@ pub fn run_input(input: RunAgentInput) -> RunInput {
         context: input.context.into_iter().flatten().map(|fact| (fact.description, fact.value)).collect(),
         state: input.state.0.filter(|state| !state.is_null()).unwrap_or_else(|| json!({})),
         resume: input.resume.into_iter().flatten().map(reply).collect(),
-        forwarded: input.forwarded_props.unwrap_or_default(),
+        forwarded: forwarded(input.forwarded_props.unwrap_or_default(), input.extra),
     }
+}
+
+/// What the client passes on, with the members of its input that no rule knows.
+fn forwarded(mut forwarded: Value, extra: Option<Box<Metadata>>) -> Value {
+    if let Some(extra) = extra {
+        if forwarded.is_null() {
+            forwarded = json!({});
+        }
+        if let Some(members) = forwarded.as_object_mut() {
+            members.insert(META_MEMBERS.to_owned(), Value::Object(*extra));
+        }
+    }
+    forwarded
 }
 
 /// The history with each id once: at its first place, with its latest content.
@@ -80,11 +105,15 @@ fn once_each(messages: Vec<wire::Message>) -> Vec<Message> {
 }
 
 fn tool(tool: wire::Tool) -> ToolSpec {
+    let mut metadata = tool.metadata;
+    if let Some(extra) = tool.extra {
+        metadata.get_or_insert_default().insert(META_MEMBERS.to_owned(), Value::Object(*extra));
+    }
     ToolSpec {
         name: tool.name,
         description: tool.description,
         parameters: tool.parameters,
-        metadata: tool.metadata.map(Arc::new),
+        metadata: metadata.map(Arc::new),
     }
 }
 
@@ -197,9 +226,13 @@ impl Draft {
         if let Some(encrypted) = encrypted {
             self.metadata.insert(META_ENCRYPTED.to_owned(), Value::from(&*encrypted));
         }
-        for (name, value) in extra.into_iter().flat_map(|extra| *extra) {
+        let Some(extra) = extra else { return };
+        let names = extra.keys().filter(|name| !self.metadata.contains_key(*name));
+        let names: Value = names.map(|name| Value::from(name.as_str())).collect();
+        for (name, value) in *extra {
             self.metadata.entry(name).or_insert(value);
         }
+        self.metadata.insert(META_MEMBERS.to_owned(), names);
     }
 
     fn content(&mut self, content: Content) {

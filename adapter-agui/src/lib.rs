@@ -17,6 +17,7 @@
 //! | [`decode`] | an AG-UI agent as a source |
 //! | [`input`] | what a run starts from, both ways |
 //! | [`ids`] | emitted ids as the source knows them, for what goes upstream again |
+//! | [`resume`] | answers to interrupts: the open ones, and the user's words as `resume` |
 //! | [`verify`] | would a client take this stream, and would it lose something? |
 //! | [`version`] | dialect and encoding for a peer |
 //! | [`chunks`] | chunk events spelled out |
@@ -75,6 +76,7 @@ pub mod ids;
 pub mod input;
 #[cfg(feature = "proto")]
 pub mod proto;
+pub mod resume;
 pub mod verify;
 pub mod version;
 pub mod wire;

@@ -13,7 +13,7 @@
 //! | `SUBAGENT_*` | lanes; a tag alone is a lane as well |
 //! | `STEP_*`, `STATE_*` | the same |
 //! | `ACTIVITY_*`, `RAW`, unknown events | custom blocks under their well-known names |
-//! | `CUSTOM` | a custom block under its own name |
+//! | `CUSTOM` | a custom block under its own name; `on_interrupt` before an end without outcome is a question, too |
 //! | `MESSAGES_SNAPSHOT` | nothing if it only restates what was streamed or sent in, under whatever ids; else what is new or corrected (`restate.rs`) |
 //! | `RUN_FINISHED`, `RUN_ERROR` | usage, interrupts, then the end as the source says it; a code `cancelled` is a cancellation |
 
@@ -22,6 +22,7 @@ mod frame;
 mod frames;
 mod legacy;
 mod open;
+mod question;
 mod restate;
 mod run;
 mod seen;
@@ -50,6 +51,9 @@ use seen::Seen;
 /// Where an event that has no canonical form comes from.
 const SOURCE_NAME: &str = "ag-ui";
 
+/// How many `on_interrupt` events of one run are taken for questions; the stream machine has its own limit.
+const MAX_ASKED: usize = 256;
+
 /// Turns the events of one run into source events.
 #[derive(Debug)]
 pub struct Decoder {
@@ -62,6 +66,8 @@ pub struct Decoder {
     tracks: HashMap<ByteString, Track, RandomState>,
     seen: Seen,
     aliases: restate::Aliases,
+    /// Questions of `on_interrupt` events: tag, value, the framework's event.
+    asked: Vec<(Option<ByteString>, Value, Option<Value>)>,
     expanded: Vec<Event>,
     out: VecDeque<SourceEvent>,
     ended: bool,
@@ -79,6 +85,7 @@ impl Default for Decoder {
             tracks: HashMap::default(),
             seen: Seen::default(),
             aliases: restate::Aliases::default(),
+            asked: Vec::new(),
             expanded: Vec::new(),
             out: VecDeque::new(),
             ended: false,
@@ -195,6 +202,10 @@ impl Decoder {
                 );
             }
             Event::Custom(custom) => {
+                if custom.name == question::ON_INTERRUPT && self.asked.len() < MAX_ASKED {
+                    let raw = custom.base.raw_event().cloned();
+                    self.asked.push((custom.subagent_run_id.clone(), custom.value.clone(), raw));
+                }
                 let tag = custom.subagent_run_id.as_ref();
                 self.custom_named(custom.name, custom.value, None, tag, custom.base);
             }

@@ -6,7 +6,7 @@ use aqueduct_core::{
 };
 use serde_json::Value;
 
-use super::Decoder;
+use super::{Decoder, question};
 use crate::wire::{
     self, Event, RunError, RunFinished, RunFinishedOutcome, SubagentFinished, SubagentFinishedOutcome,
     SubagentStarted, TokenUsage,
@@ -89,13 +89,23 @@ impl Decoder {
     fn finish(&mut self, finished: RunFinished) {
         self.note_ids();
         self.report_usage(finished.usage);
+        let asked = std::mem::take(&mut self.asked);
         let outcome = match finished.outcome {
+            None | Some(RunFinishedOutcome::Success(_)) if !asked.is_empty() => {
+                for (nth, (tag, value, raw)) in asked.into_iter().enumerate() {
+                    let source = self.lanes.source(tag.as_ref());
+                    let interrupt = question::of_custom(&value, raw.as_ref(), &finished.run_id, nth);
+                    self.emit(SourceEvent::InterruptRequested { source, interrupt });
+                }
+                RunOutcome::Interrupted
+            }
             None | Some(RunFinishedOutcome::Success(_)) => RunOutcome::Success,
             Some(RunFinishedOutcome::Cancelled(_)) => RunOutcome::Cancelled,
             Some(RunFinishedOutcome::Interrupt(outcome)) => {
                 for interrupt in outcome.interrupts {
                     let source = self.lanes.source(interrupt.subagent_run_id.as_ref());
-                    let interrupt = canonical_interrupt(interrupt);
+                    let mut interrupt = canonical_interrupt(interrupt);
+                    question::find_words(&mut interrupt);
                     self.emit(SourceEvent::InterruptRequested { source, interrupt });
                 }
                 RunOutcome::Interrupted

@@ -371,6 +371,61 @@ fn ends_are_told_as_they_are() {
 }
 
 #[test]
+fn the_words_of_a_question_are_found_where_frameworks_put_them() {
+    let asked = |metadata: Value, message: Option<&str>| {
+        let mut interrupt = json!({"id": "i", "reason": "r", "metadata": metadata});
+        if let Some(message) = message {
+            interrupt["message"] = json!(message);
+        }
+        let end = json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r",
+            "outcome": {"type": "interrupt", "interrupts": [interrupt]}});
+        let SourceEvent::InterruptRequested { interrupt, .. } = decode(vec![end]).remove(0) else { panic!() };
+        interrupt.message.map(|message| message.to_string())
+    };
+    for (metadata, words) in [
+        (json!({"langgraph": {"raw": {"question": "Deploy?"}, "ns": null}}), "Deploy?"),
+        (json!({"langgraph": {"raw": "Deploy?"}}), "Deploy?"),
+        (json!({"langgraph": {"raw": [{"action": "deploy", "description": "Deploy?"}]}}), "Deploy?"),
+        (json!({"reason": {"message": "Deploy?", "tool": "deploy"}}), "Deploy?"),
+        (json!({"value": {"question": "Deploy?"}}), "Deploy?"),
+        (json!({"adk": {"toolConfirmation": {"hint": "Deploy?", "confirmed": false}}}), "Deploy?"),
+        (json!({"langgraph": {"raw": {"cluster": "prod"}}}), r#"{"cluster":"prod"}"#),
+    ] {
+        assert_eq!(asked(metadata.clone(), None).as_deref(), Some(words), "{metadata}");
+        assert_eq!(asked(metadata, Some("Own")).as_deref(), Some("Own"));
+    }
+    assert_eq!(asked(json!({"tool_name": "deploy"}), None), None);
+}
+
+#[test]
+fn a_question_before_1_0_is_one() {
+    let custom = json!({"type": "CUSTOM", "name": "on_interrupt", "value": "{\"question\": \"Deploy?\"}",
+        "rawEvent": {"id": "i1"}});
+    let nameless = json!({"type": "CUSTOM", "name": "on_interrupt", "value": "Deploy?"});
+    let end = json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r"});
+    let out = decode(vec![custom, nameless, end.clone()]);
+    let asked: Vec<_> = out
+        .iter()
+        .filter_map(|event| match event {
+            SourceEvent::InterruptRequested { interrupt, .. } => {
+                Some((interrupt.id.to_string(), interrupt.message.clone().unwrap().to_string()))
+            }
+            _ => None,
+        })
+        .collect();
+    let pair = |id: &str| (id.to_owned(), "Deploy?".to_owned());
+    assert_eq!(asked, [pair("i1"), pair("r/on_interrupt/1")]);
+    assert_eq!(
+        *out.last().unwrap(),
+        SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None }
+    );
+    assert_eq!(
+        *decode(vec![end]).last().unwrap(),
+        SourceEvent::Finished { outcome: RunOutcome::Success, result: None }
+    );
+}
+
+#[test]
 fn nothing_follows_the_end() {
     let mut decoder = Decoder::new();
     decoder.handle_event(event(json!({"type": "RUN_ERROR", "message": "m"}))).unwrap();

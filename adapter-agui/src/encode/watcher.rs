@@ -18,13 +18,32 @@ pub struct WatcherEncoder {
     converters: ConverterSet<Event>,
     encoding: Encoding,
     events: Vec<Event>,
+    shown_run_id: Option<ByteString>,
 }
 
 impl WatcherEncoder {
     /// An encoder with these converters. Without the feature `proto` everything is sent as JSON.
     pub fn new(converters: ConverterSet<Event>, encoding: Encoding) -> Self {
         let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Sse };
-        Self { converters, encoding, events: Vec::new() }
+        Self { converters, encoding, events: Vec::new(), shown_run_id: None }
+    }
+
+    /// Shows the run under this id: the one that the client sent, where the log has the run under another one.
+    pub fn with_shown_run_id(mut self, id: impl Into<ByteString>) -> Self {
+        self.shown_run_id = Some(id.into());
+        self
+    }
+
+    fn show_run_id(&self, event: &mut Event) {
+        let Some(id) = &self.shown_run_id else { return };
+        match event {
+            Event::RunStarted(started) => {
+                started.run_id = id.clone();
+                started.parent_run_id.take_if(|parent| parent == id);
+            }
+            Event::RunFinished(finished) => finished.run_id = id.clone(),
+            _ => {}
+        }
     }
 
     fn push(&self, event: &Event, sink: &mut dyn PayloadSink) {
@@ -62,7 +81,8 @@ impl EventEncoder for WatcherEncoder {
     fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
         let mut events = std::mem::take(&mut self.events);
         self.converters.convert(event, &mut events);
-        for event in &events {
+        for event in &mut events {
+            self.show_run_id(event);
             self.push(event, sink);
         }
         events.clear();
@@ -160,6 +180,20 @@ mod tests {
             super::super::proto_frame(&event, &mut frame).unwrap();
             assert_eq!(payload, frame);
         }
+    }
+
+    #[test]
+    fn a_run_is_shown_under_the_id_that_the_client_sent() {
+        let set = converters(&Settings::new(Dialect::V1_0));
+        let mut encoder = WatcherEncoder::new(set, Encoding::Sse).with_shown_run_id("mine");
+        let mut sink = Payloads::default();
+        let end = SourceEvent::Finished { outcome: aqueduct_core::RunOutcome::Success, result: None };
+        for event in run_to_end([SourceEvent::from(Update::text("Hi")), end]) {
+            encoder.encode(&event, &mut sink);
+        }
+        let (first, last) = (read(&sink.0[0]), read(sink.0.last().unwrap()));
+        assert!(matches!(first, Event::RunStarted(started) if started.run_id == "mine"));
+        assert!(matches!(last, Event::RunFinished(finished) if finished.run_id == "mine"));
     }
 
     #[test]

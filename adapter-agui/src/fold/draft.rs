@@ -3,7 +3,7 @@
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
 
-use super::patch::apply;
+use super::patch::{PatchError, apply};
 use crate::wire::{
     ActivityMessage, ActivitySnapshot, AssistantMessage, Content, FunctionCall, InstructionMessage, Message,
     PatchOperation, ReasoningMessage, TextRole, ToolCall, ToolCallResult, ToolMessage, UserMessage,
@@ -175,14 +175,14 @@ impl Draft {
         calls.zip(&mut self.arguments).find(|(call, _)| call.id == id)
     }
 
-    pub(super) fn patch(&mut self, operations: &[PatchOperation]) {
-        if let Message::Activity(card) = &mut self.message {
-            let mut content = Value::Object(std::mem::take(&mut card.content));
-            apply(&mut content, operations);
-            if let Value::Object(content) = content {
-                card.content = content;
-            }
+    pub(super) fn patch(&mut self, operations: &[PatchOperation]) -> Result<(), PatchError> {
+        let Message::Activity(card) = &mut self.message else { return Ok(()) };
+        let mut content = Value::Object(std::mem::take(&mut card.content));
+        let applied = apply(&mut content, operations);
+        if let Value::Object(content) = content {
+            card.content = content;
         }
+        applied
     }
 
     /// The message as it is now. A content that was not a text stays what it was.

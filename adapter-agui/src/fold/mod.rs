@@ -25,6 +25,7 @@ use crate::input::run_agent_input;
 use crate::wire::object::{At, FromWire as _};
 use crate::wire::{Event, Message, Strictness, ToolCall};
 use draft::{Draft, merge};
+use patch::PatchError;
 
 /// What a run is asked, as the value of a [`wellknown::INPUT`](aqueduct_core::wellknown::INPUT) block: the messages from that place in the input on, and
 /// the state. None if there is neither.
@@ -47,11 +48,12 @@ pub fn asked(input: &RunInput, from: usize) -> Option<Value> {
 pub struct Fold {
     drafts: Vec<Draft>,
     state: Value,
+    refused: Option<PatchError>,
 }
 
 impl Default for Fold {
     fn default() -> Self {
-        Self { drafts: Vec::new(), state: Value::Object(Map::new()) }
+        Self { drafts: Vec::new(), state: Value::Object(Map::new()), refused: None }
     }
 }
 
@@ -113,13 +115,13 @@ impl Fold {
             Event::ToolCallResult(result) => self.answer(draft::answer(result), &result.tool_call_id),
             Event::ActivitySnapshot(card) => self.show(draft::activity(card), card.replace != Some(false)),
             Event::ActivityDelta(delta) => {
-                if let Some(draft) = self.find_mut(&delta.message_id) {
-                    draft.patch(&delta.patch);
-                }
+                let patched = self.find_mut(&delta.message_id).map(|draft| draft.patch(&delta.patch));
+                self.note_patch(patched.unwrap_or(Ok(())));
             }
             Event::StateSnapshot(state) => self.state = state.snapshot.clone(),
             Event::StateDelta(state) => {
-                patch::apply(&mut self.state, &state.delta);
+                let patched = patch::apply(&mut self.state, &state.delta);
+                self.note_patch(patched);
             }
             Event::MessagesSnapshot(snapshot) => self.restate(&snapshot.messages),
             _ => {}
@@ -148,6 +150,17 @@ impl Fold {
     /// The state.
     pub fn state(&self) -> &Value {
         &self.state
+    }
+
+    /// Returns why the latest JSON Patch that was not applied was refused. Such a patch changes nothing.
+    pub fn refused_patch(&self) -> Option<&PatchError> {
+        self.refused.as_ref()
+    }
+
+    fn note_patch(&mut self, patched: Result<(), PatchError>) {
+        if let Err(error) = patched {
+            self.refused = Some(error);
+        }
     }
 
     /// The newest first: what streams is at the end.

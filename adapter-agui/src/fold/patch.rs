@@ -1,46 +1,249 @@
 //! RFC 6902, applied as clients apply it: all operations or none.
+//!
+//! A patch comes from a foreign agent: some hundred bytes of `copy` operations double a state until memory is gone, and
+//! `move` operations nest it deeper than a stack. So a patch is bounded by [`PatchLimits`], and every value is measured
+//! before it is copied.
+//!
+//! Invariants: a patch that fails changes nothing; no result passes the limits, unless the value did before; the depth
+//! of a result is such that it can be written, read and dropped.
+
+use std::fmt;
 
 use serde_json::Value;
 
 use crate::wire::PatchOperation;
 
-/// Applies the operations in order; false, and nothing is changed, if one of them cannot be.
-pub fn apply(target: &mut Value, operations: &[PatchOperation]) -> bool {
-    let mut patched = target.clone();
-    let done = operations.iter().all(|operation| apply_one(&mut patched, operation).is_some());
-    if done {
-        *target = patched;
-    }
-    done
+/// What one patch may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PatchLimits {
+    /// Operations in one patch. Agents send one to some tens.
+    pub operations: usize,
+    /// Levels of the result. JSON is read to 128 levels; an event has some around its state.
+    pub depth: usize,
+    /// Values in the result (objects, arrays, members and items). About 20 MB of memory at the limit.
+    pub nodes: usize,
+    /// Bytes of texts and member names in the result.
+    pub bytes: usize,
+    /// Values that all operations together may look at: bounds the time of one patch to some tens of milliseconds.
+    pub work: usize,
 }
 
-fn apply_one(target: &mut Value, operation: &PatchOperation) -> Option<()> {
-    operation.check().ok()?;
+impl Default for PatchLimits {
+    fn default() -> Self {
+        Self { operations: 4096, depth: 96, nodes: 200_000, bytes: 8 << 20, work: 2_000_000 }
+    }
+}
+
+/// Why a patch was not applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PatchError {
+    /// A limit of [`PatchLimits`] is reached.
+    Limit {
+        /// The operation that reached it, counted from 0.
+        operation: usize,
+        /// The name of the limit.
+        limit: &'static str,
+        /// Its value.
+        max: usize,
+    },
+    /// The operation does not fit the value: no such place, a failed test, a bad pointer.
+    Refused {
+        /// The operation, counted from 0.
+        operation: usize,
+    },
+}
+
+impl fmt::Display for PatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limit { operation, limit, max } => write!(
+                f,
+                "operation {operation} of the JSON Patch passes the limit `{limit}` = {max}: send a snapshot, or less"
+            ),
+            Self::Refused { operation } => write!(
+                f,
+                "operation {operation} of the JSON Patch does not fit the value: send a snapshot of it first"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PatchError {}
+
+/// Applies the operations in order, within the default limits. Nothing is changed if one of them cannot be.
+pub fn apply(target: &mut Value, operations: &[PatchOperation]) -> Result<(), PatchError> {
+    apply_within(target, operations, &PatchLimits::default())
+}
+
+/// Applies the operations in order, within these limits. Nothing is changed if one of them cannot be.
+pub fn apply_within(
+    target: &mut Value,
+    operations: &[PatchOperation],
+    limits: &PatchLimits,
+) -> Result<(), PatchError> {
+    if operations.len() > limits.operations {
+        let (operation, max) = (limits.operations, limits.operations);
+        return Err(PatchError::Limit { operation, limit: "operations", max });
+    }
+    let mut patched = target.clone();
+    let mut budget = Budget::new(&patched, limits);
+    for (index, operation) in operations.iter().enumerate() {
+        budget.operation = index;
+        let refused = PatchError::Refused { operation: index };
+        apply_one(&mut patched, operation, &mut budget).map_err(|stop| match stop {
+            Stop::Refused => refused,
+            Stop::Limit(error) => error,
+        })?;
+    }
+    *target = patched;
+    Ok(())
+}
+
+/// Why an operation stops.
+enum Stop {
+    Refused,
+    Limit(PatchError),
+}
+
+/// How large a value is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Size {
+    nodes: usize,
+    bytes: usize,
+    depth: usize,
+}
+
+/// The recursion ends where JSON ends to be readable: every value was read, or was bounded by [`PatchLimits::depth`].
+fn size_of(value: &Value) -> Size {
+    let mut size = Size { nodes: 1, bytes: 0, depth: 1 };
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| size.add(size_of(item))),
+        Value::Object(members) => {
+            for (name, member) in members {
+                size.add(size_of(member));
+                size.bytes += name.len();
+            }
+        }
+        Value::String(text) => size.bytes = text.len(),
+        _ => {}
+    }
+    size
+}
+
+impl Size {
+    fn add(&mut self, inner: Self) {
+        self.nodes += inner.nodes;
+        self.bytes += inner.bytes;
+        self.depth = self.depth.max(inner.depth + 1);
+    }
+}
+
+/// What a patch has used up.
+struct Budget<'a> {
+    limits: &'a PatchLimits,
+    operation: usize,
+    nodes: usize,
+    bytes: usize,
+    work: usize,
+    /// What the value had before counts as allowed.
+    max_nodes: usize,
+    max_bytes: usize,
+}
+
+impl<'a> Budget<'a> {
+    fn new(value: &Value, limits: &'a PatchLimits) -> Self {
+        let Size { nodes, bytes, .. } = size_of(value);
+        let (max_nodes, max_bytes) = (limits.nodes.max(nodes), limits.bytes.max(bytes));
+        Self { limits, operation: 0, nodes, bytes, work: 0, max_nodes, max_bytes }
+    }
+
+    fn check(&self, count: usize, max: usize, limit: &'static str) -> Result<(), Stop> {
+        if count <= max {
+            return Ok(());
+        }
+        Err(Stop::Limit(PatchError::Limit { operation: self.operation, limit, max }))
+    }
+
+    fn measure(&mut self, value: &Value) -> Result<Size, Stop> {
+        let size = size_of(value);
+        self.spend(size.nodes)?;
+        Ok(size)
+    }
+
+    fn spend(&mut self, nodes: usize) -> Result<(), Stop> {
+        self.work = self.work.saturating_add(nodes);
+        self.check(self.work, self.limits.work, "work")
+    }
+
+    /// Checks that a value of this size fits at the place.
+    fn admit(&mut self, size: Size, path: &[String]) -> Result<(), Stop> {
+        self.check(path.len() + size.depth, self.limits.depth, "depth")?;
+        self.nodes = self.nodes.saturating_add(size.nodes);
+        self.bytes = self.bytes.saturating_add(size.bytes + path.last().map_or(0, String::len));
+        self.check(self.nodes, self.max_nodes, "nodes")?;
+        self.check(self.bytes, self.max_bytes, "bytes")
+    }
+
+    fn release(&mut self, size: Size) {
+        self.nodes = self.nodes.saturating_sub(size.nodes);
+        self.bytes = self.bytes.saturating_sub(size.bytes);
+    }
+}
+
+fn apply_one(target: &mut Value, operation: &PatchOperation, budget: &mut Budget<'_>) -> Result<(), Stop> {
+    operation.check().map_err(|_| Stop::Refused)?;
     let path = tokens(operation.path());
-    let value = || operation.0.get("value").cloned();
     let from = || tokens(operation.0.get("from").and_then(Value::as_str).unwrap_or_default());
+    budget.check(path.len(), budget.limits.depth, "depth")?;
+    let value = || operation.0.get("value").ok_or(Stop::Refused);
     match operation.op() {
-        "add" => add(target, &path, value()?),
-        "remove" => remove(target, &path).map(drop),
+        "add" => {
+            let value = value()?;
+            let size = budget.measure(value)?;
+            budget.admit(size, &path)?;
+            add(target, &path, value.clone(), budget)
+        }
+        "remove" => take(target, &path, budget).map(drop),
         "replace" => {
-            *find_mut(target, &path)? = value()?;
-            Some(())
+            let value = value()?;
+            let place = find_mut(target, &path).ok_or(Stop::Refused)?;
+            let (old, new) = (budget.measure(place)?, budget.measure(value)?);
+            budget.release(old);
+            budget.admit(new, &path)?;
+            *place = value.clone();
+            Ok(())
         }
         "move" => {
             let from = from();
             // A place cannot be moved into itself (section 4.4).
             if path.starts_with(&from) && path != from {
-                return None;
+                return Err(Stop::Refused);
             }
-            let moved = remove(target, &from)?;
-            add(target, &path, moved)
+            let (moved, size) = take(target, &from, budget)?;
+            budget.admit(size, &path)?;
+            add(target, &path, moved, budget)
         }
         "copy" => {
-            let copied = find_mut(target, &from())?.clone();
-            add(target, &path, copied)
+            let copied = find_mut(target, &from()).ok_or(Stop::Refused)?;
+            let size = budget.measure(copied)?;
+            budget.admit(size, &path)?;
+            let copied = copied.clone();
+            add(target, &path, copied, budget)
         }
-        _ => (find_mut(target, &path)? == &value()?).then_some(()),
+        _ => {
+            let place = find_mut(target, &path).ok_or(Stop::Refused)?;
+            budget.measure(place)?;
+            if place == value()? { Ok(()) } else { Err(Stop::Refused) }
+        }
     }
+}
+
+fn take(target: &mut Value, path: &[String], budget: &mut Budget<'_>) -> Result<(Value, Size), Stop> {
+    let removed = remove(target, path, budget)?;
+    let size = budget.measure(&removed)?;
+    budget.release(size);
+    Ok((removed, size))
 }
 
 /// RFC 6901: `~1` is `/`, `~0` is `~`, in this order.
@@ -63,36 +266,46 @@ fn index(token: &str) -> Option<usize> {
     is_number.then(|| token.parse().ok()).flatten()
 }
 
-fn add(target: &mut Value, path: &[String], value: Value) -> Option<()> {
+fn add(target: &mut Value, path: &[String], value: Value, budget: &mut Budget<'_>) -> Result<(), Stop> {
     let Some((last, parent)) = path.split_last() else {
+        let old = budget.measure(target)?;
+        budget.release(old);
         *target = value;
-        return Some(());
+        return Ok(());
     };
-    match find_mut(target, parent)? {
+    match find_mut(target, parent).ok_or(Stop::Refused)? {
         Value::Object(members) => {
-            members.insert(last.clone(), value);
+            if let Some(old) = members.insert(last.clone(), value) {
+                let old = budget.measure(&old)?;
+                budget.release(old);
+            }
         }
         Value::Array(items) if last == "-" => items.push(value),
         Value::Array(items) => {
-            let at = index(last).filter(|at| *at <= items.len())?;
+            let at = index(last).filter(|at| *at <= items.len()).ok_or(Stop::Refused)?;
+            budget.spend(items.len() - at)?;
             items.insert(at, value);
         }
-        _ => return None,
+        _ => return Err(Stop::Refused),
     }
-    Some(())
+    Ok(())
 }
 
-fn remove(target: &mut Value, path: &[String]) -> Option<Value> {
+fn remove(target: &mut Value, path: &[String], budget: &mut Budget<'_>) -> Result<Value, Stop> {
     let Some((last, parent)) = path.split_last() else {
-        return Some(std::mem::take(target));
+        return Ok(std::mem::take(target));
     };
-    match find_mut(target, parent)? {
-        Value::Object(members) => members.shift_remove(last),
-        Value::Array(items) => {
-            let at = index(last).filter(|at| *at < items.len())?;
-            Some(items.remove(at))
+    match find_mut(target, parent).ok_or(Stop::Refused)? {
+        Value::Object(members) => {
+            budget.spend(members.len())?;
+            members.shift_remove(last).ok_or(Stop::Refused)
         }
-        _ => None,
+        Value::Array(items) => {
+            let at = index(last).filter(|at| *at < items.len()).ok_or(Stop::Refused)?;
+            budget.spend(items.len() - at)?;
+            Ok(items.remove(at))
+        }
+        _ => Err(Stop::Refused),
     }
 }
 
@@ -108,7 +321,7 @@ mod tests {
         let operations: Vec<_> =
             patch.iter().map(|op| PatchOperation(op.as_object().unwrap().clone())).collect();
         let mut target = before.clone();
-        assert_eq!(apply(&mut target, &operations), after.is_some(), "{patch:?}");
+        assert_eq!(apply(&mut target, &operations).is_ok(), after.is_some(), "{patch:?}");
         assert_eq!(target, after.unwrap_or(before), "{patch:?}");
     }
 
@@ -164,5 +377,68 @@ mod tests {
             let good = json!({ "op": "add", "path": "/new", "value": true });
             check(json!({ "a": [1, 2] }), json!([good, bad]), None);
         }
+    }
+
+    fn operations(all: impl IntoIterator<Item = Value>) -> Vec<PatchOperation> {
+        all.into_iter().map(|op| PatchOperation(op.as_object().unwrap().clone())).collect()
+    }
+
+    #[track_caller]
+    fn refused(before: &Value, patch: &[PatchOperation], name: &str) {
+        let mut target = before.clone();
+        let error = apply(&mut target, patch).unwrap_err();
+        assert!(matches!(error, PatchError::Limit { limit, .. } if limit == name), "{error}");
+        assert_eq!(target, *before, "nothing is changed");
+        assert!(error.to_string().contains(name), "{error}");
+    }
+
+    #[test]
+    fn copies_that_double_the_state_are_refused() {
+        let double = |at: usize| json!({ "op": "copy", "from": "", "path": format!("/{at}") });
+        refused(&json!({}), &operations((0..30).map(double)), "nodes");
+        let text = json!({ "a": "x".repeat(100_000) });
+        let again = |at: usize| json!({ "op": "copy", "from": "/a", "path": format!("/b{at}") });
+        refused(&text, &operations((0..200).map(again)), "bytes");
+    }
+
+    #[test]
+    fn moves_that_nest_the_state_are_refused() {
+        // Each round puts all that is there one level deeper.
+        let rounds = (0..2_000).flat_map(|_| {
+            [
+                json!({ "op": "add", "path": "/next", "value": {} }),
+                json!({ "op": "move", "from": "/all", "path": "/next/all" }),
+                json!({ "op": "move", "from": "/next", "path": "/all" }),
+            ]
+        });
+        let nested = operations(rounds.take(4_000));
+        refused(&json!({ "all": 1 }), &nested, "depth");
+        let copies = (0..200).map(|_| json!({ "op": "copy", "from": "", "path": "/a" }));
+        refused(&json!({ "a": 1 }), &operations(copies), "depth");
+        refused(
+            &json!({}),
+            &operations([json!({ "op": "add", "path": "/a".repeat(5_000), "value": 1 })]),
+            "depth",
+        );
+    }
+
+    #[test]
+    fn long_patches_and_slow_ones_are_refused() {
+        let many = operations((0..5_000).map(|_| json!({ "op": "test", "path": "", "value": {} })));
+        refused(&json!({}), &many, "operations");
+        let list = json!({ "list": (0..100_000).collect::<Vec<_>>() });
+        let front = (0..100).map(|_| json!({ "op": "add", "path": "/list/0", "value": 1 }));
+        refused(&list, &operations(front), "work");
+    }
+
+    #[test]
+    fn a_state_over_the_limit_may_shrink() {
+        let limits = PatchLimits { nodes: 2, ..PatchLimits::default() };
+        let mut state = json!({ "a": [1, 2, 3], "b": 1 });
+        let less = operations([json!({ "op": "remove", "path": "/a/0" })]);
+        apply_within(&mut state, &less, &limits).unwrap();
+        assert_eq!(state, json!({ "a": [2, 3], "b": 1 }));
+        let more = operations([json!({ "op": "add", "path": "/c", "value": [1, 2, 3] })]);
+        assert!(apply_within(&mut state, &more, &limits).is_err());
     }
 }

@@ -8,6 +8,7 @@ use aqueduct_core::{ByteString, ContentBlock, Message, MessageId, Role, RunInput
 
 use super::IdMap;
 use crate::convert::META_AUTHOR;
+use crate::input::META_MEMBERS;
 
 /// What a message is to a source that merges by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,7 +98,7 @@ fn rename_lane(map: &IdMap, message: &mut Message) {
 
 /// What was noted on the way out for frontends is not the source's.
 fn strip_notes(message: &mut Message) {
-    let is_note = |key: &str| key.starts_with("aqueduct.") && key != META_AUTHOR;
+    let is_note = |key: &str| key.starts_with("aqueduct.") && ![META_AUTHOR, META_MEMBERS].contains(&key);
     let Some(metadata) = &mut message.metadata else { return };
     if metadata.keys().any(|key| is_note(key)) {
         Arc::make_mut(metadata).retain(|key, _| !is_note(key));

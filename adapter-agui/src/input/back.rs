@@ -11,7 +11,7 @@ use aqueduct_core::{
 use serde_json::{Value, json};
 
 use super::part::media_part;
-use super::{META_CALLS, META_ENCRYPTED, META_ERROR};
+use super::{META_CALLS, META_ENCRYPTED, META_ERROR, META_MEMBERS};
 use crate::config::Dialect;
 use crate::convert::META_AUTHOR;
 use crate::version::PROTOCOL_VERSION;
@@ -26,6 +26,8 @@ use crate::wire::{
 /// The input for an agent that speaks this dialect. Members that 0.0.59 requires are always there.
 pub fn run_agent_input(input: &RunInput, dialect: Dialect) -> RunAgentInput {
     let object = |value: &Value| if value.is_null() { json!({}) } else { value.clone() };
+    let mut forwarded = object(&input.forwarded);
+    let extra = forwarded.as_object_mut().and_then(take_members);
     let mut messages = Vec::new();
     for (index, message) in input.messages.iter().enumerate() {
         Back::new(&input.run_id, index, message, dialect, &mut messages).write();
@@ -38,20 +40,30 @@ pub fn run_agent_input(input: &RunInput, dialect: Dialect) -> RunAgentInput {
         messages,
         tools: Some(input.tools.iter().map(tool).collect()),
         context: Some(input.context.iter().map(fact).collect()),
-        forwarded_props: Some(object(&input.forwarded)),
+        forwarded_props: Some(forwarded),
         resume: Some(input.resume.iter().map(entry).collect()).filter(|all: &Vec<_>| !all.is_empty()),
         protocol_version: (dialect == Dialect::V1_0).then_some(ByteString::from_static(PROTOCOL_VERSION)),
-        extra: None,
+        extra,
+    }
+}
+
+/// Takes the members that no rule knows out of an object: they are members of the one around it.
+fn take_members(object: &mut Metadata) -> Option<Box<Metadata>> {
+    match object.shift_remove(META_MEMBERS)? {
+        Value::Object(members) => Some(Box::new(members)),
+        _ => None,
     }
 }
 
 fn tool(tool: &ToolSpec) -> Tool {
+    let mut metadata = tool.metadata.as_deref().cloned();
+    let extra = metadata.as_mut().and_then(take_members);
     Tool {
         name: tool.name.clone(),
         description: tool.description.clone(),
         parameters: tool.parameters.clone(),
-        metadata: tool.metadata.as_deref().cloned(),
-        extra: None,
+        metadata: metadata.filter(|metadata| !metadata.is_empty() || extra.is_none()),
+        extra,
     }
 }
 
@@ -73,6 +85,8 @@ struct Back<'a> {
     tag: Option<ByteString>,
     name: Option<ByteString>,
     metadata: Metadata,
+    /// Members that no rule knows, for the first message that is written.
+    extra: Option<Box<Metadata>>,
     out: &'a mut Vec<wire::Message>,
     written: usize,
     text: String,
@@ -90,6 +104,7 @@ impl<'a> Back<'a> {
     ) -> Self {
         let own = message.id.as_ref().map(MessageId::as_bytes).cloned();
         let mut metadata = message.metadata.as_deref().cloned().unwrap_or_default();
+        let extra = message_members(&mut metadata);
         let author = metadata.shift_remove(META_AUTHOR);
         let author = author.as_ref().and_then(Value::as_str).map(ByteString::from);
         let tag = (!message.source.is_root()).then(|| ByteString::from(message.source.key()));
@@ -102,6 +117,7 @@ impl<'a> Back<'a> {
             tag,
             name: author.or_else(|| named.map(ByteString::from)),
             metadata,
+            extra,
             out,
             written: 0,
             text: String::new(),
@@ -123,7 +139,7 @@ impl<'a> Back<'a> {
                         metadata,
                         subagent_run_id: self.tag.clone(),
                         encrypted_value: thought.encrypted.clone(),
-                        extra: None,
+                        extra: self.extra.take(),
                     };
                     self.out.push(wire::Message::Reasoning(message));
                 }
@@ -171,7 +187,7 @@ impl<'a> Back<'a> {
                         subagent_run_id: self.tag.clone(),
                         activity_type: kind.into(),
                         content,
-                        extra: None,
+                        extra: self.extra.take(),
                     };
                     self.out.push(wire::Message::Activity(message));
                 }
@@ -243,7 +259,7 @@ impl<'a> Back<'a> {
             metadata: self.take_metadata(),
             subagent_run_id: self.tag.clone(),
             encrypted_value,
-            extra: None,
+            extra: self.extra.take(),
         };
         self.out.push(wire::Message::Tool(message));
     }
@@ -262,7 +278,7 @@ impl<'a> Back<'a> {
         let (name, metadata) = (self.name.clone(), self.take_metadata());
         let subagent_run_id = self.tag.clone();
         let text = ByteString::from(std::mem::take(&mut self.text));
-        let extra = None;
+        let extra = self.extra.take();
         let message = match self.message.role {
             Role::User => {
                 let parts = std::mem::take(&mut self.parts);
@@ -319,6 +335,15 @@ impl<'a> Back<'a> {
         }
         Some(metadata).filter(|metadata| !metadata.is_empty())
     }
+}
+
+/// Takes the members that a message came with and no rule knows out of its metadata.
+fn message_members(metadata: &mut Metadata) -> Option<Box<Metadata>> {
+    let names = metadata.shift_remove(META_MEMBERS)?;
+    let names = names.as_array()?.iter().filter_map(Value::as_str);
+    let members: Metadata =
+        names.filter_map(|name| Some((name.to_owned(), metadata.shift_remove(name)?))).collect();
+    (!members.is_empty()).then(|| Box::new(members))
 }
 
 fn text_part(text: &str) -> ContentPart {

@@ -189,3 +189,72 @@ fn a_canonical_message_of_several_kinds_becomes_several() {
     ], "tools": [], "context": [], "forwardedProps": {}})
     );
 }
+
+/// The client of agent-framework posts Python's spelling, and members of its own.
+#[test]
+fn both_spellings_are_read_and_unknown_members_go_on() {
+    let snake = json!({
+        "thread_id": "t", "run_id": "r", "parent_run_id": "p", "protocol_version": "1.0",
+        "state": {"snake_key": 1}, "forwarded_props": {"some_key": true}, "availableInterrupts": [1],
+        "messages": [
+            {"id": "1", "role": "user", "content": [
+                {"type": "image", "source": {"type": "data", "value": "AA==", "mime_type": "image/png"}}]},
+            {"id": "2", "role": "assistant", "encrypted_value": "e", "subagent_run_id": "s", "mood": "good",
+                "tool_calls": [{"id": "c", "type": "function", "encrypted_value": "f",
+                    "function": {"name": "look", "arguments": "{}"}}]},
+            {"id": "3", "role": "tool", "tool_call_id": "c", "content": "21"},
+        ],
+        "tools": [{"name": "n", "description": "d", "parameters": {"type": "object"}, "strict": true}],
+        "resume": [{"interrupt_id": "i", "status": "resolved", "payload": {"is_ok": true}}],
+    });
+    let camel = there_and_back(&snake);
+    assert_eq!(
+        camel,
+        json!({
+            "threadId": "t", "runId": "r", "parentRunId": "p", "protocolVersion": "1.0",
+            "state": {"snake_key": 1}, "forwardedProps": {"some_key": true}, "context": [], "availableInterrupts": [1],
+            "messages": [
+                {"id": "1", "role": "user", "content": [
+                    {"type": "image", "source": {"type": "data", "value": "AA==", "mimeType": "image/png"}}]},
+                {"id": "2", "role": "assistant", "encryptedValue": "e", "subagentRunId": "s", "mood": "good",
+                    "toolCalls": [{"id": "c", "type": "function", "encryptedValue": "f",
+                        "function": {"name": "look", "arguments": "{}"}}]},
+                {"id": "3", "role": "tool", "toolCallId": "c", "content": "21"},
+            ],
+            "tools": [{"name": "n", "description": "d", "parameters": {"type": "object"}, "strict": true}],
+            "resume": [{"interruptId": "i", "status": "resolved", "payload": {"is_ok": true}}],
+        })
+    );
+    assert_eq!(there_and_back(&camel), camel);
+}
+
+#[test]
+fn an_id_that_is_too_long_is_refused_with_its_place() {
+    let long = "x".repeat(1025);
+    let call = json!([{"id": long, "type": "function", "function": {"name": "n", "arguments": ""}}]);
+    for (member, value, place) in [
+        ("threadId", json!(long), "RunAgentInput.threadId"),
+        ("runId", json!(long), "RunAgentInput.runId"),
+        ("messages", json!([{"id": long, "role": "user", "content": ""}]), "RunAgentInput.messages[0].id"),
+        (
+            "messages",
+            json!([{"id": "a", "role": "assistant", "toolCalls": call}]),
+            "RunAgentInput.messages[0].toolCalls[0].id",
+        ),
+        (
+            "messages",
+            json!([{"id": "a", "role": "tool", "toolCallId": long, "content": ""}]),
+            "RunAgentInput.messages[0].toolCallId",
+        ),
+        (
+            "resume",
+            json!([{"interruptId": long, "status": "resolved"}]),
+            "RunAgentInput.resume[0].interruptId",
+        ),
+    ] {
+        let mut body = json!({"threadId": "t", "runId": "r", "messages": []});
+        body[member] = value;
+        let error = read_input(body.to_string().as_bytes()).unwrap_err().to_string();
+        assert_eq!(error, format!("{place}: expected an id of at most 1024 bytes, found 1025 bytes"));
+    }
+}

@@ -21,8 +21,8 @@ pub enum Strictness {
     /// As the protocol says: `null` is not absent, a timestamp is an integer.
     #[default]
     Strict,
-    /// As a peer that wants to understand: `null` in place of an optional member counts as absent, and a
-    /// timestamp with a fraction is rounded down.
+    /// As a peer that wants to understand: `null` in place of an optional member counts as absent, a timestamp with a
+    /// fraction is rounded down, and members may be spelled in `snake_case`, as Python's models accept both.
     Forgiving,
 }
 
@@ -140,10 +140,29 @@ pub(crate) fn member<T: FromWire>(
 ) -> Result<T, WireError> {
     let at = at.member(name);
     // `shift_remove` keeps the order of what stays; objects are small.
-    match members.shift_remove(name) {
+    let value = members.shift_remove(name).or_else(|| {
+        let other = snake_case(name).filter(|_| at.strictness == Strictness::Forgiving)?;
+        members.shift_remove(&other)
+    });
+    match value {
         Some(value) => T::from_wire(value, &at),
         None => T::from_absent(&at),
     }
+}
+
+/// The name in `snake_case`; none if it has no other spelling.
+fn snake_case(name: &str) -> Option<String> {
+    if !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return None;
+    }
+    let mut snake = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    Some(snake)
 }
 
 /// Reads a whole object, unknown members included.

@@ -319,18 +319,16 @@ impl StreamContext {
     fn show_sealed(&mut self, mut custom: Custom, update: &Update) -> Result<(), StreamError> {
         let id = custom.value.get("id").and_then(Value::as_str).unwrap_or_default();
         let owner = self.lanes.emitted_id(&update.source, id);
-        let source = match owner.filter(|(source, _)| self.lanes.open_state(source).is_some()) {
-            Some((source, id)) => {
-                if let Some(members) = custom.value.as_object_mut() {
-                    members.insert("id".to_owned(), Value::String(id));
-                }
-                source
+        let owner = owner.filter(|(source, _)| self.lanes.open_state(source).is_some());
+        let source = if let Some((source, id)) = owner {
+            if let Some(members) = custom.value.as_object_mut() {
+                members.insert("id".to_owned(), Value::String(id));
             }
-            None => {
-                custom.name = ByteString::from_static(wellknown::RAW);
-                custom.value = json!({ "event": custom.value });
-                update.source.clone()
-            }
+            source
+        } else {
+            custom.name = ByteString::from_static(wellknown::RAW);
+            custom.value = json!({ "event": custom.value });
+            update.source.clone()
         };
         self.show_custom_of(&source, custom, update)
     }

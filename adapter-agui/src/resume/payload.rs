@@ -1,0 +1,178 @@
+//! Words as the answer that a schema wants.
+
+use aqueduct_core::Interrupt;
+use serde_json::{Map, Value, json};
+
+/// Names of a member that approves, the surest first.
+const APPROVALS: [&str; 8] =
+    ["approved", "accepted", "confirmed", "approve", "accept", "confirm", "allowed", "proceed"];
+
+/// Names of a member for the reason of a refusal.
+const REASONS: [&str; 5] = ["reason", "message", "feedback", "comment", "explanation"];
+
+/// Reasons of interrupts that ask for approval, also without a schema.
+const ASKS_APPROVAL: [&str; 2] = ["tool_call", "confirmation"];
+
+const YES: [&str; 20] = [
+    "yes",
+    "y",
+    "yep",
+    "yeah",
+    "ok",
+    "okay",
+    "sure",
+    "true",
+    "approve",
+    "approved",
+    "accept",
+    "accepted",
+    "confirm",
+    "confirmed",
+    "allow",
+    "allowed",
+    "proceed",
+    "continue",
+    "agree",
+    "go",
+];
+
+const NO: [&str; 20] = [
+    "no",
+    "n",
+    "nope",
+    "false",
+    "decline",
+    "declined",
+    "deny",
+    "denied",
+    "reject",
+    "rejected",
+    "refuse",
+    "refused",
+    "cancel",
+    "cancelled",
+    "stop",
+    "abort",
+    "never",
+    "dont",
+    "not",
+    "disagree",
+];
+
+/// Words that change nothing beside a yes.
+const FILLERS: [&str; 10] = ["please", "thanks", "thank", "you", "ahead", "it", "do", "that", "i", "this"];
+
+/// Each interrupt's share of the words: by id, by order, by line, or all of them.
+pub(super) fn shares(text: &str, open: &[&Interrupt]) -> Vec<Value> {
+    let same = || vec![Value::from(text); open.len()];
+    if open.len() < 2 {
+        return same();
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(members)) => {
+            let by_id = open.iter().map(|interrupt| members.get(interrupt.id.as_str()).cloned());
+            by_id.collect::<Option<_>>().unwrap_or_else(same)
+        }
+        Ok(Value::Array(items)) if items.len() == open.len() => items,
+        _ => {
+            let lines: Vec<Value> =
+                text.lines().map(str::trim).filter(|line| !line.is_empty()).map(Value::from).collect();
+            if lines.len() == open.len() { lines } else { same() }
+        }
+    }
+}
+
+/// The payload for an interrupt. A share that is no text was JSON, and stays as it is.
+pub(super) fn for_interrupt(interrupt: &Interrupt, share: Value) -> Value {
+    let Value::String(text) = share else { return share };
+    if let Some(schema) = &interrupt.response_schema {
+        return for_schema(schema, &text).unwrap_or(Value::String(text));
+    }
+    if ASKS_APPROVAL.contains(&&*interrupt.reason) {
+        return json_object(&text).unwrap_or_else(|| json!({ "approved": approves(&text) == Some(true) }));
+    }
+    Value::String(text)
+}
+
+/// None if the schema wants nothing else than the words.
+fn for_schema(schema: &Value, text: &str) -> Option<Value> {
+    let alternatives = ["anyOf", "oneOf"].iter().filter_map(|name| schema.get(*name)?.as_array()).flatten();
+    let wants = |kind: &str| match schema.get("type") {
+        Some(Value::String(one)) => one == kind,
+        Some(Value::Array(kinds)) => kinds.iter().any(|one| one == kind),
+        _ => false,
+    };
+    if let Some(words) = schema.get("enum").and_then(Value::as_array) {
+        let is_it = |word: &&Value| word.as_str().is_some_and(|word| word.eq_ignore_ascii_case(text));
+        return words.iter().find(is_it).cloned();
+    }
+    if wants("object") || schema.get("properties").is_some() {
+        return json_object(text).or_else(|| object(schema, text));
+    }
+    if wants("boolean") {
+        return Some(Value::Bool(approves(text) == Some(true)));
+    }
+    if wants("integer") || wants("number") {
+        return serde_json::from_str(text).ok().filter(Value::is_number);
+    }
+    if wants("array") {
+        return serde_json::from_str(text).ok().filter(Value::is_array);
+    }
+    alternatives
+        .filter(|alternative| alternative.is_object())
+        .find_map(|alternative| for_schema(alternative, text))
+}
+
+/// The object that a schema describes, from words.
+fn object(schema: &Value, text: &str) -> Option<Value> {
+    let properties = schema.get("properties")?.as_object()?;
+    let is_kind = |name: &str, kind: &str| {
+        let of = properties.get(name).and_then(|property| property.get("type"));
+        of.is_some_and(|of| {
+            of == kind || of.as_array().is_some_and(|kinds| kinds.iter().any(|one| one == kind))
+        })
+    };
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
+    let mut out = Map::new();
+    if let Some(first) = APPROVALS.into_iter().find(|name| is_kind(name, "boolean")) {
+        let approved = approves(text);
+        let also = APPROVALS.into_iter().filter(|name| is_kind(name, "boolean") && is_required(name));
+        for name in std::iter::once(first).chain(also) {
+            out.insert(name.to_owned(), Value::Bool(approved == Some(true)));
+        }
+        let says_more = approved.is_none() || approved == Some(false) && words(text).count() > 1;
+        if let Some(name) = REASONS.into_iter().find(|name| is_kind(name, "string") && says_more) {
+            out.insert(name.to_owned(), Value::from(text));
+        }
+        return Some(Value::Object(out));
+    }
+    let texts: Vec<&String> = properties.keys().filter(|name| is_kind(name, "string")).collect();
+    let wanted =
+        texts.iter().find(|name| is_required(name)).or(texts.first().filter(|_| texts.len() == 1))?;
+    out.insert((*wanted).clone(), Value::from(text));
+    Some(Value::Object(out))
+}
+
+fn json_object(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok().filter(Value::is_object)
+}
+
+/// Some if the words are a clear yes or a no. A yes with conditions is none: it must not approve.
+fn approves(text: &str) -> Option<bool> {
+    let mut all = words(text);
+    let first = all.next()?;
+    if NO.contains(&&*first) {
+        return Some(false);
+    }
+    let is_yes = |word: &str| YES.contains(&word);
+    (is_yes(&first) && all.all(|word| is_yes(&word) || FILLERS.contains(&&*word))).then_some(true)
+}
+
+/// The words in lower case, without what is around them.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let word = |word: &str| {
+        word.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    text.split_whitespace().map(word).filter(|word: &String| !word.is_empty())
+}

@@ -24,6 +24,8 @@ pub struct DecodeConfig {
     pub auth_required: AuthRequired,
     /// How the work of agents behind the agent is told.
     pub sub_agents: SubAgents,
+    /// How status texts and messages stream.
+    pub stream: StreamShape,
     /// The channel of a `completed` message that differs from the answer ("Done.", beside artifacts). Without any
     /// other answer such a message *is* the answer.
     pub closing_remark: ClosingRemark,
@@ -54,6 +56,7 @@ impl Default for DecodeConfig {
             interrupts: InterruptView::Interrupt,
             auth_required: AuthRequired::EndsTurn,
             sub_agents: SubAgents::Inline,
+            stream: StreamShape::Auto,
             closing_remark: ClosingRemark::Intermediate,
             promote_last_status: true,
             drop_restated_chunks: true,
@@ -75,6 +78,24 @@ impl DecodeConfig {
     pub fn lane(source: Source) -> Self {
         Self { source, ending: Ending::Lane, ..Self::default() }
     }
+}
+
+/// What the texts of `working` statuses, and messages on the stream of a task, are to each other and to the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StreamShape {
+    /// As the framework's marks or the texts themselves show, reconciled with the artifact or the final status.
+    #[default]
+    Auto,
+    /// Each status text is a notice: a text of its own on the way to the answer.
+    Notices,
+    /// Each text is the next piece of the answer. A text that repeats all of them adds nothing.
+    Fragments,
+    /// Each text is the answer so far.
+    Cumulative,
+    /// Each text is the next piece of the answer, whatever it repeats.
+    Deltas,
+    /// Each text is a whole message of the answer.
+    Answer,
 }
 
 /// What the end of a task ends.
@@ -143,13 +164,22 @@ pub struct DecodeLimits {
     pub open_artifacts: usize,
     /// Status messages remembered, for the same reason and with the same consequence; each costs about 40 bytes.
     pub messages: usize,
+    /// Bytes of the answer's words that are kept to find restatements of parts of it. Longer answers are still
+    /// recognised as a whole.
+    pub compared_text: usize,
     /// Tool notices waiting for their end. Past it, the oldest is taken for never ended.
     pub open_calls: usize,
 }
 
 impl Default for DecodeLimits {
     fn default() -> Self {
-        Self { artifacts: 10_000, open_artifacts: 64, messages: 50_000, open_calls: 1_000 }
+        Self {
+            artifacts: 10_000,
+            open_artifacts: 64,
+            messages: 50_000,
+            compared_text: 64 * 1024,
+            open_calls: 1_000,
+        }
     }
 }
 
@@ -162,11 +192,19 @@ pub struct ClientConfig {
     pub streaming: bool,
     /// How a lost stream is found again.
     pub retry: Retry,
+    /// How long a status text is held that may be the answer, if nothing follows that decides. Agents that tell the
+    /// answer twice do so at once; a notice that shows this much later is still live.
+    pub hold: Duration,
 }
 
 impl Default for ClientConfig {
     fn default() -> Self {
-        Self { decode: DecodeConfig::default(), streaming: true, retry: Retry::default() }
+        Self {
+            decode: DecodeConfig::default(),
+            streaming: true,
+            retry: Retry::default(),
+            hold: Duration::from_millis(250),
+        }
     }
 }
 

@@ -25,7 +25,8 @@
 //!
 //! A client that [takes up](TaskClient::attaching) a task that another one began starts by getting it.
 //!
-//! Poll order: `poll_event` until empty, then `poll_request` until empty. Once [`is_settled`](TaskClient::is_settled),
+//! Poll order: `poll_event` until empty, then `poll_request` until empty, then `poll_timeout`: a driver that never calls
+//! `handle_timeout` shows some notices only with the next event. Once [`is_settled`](TaskClient::is_settled),
 //! streams can be dropped.
 
 mod answer;
@@ -143,6 +144,18 @@ impl TaskClient {
     /// [`Purpose::Subscribe`] is sent: what it still told, its end too, would be taken for what the new one tells.
     pub fn poll_request(&mut self) -> Option<Planned> {
         self.planned.pop_front()
+    }
+
+    /// How long to wait for more before [`handle_timeout`](Self::handle_timeout); `None` if nothing waits. Anything that
+    /// arrives first starts the wait again.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        (self.is_settled().is_none() && self.decoder.holds_text()).then_some(self.config.hold)
+    }
+
+    /// Nothing arrived for as long as [`poll_timeout`](Self::poll_timeout) says: a status text that may have been the
+    /// answer is shown as a notice.
+    pub fn handle_timeout(&mut self) {
+        self.decode(Decoder::release_held);
     }
 
     /// How the task came to rest, if it has.

@@ -791,3 +791,15 @@ fn auth_may_keep_the_stream() {
     let events = drain(&mut client);
     assert!(events.iter().any(|event| matches!(event, SourceEvent::InterruptRequested { .. })));
 }
+
+#[test]
+fn a_text_that_may_be_the_answer_is_shown_when_nothing_follows() {
+    let mut client = client();
+    assert_eq!(client.poll_timeout(), None);
+    client.handle_frame(Frame::data(&rpc(&status("TASK_STATE_WORKING", "s", "Looking it up"))));
+    assert!(client.poll_event().is_none());
+    assert_eq!(client.poll_timeout(), Some(ClientConfig::default().hold));
+    client.handle_timeout();
+    assert!(client.poll_event().is_some());
+    assert_eq!(client.poll_timeout(), None);
+}

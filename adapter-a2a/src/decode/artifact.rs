@@ -6,6 +6,7 @@ use super::memory::{Kind, TaskMemory};
 use super::parts::{Place, part_number};
 use super::print::{Print, Relation};
 use super::sink::Sink;
+use super::speech::Echoed;
 use super::status::joined_text;
 use super::{Decoder, metadata};
 use crate::config::SubAgents;
@@ -103,6 +104,7 @@ impl Decoder {
         self.go_on();
         let mut beside = Metadata::new();
         metadata::put_event(&mut beside, update.metadata.as_ref());
+        self.book_usage(update.metadata.as_ref(), sink);
         let arrival = Arrival { append: update.append, last: update.last_chunk, live: true };
         self.artifact(update.artifact, beside, arrival, sink);
     }
@@ -118,10 +120,11 @@ impl Decoder {
         if self.reads_marks() && self.marked_artifact(&mut artifact, arrival, sink) {
             return;
         }
+        self.book_usage(artifact.metadata.as_ref(), sink);
         let id = self.memory.place(&artifact, arrival.append, arrival.live);
         let agent = match self.memory.artifacts.get(&*id) {
             Some(record) => record.agent.clone(),
-            None => self.sub_agent(&artifact),
+            None => self.sub_agent(&artifact, &beside),
         };
         let mut incoming = Incoming { artifact, beside, id, agent, arrival };
         let Some(record) = self.memory.artifacts.get(&*incoming.id) else {
@@ -132,7 +135,11 @@ impl Decoder {
             return;
         }
         match record.kind.clone() {
+            Kind::Words(Channel::Answer) if arrival.append && record.text.is_blank() => {
+                self.append_first(incoming, sink);
+            }
             Kind::Words(channel) if arrival.append => self.append_words(incoming, channel, sink),
+            Kind::Echo if arrival.append => self.append_echo(incoming, sink),
             Kind::Restated(target) if arrival.append => {
                 incoming.agent = Some(self.agent_of(&target));
                 incoming.id = target;
@@ -143,11 +150,12 @@ impl Decoder {
     }
 
     /// Whose a new artifact is; chunks that follow need not say so again.
-    fn sub_agent(&self, artifact: &Artifact<'_>) -> Option<Source> {
+    fn sub_agent(&mut self, artifact: &Artifact<'_>, beside: &Metadata) -> Option<Source> {
         if self.config.sub_agents == SubAgents::Inline {
             return None;
         }
-        self.config.recognisers.sub_agent(artifact).map(|name| self.source.child(name))
+        let named = self.config.recognisers.sub_agent(artifact).map(|name| self.source.child(name));
+        named.or_else(|| self.speaker(artifact.metadata.as_ref(), beside))
     }
 
     /// Whose a known artifact is.
@@ -185,8 +193,11 @@ impl Decoder {
     fn append_words(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
         let mut place = incoming.place(&self.source, channel, false);
         let Incoming { artifact, id, arrival, .. } = incoming;
-        let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
         let text = joined_text(&artifact.parts);
+        if self.holds_text() {
+            self.settle_streamed(&id, &text, sink);
+        }
+        let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
         if self.config.drop_restated_chunks && record.is_restated_by(&text) {
             record.begin_segment();
             self.counts.repeated += 1;
@@ -197,6 +208,7 @@ impl Decoder {
             return;
         }
         record.note(&text, &artifact.parts);
+        self.memory.tail.push(&id, &text, self.config.limits.compared_text);
         self.hold_open(&place, sink);
         let is_wordless = artifact.parts.iter().all(|part| part.as_text().is_none());
         self.emit_parts(artifact.parts, &mut place, false, sink);
@@ -205,26 +217,93 @@ impl Decoder {
         }
     }
 
-    /// A whole artifact: new, replaced, or out of a snapshot.
+    /// The first words of an artifact that began without any.
+    fn append_first(&mut self, incoming: Incoming<'_>, sink: &mut Sink<'_>) {
+        let words = self.words(&incoming.artifact.parts);
+        let is_whole = incoming.arrival.last || !incoming.arrival.live;
+        if matches!(self.echoes(&incoming.id, &words, false, is_whole, sink), Echoed::No(_)) {
+            return self.append_words(incoming, Channel::Answer, sink);
+        }
+        self.note_echo(incoming, sink);
+    }
+
+    /// More of an artifact that restates what statuses have shown, so far.
+    fn append_echo(&mut self, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
+        let words = self.words(&incoming.artifact.parts);
+        let is_whole = incoming.arrival.last || !incoming.arrival.live;
+        if let Echoed::No(held_back) = self.echoes(&incoming.id, &words, true, is_whole, sink)
+            && !words.is_empty()
+        {
+            incoming.artifact.parts.retain(|part| part.as_text().is_none());
+            incoming.artifact.parts.insert(0, Part::text(held_back.unwrap_or(words)));
+            self.memory.artifacts.shift_remove(&*incoming.id);
+            return self.whole_words_apart(incoming, Channel::Answer, sink);
+        }
+        self.note_echo(incoming, sink);
+    }
+
+    /// Takes note of a chunk whose words were shown, and shows what else it holds.
+    fn note_echo(&mut self, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
+        let mut place = incoming.place(&self.source, Channel::Answer, false);
+        let text = joined_text(&incoming.artifact.parts);
+        let record = self.memory.record(&incoming.id, Kind::Echo, &self.config.limits);
+        record.push(&text);
+        record.kind = Kind::Echo;
+        self.emit_others(incoming.artifact.parts, &mut place, &incoming.id, sink);
+    }
+
+    /// A whole artifact: new, replaced, or out of a snapshot. What statuses have shown of it is not shown again.
     fn whole_words(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
+        let known = self.memory.artifacts.get(&*incoming.id).map(|record| &record.kind);
+        let words = self.words(&incoming.artifact.parts);
+        let is_whole = incoming.arrival.last || !incoming.arrival.live;
+        let may_echo = channel == Channel::Answer && matches!(known, None | Some(Kind::Echo));
+        if !may_echo || matches!(self.echoes(&incoming.id, &words, false, is_whole, sink), Echoed::No(_)) {
+            return self.whole_words_apart(incoming, channel, sink);
+        }
+        let mut place = incoming.place(&self.source, Channel::Answer, true);
+        let turn = self.memory.turn;
+        let record = self.memory.record(&incoming.id, Kind::Echo, &self.config.limits);
+        record.set(&joined_text(&incoming.artifact.parts));
+        (record.kind, record.turn) = (Kind::Echo, turn);
+        incoming.artifact.parts.retain(|part| !self.was_told(part));
+        for part in incoming.artifact.parts {
+            if part.as_text().is_some() {
+                self.emit_parts(vec![part], &mut place, false, sink);
+            } else {
+                self.emit_others(vec![part], &mut place, &incoming.id, sink);
+            }
+        }
+    }
+
+    /// The same for words that restate nothing but their artifact.
+    fn whole_words_apart(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
         let is_known = self.memory.artifacts.contains_key(&*incoming.id);
         let mut place = incoming.place(&self.source, channel, !is_known || incoming.arrival.live);
         let Incoming { mut artifact, id, agent, arrival, .. } = incoming;
         let turn = self.memory.turn;
+        // An artifact that is replaced by the end of its text tells nothing new.
+        let is_cut = arrival.live && self.memory.tail.ends_with(&id, &joined_text(&artifact.parts));
         let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
         record.agent = agent;
         let earlier = std::mem::take(&mut record.text);
         record.replay(&mut artifact.parts, self.config.drop_restated_chunks);
         if !is_known {
             record.note("", &artifact.parts);
+            let text = joined_text(&artifact.parts);
+            self.memory.tail.push(&id, &text, self.config.limits.compared_text);
             self.hold_open(&place, sink);
             return self.emit_parts(artifact.parts, &mut place, false, sink);
         }
         // A snapshot that repeats what this or an earlier turn has shown.
-        let is_repeated = !arrival.live && earlier.relation(&joined_text(&artifact.parts)) == Relation::Same;
-        if !is_repeated {
+        let text = joined_text(&artifact.parts);
+        let is_repeated = !arrival.live && earlier.relation(&text) == Relation::Same;
+        if is_cut {
+            self.counts.repeated += 1;
+        } else if !is_repeated {
             record.kind = Kind::Words(channel);
             record.turn = turn;
+            self.memory.tail.push(&id, &text, self.config.limits.compared_text);
             self.hold_open(&place, sink);
             self.emit_whole(&artifact.parts, Mode::Replace, &mut place, sink);
         }

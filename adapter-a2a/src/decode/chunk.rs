@@ -27,7 +27,8 @@ impl Decoder {
     fn is_under_way(&self) -> bool {
         let knows_artifact = !self.memory.artifacts.is_empty() || self.memory.marked.knows_any();
         let knows_task = !self.memory.task_id.is_empty() && !self.memory.context_id.is_empty();
-        let waits = self.settled.is_some() || self.unread.is_some() || self.held.is_some();
+        let waits =
+            self.settled.is_some() || self.unread.is_some() || self.held.is_some() || self.holds_text();
         knows_artifact && knows_task && !waits && !self.is_first
     }
 
@@ -37,12 +38,14 @@ impl Decoder {
         };
         let Kind::Words(channel) = record.kind else { return false };
         let is_restated = self.config.drop_restated_chunks && record.is_restated_by(&chunk.text);
-        if chunk.text.is_empty() || is_restated {
+        let may_echo = record.text.is_blank() && self.speech.has_spoken();
+        if chunk.text.is_empty() || is_restated || may_echo {
             return false;
         }
         record.push(&chunk.text);
-        let id = id.clone();
-        let source = record.agent.as_ref().unwrap_or(&self.source).clone();
+        let (id, agent) = (id.clone(), record.agent.clone());
+        self.memory.tail.push(&id, &chunk.text, self.config.limits.compared_text);
+        let source = agent.unwrap_or_else(|| self.source.clone());
         self.keep_open(&id, channel, &source, chunk.last, sink);
         self.note_answer(channel, &chunk.text);
         sink.push(Update {

@@ -28,6 +28,7 @@ impl Decoder {
     ) {
         match state {
             TaskState::Canceled => {
+                self.release(sink);
                 if let Some(message) = message {
                     self.say(message, beside, at, Channel::Intermediate, live, sink);
                 }
@@ -53,6 +54,13 @@ impl Decoder {
         live: bool,
         sink: &mut Sink<'_>,
     ) {
+        let mut message = message;
+        if self.concludes(&self.words(&message.parts), sink) {
+            message.parts.retain(|part| !self.was_told(part));
+            if message.parts.is_empty() {
+                return;
+            }
+        }
         let text = joined_text(&message.parts);
         let remark = match self.config.closing_remark {
             ClosingRemark::Intermediate => Channel::Intermediate,
@@ -108,7 +116,7 @@ impl Decoder {
 
     /// A task that completes without a word, and has shown nothing but status texts: the last is the answer.
     fn promote(&mut self, sink: &mut Sink<'_>) {
-        if self.answer_shown || !self.config.promote_last_status {
+        if self.answer_shown || !self.config.promote_last_status || self.promote_held(sink) {
             return;
         }
         let Some(text) = self.last_status.take() else { return };
@@ -130,6 +138,7 @@ impl Decoder {
         live: bool,
         sink: &mut Sink<'_>,
     ) {
+        self.release(sink);
         let said = message.as_ref().map(Message::text).filter(|text| !text.trim().is_empty());
         let told = self.failure.take().filter(|text| !text.trim().is_empty());
         let words = match state {
@@ -195,6 +204,7 @@ impl Decoder {
 
     /// The same, with a value.
     pub(super) fn finish_with(&mut self, how: Settled, result: Option<Value>, out: &mut Vec<SourceEvent>) {
+        self.release_held(out);
         self.settled = Some(how);
         out.push(match self.config.ending {
             Ending::Run => SourceEvent::Finished {
@@ -221,6 +231,7 @@ impl Decoder {
         if self.settled.is_some() {
             return;
         }
+        self.release_held(out);
         self.settled = Some(Settled::Failed);
         out.push(match self.config.ending {
             Ending::Run => SourceEvent::Failed(failure),

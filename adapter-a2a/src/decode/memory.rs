@@ -13,6 +13,7 @@ use super::marked::Marked;
 use super::parts::part_number;
 use super::print::{Print, Relation};
 use super::question::Asked;
+use super::speech::Tail;
 use crate::config::DecodeLimits;
 use crate::wire::{Artifact, Message, Part};
 
@@ -27,8 +28,14 @@ pub struct TaskMemory {
     pub(crate) messages: Messages,
     /// Progress cards of this turn.
     pub(crate) cards: Vec<ByteString>,
+    /// What the artifact that spoke last has shown.
+    pub(crate) tail: Tail,
     /// The last question that was asked.
     pub(crate) asked: Option<Asked>,
+    /// Events whose tokens were counted, as numbers.
+    pub(crate) spent: std::collections::HashSet<u64, RandomState>,
+    /// The agent's own name, where its events say who speaks.
+    pub(crate) own_name: Option<String>,
     /// What Aqueduct's own server sent.
     pub(crate) marked: Marked,
     /// Artifacts that earlier turns left, and their length, as told by whoever read them.
@@ -45,6 +52,8 @@ pub(crate) enum Kind {
     Words(Channel),
     /// The answer once more; chunks that follow belong to that artifact.
     Restated(ByteString),
+    /// Words that restate what statuses have shown.
+    Echo,
     /// A notice, a plan, a failure or a form: told as a whole.
     Sign,
 }

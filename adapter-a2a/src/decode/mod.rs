@@ -19,6 +19,7 @@ mod artifact;
 mod chunk;
 mod ending;
 mod marked;
+mod marks;
 mod memory;
 pub mod metadata;
 mod parts;
@@ -26,6 +27,7 @@ mod print;
 mod question;
 mod sink;
 mod snapshot;
+mod speech;
 mod status;
 mod tools;
 
@@ -46,6 +48,7 @@ use crate::config::DecodeConfig;
 use crate::wire::shape::Shapes;
 use crate::wire::{Dialect, Frame, FrameContent, Raw, StreamItem, WireError};
 use sink::Sink;
+use speech::Speech;
 use tools::Calls;
 
 /// How a task's stream came to rest.
@@ -105,6 +108,7 @@ pub struct Decoder {
     is_first: bool,
     answer_shown: bool,
     last_status: Option<ByteString>,
+    speech: Speech,
     /// What the agent said went wrong, although its task will be `completed`.
     failure: Option<String>,
     /// What the agent's server reported before the stream broke off.
@@ -139,6 +143,7 @@ impl Decoder {
             is_first: true,
             answer_shown: false,
             last_status: None,
+            speech: Speech::default(),
             failure: None,
             reported: None,
             form: None,
@@ -226,6 +231,16 @@ impl Decoder {
     /// What was counted instead of shown.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// Returns `true` while a status text is held that may be the answer.
+    pub fn holds_text(&self) -> bool {
+        self.speech.holds_any()
+    }
+
+    /// Nothing followed a text that is held: it is shown as a notice.
+    pub fn release_held(&mut self, out: &mut Vec<SourceEvent>) {
+        self.release(&mut Sink::new(&ByteString::new(), out));
     }
 
     /// True once anything of the task was read.

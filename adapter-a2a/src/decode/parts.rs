@@ -45,7 +45,8 @@ impl Decoder {
     ) {
         let is_text = |part: &Part<'_>| part.as_text().is_some() && !skip_text;
         let mut texts_left = parts.iter().filter(|part| is_text(part)).count();
-        for part in parts {
+        let mut parts = parts.into_iter().peekable();
+        while let Some(part) = parts.next() {
             if !is_text(&part) {
                 if part.as_text().is_none() {
                     self.emit_other(part, place, sink);
@@ -59,7 +60,9 @@ impl Decoder {
                 metadata::put_part(&mut beside, &part);
             }
             let Content::Text(text) = part.content else { continue };
-            let last = place.last && texts_left == 0;
+            // Text around a file is not glued together.
+            let is_cut = parts.peek().is_some_and(|next| next.as_text().is_none());
+            let last = (place.last && texts_left == 0) || is_cut;
             self.emit_words(sink.share(text), thinking, Mode::Append, last, beside, place, sink);
         }
     }
@@ -100,7 +103,9 @@ impl Decoder {
         place: &Place,
         sink: &mut Sink<'_>,
     ) {
-        if !thinking {
+        if thinking {
+            self.note_thought(&text);
+        } else {
             self.note_answer(place.channel, &text);
         }
         let block = if thinking { ContentBlock::thinking(text) } else { ContentBlock::text(text) };
@@ -124,8 +129,19 @@ impl Decoder {
             part.unwrap_data();
         }
         match self.config.recognisers.part(&part) {
+            Some(Sign::Several(signs)) => {
+                for sign in signs {
+                    let id = ByteString::from(format!("{}#{}", place.message_id, self.memory.next()));
+                    let beside = std::mem::take(&mut place.metadata);
+                    self.emit_sign(sign, "", &id, beside, place, sink);
+                }
+            }
             Some(
-                sign @ (Sign::ToolStarted(_) | Sign::ToolEnded(_) | Sign::ToolOutput(_) | Sign::Plan(_)),
+                sign @ (Sign::ToolStarted(_)
+                | Sign::ToolEnded(_)
+                | Sign::ToolOutput(_)
+                | Sign::Plan(_)
+                | Sign::InputForm(_)),
             ) => {
                 let id = ByteString::from(format!("{}#{}", place.message_id, self.memory.next()));
                 let mut beside = std::mem::take(&mut place.metadata);
@@ -188,7 +204,7 @@ impl Decoder {
         sink.push(update);
     }
 
-    fn is_thought(&self, part: &Part<'_>) -> bool {
+    pub(super) fn is_thought(&self, part: &Part<'_>) -> bool {
         part.metadata.is_some() && self.config.recognisers.part(part) == Some(Sign::Thinking)
     }
 
@@ -215,7 +231,9 @@ impl Decoder {
                 self.form = Some(form);
                 return;
             }
-            Sign::Thinking | Sign::Intermediate | Sign::Final | Sign::Card { .. } => return,
+            Sign::Thinking | Sign::Intermediate | Sign::Final | Sign::Card { .. } | Sign::Several(_) => {
+                return;
+            }
         };
         let is_call = matches!(block, ContentBlock::ToolUse(_));
         let mut update = self.update(block, Channel::Intermediate);

@@ -52,6 +52,10 @@ impl Decoder {
         at: Option<Timestamp>,
         sink: &mut Sink<'_>,
     ) {
+        if let Some(message) = &message {
+            self.settle_held(&self.words(&message.parts), false, sink);
+        }
+        self.release(sink);
         if self.config.interrupts == InterruptView::Text {
             if let Some(message) = message {
                 self.say(message, beside, None, Channel::Answer, true, sink);

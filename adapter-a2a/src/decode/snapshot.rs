@@ -11,6 +11,7 @@ use super::marked::Heard;
 use super::memory::Kind;
 use super::print::Relation;
 use super::sink::Sink;
+use super::speech::Spoken;
 use super::status::{joined_text, raw_metadata};
 use super::{Decoder, metadata};
 use crate::mark;
@@ -84,6 +85,7 @@ impl Decoder {
             self.memory.messages.note(&message, &text, false, &self.config.limits);
             return;
         }
-        self.say(message, Metadata::new(), None, Channel::Intermediate, false, sink);
+        let (beside, at) = (Metadata::new(), None);
+        self.stream_text(Spoken { message, beside, at, live: false, is_bare: false }, sink);
     }
 }

@@ -7,6 +7,7 @@ use super::marked::Heard;
 use super::memory::Novelty;
 use super::parts::Place;
 use super::sink::Sink;
+use super::speech::Spoken;
 use super::{AtEnd, Decoder, Settled, metadata};
 use crate::recognise::Sign;
 use crate::wire::{Message, Part, Raw, StateClass, StatusUpdate, TaskState, TaskStatus, Text, time};
@@ -20,6 +21,7 @@ impl Decoder {
         self.meet(&update.task_id, &update.context_id, sink);
         let mut beside = Metadata::new();
         metadata::put_event(&mut beside, update.metadata.as_ref());
+        self.book_usage(update.metadata.as_ref(), sink);
         if !update.extra.is_empty() {
             beside.insert(metadata::UNKNOWN.to_owned(), Value::Object(update.extra.to_values().collect()));
         }
@@ -45,6 +47,9 @@ impl Decoder {
         }
         let created_at = time::parse(&timestamp);
         let wordless = message.is_none();
+        if wordless && live && self.wordless_notices(&beside, created_at, sink) {
+            return;
+        }
         if matches!(state, TaskState::Other(_)) || (wordless && !beside.is_empty()) {
             self.show_status(&state, &beside, created_at, sink);
         }
@@ -55,7 +60,11 @@ impl Decoder {
                     self.at_end = AtEnd::Cut;
                 }
                 if let Some(message) = message {
-                    self.say(message, beside, created_at, Channel::Intermediate, live, sink);
+                    let at = created_at;
+                    let speaker = self.speaker(message.metadata.as_ref(), &beside);
+                    let own = speaker.map(|speaker| std::mem::replace(&mut self.source, speaker));
+                    self.stream_text(Spoken { message, beside, at, live, is_bare: false }, sink);
+                    self.source = own.unwrap_or_else(|| self.source.clone());
                 }
             }
             StateClass::Interrupted => self.ask(&state, message, beside, created_at, sink),
@@ -84,6 +93,24 @@ impl Decoder {
         sink.push(update);
     }
 
+    /// Returns `true` if the metadata of a status without a message was a notice, which is shown as what it is.
+    fn wordless_notices(&mut self, beside: &Metadata, at: Option<Timestamp>, sink: &mut Sink<'_>) -> bool {
+        let Some(event) = beside.get(metadata::EVENT).and_then(Value::as_object) else { return false };
+        let signs = self.config.recognisers.status_text("", Some(event));
+        if signs.is_empty() {
+            return false;
+        }
+        self.release(sink);
+        self.speech.end();
+        for sign in signs {
+            let id = ByteString::from(format!("status-{}", self.memory.next()));
+            let mut place = self.stand_place(id.clone());
+            place.created_at = at;
+            self.emit_sign(sign, "", &id, beside.clone(), &place, sink);
+        }
+        true
+    }
+
     /// A message as a text of its own, unless it was heard before or is made of notices.
     pub(super) fn say(
         &mut self,
@@ -100,6 +127,20 @@ impl Decoder {
             self.counts.repeated += 1;
             return;
         }
+        self.say_noted(message, novelty, beside, created_at, channel, sink);
+    }
+
+    /// The same for a message whose novelty is known.
+    pub(super) fn say_noted(
+        &mut self,
+        message: Message<'_>,
+        novelty: Novelty,
+        beside: Metadata,
+        created_at: Option<Timestamp>,
+        channel: Channel,
+        sink: &mut Sink<'_>,
+    ) {
+        let text = joined_text(&message.parts);
         let mut place = Place {
             source: self.source.clone(),
             message_id: self.message_place(&message, novelty, sink),
@@ -132,13 +173,8 @@ impl Decoder {
         place: &mut Place,
         sink: &mut Sink<'_>,
     ) -> bool {
-        let own = message.metadata.as_ref().map(|_| &place.metadata);
-        let signs = self.config.recognisers.status_text(text, own);
-        let doubtful = |sign: &Sign| match sign {
-            Sign::ToolEnded(end) => end.uncertain && !self.calls.has_named(end),
-            _ => false,
-        };
-        if signs.is_empty() || signs.iter().any(doubtful) {
+        let signs = self.notices(message, text);
+        if signs.is_empty() {
             return false;
         }
         let several = signs.len() > 1;
@@ -155,8 +191,24 @@ impl Decoder {
         true
     }
 
+    /// The notices that a message is made of; none if it is made of anything else.
+    pub(super) fn notices(&self, message: &Message<'_>, text: &str) -> Vec<Sign> {
+        let own = message.metadata.as_ref().and_then(Raw::to_object);
+        let signs = self.config.recognisers.status_text(text, own.as_ref());
+        let doubtful = |sign: &Sign| match sign {
+            Sign::ToolEnded(end) => end.uncertain && !self.calls.has_named(end),
+            _ => false,
+        };
+        if signs.iter().any(doubtful) { Vec::new() } else { signs }
+    }
+
     /// The id that a message goes by: its own, unless it has none or had other words before.
-    fn message_place(&mut self, message: &Message<'_>, novelty: Novelty, sink: &Sink<'_>) -> ByteString {
+    pub(super) fn message_place(
+        &mut self,
+        message: &Message<'_>,
+        novelty: Novelty,
+        sink: &Sink<'_>,
+    ) -> ByteString {
         match (message.message_id.set(), novelty) {
             (None, _) => ByteString::from(format!("status-{}", self.memory.next())),
             (Some(id), Novelty::Changed) => ByteString::from(format!("{id}#{}", self.memory.next())),
@@ -173,11 +225,13 @@ impl Decoder {
         if !self.source.is_root() && self.is_first {
             sink.push(aqueduct_core::SourceEvent::LaneOpened(self.source.clone()));
         }
-        self.say(message, Metadata::new(), None, Channel::Answer, true, sink);
-        self.at_end = AtEnd::Answered;
-        if !on_task {
-            self.finish(Settled::Completed, sink.out);
+        if on_task {
+            self.at_end = AtEnd::Answered;
+            let (beside, at) = (Metadata::new(), None);
+            return self.stream_text(Spoken { message, beside, at, live: true, is_bare: true }, sink);
         }
+        self.say(message, Metadata::new(), None, Channel::Answer, true, sink);
+        self.finish(Settled::Completed, sink.out);
     }
 }
 

@@ -75,7 +75,10 @@ fn end(mut data: Map<String, Value>) -> ToolEnd {
     let error = data.remove("error").filter(|error| !error.is_null() && *error != Value::Bool(false));
     let output =
         ["payload", "output", "result", "response", "content"].iter().find_map(|key| data.remove(*key));
-    let failed = flag || error.is_some();
+    // Google ADK reports an exception as a response that is nothing but an error.
+    let says_error =
+        |output: &Value| output.as_object().is_some_and(|map| map.len() == 1 && map.contains_key("error"));
+    let failed = flag || error.is_some() || output.as_ref().is_some_and(says_error);
     let output = match output.or(error) {
         None | Some(Value::Null) => ToolOutput::default(),
         Some(Value::String(text)) => ToolOutput::Text(text.into()),

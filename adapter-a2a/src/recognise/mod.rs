@@ -9,25 +9,31 @@
 //! decoder.
 
 mod a2ui;
+mod adk;
+mod agno;
 mod caipe;
 mod data;
+mod langgraph;
 mod notice;
 mod thought;
 
 use std::fmt;
 use std::sync::Arc;
 
-use aqueduct_core::Metadata;
 use aqueduct_core::block::ToolOutput;
+use aqueduct_core::{Metadata, Usage};
 use serde_json::Value;
 
 pub use a2ui::A2uiParts;
+pub use adk::AdkMarks;
+pub use agno::AgnoEvents;
 pub use caipe::CaipeArtifacts;
 pub use data::ToolDataParts;
+pub use langgraph::LangGraphData;
 pub use notice::StatusNotices;
 pub use thought::ThoughtParts;
 
-use crate::wire::{Artifact, Part};
+use crate::wire::{Artifact, Message, Part};
 
 /// What a recogniser saw.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +57,8 @@ pub enum Sign {
     Plan(Value),
     /// The form that goes with the next question to the user.
     InputForm(Value),
+    /// Several things in one part.
+    Several(Vec<Sign>),
     /// One more operation on a progress card.
     Card {
         /// The type of the card.
@@ -113,6 +121,26 @@ pub trait Recogniser: fmt::Debug + Send + Sync {
         None
     }
 
+    /// What a message is, by its metadata: [`Sign::Thinking`] if all its words are thoughts.
+    fn message(&self, message: &Message<'_>) -> Option<Sign> {
+        let _ = message;
+        None
+    }
+
+    /// Tokens that the metadata of an event or artifact reports, with what they were spent on: one and the same is
+    /// counted once.
+    fn usage(&self, metadata: &Metadata) -> Option<(String, Usage)> {
+        let _ = metadata;
+        None
+    }
+
+    /// Who speaks by the metadata of an event or artifact (empty if that is not said), and the name of the agent itself
+    /// where it is said.
+    fn author(&self, metadata: &Metadata) -> Option<(String, Option<String>)> {
+        let _ = metadata;
+        None
+    }
+
     /// What a part is. Asked for data parts, and for text parts that have metadata.
     fn part(&self, part: &Part<'_>) -> Option<Sign> {
         let _ = part;
@@ -121,8 +149,16 @@ pub trait Recogniser: fmt::Debug + Send + Sync {
 }
 
 /// All that are known here, in the order they are asked.
-static KNOWN: [&dyn Recogniser; 5] =
-    [&ToolDataParts, &ThoughtParts, &A2uiParts, &CaipeArtifacts, &StatusNotices];
+static KNOWN: [&dyn Recogniser; 8] = [
+    &AdkMarks,
+    &ToolDataParts,
+    &ThoughtParts,
+    &A2uiParts,
+    &LangGraphData,
+    &CaipeArtifacts,
+    &AgnoEvents,
+    &StatusNotices,
+];
 
 /// The recognisers that are asked, in order. Cheap to make and to clone: every task has its own.
 #[derive(Debug, Clone)]
@@ -172,6 +208,18 @@ impl Recognisers {
 
     pub(crate) fn sub_agent(&self, artifact: &Artifact<'_>) -> Option<String> {
         self.all().find_map(|recogniser| recogniser.sub_agent(artifact))
+    }
+
+    pub(crate) fn message(&self, message: &Message<'_>) -> Option<Sign> {
+        self.all().find_map(|recogniser| recogniser.message(message))
+    }
+
+    pub(crate) fn usage(&self, metadata: &Metadata) -> Option<(String, Usage)> {
+        self.all().find_map(|recogniser| recogniser.usage(metadata))
+    }
+
+    pub(crate) fn author(&self, metadata: &Metadata) -> Option<(String, Option<String>)> {
+        self.all().find_map(|recogniser| recogniser.author(metadata))
     }
 
     pub(crate) fn part(&self, part: &Part<'_>) -> Option<Sign> {

@@ -203,3 +203,24 @@ fn tool_data_parts_are_read() {
     assert_eq!(part(&json!({"text": "hm", "metadata": {"adk_thought": true}})), Some(Sign::Thinking));
     assert_eq!(part(&json!({"text": "hm", "metadata": {"thoughtful": true}})), None);
 }
+
+#[test]
+fn thoughts_of_agno_are_known_by_the_category_of_their_message() {
+    let message = |category: &str| {
+        let json = json!({"messageId": "m", "parts": [], "metadata": {"agno_content_category": category}})
+            .to_string();
+        Recognisers::default().message(&serde_json::from_str(&json).unwrap())
+    };
+    assert_eq!(message("reasoning"), Some(Sign::Thinking));
+    assert_eq!(message("content"), None);
+}
+
+#[test]
+fn questions_of_google_adk_are_no_tool_calls() {
+    let call = |name: &str| {
+        part(&json!({"data": {"id": "c", "name": name, "args": {}},
+        "metadata": {"adk_type": "function_call", "adk_is_long_running": true}}))
+    };
+    assert!(matches!(call("adk_request_confirmation"), Some(Sign::InputForm(_))));
+    assert!(matches!(call("approve_invoice"), Some(Sign::ToolStarted(_))));
+}

@@ -10,6 +10,7 @@
 
 mod caipe;
 mod cuts;
+mod frameworks;
 mod golden;
 mod round_trip;
 mod server;

@@ -12,7 +12,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use aqueduct_adapter_a2a::config::Marks;
+use aqueduct_adapter_a2a::config::{Marks, StreamShape};
 use aqueduct_adapter_a2a::wire::{Dialect, Frame, StreamItem};
 use aqueduct_adapter_a2a::{
     DecodeConfig, Decoder, Envelope, ItemWriter, Notes, Settings, StreamEncoder, converters,
@@ -422,6 +422,7 @@ fn without_marks_the_answer_and_the_end_are_still_there() {
         let payloads = payloads(&events, Dialect::V1, &Settings::new("task-1", "context-1"));
         let mut config = DecodeConfig { marks: Marks::Ignore, ..DecodeConfig::root() };
         (config.drop_restated_chunks, config.promote_last_status) = (false, false);
+        config.stream = StreamShape::Notices;
         let read = run_to_end(decoded(&payloads, config));
         InvariantChecker::check_all(&read).unwrap();
         let words = |events: &[BlockEvent]| -> String {

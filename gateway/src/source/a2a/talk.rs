@@ -163,6 +163,7 @@ impl<'t> Talk<'t> {
                 return;
             }
             self.send_planned(&requests, &mut stream);
+            let hold = self.client.poll_timeout();
             tokio::select! {
                 biased;
                 () = &mut stopped, if !is_stopped => {
@@ -174,6 +175,7 @@ impl<'t> Talk<'t> {
                     self.handle_heard(heard, &mut stream);
                     self.hear_more(&requests, &mut stream);
                 }
+                () = tokio::time::sleep(hold.unwrap_or_default()), if hold.is_some() => self.client.handle_timeout(),
                 else => return self.client.handle_stream_end(),
             }
         }

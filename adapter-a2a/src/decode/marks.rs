@@ -1,0 +1,45 @@
+//! What the metadata of events and artifacts says beside their content: tokens spent, and who speaks.
+
+use aqueduct_core::{Metadata, Source, SourceEvent};
+use serde_json::Value;
+
+use super::print::Print;
+use super::sink::Sink;
+use super::{Decoder, metadata};
+use crate::config::SubAgents;
+use crate::wire::Raw;
+
+impl Decoder {
+    /// Reports the tokens that an event or artifact says were spent, once.
+    pub(super) fn book_usage(&mut self, own: Option<&Raw<'_>>, sink: &mut Sink<'_>) {
+        let named = own.filter(|raw| raw.as_str().contains("usage")).and_then(Raw::to_object);
+        let Some((key, usage)) = named.and_then(|own| self.config.recognisers.usage(&own)) else { return };
+        if self.memory.spent.len() >= self.config.limits.messages.max(1) {
+            self.memory.spent.clear();
+        }
+        if key.is_empty() || self.memory.spent.insert(Print::number(&key)) {
+            sink.push(SourceEvent::Usage { source: self.source.clone(), usage });
+        }
+    }
+
+    /// Returns the sub-agent that speaks by the metadata of an event or artifact, if lanes are wanted.
+    pub(super) fn speaker(&mut self, own: Option<&Raw<'_>>, beside: &Metadata) -> Option<Source> {
+        if self.config.sub_agents == SubAgents::Inline {
+            return None;
+        }
+        let event = beside.get(metadata::EVENT).and_then(Value::as_object);
+        let own = own.and_then(Raw::to_object);
+        let both = own.as_ref().into_iter().chain(event);
+        let mut name = String::new();
+        for (author, app) in both.filter_map(|metadata| self.config.recognisers.author(metadata)) {
+            name = if name.is_empty() { author } else { name };
+            self.memory.own_name = self.memory.own_name.take().or(app);
+        }
+        if name.is_empty() {
+            return None;
+        }
+        // Where nothing else tells, the first that speaks is the agent itself.
+        let own_name = self.memory.own_name.get_or_insert_with(|| name.clone());
+        (*own_name != name).then(|| self.source.child(name))
+    }
+}

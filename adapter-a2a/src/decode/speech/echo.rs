@@ -1,0 +1,149 @@
+//! Artifacts, histories and final statuses that restate what was shown: only what is new of them is shown.
+
+use aqueduct_core::{ByteString, Metadata, Mode};
+
+use super::super::Decoder;
+use super::super::print::Relation;
+use super::super::sink::Sink;
+use super::boundary::keep_end;
+use super::stands::{Match, is_end};
+
+/// A text that begins a longer one and is shorter than this may be a notice all the same.
+const CONTAINED_BYTES: usize = 8;
+
+/// An artifact whose words restate what was shown, as far as they came.
+#[derive(Debug, Clone)]
+pub(super) struct Echo {
+    artifact: ByteString,
+    words: String,
+}
+
+/// What became of words that may restate others.
+pub(in super::super) enum Echoed {
+    /// They were shown, or what was new of them is shown now.
+    Yes,
+    /// They are other words. Holds all of them, if they were held back in part.
+    No(Option<String>),
+}
+
+/// The end of what the artifact that spoke last has shown, to find words that are told once more.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tail {
+    artifact: ByteString,
+    text: String,
+}
+
+impl Tail {
+    pub(in super::super) fn push(&mut self, artifact: &ByteString, text: &str, limit: usize) {
+        if self.artifact != *artifact {
+            self.artifact = artifact.clone();
+            self.text.clear();
+        }
+        self.text.push_str(text);
+        if self.text.len() > limit {
+            keep_end(&mut self.text, limit / 2);
+        }
+    }
+
+    /// Returns `true` if a text that is to replace an artifact is the end of what it has shown.
+    pub(in super::super) fn ends_with(&self, artifact: &ByteString, text: &str) -> bool {
+        self.artifact == *artifact && !text.trim().is_empty() && is_end(self.text.trim_end(), text.trim())
+    }
+}
+
+impl Decoder {
+    /// Compares the words of an artifact with what was shown. `is_whole` if no more of it follows.
+    pub(in super::super) fn echoes(
+        &mut self,
+        artifact: &ByteString,
+        chunk: &str,
+        append: bool,
+        is_whole: bool,
+        sink: &mut Sink<'_>,
+    ) -> Echoed {
+        let earlier = self.speech.echo.take().filter(|echo| append && echo.artifact == *artifact);
+        let was_echo = earlier.is_some();
+        let mut words = earlier.map(|echo| echo.words).unwrap_or_default();
+        words.push_str(chunk);
+        if words.trim().is_empty() {
+            return Echoed::No(None);
+        }
+        self.settle_held(&words, !is_whole, sink);
+        self.speech.end();
+        let limit = self.config.limits.compared_text;
+        match self.speech.stands.relation(&words) {
+            Match::Shown | Match::Starts => self.counts.repeated += 1,
+            Match::Extends(id, from) => {
+                self.emit_again(id.clone(), words.get(from..).unwrap_or_default(), Mode::Append, sink);
+                self.speech.stands.set(&id, &words, limit);
+            }
+            Match::Corrects(id) => {
+                self.emit_again(id.clone(), &words, Mode::Replace, sink);
+                self.speech.stands.set(&id, &words, limit);
+            }
+            Match::Other => return Echoed::No(was_echo.then_some(words)),
+        }
+        if words.len() <= limit {
+            self.speech.echo = Some(Echo { artifact: artifact.clone(), words });
+        }
+        Echoed::Yes
+    }
+
+    fn emit_again(&mut self, id: ByteString, text: &str, mode: Mode, sink: &mut Sink<'_>) {
+        let place = self.stand_place(id);
+        self.emit_words(ByteString::from(text), false, mode, false, Metadata::new(), &place, sink);
+    }
+
+    /// Words of the answer came from elsewhere: what is held and equals them is not shown, anything else is a notice.
+    pub(in super::super) fn settle_held(&mut self, words: &str, may_go_on: bool, sink: &mut Sink<'_>) {
+        let body = words.trim();
+        let all: String = self.speech.held.iter().map(|held| held.words.as_str()).collect();
+        let Some(last) = self.speech.held.last().map(|held| held.words.trim().to_owned()) else { return };
+        if all.trim() == body {
+            self.speech.held.clear();
+        } else if last == body || (last.len() >= CONTAINED_BYTES && body.starts_with(&last)) {
+            self.speech.held.pop();
+            self.release(sink);
+        } else if !(may_go_on && (all.trim_start().starts_with(body) || last.starts_with(body))) {
+            self.release(sink);
+        }
+    }
+
+    /// More of an artifact is about to be shown while a text is held.
+    pub(in super::super) fn settle_streamed(
+        &mut self,
+        artifact: &ByteString,
+        chunk: &str,
+        sink: &mut Sink<'_>,
+    ) {
+        let earlier = self.memory.artifacts.get(&**artifact).map(|record| record.text.clone());
+        let mut shown = earlier.unwrap_or_default();
+        shown.push(chunk);
+        let Some(last) = self.speech.held.last() else { return };
+        match shown.relation(&last.words) {
+            Relation::Same => {
+                self.speech.held.pop();
+                self.release(sink);
+            }
+            Relation::Extends(_) => {}
+            Relation::Different => self.release(sink),
+        }
+    }
+
+    /// Returns `true` if the words of a final status were shown. What they add is shown now.
+    pub(in super::super) fn concludes(&mut self, words: &str, sink: &mut Sink<'_>) -> bool {
+        self.settle_held(words, false, sink);
+        if words.trim().is_empty() {
+            return false;
+        }
+        match self.speech.stands.relation(words) {
+            Match::Shown => self.counts.repeated += 1,
+            Match::Extends(id, from) => {
+                self.emit_again(id, words.get(from..).unwrap_or_default(), Mode::Append, sink);
+            }
+            Match::Corrects(id) => self.emit_again(id, words, Mode::Replace, sink),
+            Match::Starts | Match::Other => return false,
+        }
+        true
+    }
+}

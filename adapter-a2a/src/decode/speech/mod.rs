@@ -1,0 +1,279 @@
+//! How an agent's status texts and messages stream: notices, pieces of the answer, the answer so far, or the whole of it.
+//!
+//! A2A does not say what a `working` status text is for, and one text may come as status, in pieces, in the history, as
+//! artifact and as the final status. The rule: what was shown as it streamed is not shown again; a text that turns out to
+//! be the answer is shown as the answer; notices stay apart from each other and from the answer.
+//!
+//! ```text
+//!   status text ──► known by profile or setting, or a piece for certain ──► answer, streamed from the first token
+//!        │                                                     ▲
+//!        ├──► a notice for certain ──► intermediate            │ the next text goes on
+//!        └──► unclear: held ───────────────────────────────────┤
+//!                 │ the artifact or the end has the same text ─┴─► the answer
+//!                 └ anything else, or nothing for `ClientConfig::hold` ──► intermediate
+//! ```
+//!
+//! Invariants: at most [`HELD`] texts are held, and none once the task has settled; bytes out are linear in the length of
+//! the text. What is not here: tool notices (`recognise`), artifacts (`artifact.rs` asks [`Decoder::echoes`]).
+
+mod boundary;
+mod echo;
+mod piece;
+mod profile;
+mod stands;
+mod utterance;
+
+use aqueduct_core::{ByteString, Channel, Metadata, Mode, Source, Timestamp, Track};
+
+use super::Decoder;
+use super::memory::Novelty;
+use super::parts::Place;
+use super::print::Relation;
+use super::sink::Sink;
+use super::status::joined_text;
+use crate::config::StreamShape;
+use crate::recognise::Sign;
+use crate::wire::{Message, Part, Raw, Text};
+use echo::Echo;
+pub(super) use echo::{Echoed, Tail};
+use profile::{Marks, Restates};
+use stands::Stands;
+use utterance::{Shape, Utterance};
+
+/// Texts that may be tokens or notices and are held until one more decides. Tokens without any space around them are
+/// rare; eight are a word.
+const HELD: usize = 8;
+
+/// A message on its way in.
+pub(super) struct Spoken<'a> {
+    pub(super) message: Message<'a>,
+    pub(super) beside: Metadata,
+    pub(super) at: Option<Timestamp>,
+    /// False if it comes out of a snapshot.
+    pub(super) live: bool,
+    /// True for a message that is no status.
+    pub(super) is_bare: bool,
+}
+
+/// A message that waits for what follows it.
+#[derive(Debug, Clone)]
+struct Held {
+    message: Message<'static>,
+    beside: Metadata,
+    at: Option<Timestamp>,
+    novelty: Novelty,
+    source: Source,
+    words: String,
+    group: Option<String>,
+}
+
+/// The text that is being streamed.
+#[derive(Debug, Clone)]
+struct Current {
+    id: ByteString,
+    group: Option<String>,
+    utterance: Utterance,
+    /// True once it was restated: nothing goes on with it.
+    is_whole: bool,
+}
+
+/// What this turn has said in statuses and messages.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Speech {
+    /// How the agent was seen to stream.
+    shape: Option<Shape>,
+    current: Option<Current>,
+    held: Vec<Held>,
+    stands: Stands,
+    thoughts: Stands,
+    /// The thought that is being streamed, and its group.
+    thinking: Option<(ByteString, Option<String>)>,
+    echo: Option<Echo>,
+}
+
+impl Speech {
+    pub(super) fn holds_any(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Returns `true` once a status text or message was part of the answer.
+    pub(super) fn has_spoken(&self) -> bool {
+        !self.stands.is_empty()
+    }
+
+    /// What follows belongs to another text.
+    pub(super) fn end(&mut self) {
+        self.current = None;
+        self.thinking = None;
+    }
+}
+
+impl Decoder {
+    /// A status text while the task works, or a message on its stream.
+    pub(super) fn stream_text(&mut self, mut spoken: Spoken<'_>, sink: &mut Sink<'_>) {
+        if self.config.recognisers.message(&spoken.message) == Some(Sign::Thinking) {
+            spoken.message.parts.iter_mut().for_each(mark_thought);
+        }
+        let Spoken { message, live, is_bare, .. } = &spoken;
+        let text = joined_text(&message.parts);
+        let novelty = self.memory.messages.note(message, &text, *live, &self.config.limits);
+        let setting = self.config.stream;
+        let task = (&*self.memory.task_id, &*self.memory.context_id);
+        let marks = Marks::read(setting, message, &spoken.beside, task, *is_bare);
+        let repeats_itself = *is_bare || marks.reading == profile::PIECES;
+        if novelty == Novelty::Repeated && !(*live && repeats_itself) {
+            self.counts.repeated += 1;
+            return;
+        }
+        let words = self.words(&message.parts);
+        let was_shown = !words.is_empty() && self.was_shown(&words, &marks, *live);
+        let is_apart = setting == StreamShape::Notices
+            || words.is_empty()
+            || !self.notices(message, &text).is_empty()
+            || (!was_shown && message.parts.iter().any(|part| self.is_call(part)));
+        if words.is_empty() && self.think(&spoken, &text, &marks, sink) {
+            return;
+        }
+        if is_apart {
+            return self.say_apart(spoken, novelty, sink);
+        }
+        if was_shown {
+            return self.say_rest(spoken, sink);
+        }
+        let is_plain = message.parts.iter().all(|part| part.as_text().is_some() && !self.is_thought(part));
+        if setting == StreamShape::Answer || (marks.is_answer && !is_plain) {
+            self.say_answer(spoken, novelty, &words, sink);
+        } else if is_plain {
+            self.piece(spoken, novelty, words, &marks, sink);
+        } else {
+            self.hold(spoken, novelty, words, marks.group, sink);
+        }
+    }
+
+    /// Returns `true` for one more piece of a thought, which is shown. `text` is all of the message.
+    fn think(&mut self, spoken: &Spoken<'_>, text: &str, marks: &Marks, sink: &mut Sink<'_>) -> bool {
+        let is_thought = !text.is_empty()
+            && spoken.message.parts.iter().all(|part| part.as_text().is_some() && self.is_thought(part));
+        if !is_thought || spoken.is_bare {
+            return false;
+        }
+        self.release(sink);
+        let goes_on = |(_, group): &(ByteString, Option<String>)| {
+            *group == marks.group && (group.is_some() || boundary::goes_on(self.speech.thoughts.last(), text))
+        };
+        let id = match self.speech.thinking.take().filter(goes_on) {
+            Some((id, _)) => id,
+            None => self.message_place(&spoken.message, Novelty::New, sink),
+        };
+        self.speech.end();
+        let mut place = self.stand_place(id.clone());
+        (place.channel, place.created_at) = (Channel::Intermediate, spoken.at);
+        self.emit_words(ByteString::from(text), true, Mode::Append, false, Metadata::new(), &place, sink);
+        self.speech.thinking = Some((id, marks.group.clone()));
+        true
+    }
+
+    /// A message that is no piece of any text.
+    fn say_apart(&mut self, spoken: Spoken<'_>, novelty: Novelty, sink: &mut Sink<'_>) {
+        self.release(sink);
+        self.speech.end();
+        let channel = if spoken.is_bare { Channel::Answer } else { Channel::Intermediate };
+        self.say_noted(spoken.message, novelty, spoken.beside, spoken.at, channel, sink);
+    }
+
+    /// A message that is part of the answer as it is.
+    fn say_answer(&mut self, spoken: Spoken<'_>, novelty: Novelty, words: &str, sink: &mut Sink<'_>) {
+        self.release(sink);
+        self.speech.end();
+        let id = self.message_place(&spoken.message, novelty, sink);
+        self.speech.stands.begin(id.clone(), words, self.config.limits.compared_text);
+        self.speech.stands.set_source(Some(self.source.clone()));
+        let message = Message { message_id: Text::from(id.to_string()), ..spoken.message };
+        self.say_noted(message, Novelty::New, spoken.beside, spoken.at, Channel::Answer, sink);
+    }
+
+    /// Of a message whose words were shown counts what else it holds.
+    fn say_rest(&mut self, mut spoken: Spoken<'_>, sink: &mut Sink<'_>) {
+        self.counts.repeated += 1;
+        if let Some(current) = &mut self.speech.current {
+            current.is_whole |= spoken.live;
+        }
+        let mut parts = std::mem::take(&mut spoken.message.parts);
+        parts.retain(|part| !self.was_told(part));
+        if !parts.is_empty() {
+            let message = Message { parts, ..spoken.message };
+            self.say_noted(message, Novelty::New, spoken.beside, spoken.at, Channel::Intermediate, sink);
+        }
+    }
+
+    /// Returns `true` for words, which are compared apart, and for thoughts that were shown.
+    pub(super) fn was_told(&self, part: &Part<'_>) -> bool {
+        let Some(text) = part.as_text() else { return false };
+        !self.is_thought(part) || self.speech.thoughts.holds(text)
+    }
+
+    /// Takes note of a thought.
+    pub(super) fn note_thought(&mut self, text: &str) {
+        self.speech.thoughts.begin(ByteString::new(), text, self.config.limits.compared_text);
+    }
+
+    /// Returns `true` if a text restates what stands.
+    fn was_shown(&self, words: &str, marks: &Marks, live: bool) -> bool {
+        if !live {
+            let is_held = self.speech.held.iter().any(|held| held.words.trim() == words.trim());
+            return is_held || self.speech.stands.holds(words);
+        }
+        let Some(current) = &self.speech.current else { return false };
+        let is_same = || self.speech.stands.relation_to_last(words) == Relation::Same;
+        current.group == marks.group
+            && match marks.restates {
+                Restates::Never => false,
+                Restates::IfLong => current.utterance.may_be_restated() && is_same(),
+                Restates::Always => is_same(),
+            }
+    }
+
+    /// Where a text of statuses goes.
+    pub(super) fn stand_place(&self, message_id: ByteString) -> Place {
+        Place {
+            source: self.speech.stands.source_of(&message_id).unwrap_or_else(|| self.source.clone()),
+            message_id,
+            track: Track::MAIN,
+            channel: Channel::Answer,
+            created_at: None,
+            metadata: Metadata::new(),
+            last: false,
+        }
+    }
+
+    /// The words of parts that are no thoughts.
+    pub(super) fn words(&self, parts: &[Part<'_>]) -> String {
+        let words = parts.iter().filter(|part| !self.is_thought(part)).filter_map(Part::as_text);
+        words.map(Text::as_str).collect()
+    }
+
+    fn is_call(&self, part: &Part<'_>) -> bool {
+        part.as_text().is_none()
+            && matches!(
+                self.config.recognisers.part(part),
+                Some(
+                    Sign::ToolStarted(_)
+                        | Sign::ToolEnded(_)
+                        | Sign::ToolOutput(_)
+                        | Sign::Plan(_)
+                        | Sign::InputForm(_)
+                        | Sign::Several(_)
+                        | Sign::Card { .. }
+                )
+            )
+    }
+}
+
+fn mark_thought(part: &mut Part<'_>) {
+    let mut own = part.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
+    own.insert("thought".to_owned(), true.into());
+    part.metadata = Some(Raw::from_value(&own.into()));
+}
+
+#[cfg(test)]
+mod tests;

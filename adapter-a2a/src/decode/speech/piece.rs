@@ -1,0 +1,215 @@
+//! Status texts as pieces of one text: what is begun, what goes on, what is held until that is clear.
+
+use aqueduct_core::{ByteString, Channel, Metadata, Mode};
+
+use super::super::memory::Novelty;
+use super::super::print::Relation;
+use super::super::sink::Sink;
+use super::super::{Decoder, metadata};
+use super::boundary::{self, Join};
+use super::profile::{self, Marks, Restates};
+use super::utterance::{Reading, Step, Utterance};
+use super::{Current, HELD, Held, Spoken};
+
+impl Decoder {
+    /// One more text without anything beside its words.
+    pub(super) fn piece(
+        &mut self,
+        spoken: Spoken<'_>,
+        novelty: Novelty,
+        words: String,
+        marks: &Marks,
+        sink: &mut Sink<'_>,
+    ) {
+        if let Some(current) = &mut self.speech.current
+            && current.group == marks.group
+            && !current.is_whole
+        {
+            let long = current.utterance.may_be_restated() && marks.restates != Restates::Never;
+            let step = match self.speech.stands.relation_to_last(&words) {
+                Relation::Extends(rest) if long => Step::Piece(words.len() - rest.len()),
+                _ => current.utterance.step(&words, marks.reading),
+            };
+            if step != Step::Other {
+                return self.go_on_with(step, &words, sink);
+            }
+        }
+        self.speech.end();
+        if self.joins_held(&words, marks, sink) {
+            return self.piece(spoken, novelty, words, marks, sink);
+        }
+        let is_sure = marks.is_answer
+            || boundary::has_edge_space(&words)
+            || (self.speech.shape.is_some() && boundary::is_token(&words) && !boundary::is_notice(&words));
+        if is_sure {
+            self.release(sink);
+            self.begin(spoken, novelty, &words, marks, sink);
+        } else if boundary::is_notice(&words) {
+            self.say_apart(spoken, novelty, sink);
+        } else {
+            self.hold(spoken, novelty, words, marks.group.clone(), sink);
+        }
+    }
+
+    /// Returns `true` if what is held was the start of a text that goes on, which is shown then.
+    fn joins_held(&mut self, words: &str, marks: &Marks, sink: &mut Sink<'_>) -> bool {
+        let Some(last) = self.speech.held.last() else { return false };
+        let grows = words.len() > last.words.len() && words.starts_with(&last.words);
+        let same_group = last.group == marks.group;
+        let join = match marks.reading {
+            _ if !same_group => Join::No,
+            _ if marks.group.is_some() || grows => Join::Yes,
+            _ => boundary::join(&last.words, words),
+        };
+        let is_plain = |held: &Held| held.message.parts.iter().all(|part| part.as_text().is_some());
+        if join != Join::Yes || !self.speech.held.iter().all(is_plain) {
+            if join == Join::No || self.speech.held.len() >= HELD {
+                self.release(sink);
+            }
+            return false;
+        }
+        let mut held = std::mem::take(&mut self.speech.held);
+        if grows && let Some(last) = held.pop() {
+            for notice in held {
+                self.say_held(notice, Channel::Intermediate, sink);
+            }
+            held = vec![last];
+        }
+        self.begin_with(held, marks, sink);
+        true
+    }
+
+    /// Holds a message until it is clear what it is.
+    pub(super) fn hold(
+        &mut self,
+        spoken: Spoken<'_>,
+        novelty: Novelty,
+        words: String,
+        group: Option<String>,
+        sink: &mut Sink<'_>,
+    ) {
+        let is_same =
+            |held: &Held| group.is_some() && held.group == group && held.words.trim() == words.trim();
+        if self.speech.held.last().is_some_and(is_same) {
+            // The last piece of a text of one piece, then the whole of it.
+            self.speech.held.pop();
+        }
+        let is_alone = !spoken.message.parts.iter().all(|part| part.as_text().is_some());
+        if is_alone {
+            self.release(sink);
+        }
+        self.speech.end();
+        let (message, beside, at) = (spoken.message.into_owned(), spoken.beside, spoken.at);
+        self.speech.held.push(Held {
+            message,
+            beside,
+            at,
+            novelty,
+            source: self.source.clone(),
+            words,
+            group,
+        });
+    }
+
+    /// What is held are notices.
+    pub(in super::super) fn release(&mut self, sink: &mut Sink<'_>) {
+        for held in std::mem::take(&mut self.speech.held) {
+            self.say_held(held, Channel::Intermediate, sink);
+        }
+    }
+
+    /// The last text that is held is the answer, if there is one.
+    pub(in super::super) fn promote_held(&mut self, sink: &mut Sink<'_>) -> bool {
+        let held = std::mem::take(&mut self.speech.held);
+        let is_answer = !held.is_empty();
+        if held.len() > 1 {
+            let marks = Marks::unknown();
+            self.begin_with(held, &marks, sink);
+        } else {
+            for answer in held {
+                self.say_held(answer, Channel::Answer, sink);
+            }
+        }
+        is_answer
+    }
+
+    fn say_held(&mut self, held: Held, channel: Channel, sink: &mut Sink<'_>) {
+        let Held { message, beside, at, novelty, source, .. } = held;
+        let own = std::mem::replace(&mut self.source, source);
+        self.say_noted(message, novelty, beside, at, channel, sink);
+        self.source = own;
+    }
+
+    /// Begins a text with pieces that were held.
+    fn begin_with(&mut self, held: Vec<Held>, marks: &Marks, sink: &mut Sink<'_>) {
+        let mut held = held.into_iter();
+        let Some(first) = held.next() else { return };
+        let Held { message, beside, at, novelty, words, .. } = first;
+        let spoken = Spoken { message, beside, at, live: true, is_bare: false };
+        self.begin(spoken, novelty, &words, marks, sink);
+        for more in held {
+            let Some(current) = &mut self.speech.current else { return };
+            let step = current.utterance.step(&more.words, profile::PIECES);
+            self.go_on_with(step, &more.words, sink);
+        }
+    }
+
+    fn begin(
+        &mut self,
+        spoken: Spoken<'_>,
+        novelty: Novelty,
+        words: &str,
+        marks: &Marks,
+        sink: &mut Sink<'_>,
+    ) {
+        let Spoken { message, beside, at, .. } = spoken;
+        let shape = match marks.reading {
+            Reading::Known(shape) => Some(shape),
+            _ => None,
+        };
+        let mut id = self.message_place(&message, novelty, sink);
+        if self.speech.stands.source_of(&id).is_some() {
+            // Another text under the id of an earlier one.
+            id = ByteString::from(format!("{id}#{}", self.memory.next()));
+        }
+        self.speech.stands.begin(id.clone(), words, self.config.limits.compared_text);
+        self.speech.stands.set_source(Some(self.source.clone()));
+        let utterance = Utterance::new(words, shape);
+        self.speech.current =
+            Some(Current { id: id.clone(), group: marks.group.clone(), utterance, is_whole: false });
+        let mut own = metadata::of_message(&message);
+        own.extend(beside);
+        if let [part] = &*message.parts {
+            metadata::put_part(&mut own, part);
+        }
+        let text = match &*message.parts {
+            [part] => part.as_text().map(|text| sink.share_str(text)).unwrap_or_default(),
+            _ => ByteString::from(words),
+        };
+        let mut place = self.stand_place(id);
+        place.created_at = at;
+        self.emit_words(text, false, Mode::Append, false, own, &place, sink);
+    }
+
+    fn go_on_with(&mut self, step: Step, words: &str, sink: &mut Sink<'_>) {
+        let limit = self.config.limits.compared_text;
+        let Some(current) = &self.speech.current else { return };
+        self.speech.shape = current.utterance.shape().or(self.speech.shape);
+        let id = current.id.clone();
+        let (text, mode) = match step {
+            Step::Nothing | Step::Other => {
+                self.counts.repeated += 1;
+                return;
+            }
+            Step::Piece(from) => (sink.share_str(words.get(from..).unwrap_or_default()), Mode::Append),
+            Step::Rest(rest) => (ByteString::from(rest), Mode::Append),
+            Step::Replace(whole) => (ByteString::from(whole), Mode::Replace),
+        };
+        match mode {
+            Mode::Replace => self.speech.stands.replace(&text, limit),
+            _ => self.speech.stands.append(&text, limit),
+        }
+        let place = self.stand_place(id);
+        self.emit_words(text, false, mode, false, Metadata::new(), &place, sink);
+    }
+}

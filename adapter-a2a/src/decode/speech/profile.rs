@@ -1,0 +1,99 @@
+//! Frameworks by their marks: how each of them streams, known from the first token.
+//!
+//! | framework | mark | status texts and messages |
+//! |---|---|---|
+//! | Google ADK | event metadata `adk_event_id` | texts of one event id are pieces of one text, then the whole of it |
+//! | `LangGraph` | task id `<context>:<run>` | each text is the whole so far |
+//! | Agno | message metadata `agno_content_category` | messages of one id are deltas |
+//!
+//! Strands has no mark before its artifact `agent_response`; its status texts are told by the white space in them.
+
+use aqueduct_core::Metadata;
+use serde_json::Value;
+
+use super::super::metadata;
+use super::utterance::{Reading, Shape};
+use crate::config::StreamShape;
+use crate::wire::{Message, Raw};
+
+/// Pieces for certain.
+pub(super) const PIECES: Reading = Reading::Known(Shape::Pieces);
+
+/// Whether a text that repeats all of its utterance is a restatement of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Restates {
+    /// It is one more piece, which happens to be the same.
+    Never,
+    /// If it is too long for an accident.
+    IfLong,
+    /// However short it is.
+    Always,
+}
+
+/// What is known about a status text or message before it is read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Marks {
+    pub(super) reading: Reading,
+    pub(super) restates: Restates,
+    /// Texts of another group belong to another utterance.
+    pub(super) group: Option<String>,
+    /// True if the text is part of the answer for certain.
+    pub(super) is_answer: bool,
+}
+
+impl Marks {
+    fn of(reading: Reading, restates: Restates, is_answer: bool) -> Self {
+        Self { reading, restates, group: None, is_answer }
+    }
+
+    /// Nothing is known.
+    pub(super) fn unknown() -> Self {
+        Self::of(Reading::Inferred, Restates::IfLong, false)
+    }
+
+    pub(super) fn read(
+        setting: StreamShape,
+        message: &Message<'_>,
+        beside: &Metadata,
+        (task, context): (&str, &str),
+        is_bare: bool,
+    ) -> Self {
+        let mut marks = match setting {
+            StreamShape::Fragments => Self::of(PIECES, Restates::IfLong, true),
+            StreamShape::Deltas => Self::of(PIECES, Restates::Never, true),
+            StreamShape::Cumulative => Self::of(Reading::Known(Shape::Grows), Restates::Never, true),
+            StreamShape::Answer | StreamShape::Notices => {
+                Self::of(Reading::Inferred, Restates::IfLong, is_bare)
+            }
+            StreamShape::Auto if has_key(message.metadata.as_ref(), "agno_content_category") => {
+                Self::of(PIECES, Restates::Never, true)
+            }
+            StreamShape::Auto if is_bare => Self::of(Reading::Together, Restates::IfLong, true),
+            StreamShape::Auto if is_langgraph(task, context) => {
+                Self::of(Reading::Known(Shape::Grows), Restates::Never, true)
+            }
+            StreamShape::Auto => match adk_event(beside) {
+                Some(event) => Self { group: Some(event), ..Self::of(PIECES, Restates::Always, false) },
+                None => Self::unknown(),
+            },
+        };
+        if is_bare {
+            marks.group = message.message_id.set().map(str::to_owned);
+        }
+        marks
+    }
+}
+
+fn has_key(metadata: Option<&Raw<'_>>, key: &str) -> bool {
+    metadata.is_some_and(|raw| raw.as_str().contains(key))
+}
+
+fn is_langgraph(task: &str, context: &str) -> bool {
+    let run = task.strip_prefix(context).and_then(|rest| rest.strip_prefix(':'));
+    !context.is_empty() && run.is_some_and(|run| !run.is_empty())
+}
+
+fn adk_event(beside: &Metadata) -> Option<String> {
+    let event = beside.get(metadata::EVENT)?.get("adk_event_id")?;
+    Value::as_str(event).map(str::to_owned)
+}

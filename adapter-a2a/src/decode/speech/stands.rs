@@ -1,0 +1,228 @@
+//! What this turn has shown of the answer in status texts and messages, for the comparison with what restates it:
+//! artifacts, the history, the final status.
+//!
+//! White space around a text does not count. Texts are kept up to [`DecodeLimits::compared_text`] bytes; of longer ones
+//! only a fingerprint remains, which finds the whole and what extends it, but no parts.
+//!
+//! [`DecodeLimits::compared_text`]: crate::config::DecodeLimits::compared_text
+
+use std::collections::VecDeque;
+
+use aqueduct_core::{ByteString, Source};
+
+use super::super::print::{Print, Relation};
+
+/// What a text is to what stands.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Match {
+    /// It was shown.
+    Shown,
+    /// So far it is the start of what was shown.
+    Starts,
+    /// It goes on after that message, from that byte on.
+    Extends(ByteString, usize),
+    /// It is another version of that message.
+    Corrects(ByteString),
+    /// It is something else.
+    Other,
+}
+
+/// Texts that begin alike for so many bytes are versions of one text.
+const ALIKE_BYTES: usize = 24;
+
+#[derive(Debug, Clone)]
+struct Stand {
+    id: ByteString,
+    source: Option<Source>,
+    text: String,
+    print: Print,
+    /// False once the text was too long to be kept.
+    is_kept: bool,
+}
+
+/// The texts of a turn, oldest first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stands {
+    list: VecDeque<Stand>,
+    bytes: usize,
+}
+
+impl Stands {
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn begin(&mut self, id: ByteString, text: &str, limit: usize) {
+        let print = Print::default();
+        self.list.push_back(Stand { id, source: None, text: String::new(), print, is_kept: true });
+        self.append(text, limit);
+    }
+
+    /// Whose the latest text is.
+    pub(super) fn set_source(&mut self, source: Option<Source>) {
+        if let Some(stand) = self.list.back_mut() {
+            stand.source = source;
+        }
+    }
+
+    /// Whose the text of that message is; `None` if no text goes by that id.
+    pub(super) fn source_of(&self, id: &str) -> Option<Source> {
+        self.list.iter().rev().find(|stand| *stand.id == *id)?.source.clone()
+    }
+
+    /// The latest text goes on.
+    pub(super) fn append(&mut self, text: &str, limit: usize) {
+        let Some(stand) = self.list.back_mut() else { return };
+        stand.print.push(text);
+        if stand.is_kept {
+            stand.text.push_str(text);
+            self.bytes += text.len();
+        }
+        self.shorten(limit);
+    }
+
+    /// The latest text is another one.
+    pub(super) fn replace(&mut self, text: &str, limit: usize) {
+        if let Some(stand) = self.list.pop_back() {
+            self.bytes -= stand.text.len();
+            self.begin(stand.id, text, limit);
+            self.set_source(stand.source);
+        }
+    }
+
+    /// The text of that message goes on, or is another one.
+    pub(super) fn set(&mut self, id: &ByteString, text: &str, limit: usize) {
+        if let Some(stand) = self.list.iter_mut().find(|stand| stand.id == *id) {
+            self.bytes = self.bytes.saturating_sub(stand.text.len()) + text.len();
+            text.clone_into(&mut stand.text);
+            (stand.print, stand.is_kept) = (Print::of(text), true);
+        }
+        self.shorten(limit);
+    }
+
+    fn shorten(&mut self, limit: usize) {
+        while self.bytes > limit {
+            let Some(stand) = self.list.iter_mut().find(|stand| !stand.text.is_empty()) else { return };
+            self.bytes -= stand.text.len();
+            stand.text = String::new();
+            stand.is_kept = false;
+        }
+    }
+
+    /// Returns `true` if all of a text was shown, as one text, as several, or as the end of one.
+    pub(super) fn holds(&self, text: &str) -> bool {
+        let body = text.trim();
+        !body.is_empty()
+            && (self.list.iter().any(|stand| stand.print.relation(body) == Relation::Same)
+                || self.list.iter().any(|stand| is_end(stand.text.trim_end(), body))
+                || self.ends_with(body))
+    }
+
+    /// Returns `true` if the latest texts, one after the other, are that text.
+    fn ends_with(&self, body: &str) -> bool {
+        let mut rest = body;
+        for stand in self.list.iter().rev() {
+            let own = stand.text.trim();
+            if own.is_empty() {
+                return false;
+            }
+            match rest.strip_suffix(own) {
+                Some(before) => rest = before.trim_end(),
+                None => return false,
+            }
+            if rest.is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(super) fn relation(&self, text: &str) -> Match {
+        if self.holds(text) {
+            return Match::Shown;
+        }
+        let body = text.trim();
+        for stand in self.list.iter().rev() {
+            if stand.is_kept && stand.text.trim_start().starts_with(text.trim_start()) {
+                return Match::Starts;
+            }
+            if let Relation::Extends(rest) = stand.print.relation(body) {
+                let from = text.trim_end().len() - rest.len();
+                return Match::Extends(stand.id.clone(), from);
+            }
+        }
+        match self.list.back() {
+            Some(last) if is_alike(last.text.trim(), body) => Match::Corrects(last.id.clone()),
+            _ => Match::Other,
+        }
+    }
+
+    /// The latest text, as far as it is kept.
+    pub(super) fn last(&self) -> &str {
+        self.list.back().map_or("", |stand| &stand.text)
+    }
+
+    /// What a text is to the latest one alone.
+    pub(super) fn relation_to_last<'t>(&self, text: &'t str) -> Relation<'t> {
+        self.list.back().map_or(Relation::Different, |stand| stand.print.relation(text))
+    }
+}
+
+/// Returns `true` if `body` is the end of `text`, from the start of a word on.
+pub(in super::super) fn is_end(text: &str, body: &str) -> bool {
+    let Some(before) = text.strip_suffix(body) else { return false };
+    let joins_word = before.ends_with(char::is_alphanumeric) && body.starts_with(char::is_alphanumeric);
+    before.is_empty() || !joins_word
+}
+
+/// Returns `true` if two texts are versions of one: most of the shorter one begins or ends both.
+fn is_alike(shown: &str, body: &str) -> bool {
+    if shown.is_empty() || body.is_empty() {
+        return false;
+    }
+    let same_start = shown.bytes().zip(body.bytes()).take_while(|(a, b)| a == b).count();
+    same_start >= ALIKE_BYTES || same_start * 2 > shown.len().max(body.len()) || body.ends_with(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stands(texts: &[&str]) -> Stands {
+        let mut stands = Stands::default();
+        for (at, text) in texts.iter().enumerate() {
+            stands.begin(at.to_string().into(), text, 1000);
+        }
+        stands
+    }
+
+    #[test]
+    fn what_was_shown_is_found_however_it_is_restated() {
+        let shown = stands(&["Let me look.", "It is 21 degrees in Paris."]);
+        for text in [
+            "Let me look.",
+            "It is 21 degrees in Paris.\n",
+            "Let me look.It is 21 degrees in Paris.",
+            "Let me look.\n\nIt is 21 degrees in Paris.",
+            "Paris.",
+        ] {
+            assert_eq!(shown.relation(text), Match::Shown, "{text}");
+        }
+        assert_eq!(shown.relation("It is"), Match::Starts);
+        assert_eq!(shown.relation("It is 21 degrees in Paris. Enjoy!"), Match::Extends("1".into(), 26));
+        assert_eq!(shown.relation("Something else."), Match::Other);
+        assert_eq!(shown.relation("is."), Match::Other);
+        let lost = stands(&["quick brown fox."]);
+        assert_eq!(lost.relation("The quick brown fox."), Match::Corrects("0".into()));
+    }
+
+    #[test]
+    fn a_long_text_is_still_known_as_a_whole() {
+        let long = "word ".repeat(1000);
+        let mut stands = stands(&[&long]);
+        assert!(stands.list.front().unwrap().text.is_empty());
+        assert!(stands.holds(&long) && !stands.holds("word"));
+        stands.append("end", 1000);
+        assert!(stands.holds(&format!("{long}end")));
+    }
+}

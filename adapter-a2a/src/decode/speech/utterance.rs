@@ -1,0 +1,210 @@
+//! One text that comes in several status texts or messages.
+//!
+//! ```text
+//!                    ┌── equal: counted, shown once it is known what it was
+//!   first piece ──► Single ── extends it ──► Grows ── extends it ──► Grows
+//!                    │                         │ does not, and too short to be sure
+//!                    └── goes on ──► Pieces ◄──┘      (what stands is replaced, once)
+//! ```
+//!
+//! "1", "10", " 100" may be a text that grows or three pieces: both readings are kept until one is ruled out. Bytes out
+//! are linear in the length of the text: a text is replaced at most once.
+
+use super::boundary::{goes_on, keep_end};
+
+/// How the pieces of a text relate to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Each piece follows the one before.
+    Pieces,
+    /// Each piece is the whole text so far.
+    Grows,
+}
+
+/// What one more piece amounts to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing new.
+    Nothing,
+    /// The text goes on with the piece from that byte on.
+    Piece(usize),
+    /// The text goes on with that.
+    Rest(String),
+    /// What stood was read wrongly: this is the text.
+    Replace(String),
+    /// It belongs to another text.
+    Other,
+}
+
+/// How pieces are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// As their texts suggest.
+    Inferred,
+    /// The same, and all of them are known to belong together.
+    Together,
+    /// As that shape.
+    Known(Shape),
+}
+
+/// A base of fewer bytes may be the start of the next piece by accident ("1", "10"; "ha", "haha").
+const SURE_BYTES: usize = 3;
+/// A piece that repeats fewer bytes may be meant.
+const RESTATED_BYTES: usize = 8;
+
+/// Of a text in pieces only the end is needed, to see where it goes on.
+const TAIL_BYTES: usize = 256;
+
+/// A text in the making.
+#[derive(Debug, Clone)]
+pub(super) struct Utterance {
+    shape: Option<Shape>,
+    /// The text; once it is known to come in pieces, the end of it.
+    text: String,
+    /// The text if every piece so far follows the one before, while that is possible.
+    joined: Option<String>,
+    pieces: u32,
+}
+
+impl Utterance {
+    pub(super) fn new(first: &str, shape: Option<Shape>) -> Self {
+        let joined = shape.is_none().then(|| first.to_owned());
+        Self { shape, text: first.to_owned(), joined, pieces: 1 }
+    }
+
+    pub(super) fn shape(&self) -> Option<Shape> {
+        self.shape
+    }
+
+    /// Returns `true` if a piece that is all of the text once more is no piece of it.
+    pub(super) fn may_be_restated(&self) -> bool {
+        self.shape == Some(Shape::Pieces) && self.pieces > 1 && self.text.trim().len() >= RESTATED_BYTES
+    }
+
+    /// Takes one more piece.
+    pub(super) fn step(&mut self, piece: &str, reading: Reading) -> Step {
+        let shape = match reading {
+            Reading::Known(shape) => Some(shape),
+            _ => self.shape,
+        };
+        let step = match shape {
+            None if piece == self.text => self.repeat(piece),
+            None if piece.starts_with(&self.text) => self.grow(piece, reading),
+            Some(Shape::Grows) => self.grow(piece, reading),
+            Some(Shape::Pieces) | None => self.follow(piece, reading),
+        };
+        if step != Step::Other {
+            self.pieces = self.pieces.saturating_add(1);
+        }
+        step
+    }
+
+    fn repeat(&mut self, piece: &str) -> Step {
+        self.note(piece);
+        Step::Nothing
+    }
+
+    fn grow(&mut self, piece: &str, reading: Reading) -> Step {
+        let at = self.text.len();
+        if piece.starts_with(&self.text) {
+            self.shape = Some(Shape::Grows);
+            if matches!(reading, Reading::Known(_)) || self.text.trim().len() >= SURE_BYTES {
+                self.joined = None;
+            }
+            self.note(piece);
+            self.text.push_str(piece.get(at..).unwrap_or_default());
+            return if self.text.len() > at { Step::Piece(at) } else { Step::Nothing };
+        }
+        if self.joined.is_none() && self.text.starts_with(piece.trim_end()) {
+            return Step::Nothing;
+        }
+        match self.joined.take() {
+            Some(joined) => self.reread(joined, piece),
+            None => Step::Other,
+        }
+    }
+
+    /// The text did not grow: its pieces follow each other.
+    fn reread(&mut self, mut joined: String, piece: &str) -> Step {
+        joined.push_str(piece);
+        self.shape = Some(Shape::Pieces);
+        let earlier = std::mem::replace(&mut self.text, joined);
+        match self.text.strip_prefix(&earlier) {
+            Some(rest) => Step::Rest(rest.to_owned()),
+            None => Step::Replace(self.text.clone()),
+        }
+    }
+
+    fn follow(&mut self, piece: &str, reading: Reading) -> Step {
+        let stands = self.joined.as_deref().unwrap_or(&self.text);
+        if reading == Reading::Inferred && !goes_on(stands, piece) {
+            return Step::Other;
+        }
+        if let Some(joined) = self.joined.take() {
+            return self.reread(joined, piece);
+        }
+        self.shape = Some(Shape::Pieces);
+        self.text.push_str(piece);
+        if self.text.len() > TAIL_BYTES * 2 {
+            keep_end(&mut self.text, TAIL_BYTES);
+        }
+        Step::Piece(0)
+    }
+
+    fn note(&mut self, piece: &str) {
+        if let Some(joined) = &mut self.joined {
+            joined.push_str(piece);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(pieces: &[&str], reading: Reading) -> (String, usize) {
+        let (first, rest) = pieces.split_first().unwrap();
+        let shape = match reading {
+            Reading::Known(shape) => Some(shape),
+            _ => None,
+        };
+        let mut utterance = Utterance::new(first, shape);
+        let mut shown = (*first).to_owned();
+        let mut bytes = shown.len();
+        for piece in rest {
+            match utterance.step(piece, reading) {
+                Step::Nothing => {}
+                Step::Piece(at) => {
+                    bytes += piece.len() - at;
+                    shown.push_str(piece.get(at..).unwrap());
+                }
+                Step::Rest(rest) => {
+                    bytes += rest.len();
+                    shown.push_str(&rest);
+                }
+                Step::Replace(whole) => {
+                    bytes += whole.len();
+                    shown = whole;
+                }
+                Step::Other => shown.push('|'),
+            }
+        }
+        (shown, bytes)
+    }
+
+    #[test]
+    fn deltas_of_one_message_are_joined_whatever_they_look_like() {
+        let deltas = ["ha", "ha", "ha", "! ", "1", "10", " 100"];
+        assert_eq!(told(&deltas, Reading::Together).0, "hahaha! 110 100");
+        assert_eq!(told(&deltas, Reading::Known(Shape::Pieces)).0, "hahaha! 110 100");
+        assert_eq!(told(&["1", "10", " 100"], Reading::Together).0, "110 100");
+    }
+
+    #[test]
+    fn a_text_that_grows_is_shown_once() {
+        let whole = ["The ", "The quick ", "The quick ", "The quick fox"];
+        assert_eq!(told(&whole, Reading::Inferred), ("The quick fox".to_owned(), 13));
+        assert_eq!(told(&["I", "I see", "I see it"], Reading::Inferred).0, "I see it");
+        assert_eq!(told(&["Loo", "Looking", "Found"], Reading::Inferred).0, "Looking|");
+    }
+}

@@ -1,0 +1,69 @@
+//! Google ADK: what its events say in metadata with the prefix `adk_`.
+//!
+//! | metadata | means |
+//! |---|---|
+//! | part `adk_type: function_call`, name `adk_request_…`, `adk_is_long_running` | the question of an `input-required` that follows |
+//! | event or artifact `adk_usage_metadata`, `adk_event_id` | tokens spent, told once per event |
+//! | event or artifact `adk_author`, `adk_app_name` | who speaks; the app is the agent itself |
+//!
+//! Other calls and their responses are read as tool calls by [`ToolDataParts`](super::ToolDataParts).
+
+use aqueduct_core::{Metadata, Usage};
+use serde_json::Value;
+
+use super::{Recogniser, Sign};
+use crate::wire::{Content, Part};
+
+/// Calls of the framework to the user start with this.
+const REQUEST: &str = "adk_request_";
+
+/// Reads the marks of Google ADK.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AdkMarks;
+
+impl Recogniser for AdkMarks {
+    fn part(&self, part: &Part<'_>) -> Option<Sign> {
+        let Content::Data(raw) = &part.content else { return None };
+        if !raw.as_str().contains(REQUEST)
+            || !part.metadata.as_ref()?.as_str().contains("adk_is_long_running")
+        {
+            return None;
+        }
+        let data = raw.to_value();
+        let is_request =
+            data.get("name").and_then(Value::as_str).is_some_and(|name| name.starts_with(REQUEST));
+        is_request.then(|| Sign::InputForm(part.to_json(crate::wire::Dialect::V1)))
+    }
+
+    fn usage(&self, metadata: &Metadata) -> Option<(String, Usage)> {
+        let reported = metadata.get("adk_usage_metadata")?;
+        let event = metadata.get("adk_event_id").and_then(Value::as_str).unwrap_or_default();
+        let count = |key: &str| reported.get(key).and_then(whole_number);
+        let usage = Usage {
+            input: count("promptTokenCount"),
+            output: count("candidatesTokenCount"),
+            total: count("totalTokenCount"),
+            reasoning: count("thoughtsTokenCount"),
+            cached_input: count("cachedContentTokenCount"),
+            ..Usage::default()
+        };
+        (usage != Usage::default()).then(|| (event.to_owned(), usage))
+    }
+
+    fn author(&self, metadata: &Metadata) -> Option<(String, Option<String>)> {
+        let text = |key: &str| metadata.get(key).and_then(Value::as_str).map(str::to_owned);
+        Some((text("adk_author").unwrap_or_default(), text("adk_app_name")))
+            .filter(|(author, app)| !author.is_empty() || app.is_some())
+    }
+}
+
+/// Numbers of a protobuf struct are floating.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts of tokens, checked to be in range"
+)]
+fn whole_number(value: &Value) -> Option<u64> {
+    let float = || value.as_f64().filter(|number| (0.0..1e15).contains(number)).map(|number| number as u64);
+    value.as_u64().or_else(float)
+}

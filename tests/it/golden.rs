@@ -65,7 +65,7 @@ fn workflows_as_a2a() {
 #[test]
 fn a2a_streams_as_agui() {
     for fixture in fixtures("a2a", "sse") {
-        let blocks = a2a::decode_sse(&fixture.bytes, a2a::dialect_of(&fixture.name));
+        let blocks = a2a::decode_sse(&fixture.bytes, a2a::dialect_of(&fixture.name), &[]);
         check_agui("a2a", &fixture.name, &[blocks]);
     }
 }

@@ -14,6 +14,7 @@
 pub mod a2a;
 pub mod agui;
 pub mod fixture;
+pub mod frameworks;
 pub mod golden;
 pub mod magentic;
 pub mod oracle;

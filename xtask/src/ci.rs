@@ -86,7 +86,7 @@ fn steps(project: &Project) -> Vec<Step> {
         call("tests", tools::test_runner(project).args(everything).args(without_peers(project))),
         call("doctests", doctests),
         call("rustdoc", rustdoc),
-        task("interop", "cargo xtask interop", |project| interop::run(project, None)),
+        task("interop", "cargo xtask interop", |project| interop::run(project, None, false)),
     ]
 }
 

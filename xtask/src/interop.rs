@@ -5,6 +5,7 @@
 
 mod a2a;
 mod agui;
+mod frameworks;
 mod gateway;
 mod inspector;
 mod magentic;
@@ -30,27 +31,45 @@ struct Suite {
     /// Its name on the command line; its tests are in the module `interop::<name>`.
     name: &'static str,
     run: fn(&Project) -> Result<Env>,
+    /// Left out unless it is named or `--nightly` is given: its peers take gigabytes and minutes.
+    nightly: bool,
+}
+
+impl Suite {
+    const fn new(name: &'static str, run: fn(&Project) -> Result<Env>) -> Self {
+        Self { name, run, nightly: false }
+    }
+
+    const fn nightly(name: &'static str, run: fn(&Project) -> Result<Env>) -> Self {
+        Self { name, run, nightly: true }
+    }
+
+    /// Returns whether the command line selects this suite.
+    fn is_chosen(&self, only: Option<&str>, nightly: bool) -> bool {
+        only.map_or(nightly || !self.nightly, |name| name == self.name)
+    }
 }
 
 /// Variables that tell the tests where the peers are.
 type Env = Vec<(&'static str, String)>;
 
 const SUITES: &[Suite] = &[
-    Suite { name: "a2a", run: a2a::prepare },
-    Suite { name: "agui", run: agui::prepare },
-    Suite { name: "gateway", run: gateway::prepare },
-    Suite { name: "inspector", run: inspector::prepare },
-    Suite { name: "magentic", run: magentic::prepare },
-    Suite { name: "resume", run: resume::prepare },
-    Suite { name: "runlog", run: runlog::prepare },
-    Suite { name: "tee", run: tee::prepare },
-    Suite { name: "transports", run: transports::prepare },
+    Suite::new("a2a", a2a::prepare),
+    Suite::new("agui", agui::prepare),
+    Suite::nightly("frameworks", frameworks::prepare),
+    Suite::new("gateway", gateway::prepare),
+    Suite::new("inspector", inspector::prepare),
+    Suite::new("magentic", magentic::prepare),
+    Suite::new("resume", resume::prepare),
+    Suite::new("runlog", runlog::prepare),
+    Suite::new("tee", tee::prepare),
+    Suite::new("transports", transports::prepare),
 ];
 
-/// Runs one suite, or all.
-pub(crate) fn run(project: &Project, only: Option<&str>) -> Result<()> {
+/// Runs one suite, or all; the nightly ones only if `nightly` is set or one is named.
+pub(crate) fn run(project: &Project, only: Option<&str>, nightly: bool) -> Result<()> {
     let known = || SUITES.iter().map(|suite| suite.name).collect::<Vec<_>>().join(", ");
-    let chosen: Vec<_> = SUITES.iter().filter(|suite| only.is_none_or(|name| name == suite.name)).collect();
+    let chosen: Vec<_> = SUITES.iter().filter(|suite| suite.is_chosen(only, nightly)).collect();
     chosen.first().with_context(|| format!("no suite of that name; there is: {}", known()))?;
     programs::build(project)?;
     for suite in chosen {
@@ -104,4 +123,22 @@ fn run_tests(project: &Project, suite: &str, env: Env) -> Result<()> {
         project.cargo(["test", "--package", package, "--features", feature]).args([test_module(suite)])
     };
     env.into_iter().fold(call, |call, (name, value)| call.env(name, value)).run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(only: Option<&str>, nightly: bool) -> Vec<&'static str> {
+        SUITES.iter().filter(|suite| suite.is_chosen(only, nightly)).map(|suite| suite.name).collect()
+    }
+
+    #[test]
+    fn a_nightly_suite_runs_only_when_asked_for() {
+        assert!(!chosen(None, false).contains(&"frameworks"));
+        assert!(chosen(None, false).contains(&"gateway"));
+        assert_eq!(chosen(None, true).len(), SUITES.len());
+        assert_eq!(chosen(Some("frameworks"), false), ["frameworks"]);
+        assert_eq!(chosen(Some("unknown"), true), Vec::<&str>::new());
+    }
 }

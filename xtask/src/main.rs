@@ -46,8 +46,11 @@ enum Task {
     },
     /// Install the pinned real peers and let them judge our streams
     Interop {
-        /// One suite only, by name [default: all]
+        /// One suite only, by name [default: all but the nightly ones]
         suite: Option<String>,
+        /// Also run the suites that `test` leaves out: their peers take gigabytes and minutes
+        #[arg(long)]
+        nightly: bool,
     },
     /// Run the benches, all or one, with the rest of the arguments passed on
     Bench {
@@ -76,7 +79,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Task::Ci | Task::Test => ci::run(&project),
         Task::Tidy => tidy::run(&project),
         Task::Codegen { check } => codegen::run(&project, check),
-        Task::Interop { suite } => interop::run(&project, suite.as_deref()),
+        Task::Interop { suite, nightly } => interop::run(&project, suite.as_deref(), nightly),
         Task::Bench { name, args } => bench::run(&project, name.as_deref(), &args),
     }
 }

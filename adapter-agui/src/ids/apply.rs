@@ -122,8 +122,8 @@ fn join(earlier: &mut Message, later: Message, replaces: bool) {
         let says_same = |block: &ContentBlock| {
             later.contents.iter().any(|other| match (block, other) {
                 (ContentBlock::ToolUse(call), ContentBlock::ToolUse(other)) => call.id == other.id,
-                (ContentBlock::Text(_), ContentBlock::Text(_)) => true,
-                (ContentBlock::Thinking(_), ContentBlock::Thinking(_)) => true,
+                (ContentBlock::Text(_), ContentBlock::Text(_))
+                | (ContentBlock::Thinking(_), ContentBlock::Thinking(_)) => true,
                 _ => false,
             })
         };

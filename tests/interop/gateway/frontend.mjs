@@ -4,8 +4,9 @@
 //
 // Reads cases from standard input, one JSON object per line, and begins each when it is read:
 //   {"name", "url": "<gateway>/agents/<name>", "turns": [text, ...], "stop"?: {"at": text, "by": "abort" | "cancel"}}
-// A turn is what the user says; a question that waits is answered with it, by `resume` where the client knows of it.
-// `stop` ends the turn once the client holds `at`, by leaving it (`abortRun`) or by the gateway's cancel endpoint.
+// A turn is what the user says, or {"text", "image": <base64 of a PNG>}; a question that waits is answered with it, by
+// `resume` where the client knows of it. "thread"? is the id of the thread.
+// `stop` ends the turn once the client holds a text that begins with `at`, by leaving it (`abortRun`) or by the gateway's cancel endpoint.
 //
 // Writes one verdict per case when it is over: {"name", "turns": [what the client holds after each], "warnings"}.
 // Of a turn that was stopped it also says when.
@@ -26,12 +27,16 @@ console.warn = (...words) => warnings.push(words.map(String).join(" "));
 console.error = console.warn;
 
 /** Lets the user speak; answers what waits. */
-function speak(agent, text, id) {
+function speak(agent, said, id) {
+  const text = said.text ?? said;
   const pending = agent.pendingInterrupts ?? [];
   if (pending.length > 0) return { resume: pending.map(({ id: interruptId }) => ({ interruptId, status: "resolved", payload: text })) };
-  agent.addMessage({ id, role: "user", content: text });
+  agent.addMessage({ id, role: "user", content: said.image ? [{ type: "text", text }, picture(said.image)] : text });
   return {};
 }
+
+/** A PNG as a part of a message. */
+const picture = (value) => ({ type: "image", source: { type: "data", value, mimeType: "image/png" } });
 
 /** How a run ended, as anybody reads it who comes later. */
 async function lastEvent(url, runId) {
@@ -46,7 +51,7 @@ async function turn(agent, testCase, number) {
   const held = agent.messages.length;
   const parameters = speak(agent, testCase.turns[number], `said-${runId}`);
   const { stop } = testCase;
-  const isReached = () => agent.messages.slice(held).some(({ role, content }) => role === "assistant" && content === stop.at);
+  const isReached = () => agent.messages.slice(held).some(({ role, content }) => role === "assistant" && content?.startsWith?.(stop.at));
   const subscriber = {
     onEvent({ event }) {
       if (event.type === "CUSTOM") seen.customs.push({ name: event.name, value: event.value });
@@ -75,7 +80,7 @@ async function play(testCase) {
 }
 
 async function talk(testCase) {
-  const agent = new HttpAgent({ url: testCase.url, threadId: `thread-${testCase.name}` });
+  const agent = new HttpAgent({ url: testCase.url, threadId: testCase.thread ?? `thread-${testCase.name}` });
   const turns = [];
   for (const number of testCase.turns.keys()) turns.push(await turn(agent, testCase, number));
   return turns;

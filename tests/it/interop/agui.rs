@@ -135,7 +135,7 @@ fn recorded_a2a_streams_pass_both_clients_with_all_their_content() {
     let recorded: Vec<_> = fixtures("a2a", "sse")
         .into_iter()
         .map(|fixture| {
-            (fixture.name.clone(), a2a::decode_sse(&fixture.bytes, a2a::dialect_of(&fixture.name)))
+            (fixture.name.clone(), a2a::decode_sse(&fixture.bytes, a2a::dialect_of(&fixture.name), &[]))
         })
         .collect();
     assert!(recorded.len() > 40);

@@ -2,6 +2,7 @@
 
 mod a2a;
 mod agui;
+mod frameworks;
 mod gateway;
 mod inspector;
 mod magentic;

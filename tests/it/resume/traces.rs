@@ -16,7 +16,10 @@ pub(super) fn of_scenarios() -> Vec<Trace> {
 pub(super) fn all() -> Vec<Trace> {
     let mut traces = of_scenarios();
     for fixture in fixtures("a2a", "sse") {
-        traces.push((fixture.name.clone(), a2a::decode_sse(&fixture.bytes, a2a::dialect_of(&fixture.name))));
+        traces.push((
+            fixture.name.clone(),
+            a2a::decode_sse(&fixture.bytes, a2a::dialect_of(&fixture.name), &[]),
+        ));
     }
     for fixture in fixtures("agui", "sse") {
         traces.push((fixture.name.clone(), agui::decode_sse(&fixture.bytes, None, &[])));

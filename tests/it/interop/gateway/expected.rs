@@ -45,7 +45,7 @@ fn count_up(message: &mut Value) {
 }
 
 /// How a turn ended, in the words of the file.
-fn outcome(turn: &Value) -> String {
+pub(in crate::interop) fn outcome(turn: &Value) -> String {
     let [end] = turn["ends"].as_array().unwrap().as_slice() else {
         return format!("not one end, but {}", turn["ends"]);
     };

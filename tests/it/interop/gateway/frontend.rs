@@ -10,13 +10,13 @@ use super::stage::{script, variable};
 
 /// A version of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Client {
+pub(in crate::interop) enum Client {
     V1_0,
     V0_0_59,
 }
 
 /// A client that plays cases until it is dropped.
-pub(super) struct Frontend {
+pub(in crate::interop) struct Frontend {
     child: Child,
     cases: ChildStdin,
     verdicts: Lines<BufReader<ChildStdout>>,
@@ -31,12 +31,12 @@ impl Drop for Frontend {
 }
 
 /// A case: its name, the agent's address, and what the user says.
-pub(super) fn case(name: &str, url: &str, turns: &[&str]) -> Value {
+pub(in crate::interop) fn case(name: &str, url: &str, turns: &[&str]) -> Value {
     json!({ "name": name, "url": url, "turns": turns })
 }
 
 impl Frontend {
-    pub(super) fn start(client: Client) -> Self {
+    pub(in crate::interop) fn start(client: Client) -> Self {
         let project = variable(match client {
             Client::V1_0 => "AQUEDUCT_INTEROP_AGUI_1_0",
             Client::V0_0_59 => "AQUEDUCT_INTEROP_AGUI_0_0_59",
@@ -60,13 +60,13 @@ impl Frontend {
     }
 
     /// Plays one case; the turns as the client saw them.
-    pub(super) fn play(&mut self, case: &Value) -> Value {
+    pub(in crate::interop) fn play(&mut self, case: &Value) -> Value {
         self.begin(case);
         self.verdict().1
     }
 
     /// Plays several rows of cases at once, each row in its order; the turns by the name of their case.
-    pub(super) fn play_all(&mut self, rows: Vec<Vec<Value>>) -> HashMap<String, Value> {
+    pub(in crate::interop) fn play_all(&mut self, rows: Vec<Vec<Value>>) -> HashMap<String, Value> {
         let mut rows: Vec<VecDeque<Value>> = rows.into_iter().map(VecDeque::from).collect();
         let name_of = |case: &Value| case["name"].as_str().unwrap().to_owned();
         let row_of: HashMap<String, usize> = rows

@@ -5,8 +5,8 @@
 
 mod a2a_clients;
 mod copilotkit;
-mod expected;
-mod frontend;
+pub(super) mod expected;
+pub(super) mod frontend;
 mod modes;
-mod stage;
+pub(super) mod stage;
 mod stopping;

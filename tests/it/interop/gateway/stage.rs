@@ -42,7 +42,7 @@ impl Stage {
 }
 
 /// A gateway with that configuration, which stays for a look at it.
-pub(super) fn gateway(name: &str, toml: &str) -> Program {
+pub(in crate::interop) fn gateway(name: &str, toml: &str) -> Program {
     let file = variable("AQUEDUCT_INTEROP_CASES").join(format!("{name}.toml"));
     std::fs::write(&file, toml).unwrap();
     let args = ["serve", "--listen", "127.0.0.1:0", "--config", file.to_str().unwrap()];
@@ -50,6 +50,6 @@ pub(super) fn gateway(name: &str, toml: &str) -> Program {
 }
 
 /// Where a gateway listens; its first line names its first agent.
-pub(super) fn base(gateway: &Program) -> &str {
+pub(in crate::interop) fn base(gateway: &Program) -> &str {
     gateway.address.split_once("/agents/").unwrap().0
 }

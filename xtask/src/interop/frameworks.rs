@@ -1,0 +1,34 @@
+//! Agents of the common frameworks, with a scripted model, behind the gateway; the real AG-UI clients before it.
+//!
+//! Each framework has a virtual environment of its own, because their pins contradict each other. Together they take
+//! about three gigabytes and some minutes to install, so the suite is nightly: `cargo xtask interop frameworks`.
+
+use anyhow::{Context as _, Result};
+
+use crate::interop::Env;
+use crate::interop::peers::{Peers, text};
+use crate::interop::programs;
+use crate::project::Project;
+
+/// The folders with pins; the tests find `<name>/venv/bin/python` below `AQUEDUCT_INTEROP_FRAMEWORKS`.
+const FRAMEWORKS: [&str; 8] =
+    ["agent-framework", "agno", "crewai", "google-adk", "langgraph", "llama-index", "pydantic-ai", "strands"];
+
+/// Installs the frameworks and the clients, and returns where everything is.
+pub(crate) fn prepare(project: &Project) -> Result<Env> {
+    let (clients, peers) = (Peers::of(project, "agui")?, Peers::of(project, "frameworks")?);
+    for framework in FRAMEWORKS {
+        peers.python_venv(framework)?;
+    }
+    let cases = peers.cases()?;
+    let installed = cases.parent().context("the cases have no folder")?;
+    let scripts = peers.scripts().parent().context("the scripts have no folder")?;
+    Ok(vec![
+        ("AQUEDUCT_INTEROP_AGUI_1_0", text(&clients.npm_project("client-1.0.0")?)?),
+        ("AQUEDUCT_INTEROP_AGUI_0_0_59", text(&clients.npm_project("client-0.0.59")?)?),
+        ("AQUEDUCT_INTEROP_FRAMEWORKS", text(installed)?),
+        ("AQUEDUCT_INTEROP_CASES", text(&cases)?),
+        ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
+        ("AQUEDUCT_INTEROP_GATEWAY", programs::gateway(project)?),
+    ])
+}

@@ -259,15 +259,17 @@ impl<'t> At<'t> {
 
     /// Reads the value. Returns `None` if something is wrong with it, which is recorded.
     pub(crate) fn read<K: Kind>(&self) -> Option<K::Value> {
-        let what = match K::read(self) {
-            Ok(value) => return Some(value),
-            Err(Wrong::Recorded) => return None,
-            Err(Wrong::Kind) => format!("expected {}, found {}", K::expected(), self.shown()),
-            Err(Wrong::Type) => format!("expected {}, found {}", K::expected(), self.described()),
-            Err(Wrong::Value(what)) => what,
-        };
-        self.fail("", what);
-        None
+        K::read(self).map_err(|wrong| self.record(wrong, &K::expected())).ok()
+    }
+
+    /// Records why the value cannot be taken.
+    pub(crate) fn record(&self, wrong: Wrong, expected: &str) {
+        match wrong {
+            Wrong::Recorded => {}
+            Wrong::Value(what) => self.fail("", what),
+            Wrong::Kind => self.fail("", format!("expected {expected}, found {}", self.shown())),
+            Wrong::Type => self.fail("", format!("expected {expected}, found {}", self.described())),
+        }
     }
 
     /// The value at a path of members, `a.b[1].c`, and whether it is there: what is around it otherwise.

@@ -57,6 +57,7 @@ macro_rules! keys {
     )+) => {$(
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq)]
+        #[non_exhaustive]
         $vis struct $table {
             $($(#[doc = $about])+ $vis $name: $type,)+
         }

@@ -45,14 +45,11 @@ impl<K: Kind, const MIN: usize> Kind for List<K, MIN> {
         }
         let read = |item| {
             let item = at.item(item);
-            let found = |found| Wrong::Value(format!("expected {}, found {found} in it", Self::expected()));
-            K::read(&item).map_err(|wrong| match wrong {
-                Wrong::Kind => found(item.shown()),
-                Wrong::Type => found(item.described().to_owned()),
-                other => other,
-            })
+            K::read(&item).map_err(|wrong| item.record(wrong, &Self::expected())).ok()
         };
-        items.into_iter().map(read).collect()
+        // Every item is read, so that all that are wrong are recorded, each with its own place.
+        let values: Vec<Option<K::Value>> = items.into_iter().map(read).collect();
+        values.into_iter().collect::<Option<_>>().ok_or(Wrong::Recorded)
     }
 }
 

@@ -101,6 +101,10 @@ fn mistakes_in_the_environment_name_the_variable() {
 fn all_mistakes_are_told_at_once() {
     let errors = check("[log]\nlevel = 1\nx = 2\n[runs]\nlimit = -1\n", &[]).unwrap_err();
     assert_eq!(errors.len(), 3);
+    let list = format!("[server]\nlisten = [\"a\", \"127.0.0.1:1\",\n \"b\"]\n{AGENT}");
+    let places: Vec<String> =
+        check(&list, &[]).unwrap_err().iter().map(|error| error.place.to_string()).collect();
+    assert_eq!(places, ["aqueduct.toml:2:11", "aqueduct.toml:3:2"], "each item of a list has its place");
 }
 
 #[test]

@@ -172,7 +172,7 @@ impl Kind for Chunks {
     fn read(at: &At<'_>) -> Result<Words, Wrong> {
         match at.text() {
             Some(text) => Ok(Words::Flow(text.to_owned())),
-            None => List::<Text>::read(at).map(Words::Chunks).map_err(|_| Wrong::Type),
+            None => List::<Text>::read(at).map(Words::Chunks),
         }
     }
 }

@@ -58,7 +58,7 @@ fn what_is_wrong_is_told_with_line_and_key() {
             "2:8: `step[1].text`",
             "expected text, or a list of texts, found a whole number",
         ),
-        ("[[step]]\ntext = [1]\n", "2:8: `step[1].text`", "found a list"),
+        ("[[step]]\ntext = [1]\n", "2:9: `step[1].text`", "expected a list of texts, found 1"),
         (
             "[[rule]]\nmatch = { txt = \"a\" }\n",
             "2:11: `rule[1].match.txt`",

@@ -42,6 +42,11 @@ pub enum Subagents {
     /// Not at all, but for what concerns the whole run: text on the answer channel (a workflow answers by one of its
     /// agents), changes of the shared state, and interrupts, which the run waits for.
     Hidden,
+    /// As tool calls named after the agents: what each was asked, and its answer or failure as the result. For
+    /// frontends that show tool calls and nothing of sub-agents. Needs the state of
+    /// [`ToolView`](crate::convert::ToolView), which [`WatcherEncoder::for_settings`](crate::encode::WatcherEncoder::for_settings)
+    /// applies; converters alone show such lanes as `Attributed` does.
+    Tool,
 }
 
 /// How a question to a human is shown.

@@ -46,11 +46,11 @@ const META_CALLS: &str = "toolCalls";
 /// Reads a posted body. Members may be spelled in `camelCase` or `snake_case`, unknown ones survive, `null` counts as
 /// absent; what is malformed is refused, before any event is sent.
 pub fn read_input(body: &[u8]) -> Result<RunAgentInput, DecodeError> {
-    read_input_within(body, &InputLimits::default())
+    read_input_within(body, InputLimits::default())
 }
 
 /// Reads a posted body as [`read_input`] does, within these limits.
-pub fn read_input_within(body: &[u8], limits: &InputLimits) -> Result<RunAgentInput, DecodeError> {
+pub fn read_input_within(body: &[u8], limits: InputLimits) -> Result<RunAgentInput, DecodeError> {
     let text = std::str::from_utf8(body).map_err(|_| DecodeError::Utf8)?;
     let value: Value = serde_json::from_str(text)?;
     let input = RunAgentInput::from_wire(value, &At::root("RunAgentInput", Strictness::Forgiving))?;

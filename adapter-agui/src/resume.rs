@@ -44,7 +44,6 @@ impl OpenInterrupts {
             BlockEvent::RunFailed(_) if self.has_content || std::mem::replace(&mut self.has_failed, true) => {
                 self.open.clear();
             }
-            BlockEvent::RunFailed(_) => {}
             BlockEvent::BlockStarted(_) | BlockEvent::ToolResult(_) | BlockEvent::LaneOpened(_) => {
                 self.has_content = true;
             }
@@ -108,7 +107,7 @@ pub fn resume_from_text<'a>(input: &mut RunInput, open: impl IntoIterator<Item =
     true
 }
 
-/// LangGraph's own way before 1.0, which its frontends still use.
+/// `LangGraph`'s own way before 1.0, which its frontends still use.
 fn resumes_by_command(forwarded: &Value) -> bool {
     forwarded.get("command").and_then(|command| command.get("resume")).is_some_and(|resume| !resume.is_null())
 }

@@ -1,7 +1,7 @@
 //! Texts, thoughts, tool calls and their results.
 
 use aqueduct_core::block::{Text, Thinking, ToolOutput, ToolResult, ToolUse};
-use aqueduct_core::fingerprint::Relation;
+use aqueduct_core::fingerprint::{JsonFingerprint, Relation};
 use aqueduct_core::{
     ByteString, ContentBlock, MessageId, Metadata, Mode, Role, Source, Timestamp, ToolCallId, Track, Update,
     wellknown,
@@ -284,7 +284,7 @@ impl Decoder {
         }
         let Some((name, told)) = call.again.take_if(|_| last) else { return true };
         if !told.trim().is_empty() && call.print.relation(&told) != Relation::Same {
-            call.print = Default::default();
+            call.print = JsonFingerprint::default();
             call.print.push(&told);
             let block = ContentBlock::tool_use(id.clone(), name, told);
             let mut update = Update::new(block).last();

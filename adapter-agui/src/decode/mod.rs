@@ -17,6 +17,8 @@
 //! | `MESSAGES_SNAPSHOT` | nothing if it only restates what was streamed or sent in, under whatever ids; else what is new or corrected (`restate.rs`) |
 //! | `RUN_FINISHED`, `RUN_ERROR` | usage, interrupts, then the end as the source says it; a code `cancelled` is a cancellation |
 
+mod aliases;
+mod compare;
 mod content;
 mod frame;
 mod frames;
@@ -65,7 +67,7 @@ pub struct Decoder {
     /// Tracks of ended texts that were not on the main one, for the tool calls that belong to them.
     tracks: HashMap<ByteString, Track, RandomState>,
     seen: Seen,
-    aliases: restate::Aliases,
+    aliases: aliases::Aliases,
     /// Questions of `on_interrupt` events: tag, value, the framework's event.
     asked: Vec<(Option<ByteString>, Value, Option<Value>)>,
     expanded: Vec<Event>,
@@ -84,7 +86,7 @@ impl Default for Decoder {
             calls: HashMap::default(),
             tracks: HashMap::default(),
             seen: Seen::default(),
-            aliases: restate::Aliases::default(),
+            aliases: aliases::Aliases::default(),
             asked: Vec::new(),
             expanded: Vec::new(),
             out: VecDeque::new(),

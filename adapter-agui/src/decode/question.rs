@@ -25,7 +25,7 @@ const VALUES: [&str; 2] = ["raw", "value"];
 /// How many values are looked at: a question is near the top.
 const LOOKED_AT: usize = 256;
 
-/// The name of the event by which LangGraph asks before 1.0.
+/// The name of the event by which `LangGraph` asks before 1.0.
 pub(super) const ON_INTERRUPT: &str = "on_interrupt";
 
 /// Sets the words of a question that has none.

@@ -12,96 +12,22 @@
 //!
 //! Cost: linear in the snapshot and in the messages of the run.
 
-use std::collections::{HashMap, VecDeque};
-
 use aqueduct_core::block::ToolResult;
-use aqueduct_core::fingerprint::Relation;
+use aqueduct_core::fingerprint::{Fingerprint, JsonFingerprint, Relation};
 use aqueduct_core::{
-    ByteString, ContentBlock, MessageId, Metadata, Mode, Role, Source, ToolCallId, Track, Update, wellknown,
+    ByteString, ContentBlock, MessageId, Mode, Role, Source, ToolCallId, Track, Update, wellknown,
 };
-use foldhash::fast::RandomState;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Decoder;
+use super::aliases::Aliases;
+use super::compare::{Comparison, Words};
 use super::open::Kind;
-use super::seen::{Digest, REMEMBERED, Said, Seen, Spoken, digest_of, result_print, text_of};
+use super::seen::{result_print, text_of};
 use crate::wire::{Base, Message, MessagesSnapshot, ToolCall, ToolMessage};
 
 /// The track of messages that were never streamed.
 const RESTATED_TRACK: &str = "restated";
-
-/// Ids under which the source restated what it had sent under others.
-#[derive(Debug, Default)]
-pub(super) struct Aliases {
-    /// By the streamed id, for each of its messages.
-    texts: HashMap<ByteString, Vec<Option<ByteString>>, RandomState>,
-    /// The message of a call, by the call's id.
-    calls: HashMap<ByteString, ByteString, RandomState>,
-    /// By the call's id.
-    results: HashMap<ByteString, ByteString, RandomState>,
-}
-
-impl Aliases {
-    fn note_text(&mut self, said: &Said, restated: &str) {
-        let alias = Some(restated).filter(|id| !id.is_empty() && said.id != *id).map(ByteString::from);
-        if alias.is_none() && !self.texts.contains_key(&said.id) || self.texts.len() >= REMEMBERED {
-            return;
-        }
-        let places = self.texts.entry(said.id.clone()).or_default();
-        if places.len() <= said.nth {
-            places.resize(said.nth + 1, None);
-        }
-        if let Some(place) = places.get_mut(said.nth) {
-            *place = alias;
-        }
-    }
-
-    fn note(
-        map: &mut HashMap<ByteString, ByteString, RandomState>,
-        call: &ByteString,
-        streamed: &str,
-        restated: &str,
-    ) {
-        if restated.is_empty() || streamed == restated {
-            map.remove(call);
-        } else if map.len() < REMEMBERED {
-            map.insert(call.clone(), restated.into());
-        }
-    }
-
-    /// The value of a [`wellknown::IDS`] block; none if all ids are those of the stream.
-    pub(super) fn value(&self) -> Option<Value> {
-        fn object<V: Ord>(map: &HashMap<ByteString, V, RandomState>, to: impl Fn(&V) -> Value) -> Value {
-            let mut all: Vec<_> = map.iter().collect();
-            all.sort_unstable();
-            let members = all.into_iter().map(|(from, alias)| (from.to_string(), to(alias)));
-            Value::Object(Metadata::from_iter(members))
-        }
-        if self.texts.is_empty() && self.calls.is_empty() && self.results.is_empty() {
-            return None;
-        }
-        let id = |id: &ByteString| Value::from(&**id);
-        let texts = object(&self.texts, |ids| {
-            ids.iter().map(|alias| alias.as_ref().map_or(Value::Null, id)).collect()
-        });
-        Some(
-            json!({ "texts": texts, "calls": object(&self.calls, id), "results": object(&self.results, id) }),
-        )
-    }
-}
-
-/// What the words of a restated message are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Words {
-    /// It has none, or they are those of the input.
-    Known,
-    /// Those of the streamed message at this place.
-    Same(usize),
-    /// Other words for the streamed message at this place.
-    Changed(usize),
-    /// Never streamed.
-    New,
-}
 
 impl Decoder {
     pub(super) fn restate(&mut self, snapshot: &MessagesSnapshot) {
@@ -175,7 +101,7 @@ impl Decoder {
             }
             Words::Changed(at) => {
                 let Some(said) = spoken.order.get_mut(at) else { return false };
-                said.print = Default::default();
+                said.print = Fingerprint::default();
                 said.print.push(&text);
                 self.aliases.note_text(said, message.id());
                 let (id, track) = (said.id.clone(), said.track.clone());
@@ -211,7 +137,7 @@ impl Decoder {
         if is_same || is_history {
             return false;
         }
-        seen.print = Default::default();
+        seen.print = JsonFingerprint::default();
         seen.print.push(&arguments);
         let mut update = Update::new(block).from_source(&seen.source).last();
         update.message_id = seen.parent.clone().map(MessageId::new);
@@ -272,144 +198,5 @@ fn block(kind: Kind, text: ByteString) -> ContentBlock {
     match kind {
         Kind::Text => ContentBlock::text(text),
         Kind::Thought => ContentBlock::thinking(text),
-    }
-}
-
-/// One comparison of a snapshot with the run.
-struct Comparison<'a> {
-    seen: &'a Seen,
-    history: HashMap<Digest, usize, RandomState>,
-    texts: Side<'a>,
-    thoughts: Side<'a>,
-}
-
-/// The streamed messages of one kind, and which of them the snapshot has restated.
-struct Side<'a> {
-    spoken: &'a Spoken,
-    used: Vec<bool>,
-    by_digest: HashMap<Digest, VecDeque<usize>, RandomState>,
-}
-
-impl<'a> Side<'a> {
-    fn new(spoken: &'a Spoken) -> Self {
-        let mut by_digest: HashMap<Digest, VecDeque<usize>, RandomState> = HashMap::default();
-        for (at, said) in spoken.order.iter().enumerate() {
-            by_digest.entry(said.print.digest()).or_default().push_back(at);
-        }
-        Self { spoken, used: vec![false; spoken.order.len()], by_digest }
-    }
-
-    fn take(&mut self, at: usize) -> bool {
-        self.used.get_mut(at).is_some_and(|used| !std::mem::replace(used, true))
-    }
-
-    /// A streamed message of that id with these words, or all of them if those are the words together.
-    fn take_same(&mut self, id: &str, digest: Digest) -> Option<usize> {
-        let spoken = self.spoken;
-        let places = spoken.places(id);
-        let is_same = |at: &&usize| spoken.order.get(**at).is_some_and(|said| said.print.digest() == digest);
-        if let Some(at) = places.iter().filter(is_same).find(|at| self.take(**at)) {
-            return Some(*at);
-        }
-        let first = places.first().filter(|_| spoken.is_joined(id, digest))?;
-        places.iter().fold(false, |any, at| self.take(*at) | any).then_some(*first)
-    }
-
-    /// The first streamed message with these words that nothing has restated yet.
-    fn take_like(&mut self, digest: Digest) -> Option<usize> {
-        loop {
-            let at = self.by_digest.get_mut(&digest)?.pop_front()?;
-            if self.take(at) {
-                return Some(at);
-            }
-        }
-    }
-}
-
-impl<'a> Comparison<'a> {
-    fn new(seen: &'a Seen) -> Self {
-        let (texts, thoughts) = (Side::new(&seen.texts), Side::new(&seen.thoughts));
-        Self { seen, history: seen.history_texts.clone(), texts, thoughts }
-    }
-
-    fn side(&mut self, message: &Message) -> &mut Side<'a> {
-        if matches!(message, Message::Reasoning(_)) { &mut self.thoughts } else { &mut self.texts }
-    }
-
-    /// The words of each message; from the place `turn` on they are the run's.
-    fn compare(mut self, messages: &[Message], turn: usize) -> Vec<Words> {
-        let mut words: Vec<Option<Words>> = vec![None; messages.len()];
-        for step in [Self::by_id, Self::by_content, Self::by_history, Self::by_owner] {
-            for (at, (message, words)) in messages.iter().zip(&mut words).enumerate() {
-                if words.is_none() {
-                    *words = step(&mut self, message, at >= turn);
-                }
-            }
-        }
-        self.by_position(messages, turn, &mut words);
-        words.into_iter().map(|words| words.unwrap_or(Words::New)).collect()
-    }
-
-    fn by_id(&mut self, message: &Message, _in_turn: bool) -> Option<Words> {
-        let Some(digest) = text_of(message).map(digest_of) else { return Some(Words::Known) };
-        if self.seen.is_history(message.id()) {
-            self.consume(digest);
-            return Some(Words::Known);
-        }
-        self.side(message).take_same(message.id(), digest).map(Words::Same)
-    }
-
-    fn by_content(&mut self, message: &Message, in_turn: bool) -> Option<Words> {
-        let digest = text_of(message).map(digest_of).filter(|_| in_turn)?;
-        self.side(message).take_like(digest).map(Words::Same)
-    }
-
-    fn by_history(&mut self, message: &Message, _in_turn: bool) -> Option<Words> {
-        let digest = text_of(message).map(digest_of)?;
-        self.consume(digest).then_some(Words::Known)
-    }
-
-    /// Other words under a known id, or with the calls of a known message.
-    fn by_owner(&mut self, message: &Message, in_turn: bool) -> Option<Words> {
-        if !in_turn {
-            return None;
-        }
-        let parents =
-            message.tool_calls().iter().filter_map(|call| self.seen.calls.get(&call.id)?.parent.clone());
-        let ids: Vec<ByteString> = std::iter::once(message.id().into()).chain(parents).collect();
-        let side = self.side(message);
-        let spoken = side.spoken;
-        ids.iter().flat_map(|id| spoken.places(id)).find(|at| side.take(**at)).map(|at| Words::Changed(*at))
-    }
-
-    /// As many texts as were streamed: one that is left over on both sides at the same place is the same one.
-    fn by_position(&mut self, messages: &[Message], turn: usize, words: &mut [Option<Words>]) {
-        for kind in [Kind::Text, Kind::Thought] {
-            let is_kind =
-                |message: &Message| matches!(message, Message::Reasoning(_)) == (kind == Kind::Thought);
-            let of_kind = |at: &usize| {
-                let message = messages.get(*at).filter(|message| is_kind(message));
-                message
-                    .is_some_and(|message| text_of(message).is_some() && !self.seen.is_history(message.id()))
-            };
-            let places: Vec<usize> = (turn..messages.len()).filter(of_kind).collect();
-            let side = if kind == Kind::Text { &mut self.texts } else { &mut self.thoughts };
-            if places.len() != side.spoken.order.len() {
-                continue;
-            }
-            for (streamed, at) in places.into_iter().enumerate() {
-                if let Some(words) = words.get_mut(at).filter(|words| words.is_none())
-                    && side.take(streamed)
-                {
-                    *words = Some(Words::Changed(streamed));
-                }
-            }
-        }
-    }
-
-    fn consume(&mut self, digest: Digest) -> bool {
-        let Some(left) = self.history.get_mut(&digest).filter(|left| **left > 0) else { return false };
-        *left -= 1;
-        true
     }
 }

@@ -186,7 +186,9 @@ fn the_end_of_a_thought_does_not_wait_for_ever() {
 /// What a client of this stream would be sent.
 fn shown(events: Vec<Value>) -> Vec<Value> {
     let mut context = StreamContext::new(RunInfo::new("thread", "run")).with_kept_ids([]);
-    decode(events).into_iter().for_each(|event| context.handle_event(event).unwrap());
+    for event in decode(events) {
+        context.handle_event(event).unwrap();
+    }
     let set = converters(&Settings::new(Dialect::V1_0));
     let mut out = Vec::new();
     std::iter::from_fn(|| context.poll_event()).for_each(|event| set.convert(&event, &mut out));
@@ -462,7 +464,7 @@ fn a_restated_stream_adds_nothing() {
     assert_eq!(stream("Hello!"), ContentBlock::custom(wellknown::MESSAGES, whole("Hello!")));
 }
 
-/// LangGraph and agno start the call that waited for an answer again in the run that resumes.
+/// `LangGraph` and agno start the call that waited for an answer again in the run that resumes.
 #[test]
 fn a_call_of_the_input_that_starts_again_is_the_same_call() {
     let input = |arguments: &str| -> RunAgentInput {

@@ -13,7 +13,7 @@ use crate::fold::Fold;
 use crate::input::{read_input, run_agent_input, run_input};
 use crate::wire::{Event, Message, RunAgentInput, Strictness};
 
-/// A source with a memory: the history that comes back is merged by message id, as `add_messages` of LangGraph does.
+/// A source with a memory: the history that comes back is merged by message id, as `add_messages` of `LangGraph` does.
 #[derive(Default)]
 struct Graph {
     store: Vec<Value>,
@@ -129,15 +129,19 @@ fn talk(way: Way, snapshot: bool) -> Vec<Value> {
     let (mut graph, mut client, mut log) = (Graph::default(), Fold::new(), Vec::new());
     let set = converters(&Settings::new(Dialect::V1_0));
     for turn in 1..=3 {
-        let sent = asked(&client, turn);
-        sent.messages.iter().for_each(|message| client.handle_message(message.clone()));
+        let posted = asked(&client, turn);
+        for message in &posted.messages {
+            client.handle_message(message.clone());
+        }
         // Another replica: all it knows is the log.
         let mut map = IdMap::default();
-        log.iter().for_each(|event| map.handle_event(event));
-        let mut input = run_input(sent.clone());
+        for event in &log {
+            map.handle_event(event);
+        }
+        let mut input = run_input(posted.clone());
         map.apply(&mut input);
         let upstream = run_agent_input(&input, Dialect::V1_0);
-        let events = graph.turn(if way == Way::Direct { &sent } else { &upstream }, turn, snapshot);
+        let events = graph.turn(if way == Way::Direct { &posted } else { &upstream }, turn, snapshot);
         let mut shown: Vec<Event> = Vec::new();
         if way == Way::Direct {
             shown.extend(
@@ -145,10 +149,14 @@ fn talk(way: Way, snapshot: bool) -> Vec<Value> {
             );
         } else {
             let events = carried(&events, &upstream, &map, way);
-            events.iter().for_each(|event| set.convert(event, &mut shown));
+            for event in &events {
+                set.convert(event, &mut shown);
+            }
             log.extend(events);
         }
-        shown.iter().for_each(|event| client.handle_event(event));
+        for event in &shown {
+            client.handle_event(event);
+        }
     }
     graph.store
 }
@@ -167,11 +175,15 @@ fn a_source_that_merges_by_id_holds_what_it_holds_without_us() {
 
 fn map_of(events: Vec<SourceEvent>, known: &[&str]) -> (IdMap, Vec<BlockEvent>) {
     let mut context = StreamContext::new(RunInfo::new("t", "run")).with_kept_ids(known.iter().copied());
-    events.into_iter().for_each(|event| context.handle_event(event).unwrap());
+    for event in events {
+        context.handle_event(event).unwrap();
+    }
     context.handle_eof();
     let events: Vec<_> = std::iter::from_fn(|| context.poll_event()).collect();
     let mut map = IdMap::default();
-    events.iter().for_each(|event| map.handle_event(event));
+    for event in &events {
+        map.handle_event(event);
+    }
     (map, events)
 }
 
@@ -179,8 +191,12 @@ fn map_of(events: Vec<SourceEvent>, known: &[&str]) -> (IdMap, Vec<BlockEvent>) 
 fn back(map: &IdMap, events: &[BlockEvent], more: Vec<Value>) -> Value {
     let (mut client, mut shown) = (Fold::new(), Vec::new());
     let set = converters(&Settings::new(Dialect::V1_0).with_interrupts(crate::Interrupts::Text));
-    events.iter().for_each(|event| set.convert(event, &mut shown));
-    shown.iter().for_each(|event| client.handle_event(event));
+    for event in events {
+        set.convert(event, &mut shown);
+    }
+    for event in &shown {
+        client.handle_event(event);
+    }
     let mut messages = serde_json::to_value(client.messages(Dialect::V1_0)).unwrap();
     messages.as_array_mut().unwrap().extend(more);
     let body = json!({"threadId": "t", "runId": "next", "messages": messages});
@@ -236,4 +252,24 @@ fn a_question_shown_as_text_and_its_answer_stay_here() {
     let user = |id: &str, words: &str| json!({"id": id, "role": "user", "content": words});
     let upstream = back(&map, &events, vec![user("u1", "yes"), user("u2", "And then?")]);
     assert_eq!(upstream, json!([user("u2", "And then?")]));
+}
+
+#[test]
+fn a_failure_shown_as_text_stays_here() {
+    let (map, events) = map_of(vec![Update::text("Half").in_message("m").into()], &[]);
+    let set = converters(&Settings::new(Dialect::V1_0).with_errors(crate::Errors::Text));
+    let (mut client, mut shown) = (Fold::new(), Vec::new());
+    for event in &events {
+        set.convert(event, &mut shown);
+    }
+    assert!(matches!(shown.last(), Some(Event::RunError(_))));
+    for event in &shown {
+        client.handle_event(event);
+    }
+    let messages = client.messages(Dialect::V1_0);
+    assert_eq!(messages.len(), 2, "the answer so far, and why it ends: {messages:?}");
+    let body = json!({"threadId": "t", "runId": "next", "messages": messages});
+    let mut input = run_input(read_input(body.to_string().as_bytes()).unwrap());
+    map.apply(&mut input);
+    assert_eq!(input.messages.len(), 1);
 }

@@ -18,7 +18,7 @@ impl Default for InputLimits {
 }
 
 /// Refuses ids that are longer than the limit.
-pub(super) fn check_ids(input: &RunAgentInput, limits: &InputLimits) -> Result<(), WireError> {
+pub(super) fn check_ids(input: &RunAgentInput, limits: InputLimits) -> Result<(), WireError> {
     let check = |id: &str, place: &dyn Fn() -> String| {
         if id.len() <= limits.id_bytes {
             return Ok(());

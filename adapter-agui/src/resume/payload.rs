@@ -149,7 +149,7 @@ fn object(schema: &Value, text: &str) -> Option<Value> {
     }
     let texts: Vec<&String> = properties.keys().filter(|name| is_kind(name, "string")).collect();
     let wanted =
-        texts.iter().find(|name| is_required(name)).or(texts.first().filter(|_| texts.len() == 1))?;
+        texts.iter().find(|name| is_required(name)).or_else(|| texts.first().filter(|_| texts.len() == 1))?;
     out.insert((*wanted).clone(), Value::from(text));
     Some(Value::Object(out))
 }

@@ -103,7 +103,9 @@ fn an_input_that_answers_itself_stays_as_it_is() {
 
 fn run(open: &mut OpenInterrupts, events: Vec<SourceEvent>) {
     let mut context = StreamContext::new(RunInfo::new("t", "r"));
-    events.into_iter().for_each(|event| context.handle_event(event).unwrap());
+    for event in events {
+        context.handle_event(event).unwrap();
+    }
     std::iter::from_fn(|| context.poll_event()).for_each(|event| open.handle_event(&event));
 }
 

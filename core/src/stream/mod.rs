@@ -17,15 +17,18 @@
 //! |---|---|
 //! | lazy start, who closes whom, deferred end, last packet, replace, re-open | `speech.rs` |
 //! | tool use end, finished tools, orphan result, calls without id | `tools.rs` |
+//! | content without a kind of its own | `custom.rs` |
 //! | lanes open with their first content and close after everything inside them | `lanes.rs` |
 //! | end of run: all ends, then the terminal event, then nothing | here |
 //! | an upstream that ends without saying so has failed | [`StreamContext::handle_eof`] |
+//! | ids that the source spelled are kept where the host asks for it | [`StreamContext::with_kept_ids`], `outlet.rs`, `speech/owner.rs` |
 //! | a run that another machine began goes on as if it were this one's | `past.rs` |
 //!
 //! Cost: constant per event, whatever the length of the run and the number of lanes; no allocation for a delta of
 //! an open block.
 
 mod call;
+mod custom;
 mod ending;
 mod error;
 mod lanes;
@@ -44,19 +47,17 @@ mod tests;
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use serde_json::{Value, json};
 
 pub use error::{Fault, StreamError};
 pub use limits::Limits;
 
-use crate::block::{ContentBlock, Custom, ToolOutput, ToolResult, ToolUse};
-use crate::event::{BlockEvent, CustomEvent, Lane, PendingInterrupt, SpanKind};
-use crate::id::{BlockId, LaneId, ResponseId, ToolCallId};
+use crate::block::{ContentBlock, ToolOutput, ToolResult, ToolUse};
+use crate::event::{BlockEvent, Lane, PendingInterrupt, SpanKind};
+use crate::id::{LaneId, ResponseId, ToolCallId};
 use crate::run::{Interrupt, RunFailure, RunInfo, RunOutcome, Usage};
 use crate::source::Source;
 use crate::update::{Mode, SourceEvent, Update};
 use crate::usage_sum::UsageSum;
-use crate::wellknown;
 use lanes::{LaneState, LaneTable};
 use outlet::Outlet;
 use questions::Questions;
@@ -288,71 +289,6 @@ impl StreamContext {
         Ok(())
     }
 
-    fn show_progress(
-        &mut self,
-        source: &Source,
-        key: Option<&CallKey>,
-        result: &ToolResult,
-        text: &str,
-        update: &Update,
-    ) -> Result<(), StreamError> {
-        let (_, state) = self.lanes.open(source, &mut self.out)?;
-        let waiting = key.and_then(|key| state.tools.waiting(key));
-        let id = waiting.as_ref().map(|(id, _)| id).or(result.id.as_ref()).map_or("", ToolCallId::as_str);
-        let name = waiting.as_ref().map(|(_, name)| name).or(result.name.as_ref());
-        let name = name.map_or(UNKNOWN_TOOL, |name| &**name);
-        let value = json!({ "toolCallId": id, "toolName": name, "text": text });
-        let custom = Custom { name: ByteString::from_static(wellknown::TOOL_PROGRESS), value };
-        self.show_custom_of(source, custom, update)
-    }
-
-    fn show_custom(&mut self, custom: Custom, update: &Update) -> Result<(), StreamError> {
-        if custom.name == wellknown::SEALED {
-            return self.show_sealed(custom, update);
-        }
-        let source = update.source.clone();
-        self.show_custom_of(&source, custom, update)
-    }
-
-    /// A sealed form stands in the lane of what it belongs to, under the emitted id; without such a lane it is passed
-    /// on as it came.
-    fn show_sealed(&mut self, mut custom: Custom, update: &Update) -> Result<(), StreamError> {
-        let id = custom.value.get("id").and_then(Value::as_str).unwrap_or_default();
-        let owner = self.lanes.emitted_id(&update.source, id);
-        let owner = owner.filter(|(source, _)| self.lanes.open_state(source).is_some());
-        let source = if let Some((source, id)) = owner {
-            if let Some(members) = custom.value.as_object_mut() {
-                members.insert("id".to_owned(), Value::String(id));
-            }
-            source
-        } else {
-            custom.name = ByteString::from_static(wellknown::RAW);
-            custom.value = json!({ "event": custom.value });
-            update.source.clone()
-        };
-        self.show_custom_of(&source, custom, update)
-    }
-
-    fn show_custom_of(
-        &mut self,
-        source: &Source,
-        custom: Custom,
-        update: &Update,
-    ) -> Result<(), StreamError> {
-        let (lane, state) = self.lanes.open(source, &mut self.out)?;
-        let id = custom_id(&custom.name, update, state, &mut self.out);
-        let event = CustomEvent {
-            id,
-            lane,
-            name: custom.name,
-            value: custom.value,
-            channel: update.channel,
-            origin: speech::origin(update),
-        };
-        self.out.emit(BlockEvent::Custom(Box::new(event)));
-        Ok(())
-    }
-
     fn book_usage(&mut self, update: &Update) -> Result<(), StreamError> {
         match update.details.as_ref().and_then(|details| details.usage.clone()) {
             Some(usage) => self.book(&update.source, update.response_id.as_ref(), update.mode, usage),
@@ -406,18 +342,4 @@ fn check_room(plan: &Plan, state: &LaneState, update: &Update, out: &Outlet) -> 
     }
     let open = state.speech.open_count() + state.tools.open_count() + 1;
     Outlet::check(open, out.limits.open_blocks, "open_blocks", "open blocks", update.source.path())
-}
-
-/// A progress card keeps its id over all its changes; everything else gets a new one.
-fn custom_id(name: &str, update: &Update, state: &mut LaneState, out: &mut Outlet) -> BlockId {
-    let card = matches!(name, wellknown::ACTIVITY | wellknown::ACTIVITY_DELTA);
-    let Some(message) = update.message_id.as_ref().filter(|_| card) else {
-        return BlockId::new(out.mint());
-    };
-    if let Some(id) = state.activities.get(message) {
-        return id.clone();
-    }
-    let id = out.block_id(Some(message));
-    state.activities.insert(message.detached(), id.clone(), out.limits.remembered_blocks);
-    id
 }

@@ -16,6 +16,7 @@
 //! all its blocks is known as a [`Fingerprint`], also after they ended, until it is forgotten by limit.
 
 mod key;
+mod owner;
 mod past;
 
 use std::collections::HashMap;
@@ -28,10 +29,11 @@ use super::memory::Memory;
 use super::outlet::Outlet;
 use crate::event::{BlockEvent, BlockHead, EndReason, Lane, SpanKind};
 use crate::fingerprint::{Fingerprint, Relation, hash_bytes};
-use crate::id::{BlockId, MessageId, ToolCallId};
+use crate::id::{BlockId, MessageId};
 use crate::update::{Channel, Mode, Track, Update};
 use key::Key;
 pub(super) use key::origin;
+use owner::Owner;
 
 /// What is known of a message's text or thinking over all its blocks.
 #[derive(Debug, Clone, Default)]
@@ -49,25 +51,6 @@ struct Span {
     head: Arc<BlockHead>,
     opened: u64,
     spoken: Spoken,
-}
-
-/// What the tool calls of a source message are attached to.
-#[derive(Debug, Clone)]
-pub(super) enum Owner {
-    /// The latest answer text of the message.
-    Text(BlockId),
-    /// The message's own id: it has made calls and has no text yet, which may take the id when it comes.
-    Reserved(BlockId),
-    /// A message without text that gets none under its id: its first call, or its own id once a call is answered.
-    Call(BlockId),
-}
-
-impl Owner {
-    fn id(&self) -> &BlockId {
-        match self {
-            Self::Text(id) | Self::Reserved(id) | Self::Call(id) => id,
-        }
-    }
 }
 
 /// A fragment with what the decision about it needs.
@@ -262,50 +245,6 @@ impl Speech {
         usize::from(self.main.is_some()) + self.others.len()
     }
 
-    /// The block that a tool call of a source message is attached to, on whatever track. A message without text gets
-    /// its own id reserved, where message ids are kept.
-    pub(super) fn owner_of_call(
-        &mut self,
-        call: Option<&ToolCallId>,
-        update: &Update,
-        out: &mut Outlet,
-    ) -> Option<BlockId> {
-        let message = update.message_id.as_ref()?;
-        if let Some(owner) = self.messages.get(message) {
-            return Some(owner.id().clone());
-        }
-        // A message that shares the id of its call is what a frontend makes of a call without a parent.
-        let is_own = call.is_some_and(|id| id.as_bytes() == message.as_bytes());
-        let id = if is_own { None } else { out.claim_message(message) }?;
-        let max = out.limits.remembered_blocks;
-        self.messages.insert(message.detached(), Owner::Reserved(id.clone()), max);
-        Some(id)
-    }
-
-    /// A call of the message is answered: a text that follows under its id is another message.
-    pub(super) fn note_answer(&mut self, message: &MessageId) {
-        if let Some(owner) = self.messages.get_mut(message)
-            && let Owner::Reserved(id) = owner
-        {
-            *owner = Owner::Call(id.clone());
-        }
-    }
-
-    /// The block that was emitted last for a source message.
-    pub(super) fn emitted(&self, message: &str) -> Option<BlockId> {
-        self.messages.get(&MessageId::from(message)).map(|owner| owner.id().clone())
-    }
-
-    /// Notes a call that has started: where message ids are kept, further calls of its message are attached to it if
-    /// nothing else stands for the message.
-    pub(super) fn note_call(&mut self, head: &BlockHead, out: &Outlet) {
-        let message = head.origin.message_id.as_ref().filter(|_| out.keeps_messages());
-        if let Some(message) = message.filter(|id| !self.messages.contains(id)) {
-            let owner = Owner::Call(head.id.clone());
-            self.messages.insert(message.clone(), owner, out.limits.remembered_blocks);
-        }
-    }
-
     /// The lane is opened again: what was said in its earlier life is remembered, but no longer belongs to it.
     pub(super) fn begin_again(&mut self) {
         self.messages = Memory::default();
@@ -367,20 +306,6 @@ impl Speech {
         } else {
             self.others.entry(span.key.track.clone()).insert_entry(span).into_mut()
         })
-    }
-
-    /// The id of a new block: the one its message has reserved, the message's own, or a minted one.
-    fn fresh_id(
-        &self,
-        kind: SpanKind,
-        channel: Channel,
-        message: Option<&MessageId>,
-        out: &mut Outlet,
-    ) -> BlockId {
-        match message.and_then(|message| self.messages.get(message)) {
-            Some(Owner::Reserved(id)) if (kind, channel) == (SpanKind::Text, Channel::Answer) => id.clone(),
-            _ => out.block_id(message),
-        }
     }
 
     fn handle_last(&mut self, kind: SpanKind, update: &Update, out: &mut Outlet) {

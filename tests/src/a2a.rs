@@ -5,7 +5,7 @@ use aqueduct_adapter_a2a::config::{DecodeConfig, Settings};
 use aqueduct_adapter_a2a::convert::converters;
 use aqueduct_adapter_a2a::decode::Decoder;
 use aqueduct_adapter_a2a::wire::{Dialect, Frame, StreamItem};
-use aqueduct_core::{BlockEvent, ByteString, RunInfo, StreamContext};
+use aqueduct_core::{BlockEvent, ByteString, RunInfo, StreamContext, ToolCallId};
 use aqueduct_transport_http::sse;
 
 /// The dialect that a recorded stream is in, by its name.
@@ -40,8 +40,13 @@ pub fn json_lines(items: &[StreamItem<'_>]) -> String {
 
 /// What an A2A client of ours makes of such lines.
 pub fn decode_lines(lines: &str) -> Vec<BlockEvent> {
+    decode_lines_after(lines, &[])
+}
+
+/// What an A2A client of ours makes of such lines in a thread that has made these calls before.
+pub fn decode_lines_after(lines: &str, known: &[ToolCallId]) -> Vec<BlockEvent> {
     let payloads = lines.lines().map(ByteString::from).collect::<Vec<_>>();
-    run(Dialect::V1, payloads.iter().map(Frame::data))
+    run(Dialect::V1, payloads.iter().map(Frame::data), known)
 }
 
 /// A recorded SSE body, carried through the stream machine.
@@ -54,17 +59,21 @@ pub fn decode_sse(body: &[u8], dialect: Dialect) -> Vec<BlockEvent> {
         let event = event.unwrap();
         frames.push((event.event.clone(), event.data.clone()));
     }
-    run(dialect, frames.iter().map(|(event, data)| Frame { event: event.as_deref(), data }))
+    run(dialect, frames.iter().map(|(event, data)| Frame { event: event.as_deref(), data }), &[])
 }
 
-fn run<'a>(dialect: Dialect, frames: impl Iterator<Item = Frame<'a>>) -> Vec<BlockEvent> {
+fn run<'a>(
+    dialect: Dialect,
+    frames: impl Iterator<Item = Frame<'a>>,
+    known: &[ToolCallId],
+) -> Vec<BlockEvent> {
     let mut decoder = Decoder::new(DecodeConfig { dialect, ..DecodeConfig::root() });
     let mut said = Vec::new();
     for frame in frames {
         decoder.handle_frame(frame, &mut said);
     }
     decoder.handle_end(&mut said);
-    let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+    let mut context = StreamContext::new(RunInfo::new("thread", "run")).with_known_calls(known);
     for event in said {
         if !context.is_ended() {
             context.handle_event(event).unwrap();

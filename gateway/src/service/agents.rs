@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use aqueduct_core::{Agent as RunAgent, Limits};
+use aqueduct_runs::{AgentEntry as RunEntry, AgentOptions, OnDisconnect};
 
-use crate::config::{A2aAddress, A2aBinding, A2aExposure, Agent, AgentSource, Config};
+use crate::config::{self, A2aAddress, A2aBinding, A2aExposure, Agent, AgentSource, Config};
 use crate::recording::Recording;
 use crate::source::script::{Script, ScriptSource};
 use crate::source::upstream::Upstream;
-use crate::source::{A2aSource, AguiSource, FanOutSource, GrpcSettings, ReplaySource, RunSource};
+use crate::source::{A2aSource, AguiSource, FanOutSource, GrpcSettings, Legacy, ReplaySource};
 
 /// What an agent says about itself that is for its A2A card.
 #[derive(Debug, Default)]
@@ -35,8 +37,8 @@ pub(crate) struct AgentEntry {
     pub(crate) config: Agent,
     /// An A2A agent, to which calls can pass through.
     pub(crate) a2a: Option<Arc<A2aSource>>,
-    /// None for an agent that publishes its runs itself.
-    pub(crate) source: Option<Arc<dyn RunSource>>,
+    /// The agent as the run engine has it.
+    pub(crate) runs: Arc<RunEntry>,
 }
 
 impl std::fmt::Debug for AgentEntry {
@@ -76,7 +78,7 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
     let mut description = agent.description.clone();
     let mut card = CardTraits::default();
     let mut a2a = None;
-    let source: Option<Arc<dyn RunSource>> = match &agent.source {
+    let source: Option<Arc<dyn RunAgent>> = match &agent.source {
         AgentSource::A2a { address, binding, version, expose } => {
             let url = match address {
                 A2aAddress::Url(url) | A2aAddress::Card(url) => url,
@@ -86,10 +88,11 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
             // gRPC does not pass: such an agent is served.
             let passes = *expose == A2aExposure::Proxy && *binding != Some(A2aBinding::Grpc);
             a2a = passes.then(|| Arc::clone(&source));
-            Some(source)
+            Some(Arc::new(Legacy(source)))
         }
         AgentSource::Agui { url } => {
-            Some(Arc::new(AguiSource { upstream: Upstream::new(agent, url)?, url: url.clone() }))
+            let source = AguiSource { upstream: Upstream::new(agent, url)?, url: url.clone() };
+            Some(Arc::new(Legacy(Arc::new(source))))
         }
         AgentSource::Magentic => None,
         AgentSource::Script { file } => {
@@ -110,13 +113,34 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
         }
         AgentSource::FanOut { agents } => {
             let named = |name: &String| {
-                let source = others.get(name).and_then(|entry| entry.source.clone());
+                let source = others.get(name).and_then(|entry| entry.runs.agent().cloned());
                 let source = source.with_context(|| format!("{name} cannot be asked"))?;
                 Ok((name.clone(), source))
             };
             let agents = agents.iter().map(named).collect::<anyhow::Result<_>>()?;
-            Some(Arc::new(FanOutSource { agents }))
+            Some(Arc::new(FanOutSource::new(agents)))
         }
     };
-    Ok(AgentEntry { name: name.to_owned(), description, card, config: agent.clone(), a2a, source })
+    let options = options(agent, &description);
+    let runs = Arc::new(match source {
+        Some(source) => RunEntry::new(name, source, options),
+        None => RunEntry::published(name, options),
+    });
+    Ok(AgentEntry { name: name.to_owned(), description, card, config: agent.clone(), a2a, runs })
+}
+
+/// What the run engine is told of an agent's configuration.
+fn options(agent: &Agent, description: &str) -> AgentOptions {
+    let limits =
+        Limits { open_lanes: agent.limits.lanes, open_blocks: agent.limits.blocks, ..Limits::default() };
+    AgentOptions::default()
+        .with_description(description)
+        .with_run_timeout(agent.timeouts.run)
+        .with_grace(agent.grace)
+        .with_on_disconnect(match agent.on_disconnect {
+            config::OnDisconnect::Cancel => OnDisconnect::Cancel,
+            config::OnDisconnect::Continue => OnDisconnect::Continue,
+        })
+        .with_limits(limits)
+        .with_forward_headers(agent.forward_headers.iter().cloned())
 }

@@ -23,13 +23,14 @@ use aqueduct_adapter_a2a::call::{Call, TaskRef};
 use aqueduct_adapter_a2a::card::Endpoint;
 use aqueduct_adapter_a2a::client::Attachment;
 use aqueduct_adapter_a2a::version::{Binding, Version};
+use aqueduct_core::agent::PreviousRun;
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{RunFailure, RunId, ThreadId};
-use serde_json::{Value, json};
+use aqueduct_core::{Checkpoint, RunFailure, RunId, Takeover, ThreadId};
+use serde_json::json;
 
 use super::remembered::Remembered;
 use super::upstream::{Forwarded, Upstream, refusal_words};
-use super::{Ask, Earlier, EventSender, GATEWAY_LOST, GOODBYE, Left, RunSource};
+use super::{Ask, EventSender, GATEWAY_LOST, GOODBYE, RunSource};
 use crate::config::{A2aAddress, A2aBinding, A2aVersion};
 use endpoint::Directory;
 pub(crate) use line::GrpcSettings;
@@ -59,12 +60,12 @@ pub(super) struct Thread {
 
 impl Thread {
     /// What a run that another gateway drove has left: what its task has shown is not known here, and taken for known.
-    fn of(earlier: &Earlier) -> Self {
-        let Some(Attachment { task, .. }) = Attachment::from_value(&earlier.upstream) else {
+    fn of(earlier: &PreviousRun) -> Self {
+        let Some(Attachment { task, .. }) = Attachment::from_value(&earlier.checkpoint.0) else {
             return Self::default();
         };
         let context_id = task.context_id.clone();
-        let waiting = earlier.waits.then(|| (task, TaskMemory::default()));
+        let waiting = earlier.is_waiting.then(|| (task, TaskMemory::default()));
         Self { context_id, waiting, run: Some(earlier.run.clone()) }
     }
 }
@@ -143,7 +144,7 @@ impl A2aSource {
     /// What the last run of the thread has left, wherever it was driven.
     fn thread_of(&self, ask: &Ask) -> Thread {
         let own = self.take_thread(&ask.input.thread_id);
-        match &ask.earlier {
+        match &ask.previous {
             Some(earlier) if own.run.as_ref() != Some(&earlier.run) => Thread::of(earlier),
             _ => own,
         }
@@ -194,18 +195,18 @@ impl RunSource for A2aSource {
         true
     }
 
-    fn finds(&self, upstream: &Value) -> bool {
-        Attachment::from_value(upstream).is_some()
+    fn finds(&self, checkpoint: &Checkpoint) -> bool {
+        Attachment::from_value(&checkpoint.0).is_some()
     }
 
-    fn go_on(&self, ask: Ask, left: Left, out: EventSender) -> BoxFuture<'_, ()> {
+    fn go_on(&self, ask: Ask, takeover: Takeover, out: EventSender) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let Some(at) = Attachment::from_value(&left.upstream) else { return };
+            let Some(at) = Attachment::from_value(&takeover.checkpoint.0) else { return };
             let endpoint = match self.directory.endpoint(&self.upstream, &ask.forwarded).await {
                 Ok(endpoint) => endpoint,
                 Err(failure) => return out.fail(not_found_again(&failure)).await,
             };
-            let talk = Box::new(Talk::going_on(&self.upstream, &endpoint, &ask, at, left.said));
+            let talk = Box::new(Talk::going_on(&self.upstream, &endpoint, &ask, at, takeover.history));
             self.converse(&ask.input.thread_id, talk, &out).await;
         })
     }

@@ -15,6 +15,7 @@ use futures_util::StreamExt as _;
 
 use super::upstream::{Upstream, failure_of, unsent};
 use super::{Ask, EVENTS_TOGETHER, EventSender, RunSource};
+use crate::tee::trail::with_run_token;
 
 #[derive(Debug)]
 pub(crate) struct AguiSource {
@@ -25,10 +26,10 @@ pub(crate) struct AguiSource {
 impl RunSource for AguiSource {
     fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let stop = ask.stop.clone();
+            let cancel = ask.cancel.clone();
             tokio::select! {
                 biased;
-                () = stop.triggered() => out.finish(RunOutcome::Cancelled).await,
+                () = cancel.cancelled() => out.finish(RunOutcome::Cancelled).await,
                 result = self.talk(&ask, &out) => {
                     if let Err(failure) = result {
                         out.fail(failure).await;
@@ -42,7 +43,7 @@ impl RunSource for AguiSource {
 impl AguiSource {
     /// Asks, and gives the stream that comes back, with what was asked.
     pub(crate) async fn open(&self, ask: &Ask) -> Result<(RunAgentInput, SseStream), RunFailure> {
-        let forwarded = ask.trail.forwarded(&ask.input.forwarded);
+        let forwarded = with_run_token(&ask.input.forwarded, ask.context.run_token());
         let input = run_agent_input(&RunInput { forwarded, ..(*ask.input).clone() }, Dialect::V1_0);
         let body = serde_json::to_vec(&input).map_err(|error| {
             RunFailure::new(RunFailure::UPSTREAM_INVALID, format!("the input cannot be written: {error}"))

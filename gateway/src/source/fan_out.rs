@@ -9,57 +9,69 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{LaneOutcome, RunFailure, RunOutcome, Source, SourceEvent, Update};
+use aqueduct_core::agent::AgentRequest;
+use aqueduct_core::{Agent, LaneOutcome, RunFailure, RunOutcome, Source, SourceEvent, SourceStream, Update};
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 
-use super::{Ask, EventSender, RunSource};
+use super::{EventSender, emit};
 
-pub(crate) struct FanOutSource {
-    pub(crate) agents: Vec<(String, Arc<dyn RunSource>)>,
-}
+pub(crate) struct FanOutSource(Arc<Vec<(String, Arc<dyn Agent>)>>);
 
-impl RunSource for FanOutSource {
-    fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let asked = self.agents.iter().map(|(name, agent)| ask_one(name, &**agent, ask.clone(), &out));
-            let outcomes = join_all(asked).await;
-            if ask.stop.is_triggered() {
-                return out.finish(RunOutcome::Cancelled).await;
-            }
-            if outcomes.iter().any(|outcome| matches!(outcome, LaneOutcome::Suspended)) {
-                return out.finish(RunOutcome::Interrupted).await;
-            }
-            let all_failed = outcomes.iter().all(|outcome| matches!(outcome, LaneOutcome::Failed(_)));
-            match outcomes.into_iter().next() {
-                Some(LaneOutcome::Failed(failure)) if all_failed => out.fail(failure).await,
-                _ => out.finish(RunOutcome::Success).await,
-            }
-        })
+impl FanOutSource {
+    pub(crate) fn new(agents: Vec<(String, Arc<dyn Agent>)>) -> Self {
+        Self(Arc::new(agents))
     }
 }
 
-/// Asks one agent and moves what it says into its lane.
-async fn ask_one(name: &str, agent: &dyn RunSource, ask: Ask, out: &EventSender) -> LaneOutcome {
+impl Agent for FanOutSource {
+    fn run(&self, request: AgentRequest) -> SourceStream {
+        let agents = Arc::clone(&self.0);
+        emit(|out| async move { ask_all(&agents, &request, &out).await })
+    }
+}
+
+async fn ask_all(agents: &[(String, Arc<dyn Agent>)], request: &AgentRequest, out: &EventSender) {
+    let asked = agents.iter().map(|(name, agent)| ask_one(name, &**agent, request.clone(), out));
+    let outcomes = join_all(asked).await;
+    if request.cancel.is_cancelled() {
+        return out.finish(RunOutcome::Cancelled).await;
+    }
+    if outcomes.iter().any(|outcome| matches!(outcome, LaneOutcome::Suspended)) {
+        return out.finish(RunOutcome::Interrupted).await;
+    }
+    let all_failed = outcomes.iter().all(|outcome| matches!(outcome, LaneOutcome::Failed(_)));
+    match outcomes.into_iter().next() {
+        Some(LaneOutcome::Failed(failure)) if all_failed => out.fail(failure).await,
+        _ => out.finish(RunOutcome::Success).await,
+    }
+}
+
+/// Asks one agent and moves what it sends into its lane.
+async fn ask_one(name: &str, agent: &dyn Agent, mut request: AgentRequest, out: &EventSender) -> LaneOutcome {
     let mut lane = Lane::new(name);
-    let (sender, mut events) = EventSender::channel();
     // The agents that this one calls belong below its lane.
-    let trail = ask.trail.child(&lane.root);
-    let ask = Ask { forwarded: ask.forwarded.marked(&trail), trail, ..ask };
-    let talk = agent.run(ask, sender);
-    let listen = async {
-        out.send(SourceEvent::LaneOpened(lane.root.clone())).await;
-        while let Some(said) = events.recv().await {
-            let (moved, end) = lane.hear(said);
+    if let Some(context) = request.context.for_lane(&lane.root) {
+        request.context = context;
+    }
+    // The work of one of several agents is not that of the run.
+    request.keeps_checkpoints = false;
+    request.previous = None;
+    out.send(SourceEvent::LaneOpened(lane.root.clone())).await;
+    let mut events = agent.run(request);
+    let mut outcome = None;
+    while let Some(event) = events.next().await {
+        // What follows the end belongs to no run; the agent is let finish.
+        if outcome.is_none() {
+            let (moved, end) = lane.hear(vec![event]);
             out.send_all(moved).await;
-            if let Some(end) = end {
-                return end;
-            }
+            outcome = end;
         }
+    }
+    let outcome = outcome.unwrap_or_else(|| {
         let message = format!("the stream of agent {name} ended without saying how its run ended");
         LaneOutcome::Failed(RunFailure::new(RunFailure::UPSTREAM_ENDED, message))
-    };
-    let ((), outcome) = tokio::join!(talk, listen);
+    });
     let closed = SourceEvent::LaneClosed { source: lane.root.clone(), outcome: outcome.clone() };
     out.send(closed).await;
     outcome

@@ -6,11 +6,11 @@ use std::time::Duration;
 use aqueduct_adapter_a2a::wire::Frame as A2aFrame;
 use aqueduct_adapter_a2a::{DecodeConfig, Decoder as A2aDecoder};
 use aqueduct_adapter_agui::decode::Decoder as AguiDecoder;
-use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{RunFailure, RunOutcome, SourceEvent};
+use aqueduct_core::agent::AgentRequest;
+use aqueduct_core::{Agent, RunFailure, RunOutcome, SourceEvent, SourceStream};
 use tokio::time::Instant;
 
-use super::{Ask, EventSender, RunSource};
+use super::{EventSender, emit};
 use crate::recording::{Frame, Recording};
 
 /// How fast a recording is played.
@@ -58,19 +58,20 @@ impl std::str::FromStr for Speed {
 }
 
 /// Plays a recording.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ReplaySource {
     pub(crate) recording: Arc<Recording>,
     pub(crate) speed: Speed,
 }
 
-impl RunSource for ReplaySource {
-    fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
+impl Agent for ReplaySource {
+    fn run(&self, request: AgentRequest) -> SourceStream {
+        let source = self.clone();
+        emit(|out| async move {
             tokio::select! {
                 biased;
-                () = ask.stop.triggered() => out.finish(RunOutcome::Cancelled).await,
-                () = self.play(&out) => {}
+                () = request.cancel.cancelled() => out.finish(RunOutcome::Cancelled).await,
+                () = source.play(&out) => {}
             }
         })
     }

@@ -39,6 +39,22 @@ impl Forwarded {
         Self(found.collect())
     }
 
+    /// Headers as a run has them. What is no header is left out.
+    pub(crate) fn from_pairs(pairs: Vec<(String, String)>) -> Self {
+        let header = |(name, value): (String, String)| {
+            Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+        };
+        Self(pairs.into_iter().filter_map(header).collect())
+    }
+
+    /// The headers as names and values.
+    pub(crate) fn to_pairs(&self) -> Vec<(String, String)> {
+        let pair = |(name, value): (&HeaderName, &HeaderValue)| {
+            Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+        };
+        self.0.iter().filter_map(pair).collect()
+    }
+
     /// True if a header of that name is among them.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)

@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 
 use super::clue::{LANE_HEADER, TOKEN_BAGGAGE, TOKEN_HEADER, baggage_members, trace_id};
 use super::relate::{Anchor, Tee};
+use super::run::TeeRun;
 use super::token::{RunToken, random_hex};
 use crate::config::RelateBy;
-use crate::service::ActiveRun;
 
 /// The way from an agent back to its run.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +42,7 @@ pub(crate) enum Trail {
 
 impl Trail {
     /// For the agent of a run that this caller starts.
-    pub(crate) fn begin(tee: &Arc<Tee>, run: &Arc<ActiveRun>, input: &RunInput, caller: &Caller) -> Self {
+    pub(crate) fn begin(tee: &Arc<Tee>, run: &Arc<TeeRun>, input: &RunInput, caller: &Caller) -> Self {
         let is_lane = caller.header(LANE_HEADER).is_some();
         let given = caller.header("traceparent").and_then(trace_id);
         let trace = given.or_else(random_hex::<16>).filter(|_| tee.has(RelateBy::Trace) && !is_lane);
@@ -105,23 +105,23 @@ impl Trail {
             insert(headers, "baggage", &format!("{others}{TOKEN_BAGGAGE}={token}"));
         }
     }
+}
 
-    /// The trail as AG-UI's forwarded properties, which are an object or nothing in every known client.
-    pub(crate) fn forwarded(&self, given: &Value) -> Value {
-        let mut properties = given.clone();
-        if let Some(token) = self.token()
-            && (properties.is_object() || properties.is_null())
-        {
-            let mut own = properties.get("aqueduct").filter(|own| own.is_object()).cloned();
-            let own = own.get_or_insert_with(|| json!({}));
-            set(own, "run", token.into());
-            if properties.is_null() {
-                properties = json!({});
-            }
-            set(&mut properties, "aqueduct", own.take());
+/// AG-UI's forwarded properties with the token of the run. They are an object or nothing in every known client.
+pub(crate) fn with_run_token(given: &Value, token: Option<&str>) -> Value {
+    let mut properties = given.clone();
+    if let Some(token) = token
+        && (properties.is_object() || properties.is_null())
+    {
+        let mut own = properties.get("aqueduct").filter(|own| own.is_object()).cloned();
+        let own = own.get_or_insert_with(|| json!({}));
+        set(own, "run", token.into());
+        if properties.is_null() {
+            properties = json!({});
         }
-        properties
+        set(&mut properties, "aqueduct", own.take());
     }
+    properties
 }
 
 fn set(object: &mut Value, name: &str, value: Value) {
@@ -154,11 +154,12 @@ mod tests {
 
     fn trail(traceparent: Option<&str>) -> Trail {
         let log = Arc::new(aqueduct_runlog::MemoryLog::default());
-        let tee = Tee::new(vec![RelateBy::Token, RelateBy::Trace, RelateBy::Context], log);
+        let tee = Tee::new(vec![RelateBy::Token, RelateBy::Trace, RelateBy::Context], log, Arc::default());
         let headers = traceparent.map(|given| ("traceparent".to_owned(), given.to_owned()));
         let caller = Caller { headers: headers.into_iter().collect(), ..Caller::default() };
         let input = RunInput::prompt("t", "r", "hi");
-        let trail = Trail::begin(&tee, &Arc::new(ActiveRun::new()), &input, &caller);
+        let handle = Arc::new(aqueduct_runs::RunHandle::new("r".into()));
+        let trail = Trail::begin(&tee, &Arc::new(TeeRun::new(&tee, &handle)), &input, &caller);
         drop(tee);
         trail
     }
@@ -200,8 +201,8 @@ mod tests {
             (json!({ "aqueduct": { "x": 1 } }), json!({ "aqueduct": { "x": 1, "run": token } })),
             (json!("words"), json!("words")),
         ] {
-            assert_eq!(trail.forwarded(&given), expected);
+            assert_eq!(with_run_token(&given, Some(token)), expected);
         }
-        assert_eq!(Trail::default().forwarded(&Value::Null), Value::Null);
+        assert_eq!(with_run_token(&Value::Null, None), Value::Null);
     }
 }

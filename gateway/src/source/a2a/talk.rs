@@ -8,7 +8,7 @@ use aqueduct_adapter_a2a::input::{Recipient, answering, message};
 use aqueduct_adapter_a2a::version::Binding;
 use aqueduct_adapter_a2a::wire::{Frame, Raw, WireError};
 use aqueduct_adapter_a2a::{ClientConfig, DecodeConfig, Settled, TaskClient};
-use aqueduct_core::{ByteString, ContentBlock, SourceEvent, Update, wellknown};
+use aqueduct_core::{ByteString, Checkpoint, SourceEvent};
 use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -57,12 +57,12 @@ impl<'t> Talk<'t> {
         };
         let interrupts = thread.waiting.as_ref().map(|(_, memory)| memory.interrupts()).unwrap_or_default();
         let mut message = answering(&ask.input, message_id(ask), &to, interrupts);
-        if let Some(token) = ask.trail.token() {
+        if let Some(token) = ask.context.run_token() {
             message.metadata = Some(Raw::from_value(&json!({ TOKEN_METADATA: token })));
         }
         let send = SendMessage::new(message);
         let context_id = thread.context_id.clone();
-        ask.trail.learn_context(&context_id);
+        ask.context.learn_conversation(&context_id);
         let client = match thread.waiting {
             Some((_, memory)) => TaskClient::resuming(config, send, memory),
             None => TaskClient::new(config, send),
@@ -76,7 +76,7 @@ impl<'t> Talk<'t> {
             context_id,
             unreachable: false,
             taking_up,
-            is_noted: !ask.is_logged,
+            is_noted: !ask.keeps_checkpoints,
         }
     }
 
@@ -89,7 +89,7 @@ impl<'t> Talk<'t> {
         said: History,
     ) -> Self {
         let context_id = at.task.context_id.clone();
-        ask.trail.learn_context(&context_id);
+        ask.context.learn_conversation(&context_id);
         // Nothing of it is sent again.
         let sent = SendMessage::new(message(&ask.input, message_id(ask), &Recipient::Task(at.task.clone())));
         let client = TaskClient::attaching(config(known), sent, at);
@@ -115,8 +115,7 @@ impl<'t> Talk<'t> {
             && let Some(at) = self.client.attachment()
         {
             self.is_noted = true;
-            let note = ContentBlock::custom(ByteString::from_static(wellknown::UPSTREAM), at.to_value());
-            events.push(Update::new(note).into());
+            events.push(SourceEvent::Checkpoint(Checkpoint(at.to_value())));
         }
         events.extend(std::iter::from_fn(|| self.client.poll_event()));
         match &mut self.taking_up {
@@ -155,7 +154,7 @@ impl<'t> Talk<'t> {
     pub(super) async fn run(&mut self, out: &EventSender) {
         let mut stream: Option<Box<Stream>> = None;
         let mut requests: FuturesUnordered<Answered<'t>> = FuturesUnordered::new();
-        let stopped = self.ask.stop.triggered().fuse();
+        let stopped = self.ask.cancel.cancelled().fuse();
         let mut stopped = std::pin::pin!(stopped);
         let mut is_stopped = false;
         loop {
@@ -242,7 +241,7 @@ impl<'t> Talk<'t> {
         if self.context_id.is_empty()
             && let Some(task) = self.client.task_ref()
         {
-            self.ask.trail.learn_context(&task.context_id);
+            self.ask.context.learn_conversation(&task.context_id);
             self.context_id = task.context_id;
         }
     }

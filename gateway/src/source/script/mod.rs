@@ -39,13 +39,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use aqueduct_core::service::BoxFuture;
+use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::{
-    InterruptId, InterruptReply, Message, MessageId, RunFailure, RunId, RunInput, RunOutcome, ThreadId,
+    Agent, InterruptId, InterruptReply, Message, MessageId, RunFailure, RunId, RunInput, RunOutcome,
+    SourceStream, ThreadId,
 };
 
 use super::remembered::Remembered;
-use super::{Ask, EventSender, RunSource};
+use super::{EventSender, emit};
 use crate::config::ConfigError;
 pub use keys::reference;
 pub use model::Script;
@@ -117,16 +118,22 @@ impl Position {
 
 /// Plays a script.
 #[derive(Debug)]
-pub(crate) struct ScriptSource {
+pub(crate) struct ScriptSource(Arc<Stage>);
+
+impl ScriptSource {
+    pub(crate) fn new(script: Arc<Script>) -> Self {
+        Self(Arc::new(Stage { script, waiting: Remembered::new(REMEMBERED_THREADS) }))
+    }
+}
+
+/// A script, and where threads wait in it.
+#[derive(Debug)]
+struct Stage {
     script: Arc<Script>,
     waiting: Remembered<ThreadId, Position>,
 }
 
-impl ScriptSource {
-    pub(crate) fn new(script: Arc<Script>) -> Self {
-        Self { script, waiting: Remembered::new(REMEMBERED_THREADS) }
-    }
-
+impl Stage {
     /// Where the run begins: after the question that it answers, or at the beginning of the rule that fits.
     fn begin(&self, input: &RunInput) -> Option<(Position, Option<String>)> {
         let waited = self.waiting.remove(&input.thread_id);
@@ -144,8 +151,7 @@ impl ScriptSource {
         Some((Position { rule, step: 0 }, None))
     }
 
-    async fn play(&self, ask: &Ask, out: &EventSender) {
-        let input = &*ask.input;
+    async fn play(&self, input: &RunInput, out: &EventSender) {
         let begun = self
             .begin(input)
             .and_then(|(position, answer)| Some((position, answer, self.script.rules.get(position.rule)?)));
@@ -171,14 +177,14 @@ fn answer_of(reply: &InterruptReply) -> String {
     }
 }
 
-impl RunSource for ScriptSource {
-    fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let stop = ask.stop.clone();
+impl Agent for ScriptSource {
+    fn run(&self, request: AgentRequest) -> SourceStream {
+        let stage = Arc::clone(&self.0);
+        emit(|out| async move {
             tokio::select! {
                 biased;
-                () = stop.triggered() => out.finish(RunOutcome::Cancelled).await,
-                () = self.play(&ask, &out) => {}
+                () = request.cancel.cancelled() => out.finish(RunOutcome::Cancelled).await,
+                () = stage.play(&request.input, &out) => {}
             }
         })
     }

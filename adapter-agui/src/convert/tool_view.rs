@@ -183,7 +183,9 @@ mod tests {
         for event in run_to_end(events) {
             set.convert(&event, &mut shown);
         }
-        shown.into_iter().for_each(|event| view.handle_event(event, &mut out));
+        for event in shown {
+            view.handle_event(event, &mut out);
+        }
         out
     }
 

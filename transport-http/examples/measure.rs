@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use aqueduct_core::CancelToken;
 use aqueduct_core::event::{BlockHead, Lane, Origin};
 use aqueduct_core::service::{EventEncoder, NumberedEvent, PayloadSink};
 use aqueduct_core::{BlockEvent, BlockId, ByteString, Channel, LaneId, Role, RunId, Source, SpanKind};
 use aqueduct_transport_http::{
-    Client, ClientConfig, Counters, EventPosition, HttpVersions, Server, ServerConfig, Shutdown,
-    StreamOptions, stream_response,
+    Client, ClientConfig, Counters, EventPosition, HttpVersions, Server, ServerConfig, StreamOptions,
+    stream_response,
 };
 use axum::Router;
 use axum::routing::post;
@@ -39,7 +40,7 @@ fn main() {
 struct Measured {
     address: String,
     counters: Counters,
-    shutdown: Shutdown,
+    shutdown: CancelToken,
     serving: tokio::task::JoinHandle<aqueduct_transport_http::Drained>,
 }
 
@@ -47,7 +48,7 @@ impl Measured {
     async fn start(events_per_second: u64) -> Self {
         let server = Server::bind("127.0.0.1:0", ServerConfig::default()).await.unwrap();
         let (address, counters, shutdown) =
-            (server.local_addr().unwrap().to_string(), server.counters(), Shutdown::new());
+            (server.local_addr().unwrap().to_string(), server.counters(), CancelToken::new());
         let pace = Duration::from_micros(1_000_000 / events_per_second);
         let routes = Router::new().route("/", post(async move || paced_stream(pace)));
         let serving = tokio::spawn(server.serve(routes, shutdown.clone()));
@@ -74,7 +75,7 @@ impl Measured {
             child.wait().unwrap();
         }
         self.wait_for(0).await;
-        self.shutdown.trigger();
+        self.shutdown.cancel();
         self.serving.await.unwrap();
     }
 }

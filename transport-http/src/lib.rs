@@ -26,7 +26,7 @@
 //!
 //! use aqueduct_core::service::RunService;
 //! use aqueduct_transport_http::{
-//!     Refusal, RunRequest, Server, ServerConfig, Shutdown, StreamOptions, Walls, run_endpoint,
+//!     CancelToken, Refusal, RunRequest, Server, ServerConfig, StreamOptions, Walls, run_endpoint,
 //! };
 //! use axum::Router;
 //!
@@ -36,7 +36,7 @@
 //! ) -> Result<(), aqueduct_transport_http::ServerError> {
 //!     let routes = Router::new().route("/", run_endpoint(agent, "my-agent", parse, StreamOptions::default()));
 //!     let server = Server::bind("127.0.0.1:8000", ServerConfig::default()).await?;
-//!     server.serve(Walls::default().around(routes), Shutdown::new()).await;
+//!     server.serve(Walls::default().around(routes), CancelToken::new()).await;
 //!     Ok(())
 //! }
 //! # }
@@ -58,14 +58,14 @@ mod position;
 mod refusal;
 #[cfg(feature = "server")]
 mod server;
-#[cfg(feature = "server")]
-mod shutdown;
 pub mod sse;
 #[cfg(all(feature = "tls", any(feature = "server", feature = "client")))]
 pub mod tls;
 #[cfg(feature = "server")]
 mod walls;
 
+#[cfg(feature = "server")]
+pub use aqueduct_core::CancelToken;
 #[cfg(feature = "client")]
 pub use client::{ByteStream, Client, SseStream};
 #[cfg(feature = "client")]
@@ -87,9 +87,7 @@ pub use position::EventPosition;
 #[cfg(feature = "server")]
 pub use refusal::Refusal;
 #[cfg(feature = "server")]
-pub use server::{BodyLimitLift, Counters, PeerAddr, PeerCertificate, Server};
-#[cfg(feature = "server")]
-pub use shutdown::{Drained, Shutdown};
+pub use server::{BodyLimitLift, Counters, Drained, PeerAddr, PeerCertificate, Server};
 #[cfg(all(feature = "tls", any(feature = "server", feature = "client")))]
 pub use tls::TlsError;
 #[cfg(feature = "server")]

@@ -26,6 +26,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aqueduct_core::CancelToken;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -41,7 +42,6 @@ use self::counters::Counted;
 use self::io::Place;
 use crate::config::{Limits, ServerConfig, Timeouts};
 use crate::error::ServerError;
-use crate::shutdown::{Drained, Shutdown};
 
 /// How long to wait when the kernel has no more sockets to give: they come back as connections end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -103,7 +103,7 @@ impl Server {
     }
 
     /// Serves until `shutdown` is triggered, then lets open streams end within the limit `drain` and cuts the rest.
-    pub async fn serve(self, router: Router, shutdown: Shutdown) -> Drained {
+    pub async fn serve(self, router: Router, shutdown: CancelToken) -> Drained {
         let ServerConfig { limits, timeouts, .. } = self.config;
         let drain = timeouts.drain;
         let places = Arc::new(Semaphore::new(limits.connections));
@@ -124,6 +124,13 @@ impl Server {
     }
 }
 
+/// How a server came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Drained {
+    /// Connections that had to be cut because their streams did not end within the limits.
+    pub cut: usize,
+}
+
 /// What all connections of a server share.
 #[derive(Debug)]
 struct Shared {
@@ -131,7 +138,7 @@ struct Shared {
     limits: Limits,
     timeouts: Timeouts,
     counters: Counters,
-    shutdown: Shutdown,
+    shutdown: CancelToken,
     builder: Builder<TokioExecutor>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -164,7 +171,7 @@ async fn accept_until_shutdown(
     places: &Arc<Semaphore>,
     connections: &mut JoinSet<()>,
 ) {
-    let asked_to_stop = shared.shutdown.triggered();
+    let asked_to_stop = shared.shutdown.cancelled();
     tokio::pin!(asked_to_stop);
     loop {
         let next = async {

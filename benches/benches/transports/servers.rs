@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aqueduct_benches::pace::now;
 use aqueduct_core::service::RunService;
-use aqueduct_transport_http::{RunRequest, ServerConfig, Shutdown, StreamOptions, run_endpoint};
+use aqueduct_transport_http::{CancelToken, RunRequest, ServerConfig, StreamOptions, run_endpoint};
 use aqueduct_transport_ws::{Config, Endpoint, Limits};
 use axum::Router;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -45,7 +45,7 @@ async fn http(service: Arc<dyn RunService>) {
         Ok(RunRequest { input: prompt(text), encoder: Box::new(Texts) })
     };
     let routes = Router::new().route("/", run_endpoint(service, "bench", parse, StreamOptions::default()));
-    server.serve(routes, Shutdown::new()).await;
+    server.serve(routes, CancelToken::new()).await;
 }
 
 async fn ws(service: Arc<dyn RunService>) {

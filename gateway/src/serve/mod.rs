@@ -26,12 +26,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use aqueduct_core::CancelToken;
 use aqueduct_core::service::RunService;
 use aqueduct_transport_grpc::{
     AgentStreamServer, BoundServer, Limits as GrpcLimits, Server as GrpcServer, ServerConfig as GrpcConfig,
     Timeouts as GrpcTimeouts,
 };
-use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls};
+use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Timeouts, Walls};
 use tokio::task::JoinSet;
 
 use a2a::A2aServers;
@@ -57,7 +58,7 @@ pub struct Listening {
     servers: Vec<Server>,
     grpc: Vec<BoundServer>,
     counters: Vec<Counters>,
-    shutdown: Shutdown,
+    shutdown: CancelToken,
 }
 
 impl Listening {
@@ -79,7 +80,7 @@ impl Listening {
                 .mount_raw(Arc::new(A2aV03(a2a.clone())));
             grpc.push(server.bind(*address).await?);
         }
-        Ok(Self { gateway, a2a, servers, grpc, counters, shutdown: Shutdown::new() })
+        Ok(Self { gateway, a2a, servers, grpc, counters, shutdown: CancelToken::new() })
     }
 
     /// Serves that agent over A2A at `/` too, and hangs up where its script says so.
@@ -104,7 +105,7 @@ impl Listening {
     }
 
     /// The switch that stops it.
-    pub fn shutdown(&self) -> Shutdown {
+    pub fn shutdown(&self) -> CancelToken {
         self.shutdown.clone()
     }
 
@@ -133,7 +134,7 @@ impl Listening {
         housekeeping.spawn(expire_for_ever(Arc::clone(&gateway)));
         housekeeping.spawn(Arc::clone(&gateway).keep_leases());
         housekeeping.spawn(Arc::clone(&gateway).sweep());
-        shutdown.triggered().await;
+        shutdown.cancelled().await;
         gateway.drain();
         let drain = gateway.config().server.drain;
         for switch in grpc_switches {

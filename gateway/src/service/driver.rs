@@ -21,11 +21,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aqueduct_core::CancelToken;
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::stream::Limits;
 use aqueduct_core::{BlockEvent, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError, Timestamp};
 use aqueduct_runlog::{Control, Lease, LogError, Refused};
-use aqueduct_transport_http::Shutdown;
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
@@ -82,7 +82,7 @@ impl Drive {
         if outcome == TAKEN_OVER {
             source.abort();
         }
-        self.ask.stop.trigger();
+        self.ask.stop.cancel();
         self.active.tasks.clear();
         self.gateway.active().remove(&run_id);
         self.gateway.metrics.run_ended(&outcome, begun.elapsed());
@@ -126,7 +126,7 @@ struct Machine<'d> {
     /// Tool calls to which lanes of sub-agents may belong.
     calls: OpenCalls,
     /// Turned when the lease is lost.
-    lost: Shutdown,
+    lost: CancelToken,
     /// Messages of other gateways that were heard.
     heard: usize,
     /// True if another gateway began the run: who watched there needs time to come here.
@@ -134,7 +134,7 @@ struct Machine<'d> {
 }
 
 impl<'d> Machine<'d> {
-    fn new(drive: &'d Drive, begin: Begin, lost: Shutdown) -> Self {
+    fn new(drive: &'d Drive, begin: Begin, lost: CancelToken) -> Self {
         let limit = drive.agent.config.timeouts.run;
         let mut machine = Self {
             drive,
@@ -171,8 +171,8 @@ impl<'d> Machine<'d> {
         let mut messages = self.messages();
         // Waits that outlast many events are made once: making one anew takes a lock, and a place in the clock's wheel.
         let lost = self.lost.clone();
-        let mut lost = pin!(lost.triggered().fuse());
-        let mut stop = pin!(self.drive.active.stop.triggered().fuse());
+        let mut lost = pin!(lost.cancelled().fuse());
+        let mut stop = pin!(self.drive.active.stop.cancelled().fuse());
         let mut clock = pin!(tokio::time::sleep_until(self.deadline));
         self.append().await;
         while !self.context.is_ended() {
@@ -226,8 +226,8 @@ impl<'d> Machine<'d> {
         self.stopping = true;
         self.deadline = Instant::now() + CANCEL_WAIT;
         // Whyever the run is stopped, its sub-agents are too.
-        self.drive.active.stop.trigger();
-        self.drive.ask.stop.trigger();
+        self.drive.active.stop.cancel();
+        self.drive.ask.stop.cancel();
     }
 
     /// What other gateways want of this run.
@@ -261,7 +261,7 @@ impl<'d> Machine<'d> {
     /// The run is another's: nothing more is written, and the agent is let go.
     fn leave(&mut self) {
         TAKEN_OVER.clone_into(&mut self.outcome);
-        self.lost.trigger();
+        self.lost.cancel();
         self.context.handle_failure(RunFailure::new(TAKEN_OVER, "another gateway has taken the run over"));
     }
 
@@ -283,7 +283,7 @@ impl<'d> Machine<'d> {
         if self.stopping {
             return self.context.handle_cancel();
         }
-        self.drive.active.stop.trigger();
+        self.drive.active.stop.cancel();
         let limit = self.drive.agent.config.timeouts.run;
         let message = format!("the run took longer than {limit:?} (`timeouts.run`)");
         self.context.handle_failure(RunFailure::new(RUN_TIMEOUT, message));
@@ -310,7 +310,7 @@ impl<'d> Machine<'d> {
     /// Puts what is ready into the log. A log that takes no more ends the run; one that is lost ends the driver.
     async fn append(&mut self) {
         let ready: Vec<BlockEvent> = std::iter::from_fn(|| self.context.poll_event()).collect();
-        if ready.is_empty() || self.lost.is_triggered() {
+        if ready.is_empty() || self.lost.is_cancelled() {
             return;
         }
         self.note_end(&ready);
@@ -340,7 +340,7 @@ impl<'d> Machine<'d> {
                 Ok(head) => return Ok(head),
                 Err(refused) => refused,
             };
-            if !refused.error.is_temporary() || self.lost.is_triggered() || Instant::now() > self.deadline {
+            if !refused.error.is_temporary() || self.lost.is_cancelled() || Instant::now() > self.deadline {
                 return Err(refused);
             }
             tracing::warn!(run = lease.run_id.as_str(), error = %refused.error, "the run log is tried again");

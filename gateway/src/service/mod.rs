@@ -31,13 +31,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use aqueduct_core::CancelToken;
 use aqueduct_core::service::{
     AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RefusalKind, RunService, ServiceError,
     StartedRun,
 };
 use aqueduct_core::{RunId, RunInput, Timestamp};
 use aqueduct_runlog::{Control, Follow, LogError, RunLog, RunMeta, RunState};
-use aqueduct_transport_http::Shutdown;
 use tracing::Instrument as _;
 
 use crate::config::{Agent, AgentSource, Config};
@@ -69,7 +69,7 @@ pub struct Gateway {
     replica: Replica,
     metrics: Arc<Metrics>,
     tee: Arc<Tee>,
-    draining: Shutdown,
+    draining: CancelToken,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -97,7 +97,7 @@ impl Gateway {
             told: Told::default(),
             replica: Replica::default(),
             metrics: Arc::default(),
-            draining: Shutdown::new(),
+            draining: CancelToken::new(),
         }))
     }
 
@@ -148,17 +148,17 @@ impl Gateway {
 
     /// No new runs from now on; those under way may end.
     pub fn drain(&self) {
-        self.draining.trigger();
+        self.draining.cancel();
     }
 
     /// True once no new runs are taken.
     pub fn is_draining(&self) -> bool {
-        self.draining.is_triggered()
+        self.draining.is_cancelled()
     }
 
     /// Stops all runs.
     pub fn stop_all(&self) {
-        self.active().values().for_each(|run| run.stop.trigger());
+        self.active().values().for_each(|run| run.stop.cancel());
     }
 
     /// Forgets ended runs whose time is over.
@@ -219,7 +219,7 @@ impl Gateway {
         let trail = Trail::begin(&self.tee, &active, &input, &caller);
         trail.publish().await;
         let forwarded = forwarded.marked(&trail);
-        let stop = Shutdown::new();
+        let stop = CancelToken::new();
         let ask = Ask { input: Arc::new(input), forwarded, trail, stop, is_logged: true, earlier };
         let drive =
             Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source(asked) };
@@ -317,7 +317,7 @@ impl RunService for GatewayService {
             match active {
                 Some(active) => {
                     tracing::info!(run = run.as_str(), "cancelled by its owner");
-                    active.stop.trigger();
+                    active.stop.cancel();
                     Ok(true)
                 }
                 None if state.closed_at.is_some() => Ok(false),

@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use aqueduct_core::CancelToken;
 use aqueduct_core::RunId;
 use aqueduct_core::service::EventStream;
 use aqueduct_runlog::Lease;
-use aqueduct_transport_http::Shutdown;
 use futures_util::StreamExt as _;
 
 use super::Gateway;
@@ -26,7 +26,7 @@ const TOLD_AT_ONCE: usize = 64;
 /// The leases and the watchers of this gateway.
 #[derive(Debug, Default)]
 pub(super) struct Replica {
-    held: Mutex<HashMap<RunId, (Lease, Shutdown)>>,
+    held: Mutex<HashMap<RunId, (Lease, CancelToken)>>,
     /// Runs of other gateways that are watched here, and by how many.
     watched: Mutex<HashMap<RunId, usize>>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct HeldLease {
     gateway: Arc<Gateway>,
     run: RunId,
     /// Turned when the lease is lost.
-    pub(super) lost: Shutdown,
+    pub(super) lost: CancelToken,
 }
 
 impl Drop for HeldLease {
@@ -87,7 +87,7 @@ impl Drop for FarWatch {
 impl Gateway {
     /// Renews a lease from now on.
     pub(super) fn hold(self: &Arc<Self>, lease: &Lease) -> HeldLease {
-        let (run, lost) = (lease.run_id.clone(), Shutdown::new());
+        let (run, lost) = (lease.run_id.clone(), CancelToken::new());
         locked(&self.replica.held).insert(run.clone(), (lease.clone(), lost.clone()));
         HeldLease { gateway: Arc::clone(self), run, lost }
     }
@@ -152,7 +152,7 @@ impl Gateway {
                     let held = locked(&self.replica.held).get(&lease.run_id).cloned();
                     // A run that ends while it is renewed is no loss: its driver is not held up by this.
                     if let Some((_, lost)) = held.filter(|(held, _)| *held == lease) {
-                        lost.trigger();
+                        lost.cancel();
                     }
                 }
             }

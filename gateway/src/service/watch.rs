@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use aqueduct_core::CancelToken;
 use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::{BlockEvent, SourceEvent, wellknown};
 use aqueduct_runlog::Follow;
-use aqueduct_transport_http::Shutdown;
 use futures_util::Stream;
 use tokio::sync::{Notify, mpsc};
 
@@ -23,7 +23,7 @@ pub(super) type Lanes = mpsc::Receiver<Box<SourceEvent>>;
 #[derive(Debug)]
 pub(crate) struct ActiveRun {
     /// Turned by whoever wants the run stopped.
-    pub(crate) stop: Shutdown,
+    pub(crate) stop: CancelToken,
     watchers: AtomicUsize,
     /// Turned whenever the number of watchers is another; the driver alone waits for it.
     watchers_changed: Notify,
@@ -42,7 +42,7 @@ impl ActiveRun {
     pub(crate) fn new() -> Self {
         let (lanes, heard) = mpsc::channel(EVENTS_IN_FLIGHT);
         Self {
-            stop: Shutdown::new(),
+            stop: CancelToken::new(),
             watchers: AtomicUsize::new(0),
             watchers_changed: Notify::new(),
             lanes,
@@ -67,8 +67,8 @@ impl ActiveRun {
     pub(crate) async fn was_stopped_before_its_end(&self) -> bool {
         tokio::select! {
             biased;
-            () = self.stop.triggered() => true,
-            () = self.lanes.closed() => self.stop.is_triggered(),
+            () = self.stop.cancelled() => true,
+            () = self.lanes.closed() => self.stop.is_cancelled(),
         }
     }
 

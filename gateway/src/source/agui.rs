@@ -28,7 +28,7 @@ impl RunSource for AguiSource {
             let stop = ask.stop.clone();
             tokio::select! {
                 biased;
-                () = stop.triggered() => out.finish(RunOutcome::Cancelled).await,
+                () = stop.cancelled() => out.finish(RunOutcome::Cancelled).await,
                 result = self.talk(&ask, &out) => {
                     if let Err(failure) = result {
                         out.fail(failure).await;

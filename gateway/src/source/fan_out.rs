@@ -24,7 +24,7 @@ impl RunSource for FanOutSource {
         Box::pin(async move {
             let asked = self.agents.iter().map(|(name, agent)| ask_one(name, &**agent, ask.clone(), &out));
             let outcomes = join_all(asked).await;
-            if ask.stop.is_triggered() {
+            if ask.stop.is_cancelled() {
                 return out.finish(RunOutcome::Cancelled).await;
             }
             if outcomes.iter().any(|outcome| matches!(outcome, LaneOutcome::Suspended)) {

@@ -24,9 +24,9 @@ pub(crate) mod upstream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aqueduct_core::CancelToken;
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{RunFailure, RunId, RunInput, RunOutcome, SourceEvent};
-use aqueduct_transport_http::Shutdown;
 use tokio::sync::mpsc;
 
 use crate::tee::Trail;
@@ -61,7 +61,7 @@ pub(crate) struct Ask {
     pub(crate) forwarded: Forwarded,
     /// What the agent is handed so that calls of its own can be related to the run.
     pub(crate) trail: Trail,
-    pub(crate) stop: Shutdown,
+    pub(crate) stop: CancelToken,
     /// True if there is a log that keeps where the agent's work is found again.
     pub(crate) is_logged: bool,
     /// What the last run of the thread left at the agent, as the log tells it.
@@ -95,7 +95,7 @@ impl Ask {
             input: Arc::new(input),
             forwarded: Forwarded::default(),
             trail: Trail::default(),
-            stop: Shutdown::new(),
+            stop: CancelToken::new(),
             is_logged: false,
             earlier: None,
         }

@@ -63,7 +63,7 @@ impl RunSource for ReplaySource {
         Box::pin(async move {
             tokio::select! {
                 biased;
-                () = ask.stop.triggered() => out.finish(RunOutcome::Cancelled).await,
+                () = ask.stop.cancelled() => out.finish(RunOutcome::Cancelled).await,
                 () = self.play(&out) => {}
             }
         })

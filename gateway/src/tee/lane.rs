@@ -115,7 +115,7 @@ impl Lane {
     pub(crate) async fn cancel_wanted(&self) -> String {
         match self.working_task() {
             Some(task) => {
-                self.anchor.run.stop.triggered().await;
+                self.anchor.run.stop.cancelled().await;
                 task
             }
             None => std::future::pending().await,

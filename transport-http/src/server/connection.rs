@@ -40,7 +40,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
     let socket = GuardedSocket::new(socket, Arc::clone(&phase), stall, shared.counters.clone(), place);
     let shutdown = shared.shutdown.clone();
     let stage = Stage::http(&shared, &phase, peer.clone(), socket);
-    let asked_to_stop = Box::pin(async move { shutdown.triggered().await });
+    let asked_to_stop = Box::pin(async move { shutdown.cancelled().await });
     Connection { stage, peer, phase, seen: None, timer: None, asked_to_stop, stopping: false, shared }.await;
 }
 

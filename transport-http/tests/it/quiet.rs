@@ -301,7 +301,7 @@ async fn a_shutdown_waits_for_a_quiet_stream_and_closes_after_it() {
     socket.write_all(raw_post("x").as_bytes()).await.unwrap();
     let run = runs.recv().await.unwrap();
     taken(&server, 1).await;
-    server.shutdown.trigger();
+    server.shutdown.cancel();
     run.say("one");
     read_until(&mut socket, "data: one\n\n").await;
     run.end();

@@ -38,7 +38,7 @@ async fn open_streams_end_by_themselves_and_idle_connections_at_once() {
     stream.next().await.unwrap().unwrap();
     eventually("both", || server.counters.connections_open() == 2).await;
 
-    server.shutdown.trigger();
+    server.shutdown.cancel();
     assert_eq!(read_to_close(&mut silent).await, "");
     eventually("the listener is gone", || std::net::TcpStream::connect(server.addr).is_err()).await;
     assert!(!server.ended.is_finished(), "a stream is open");
@@ -58,7 +58,7 @@ async fn a_stream_that_does_not_end_is_cut() {
     let client = Client::new(ClientConfig::default()).unwrap();
     let mut stream = client.open_stream(post(&server.uri("/"), "x")).await.unwrap();
     stream.next().await.unwrap().unwrap();
-    server.shutdown.trigger();
+    server.shutdown.cancel();
     assert_eq!(soon("the end", server.ended).await.unwrap(), Drained { cut: 1 });
     assert!(
         matches!(stream.next().await, Some(Err(ClientError::Cut { .. }))),
@@ -75,7 +75,7 @@ async fn a_used_connection_closes_after_its_response() {
     let mut socket = server.connect().await;
     socket.write_all(raw_post("x").as_bytes()).await.unwrap();
     read_until(&mut socket, "data: first\n\n").await;
-    server.shutdown.trigger();
+    server.shutdown.cancel();
     go.send_replace(true);
     assert!(read_to_close(&mut socket).await.ends_with("0\r\n\r\n"));
     soon("the end", server.ended).await.unwrap();

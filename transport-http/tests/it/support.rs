@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use aqueduct_core::CancelToken;
 use aqueduct_core::event::{BlockHead, Lane, Origin, RunFinished};
 use aqueduct_core::service::{
     AgentInfo, BoxFuture, Caller, EventEncoder, EventStream, Ingest, NumberedEvent, PayloadSink,
@@ -18,7 +19,7 @@ use aqueduct_core::{
     Source, SpanKind,
 };
 use aqueduct_transport_http::{
-    Counters, Drained, Refusal, RunRequest, Server, ServerConfig, Shutdown, StreamOptions, run_endpoint,
+    Counters, Drained, Refusal, RunRequest, Server, ServerConfig, StreamOptions, run_endpoint,
 };
 use axum::Router;
 use bytes::Bytes;
@@ -285,14 +286,15 @@ pub(crate) fn routes(service: &Arc<ScriptedService>) -> Router {
 pub(crate) struct Running {
     pub(crate) addr: SocketAddr,
     pub(crate) counters: Counters,
-    pub(crate) shutdown: Shutdown,
+    pub(crate) shutdown: CancelToken,
     pub(crate) ended: JoinHandle<Drained>,
 }
 
 impl Running {
     pub(crate) async fn start(router: Router, config: ServerConfig) -> Self {
         let server = Server::bind("127.0.0.1:0", config).await.unwrap();
-        let (addr, counters, shutdown) = (server.local_addr().unwrap(), server.counters(), Shutdown::new());
+        let (addr, counters, shutdown) =
+            (server.local_addr().unwrap(), server.counters(), CancelToken::new());
         let ended = tokio::spawn(server.serve(router, shutdown.clone()));
         Self { addr, counters, shutdown, ended }
     }

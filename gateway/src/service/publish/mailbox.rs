@@ -12,13 +12,13 @@
 
 use std::sync::Arc;
 
+use aqueduct_core::CancelToken;
 use aqueduct_core::service::{ServiceError, StartedRun};
 use aqueduct_core::{
     BlockEvent, ContentBlock, InterruptId, InterruptReply, RunFailure, RunId, RunInfo, RunInput,
     StreamContext, ThreadId, Timestamp, Update, wellknown,
 };
 use aqueduct_runlog::{Control, Lease, LogError, Remains, RunMeta, RunQuery, RunState};
-use aqueduct_transport_http::Shutdown;
 use serde_json::{Value, json};
 
 use super::Published;
@@ -39,11 +39,11 @@ const NOT_ASKED: &str = "nothing_to_answer";
 
 /// A box that is there until this is dropped.
 #[derive(Debug)]
-pub(super) struct Mailbox(Shutdown);
+pub(super) struct Mailbox(CancelToken);
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        self.0.trigger();
+        self.0.cancel();
     }
 }
 
@@ -122,7 +122,7 @@ impl Gateway {
                 return None;
             }
         };
-        let closed = Shutdown::new();
+        let closed = CancelToken::new();
         tokio::spawn(Arc::clone(self).tend(meta, lease, Arc::clone(published), closed.clone()));
         Some(Mailbox(closed))
     }
@@ -134,13 +134,19 @@ impl Gateway {
     }
 
     /// Holds a box, and takes what comes.
-    async fn tend(self: Arc<Self>, meta: RunMeta, lease: Lease, published: Arc<Published>, closed: Shutdown) {
+    async fn tend(
+        self: Arc<Self>,
+        meta: RunMeta,
+        lease: Lease,
+        published: Arc<Published>,
+        closed: CancelToken,
+    ) {
         let held = self.hold(&lease);
         let mut seen = 0;
         loop {
             let heard = tokio::select! {
-                () = held.lost.triggered() => return,
-                () = closed.triggered() => break,
+                () = held.lost.cancelled() => return,
+                () = closed.cancelled() => break,
                 heard = self.log.controls(&lease, seen) => heard,
             };
             match heard {

@@ -153,7 +153,7 @@ impl<'t> Talk<'t> {
     pub(super) async fn run(&mut self, out: &EventSender) {
         let mut stream: Option<Box<Stream>> = None;
         let mut requests: FuturesUnordered<Answered<'t>> = FuturesUnordered::new();
-        let stopped = self.ask.stop.triggered().fuse();
+        let stopped = self.ask.stop.cancelled().fuse();
         let mut stopped = std::pin::pin!(stopped);
         let mut is_stopped = false;
         loop {

@@ -177,7 +177,7 @@ impl RunSource for ScriptSource {
             let stop = ask.stop.clone();
             tokio::select! {
                 biased;
-                () = stop.triggered() => out.finish(RunOutcome::Cancelled).await,
+                () = stop.cancelled() => out.finish(RunOutcome::Cancelled).await,
                 () = self.play(&ask, &out) => {}
             }
         })

@@ -70,6 +70,6 @@ async fn a_port_for_grpc_alone_takes_published_runs() {
     let events: Vec<_> = client.watch(&"p".into(), 0).await.unwrap().collect().await;
     assert!(matches!(events.last(), Some(Ok(last)) if matches!(last.event, BlockEvent::RunFinished(_))));
     drop((publisher, client));
-    shutdown.trigger();
+    shutdown.cancel();
     serving.await.unwrap();
 }

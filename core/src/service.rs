@@ -127,6 +127,12 @@ pub trait RunService: Send + Sync + 'static {
     /// Stops a run. Stopping a run that has ended is no error; the answer says whether it was running.
     fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>>;
 
+    /// Returns the agent of a run that was admitted to a watcher before; `None` if the service does not tell. A protocol
+    /// may show the runs of agents in different ways.
+    fn agent_of<'a>(&'a self, _run: &'a RunId) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+
     /// Opens a run that the caller feeds itself.
     fn publish(
         &self,

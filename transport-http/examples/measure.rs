@@ -18,7 +18,7 @@ use aqueduct_core::event::{BlockHead, Lane, Origin};
 use aqueduct_core::service::{EventEncoder, NumberedEvent, PayloadSink};
 use aqueduct_core::{BlockEvent, BlockId, ByteString, Channel, LaneId, Role, RunId, Source, SpanKind};
 use aqueduct_transport_http::{
-    Client, ClientConfig, Counters, EventPosition, HttpVersions, Server, ServerConfig, StreamOptions,
+    Client, ClientConfig, Counters, EventPosition, Gauge, HttpVersions, Server, ServerConfig, StreamOptions,
     stream_response,
 };
 use axum::Router;
@@ -62,7 +62,7 @@ impl Measured {
     }
 
     async fn wait_for(&self, streams: u64) {
-        while self.counters.requests_open() != streams {
+        while self.counters.gauge(Gauge::Requests) != streams {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         // For the last writes and frees.
@@ -92,7 +92,7 @@ async fn measure_idle(streams: u64, version: &str) {
     server.wait_for(100 + streams).await;
     let grown = resident_bytes().saturating_sub(before);
     let (kib, tenths) = (grown / streams / 1024, grown / streams % 1024 * 10 / 1024);
-    let connections = server.counters.connections_open();
+    let connections = server.counters.gauge(Gauge::Connections);
     println!("{version}: {streams} streams, {connections} connections, {kib}.{tenths} KiB each");
     server.stop([warm_up, rest]).await;
     println!("all closed; {} KiB in the end", resident_bytes() / 1024);

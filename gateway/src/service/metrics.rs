@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use aqueduct_transport_http::Counters;
+use aqueduct_transport_http::{Counters, Sample, Total};
 
 use crate::config::RelateBy;
 
@@ -87,10 +87,11 @@ impl Metrics {
         self.lane_events_dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Everything as Prometheus text. `tasks` is how many tasks of the runtime are alive.
-    pub(crate) fn render(&self, servers: &[Counters], tasks: usize) -> String {
+    /// Returns everything as Prometheus text. `transports` are counters by the name of their transport, `tasks` is the
+    /// number of tasks of the runtime that are alive.
+    pub(crate) fn render(&self, transports: &[(&'static str, Counters)], tasks: usize) -> String {
         let mut text = String::new();
-        let sum = |count: fn(&Counters) -> u64| servers.iter().map(count).sum::<u64>();
+        let stalls = transports.iter().map(|(_, counters)| counters.total(Total::WriteStalls)).sum::<u64>();
         let mut line = |name: &str, kind: &str, help: &str, value: String| {
             // Writing to a `String` cannot fail.
             write!(
@@ -107,9 +108,10 @@ impl Metrics {
         line("runs_taken_over_total", "counter", "Runs of other gateways that went on here.", taken_over);
         line("auth_denied_total", "counter", "Requests without a good token.", count(&self.denied));
         line("tasks", "gauge", "Tasks of the runtime that are alive.", tasks.to_string());
-        line("http_connections_open", "gauge", "Open sockets.", sum(Counters::connections_open).to_string());
-        line("http_requests_open", "gauge", "Requests under way.", sum(Counters::requests_open).to_string());
-        line("http_requests_total", "counter", "Requests.", sum(Counters::requests_total).to_string());
+        for (name, sample) in of_transports(transports) {
+            let kind = if sample.is_gauge { "gauge" } else { "counter" };
+            line(&name, kind, sample.help, sample.value.to_string());
+        }
         line(
             "tee_events_dropped_total",
             "counter",
@@ -120,7 +122,7 @@ impl Metrics {
             "slow_reader_disconnects_total",
             "counter",
             "Readers that took nothing for too long.",
-            sum(Counters::write_stalls).to_string(),
+            stalls.to_string(),
         );
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let total: u64 = ended.values().sum();
@@ -149,4 +151,16 @@ impl Metrics {
         .ok();
         text
     }
+}
+
+/// The counts of all transports as `<transport>_<count>`, those of several servers of one transport added up.
+fn of_transports(transports: &[(&'static str, Counters)]) -> BTreeMap<String, Sample> {
+    let mut samples: BTreeMap<String, Sample> = BTreeMap::new();
+    for (transport, counters) in transports {
+        for sample in counters.samples() {
+            let name = format!("{transport}_{}", sample.name);
+            samples.entry(name).and_modify(|sum| sum.value += sample.value).or_insert(sample);
+        }
+    }
+    samples
 }

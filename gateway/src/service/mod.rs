@@ -122,8 +122,16 @@ impl Gateway {
 
     /// How the agent of a run is configured.
     pub(crate) async fn agent_of(&self, run: &RunId) -> Option<Agent> {
-        let state = self.log.state(run).await.ok()?;
-        self.setup().known(&state.meta.agent).map(|agent| agent.config.clone())
+        self.agent_config(&self.agent_name(run).await?)
+    }
+
+    async fn agent_name(&self, run: &RunId) -> Option<String> {
+        self.log.state(run).await.ok().map(|state| state.meta.agent.to_string())
+    }
+
+    /// Returns the configuration of an agent, also of one that a reload removed.
+    pub(crate) fn agent_config(&self, name: &str) -> Option<Agent> {
+        self.setup().known(name).map(|agent| agent.config.clone())
     }
 
     /// Its counts.
@@ -324,6 +332,10 @@ impl RunService for GatewayService {
                 None => self.0.cancel_far(&run).await,
             }
         })
+    }
+
+    fn agent_of<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Option<String>> {
+        Box::pin(self.0.agent_name(run))
     }
 
     fn publish(

@@ -21,10 +21,10 @@ use hyper::body::Incoming;
 use thiserror::Error;
 use tokio::time::{Instant, Sleep};
 
-use super::counters::{Counted, Counters, OpenGuard};
 use super::handoff::{Handoff, LentStream};
 use super::phase::PhaseWatch;
 use crate::config::{Limits, Timeouts};
+use crate::counters::{Counters, Gauge, OpenGuard, Total};
 use crate::error::StreamError;
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -155,12 +155,19 @@ impl Body for RequestBody {
 pub(crate) struct Exchange {
     phase: Arc<PhaseWatch>,
     _open: OpenGuard,
+    stream: Option<OpenGuard>,
 }
 
 impl Exchange {
     pub(crate) fn open(phase: Arc<PhaseWatch>, counters: &Counters, is_http2: bool) -> Self {
         phase.handle_request(is_http2);
-        Self { phase, _open: counters.open_request() }
+        counters.count(Total::Requests);
+        Self { phase, _open: counters.open(Gauge::Requests), stream: None }
+    }
+
+    /// Its response is a stream of events.
+    pub(crate) fn count_stream(&mut self, counters: &Counters) {
+        self.stream = Some(counters.open(Gauge::Streams));
     }
 }
 
@@ -233,7 +240,7 @@ async fn watch(watched: Weak<Mutex<Watched>>, limit: Duration, counters: Counter
         let mut watched = lock(&watched);
         if watched.waits_for_peer && last_polls == Some(watched.polls) {
             watched.body = None;
-            counters.count(Counted::WriteStall);
+            counters.count(Total::WriteStalls);
             return;
         }
         last_polls = Some(watched.polls);

@@ -19,7 +19,7 @@ use aqueduct_core::{
     Source, SpanKind,
 };
 use aqueduct_transport_http::{
-    Counters, Drained, Refusal, RunRequest, Server, ServerConfig, StreamOptions, run_endpoint,
+    Counters, Drained, Gauge, Refusal, RunRequest, Server, ServerConfig, StreamOptions, run_endpoint,
 };
 use axum::Router;
 use bytes::Bytes;
@@ -311,7 +311,7 @@ impl Running {
     pub(crate) async fn is_empty(&self) {
         let counters = &self.counters;
         eventually("no open connection or request", || {
-            counters.connections_open() == 0 && counters.requests_open() == 0
+            counters.gauge(Gauge::Connections) == 0 && counters.gauge(Gauge::Requests) == 0
         })
         .await;
     }

@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use aqueduct_core::RunId;
+use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{BoxFuture, Caller, EventEncoder, EventStream, PublishRequest, ServiceError};
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -27,7 +28,6 @@ use super::publisher::{Feeder, Publisher, Step};
 use super::session::{Session, Shared};
 use super::subscriptions::{Ending, Subscriptions};
 use crate::close::CloseReason;
-use crate::handshake::Encoding;
 use crate::message::request::{RequestError, cut_out};
 use crate::message::{Reply, Request, binary};
 
@@ -143,7 +143,7 @@ impl MuxSession {
     }
 
     fn owes_token(&self) -> bool {
-        self.shared.config.admission.token_required && self.caller.token.is_none()
+        self.shared.config.token_required && self.caller.token.is_none()
     }
 }
 

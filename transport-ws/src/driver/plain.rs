@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{BoxFuture, Caller, EventEncoder, ServiceError, StartedRun};
+use aqueduct_transport_http::Gauge;
 use bytes::Bytes;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -21,7 +23,6 @@ use super::envelope::Envelope;
 use super::session::{Session, Shared};
 use super::subscriptions::{Subscription, Subscriptions};
 use crate::close::CloseReason;
-use crate::handshake::Encoding;
 use crate::message::depth;
 
 /// A plain connection.
@@ -56,7 +57,7 @@ impl PlainSession {
             events: started.events,
             after: 0,
             encoder,
-            _open: self.shared.counters.open_run(),
+            _open: self.shared.counters.open(Gauge::Streams),
         });
         State::Following(subscriptions)
     }
@@ -75,8 +76,8 @@ impl Session for PlainSession {
         }
         let read = self
             .shared
-            .dialect
-            .read_input(&self.agent, text, Encoding::Json)
+            .protocol
+            .read_input(&self.agent, text.as_bytes(), Encoding::Json)
             .map_err(|error| CloseReason::from(&error))?;
         let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
         let agent = self.agent.clone();
@@ -130,7 +131,7 @@ impl Session for PlainSession {
 
     fn owed(&self) -> Option<(Duration, CloseReason)> {
         let rules = &self.shared.config;
-        if rules.admission.token_required && self.caller.token.is_none() {
+        if rules.token_required && self.caller.token.is_none() {
             // A plain client has no message for it, so there is nothing to wait for.
             let reason = "bring a token: header Authorization, or subprotocols aqueduct.v1.plain and aqueduct.bearer.…";
             return Some((Duration::ZERO, CloseReason::new(CloseReason::UNAUTHENTICATED, reason)));

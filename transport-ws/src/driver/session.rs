@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
+use aqueduct_core::protocol::Protocol;
 use aqueduct_core::service::RunService;
+use aqueduct_transport_http::Counters;
 use bytes::Bytes;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::batch::Batch;
 use crate::close::CloseReason;
 use crate::config::Config;
-use crate::counters::Counters;
-use crate::dialect::Dialect;
 
-/// What all connections of a server share.
+/// What all connections of an endpoint share.
 pub(crate) struct Shared {
     pub(crate) service: Arc<dyn RunService>,
-    pub(crate) dialect: Arc<dyn Dialect>,
+    pub(crate) protocol: Arc<dyn Protocol>,
     pub(crate) config: Config,
     pub(crate) counters: Counters,
 }

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use aqueduct_transport_ws::{Admission, Config};
+use aqueduct_transport_http::Gauge;
+use aqueduct_transport_ws::Config;
 use tokio::time::{Instant, timeout};
 
 use crate::support::{Mounted, masked};
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_peer_is_asked_and_then_closed() {
-    let Mounted { service, endpoint, mut peer } = Mounted::mux(Config::default(), 4096);
+    let Mounted { service, endpoint, mut peer, .. } = Mounted::mux(Config::default(), 4096);
     service.open_run("r");
     peer.text(r#"{"type":"watch","ref":"w","run":"r"}"#).await;
     assert!(peer.message().await.text().contains("watching"));
@@ -22,7 +23,7 @@ async fn a_silent_peer_is_asked_and_then_closed() {
     // The service hears of it at once, whatever the peer does next.
     assert_eq!(service.watchers(), 0);
     assert_eq!(peer.read().await, None);
-    assert_eq!(endpoint.counters().snapshot().connections, 0);
+    assert_eq!(endpoint.counters().gauge(Gauge::Connections), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,13 +37,13 @@ async fn a_peer_that_answers_stays_for_hours() {
     // Anything it says counts as life.
     peer.text(r#"{"type":"list","ref":"l"}"#).await;
     assert!(peer.message().await.text().contains("agents"));
-    assert_eq!(endpoint.counters().snapshot().connections, 1);
+    assert_eq!(endpoint.counters().gauge(Gauge::Connections), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_token_must_come_within_five_seconds() {
-    let admission = Admission { token_required: true, ..Admission::default() };
-    let Mounted { mut peer, .. } = Mounted::mux(Config { admission, ..Config::default() }, 4096);
+    let config = Config { token_required: true, ..Config::default() };
+    let Mounted { mut peer, .. } = Mounted::mux(config, 4096);
     let start = Instant::now();
     assert_eq!(peer.io_close_code().await, 4401);
     assert_eq!(start.elapsed().as_secs(), 5);
@@ -56,5 +57,5 @@ async fn a_peer_that_does_not_close_is_left() {
     let start = Instant::now();
     assert_eq!(peer.read().await, None);
     assert_eq!(start.elapsed().as_secs(), 5);
-    assert_eq!(endpoint.counters().snapshot().connections, 0);
+    assert_eq!(endpoint.counters().gauge(Gauge::Connections), 0);
 }

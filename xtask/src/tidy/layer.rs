@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! gateway ──► adapter-*  ──► core ◄── transport-*, runlog ◄── gateway
-//!                                      transport-* ──► transport-tls
+//!          transport-ws, transport-grpc ──► transport-http, which has the server and TLS
 //! tests, benches, fuzz, examples ──► anything        xtask ──► nothing of ours
 //! ```
 //!
@@ -15,10 +15,10 @@ pub(crate) enum Layer {
     Core,
     /// One agent protocol.
     Adapter,
-    /// One way to move bytes.
+    /// The server, TLS and HTTP.
+    Http,
+    /// One way to move bytes, mounted on that server.
     Transport,
-    /// Certificates and keys, for all transports.
-    Tls,
     /// The run log.
     Runlog,
     /// The binary that wires all together.
@@ -42,7 +42,7 @@ impl Layer {
             "tests" | "benches" | "fuzz" => Some(Self::Tests),
             "examples" => Some(Self::Examples),
             "xtask" => Some(Self::Xtask),
-            "transport-tls" => Some(Self::Tls),
+            "transport-http" => Some(Self::Http),
             _ if top.starts_with("adapter-") => Some(Self::Adapter),
             _ if top.starts_with("transport-") => Some(Self::Transport),
             _ => None,
@@ -52,9 +52,9 @@ impl Layer {
     /// Whether a crate of this layer may depend on another crate of ours in layer `other`.
     pub(crate) fn may_use(self, other: Self) -> bool {
         match self {
-            Self::Core | Self::Tls | Self::Xtask => false,
-            Self::Adapter | Self::Runlog => other == Self::Core,
-            Self::Transport => matches!(other, Self::Core | Self::Tls),
+            Self::Core | Self::Xtask => false,
+            Self::Adapter | Self::Runlog | Self::Http => other == Self::Core,
+            Self::Transport => matches!(other, Self::Core | Self::Http),
             Self::Gateway | Self::Tests | Self::Examples => true,
         }
     }
@@ -74,10 +74,10 @@ impl Layer {
         match self {
             Self::Core => "core depends on no other crate of the workspace",
             Self::Adapter => "an adapter depends on core alone, never on a transport or another adapter",
+            Self::Http => "transport-http depends on core alone, and knows no agent protocol",
             Self::Transport => {
-                "a transport depends on core and on transport-tls, and knows no agent protocol"
+                "a transport depends on core and on transport-http, and knows no agent protocol"
             }
-            Self::Tls => "transport-tls depends on no other crate of the workspace",
             Self::Runlog => "runlog depends on core alone",
             Self::Xtask => "xtask depends on no crate of the workspace",
             Self::Gateway | Self::Tests | Self::Examples => "anything goes",

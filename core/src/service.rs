@@ -108,6 +108,16 @@ pub trait RunService: Send + Sync + 'static {
     /// The agents that this caller may run.
     fn list_agents(&self, caller: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>>;
 
+    /// Decides whether `caller` may start runs of `agent`, or of any agent. Transports ask before they read the body of a
+    /// request, and again implicitly with [`start`](Self::start), which decides.
+    ///
+    /// # Errors
+    ///
+    /// Returns the refusal that `start` would return whatever the input.
+    fn admit(&self, _caller: &Caller, _agent: Option<&str>) -> Result<(), ServiceError> {
+        Ok(())
+    }
+
     /// Starts a run.
     fn start(
         &self,

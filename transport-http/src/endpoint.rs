@@ -2,7 +2,7 @@
 //! and the response streams its events.
 //!
 //! ```text
-//! POST ──► JSON? ──► body within size and time ──► parse (an adapter's) ──► RunService::start ──► stream_response
+//! POST ──► admitted by the service? ──► JSON? ──► body within size and time ──► parse (an adapter's) ──► RunService::start ──► stream_response
 //!   └────────────── no at any step: `{"error":{…}}` with its status ──────────────┘
 //! ```
 //!
@@ -64,9 +64,11 @@ pub async fn start_run(
     options: &StreamOptions,
 ) -> Response {
     let started = async {
+        let caller = caller_from(request.headers(), request.extensions());
+        service.admit(&caller, Some(agent))?;
         let (parts, body) = read_json(request).await?;
         let RunRequest { input, encoder } = parse(&parts, &body)?;
-        let run = service.start(&caller(&parts), agent, input).await?;
+        let run = service.start(&caller, agent, input).await?;
         Ok(stream_response(&EventPosition::start(run.run_id), run.events, encoder, options))
     };
     started.await.unwrap_or_else(Refusal::into_response)

@@ -13,7 +13,10 @@ pub struct Config {
     pub limits: Limits,
     /// How long one connection may wait.
     pub timeouts: Timeouts,
-    /// Closes connections that bring no token in time. Whether a token is valid, the service decides.
+    /// Closes connections that bring no token in time, whatever the service says. Without it that holds for connections
+    /// whose caller the service does not admit without a token ([`RunService::admit`]).
+    ///
+    /// [`RunService::admit`]: aqueduct_core::service::RunService::admit
     pub token_required: bool,
 }
 
@@ -102,7 +105,7 @@ impl Limits {
 /// How long one connection may wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For the token, if it was not in the request and [`Config::token_required`] is set.
+    /// For the token, if it was not in the request and the caller needs one.
     pub token: Duration,
     /// For the run input on a plain connection, which exists for nothing else.
     pub input: Duration,

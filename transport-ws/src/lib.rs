@@ -41,6 +41,7 @@ pub mod endpoint;
 pub mod error;
 #[cfg(feature = "server")]
 pub mod handshake;
+#[cfg(any(feature = "client", feature = "server"))]
 mod message;
 pub mod subprotocol;
 

@@ -56,6 +56,13 @@ impl Gateway {
         Ok(agents)
     }
 
+    /// Decides about a caller before its request is read: the agent, or any agent, is there and accepts its token.
+    pub(super) fn admit(&self, caller: &Caller, name: Option<&str>) -> Result<(), ServiceError> {
+        let Some(name) = name else { return self.list(caller).map(drop) };
+        let agent = self.agent(name).ok_or_else(|| self.no_such_agent(caller, name))?;
+        self.authenticate(&agent, caller).map(drop)
+    }
+
     /// Strangers cannot find out which runs there are.
     pub(super) fn no_such_run(&self, caller: &Caller) -> ServiceError {
         if self.is_stranger(caller) {

@@ -290,6 +290,10 @@ impl RunService for GatewayService {
         Box::pin(std::future::ready(result))
     }
 
+    fn admit(&self, caller: &Caller, agent: Option<&str>) -> Result<(), ServiceError> {
+        self.0.admit(caller, agent)
+    }
+
     fn start(
         &self,
         caller: &Caller,

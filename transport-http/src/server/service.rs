@@ -63,7 +63,7 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         let limits = BodyLimits { bytes: shared.limits.body_bytes, timeout: shared.timeouts.body };
         let lift = BodyLimitLift::default();
         let mut request =
-            request.map(|body| RequestBody::new(body, Arc::clone(&handoff), &limits, lift.clone()));
+            request.map(|body| RequestBody::new(body, Arc::clone(&handoff), &limits, lift.clone(), is_http2));
         request.extensions_mut().insert(lift);
         request.extensions_mut().insert(PeerAddr(self.peer.address));
         if let Some(certificate) = &self.peer.certificate {

@@ -239,3 +239,14 @@ async fn an_upgraded_connection_is_the_handlers_and_still_counts() {
     drop(socket);
     server.is_empty().await;
 }
+
+#[tokio::test]
+async fn a_caller_that_is_not_admitted_is_refused_before_its_body_is_read() {
+    let server = echo_server().await;
+    let mut socket = server.connect().await;
+    let head = "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        authorization: Bearer wrong\r\ncontent-length: 1000000\r\n\r\n";
+    socket.write_all(head.as_bytes()).await.unwrap();
+    // Not a byte of the body was sent.
+    assert!(read_until(&mut socket, "}").await.starts_with("HTTP/1.1 401 "));
+}

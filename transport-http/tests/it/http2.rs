@@ -13,7 +13,9 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::AsyncWriteExt as _;
 
+use crate::h2_peer::{self as h2, H2Peer};
 use crate::support::{Running, ScriptedService, delta, eventually, post, ready, routes, script, soon};
 
 fn client() -> Client {
@@ -136,4 +138,34 @@ async fn a_connection_without_streams_is_closed() {
     server.is_empty().await;
     assert_eq!(server.counters.total(Total::IdleTimeouts), 1);
     drop(client);
+}
+
+/// curl reports a reset that follows an answer instead of the answer.
+#[tokio::test]
+async fn an_answer_before_the_body_is_not_followed_by_a_reset() {
+    let server = Running::start(routes(&service()), ServerConfig::default()).await;
+    let mut peer = H2Peer::connect(server.addr).await;
+    let head = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "localhost"),
+        (":path", "/"),
+        ("content-type", "application/json"),
+        ("authorization", "Bearer wrong"),
+    ];
+    peer.0.write_all(&h2::frame(h2::HEADERS, h2::END_HEADERS, 1, &h2::fields(&head))).await.unwrap();
+    // The answer is complete although the body has not come.
+    while peer.read_frame().await.1 & h2::END_STREAM == 0 {}
+    let rest = [h2::frame(h2::DATA, 0, 1, b"{\"text\":"), h2::frame(h2::DATA, h2::END_STREAM, 1, b"1}")];
+    peer.0.write_all(&rest.concat()).await.unwrap();
+    peer.0.write_all(&h2::frame(h2::PING, 0, 0, &[7; 8])).await.unwrap();
+    loop {
+        match peer.read_frame().await.0 {
+            h2::RST_STREAM | h2::GOAWAY => panic!("the stream was reset"),
+            h2::PING => break,
+            _ => {}
+        }
+    }
+    drop(peer);
+    server.is_empty().await;
 }

@@ -230,17 +230,24 @@ impl RunService for ScriptedService {
         refused(RefusalKind::Unsupported, "no list")
     }
 
+    fn admit(&self, caller: &Caller, agent: Option<&str>) -> Result<(), ServiceError> {
+        if agent != Some("agent") {
+            return Err(ServiceError::new(RefusalKind::NotFound, "no such agent"));
+        }
+        if caller.token.as_deref().is_some_and(|token| token != "secret") {
+            return Err(ServiceError::new(RefusalKind::Unauthenticated, "wrong token"));
+        }
+        Ok(())
+    }
+
     fn start(
         &self,
         caller: &Caller,
         agent: &str,
         input: RunInput,
     ) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
-        if agent != "agent" {
-            return refused(RefusalKind::NotFound, "no such agent");
-        }
-        if caller.token.as_deref().is_some_and(|token| token != "secret") {
-            return refused(RefusalKind::Unauthenticated, "wrong token");
+        if let Err(refusal) = self.admit(caller, Some(agent)) {
+            return Box::pin(std::future::ready(Err(refusal)));
         }
         let text = input.latest_user_message().map(Message::text).unwrap_or_default();
         let run = StartedRun { run_id: input.run_id, events: self.events(&text) };

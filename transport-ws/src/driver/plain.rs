@@ -30,6 +30,7 @@ pub(crate) struct PlainSession {
     shared: Arc<Shared>,
     caller: Arc<Caller>,
     agent: String,
+    owes_token: bool,
     state: State,
 }
 
@@ -45,7 +46,8 @@ enum State {
 
 impl PlainSession {
     pub(crate) fn new(shared: Arc<Shared>, caller: Arc<Caller>, agent: String) -> Self {
-        Self { shared, caller, agent, state: State::Waiting }
+        let owes_token = shared.requires_token(&caller, Some(&agent));
+        Self { shared, caller, agent, owes_token, state: State::Waiting }
     }
 
     fn follow(&mut self, started: StartedRun, encoder: Box<dyn EventEncoder>) -> State {
@@ -131,7 +133,7 @@ impl Session for PlainSession {
 
     fn owed(&self) -> Option<(Duration, CloseReason)> {
         let rules = &self.shared.config;
-        if rules.token_required && self.caller.token.is_none() {
+        if self.owes_token {
             // A plain client has no message for it, so there is nothing to wait for.
             let reason = "bring a token: header Authorization, or subprotocols aqueduct.v1.plain and aqueduct.bearer.…";
             return Some((Duration::ZERO, CloseReason::new(CloseReason::UNAUTHENTICATED, reason)));

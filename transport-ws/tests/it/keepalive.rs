@@ -1,5 +1,6 @@
 //! Time: pings, dead peers, late tokens. The clock is paused, so an hour passes in a moment.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aqueduct_transport_http::Gauge;
@@ -47,6 +48,20 @@ async fn a_token_must_come_within_five_seconds() {
     let start = Instant::now();
     assert_eq!(peer.io_close_code().await, 4401);
     assert_eq!(start.elapsed().as_secs(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_must_come_where_the_service_admits_nobody_without() {
+    let Mounted { service, mut peer, .. } = Mounted::mux(Config::default(), 4096);
+    service.wants_tokens.store(true, Ordering::SeqCst);
+    let start = Instant::now();
+    assert_eq!(peer.io_close_code().await, 4401);
+    assert_eq!(start.elapsed().as_secs(), 5);
+    assert_eq!(service.calls(), 0);
+    let with_token = ("sec-websocket-protocol", "aqueduct.v1.json, aqueduct.bearer.t");
+    let Mounted { service, mut peer, .. } = Mounted::new(Config::default(), 4096, &[with_token], None);
+    service.wants_tokens.store(true, Ordering::SeqCst);
+    assert_eq!(peer.read().await.unwrap().opcode, 9, "it stays, and is asked for a pong");
 }
 
 #[tokio::test(start_paused = true)]

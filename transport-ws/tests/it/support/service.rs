@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -29,6 +29,8 @@ pub(crate) struct ScriptedService {
     /// Events that streams gave away.
     pub(crate) taken: Arc<AtomicUsize>,
     pub(crate) callers: Mutex<Vec<Caller>>,
+    /// Callers without a token are not admitted.
+    pub(crate) wants_tokens: AtomicBool,
     /// Runs that were asked to stop.
     pub(crate) cancelled: Mutex<Vec<String>>,
     /// Payloads that may be taken; a test that wants back-pressure takes the permits away.
@@ -70,6 +72,7 @@ impl ScriptedService {
             watchers: Arc::default(),
             taken: Arc::default(),
             callers: Mutex::default(),
+            wants_tokens: AtomicBool::new(false),
             cancelled: Mutex::default(),
             gate: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
         })
@@ -256,6 +259,13 @@ impl RunService for ScriptedService {
             }
             Ok(running)
         })
+    }
+
+    fn admit(&self, caller: &Caller, _agent: Option<&str>) -> Result<(), ServiceError> {
+        if self.wants_tokens.load(Ordering::SeqCst) && caller.token.is_none() {
+            return Err(ServiceError::new(RefusalKind::Unauthenticated, "bring a token"));
+        }
+        Ok(())
     }
 
     fn agent_of<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Option<String>> {

@@ -108,6 +108,16 @@ pub trait RunService: Send + Sync + 'static {
     /// The agents that this caller may run.
     fn list_agents(&self, caller: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>>;
 
+    /// Decides whether `caller` may start runs of `agent`, or of any agent. Transports ask before they read the body of a
+    /// request, and again implicitly with [`start`](Self::start), which decides.
+    ///
+    /// # Errors
+    ///
+    /// Returns the refusal that `start` would return whatever the input.
+    fn admit(&self, _caller: &Caller, _agent: Option<&str>) -> Result<(), ServiceError> {
+        Ok(())
+    }
+
     /// Starts a run.
     fn start(
         &self,
@@ -126,6 +136,12 @@ pub trait RunService: Send + Sync + 'static {
 
     /// Stops a run. Stopping a run that has ended is no error; the answer says whether it was running.
     fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>>;
+
+    /// Returns the agent of a run that was admitted to a watcher before; `None` if the service does not tell. A protocol
+    /// may show the runs of agents in different ways.
+    fn agent_of<'a>(&'a self, _run: &'a RunId) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Opens a run that the caller feeds itself.
     fn publish(

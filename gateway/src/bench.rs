@@ -94,7 +94,7 @@ async fn bench(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> 
     )?;
     step.clear();
     drop(idle);
-    shutdown.trigger();
+    shutdown.cancel();
     serving.abort();
     Ok(())
 }

@@ -396,6 +396,18 @@ impl RunService for Runs {
         Box::pin(std::future::ready(result))
     }
 
+    fn admit(&self, caller: &Caller, agent: Option<&str>) -> Result<(), ServiceError> {
+        match agent {
+            Some(name) if self.entry(name).is_none() => Err(self.no_such_agent(caller, name)),
+            Some(name) => self.authenticate(caller, name).map(drop),
+            None => self.list(caller).map(drop),
+        }
+    }
+
+    fn agent_of<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move { self.run_log().state(run).await.ok().map(|state| state.meta.agent) })
+    }
+
     fn start(
         &self,
         caller: &Caller,

@@ -17,12 +17,12 @@ const EXAMPLES: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "ws-endpoint",
-        &["adapter-agui", "core", "examples-logged-agent", "runlog", "transport-ws"],
+        &["adapter-agui", "core", "examples-logged-agent", "runlog", "transport-http", "transport-ws"],
         &["axum", "hyper", "prost", "rustls", "tonic"],
     ),
     (
         "grpc-service",
-        &["core", "examples-logged-agent", "runlog", "transport-grpc"],
+        &["core", "examples-logged-agent", "runlog", "transport-grpc", "transport-http"],
         &["rustls", "tungstenite", "webpki-roots"],
     ),
 ];

@@ -20,38 +20,41 @@ use std::task::{Context, Poll, ready};
 
 use aqueduct_core::service::{EventStream, NumberedEvent};
 use aqueduct_core::{Coalescer, RunId};
+use aqueduct_transport_http::{Counters, Gauge, OpenGuard, Total};
 use futures_core::Stream;
 use tokio::time::{Instant, Sleep};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 
-use crate::config::{Limits, ServerConfig, Timeouts};
+use crate::call::{Bounds, ServerEnd};
+use crate::config::{Config, Limits, Timeouts};
 use crate::convert::EventWriter;
-use crate::counters::{Counters, Open};
 use crate::proto::StreamMessage;
 use crate::stall::Stallable;
 use crate::status::Statuses;
 
-/// What all pumps of a server share.
+/// What all pumps of a set of services share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) statuses: Statuses,
     pub(crate) counters: Counters,
-    /// Turned when streams must end although their runs have not.
-    pub(crate) stop: CancellationToken,
 }
 
 impl Shared {
-    pub(crate) fn new(config: &ServerConfig) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
             limits: config.limits.clone(),
             timeouts: config.timeouts.clone(),
             statuses: Statuses { retry_after: config.timeouts.retry_after },
             counters: Counters::default(),
-            stop: CancellationToken::new(),
         }
+    }
+
+    /// Counts a message and the events in it.
+    pub(crate) fn count_message(&self, events: usize) {
+        self.counters.add(Total::Events, events);
+        self.counters.count(Total::MessagesOut);
     }
 }
 
@@ -64,11 +67,11 @@ pub(crate) struct EventPump {
     /// More waits for the reader than the last message could hold.
     is_behind: bool,
     state: State,
-    deadline: Option<Instant>,
+    bounds: Bounds,
     heartbeat_at: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
-    stop: Pin<Box<WaitForCancellationFutureOwned>>,
-    _open: Open,
+    server_end: ServerEnd,
+    _open: OpenGuard,
 }
 
 #[derive(Debug)]
@@ -86,7 +89,7 @@ impl EventPump {
         run: &RunId,
         after: u64,
         events: EventStream,
-        deadline: Option<Instant>,
+        bounds: Bounds,
         shared: Arc<Shared>,
     ) -> Self {
         Self {
@@ -95,11 +98,11 @@ impl EventPump {
             last: after,
             is_behind: false,
             state: State::Fresh,
-            deadline,
+            server_end: bounds.server_end(),
+            bounds,
             heartbeat_at: None,
             timer: None,
-            stop: Box::pin(shared.stop.clone().cancelled_owned()),
-            _open: shared.counters.open_run(),
+            _open: shared.counters.open(Gauge::Streams),
             shared,
         }
     }
@@ -179,7 +182,7 @@ impl EventPump {
         if is_fresh {
             self.state = State::Running;
         }
-        self.shared.counters.sent(events);
+        self.shared.count_message(events);
         self.rest();
         Some(self.writer.take())
     }
@@ -191,10 +194,10 @@ impl EventPump {
 
     /// What time brings: an end, a heartbeat, or nothing yet.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamMessage, Status>> {
-        if self.stop.as_mut().poll(cx).is_ready() {
+        if self.server_end.poll(cx).is_ready() {
             return Poll::Ready(Err(self.shared.statuses.stopping(Some(self.last))));
         }
-        let Some(next) = self.deadline.into_iter().chain(self.heartbeat_at).min() else {
+        let Some(next) = self.bounds.deadline.into_iter().chain(self.heartbeat_at).min() else {
             return Poll::Pending;
         };
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(next)));
@@ -210,7 +213,7 @@ impl EventPump {
     }
 
     fn is_past_deadline(&self) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+        self.bounds.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 }
 
@@ -223,7 +226,7 @@ impl Stream for EventPump {
             // First, because a source that is never done would never let time have its turn.
             if this.is_past_deadline() {
                 this.end(Err(this.shared.statuses.deadline()));
-            } else if this.shared.stop.is_cancelled() {
+            } else if this.bounds.closing.is_cancelled() {
                 this.end(Err(this.shared.statuses.stopping(Some(this.last))));
             }
         }
@@ -244,7 +247,7 @@ impl Stream for EventPump {
 
 impl Stallable for EventPump {
     fn stalled(&self) -> Status {
-        self.shared.counters.stalled();
+        self.shared.counters.count(Total::WriteStalls);
         self.shared.statuses.stalled(Some(self.last))
     }
 }

@@ -3,57 +3,26 @@
 #[cfg(any(feature = "client", feature = "server"))]
 use thiserror::Error;
 
-/// Whose fault an error is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The other side sent something that cannot be carried, or stopped answering.
-    Peer,
-    /// The code or the configuration on this side.
-    Caller,
-    /// The network or the machine.
-    Network,
-    /// The service behind the server.
-    Service,
-}
+pub use aqueduct_transport_http::Fault;
 
-/// Why a server cannot run.
+/// Why services cannot be mounted.
 #[cfg(feature = "server")]
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; choose another address or stop what uses it")]
-    Bind {
-        /// The address.
-        address: String,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// The listening socket cannot be asked for its address.
-    #[error("the listening socket is unusable: {0}")]
-    Socket(std::io::Error),
     /// The description of a service for reflection cannot be read.
     #[error("the descriptions of the services do not hold: {0}; register each service's own descriptor set")]
     Description(String),
-    /// The certificates cannot be used.
-    #[cfg(feature = "tls")]
-    #[error(transparent)]
-    Tls(#[from] aqueduct_transport_tls::TlsError),
 }
 
 #[cfg(feature = "server")]
 impl ServerError {
-    /// Whose fault it is.
+    /// Returns the side whose fault it is.
     pub fn fault(&self) -> Fault {
-        match self {
-            Self::Bind { .. } | Self::Description(_) => Fault::Caller,
-            Self::Socket(_) => Fault::Network,
-            #[cfg(feature = "tls")]
-            Self::Tls(_) => Fault::Caller,
-        }
+        Fault::Caller
     }
 
-    /// A server that cannot start cannot go on.
+    /// Returns `false`: services that cannot be described are not mounted.
     pub fn can_continue(&self) -> bool {
         false
     }
@@ -75,7 +44,7 @@ pub enum ClientError {
     /// The certificates cannot be used.
     #[cfg(feature = "tls")]
     #[error(transparent)]
-    Tls(#[from] aqueduct_transport_tls::TlsError),
+    Tls(#[from] aqueduct_transport_http::tls::TlsError),
     /// The token is none.
     #[error("the token has characters that metadata cannot carry: use visible ASCII")]
     Token,

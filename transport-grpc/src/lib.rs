@@ -12,7 +12,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`server`] | [`AgentStreamServer`], a tower service; [`Server`], with a listener, health and reflection |
+//! | [`server`] | [`AgentStreamServer`], a tower service; [`Services`], the routes of all services with health and reflection, for the server of `transport-http` |
 //! | [`client`] | [`Client`]: core types in and out |
 //! | [`convert`] | canonical values to messages and back |
 //! | [`raw`] | any other service, as bytes: [`RawClient`](raw::RawClient), [`RawServer`](raw::RawServer) |
@@ -20,15 +20,15 @@
 //! | [`status`] | refusals to statuses and back |
 //! | [`proto`] | the generated messages |
 //!
-//! Features: `server` and `client` (both on), `tls` (rustls).
+//! Features: `server` and `client` (both on), `tls` (rustls, for the client).
 
+#[cfg(feature = "server")]
+mod call;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod codec;
 pub mod config;
 pub mod convert;
-#[cfg(feature = "server")]
-pub mod counters;
 #[path = "generated/description.rs"]
 mod description;
 #[cfg(feature = "server")]
@@ -42,21 +42,17 @@ pub mod raw;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]
-pub mod shutdown;
-#[cfg(feature = "server")]
 mod stall;
 pub mod status;
-#[cfg(all(feature = "tls", any(feature = "client", feature = "server")))]
-pub mod tls;
 
+#[cfg(feature = "tls")]
+pub use aqueduct_transport_http::tls::{self, TlsError};
 #[cfg(feature = "client")]
 pub use client::{Client, Publisher, RunStream};
 #[cfg(feature = "client")]
 pub use config::{ClientConfig, ClientLimits, ClientTimeouts};
 #[cfg(feature = "server")]
-pub use config::{Limits, ServerConfig, Timeouts};
-#[cfg(feature = "server")]
-pub use counters::{CounterSnapshot, Counters};
+pub use config::{Config, Limits, Timeouts};
 pub use description::FILE_DESCRIPTOR_SET;
 #[cfg(feature = "client")]
 pub use error::ClientError;
@@ -64,8 +60,4 @@ pub use error::Fault;
 #[cfg(feature = "server")]
 pub use error::ServerError;
 #[cfg(feature = "server")]
-pub use server::{AgentStreamServer, BoundServer, PeerAddress, PeerCertificate, Server};
-#[cfg(feature = "server")]
-pub use shutdown::{Drained, Shutdown};
-#[cfg(all(feature = "tls", any(feature = "client", feature = "server")))]
-pub use tls::TlsError;
+pub use server::{AgentStreamServer, Services, unimplemented};

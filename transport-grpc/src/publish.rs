@@ -12,18 +12,19 @@
 //! answers is not served: HTTP/2 does not poll, nothing is read, its window fills.
 
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use aqueduct_core::service::{BoxFuture, Ingest, ServiceError};
+use aqueduct_transport_http::{Gauge, OpenGuard, Total};
 use futures_core::Stream;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
+use crate::call::{Bounds, until};
 use crate::convert::{reply_to_proto, to_bytes};
-use crate::counters::Open;
 use crate::driver::Shared;
 use crate::proto;
 use crate::stall::Stallable;
@@ -46,15 +47,15 @@ impl Answers {
     pub(crate) fn new(
         ingest: Box<dyn Ingest>,
         requests: Streaming<proto::PublishRequest>,
-        deadline: Option<Instant>,
+        bounds: Bounds,
         shared: Arc<Shared>,
     ) -> Self {
         let outbox = Outbox::default();
-        let open = shared.counters.open_publisher();
+        let open = shared.counters.open(Gauge::Publishers);
         let work = Work {
             ingest,
             requests,
-            deadline,
+            bounds,
             shared: Arc::clone(&shared),
             outbox: outbox.clone(),
             _open: open,
@@ -85,7 +86,7 @@ impl Stream for Answers {
 
 impl Stallable for Answers {
     fn stalled(&self) -> Status {
-        self.shared.counters.stalled();
+        self.shared.counters.count(Total::WriteStalls);
         self.shared.statuses.stalled(None)
     }
 }
@@ -122,10 +123,10 @@ impl Outbox {
 struct Work {
     ingest: Box<dyn Ingest>,
     requests: Streaming<proto::PublishRequest>,
-    deadline: Option<Instant>,
+    bounds: Bounds,
     shared: Arc<Shared>,
     outbox: Outbox,
-    _open: Open,
+    _open: OpenGuard,
 }
 
 /// What happens next to a publisher.
@@ -172,27 +173,27 @@ impl Work {
 
     async fn next(&mut self) -> Result<Next, Status> {
         let heartbeat = self.shared.timeouts.heartbeat.map(|pause| Instant::now() + pause);
-        let Self { ingest, requests, shared, deadline, .. } = self;
+        let Self { ingest, requests, shared, bounds, .. } = self;
         tokio::select! {
             biased;
             reply = ingest.reply() => Ok(Next::Reply(reply)),
-            request = guarded(shared, *deadline, requests.message()) => Ok(Next::Request(request??)),
+            request = bounds.within(shared.statuses, requests.message()) => Ok(Next::Request(request??)),
             () = until(heartbeat) => Ok(Next::Heartbeat),
         }
     }
 
     async fn accept(&mut self, payload: proto::PublishPayload) -> Result<(), Status> {
-        self.shared.counters.payload();
-        let Self { ingest, shared, deadline, .. } = self;
-        let accepted = guarded(shared, *deadline, ingest.accept(payload.number, payload.data)).await?;
+        self.shared.counters.count(Total::Payloads);
+        let Self { ingest, shared, bounds, .. } = self;
+        let accepted = bounds.within(shared.statuses, ingest.accept(payload.number, payload.data)).await?;
         let number = accepted.map_err(|refusal| self.refused(refusal))?;
         self.outbox.push(acknowledged(number));
         Ok(())
     }
 
     async fn finish(&mut self) -> Result<(), Status> {
-        let Self { ingest, shared, deadline, .. } = self;
-        let finished = guarded(shared, *deadline, ingest.finish()).await?;
+        let Self { ingest, shared, bounds, .. } = self;
+        let finished = bounds.within(shared.statuses, ingest.finish()).await?;
         finished.map_err(|refusal| self.refused(refusal))?;
         let acknowledged = self.ingest.acknowledged();
         self.outbox.push(Response::Finished(proto::PublishFinished { acknowledged }));
@@ -201,27 +202,6 @@ impl Work {
 
     fn refused(&self, refusal: ServiceError) -> Status {
         self.shared.statuses.refused(refusal)
-    }
-}
-
-/// Waits for something, but not past the deadline or the end of the server.
-async fn guarded<T>(
-    shared: &Shared,
-    deadline: Option<Instant>,
-    work: impl Future<Output = T>,
-) -> Result<T, Status> {
-    tokio::select! {
-        biased;
-        done = work => Ok(done),
-        () = shared.stop.cancelled() => Err(shared.statuses.stopping(None)),
-        () = until(deadline) => Err(shared.statuses.deadline()),
-    }
-}
-
-pub(crate) async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -1,54 +1,58 @@
-//! The service, and a server for it.
+//! The services, as routes for the server of `transport-http`.
 //!
 //! * [`AgentStreamServer`] is the `aqueduct.v1.AgentStream` service: mount it wherever tower services go.
-//! * [`Server`] serves it on a listener of its own, with health, reflection and whatever else is mounted.
+//! * [`Services`] are the routes of it, of health, of reflection and of other services, for a port of their own or beside
+//!   other routes. Sockets, TLS, the limits of HTTP/2 and the drain belong to the server.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
 //! # use aqueduct_core::service::RunService;
-//! # use aqueduct_transport_grpc::{Server, ServerConfig, ServerError};
-//! # async fn serve(service: Arc<dyn RunService>) -> Result<(), ServerError> {
-//! let server = Server::new(service, ServerConfig::default()).bind("127.0.0.1:50051").await?;
-//! println!("listening on {}", server.address());
-//! server.serve().await;
+//! # use aqueduct_transport_grpc::{Config, Services, unimplemented};
+//! # use aqueduct_transport_http::{CancelToken, Server, ServerConfig};
+//! # async fn serve(service: Arc<dyn RunService>) -> Result<(), Box<dyn std::error::Error>> {
+//! let routes = Services::new(service, Config::default()).router()?.fallback(unimplemented);
+//! let server = Server::bind("127.0.0.1:50051", ServerConfig::http2_only()).await?;
+//! println!("listening on {}", server.local_addr()?);
+//! server.serve(routes, CancelToken::new()).await;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! When the server drains, health turns to `NOT_SERVING`; when the limit `drain` has passed, streams end with
+//! `UNAVAILABLE` and the number to continue from ([`Stopping`](aqueduct_transport_http::Stopping)).
 
 mod body;
-mod connection;
-mod guard;
 mod handler;
-mod preface;
+mod health;
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use aqueduct_core::service::RunService;
+use aqueduct_transport_http::{BodyLimitLift, Counters, StallWatched};
+use axum::Router;
+use axum::body::Body as AxumBody;
+use axum::response::{IntoResponse as _, Response as AxumResponse};
+use axum::routing::post_service;
 use bytes::Bytes;
 use http::{Request, Response};
-use tokio::net::{TcpListener, ToSocketAddrs};
+use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service};
 use tonic::server::NamedService;
-use tonic::service::Routes;
+use tonic_health::pb::health_server::HealthServer;
 
-use crate::config::ServerConfig;
-use crate::counters::Counters;
+use crate::config::Config;
 use crate::driver::Shared;
 use crate::error::ServerError;
 use crate::proto::agent_stream_server as generated;
 use crate::raw::{RawServer, RawService};
-use crate::shutdown::{Drained, Shutdown};
 use crate::stall::StallWatch;
-use connection::Connections;
 use handler::Handler;
+use health::Health;
 
 pub(crate) use body::TimedBody;
-pub(crate) use handler::Call;
-pub use handler::{PeerAddress, PeerCertificate};
 
 /// The service `aqueduct.v1.AgentStream` over a [`RunService`]. Clones share everything.
 #[derive(Debug, Clone)]
@@ -59,8 +63,8 @@ pub struct AgentStreamServer {
 }
 
 impl AgentStreamServer {
-    /// The service. Of `config`, what concerns the listener is not used.
-    pub fn new(service: Arc<dyn RunService>, config: &ServerConfig) -> Self {
+    /// Returns the service.
+    pub fn new(service: Arc<dyn RunService>, config: &Config) -> Self {
         let shared = Arc::new(Shared::new(config));
         let stalls = StallWatch::new(config.timeouts.write_stall);
         let handler = Handler { service, shared: Arc::clone(&shared), stalls: Arc::clone(&stalls) };
@@ -68,20 +72,29 @@ impl AgentStreamServer {
         Self { inner: inner.max_decoding_message_size(config.limits.request_bytes), shared, stalls }
     }
 
-    /// Its counters. Those of connections stay zero unless a [`Server`] serves it.
+    /// Returns the live counts: streams, publishers, calls, messages.
     pub fn counters(&self) -> Counters {
         self.shared.counters.clone()
     }
 
-    /// Another service with the same limits and counters, that stops with this one. Mount it beside.
+    /// Returns another service with the same limits and counters. Mount it beside.
     pub fn beside<S: RawService>(&self, service: Arc<S>) -> RawServer<S> {
         RawServer::sharing(service, Arc::clone(&self.shared), Arc::clone(&self.stalls))
     }
+}
 
-    /// Ends all streams with `UNAVAILABLE` and the number to continue from; later calls end the same way.
-    pub fn stop_streams(&self) {
-        self.shared.stop.cancel();
+/// Takes a request whose messages and times are bounded here: the server's limits on its body no longer hold.
+pub(crate) fn admitted<B>(request: Request<B>) -> Request<B> {
+    if let Some(limits) = request.extensions().get::<BodyLimitLift>() {
+        limits.lift();
     }
+    request
+}
+
+/// Marks a response whose stalled readers are found by [`StallWatch`].
+pub(crate) fn stall_watched(mut response: Response<Body>) -> Response<Body> {
+    response.extensions_mut().insert(StallWatched);
+    response
 }
 
 impl NamedService for AgentStreamServer {
@@ -105,37 +118,40 @@ where
         // A publisher may rest between payloads for as long as it likes.
         let limit = (!request.uri().path().ends_with("/Publish")).then_some(self.shared.timeouts.request);
         let statuses = self.shared.statuses;
-        self.inner.call(request.map(|body| TimedBody::new(body, limit, statuses)))
+        let request = admitted(request).map(|body| TimedBody::new(body, limit, statuses));
+        let answer = self.inner.call(request);
+        Box::pin(async move { answer.await.map(stall_watched) })
     }
 }
 
-/// Serves [`AgentStreamServer`], health, reflection and other services on one port.
+/// The routes of [`AgentStreamServer`], health, reflection and other services.
 #[derive(Debug)]
-pub struct Server {
+pub struct Services {
     service: AgentStreamServer,
-    config: ServerConfig,
-    routes: Routes,
+    config: Config,
+    names: Vec<&'static str>,
+    routes: Router,
     descriptions: Vec<&'static [u8]>,
-    shutdown: Shutdown,
 }
 
-impl Server {
-    /// A server for a service.
-    pub fn new(service: Arc<dyn RunService>, config: ServerConfig) -> Self {
+impl Services {
+    /// Returns the services for a [`RunService`].
+    pub fn new(service: Arc<dyn RunService>, config: Config) -> Self {
         let service = AgentStreamServer::new(service, &config);
-        Self {
-            routes: Routes::new(service.clone()),
-            service,
+        let services = Self {
+            service: service.clone(),
             config,
+            names: Vec::new(),
+            routes: Router::new(),
             descriptions: vec![crate::FILE_DESCRIPTOR_SET],
-            shutdown: Shutdown::new(),
-        }
+        };
+        services.mount(service)
     }
 
-    /// Serves another tonic service on the same port.
+    /// Mounts another tonic service beside.
     pub fn mount<S>(mut self, service: S) -> Self
     where
-        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        S: Service<Request<AxumBody>, Response = Response<Body>, Error = Infallible>
             + NamedService
             + Clone
             + Send
@@ -143,70 +159,43 @@ impl Server {
             + 'static,
         S::Future: Send + 'static,
     {
-        self.routes = self.routes.add_service(service);
+        self.names.push(S::NAME);
+        self.routes = self.routes.route(&format!("/{}/{{*method}}", S::NAME), post_service(service));
         self
     }
 
-    /// Serves another service of bytes on the same port; it stops and counts with the server.
+    /// Mounts another service of bytes beside; it counts and stops like the rest.
     pub fn mount_raw<S: RawService>(self, service: Arc<S>) -> Self {
         let raw = self.service.beside(service);
         self.mount(raw)
     }
 
-    /// Lets reflection tell of another service: its encoded `FileDescriptorSet`.
+    /// Adds the encoded `FileDescriptorSet` of another service to reflection.
     pub fn describe(mut self, descriptor_set: &'static [u8]) -> Self {
         self.descriptions.push(descriptor_set);
         self
     }
 
-    /// The switch that stops it.
-    pub fn shutdown(&self) -> Shutdown {
-        self.shutdown.clone()
-    }
-
-    /// What it does.
+    /// Returns the live counts: streams, publishers, calls, messages.
     pub fn counters(&self) -> Counters {
         self.service.counters()
     }
 
-    /// Takes an address; port 0 takes a free one.
-    pub async fn bind(
-        self,
-        address: impl ToSocketAddrs + std::fmt::Debug,
-    ) -> Result<BoundServer, ServerError> {
-        let name = format!("{address:?}");
-        let listener =
-            TcpListener::bind(address).await.map_err(|source| ServerError::Bind { address: name, source })?;
-        self.listen(listener)
-    }
-
-    /// Takes a listener that is there already.
-    pub fn listen(mut self, listener: TcpListener) -> Result<BoundServer, ServerError> {
-        let address = listener.local_addr().map_err(ServerError::Socket)?;
-        let buffer = self.config.limits.send_buffer_bytes;
-        // Set on the listener, so that connections have it before their first byte.
-        socket2::SockRef::from(&listener).set_send_buffer_size(buffer).map_err(ServerError::Socket)?;
-        #[cfg(feature = "tls")]
-        let tls = self.config.tls.take().map(|tls| tls.into_config(crate::tls::PROTOCOLS)).transpose()?;
-        let (health, health_service) = tonic_health::server::health_reporter();
+    /// Returns the routes, for a server alone or merged with others. They have no fallback; [`unimplemented`] is that of
+    /// a port of gRPC alone.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if reflection cannot read a description.
+    pub fn router(mut self) -> Result<Router, ServerError> {
         if self.config.health {
-            self.routes = self.routes.add_service(health_service);
+            let names = std::mem::take(&mut self.names);
+            self = self.mount(HealthServer::new(Health::new(names)));
             self.descriptions.push(tonic_health::pb::FILE_DESCRIPTOR_SET);
         }
-        if self.config.reflection {
-            self.add_reflection()?;
+        if !self.config.reflection {
+            return Ok(self.routes);
         }
-        let connections = Connections {
-            routes: self.routes.prepare(),
-            config: self.config,
-            shared: self.service.shared,
-            #[cfg(feature = "tls")]
-            tls: tls.map(Into::into),
-        };
-        Ok(BoundServer { listener, address, connections, health, shutdown: self.shutdown })
-    }
-
-    fn add_reflection(&mut self) -> Result<(), ServerError> {
         let builder = || {
             let builder = tonic_reflection::server::Builder::configure();
             self.descriptions
@@ -217,47 +206,14 @@ impl Server {
         let current = builder().build_v1().map_err(unusable)?;
         // What grpcurl and older clients ask for.
         let older = builder().build_v1alpha().map_err(unusable)?;
-        self.routes = std::mem::take(&mut self.routes).add_service(current).add_service(older);
-        Ok(())
+        Ok(self.mount(current).mount(older).routes)
     }
 }
 
-/// A server with an address.
-#[derive(Debug)]
-pub struct BoundServer {
-    listener: TcpListener,
-    address: SocketAddr,
-    connections: Connections,
-    health: tonic_health::server::HealthReporter,
-    shutdown: Shutdown,
-}
-
-impl BoundServer {
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The switch that stops it.
-    pub fn shutdown(&self) -> Shutdown {
-        self.shutdown.clone()
-    }
-
-    /// What it does.
-    pub fn counters(&self) -> Counters {
-        self.connections.shared.counters.clone()
-    }
-
-    /// Serves until the [`Shutdown`] is triggered and all has ended.
-    pub async fn serve(self) -> Drained {
-        use tonic_health::ServingStatus::NotServing;
-        self.health.set_serving::<AgentStreamServer>().await;
-        let health = self.health;
-        let leaving = async {
-            self.shutdown.triggered().await;
-            health.set_service_status("", NotServing).await;
-            health.set_not_serving::<AgentStreamServer>().await;
-        };
-        self.connections.serve(self.listener, leaving, &self.shutdown).await
-    }
+/// Answers a call of a service that is not mounted: `UNIMPLEMENTED`, which clients of gRPC read from the headers. For the
+/// fallback of a router.
+pub async fn unimplemented() -> AxumResponse {
+    std::future::ready(Status::unimplemented("there is no such service").into_http::<Body>())
+        .await
+        .into_response()
 }

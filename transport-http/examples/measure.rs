@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use aqueduct_core::CancelToken;
 use aqueduct_core::event::{BlockHead, Lane, Origin};
 use aqueduct_core::service::{EventEncoder, NumberedEvent, PayloadSink};
 use aqueduct_core::{BlockEvent, BlockId, ByteString, Channel, LaneId, Role, RunId, Source, SpanKind};
 use aqueduct_transport_http::{
-    Client, ClientConfig, Counters, EventPosition, HttpVersions, Server, ServerConfig, Shutdown,
-    StreamOptions, stream_response,
+    Client, ClientConfig, Counters, EventPosition, Gauge, HttpVersions, Server, ServerConfig, StreamOptions,
+    stream_response,
 };
 use axum::Router;
 use axum::routing::post;
@@ -39,7 +40,7 @@ fn main() {
 struct Measured {
     address: String,
     counters: Counters,
-    shutdown: Shutdown,
+    shutdown: CancelToken,
     serving: tokio::task::JoinHandle<aqueduct_transport_http::Drained>,
 }
 
@@ -47,7 +48,7 @@ impl Measured {
     async fn start(events_per_second: u64) -> Self {
         let server = Server::bind("127.0.0.1:0", ServerConfig::default()).await.unwrap();
         let (address, counters, shutdown) =
-            (server.local_addr().unwrap().to_string(), server.counters(), Shutdown::new());
+            (server.local_addr().unwrap().to_string(), server.counters(), CancelToken::new());
         let pace = Duration::from_micros(1_000_000 / events_per_second);
         let routes = Router::new().route("/", post(async move || paced_stream(pace)));
         let serving = tokio::spawn(server.serve(routes, shutdown.clone()));
@@ -61,7 +62,7 @@ impl Measured {
     }
 
     async fn wait_for(&self, streams: u64) {
-        while self.counters.requests_open() != streams {
+        while self.counters.gauge(Gauge::Requests) != streams {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         // For the last writes and frees.
@@ -74,7 +75,7 @@ impl Measured {
             child.wait().unwrap();
         }
         self.wait_for(0).await;
-        self.shutdown.trigger();
+        self.shutdown.cancel();
         self.serving.await.unwrap();
     }
 }
@@ -91,7 +92,7 @@ async fn measure_idle(streams: u64, version: &str) {
     server.wait_for(100 + streams).await;
     let grown = resident_bytes().saturating_sub(before);
     let (kib, tenths) = (grown / streams / 1024, grown / streams % 1024 * 10 / 1024);
-    let connections = server.counters.connections_open();
+    let connections = server.counters.gauge(Gauge::Connections);
     println!("{version}: {streams} streams, {connections} connections, {kib}.{tenths} KiB each");
     server.stop([warm_up, rest]).await;
     println!("all closed; {} KiB in the end", resident_bytes() / 1024);

@@ -6,11 +6,24 @@ use std::time::Duration;
 pub use server::{Limits, ServerConfig, StreamOptions, Timeouts};
 
 #[cfg(feature = "client")]
-pub use client::{ClientConfig, ClientLimits, ClientTimeouts, HttpVersions};
+pub use client::{ClientConfig, ClientLimits, ClientTimeouts};
+
+/// The versions of HTTP that a client or a server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HttpVersions {
+    /// A client speaks HTTP/1.1 over plain text, and over TLS the version that the upstream prefers. A server speaks
+    /// both on one port.
+    #[default]
+    Negotiated,
+    /// HTTP/1.1 only.
+    Http1,
+    /// HTTP/2 only, over plain text with prior knowledge. A server answers other protocols with 505.
+    Http2,
+}
 
 #[cfg(feature = "server")]
 mod server {
-    use super::Duration;
+    use super::{Duration, HttpVersions};
 
     /// Everything a [`Server`](crate::Server) can be told.
     #[derive(Debug, Clone, Default)]
@@ -19,9 +32,21 @@ mod server {
         pub limits: Limits,
         /// How long.
         pub timeouts: Timeouts,
+        /// The versions of HTTP.
+        pub versions: HttpVersions,
         /// Certificates; without them the server speaks plain text.
         #[cfg(feature = "tls")]
         pub tls: Option<crate::tls::ServerTls>,
+    }
+
+    impl ServerConfig {
+        /// Returns the configuration of a port for HTTP/2 alone, as gRPC uses it: small receive windows, because a
+        /// publisher that runs ahead fills them, and a send buffer that takes two messages of events.
+        pub fn http2_only() -> Self {
+            let limits =
+                Limits { stream_send_bytes: 32 * 1024, stream_receive_bytes: 64 * 1024, ..Limits::default() };
+            Self { limits, versions: HttpVersions::Http2, ..Self::default() }
+        }
     }
 
     /// How much a peer can make a [`Server`](crate::Server) hold.
@@ -42,6 +67,11 @@ mod server {
         pub streams_per_connection: u32,
         /// HTTP/2 bytes waiting to be sent per stream: the counterpart of the write buffer of HTTP/1.1.
         pub stream_send_bytes: usize,
+        /// HTTP/2 bytes that a peer may send per stream before the service has read them. At least 64 KiB, or the first
+        /// flight of HTTP/2 is cut in two.
+        pub stream_receive_bytes: u32,
+        /// The same for all streams of a connection together.
+        pub connection_receive_bytes: u32,
         /// HTTP/2 streams that a peer reset before they were handled, after which it is cut off (rapid reset).
         pub pending_resets: usize,
         /// HTTP/2 streams that the server had to reset because of a peer's errors, after which it is cut off.
@@ -57,6 +87,8 @@ mod server {
                 send_buffer_bytes: 32 * 1024,
                 streams_per_connection: 100,
                 stream_send_bytes: 16 * 1024,
+                stream_receive_bytes: 1024 * 1024,
+                connection_receive_bytes: 1024 * 1024,
                 pending_resets: 20,
                 error_resets: 64,
             }
@@ -76,7 +108,7 @@ mod server {
         pub idle: Duration,
         /// Without a byte that the peer took, while there are bytes for it. Such a reader is gone or will resume.
         pub write_stall: Duration,
-        /// For a TLS handshake.
+        /// For a TLS handshake, and for the preface on a port of HTTP/2 alone.
         pub handshake: Duration,
         /// Between HTTP/2 pings, which find peers that vanished without a word.
         pub ping: Duration,
@@ -84,6 +116,9 @@ mod server {
         pub pong: Duration,
         /// For open streams to end by themselves after a shutdown was asked for. Container platforms kill after 30 s.
         pub drain: Duration,
+        /// For connections to close after that, once streams were asked to end ([`Stopping`](crate::Stopping)); then they
+        /// are cut.
+        pub close: Duration,
     }
 
     impl Default for Timeouts {
@@ -97,6 +132,7 @@ mod server {
                 ping: Duration::from_secs(20),
                 pong: Duration::from_secs(20),
                 drain: Duration::from_secs(20),
+                close: Duration::from_secs(2),
             }
         }
     }
@@ -136,7 +172,7 @@ mod server {
 
 #[cfg(feature = "client")]
 mod client {
-    use super::Duration;
+    use super::{Duration, HttpVersions};
     use crate::sse::DecodeLimits;
 
     /// Everything a [`Client`](crate::Client) can be told.
@@ -207,17 +243,5 @@ mod client {
                 keep: Duration::from_secs(60),
             }
         }
-    }
-
-    /// Which versions of HTTP a client speaks.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    pub enum HttpVersions {
-        /// HTTP/1.1 over plain text; over TLS whichever the upstream prefers.
-        #[default]
-        Negotiated,
-        /// HTTP/1.1 only.
-        Http1,
-        /// HTTP/2 only, over plain text without asking (h2c with prior knowledge).
-        Http2,
     }
 }

@@ -2,7 +2,7 @@
 //! and the response streams its events.
 //!
 //! ```text
-//! POST ──► JSON? ──► body within size and time ──► parse (an adapter's) ──► RunService::start ──► stream_response
+//! POST ──► admitted by the service? ──► JSON? ──► body within size and time ──► parse (an adapter's) ──► RunService::start ──► stream_response
 //!   └────────────── no at any step: `{"error":{…}}` with its status ──────────────┘
 //! ```
 //!
@@ -18,7 +18,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Request, StatusCode, header};
+use http::{Extensions, HeaderMap, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use crate::config::StreamOptions;
@@ -64,9 +64,11 @@ pub async fn start_run(
     options: &StreamOptions,
 ) -> Response {
     let started = async {
+        let caller = caller_from(request.headers(), request.extensions());
+        service.admit(&caller, Some(agent))?;
         let (parts, body) = read_json(request).await?;
         let RunRequest { input, encoder } = parse(&parts, &body)?;
-        let run = service.start(&caller(&parts), agent, input).await?;
+        let run = service.start(&caller, agent, input).await?;
         Ok(stream_response(&EventPosition::start(run.run_id), run.events, encoder, options))
     };
     started.await.unwrap_or_else(Refusal::into_response)
@@ -88,14 +90,19 @@ pub async fn watch_run(
     watched.await.unwrap_or_else(Refusal::into_response)
 }
 
-/// Who asks, as far as the request tells.
+/// Returns the caller of a request, as far as the request shows it.
 pub fn caller(parts: &Parts) -> Caller {
+    caller_from(&parts.headers, &parts.extensions)
+}
+
+/// The same from headers (or gRPC metadata) and extensions alone.
+pub fn caller_from(headers: &HeaderMap, extensions: &Extensions) -> Caller {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     Caller {
-        token: bearer_token(&parts.headers).map(str::to_owned),
-        headers: parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
-        peer: parts.extensions.get::<PeerAddr>().map(|peer| peer.0.to_string()),
-        certificate: parts.extensions.get::<PeerCertificate>().map(|certificate| certificate.0.clone()),
+        token: bearer_token(headers).map(str::to_owned),
+        headers: headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
+        peer: extensions.get::<PeerAddr>().map(|peer| peer.0.to_string()),
+        certificate: extensions.get::<PeerCertificate>().map(|certificate| certificate.0.clone()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong, whose fault it is, and whether the stream can go on.
 
+#[cfg(any(feature = "server", feature = "client"))]
 use thiserror::Error;
 
 /// Whose fault an error is.
@@ -11,6 +12,8 @@ pub enum Fault {
     Caller,
     /// The network or the machine.
     Network,
+    /// The service behind the other side.
+    Service,
 }
 
 /// Why a server cannot run.
@@ -32,7 +35,7 @@ pub enum ServerError {
     /// The certificates cannot be used.
     #[cfg(feature = "tls")]
     #[error(transparent)]
-    Tls(#[from] aqueduct_transport_tls::TlsError),
+    Tls(#[from] crate::tls::TlsError),
 }
 
 #[cfg(feature = "server")]
@@ -144,7 +147,7 @@ pub enum ClientError {
     /// The certificates cannot be used.
     #[cfg(feature = "tls")]
     #[error(transparent)]
-    Tls(#[from] aqueduct_transport_tls::TlsError),
+    Tls(#[from] crate::tls::TlsError),
 }
 
 #[cfg(feature = "client")]

@@ -6,13 +6,14 @@
 //! | module | feature | what |
 //! |---|---|---|
 //! | [`sse`] | | writer and incremental reader of `text/event-stream`, without IO |
-//! | `server` | `server` | HTTP/1.1 and h2c on one port, limits, timeouts, graceful end |
+//! | `server` | `server` | HTTP/1.1 and h2c on one port, limits, timeouts, graceful end; WebSocket and gRPC are mounted on it |
 //! | `driver` | `server` | the events of a run as a response |
 //! | `endpoint`, `refusal` | `server` | from a `POST` to a run; errors as JSON |
-//! | `walls` | `server` | `Host` and `Origin` checks, CORS |
+//! | `admission` | `server` | `Host` and `Origin` checks, CORS |
+//! | `counters` | `server` | live counts, for all transports |
 //! | `position` | `server` | event ids and `Last-Event-ID` |
 //! | `client` | `client` | requests and streams from upstreams |
-//! | `tls` | `tls` | certificates for both sides |
+//! | `tls` | `tls` | certificates for both sides, also of the other transports |
 //!
 //! Invariants, beside those of the modules: every queue, buffer and wait is bounded by a named field of `config`; a
 //! reader that stalls costs a bounded amount of memory, in the process and in the kernel, and harms nobody else; a peer
@@ -26,7 +27,7 @@
 //!
 //! use aqueduct_core::service::RunService;
 //! use aqueduct_transport_http::{
-//!     Refusal, RunRequest, Server, ServerConfig, Shutdown, StreamOptions, Walls, run_endpoint,
+//!     CancelToken, Refusal, RunRequest, Server, ServerConfig, StreamOptions, Admission, run_endpoint,
 //! };
 //! use axum::Router;
 //!
@@ -36,21 +37,24 @@
 //! ) -> Result<(), aqueduct_transport_http::ServerError> {
 //!     let routes = Router::new().route("/", run_endpoint(agent, "my-agent", parse, StreamOptions::default()));
 //!     let server = Server::bind("127.0.0.1:8000", ServerConfig::default()).await?;
-//!     server.serve(Walls::default().around(routes), Shutdown::new()).await;
+//!     server.serve(Admission::default().apply(routes), CancelToken::new()).await;
 //!     Ok(())
 //! }
 //! # }
 //! ```
 
+#[cfg(feature = "server")]
+mod admission;
 #[cfg(feature = "client")]
 mod client;
 #[cfg(any(feature = "server", feature = "client"))]
 mod config;
 #[cfg(feature = "server")]
+mod counters;
+#[cfg(feature = "server")]
 mod driver;
 #[cfg(feature = "server")]
 mod endpoint;
-#[cfg(any(feature = "server", feature = "client"))]
 mod error;
 #[cfg(feature = "server")]
 mod position;
@@ -58,27 +62,32 @@ mod position;
 mod refusal;
 #[cfg(feature = "server")]
 mod server;
-#[cfg(feature = "server")]
-mod shutdown;
 pub mod sse;
-#[cfg(all(feature = "tls", any(feature = "server", feature = "client")))]
+#[cfg(feature = "tls")]
 pub mod tls;
-#[cfg(feature = "server")]
-mod walls;
 
+#[cfg(feature = "server")]
+pub use admission::Admission;
+#[cfg(feature = "server")]
+pub use aqueduct_core::CancelToken;
 #[cfg(feature = "client")]
 pub use client::{ByteStream, Client, SseStream};
+#[cfg(any(feature = "server", feature = "client"))]
+pub use config::HttpVersions;
 #[cfg(feature = "client")]
-pub use config::{ClientConfig, ClientLimits, ClientTimeouts, HttpVersions};
+pub use config::{ClientConfig, ClientLimits, ClientTimeouts};
 #[cfg(feature = "server")]
 pub use config::{Limits, ServerConfig, StreamOptions, Timeouts};
 #[cfg(feature = "server")]
+pub use counters::{Counters, Gauge, OpenGuard, Sample, Total};
+#[cfg(feature = "server")]
 pub use driver::{payload_response, stream_response};
 #[cfg(feature = "server")]
-pub use endpoint::{RunRequest, caller, read_body, read_json, run_endpoint, start_run, watch_run};
+pub use endpoint::{
+    RunRequest, caller, caller_from, read_body, read_json, run_endpoint, start_run, watch_run,
+};
 #[cfg(feature = "client")]
 pub use error::ClientError;
-#[cfg(any(feature = "server", feature = "client"))]
 pub use error::Fault;
 #[cfg(feature = "server")]
 pub use error::{ServerError, StreamError};
@@ -87,10 +96,6 @@ pub use position::EventPosition;
 #[cfg(feature = "server")]
 pub use refusal::Refusal;
 #[cfg(feature = "server")]
-pub use server::{BodyLimitLift, Counters, PeerAddr, PeerCertificate, Server};
-#[cfg(feature = "server")]
-pub use shutdown::{Drained, Shutdown};
-#[cfg(all(feature = "tls", any(feature = "server", feature = "client")))]
+pub use server::{BodyLimitLift, Drained, PeerAddr, PeerCertificate, Server, StallWatched, Stopping};
+#[cfg(feature = "tls")]
 pub use tls::TlsError;
-#[cfg(feature = "server")]
-pub use walls::Walls;

@@ -14,34 +14,35 @@
 //! every path. It knows nothing of what the routes do.
 
 mod connection;
-mod counters;
 mod exchange;
 mod handoff;
 mod io;
 mod phase;
+mod preface;
 mod quiet;
 mod service;
+mod stopping;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aqueduct_core::CancelToken;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
-pub use self::counters::Counters;
 pub use self::exchange::BodyLimitLift;
 pub(crate) use self::exchange::{BodyLimits, BodyTooLong, BodyTooSlow};
+pub use self::service::StallWatched;
+pub use self::stopping::{Drained, Stopping};
 
-use self::counters::Counted;
 use self::io::Place;
-use crate::config::{Limits, ServerConfig, Timeouts};
+use self::stopping::Open;
+use crate::config::{HttpVersions, Limits, ServerConfig, Timeouts};
+use crate::counters::{Counters, Gauge, Total};
 use crate::error::ServerError;
-use crate::shutdown::{Drained, Shutdown};
 
 /// How long to wait when the kernel has no more sockets to give: they come back as connections end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -82,7 +83,7 @@ impl Server {
     /// Takes a socket that listens already.
     pub fn from_listener(listener: TcpListener, config: ServerConfig) -> Result<Self, ServerError> {
         #[cfg(feature = "tls")]
-        let tls = config.tls.clone().map(|tls| tls.into_config(crate::tls::PROTOCOLS)).transpose()?;
+        let tls = config.tls.clone().map(|tls| tls.into_config(protocols(config.versions))).transpose()?;
         Ok(Self {
             listener,
             config,
@@ -102,25 +103,35 @@ impl Server {
         self.counters.clone()
     }
 
-    /// Serves until `shutdown` is triggered, then lets open streams end within the limit `drain` and cuts the rest.
-    pub async fn serve(self, router: Router, shutdown: Shutdown) -> Drained {
-        let ServerConfig { limits, timeouts, .. } = self.config;
-        let drain = timeouts.drain;
-        let places = Arc::new(Semaphore::new(limits.connections));
+    /// Serves until `stop` is cancelled, then lets open streams end within the limits `drain` and `close` and cuts the
+    /// rest. Dropping the future drops the connections, but for those that a service took over by an upgrade.
+    pub async fn serve(self, router: Router, stop: CancelToken) -> Drained {
+        let ServerConfig { limits, timeouts, versions, .. } = self.config;
+        let mut open = Open::new(limits.connections);
         let shared = Arc::new(Shared {
             router,
-            builder: builder(&limits, &timeouts),
+            builder: builder(&limits, &timeouts, versions),
             limits,
             timeouts,
+            versions,
             counters: self.counters,
-            shutdown,
+            stopping: Stopping::new(stop),
             #[cfg(feature = "tls")]
             tls: self.tls,
         });
-        let mut connections = JoinSet::new();
-        accept_until_shutdown(&self.listener, &shared, &places, &mut connections).await;
+        accept_until_stopped(&self.listener, &shared, &mut open).await;
         drop(self.listener);
-        drain_within(drain, connections).await
+        open.drain(&shared.timeouts, &shared.stopping).await
+    }
+}
+
+/// The protocols that TLS offers (ALPN), the preferred one first.
+#[cfg(feature = "tls")]
+fn protocols(versions: HttpVersions) -> &'static [&'static [u8]] {
+    match versions {
+        HttpVersions::Negotiated => &[b"h2", b"http/1.1"],
+        HttpVersions::Http1 => &[b"http/1.1"],
+        HttpVersions::Http2 => &[b"h2"],
     }
 }
 
@@ -130,16 +141,22 @@ struct Shared {
     router: Router,
     limits: Limits,
     timeouts: Timeouts,
+    versions: HttpVersions,
     counters: Counters,
-    shutdown: Shutdown,
+    stopping: Stopping,
     builder: Builder<TokioExecutor>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 /// The HTTP library with our limits.
-fn builder(limits: &Limits, timeouts: &Timeouts) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+fn builder(limits: &Limits, timeouts: &Timeouts, versions: HttpVersions) -> Builder<TokioExecutor> {
+    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = match versions {
+        HttpVersions::Negotiated => builder,
+        HttpVersions::Http1 => builder.http1_only(),
+        HttpVersions::Http2 => builder.http2_only(),
+    };
     builder
         .http1()
         // Our own clock covers the head and more; see `phase`.
@@ -154,38 +171,34 @@ fn builder(limits: &Limits, timeouts: &Timeouts) -> Builder<TokioExecutor> {
         .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
         .max_pending_accept_reset_streams(limits.pending_resets)
         .max_local_error_reset_streams(limits.error_resets)
-        .max_send_buf_size(limits.stream_send_bytes);
+        .max_send_buf_size(limits.stream_send_bytes)
+        .initial_stream_window_size(limits.stream_receive_bytes)
+        .initial_connection_window_size(limits.connection_receive_bytes);
     builder
 }
 
-async fn accept_until_shutdown(
-    listener: &TcpListener,
-    shared: &Arc<Shared>,
-    places: &Arc<Semaphore>,
-    connections: &mut JoinSet<()>,
-) {
-    let asked_to_stop = shared.shutdown.triggered();
-    tokio::pin!(asked_to_stop);
+async fn accept_until_stopped(listener: &TcpListener, shared: &Arc<Shared>, open: &mut Open) {
+    let stopped = shared.stopping.draining.cancelled();
+    tokio::pin!(stopped);
     loop {
-        let next = async {
-            let permit = Arc::clone(places).acquire_owned().await.ok()?;
-            Some((permit, listener.accept().await))
-        };
+        let place = open.place();
+        let next = async { Some((place.await?, listener.accept().await)) };
         let accepted = tokio::select! {
             biased;
-            () = &mut asked_to_stop => return,
-            Some(_ended) = connections.join_next() => continue,
+            () = &mut stopped => return,
+            Some(_ended) = open.tasks.join_next() => continue,
             accepted = next => accepted,
         };
         match accepted {
             None => return,
             Some((permit, Ok((stream, peer)))) => {
                 set_up(&stream, shared.limits.send_buffer_bytes);
-                let place = Place { _permit: permit, _open: shared.counters.open_connection() };
-                connections.spawn(connection::serve(Arc::clone(shared), stream, peer, place));
+                shared.counters.count(Total::Connections);
+                let place = Place { _permit: permit, _open: shared.counters.open(Gauge::Connections) };
+                open.tasks.spawn(connection::serve(Arc::clone(shared), stream, peer, place));
             }
             Some((_, Err(error))) => {
-                shared.counters.count(Counted::AcceptFailure);
+                shared.counters.count(Total::AcceptFailures);
                 if !is_of_one_peer(&error) {
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
@@ -205,14 +218,4 @@ fn set_up(stream: &TcpStream, send_buffer_bytes: usize) {
 fn is_of_one_peer(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
-}
-
-async fn drain_within(limit: Duration, mut connections: JoinSet<()>) -> Drained {
-    let ended = tokio::time::timeout(limit, async { while connections.join_next().await.is_some() {} });
-    if ended.await.is_ok() {
-        return Drained { cut: 0 };
-    }
-    let cut = connections.len();
-    connections.shutdown().await;
-    Drained { cut }
 }

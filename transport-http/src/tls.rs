@@ -1,7 +1,29 @@
-//! TLS of this transport: the settings are those of [`aqueduct_transport_tls`]; here is what they are offered with.
+//! Certificates and keys: PEM in, ready rustls configurations out, with the ring provider.
+//!
+//! | module | for |
+//! |---|---|
+//! | [`pem`] | [`Identity`] (the own certificate and key), [`Authorities`] (trusted issuers) |
+//! | [`server`] | [`ServerTls`]: the identity of a server, and whether it requires certificates of clients |
+//! | [`client`] | [`ClientTls`]: the issuers that a client trusts, and its identity |
+//!
+//! Needs neither feature `server` nor `client`: the clients of other transports use the same settings, and name the
+//! protocols that they offer (ALPN). Nothing here opens a socket, and nothing is global: no process-wide provider is
+//! installed, so a program may use another one beside.
 
-pub use aqueduct_transport_tls::*;
+pub mod client;
+pub mod error;
+pub mod pem;
+pub mod server;
 
-/// What a server offers: HTTP/2 first, and HTTP/1.1 for everybody else. A client's offer is set by its connector.
-#[cfg(feature = "server")]
-pub(crate) const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
+pub use client::ClientTls;
+pub use error::TlsError;
+pub use pem::{Authorities, Identity};
+pub use server::ServerTls;
+
+fn provider() -> std::sync::Arc<rustls::crypto::CryptoProvider> {
+    std::sync::Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn owned(protocols: &[&[u8]]) -> Vec<Vec<u8>> {
+    protocols.iter().map(|protocol| protocol.to_vec()).collect()
+}

@@ -17,7 +17,9 @@
 use std::borrow::Cow;
 
 use aqueduct_core::service::{RefusalKind, ServiceError};
+#[cfg(feature = "server")]
 use tokio_tungstenite::tungstenite::error::{CapacityError, Error as CodecError, ProtocolError};
+#[cfg(feature = "server")]
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 /// A close code and its reason.
@@ -74,11 +76,13 @@ impl CloseReason {
     }
 
     /// The close frame.
+    #[cfg(feature = "server")]
     pub(crate) fn frame(&self) -> CloseFrame {
         CloseFrame { code: self.code.into(), reason: self.reason.as_ref().into() }
     }
 
     /// What to tell a peer whose frames cannot be read; none if there is nobody left to tell.
+    #[cfg(feature = "server")]
     pub(crate) fn of_codec(error: &CodecError) -> Option<Self> {
         match error {
             CodecError::Capacity(CapacityError::MessageTooLong { size, max_size }) => Some(Self::new(

@@ -1,4 +1,4 @@
-//! Limits, timeouts and admission rules of a server, each with its reason.
+//! Limits and timeouts of connections, each with its reason. Those of sockets and request heads are the server's.
 //!
 //! Nothing here is read from files or the environment: a program fills these in.
 
@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-/// Everything a server can be told.
+/// The settings of an [`Endpoint`](crate::Endpoint).
 #[derive(Debug, Clone, Default)]
 pub struct Config {
     /// How much one connection may hold.
     pub limits: Limits,
     /// How long one connection may wait.
     pub timeouts: Timeouts,
-    /// Who may connect.
-    pub admission: Admission,
+    /// Closes connections that bring no token in time, whatever the service says. Without it that holds for connections
+    /// whose caller the service does not admit without a token ([`RunService::admit`]).
+    ///
+    /// [`RunService::admit`]: aqueduct_core::service::RunService::admit
+    pub token_required: bool,
 }
 
 /// How much one connection may hold. What passes a limit is closed or refused with a code, never cut silently.
@@ -25,8 +28,6 @@ pub struct Limits {
     pub frame_bytes: usize,
     /// Bytes of one incoming message, all its frames together. A run input with a long history fits.
     pub message_bytes: usize,
-    /// Bytes of the HTTP request before the upgrade, where this crate reads it. Browsers stay below 8 KiB.
-    pub head_bytes: usize,
     /// Nesting of JSON in an incoming message, checked before it is parsed: deeper text costs stack in whoever reads
     /// it next.
     pub json_depth: usize,
@@ -55,11 +56,6 @@ pub struct Limits {
     /// The read buffer, allocated for every connection: idle connections are many, and their requests small. Servers
     /// that are mostly fed with large payloads save system calls with more.
     pub read_buffer: usize,
-    /// The kernel's send buffer of accepted sockets (it doubles the value). The default lets a stalled reader hold
-    /// 1.4 MB of kernel memory; this holds it near 64 KiB.
-    pub send_buffer: usize,
-    /// Connections of one listener. Each holds a file descriptor and about 10 KiB.
-    pub connections: usize,
 }
 
 impl Default for Limits {
@@ -67,7 +63,6 @@ impl Default for Limits {
         Self {
             frame_bytes: 1024 * 1024,
             message_bytes: 1024 * 1024,
-            head_bytes: 16 * 1024,
             json_depth: 64,
             runs: 64,
             publishers: 16,
@@ -79,8 +74,6 @@ impl Default for Limits {
             batch_bytes: 16 * 1024,
             merge_bytes: 0,
             read_buffer: 2 * 1024,
-            send_buffer: 32 * 1024,
-            connections: 10_000,
         }
     }
 }
@@ -112,9 +105,7 @@ impl Limits {
 /// How long one connection may wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For the TLS handshake and the HTTP request before the upgrade: longer is a slow-header attack.
-    pub head: Duration,
-    /// For the token, if it was not in the request and [`Admission::token_required`] is set.
+    /// For the token, if it was not in the request and the caller needs one.
     pub token: Duration,
     /// For the run input on a plain connection, which exists for nothing else.
     pub input: Duration,
@@ -131,7 +122,6 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            head: Duration::from_secs(10),
             token: Duration::from_secs(5),
             input: Duration::from_secs(60),
             ping: Duration::from_secs(20),
@@ -140,19 +130,4 @@ impl Default for Timeouts {
             close: Duration::from_secs(5),
         }
     }
-}
-
-/// Who may connect. The checks come before the upgrade: who fails them has caused no work.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Admission {
-    /// Host names (without port) under which the server may be addressed, beside loopback names. A page that rebinds
-    /// its own name to this machine's address sends its own name as `Host`.
-    pub hosts: Vec<String>,
-    /// Accepts every `Host`: for servers behind a proxy that checks it.
-    pub any_host: bool,
-    /// Origins (`https://app.example`) whose pages may connect, beside those of the same host and, on a loopback
-    /// host, those of loopback hosts. Requests without `Origin` do not come from a browser and pass.
-    pub origins: Vec<String>,
-    /// Closes connections that bring no token in time. Whether a token is worth anything, the service decides.
-    pub token_required: bool,
 }

@@ -33,6 +33,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use aqueduct_transport_http::Total;
 use futures_util::{Sink, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
@@ -47,7 +48,6 @@ use self::plain::PlainSession;
 use self::session::{Session, Shared};
 use crate::close::CloseReason;
 use crate::handshake::{Mode, Upgrade};
-use crate::shutdown::Listener;
 
 /// Messages read, or batches written, before the other direction has its turn.
 const TURN: usize = 32;
@@ -81,18 +81,16 @@ enum Phase {
     Done,
 }
 
-/// Drives an upgraded connection to its end. `unread` is what arrived behind the request.
-pub(crate) async fn run<IO>(shared: Arc<Shared>, io: IO, unread: Vec<u8>, upgrade: Upgrade, stop: Listener)
+/// Drives an upgraded connection to its end.
+pub(crate) async fn run<IO>(shared: Arc<Shared>, io: IO, upgrade: Upgrade)
 where
     IO: AsyncRead + AsyncWrite + Send + Unpin,
 {
-    // The stop is heard once and forgotten, but as long as this is held it waits for this connection.
-    let _present = stop.clone();
     let codec = shared.config.limits.codec();
     let io = Metered::new(io);
     // Boxed, so that the task does not keep room for this moment all its life.
-    let socket = Box::pin(WebSocketStream::from_partially_read(io, unread, Role::Server, Some(codec))).await;
-    let Upgrade { mode, agent, caller, .. } = upgrade;
+    let socket = Box::pin(WebSocketStream::from_raw_socket(io, Role::Server, Some(codec))).await;
+    let Upgrade { mode, agent, caller, stop, .. } = upgrade;
     let caller = Arc::new(caller);
     let session: Box<dyn Session> = match mode {
         Mode::Multiplexed(encoding) => {
@@ -111,7 +109,7 @@ where
         broken: false,
         shut: false,
         clock,
-        stopping: Box::pin(stop.stopping()),
+        stopping: Box::pin(async move { stop.cancelled().await }),
     };
     poll_fn(|cx| connection.poll(cx)).await;
     connection.hang_up().await;
@@ -187,7 +185,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
             }
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return,
         };
-        self.shared.counters.message_in();
+        self.shared.counters.count(Total::MessagesIn);
         if let Err(reason) = handled {
             self.close(reason);
         }
@@ -267,7 +265,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         }
         std::task::ready!(socket.poll_flush(cx))?;
         self.unflushed = false;
-        self.shared.counters.flush();
+        self.shared.counters.count(Total::Flushes);
         Poll::Ready(Ok(true))
     }
 
@@ -285,7 +283,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
                 }
                 let waiting = self.outbox.len();
                 self.batch.move_into(&mut self.outbox);
-                self.shared.counters.messages_out(self.outbox.len() - waiting);
+                self.shared.counters.add(Total::MessagesOut, self.outbox.len() - waiting);
             }
             Phase::Closing { frame } => {
                 let Some(reason) = frame.take() else { return false };
@@ -315,7 +313,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
                 self.close(CloseReason::new(CloseReason::TIMEOUT, reason));
             }
             Poll::Ready(Alarm::Stalled) => {
-                self.shared.counters.stalled();
+                self.shared.counters.count(Total::WriteStalls);
                 self.phase = Phase::Done;
             }
             Poll::Ready(Alarm::Closing) => self.phase = Phase::Done,

@@ -2,25 +2,13 @@
 
 use std::io;
 
+pub use aqueduct_transport_http::Fault;
 use thiserror::Error;
 use tokio_tungstenite::tungstenite;
 
 use crate::close::CloseReason;
 
-/// Whose fault an error is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The other side of the socket.
-    Peer,
-    /// The way between, or the machine.
-    Network,
-    /// The code that calls this crate, or its settings.
-    Caller,
-    /// The service behind the server.
-    Service,
-}
-
-/// An error of a client, a listener or its settings.
+/// An error of a client or its settings.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -116,8 +104,8 @@ impl Error {
 }
 
 #[cfg(feature = "tls")]
-impl From<aqueduct_transport_tls::TlsError> for Error {
-    fn from(error: aqueduct_transport_tls::TlsError) -> Self {
+impl From<aqueduct_transport_http::tls::TlsError> for Error {
+    fn from(error: aqueduct_transport_http::tls::TlsError) -> Self {
         Self::Tls(error.to_string())
     }
 }

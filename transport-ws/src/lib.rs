@@ -5,8 +5,8 @@
 //!        ◄─ one flush per batch ◄─ driver ◄─ EventEncoder ◄─ EventStream
 //! ```
 //!
-//! * An [`Endpoint`] serves connections: on a port of its own ([`Server`]), or upgraded by somebody else's HTTP server
-//!   ([`handshake::accept`] is a pure function over headers).
+//! * An [`Endpoint`] is a set of routes for the server of `transport-http`, alone or beside others, and upgrades their
+//!   requests. It has no socket of its own.
 //! * The protocol `aqueduct.v1` carries several runs on one socket; its messages are documented in `docs/websocket.md`.
 //!   Without a subprotocol a connection is *plain*: one run input in, one event per message out.
 //! * Feature `client`: [`client::Client`] starts, watches, cancels and publishes; [`client::ResumingPublisher`]
@@ -20,36 +20,39 @@
 //! 3. One task per connection, nothing spawned beside it: when it ends, all it held has ended.
 //! 4. Every limit and timeout has a name and a reason in [`config`].
 //!
-//! What is *not* here: agent protocols (a [`Dialect`] brings them), run logs, and decisions about who may do what (the
+//! What is *not* here: sockets, TLS and admission (the server has them), agent protocols (a [`Protocol`](aqueduct_core::Protocol) brings them), run logs, and decisions about who may do what (the
 //! [`RunService`](aqueduct_core::service::RunService) makes them).
 //!
 //! | feature | what |
 //! |---|---|
+//! | `server` | the endpoint (on by default) |
 //! | `client` | the connecting side |
-//! | `tls` | TLS by rustls, both sides |
+//! | `tls` | TLS by rustls for the client |
 
 #[cfg(feature = "client")]
 pub mod client;
 pub mod close;
+#[cfg(feature = "server")]
 pub mod config;
-pub mod counters;
-pub mod dialect;
+#[cfg(feature = "server")]
 mod driver;
+#[cfg(feature = "server")]
+pub mod endpoint;
 pub mod error;
+#[cfg(feature = "server")]
 pub mod handshake;
-mod head;
+#[cfg(any(feature = "client", feature = "server"))]
 mod message;
-mod origin;
-pub mod server;
-pub mod shutdown;
-#[cfg(feature = "tls")]
-pub mod tls;
+pub mod subprotocol;
 
+pub use aqueduct_core::protocol::Encoding;
+#[cfg(feature = "tls")]
+pub use aqueduct_transport_http::tls;
 pub use close::CloseReason;
-pub use config::{Admission, Config, Limits, Timeouts};
-pub use counters::{CounterSnapshot, Counters};
-pub use dialect::{Dialect, ReadInput};
+#[cfg(feature = "server")]
+pub use config::{Config, Limits, Timeouts};
+#[cfg(feature = "server")]
+pub use endpoint::Endpoint;
 pub use error::{Error, Fault};
-pub use handshake::{Encoding, Mode, Refusal, Upgrade};
-pub use server::{Endpoint, Server};
-pub use shutdown::Shutdown;
+#[cfg(feature = "server")]
+pub use handshake::{Mode, Upgrade};

@@ -6,9 +6,14 @@
 //! What is not here: sockets, and what the payloads mean.
 
 pub(crate) mod binary;
+#[cfg(feature = "server")]
 pub(crate) mod depth;
+#[cfg(feature = "server")]
 pub(crate) mod reply;
+#[cfg(feature = "server")]
 pub(crate) mod request;
 
+#[cfg(feature = "server")]
 pub(crate) use reply::Reply;
+#[cfg(feature = "server")]
 pub(crate) use request::Request;

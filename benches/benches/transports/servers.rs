@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use aqueduct_benches::pace::now;
 use aqueduct_core::service::RunService;
-use aqueduct_transport_http::{RunRequest, ServerConfig, Shutdown, StreamOptions, run_endpoint};
-use aqueduct_transport_ws::{Config, Endpoint, Limits};
+use aqueduct_transport_grpc::Services;
+use aqueduct_transport_http::{CancelToken, RunRequest, Server, ServerConfig, StreamOptions, run_endpoint};
+use aqueduct_transport_ws::{Config, Endpoint};
 use axum::Router;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::service::{BenchService, MESSAGE_BYTES, Prompts, Texts, message, prompt};
-
-/// More connections than any part of the bench opens.
-const CONNECTIONS: usize = 16_384;
 
 /// How often the source of paced streams speaks.
 const PACE: Duration = Duration::from_millis(20);
@@ -38,31 +36,28 @@ pub(crate) async fn run(role: &str, arguments: &[&str]) {
 }
 
 async fn http(service: Arc<dyn RunService>) {
-    let server = aqueduct_transport_http::Server::bind("127.0.0.1:0", ServerConfig::default()).await.unwrap();
-    println!("{}", server.local_addr().unwrap());
     let parse = |_: &http::request::Parts, body: &bytes::Bytes| {
         let text = std::str::from_utf8(body).unwrap().trim_matches('"');
         Ok(RunRequest { input: prompt(text), encoder: Box::new(Texts) })
     };
     let routes = Router::new().route("/", run_endpoint(service, "bench", parse, StreamOptions::default()));
-    server.serve(routes, Shutdown::new()).await;
+    serve(routes, ServerConfig::default()).await;
 }
 
 async fn ws(service: Arc<dyn RunService>) {
-    let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
-    let endpoint = Endpoint::new(service, Arc::new(Prompts), Config { limits, ..Config::default() });
-    let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = aqueduct_transport_ws::Server::bind(address, endpoint).await.unwrap();
-    println!("{}", server.local_address().unwrap());
-    server.serve().await;
+    serve(Endpoint::new(service, Arc::new(Prompts), Config::default()).router(), ServerConfig::default())
+        .await;
 }
 
 async fn grpc(service: Arc<dyn RunService>) {
-    let server =
-        aqueduct_transport_grpc::Server::new(service, aqueduct_transport_grpc::ServerConfig::default());
-    let server = server.bind("127.0.0.1:0").await.unwrap();
-    println!("{}", server.address());
-    server.serve().await;
+    let services = Services::new(service, aqueduct_transport_grpc::Config::default());
+    serve(services.router().unwrap(), ServerConfig::http2_only()).await;
+}
+
+async fn serve(routes: Router, config: ServerConfig) {
+    let server = Server::bind("127.0.0.1:0", config).await.unwrap();
+    println!("{}", server.local_addr().unwrap());
+    server.serve(routes, CancelToken::new()).await;
 }
 
 async fn accept<F>(serve: impl Fn(TcpStream) -> F)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 
 use aqueduct_core::event::{BlockHead, Lane, Origin, RunFinished};
+use aqueduct_core::protocol::{Encoding, Protocol, ReadInput};
 use aqueduct_core::service::{
     AgentInfo, BoxFuture, Caller, EventEncoder, EventStream, Ingest, NumberedEvent, PayloadSink,
     PublishRequest, RefusalKind, RunService, ServiceError, StartedRun,
@@ -13,7 +14,6 @@ use aqueduct_core::{
     Source, SpanKind,
 };
 use aqueduct_transport_http::{Client, ClientConfig};
-use aqueduct_transport_ws::{Dialect, Encoding, ReadInput};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 
@@ -159,18 +159,13 @@ impl EventEncoder for Texts {
 /// An input is the prompt.
 pub(crate) struct Prompts;
 
-impl Dialect for Prompts {
-    fn read_input(&self, _: &str, input: &str, _: Encoding) -> Result<ReadInput, ServiceError> {
-        Ok(ReadInput { input: prompt(input), encoder: Box::new(Texts) })
+impl Protocol for Prompts {
+    fn read_input(&self, _: &str, input: &[u8], _: Encoding) -> Result<ReadInput, ServiceError> {
+        Ok(ReadInput::new(prompt(std::str::from_utf8(input).unwrap()), Box::new(Texts)))
     }
 
-    fn encoder<'a>(
-        &'a self,
-        _: &'a RunId,
-        _: Encoding,
-        _: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Box<dyn EventEncoder>, ServiceError>> {
-        Box::pin(std::future::ready(Ok(Box::new(Texts) as Box<dyn EventEncoder>)))
+    fn encoder(&self, _: &str, _: Option<&str>, _: Encoding) -> Box<dyn EventEncoder> {
+        Box::new(Texts)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use aqueduct_examples_a2a_bridge::Bridge;
-use aqueduct_transport_http::{Server, ServerConfig, Shutdown, Walls};
+use aqueduct_transport_http::{Admission, CancelToken, Server, ServerConfig};
 
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "says where it listens")]
@@ -14,6 +14,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let bridge = Bridge::to_agent(&agent).await?;
     let server = Server::bind(("127.0.0.1", port), ServerConfig::default()).await?;
     println!("http://{}/", server.local_addr()?);
-    server.serve(Walls::default().around(bridge.into_router()), Shutdown::new()).await;
+    server.serve(Admission::default().apply(bridge.into_router()), CancelToken::new()).await;
     Ok(())
 }

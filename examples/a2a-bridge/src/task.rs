@@ -77,7 +77,7 @@ impl TaskRun {
         Some(())
     }
 
-    async fn send(&mut self, Planned { purpose, call, after }: Planned) {
+    async fn send(&mut self, Planned { purpose, call, after, .. }: Planned) {
         tokio::time::sleep(after).await;
         let request = match self.request(&call) {
             Ok(request) => request,

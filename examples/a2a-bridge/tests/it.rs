@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use aqueduct_tests::process::{Program, payloads, post, post_whole};
-use aqueduct_transport_http::{Server, ServerConfig, Shutdown};
+use aqueduct_transport_http::{CancelToken, Server, ServerConfig};
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
@@ -43,7 +43,7 @@ async fn agent() -> (String, Heard) {
     let routes = Router::new()
         .route("/.well-known/agent-card.json", get(async move || card))
         .route("/", on_post(answer));
-    tokio::spawn(server.serve(routes, Shutdown::new()));
+    tokio::spawn(server.serve(routes, CancelToken::new()));
     (format!("http://{address}"), heard)
 }
 

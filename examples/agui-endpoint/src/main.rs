@@ -5,7 +5,9 @@ use aqueduct_adapter_agui::input::{read_input, run_input};
 use aqueduct_adapter_agui::{Settings, convert::converters, encode::WatcherEncoder, version::Encoding};
 use aqueduct_core::{ContentBlock, Message, RunId, RunInfo, RunInput, RunOutcome, SourceEvent};
 use aqueduct_core::{SourceStreamExt as _, StreamContext, Update, service::NumberedEvent};
-use aqueduct_transport_http::{EventPosition, Refusal, Server, ServerConfig, Shutdown, StreamOptions, Walls};
+use aqueduct_transport_http::{
+    Admission, CancelToken, EventPosition, Refusal, Server, ServerConfig, StreamOptions,
+};
 use axum::{Router, extract::Request, response::Response, routing::post};
 use futures_util::{Stream, StreamExt as _, stream};
 
@@ -54,6 +56,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let port: u16 = std::env::args().nth(1).map_or(Ok(8000), |port| port.parse())?;
     let server = Server::bind(("127.0.0.1", port), ServerConfig::default()).await?;
     println!("http://{}/", server.local_addr()?);
-    server.serve(Walls::default().around(Router::new().route("/", post(run))), Shutdown::new()).await;
+    server.serve(Admission::default().apply(Router::new().route("/", post(run))), CancelToken::new()).await;
     Ok(())
 }

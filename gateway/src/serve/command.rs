@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use aqueduct_transport_http::Shutdown;
+use aqueduct_core::CancelToken;
 
 use super::Listening;
 use crate::cli::ServeArgs;
@@ -128,7 +128,7 @@ fn run(config: Config, again: Option<Again>, out: &mut dyn Write) -> anyhow::Res
 }
 
 /// SIGTERM and Ctrl-C turn the switch.
-pub(crate) fn stop_on_signal(shutdown: Shutdown) -> anyhow::Result<()> {
+pub(crate) fn stop_on_signal(shutdown: CancelToken) -> anyhow::Result<()> {
     #[cfg(unix)]
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .context("SIGTERM cannot be waited for")?;
@@ -140,7 +140,7 @@ pub(crate) fn stop_on_signal(shutdown: Shutdown) -> anyhow::Result<()> {
         }
         #[cfg(not(unix))]
         tokio::signal::ctrl_c().await.ok();
-        shutdown.trigger();
+        shutdown.cancel();
     });
     Ok(())
 }

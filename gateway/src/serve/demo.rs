@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use aqueduct_transport_http::Shutdown;
+use aqueduct_core::CancelToken;
 
 use super::Listening;
 use super::command::{finish, stop_on_signal};
@@ -59,11 +59,11 @@ const BOTH: (&str, [&str; 2], &str) =
 
 /// The A2A agents of a demo. They serve until this is dropped.
 #[derive(Debug)]
-pub struct DemoAgents(Vec<Shutdown>);
+pub struct DemoAgents(Vec<CancelToken>);
 
 impl Drop for DemoAgents {
     fn drop(&mut self) {
-        self.0.iter().for_each(Shutdown::trigger);
+        self.0.iter().for_each(CancelToken::cancel);
     }
 }
 
@@ -93,7 +93,7 @@ pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, D
 }
 
 /// Serves a script over A2A on a free port.
-async fn start(script: Arc<Script>, name: &str) -> anyhow::Result<(SocketAddr, Shutdown)> {
+async fn start(script: Arc<Script>, name: &str) -> anyhow::Result<(SocketAddr, CancelToken)> {
     let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let gateway = Gateway::new(mock::configuration(script, name, free))?;
     let listening = Listening::bind(gateway).await?.playing(name);

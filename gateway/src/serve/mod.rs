@@ -5,7 +5,8 @@
 //!                                       what is left is cancelled ──► stopped
 //! ```
 //!
-//! Every route is in the table of [`routes`]; walls against foreign hosts and origins stand around all of them.
+//! Every route is in the table of [`routes`]; admission by host and origin stands before all of them. WebSocket and gRPC
+//! are routes of the same server; an address for gRPC alone has the gRPC routes and no others.
 
 mod a2a;
 mod a2a_grpc;
@@ -26,12 +27,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use aqueduct_core::CancelToken;
 use aqueduct_core::service::RunService;
-use aqueduct_transport_grpc::{
-    AgentStreamServer, BoundServer, Limits as GrpcLimits, Server as GrpcServer, ServerConfig as GrpcConfig,
-    Timeouts as GrpcTimeouts,
-};
-use aqueduct_transport_http::{Counters, Limits, Server, ServerConfig, Shutdown, Timeouts, Walls};
+use aqueduct_transport_grpc::{Config as GrpcConfig, Limits as GrpcLimits, Services, unimplemented};
+use aqueduct_transport_http::{Admission, Counters, Drained, Limits, Server, ServerConfig, Timeouts};
+use axum::Router;
 use tokio::task::JoinSet;
 
 use a2a::A2aServers;
@@ -47,37 +47,43 @@ use crate::tls;
 /// How long before the end of the drain the runs that are left are cancelled, so that their readers are told.
 const LAST_CALL: Duration = Duration::from_secs(2);
 
+/// The counts of the transports, by the name under which metrics show them. Several of one name are added up.
+pub(crate) type TransportCounters = Vec<(&'static str, Counters)>;
+
 /// A gateway that listens.
 #[derive(Debug)]
 pub struct Listening {
     gateway: Arc<Gateway>,
     a2a: A2aServers,
     servers: Vec<Server>,
-    grpc: Vec<BoundServer>,
-    counters: Vec<Counters>,
-    shutdown: Shutdown,
+    /// Addresses for gRPC alone.
+    grpc_servers: Vec<Server>,
+    grpc: Router,
+    counters: TransportCounters,
+    shutdown: CancelToken,
 }
 
 impl Listening {
     /// Listens on every configured address.
     pub async fn bind(gateway: Arc<Gateway>) -> anyhow::Result<Self> {
-        let mut servers = Vec::new();
-        for address in &gateway.config().server.listen {
-            let config = server_config(&gateway.config())?;
-            servers.push(Server::bind(*address, config).await?);
+        let config = gateway.config();
+        let (mut servers, mut grpc_servers) = (Vec::new(), Vec::new());
+        for address in &config.server.listen {
+            servers.push(Server::bind(*address, server_config(&config, ServerConfig::default())?).await?);
         }
-        let counters = servers.iter().map(Server::counters).collect();
+        for address in &config.server.grpc {
+            grpc_servers
+                .push(Server::bind(*address, server_config(&config, ServerConfig::http2_only())?).await?);
+        }
         let service: Arc<dyn RunService> = Arc::new(GatewayService(Arc::clone(&gateway)));
         let a2a = A2aServers::new(&gateway, &service);
-        let mut grpc = Vec::new();
-        for address in &gateway.config().server.grpc {
-            let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-            let server = GrpcServer::new(service, grpc_config(&gateway.config())?)
-                .mount_raw(Arc::new(A2aV1(a2a.clone())))
-                .mount_raw(Arc::new(A2aV03(a2a.clone())));
-            grpc.push(server.bind(*address).await?);
-        }
-        Ok(Self { gateway, a2a, servers, grpc, counters, shutdown: Shutdown::new() })
+        let grpc = Services::new(service, grpc_config(&config))
+            .mount_raw(Arc::new(A2aV1(a2a.clone())))
+            .mount_raw(Arc::new(A2aV03(a2a.clone())));
+        let mut counters = vec![("grpc", grpc.counters())];
+        counters.extend(servers.iter().chain(&grpc_servers).map(|server| ("http", server.counters())));
+        let (grpc, shutdown) = (grpc.router()?, CancelToken::new());
+        Ok(Self { gateway, a2a, servers, grpc_servers, grpc, counters, shutdown })
     }
 
     /// Serves that agent over A2A at `/` too, and hangs up where its script says so.
@@ -92,50 +98,24 @@ impl Listening {
     }
 
     /// Where it listens for gRPC alone.
-    pub fn grpc_addresses(&self) -> Vec<SocketAddr> {
-        self.grpc.iter().map(BoundServer::address).collect()
-    }
-
-    /// The live counts of its sockets.
-    pub fn counters(&self) -> &[Counters] {
-        &self.counters
+    pub fn grpc_addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
+        Ok(self.grpc_servers.iter().map(Server::local_addr).collect::<Result<_, _>>()?)
     }
 
     /// The switch that stops it.
-    pub fn shutdown(&self) -> Shutdown {
+    pub fn shutdown(&self) -> CancelToken {
         self.shutdown.clone()
     }
 
     /// Serves until the switch is turned and everything has ended.
     pub async fn serve(self) {
-        let Self { gateway, a2a, servers, grpc: grpc_servers, counters, shutdown } = self;
-        let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-        let sockets = ws::endpoint(Arc::clone(&service) as _, &gateway);
-        let grpc = AgentStreamServer::new(Arc::clone(&service) as _, &GrpcConfig::default());
-        let router = routes::router(&gateway, &service, &counters, &sockets, &grpc, &a2a);
-        let walls = walls(&gateway.config());
-        let mut tasks = JoinSet::new();
-        for server in servers {
-            let router = walls.clone().around(router.clone());
-            let router = if a2a.root().is_some() { cut::cutting(router) } else { router };
-            let router = requests::identified(router);
-            let shutdown = shutdown.clone();
-            tasks.spawn(async move { server.serve(router, shutdown).await });
-        }
-        let mut grpc_tasks = JoinSet::new();
-        let grpc_switches: Vec<_> = grpc_servers.iter().map(BoundServer::shutdown).collect();
-        for server in grpc_servers {
-            grpc_tasks.spawn(server.serve());
-        }
+        let (gateway, shutdown) = (Arc::clone(&self.gateway), self.shutdown.clone());
+        let mut tasks = self.start();
         let mut housekeeping = JoinSet::new();
         housekeeping.spawn(gateway.runs().clone().run_housekeeping());
-        shutdown.triggered().await;
+        shutdown.cancelled().await;
         gateway.drain();
         let drain = gateway.config().server.drain;
-        for switch in grpc_switches {
-            switch.trigger();
-        }
-        let sockets = tokio::spawn(async move { sockets.shutdown().stop(drain).await });
         tracing::info!(runs = gateway.active_runs(), ?drain, "draining");
         let last_call = tokio::spawn(last_call(Arc::clone(&gateway), drain.saturating_sub(LAST_CALL)));
         while let Some(drained) = tasks.join_next().await {
@@ -144,12 +124,32 @@ impl Listening {
                 tracing::warn!(cut, "connections were cut because their runs did not end in time");
             }
         }
-        sockets.await.ok();
-        while grpc_tasks.join_next().await.is_some() {}
         last_call.abort();
         leave(&gateway).await;
         housekeeping.shutdown().await;
         tracing::info!("stopped");
+    }
+
+    /// Starts every server with its routes.
+    fn start(self) -> JoinSet<Drained> {
+        let Self { gateway, a2a, servers, grpc_servers, grpc, mut counters, shutdown } = self;
+        let service = Arc::new(GatewayService(Arc::clone(&gateway)));
+        let sockets = ws::endpoint(Arc::clone(&service) as _, &gateway);
+        counters.push(("ws", sockets.counters()));
+        let router = routes::router(&gateway, &service, counters, &a2a).merge(sockets.router());
+        let router = admission(&gateway.config()).apply(router.merge(grpc.clone()));
+        let router = if a2a.root().is_some() { cut::cutting(router) } else { router };
+        let router = requests::identified(router);
+        let mut tasks = JoinSet::new();
+        for server in servers {
+            tasks.spawn(server.serve(router.clone(), shutdown.clone()));
+        }
+        // Browsers cannot open such a connection, so there is no page to keep out.
+        let alone = grpc.fallback(unimplemented);
+        for server in grpc_servers {
+            tasks.spawn(server.serve(alone.clone(), shutdown.clone()));
+        }
+        tasks
     }
 }
 
@@ -171,34 +171,30 @@ async fn last_call(gateway: Arc<Gateway>, after: Duration) {
     gateway.stop_all();
 }
 
-fn walls(config: &Config) -> Walls {
+fn admission(config: &Config) -> Admission {
     let server = &config.server;
-    Walls {
+    Admission {
         hosts: server.hosts.clone(),
         any_host: server.any_host,
         origins: server.origins.clone(),
         cors: server.cors,
-        ..Walls::default()
+        ..Admission::default()
     }
 }
 
-fn server_config(config: &Config) -> anyhow::Result<ServerConfig> {
+fn server_config(config: &Config, base: ServerConfig) -> anyhow::Result<ServerConfig> {
     let server = &config.server;
     let tls = server.tls.as_ref().map(tls::of_server);
+    let (connections, body_bytes) = (server.connections, routes::longest_body(config));
     Ok(ServerConfig {
-        limits: Limits {
-            connections: server.connections,
-            body_bytes: routes::longest_body(config),
-            ..Limits::default()
-        },
-        timeouts: Timeouts { drain: server.drain, ..Timeouts::default() },
+        limits: Limits { connections, body_bytes, ..base.limits },
+        timeouts: Timeouts { drain: server.drain, ..base.timeouts },
         tls: tls.transpose().context("server.tls")?,
+        ..base
     })
 }
 
-fn grpc_config(config: &Config) -> anyhow::Result<GrpcConfig> {
-    let tls = config.server.tls.as_ref().map(tls::of_server);
-    let timeouts = GrpcTimeouts { drain: config.server.drain, ..GrpcTimeouts::default() };
+fn grpc_config(config: &Config) -> GrpcConfig {
     let limits = GrpcLimits { merge_bytes: config.server.merge, ..GrpcLimits::default() };
-    Ok(GrpcConfig { limits, timeouts, tls: tls.transpose().context("server.tls")?, ..GrpcConfig::default() })
+    GrpcConfig { limits, ..GrpcConfig::default() }
 }

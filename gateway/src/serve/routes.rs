@@ -7,25 +7,22 @@ use std::time::Duration;
 
 use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
-use aqueduct_transport_grpc::AgentStreamServer;
+use aqueduct_transport_grpc::unimplemented;
 use aqueduct_transport_http::{
-    BodyLimitLift, Counters, EventPosition, Refusal, StreamOptions, caller, start_run, stream_response,
-    watch_run,
+    EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
 };
-use aqueduct_transport_ws::Endpoint;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post, post_service};
+use axum::routing::{delete, get, post};
 use axum::{RequestExt as _, Router};
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::a2a::A2aServers;
-use super::a2a_grpc::{A2aV1, A2aV03};
-use super::{agui, inspector, proxy, threads, ws};
+use super::{TransportCounters, agui, inspector, proxy, threads};
 use crate::config::Config;
 use crate::service::{Gateway, GatewayService};
 
@@ -68,14 +65,13 @@ enum Kind {
     Metrics,
     Agents,
     Start,
+    /// Of the WebSocket endpoint.
     Socket,
-    AgentSocket,
     Watch,
     Cancel,
     Thread,
+    /// Of the gRPC services.
     Grpc,
-    A2aV1,
-    A2aV03,
     A2a,
     Inspector(inspector::Part),
 }
@@ -92,7 +88,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/agents", Access::List, Kind::Agents),
     route("POST", "/agents/{name}", Access::Agent, Kind::Start),
     route("GET", "/ws", Access::Socket, Kind::Socket),
-    route("GET", "/agents/{name}/ws", Access::Socket, Kind::AgentSocket),
+    route("GET", "/agents/{name}/ws", Access::Socket, Kind::Socket),
     route("GET", "/runs/{run}/events", Access::Run, Kind::Watch),
     route("POST", "/runs/{run}/cancel", Access::Run, Kind::Cancel),
     route("POST", "/a2a/{name}", Access::Agent, Kind::A2a),
@@ -104,8 +100,8 @@ pub const ROUTES: &[Route] = &[
     route("DELETE", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
     route("GET", "/threads/{thread}", Access::Thread, Kind::Thread),
     route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
-    route("POST", "/lf.a2a.v1.A2AService/{method}", Access::Grpc, Kind::A2aV1),
-    route("POST", "/a2a.v1.A2AService/{method}", Access::Grpc, Kind::A2aV03),
+    route("POST", "/lf.a2a.v1.A2AService/{method}", Access::Grpc, Kind::Grpc),
+    route("POST", "/a2a.v1.A2AService/{method}", Access::Grpc, Kind::Grpc),
     route("GET", "/inspector", Access::Public, Kind::Inspector(inspector::Part::Page)),
     route("GET", "/inspector/{file}", Access::Public, Kind::Inspector(inspector::Part::File)),
     route("GET", "/inspector/runs", Access::List, Kind::Inspector(inspector::Part::Runs)),
@@ -117,26 +113,22 @@ pub const ROUTES: &[Route] = &[
 pub(super) struct Shared {
     pub(super) gateway: Arc<Gateway>,
     pub(super) service: Arc<GatewayService>,
-    counters: Arc<[Counters]>,
-    sockets: Endpoint,
+    counters: Arc<TransportCounters>,
     a2a: A2aServers,
     pub(super) inspector: inspector::Work,
 }
 
-/// The router of all routes, without walls.
+/// The router of all routes but those of WebSocket and gRPC, which their transports bring, without admission.
 pub(crate) fn router(
     gateway: &Arc<Gateway>,
     service: &Arc<GatewayService>,
-    counters: &[Counters],
-    sockets: &Endpoint,
-    grpc: &AgentStreamServer,
+    counters: TransportCounters,
     a2a: &A2aServers,
 ) -> Router {
     let shared = Shared {
         gateway: Arc::clone(gateway),
         service: Arc::clone(service),
-        counters: counters.into(),
-        sockets: sockets.clone(),
+        counters: Arc::new(counters),
         a2a: a2a.clone(),
         inspector: inspector::Work::default(),
     };
@@ -153,14 +145,10 @@ pub(crate) fn router(
             Kind::Metrics => get(metrics),
             Kind::Agents => get(agents),
             Kind::Start => post(start),
-            Kind::Socket => get(socket),
-            Kind::AgentSocket => get(agent_socket),
+            Kind::Socket | Kind::Grpc => continue,
             Kind::Watch => get(watch),
             Kind::Cancel => post(cancel),
             Kind::Thread => get(thread),
-            Kind::Grpc => post_service(grpc.clone()).layer(map_request(lift_body_limits)),
-            Kind::A2aV1 => post_service(grpc.beside(Arc::new(A2aV1(a2a.clone())))),
-            Kind::A2aV03 => post_service(grpc.beside(Arc::new(A2aV03(a2a.clone())))),
             Kind::A2a => match route.method {
                 "GET" => get(a2a_call),
                 "DELETE" => delete(a2a_call),
@@ -189,14 +177,6 @@ pub(super) fn longest_body(config: &Config) -> usize {
 fn limit_body(mut request: Request, longest: usize) -> Request {
     DefaultBodyLimit::max(longest).apply(&mut request);
     request.with_limited_body()
-}
-
-/// A publisher streams for as long as it likes; the gRPC service bounds each message, and how long the first may take.
-async fn lift_body_limits(request: Request) -> Request {
-    if let Some(limits) = request.extensions().get::<BodyLimitLift>() {
-        limits.lift();
-    }
-    request
 }
 
 pub(super) fn stream_options(gateway: &Gateway) -> StreamOptions {
@@ -268,14 +248,6 @@ async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: 
         &stream_options(&shared.gateway),
     )
     .await
-}
-
-async fn socket(State(shared): State<Shared>, request: Request) -> Response {
-    ws::upgrade(&shared.sockets, None, request)
-}
-
-async fn agent_socket(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
-    ws::upgrade(&shared.sockets, Some(&name), request)
 }
 
 #[derive(Debug, Deserialize)]
@@ -351,17 +323,11 @@ struct ThreadQuery {
     protocol_version: Option<String>,
 }
 
-/// Clients of gRPC read statuses, not bodies: this one is `UNIMPLEMENTED`.
-fn no_such_service() -> Response {
-    let words = "there is no such service";
-    [("content-type", "application/grpc"), ("grpc-status", "12"), ("grpc-message", words)].into_response()
-}
-
 /// What is on no route: an A2A agent at `/`, if there is one.
 async fn elsewhere(State(shared): State<Shared>, request: Request) -> Response {
     let kind = request.headers().get(header::CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
-        return no_such_service();
+        return unimplemented().await;
     }
     if let Some(name) = shared.a2a.root() {
         return shared.a2a.answer(name, request).await;

@@ -1,10 +1,11 @@
 //! Counts of the gateway, written as Prometheus text. No label holds an id of a run, a thread or a caller.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aqueduct_runs::RunMetrics;
-use aqueduct_transport_http::Counters;
+use aqueduct_transport_http::{Counters, Sample, Total};
 
 use crate::config::RelateBy;
 
@@ -33,10 +34,16 @@ impl Metrics {
         self.lane_events_dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Everything as Prometheus text. `tasks` is how many tasks of the runtime are alive.
-    pub(crate) fn render(&self, runs: &RunMetrics, servers: &[Counters], tasks: usize) -> String {
+    /// Returns everything as Prometheus text. `transports` are counters by the name of their transport, `tasks` is the
+    /// number of tasks of the runtime that are alive.
+    pub(crate) fn render(
+        &self,
+        runs: &RunMetrics,
+        transports: &[(&'static str, Counters)],
+        tasks: usize,
+    ) -> String {
         let mut text = String::new();
-        let sum = |count: fn(&Counters) -> u64| servers.iter().map(count).sum::<u64>();
+        let stalls = transports.iter().map(|(_, counters)| counters.total(Total::WriteStalls)).sum::<u64>();
         let mut line = |name: &str, kind: &str, help: &str, value: String| {
             // Writing to a `String` cannot fail.
             write!(
@@ -58,9 +65,10 @@ impl Metrics {
         line("runs_taken_over_total", "counter", "Runs of other gateways that went on here.", taken_over);
         line("auth_denied_total", "counter", "Requests without a good token.", runs.denied().to_string());
         line("tasks", "gauge", "Tasks of the runtime that are alive.", tasks.to_string());
-        line("http_connections_open", "gauge", "Open sockets.", sum(Counters::connections_open).to_string());
-        line("http_requests_open", "gauge", "Requests under way.", sum(Counters::requests_open).to_string());
-        line("http_requests_total", "counter", "Requests.", sum(Counters::requests_total).to_string());
+        for (name, sample) in of_transports(transports) {
+            let kind = if sample.is_gauge { "gauge" } else { "counter" };
+            line(&name, kind, sample.help, sample.value.to_string());
+        }
         line(
             "tee_events_dropped_total",
             "counter",
@@ -71,7 +79,7 @@ impl Metrics {
             "slow_reader_disconnects_total",
             "counter",
             "Readers that took nothing for too long.",
-            sum(Counters::write_stalls).to_string(),
+            stalls.to_string(),
         );
         let ended = runs.ended();
         let total: u64 = ended.by_outcome.values().sum();
@@ -100,4 +108,16 @@ impl Metrics {
         .ok();
         text
     }
+}
+
+/// The counts of all transports as `<transport>_<count>`, those of several servers of one transport added up.
+fn of_transports(transports: &[(&'static str, Counters)]) -> BTreeMap<String, Sample> {
+    let mut samples: BTreeMap<String, Sample> = BTreeMap::new();
+    for (transport, counters) in transports {
+        for sample in counters.samples() {
+            let name = format!("{transport}_{}", sample.name);
+            samples.entry(name).and_modify(|sum| sum.value += sample.value).or_insert(sample);
+        }
+    }
+    samples
 }

@@ -120,8 +120,12 @@ impl Gateway {
 
     /// How the agent of a run is configured.
     pub(crate) async fn agent_of(&self, run: &RunId) -> Option<Agent> {
-        let state = self.log().state(run).await.ok()?;
-        self.setup().known(&state.meta.agent).map(|agent| agent.config.clone())
+        self.agent_config(&self.runs.agent_of(run).await?)
+    }
+
+    /// Returns the configuration of an agent, also of one that a reload removed.
+    pub(crate) fn agent_config(&self, name: &str) -> Option<Agent> {
+        self.setup().known(name).map(|agent| agent.config.clone())
     }
 
     /// Who the caller is to this agent, as the log keeps it.
@@ -221,6 +225,10 @@ impl RunService for GatewayService {
         self.0.runs.list_agents(caller)
     }
 
+    fn admit(&self, caller: &Caller, agent: Option<&str>) -> Result<(), ServiceError> {
+        self.0.runs.admit(caller, agent)
+    }
+
     fn start(
         &self,
         caller: &Caller,
@@ -241,6 +249,10 @@ impl RunService for GatewayService {
 
     fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>> {
         self.0.runs.cancel(caller, run)
+    }
+
+    fn agent_of<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Option<String>> {
+        self.0.runs.agent_of(run)
     }
 
     fn publish(

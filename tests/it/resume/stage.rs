@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use aqueduct_core::CancelToken;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use aqueduct_gateway::config::load;
 use aqueduct_gateway::serve::Listening;
 use aqueduct_gateway::service::Gateway;
 use aqueduct_runlog::{DiskLog, Lease, LogLimits, MemoryLog, RunLog, RunMeta};
-use aqueduct_transport_http::Shutdown;
 use tempfile::TempDir;
 
 /// The engine in memory.
@@ -26,12 +26,12 @@ pub(super) fn disk() -> (Arc<dyn RunLog>, TempDir) {
 pub(super) struct Stage {
     pub(super) address: SocketAddr,
     log: Arc<dyn RunLog>,
-    shutdown: Shutdown,
+    shutdown: CancelToken,
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        self.shutdown.trigger();
+        self.shutdown.cancel();
     }
 }
 

@@ -17,25 +17,27 @@ mod service;
 use std::error::Error;
 use std::sync::Arc;
 
-use aqueduct_transport_grpc::{Server, ServerConfig};
+use aqueduct_transport_grpc::{Config, Services, unimplemented};
+use aqueduct_transport_http::{CancelToken, Server, ServerConfig};
 use service::MemoryService;
 use tokio::io::AsyncReadExt as _;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
-    let server = Server::new(Arc::new(MemoryService::with_examples()), ServerConfig::default());
-    let server = server.bind(address).await?;
-    say(&format!("listening on {}", server.address()));
-    let shutdown = server.shutdown();
+    let services = Services::new(Arc::new(MemoryService::with_examples()), Config::default());
+    let server = Server::bind(address, ServerConfig::http2_only()).await?;
+    say(&format!("listening on {}", server.local_addr()?));
+    let stop = CancelToken::new();
+    let stopped = stop.clone();
     tokio::spawn(async move {
         // Whatever comes on standard input is thrown away; its end is the end.
         let mut input = tokio::io::stdin();
         let mut ignored = [0; 1024];
         while input.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
-        shutdown.trigger();
+        stop.cancel();
     });
-    server.serve().await;
+    server.serve(services.router()?.fallback(unimplemented), stopped).await;
     Ok(())
 }
 

@@ -55,7 +55,7 @@ async fn secure(
     use hyper_util::rt::TokioIo;
     use rustls::pki_types::ServerName;
 
-    let tls = config.tls.clone().into_config(crate::tls::PROTOCOLS)?;
+    let tls = config.tls.clone().into_config(&[b"h2"])?;
     let tls = tokio_rustls::TlsConnector::from(std::sync::Arc::new(tls));
     let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let name = ServerName::try_from(bare.clone()).map_err(|error| unusable(address, &error))?;

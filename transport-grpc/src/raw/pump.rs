@@ -7,14 +7,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use aqueduct_transport_http::{Gauge, OpenGuard, Total};
 use bytes::Bytes;
 use futures_core::Stream;
-use tokio::time::{Instant, Sleep};
-use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio::time::Sleep;
 use tonic::Status;
 
 use super::server::Payloads;
-use crate::counters::Open;
+use crate::call::{Bounds, ServerEnd};
 use crate::driver::Shared;
 use crate::stall::Stallable;
 
@@ -23,24 +23,24 @@ pub(super) struct RawPump {
     payloads: Option<Payloads>,
     shared: Arc<Shared>,
     deadline: Option<Pin<Box<Sleep>>>,
-    stop: Pin<Box<WaitForCancellationFutureOwned>>,
-    _open: Open,
+    server_end: ServerEnd,
+    _open: OpenGuard,
 }
 
 impl RawPump {
-    pub(super) fn new(payloads: Payloads, deadline: Option<Instant>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(payloads: Payloads, bounds: &Bounds, shared: Arc<Shared>) -> Self {
         Self {
             payloads: Some(payloads),
-            deadline: deadline.map(|deadline| Box::pin(tokio::time::sleep_until(deadline))),
-            stop: Box::pin(shared.stop.clone().cancelled_owned()),
-            _open: shared.counters.open_raw(),
+            deadline: bounds.deadline.map(|deadline| Box::pin(tokio::time::sleep_until(deadline))),
+            server_end: bounds.server_end(),
+            _open: shared.counters.open(Gauge::Calls),
             shared,
         }
     }
 
     /// First, because a service that is never done would never let time have its turn.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
-        if self.stop.as_mut().poll(cx).is_ready() {
+        if self.server_end.poll(cx).is_ready() {
             return Poll::Ready(self.shared.statuses.stopping(None));
         }
         match &mut self.deadline {
@@ -62,7 +62,7 @@ impl Stream for RawPump {
             Poll::Pending => match polled {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(Ok(payload))) => {
-                    this.shared.counters.sent(1);
+                    this.shared.count_message(1);
                     return Poll::Ready(Some(Ok(payload)));
                 }
                 Poll::Ready(Some(Err(status))) => Some(Err(status.into())),
@@ -76,7 +76,7 @@ impl Stream for RawPump {
 
 impl Stallable for RawPump {
     fn stalled(&self) -> Status {
-        self.shared.counters.stalled();
+        self.shared.counters.count(Total::WriteStalls);
         self.shared.statuses.stalled(None)
     }
 }

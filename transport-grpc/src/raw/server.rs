@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use aqueduct_core::service::Caller;
+use aqueduct_transport_http::{Counters, Total};
 use bytes::Bytes;
 use futures_core::Stream;
 use http::header::CONTENT_TYPE;
@@ -20,11 +21,10 @@ use tonic::server::{Grpc, NamedService, ServerStreamingService};
 use super::RawStatus;
 use super::codec::BytesCodec;
 use super::pump::RawPump;
-use crate::config::ServerConfig;
-use crate::counters::Counters;
+use crate::call::Call;
+use crate::config::Config;
 use crate::driver::Shared;
-use crate::publish::until;
-use crate::server::{Call, TimedBody};
+use crate::server::{TimedBody, admitted, stall_watched};
 use crate::stall::{StallWatch, WatchedStream};
 
 /// How the content types of gRPC begin.
@@ -68,7 +68,7 @@ pub trait RawService: Send + Sync + 'static {
     /// Package and name, as they stand in paths.
     const NAME: &'static str;
 
-    /// Answers a call. The future is dropped if the caller goes away, its deadline passes or the server stops.
+    /// Answers a call. The future is dropped if the caller goes away, its deadline passes or the server closes.
     fn call(&self, call: RawCall) -> impl Future<Output = Result<RawAnswer, RawStatus>> + Send;
 }
 
@@ -93,24 +93,19 @@ impl<S: RawService> fmt::Debug for RawServer<S> {
 }
 
 impl<S: RawService> RawServer<S> {
-    /// A server of its own. Of `config`, what concerns the listener is not used.
-    pub fn new(service: Arc<S>, config: &ServerConfig) -> Self {
+    /// Returns the service with limits and counters of its own.
+    pub fn new(service: Arc<S>, config: &Config) -> Self {
         Self::sharing(service, Arc::new(Shared::new(config)), StallWatch::new(config.timeouts.write_stall))
     }
 
-    /// One that stops and counts with another.
+    /// Returns the service with the limits and counters of another.
     pub(crate) fn sharing(service: Arc<S>, shared: Arc<Shared>, stalls: Arc<StallWatch>) -> Self {
         Self { service, shared, stalls }
     }
 
-    /// Its counters. Those of connections stay zero unless a [`Server`](crate::Server) serves it.
+    /// Returns the live counts.
     pub fn counters(&self) -> Counters {
         self.shared.counters.clone()
-    }
-
-    /// Ends all calls with `UNAVAILABLE`; later calls end the same way.
-    pub fn stop_streams(&self) {
-        self.shared.stop.cancel();
     }
 }
 
@@ -141,11 +136,11 @@ where
         let authority = request.uri().authority().map(http::uri::Authority::as_str).or(named);
         let authority = authority.map(str::to_owned);
         let (limit, statuses) = (self.shared.timeouts.request, self.shared.statuses);
-        let request = request.map(|body| TimedBody::new(body, Some(limit), statuses));
+        let request = admitted(request).map(|body| TimedBody::new(body, Some(limit), statuses));
         // One message is a stream of one message on the wire: the service decides which it is.
         let mut grpc = Grpc::new(BytesCodec).max_decoding_message_size(self.shared.limits.request_bytes);
         let handler = Handler { server: self.clone(), method, authority };
-        Box::pin(async move { Ok(grpc.server_streaming(handler, request).await) })
+        Box::pin(async move { Ok(stall_watched(grpc.server_streaming(handler, request).await)) })
     }
 }
 
@@ -180,7 +175,7 @@ impl<S: RawService> ServerStreamingService<Bytes> for Handler<S> {
         Box::pin(async move {
             let answer = server.answer(method, authority, request).await;
             if answer.is_err() {
-                server.shared.counters.call_refused();
+                server.shared.counters.count(Total::Refusals);
             }
             answer.map(tonic::Response::new)
         })
@@ -194,18 +189,14 @@ impl<S: RawService> RawServer<S> {
         authority: Option<String>,
         request: tonic::Request<Bytes>,
     ) -> Result<WatchedStream<RawPump>, Status> {
-        let Call { caller, deadline } = Call::of(&request);
+        let Call { caller, bounds } = Call::of(&request);
         let (shared, message) = (&self.shared, request.into_inner());
-        let answer = tokio::select! {
-            biased;
-            answer = self.service.call(RawCall { method, authority, caller, message }) => answer?,
-            () = shared.stop.cancelled() => return Err(shared.statuses.stopping(None)),
-            () = until(deadline) => return Err(shared.statuses.deadline()),
-        };
+        let call = self.service.call(RawCall { method, authority, caller, message });
+        let answer = bounds.within(shared.statuses, call).await??;
         let payloads: Payloads = match answer {
             RawAnswer::Message(message) => Box::pin(futures_util::stream::iter([Ok(message)])),
             RawAnswer::Stream(payloads) => payloads,
         };
-        Ok(self.stalls.watch(RawPump::new(payloads, deadline, Arc::clone(shared))))
+        Ok(self.stalls.watch(RawPump::new(payloads, &bounds, Arc::clone(shared))))
     }
 }

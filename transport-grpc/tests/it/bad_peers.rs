@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use aqueduct_transport_grpc::proto::agent_stream_client::AgentStreamClient;
-use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, ServerConfig, Timeouts, proto};
+use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, proto};
+use aqueduct_transport_http::{Gauge, ServerConfig, Timeouts, Total};
 use bytes::Bytes;
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 use serde_json::json;
@@ -41,18 +42,18 @@ async fn other_protocols_are_told_so_and_closed() {
     assert!(answer.starts_with(b"HTTP/1.1 505 "), "{answer:?}");
     let answer = talk(&server, b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n").await;
     assert!(answer.starts_with(b"HTTP/1.1 505 "), "{answer:?}");
-    assert_eq!(server.counters.snapshot().refused, 3);
+    assert_eq!(server.sockets.total(Total::HandshakeFailures), 3);
     assert_serves(&server).await;
 }
 
 #[tokio::test]
 async fn silence_is_closed_in_time() {
     let timeouts = Timeouts { handshake: Duration::from_millis(50), ..Timeouts::default() };
-    let config = ServerConfig { timeouts, ..ServerConfig::default() };
+    let config = ServerConfig { timeouts, ..ServerConfig::http2_only() };
     let server = Running::serve(MemoryService::with_examples(), config).await;
     assert_eq!(talk(&server, b"").await, b"");
     assert_eq!(talk(&server, &PREFACE[..23]).await, b"");
-    assert_eq!(server.counters.snapshot().refused, 2);
+    assert_eq!(server.sockets.total(Total::HandshakeFailures), 2);
     assert_serves(&server).await;
 }
 
@@ -60,7 +61,7 @@ async fn silence_is_closed_in_time() {
 async fn a_peer_that_stops_answering_pings_is_closed() {
     let timeouts =
         Timeouts { ping: Duration::from_millis(50), pong: Duration::from_millis(50), ..Timeouts::default() };
-    let config = ServerConfig { timeouts, ..ServerConfig::default() };
+    let config = ServerConfig { timeouts, ..ServerConfig::http2_only() };
     let server = Running::serve(MemoryService::with_examples(), config).await;
     let settings = [PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
     talk(&server, &settings).await;
@@ -202,7 +203,7 @@ async fn hundreds_of_calls_dropped_at_once_leave_nothing_behind() {
             tokio::task::yield_now().await;
         }
     }
-    until("all streams are closed", || server.counters.snapshot().runs == 0).await;
+    until("all streams are closed", || server.counters.gauge(Gauge::Streams) == 0).await;
     drop(client);
     assert_serves(&server).await;
 }

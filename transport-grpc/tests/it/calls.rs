@@ -13,7 +13,8 @@ use aqueduct_core::{
     SourceEvent, Update, Usage,
 };
 use aqueduct_transport_grpc::client::Token;
-use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, ServerConfig};
+use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, Config};
+use aqueduct_transport_http::{Gauge, Total};
 use futures_util::StreamExt as _;
 use serde_json::json;
 use tonic_types::StatusExt as _;
@@ -81,7 +82,7 @@ async fn every_kind_of_event_goes_through() {
             }
             Ok(())
         });
-        let server = Running::serve(service, ServerConfig::default()).await;
+        let server = Running::serve(service, Config::default()).await;
         let run = server.client().await.run("all", &prompt("run")).await.unwrap();
         assert_eq!(run.run_id(), &run_id("run"));
         let events: Vec<BlockEvent> = collect(run).await.into_iter().map(|event| event.event).collect();
@@ -103,7 +104,7 @@ async fn the_input_arrives_whole_and_numbers_are_contiguous() {
         run.succeed();
         Ok(())
     });
-    let server = Running::serve(service, ServerConfig::default()).await;
+    let server = Running::serve(service, Config::default()).await;
     let mut input = prompt("run");
     input.state = json!({"deep": [[[1.5]]]});
     input.context = vec![("who".into(), "me".into())];
@@ -118,9 +119,8 @@ async fn ready_events_share_messages() {
     let server = example().await;
     let run = server.client().await.run("echo", &prompt("run")).await.unwrap();
     let events = collect(run).await.len() as u64;
-    let counters = server.counters.snapshot();
-    assert_eq!(counters.events_out, events);
-    assert_eq!(counters.messages_out, 1, "{events} events were ready at once");
+    assert_eq!(server.counters.total(Total::Events), events);
+    assert_eq!(server.counters.total(Total::MessagesOut), 1, "{events} events were ready at once");
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn a_run_can_be_watched_from_every_number() {
 #[tokio::test]
 async fn watchers_of_one_run_see_it_live_and_do_not_know_of_each_other() {
     let service = Arc::new(MemoryService::with_examples());
-    let server = Running::share(&service, ServerConfig::default()).await;
+    let server = Running::share(&service, Config::default()).await;
     let client = server.client().await;
     let mut first = client.run("wait", &prompt("run")).await.unwrap();
     let started = first.next().await.unwrap().unwrap();
@@ -172,13 +172,13 @@ async fn cancel_stops_a_run_and_may_be_repeated() {
 #[tokio::test]
 async fn a_client_that_goes_away_is_noticed_at_once() {
     let service = Arc::new(MemoryService::with_examples());
-    let server = Running::share(&service, ServerConfig::default()).await;
+    let server = Running::share(&service, Config::default()).await;
     let client = server.client().await;
     let stream = client.run("wait", &prompt("run")).await.unwrap();
     let run = service.run(&run_id("run")).unwrap();
-    assert_eq!((run.watchers(), server.counters.snapshot().runs), (1, 1));
+    assert_eq!((run.watchers(), server.counters.gauge(Gauge::Streams)), (1, 1));
     drop(stream);
-    until("the service knows", || run.watchers() == 0 && server.counters.snapshot().runs == 0).await;
+    until("the service knows", || run.watchers() == 0 && server.counters.gauge(Gauge::Streams) == 0).await;
     assert_eq!(run.events().len(), 3, "the run itself goes on");
     // The same for a connection that breaks.
     let again = client.watch(&run_id("run"), 0).await.unwrap();
@@ -285,7 +285,7 @@ async fn refusals_keep_their_kind_and_say_when_to_come_back() {
     ];
     for (kind, code, word, may_pass) in table {
         let callers = Arc::default();
-        let server = Running::serve(Refusing { kind, callers }, ServerConfig::default()).await;
+        let server = Running::serve(Refusing { kind, callers }, Config::default()).await;
         let client = server.client().await;
         let run = run_id("run");
         let publish = PublishRequest { agent: "a".into(), thread_id: None, run_id: None, format: "f".into() };
@@ -304,7 +304,7 @@ async fn refusals_keep_their_kind_and_say_when_to_come_back() {
             raw_call(server.channel().await, "/aqueduct.v1.AgentStream/ListAgents", b"").await.unwrap_err();
         assert_eq!((status.code(), reason(&status).as_deref()), (code, Some(word)));
         assert_eq!(status.get_details_retry_info().is_some(), may_pass, "{kind:?}");
-        assert_eq!(server.counters.snapshot().calls_refused, 6);
+        assert_eq!(server.counters.total(Total::Refusals), 6);
     }
 }
 
@@ -312,7 +312,7 @@ async fn refusals_keep_their_kind_and_say_when_to_come_back() {
 async fn the_service_learns_who_asks() {
     let callers: Arc<Mutex<Vec<Caller>>> = Arc::default();
     let service = Refusing { kind: RefusalKind::Invalid, callers: Arc::clone(&callers) };
-    let server = Running::serve(service, ServerConfig::default()).await;
+    let server = Running::serve(service, Config::default()).await;
     let config = ClientConfig { token: Some(Token::new("secret").unwrap()), ..ClientConfig::default() };
     assert!(!format!("{config:?}").contains("secret"));
     let client = Client::connect(&server.url(), config).await.unwrap();
@@ -370,7 +370,7 @@ impl RunService for Losing {
 
 #[tokio::test]
 async fn a_run_that_the_service_lost_is_no_success() {
-    let server = Running::serve(Losing, ServerConfig::default()).await;
+    let server = Running::serve(Losing, Config::default()).await;
     let client = server.client().await;
     let mut run = client.run("a", &prompt("run")).await.unwrap();
     for number in 1..=3 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use aqueduct_core::Update;
 use aqueduct_transport_grpc::proto::agent_stream_client::AgentStreamClient;
 use aqueduct_transport_grpc::proto::{StreamMessage, WatchRequest};
-use aqueduct_transport_grpc::{ServerConfig, Timeouts};
+use aqueduct_transport_grpc::{Config, Timeouts};
 use bytes::Bytes;
 use tonic::{Code, Request};
 
@@ -22,7 +22,7 @@ fn watch_within(limit: Duration) -> Request<WatchRequest> {
 #[tokio::test]
 async fn a_silent_stream_ends_at_the_callers_deadline() {
     let service = Arc::new(MemoryService::with_examples());
-    let server = Running::share(&service, ServerConfig::default()).await;
+    let server = Running::share(&service, Config::default()).await;
     let stream = server.client().await.run("wait", &prompt("run")).await.unwrap();
     drop(stream);
     let run = service.run(&run_id("run")).unwrap();
@@ -38,7 +38,7 @@ async fn a_silent_stream_ends_at_the_callers_deadline() {
 #[tokio::test]
 async fn a_stream_that_is_never_silent_ends_there_too() {
     let service = Arc::new(MemoryService::with_examples());
-    let server = Running::share(&service, ServerConfig::default()).await;
+    let server = Running::share(&service, Config::default()).await;
     drop(server.client().await.run("wait", &prompt("run")).await.unwrap());
     let run = service.run(&run_id("run")).unwrap();
     let talker = Arc::clone(&run);
@@ -64,7 +64,7 @@ async fn a_stream_that_is_never_silent_ends_there_too() {
 #[tokio::test]
 async fn a_silent_stream_shows_signs_of_life() {
     let timeouts = Timeouts { heartbeat: Some(Duration::from_millis(20)), ..Timeouts::default() };
-    let config = ServerConfig { timeouts, ..ServerConfig::default() };
+    let config = Config { timeouts, ..Config::default() };
     let server = Running::serve(MemoryService::with_examples(), config).await;
     drop(server.client().await.run("wait", &prompt("run")).await.unwrap());
     let mut client = AgentStreamClient::new(server.channel().await);
@@ -80,7 +80,7 @@ async fn a_silent_stream_shows_signs_of_life() {
 #[tokio::test]
 async fn a_request_that_does_not_come_is_given_up() {
     let timeouts = Timeouts { request: Duration::from_millis(50), ..Timeouts::default() };
-    let config = ServerConfig { timeouts, ..ServerConfig::default() };
+    let config = Config { timeouts, ..Config::default() };
     let server = Running::serve(MemoryService::with_examples(), config).await;
     for path in ["/aqueduct.v1.AgentStream/Run", "/aqueduct.v1.AgentStream/Publish"] {
         let mut client = tonic::client::Grpc::new(server.channel().await);

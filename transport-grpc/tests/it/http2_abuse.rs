@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aqueduct_transport_grpc::{ServerConfig, Timeouts};
+use aqueduct_transport_http::{ServerConfig, Timeouts};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::h2_peer::{self as h2, H2Peer, Heard, frame};
@@ -84,7 +84,7 @@ async fn frames_that_break_the_rules_are_errors_of_the_connection() {
 async fn a_flood_of_questions_without_reading_the_answers_is_closed() {
     for question in [frame(h2::SETTINGS, 0, 0, b""), frame(h2::PING, 0, 0, &[7; 8])] {
         let timeouts = Timeouts { write_stall: Duration::from_millis(300), ..Timeouts::default() };
-        let config = ServerConfig { timeouts, ..ServerConfig::default() };
+        let config = ServerConfig { timeouts, ..ServerConfig::http2_only() };
         let server = Running::serve(MemoryService::with_examples(), config).await;
         let (_unread, mut write) = H2Peer::connect(server.address).await.0.into_split();
         let questions = question.repeat(1000);
@@ -94,7 +94,7 @@ async fn a_flood_of_questions_without_reading_the_answers_is_closed() {
         }
         // The answers fill both kernels' buffers; then nothing more is taken.
         assert!(written < 64 * 1024 * 1024, "{written} bytes of questions were taken");
-        assert_eq!(server.counters.snapshot().stalled, 1);
+        assert_eq!(server.stalled(), 1);
         is_well(&server).await;
     }
 }

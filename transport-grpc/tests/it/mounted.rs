@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use aqueduct_transport_grpc::{AgentStreamServer, FILE_DESCRIPTOR_SET, PeerAddress, Server, ServerConfig};
+use aqueduct_transport_grpc::{AgentStreamServer, Config, FILE_DESCRIPTOR_SET, Services};
+use aqueduct_transport_http::{PeerAddr, ServerConfig};
 use prost::Message as _;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service};
@@ -62,7 +63,7 @@ async fn reflection_tells_of_every_service_and_gives_its_file() {
 
 #[tokio::test]
 async fn health_and_reflection_can_be_left_out() {
-    let config = ServerConfig { health: false, reflection: false, ..ServerConfig::default() };
+    let config = Config { health: false, reflection: false, ..Config::default() };
     let server = Running::serve(MemoryService::with_examples(), config).await;
     for path in ["/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"]
     {
@@ -79,7 +80,7 @@ impl NamedService for Dummy {
     const NAME: &'static str = "test.Dummy";
 }
 
-impl Service<http::Request<Body>> for Dummy {
+impl Service<http::Request<axum::body::Body>> for Dummy {
     type Response = http::Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<Self::Response, Infallible>;
@@ -88,8 +89,8 @@ impl Service<http::Request<Body>> for Dummy {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let knows_peer = request.extensions().get::<PeerAddress>().is_some();
+    fn call(&mut self, request: http::Request<axum::body::Body>) -> Self::Future {
+        let knows_peer = request.extensions().get::<PeerAddr>().is_some();
         Box::pin(async move { Ok(Status::already_exists(format!("peer known: {knows_peer}")).into_http()) })
     }
 }
@@ -97,7 +98,9 @@ impl Service<http::Request<Body>> for Dummy {
 #[tokio::test]
 async fn another_service_on_the_same_port() {
     let service = Arc::new(MemoryService::with_examples());
-    let server = Running::start(Server::new(service, ServerConfig::default()).mount(Dummy)).await;
+    let server =
+        Running::start(Services::new(service, Config::default()).mount(Dummy), ServerConfig::http2_only())
+            .await;
     let status = raw_call(server.channel().await, "/test.Dummy/Anything", b"").await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::AlreadyExists, "peer known: true"));
     let events = collect(server.client().await.run("echo", &prompt("run")).await.unwrap()).await;
@@ -106,13 +109,12 @@ async fn another_service_on_the_same_port() {
 
 #[tokio::test]
 async fn the_service_is_a_tower_service_like_any_other() {
-    let service = AgentStreamServer::new(Arc::new(MemoryService::with_examples()), &ServerConfig::default());
-    let mut routes = tonic::service::Routes::new(service);
+    let mut service = AgentStreamServer::new(Arc::new(MemoryService::with_examples()), &Config::default());
     let request = http::Request::post("http://x/aqueduct.v1.AgentStream/ListAgents")
         .header("content-type", "application/grpc")
         .body(Body::new(http_body_util::Full::new(bytes::Bytes::from_static(&[0; 5]))))
         .unwrap();
-    let response = routes.call(request).await.unwrap();
+    let response = service.call(request).await.unwrap();
     assert_eq!(response.status(), 200);
     assert!(!response.headers().contains_key("grpc-status"), "{response:?}");
 }

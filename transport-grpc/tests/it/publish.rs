@@ -8,7 +8,8 @@ use aqueduct_core::{BlockEvent, InterruptReply};
 use aqueduct_transport_grpc::proto::agent_stream_client::AgentStreamClient;
 use aqueduct_transport_grpc::proto::publish_request::Request;
 use aqueduct_transport_grpc::proto::publish_response::Response;
-use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, Limits, ServerConfig, Timeouts, proto};
+use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, Config, Limits, Timeouts, proto};
+use aqueduct_transport_http::{Gauge, ServerConfig, Total};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use serde_json::json;
@@ -49,7 +50,7 @@ async fn payloads_become_a_run_and_are_acknowledged() {
     assert_eq!(publisher.send("d").await.unwrap(), 4);
     assert_eq!(publisher.finish().await.unwrap(), 4);
     assert_eq!(said(&client, "run").await, "abcd");
-    assert_eq!(server.counters.snapshot().payloads_in, 4);
+    assert_eq!(server.counters.total(Total::Payloads), 4);
     drop((publisher, client));
     server.is_empty().await;
 }
@@ -69,13 +70,13 @@ async fn a_full_window_holds_the_publisher_back() {
     let mut service = MemoryService::with_examples();
     service.gate = Some(Arc::clone(&gate));
     let limits = Limits { window_payloads: 4, ..Limits::default() };
-    let server = Running::serve(service, ServerConfig { limits, ..ServerConfig::default() }).await;
+    let server = Running::serve(service, Config { limits, ..Config::default() }).await;
     let mut publisher = server.client().await.publish(opening("run")).await.unwrap();
     assert_eq!(publisher.window(), 4);
     for _ in 0..4 {
         publisher.send("x").await.unwrap();
     }
-    until("the service has one in its hands", || server.counters.snapshot().payloads_in == 1).await;
+    until("the service has one in its hands", || server.counters.total(Total::Payloads) == 1).await;
     {
         let mut fifth = Box::pin(publisher.send("y"));
         for _ in 0..100 {
@@ -115,7 +116,7 @@ async fn after_a_cut_nothing_is_lost_and_nothing_comes_twice() {
     let gate = Arc::new(Semaphore::new(0));
     let mut service = MemoryService::with_examples();
     service.gate = Some(Arc::clone(&gate));
-    let server = Running::serve(service, ServerConfig::default()).await;
+    let server = Running::serve(service, Config::default()).await;
     let proxy = Proxy::start(server.address).await;
     let shaky = Client::connect(&proxy.url(), ClientConfig::default()).await.unwrap();
     let mut first = shaky.publish(opening("run")).await.unwrap();
@@ -123,9 +124,9 @@ async fn after_a_cut_nothing_is_lost_and_nothing_comes_twice() {
         first.send(number.to_string()).await.unwrap();
     }
     gate.add_permits(3);
-    until("the fourth is in the service's hands", || server.counters.snapshot().payloads_in == 4).await;
+    until("the fourth is in the service's hands", || server.counters.total(Total::Payloads) == 4).await;
     proxy.cut();
-    until("the service sees the cut", || server.counters.snapshot().publishers == 0).await;
+    until("the service sees the cut", || server.counters.gauge(Gauge::Publishers) == 0).await;
     assert_cut(&first.flush().await.unwrap_err(), Code::Unknown);
     gate.add_permits(100);
     let client = server.client().await;
@@ -192,7 +193,7 @@ async fn requests_out_of_place_are_refused() {
 async fn a_deadline_ends_a_publisher_whose_payload_is_not_accepted() {
     let mut service = MemoryService::with_examples();
     service.gate = Some(Arc::new(Semaphore::new(0)));
-    let server = Running::serve(service, ServerConfig::default()).await;
+    let server = Running::serve(service, Config::default()).await;
     let mut client = AgentStreamClient::new(server.channel().await);
     let requests = stream::iter([open_request("run"), payload(1, "x")]).chain(stream::pending());
     let mut request = tonic::Request::new(requests);
@@ -201,13 +202,13 @@ async fn a_deadline_ends_a_publisher_whose_payload_is_not_accepted() {
     assert!(matches!(answers.message().await.unwrap().unwrap().response, Some(Response::Opened(_))));
     let status = answers.message().await.unwrap_err();
     assert_eq!((status.code(), reason(&status).as_deref()), (Code::DeadlineExceeded, Some("DEADLINE")));
-    until("the publisher is gone", || server.counters.snapshot().publishers == 0).await;
+    until("the publisher is gone", || server.counters.gauge(Gauge::Publishers) == 0).await;
 }
 
 #[tokio::test]
 async fn a_publisher_that_rests_gets_signs_of_life() {
     let timeouts = Timeouts { heartbeat: Some(Duration::from_millis(20)), ..Timeouts::default() };
-    let config = ServerConfig { timeouts, ..ServerConfig::default() };
+    let config = Config { timeouts, ..Config::default() };
     let server = Running::serve(MemoryService::with_examples(), config).await;
     let mut client = AgentStreamClient::new(server.channel().await);
     let requests = stream::iter([open_request("run"), payload(1, "x")]).chain(stream::pending());
@@ -222,13 +223,13 @@ async fn a_publisher_that_rests_gets_signs_of_life() {
 #[tokio::test]
 async fn a_stopping_server_tells_its_publishers() {
     let drain = Duration::from_millis(50);
-    let timeouts = Timeouts { drain, ..Timeouts::default() };
-    let config = ServerConfig { timeouts, ..ServerConfig::default() };
+    let mut config = ServerConfig::http2_only();
+    config.timeouts.drain = drain;
     let server = Running::serve(MemoryService::with_examples(), config).await;
     let mut publisher = server.client().await.publish(opening("run")).await.unwrap();
     publisher.send("x").await.unwrap();
     publisher.flush().await.unwrap();
-    server.shutdown.trigger();
+    server.stop.cancel();
     assert_cut(&publisher.reply().await.unwrap_err(), Code::Unavailable);
     drop(publisher);
     assert_eq!(server.task.await.unwrap().cut, 0);

@@ -8,14 +8,15 @@ use aqueduct_transport_grpc::raw::{
     Payloads, RawAnswer, RawCall, RawClient, RawError, RawRequest, RawService, RawStatus,
 };
 use aqueduct_transport_grpc::{
-    ClientConfig, ClientError, ClientLimits, ClientTimeouts, Limits, Server, ServerConfig, Timeouts,
+    ClientConfig, ClientError, ClientLimits, ClientTimeouts, Config, Limits, Services, Timeouts,
 };
+use aqueduct_transport_http::{Gauge, ServerConfig};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use tonic::{Code, Request};
 
 use crate::service::MemoryService;
-use crate::support::{RawCodec, Running, until};
+use crate::support::{RawCodec, Running, Setup, until};
 
 const MESSAGES: usize = 5_000;
 
@@ -95,10 +96,11 @@ struct Served {
 }
 
 impl Served {
-    async fn start(config: ServerConfig) -> Self {
+    async fn start(config: impl Into<Setup>) -> Self {
         let echo = Arc::new(Echo::default());
-        let server = Server::new(Arc::new(MemoryService::with_examples()), config);
-        let running = Running::start(server.mount_raw(Arc::clone(&echo))).await;
+        let Setup { config, server } = config.into();
+        let services = Services::new(Arc::new(MemoryService::with_examples()), config);
+        let running = Running::start(services.mount_raw(Arc::clone(&echo)), server).await;
         Self { running, echo }
     }
 
@@ -126,7 +128,7 @@ fn status(error: RawError) -> RawStatus {
 
 #[tokio::test]
 async fn bytes_go_there_and_back_and_metadata_with_them() {
-    let served = Served::start(ServerConfig::default()).await;
+    let served = Served::start(Config::default()).await;
     let client = served.client(ClientConfig::default()).await;
     assert_eq!(client.unary(ask("Say", b"\xff\x00 anything")).await.unwrap(), &b"\xff\x00 anything"[..]);
     assert_eq!(client.unary(ask("Say", b"")).await.unwrap(), "");
@@ -144,7 +146,7 @@ async fn bytes_go_there_and_back_and_metadata_with_them() {
 
 #[tokio::test]
 async fn statuses_keep_their_details_both_before_and_after_messages() {
-    let served = Served::start(ServerConfig::default()).await;
+    let served = Served::start(Config::default()).await;
     let client = served.client(ClientConfig::default()).await;
     let refused = status(client.unary(ask("Refuse", b"")).await.unwrap_err());
     assert_eq!((refused.code, &*refused.message, &refused.details[..]), (9, "not now", &b"why"[..]));
@@ -163,7 +165,7 @@ async fn statuses_keep_their_details_both_before_and_after_messages() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_reader_holds_the_service_back_and_loses_nothing() {
-    let served = Served::start(ServerConfig::default()).await;
+    let served = Served::start(Config::default()).await;
     let client = served.client(ClientConfig::default()).await;
     let mut stream = client.stream(ask("Count", b"")).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), format!("{:0100}", 0));
@@ -190,7 +192,7 @@ async fn a_slow_reader_holds_the_service_back_and_loses_nothing() {
 
 #[tokio::test]
 async fn whoever_goes_away_is_gone_for_the_service_too() {
-    let served = Served::start(ServerConfig::default()).await;
+    let served = Served::start(Config::default()).await;
     let client = served.client(ClientConfig::default()).await;
     let mut stream = client.stream(ask("Rest", b"")).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), "");
@@ -199,12 +201,12 @@ async fn whoever_goes_away_is_gone_for_the_service_too() {
     let thinking = client.unary(ask("Think", b""));
     assert!(tokio::time::timeout(Duration::from_millis(200), thinking).await.is_err());
     served.is_left().await;
-    until("nothing is counted as open", || served.running.counters.snapshot().raw == 0).await;
+    until("nothing is counted as open", || served.running.counters.gauge(Gauge::Calls) == 0).await;
 }
 
 #[tokio::test]
 async fn deadlines_hold_on_both_sides() {
-    let served = Served::start(ServerConfig::default()).await;
+    let served = Served::start(Config::default()).await;
     let timeouts = ClientTimeouts { call: Duration::from_millis(100), ..ClientTimeouts::default() };
     let client = served.client(ClientConfig { timeouts, ..ClientConfig::default() }).await;
     match client.unary(ask("Think", b"")).await.unwrap_err() {
@@ -228,7 +230,7 @@ async fn deadlines_hold_on_both_sides() {
 #[tokio::test]
 async fn a_reader_that_stalls_is_dropped() {
     let timeouts = Timeouts { write_stall: Duration::from_millis(300), ..Timeouts::default() };
-    let served = Served::start(ServerConfig { timeouts, ..ServerConfig::default() }).await;
+    let served = Served::start(Config { timeouts, ..Config::default() }).await;
     let client = served.client(ClientConfig::default()).await;
     let mut stream = client.stream(ask("Count", b"")).await.unwrap();
     stream.next().await.unwrap().unwrap();
@@ -242,13 +244,13 @@ async fn a_reader_that_stalls_is_dropped() {
     };
     assert_eq!(error.code, Code::Unavailable as i32);
     assert!(read < MESSAGES);
-    assert_eq!(served.running.counters.snapshot().stalled, 1);
+    assert_eq!(served.running.stalled(), 1);
 }
 
 #[tokio::test]
 async fn sizes_are_limited_both_ways() {
     let limits = Limits { request_bytes: 1024, ..Limits::default() };
-    let served = Served::start(ServerConfig { limits, ..ServerConfig::default() }).await;
+    let served = Served::start(Config { limits, ..Config::default() }).await;
     let client = served.client(ClientConfig::default()).await;
     let large = RawRequest { message: Bytes::from(vec![0; 2048]), ..ask("Say", b"") };
     assert_eq!(status(client.unary(large).await.unwrap_err()).code, Code::OutOfRange as i32);
@@ -262,13 +264,14 @@ async fn sizes_are_limited_both_ways() {
 
 #[tokio::test]
 async fn a_server_that_stops_ends_open_streams_with_unavailable() {
-    let timeouts = Timeouts { drain: Duration::from_millis(50), ..Timeouts::default() };
-    let served = Served::start(ServerConfig { timeouts, ..ServerConfig::default() }).await;
+    let mut config = ServerConfig::http2_only();
+    config.timeouts.drain = Duration::from_millis(50);
+    let served = Served::start(config).await;
     let client = served.client(ClientConfig::default()).await;
     let mut stream = client.stream(ask("Rest", b"")).await.unwrap();
     stream.next().await.unwrap().unwrap();
     assert!(stream.next().now_or_never().is_none());
-    served.running.shutdown.trigger();
+    served.running.stop.cancel();
     let status = stream.next().await.unwrap().unwrap_err();
     assert_eq!(status.code, Code::Unavailable as i32);
     served.is_left().await;
@@ -278,7 +281,7 @@ async fn a_server_that_stops_ends_open_streams_with_unavailable() {
 async fn nobody_there_is_told_as_such() {
     let error = RawClient::connect("http://127.0.0.1:1", ClientConfig::default()).await.unwrap_err();
     assert!(matches!(error, ClientError::Connect { .. }), "{error}");
-    let served = Served::start(ServerConfig::default()).await;
+    let served = Served::start(Config::default()).await;
     let client = served.client(ClientConfig::default()).await;
     served.running.task.abort();
     let mut ended = false;

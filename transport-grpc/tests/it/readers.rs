@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::{BlockEvent, Update};
-use aqueduct_transport_grpc::{ClientError, Limits, RunStream, ServerConfig, Timeouts, proto};
+use aqueduct_transport_grpc::{ClientError, Config, Limits, RunStream, Timeouts, proto};
+use aqueduct_transport_http::{Gauge, ServerConfig, Total};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
 use prost::Message as _;
@@ -34,7 +35,7 @@ async fn long_run(write_stall: Duration) -> (Running, Arc<Run>) {
     });
     let service = Arc::new(service);
     let timeouts = Timeouts { write_stall, ..Timeouts::default() };
-    let config = ServerConfig { timeouts, ..ServerConfig::default() };
+    let config = Config { timeouts, ..Config::default() };
     let server = Running::share(&service, config).await;
     drop(server.client().await.run("long", &prompt("run")).await.unwrap());
     let run = service.run(&run_id("run")).unwrap();
@@ -82,7 +83,7 @@ async fn a_stalled_a_slow_and_a_hundred_fast_readers() {
     }
     assert!(slow.await.unwrap() == all, "the slow reader lost something");
     until("the stalled reader is dropped", || run.watchers() == 0).await;
-    assert_eq!(server.counters.snapshot().stalled, 1);
+    assert_eq!(server.stalled(), 1);
 
     let (mut seen, error) = read_to_cut(&mut stalled).await;
     assert_cut(&error, tonic::Code::Unavailable);
@@ -137,13 +138,13 @@ async fn a_stalled_stream_costs_what_is_documented() {
     const STALLED: u64 = 40;
     let service = Endless::default();
     let taken = Arc::clone(&service.taken);
-    let server = Running::serve(service, ServerConfig::default()).await;
+    let server = Running::serve(service, Config::default()).await;
     let before = resident_bytes();
     let mut sockets = Vec::new();
     for _ in 0..STALLED {
         sockets.push(stalled(&server).await);
     }
-    until("all runs are open", || server.counters.snapshot().runs == STALLED).await;
+    until("all runs are open", || server.counters.gauge(Gauge::Streams) == STALLED).await;
     let (mut last, mut quiet) = (0, 0);
     let mut ticks = tokio::time::interval(Duration::from_millis(2));
     while quiet < 200 {
@@ -179,7 +180,7 @@ async fn a_stalled_reader_does_not_hold_its_connection_mates() {
         let events = collect(client.watch(&run_id("run"), 0).await.unwrap()).await;
         assert_eq!(events.len(), run.events().len());
     }
-    until("the stalled reader is dropped", || server.counters.snapshot().stalled == 1).await;
+    until("the stalled reader is dropped", || server.stalled() == 1).await;
     drop((client, stalled));
     server.is_empty().await;
 }
@@ -188,14 +189,14 @@ async fn a_stalled_reader_does_not_hold_its_connection_mates() {
 async fn a_reader_of_a_silent_run_is_not_stalled() {
     let service = Arc::new(MemoryService::with_examples());
     let timeouts = Timeouts { write_stall: Duration::from_millis(20), ..Timeouts::default() };
-    let config = ServerConfig { timeouts, ..ServerConfig::default() };
+    let config = Config { timeouts, ..Config::default() };
     let server = Running::share(&service, config).await;
     let stream = server.client().await.run("wait", &prompt("run")).await.unwrap();
     tokio::time::timeout(Duration::from_millis(200), std::future::pending::<()>()).await.unwrap_err();
     let run = service.run(&run_id("run")).unwrap();
     run.succeed();
     assert_eq!(collect(stream).await, run.events());
-    assert_eq!(server.counters.snapshot().stalled, 0);
+    assert_eq!(server.stalled(), 0);
 }
 
 #[tokio::test]
@@ -208,16 +209,16 @@ async fn a_large_event_goes_alone_and_whole() {
         Ok(())
     });
     let service = Arc::new(service);
-    let server = Running::share(&service, ServerConfig::default()).await;
+    let server = Running::share(&service, Config::default()).await;
     let events = collect(server.client().await.run("large", &prompt("run")).await.unwrap()).await;
     assert!(events == service.run(&run_id("run")).unwrap().events(), "something was lost");
-    assert_eq!(server.counters.snapshot().messages_out, 2, "all up to the large one, and the rest");
+    assert_eq!(server.counters.total(Total::MessagesOut), 2, "all up to the large one, and the rest");
 }
 
 #[tokio::test]
 async fn connections_beyond_the_limit_wait_for_their_turn() {
-    let limits = Limits { connections: 1, ..Limits::default() };
-    let config = ServerConfig { limits, ..ServerConfig::default() };
+    let mut config = ServerConfig::http2_only();
+    config.limits.connections = 1;
     let server = Running::serve(MemoryService::with_examples(), config).await;
     let first = server.client().await;
     assert_eq!(first.list_agents().await.unwrap().len(), 3);
@@ -227,7 +228,7 @@ async fn connections_beyond_the_limit_wait_for_their_turn() {
         assert!(waiting.as_mut().now_or_never().is_none());
         tokio::task::yield_now().await;
     }
-    assert_eq!(server.counters.snapshot().connections, 1);
+    assert_eq!(server.sockets.gauge(Gauge::Connections), 1);
     drop(first);
     assert_eq!(waiting.await.unwrap().len(), 3);
 }
@@ -243,7 +244,7 @@ async fn deltas_that_wait_are_merged_without_losing_a_byte() {
     });
     let limits = Limits { merge_bytes: 4096, ..Limits::default() };
     let service = Arc::new(service);
-    let server = Running::share(&service, ServerConfig { limits, ..ServerConfig::default() }).await;
+    let server = Running::share(&service, Config { limits, ..Config::default() }).await;
     let client = server.client().await;
     let all = collect(client.run("long", &prompt("run")).await.unwrap()).await;
     let events = service.run(&run_id("run")).unwrap().events();

@@ -7,8 +7,9 @@ use std::time::Duration;
 use aqueduct_core::service::{NumberedEvent, RunService};
 use aqueduct_core::{RunId, RunInput};
 use aqueduct_transport_grpc::{
-    Client, ClientConfig, ClientError, Counters, Drained, RunStream, Server, ServerConfig, Shutdown,
+    Client, ClientConfig, ClientError, Config, RunStream, Services, unimplemented,
 };
+use aqueduct_transport_http::{CancelToken, Counters, Drained, Gauge, Server, ServerConfig, Total};
 use bytes::{Buf as _, BufMut as _, Bytes};
 use futures_util::StreamExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -22,28 +23,68 @@ use crate::service::MemoryService;
 /// Longer than anything here takes; only a test that fails waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Services and their server.
+pub(crate) struct Setup {
+    pub(crate) config: Config,
+    pub(crate) server: ServerConfig,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { config: Config::default(), server: ServerConfig::http2_only() }
+    }
+}
+
+/// A reader stalls for both at the same time.
+impl From<Config> for Setup {
+    fn from(config: Config) -> Self {
+        let mut server = ServerConfig::http2_only();
+        server.timeouts.write_stall = config.timeouts.write_stall;
+        Self { config, server }
+    }
+}
+
+impl From<ServerConfig> for Setup {
+    fn from(server: ServerConfig) -> Self {
+        Self { server, ..Self::default() }
+    }
+}
+
 /// A server that runs.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
+    /// The counts of the services.
     pub(crate) counters: Counters,
-    pub(crate) shutdown: Shutdown,
+    /// The counts of the server.
+    pub(crate) sockets: Counters,
+    pub(crate) stop: CancelToken,
     pub(crate) task: JoinHandle<Drained>,
 }
 
 impl Running {
-    pub(crate) async fn start(server: Server) -> Self {
-        let server = server.bind("127.0.0.1:0").await.unwrap();
-        let (address, counters, shutdown) = (server.address(), server.counters(), server.shutdown());
-        Self { address, counters, shutdown, task: tokio::spawn(server.serve()) }
+    pub(crate) async fn start(services: Services, server: ServerConfig) -> Self {
+        let server = Server::bind("127.0.0.1:0", server).await.unwrap();
+        let (counters, sockets) = (services.counters(), server.counters());
+        let (address, stop) = (server.local_addr().unwrap(), CancelToken::new());
+        let routes = services.router().unwrap().fallback(unimplemented);
+        let task = tokio::spawn(server.serve(routes, stop.clone()));
+        Self { address, counters, sockets, stop, task }
     }
 
-    pub(crate) async fn serve(service: impl RunService, config: ServerConfig) -> Self {
-        Self::start(Server::new(Arc::new(service), config)).await
+    pub(crate) async fn serve(service: impl RunService, setup: impl Into<Setup>) -> Self {
+        let Setup { config, server } = setup.into();
+        Self::start(Services::new(Arc::new(service), config), server).await
     }
 
-    pub(crate) async fn share(service: &Arc<MemoryService>, config: ServerConfig) -> Self {
+    pub(crate) async fn share(service: &Arc<MemoryService>, setup: impl Into<Setup>) -> Self {
+        let Setup { config, server } = setup.into();
         let service: Arc<MemoryService> = Arc::clone(service);
-        Self::start(Server::new(service, config)).await
+        Self::start(Services::new(service, config), server).await
+    }
+
+    /// Stalled readers that the services or the server closed.
+    pub(crate) fn stalled(&self) -> u64 {
+        self.counters.total(Total::WriteStalls) + self.sockets.total(Total::WriteStalls)
     }
 
     pub(crate) fn url(&self) -> String {
@@ -61,8 +102,9 @@ impl Running {
     /// Waits until nothing is open any more.
     pub(crate) async fn is_empty(&self) {
         until("all connections and streams are closed", || {
-            let now = self.counters.snapshot();
-            (now.connections, now.runs, now.publishers) == (0, 0, 0)
+            let open = [Gauge::Streams, Gauge::Publishers, Gauge::Calls];
+            self.sockets.gauge(Gauge::Connections) == 0
+                && open.iter().all(|gauge| self.counters.gauge(*gauge) == 0)
         })
         .await;
     }
@@ -70,7 +112,7 @@ impl Running {
 
 /// A server with the agents of the example.
 pub(crate) async fn example() -> Running {
-    Running::serve(MemoryService::with_examples(), ServerConfig::default()).await
+    Running::serve(MemoryService::with_examples(), Setup::default()).await
 }
 
 pub(crate) fn prompt(run: &str) -> RunInput {

@@ -19,29 +19,49 @@ use hyper_util::server::conn::auto::UpgradeableConnection;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use super::Shared;
-use super::counters::Counted;
 use super::handoff::{Handoff, SocketHandle};
 use super::io::{GuardedSocket, Place, Socket};
 use super::phase::{Phase, PhaseWatch};
+use super::preface;
 use super::quiet::QuietStream;
 use super::service::{ConnectionService, Peer};
+use super::{PeerCertificate, Shared};
+use crate::config::HttpVersions;
+use crate::counters::Total;
 
 /// Serves one socket until it is closed, by whichever side.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, place: Place) {
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, address: SocketAddr, place: Place) {
+    let phase = Arc::new(PhaseWatch::default());
     // In a box, since a handshake is much larger than what comes after, and over soon.
-    let Some(socket) = Box::pin(handshake(&shared, stream)).await else {
-        shared.counters.count(Counted::HandshakeFailure);
+    let opened = Box::pin(open(&shared, &phase, stream, place)).await;
+    let Some((socket, certificate)) = opened else {
+        shared.counters.count(Total::HandshakeFailures);
         return;
     };
-    let peer = Peer { address: peer, certificate: socket.certificate() };
-    let phase = Arc::new(PhaseWatch::default());
-    let stall = shared.timeouts.write_stall;
-    let socket = GuardedSocket::new(socket, Arc::clone(&phase), stall, shared.counters.clone(), place);
-    let shutdown = shared.shutdown.clone();
+    let peer = Peer { address, certificate };
+    let stop = shared.stopping.draining.clone();
     let stage = Stage::http(&shared, &phase, peer.clone(), socket);
-    let asked_to_stop = Box::pin(async move { shutdown.triggered().await });
+    let asked_to_stop = Box::pin(async move { stop.cancelled().await });
     Connection { stage, peer, phase, seen: None, timer: None, asked_to_stop, stopping: false, shared }.await;
+}
+
+/// All that comes before the first request: TLS, and the preface where only HTTP/2 is spoken.
+async fn open(
+    shared: &Shared,
+    phase: &Arc<PhaseWatch>,
+    stream: TcpStream,
+    place: Place,
+) -> Option<(GuardedSocket, Option<PeerCertificate>)> {
+    let socket = handshake(shared, stream).await?;
+    let certificate = socket.certificate();
+    let (stall, counters) = (shared.timeouts.write_stall, shared.counters.clone());
+    let mut socket = GuardedSocket::new(socket, Arc::clone(phase), stall, counters, place);
+    if shared.versions == HttpVersions::Http2 {
+        let expected = tokio::time::timeout(shared.timeouts.handshake, preface::expect(&mut socket));
+        expected.await.ok()?.ok()?;
+        phase.handle_preface();
+    }
+    Some((socket, certificate))
 }
 
 #[cfg(not(feature = "tls"))]
@@ -137,7 +157,7 @@ impl<F> Connection<F> {
                     let Some((socket, stream)) = handoff.take_quiet() else {
                         return Poll::Pending;
                     };
-                    self.shared.counters.count(Counted::Handoff);
+                    self.shared.counters.count(Total::Handoffs);
                     self.stage = Stage::Quiet(Box::new(QuietStream::new(socket, stream)));
                 }
                 Stage::Quiet(quiet) => {
@@ -182,13 +202,13 @@ impl<F> Connection<F> {
     fn handle_timeout(&mut self) -> bool {
         let is_idle = matches!(self.seen, Some((Phase::Idle, _)));
         if is_idle && !self.stopping {
-            self.shared.counters.count(Counted::IdleTimeout);
+            self.shared.counters.count(Total::IdleTimeouts);
             self.stop();
             self.timer = Some(Box::pin(tokio::time::sleep(self.shared.timeouts.header)));
             return false;
         }
         if !is_idle {
-            self.shared.counters.count(Counted::HeaderTimeout);
+            self.shared.counters.count(Total::HeaderTimeouts);
         }
         true
     }

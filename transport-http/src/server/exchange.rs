@@ -21,10 +21,10 @@ use hyper::body::Incoming;
 use thiserror::Error;
 use tokio::time::{Instant, Sleep};
 
-use super::counters::{Counted, Counters, OpenGuard};
 use super::handoff::{Handoff, LentStream};
 use super::phase::PhaseWatch;
 use crate::config::{Limits, Timeouts};
+use crate::counters::{Counters, Gauge, OpenGuard, Total};
 use crate::error::StreamError;
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -71,7 +71,10 @@ impl BodyLimitLift {
 /// The body of a request, limited in size and time unless that is lifted.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
-    body: Incoming,
+    /// There until it is dropped.
+    body: Option<Incoming>,
+    /// HTTP/2, where an unread body is reset.
+    is_multiplexed: bool,
     lift: BodyLimitLift,
     /// Bytes that may still come.
     bytes_left: u64,
@@ -86,12 +89,14 @@ impl RequestBody {
         handoff: Arc<Handoff>,
         limits: &BodyLimits,
         lift: BodyLimitLift,
+        is_multiplexed: bool,
     ) -> Self {
         handoff.handle_request();
         let deadline = Instant::now() + limits.timeout;
         let bytes_left = u64::try_from(limits.bytes).unwrap_or(u64::MAX);
         let has_ended = body.is_end_stream();
-        let mut body = Self { body, lift, bytes_left, handoff: Some(handoff), deadline, timer: None };
+        let (body, handoff) = (Some(body), Some(handoff));
+        let mut body = Self { body, is_multiplexed, lift, bytes_left, handoff, deadline, timer: None };
         body.note_end(has_ended);
         body
     }
@@ -113,6 +118,41 @@ impl RequestBody {
     }
 }
 
+/// Bytes of an unread request body that are read and thrown away after its answer: the inputs of most runs.
+const DISCARD_BYTES: u64 = 64 * 1024;
+
+/// How long that may take.
+const DISCARD_TIME: Duration = Duration::from_secs(2);
+
+/// An answer that comes before the body was read would be followed by a reset of the stream (HTTP/2), and clients such as
+/// curl then report the reset instead of the answer. A short rest is therefore read before the body is let go.
+async fn discard(mut body: Incoming) {
+    let mut left = DISCARD_BYTES;
+    let reading = std::future::poll_fn(|cx| {
+        loop {
+            let Some(Ok(frame)) = ready!(Pin::new(&mut body).poll_frame(cx)) else { return Poll::Ready(()) };
+            let length = frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => return Poll::Ready(()),
+            }
+        }
+    });
+    tokio::time::timeout(DISCARD_TIME, reading).await.ok();
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        // The announced length decides first: a long body is not worth waiting for.
+        let is_worth = |body: &Incoming| !body.is_end_stream() && body.size_hint().lower() <= DISCARD_BYTES;
+        let unread = self.body.take().filter(|body| self.is_multiplexed && is_worth(body));
+        // Without a runtime there is no connection any more either.
+        if let (Some(body), Ok(runtime)) = (unread, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(discard(body));
+        }
+    }
+}
+
 impl Body for RequestBody {
     type Data = Bytes;
     type Error = BoxError;
@@ -121,8 +161,9 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
-            let has_ended = frame.is_none() || self.body.is_end_stream();
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
+            let has_ended = frame.is_none() || body.is_end_stream();
             self.note_end(has_ended);
             let frame = frame.map(|frame| {
                 let frame = frame?;
@@ -142,11 +183,11 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
     }
 }
 
@@ -155,12 +196,19 @@ impl Body for RequestBody {
 pub(crate) struct Exchange {
     phase: Arc<PhaseWatch>,
     _open: OpenGuard,
+    stream: Option<OpenGuard>,
 }
 
 impl Exchange {
     pub(crate) fn open(phase: Arc<PhaseWatch>, counters: &Counters, is_http2: bool) -> Self {
         phase.handle_request(is_http2);
-        Self { phase, _open: counters.open_request() }
+        counters.count(Total::Requests);
+        Self { phase, _open: counters.open(Gauge::Requests), stream: None }
+    }
+
+    /// Its response is a stream of events.
+    pub(crate) fn count_stream(&mut self, counters: &Counters) {
+        self.stream = Some(counters.open(Gauge::Streams));
     }
 }
 
@@ -233,7 +281,7 @@ async fn watch(watched: Weak<Mutex<Watched>>, limit: Duration, counters: Counter
         let mut watched = lock(&watched);
         if watched.waits_for_peer && last_polls == Some(watched.polls) {
             watched.body = None;
-            counters.count(Counted::WriteStall);
+            counters.count(Total::WriteStalls);
             return;
         }
         last_polls = Some(watched.polls);

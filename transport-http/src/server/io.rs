@@ -17,8 +17,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
 use super::PeerCertificate;
-use super::counters::{Counted, Counters, OpenGuard};
 use super::phase::PhaseWatch;
+use crate::counters::{Counters, OpenGuard, Total};
 
 /// Plain or encrypted.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl GuardedSocket {
             return Poll::Pending;
         }
         self.stalled = None;
-        self.counters.count(Counted::WriteStall);
+        self.counters.count(Total::WriteStalls);
         Poll::Ready(Err(io::Error::new(
             io::ErrorKind::TimedOut,
             "the peer took no byte within `write_stall`",

@@ -37,6 +37,11 @@ impl PhaseWatch {
         self.bytes_seen.store(true, Ordering::Relaxed);
     }
 
+    /// The preface of HTTP/2 arrived: what follows may be control frames for a long time.
+    pub(crate) fn handle_preface(&self) {
+        self.is_multiplexed.store(true, Ordering::Relaxed);
+    }
+
     /// A request arrived.
     pub(crate) fn handle_request(&self, is_http2: bool) {
         self.is_multiplexed.store(is_http2, Ordering::Relaxed);

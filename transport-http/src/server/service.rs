@@ -18,6 +18,11 @@ use super::phase::PhaseWatch;
 use super::{PeerAddr, PeerCertificate, Shared};
 use crate::driver::EventStreamMark;
 
+/// Marks a response (as an extension) whose body finds readers that take nothing by itself: the server then spends no
+/// watcher of its own on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StallWatched;
+
 /// Who is at the other end of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
@@ -54,24 +59,30 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         let handoff = Arc::clone(&self.handoff);
         let kind = RequestKind::of(&request);
         let is_http2 = kind == RequestKind::Multiplexed;
-        let exchange = Exchange::open(Arc::clone(&self.phase), &shared.counters, is_http2);
+        let mut exchange = Exchange::open(Arc::clone(&self.phase), &shared.counters, is_http2);
         let limits = BodyLimits { bytes: shared.limits.body_bytes, timeout: shared.timeouts.body };
         let lift = BodyLimitLift::default();
         let mut request =
-            request.map(|body| RequestBody::new(body, Arc::clone(&handoff), &limits, lift.clone()));
+            request.map(|body| RequestBody::new(body, Arc::clone(&handoff), &limits, lift.clone(), is_http2));
         request.extensions_mut().insert(lift);
         request.extensions_mut().insert(PeerAddr(self.peer.address));
         if let Some(certificate) = &self.peer.certificate {
             request.extensions_mut().insert(certificate.clone());
         }
         request.extensions_mut().insert(limits);
+        request.extensions_mut().insert(shared.stopping.clone());
         let response = shared.router.clone().oneshot(request.map(axum::body::Body::new));
         Box::pin(async move {
             let response = response.await?;
             let keeps_connection = kind == RequestKind::Chunked { keeps_connection: true };
-            let is_lent = matches!(kind, RequestKind::Chunked { .. }) && is_chunked_stream(&response);
+            let is_stream = response.extensions().get::<EventStreamMark>().is_some();
+            if is_stream {
+                exchange.count_stream(&shared.counters);
+            }
+            let is_lent = is_stream && matches!(kind, RequestKind::Chunked { .. }) && is_chunked(&response);
+            let is_watched = is_http2 && response.extensions().get::<StallWatched>().is_none();
             Ok(response.map(|body| {
-                if is_http2 {
+                if is_watched {
                     let stall = shared.timeouts.write_stall;
                     ResponseBody::watched(body, exchange, stall, shared.counters.clone())
                 } else if is_lent {
@@ -112,11 +123,10 @@ fn asks_to_close(headers: &HeaderMap) -> bool {
     values.flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case("close"))
 }
 
-/// True for a stream of ours that nobody has framed in another way on its way out.
-fn is_chunked_stream(response: &AxumResponse) -> bool {
+/// True if no layer has framed the response in another way on its way out.
+fn is_chunked(response: &AxumResponse) -> bool {
     let has = |name| response.headers().contains_key(name);
-    response.extensions().get::<EventStreamMark>().is_some()
-        && response.status() == StatusCode::OK
+    response.status() == StatusCode::OK
         && !has(header::CONTENT_LENGTH)
         && !has(header::TRANSFER_ENCODING)
         && !has(header::CONNECTION)

@@ -4,7 +4,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aqueduct_transport_http::{BodyLimitLift, Client, ClientConfig, Limits, ServerConfig, Timeouts};
+use aqueduct_transport_http::{
+    BodyLimitLift, Client, ClientConfig, Gauge, Limits, ServerConfig, Timeouts, Total,
+};
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use tokio::io::AsyncWriteExt as _;
@@ -91,7 +93,7 @@ async fn a_slow_head_is_closed() {
         let answer = read_to_close(&mut socket).await;
         assert!(!answer.contains("200"), "{head}: {answer}");
     }
-    assert_eq!(server.counters.header_timeouts(), 4);
+    assert_eq!(server.counters.total(Total::HeaderTimeouts), 4);
     is_well(&server).await;
 }
 
@@ -102,7 +104,7 @@ async fn a_head_byte_by_byte_does_not_extend_its_time() {
     let began = std::time::Instant::now();
     let mut ticks = tokio::time::interval(SHORT / 10);
     socket.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
-    while server.counters.header_timeouts() == 0 {
+    while server.counters.total(Total::HeaderTimeouts) == 0 {
         ticks.tick().await;
         socket.write_all(b"x: y\r\n").await.ok();
     }
@@ -119,7 +121,7 @@ async fn a_connection_without_a_request_is_closed() {
     let mut used = server.connect().await;
     used.write_all(raw_post("x").as_bytes()).await.unwrap();
     assert!(read_to_close(&mut used).await.contains("data: end"));
-    assert_eq!(server.counters.idle_timeouts(), 2);
+    assert_eq!(server.counters.total(Total::IdleTimeouts), 2);
     is_well(&server).await;
 }
 
@@ -135,7 +137,7 @@ async fn a_connection_is_reused_within_its_idle_time() {
     assert!(tokio::time::timeout(SHORT * 2, read_to_close(&mut socket)).await.is_err());
     socket.write_all(raw_post("x").as_bytes()).await.unwrap();
     read_until(&mut socket, "\r\n0\r\n\r\n").await;
-    assert_eq!(server.counters.connections_total(), 1);
+    assert_eq!(server.counters.total(Total::Connections), 1);
 }
 
 #[tokio::test]
@@ -227,7 +229,7 @@ async fn a_peer_that_goes_away_is_noticed_at_once() {
         socket.write_all(raw_post("x").as_bytes()).await.unwrap();
         read_until(&mut socket, "data: first\n\n").await;
         assert_eq!(service.open.load(Ordering::SeqCst), 1);
-        assert_eq!(server.counters.requests_open(), 1);
+        assert_eq!(server.counters.gauge(Gauge::Requests), 1);
         match how {
             "close" => drop(socket),
             "half-close" => {
@@ -257,7 +259,8 @@ async fn a_reset_after_any_byte_leaves_nothing() {
             socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
         }
     }
-    eventually("all accepted", || server.counters.connections_total() == request.len() as u64 + 1).await;
+    eventually("all accepted", || server.counters.total(Total::Connections) == request.len() as u64 + 1)
+        .await;
     server.is_empty().await;
     eventually("no run left", || service.open.load(Ordering::SeqCst) == 0).await;
 }
@@ -277,10 +280,10 @@ async fn no_more_connections_than_allowed() {
     for socket in &mut sockets[..2] {
         read_until(socket, "data: first\n\n").await;
     }
-    assert_eq!(server.counters.connections_total(), 2);
+    assert_eq!(server.counters.total(Total::Connections), 2);
     drop(sockets.remove(0));
     read_until(&mut sockets[1], "data: first\n\n").await;
-    assert_eq!(server.counters.connections_open(), 2);
+    assert_eq!(server.counters.gauge(Gauge::Connections), 2);
 }
 
 #[tokio::test]

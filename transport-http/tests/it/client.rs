@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aqueduct_transport_http::sse::{DecodeError, DecodeLimits, Event};
 use aqueduct_transport_http::{
-    Client, ClientConfig, ClientError, ClientLimits, ClientTimeouts, Fault, ServerConfig,
+    Client, ClientConfig, ClientError, ClientLimits, ClientTimeouts, Fault, ServerConfig, Total,
 };
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::StatusCode;
@@ -211,7 +211,7 @@ async fn connections_are_reused() {
         let whole = client.request(post(&server.uri("/"), "y")).await.unwrap();
         assert_eq!((whole.status(), &whole.body()[..]), (StatusCode::OK, &b"data: y\n\ndata: end\n\n"[..]));
     }
-    assert_eq!(server.counters.connections_total(), 1);
+    assert_eq!(server.counters.total(Total::Connections), 1);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use aqueduct_core::RunId;
 use aqueduct_transport_http::{
-    Client, ClientConfig, ClientError, ServerConfig, StreamOptions, Walls, watch_run,
+    Admission, Client, ClientConfig, ClientError, Gauge, ServerConfig, StreamOptions, watch_run,
 };
 use axum::routing::get;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ fn client() -> Client {
 
 async fn echo_server() -> Running {
     let service = ScriptedService::new(|text| ready(script(&[text])));
-    Running::start(Walls::default().around(routes(&service)), ServerConfig::default()).await
+    Running::start(Admission::default().apply(routes(&service)), ServerConfig::default()).await
 }
 
 #[track_caller]
@@ -130,8 +130,9 @@ async fn two_hosts_that_differ_are_turned_away() {
 #[tokio::test]
 async fn allowed_pages_are_told_that_they_may_read() {
     let service = ScriptedService::new(|text| ready(script(&[text])));
-    let walls = Walls { origins: vec!["https://app.example".to_owned()], cors: true, ..Walls::default() };
-    let server = Running::start(walls.around(routes(&service)), ServerConfig::default()).await;
+    let admission =
+        Admission { origins: vec!["https://app.example".to_owned()], cors: true, ..Admission::default() };
+    let server = Running::start(admission.apply(routes(&service)), ServerConfig::default()).await;
     let preflight = Request::builder()
         .method(Method::OPTIONS)
         .uri(server.uri("/"))
@@ -234,7 +235,18 @@ async fn an_upgraded_connection_is_the_handlers_and_still_counts() {
     read_until(&mut socket, "\r\n\r\n").await;
     socket.write_all(b"hello").await.unwrap();
     read_until(&mut socket, "hello").await;
-    assert_eq!((server.counters.connections_open(), server.counters.requests_open()), (1, 0));
+    assert_eq!((server.counters.gauge(Gauge::Connections), server.counters.gauge(Gauge::Requests)), (1, 0));
     drop(socket);
     server.is_empty().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_is_not_admitted_is_refused_before_its_body_is_read() {
+    let server = echo_server().await;
+    let mut socket = server.connect().await;
+    let head = "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        authorization: Bearer wrong\r\ncontent-length: 1000000\r\n\r\n";
+    socket.write_all(head.as_bytes()).await.unwrap();
+    // Not a byte of the body was sent.
+    assert!(read_until(&mut socket, "}").await.starts_with("HTTP/1.1 401 "));
 }

@@ -21,6 +21,8 @@ pub(crate) const WINDOW_UPDATE: u8 = 8;
 pub(crate) const CONTINUATION: u8 = 9;
 
 pub(crate) const END_HEADERS: u8 = 4;
+#[allow(dead_code, reason = "the tests of gRPC need no end of a stream")]
+pub(crate) const END_STREAM: u8 = 1;
 
 pub(crate) const NO_ERROR: u32 = 0;
 pub(crate) const REFUSED_STREAM: u32 = 7;
@@ -83,6 +85,21 @@ impl H2Peer {
         let preface = [PREFACE, &frame(SETTINGS, 0, 0, b"")].concat();
         socket.write_all(&preface).await.unwrap();
         Self(socket)
+    }
+
+    /// The next frame of the server but acknowledged settings: its kind and flags.
+    #[allow(dead_code, reason = "the tests of gRPC read with a client")]
+    pub(crate) async fn read_frame(&mut self) -> (u8, u8) {
+        loop {
+            let mut start = [0; 9];
+            let reading = tokio::time::timeout(PATIENCE, self.0.read_exact(&mut start));
+            reading.await.expect("the server is silent").unwrap();
+            let length = usize::try_from(u32::from_be_bytes([0, start[0], start[1], start[2]])).unwrap();
+            self.0.read_exact(&mut vec![0; length]).await.unwrap();
+            if start[3] != SETTINGS {
+                return (start[3], start[4]);
+            }
+        }
     }
 
     /// Writes until the server has had enough, and reads meanwhile until it closes.

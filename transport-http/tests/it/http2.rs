@@ -5,13 +5,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aqueduct_core::service::NumberedEvent;
-use aqueduct_transport_http::{Client, ClientConfig, HttpVersions, Limits, ServerConfig, Timeouts};
+use aqueduct_transport_http::{
+    Client, ClientConfig, Gauge, HttpVersions, Limits, ServerConfig, Timeouts, Total,
+};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::AsyncWriteExt as _;
 
+use crate::h2_peer::{self as h2, H2Peer};
 use crate::support::{Running, ScriptedService, delta, eventually, post, ready, routes, script, soon};
 
 fn client() -> Client {
@@ -46,8 +50,8 @@ async fn streams_share_a_connection() {
         assert_eq!(&*stream.next().await.unwrap().unwrap().data, "first");
         open.push(stream);
     }
-    assert_eq!(server.counters.connections_total(), 1);
-    assert_eq!(server.counters.requests_open(), 20);
+    assert_eq!(server.counters.total(Total::Connections), 1);
+    assert_eq!(server.counters.gauge(Gauge::Requests), 20);
     // One reader that leaves is noticed at once, and the others stay.
     drop(open.pop());
     eventually("one run fewer", || service.open.load(Ordering::SeqCst) == 19).await;
@@ -79,7 +83,7 @@ async fn a_stream_whose_window_stays_shut_is_reset_and_the_others_live() {
     quiet.frame().await.unwrap().unwrap();
 
     eventually("the stalled run is dropped", || {
-        server.counters.write_stalls() == 1 && service.open.load(Ordering::SeqCst) == 1
+        server.counters.total(Total::WriteStalls) == 1 && service.open.load(Ordering::SeqCst) == 1
     })
     .await;
     let other = sender.send_request(post(&server.uri("/"), "hello").map(Full::new)).await.unwrap();
@@ -87,7 +91,7 @@ async fn a_stream_whose_window_stays_shut_is_reset_and_the_others_live() {
     assert_eq!(text, "data: hello\n\ndata: end\n\n");
     let rest = soon("the reset", stalled.into_body().collect()).await;
     assert!(rest.is_err(), "it does not end as if it were whole");
-    assert_eq!(server.counters.requests_open(), 1, "the quiet one");
+    assert_eq!(server.counters.gauge(Gauge::Requests), 1, "the quiet one");
 }
 
 #[tokio::test]
@@ -132,6 +136,36 @@ async fn a_connection_without_streams_is_closed() {
     let _: Vec<_> =
         client.open_stream(post(&server.uri("/"), "x")).await.unwrap().try_collect().await.unwrap();
     server.is_empty().await;
-    assert_eq!(server.counters.idle_timeouts(), 1);
+    assert_eq!(server.counters.total(Total::IdleTimeouts), 1);
     drop(client);
+}
+
+/// curl reports a reset that follows an answer instead of the answer.
+#[tokio::test]
+async fn an_answer_before_the_body_is_not_followed_by_a_reset() {
+    let server = Running::start(routes(&service()), ServerConfig::default()).await;
+    let mut peer = H2Peer::connect(server.addr).await;
+    let head = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "localhost"),
+        (":path", "/"),
+        ("content-type", "application/json"),
+        ("authorization", "Bearer wrong"),
+    ];
+    peer.0.write_all(&h2::frame(h2::HEADERS, h2::END_HEADERS, 1, &h2::fields(&head))).await.unwrap();
+    // The answer is complete although the body has not come.
+    while peer.read_frame().await.1 & h2::END_STREAM == 0 {}
+    let rest = [h2::frame(h2::DATA, 0, 1, b"{\"text\":"), h2::frame(h2::DATA, h2::END_STREAM, 1, b"1}")];
+    peer.0.write_all(&rest.concat()).await.unwrap();
+    peer.0.write_all(&h2::frame(h2::PING, 0, 0, &[7; 8])).await.unwrap();
+    loop {
+        match peer.read_frame().await.0 {
+            h2::RST_STREAM | h2::GOAWAY => panic!("the stream was reset"),
+            h2::PING => break,
+            _ => {}
+        }
+    }
+    drop(peer);
+    server.is_empty().await;
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aqueduct_core::service::{Caller, NumberedEvent, RunService};
-use aqueduct_transport_http::{Client, ClientConfig, ServerConfig, StreamOptions, Timeouts, stream_response};
+use aqueduct_transport_http::{
+    Client, ClientConfig, Gauge, ServerConfig, StreamOptions, Timeouts, Total, stream_response,
+};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
@@ -25,7 +27,7 @@ fn client() -> Client {
 }
 
 async fn taken(server: &Running, times: u64) {
-    eventually("the stream is taken", || server.counters.handoffs() == times).await;
+    eventually("the stream is taken", || server.counters.total(Total::Handoffs) == times).await;
 }
 
 #[tokio::test]
@@ -46,8 +48,8 @@ async fn a_stream_goes_on_after_it_was_quiet_and_so_does_the_connection() {
         assert_eq!(&*stream.next().await.unwrap().unwrap().data, "end");
         assert!(stream.next().await.is_none(), "a proper end");
     }
-    assert_eq!(server.counters.connections_total(), 1);
-    assert_eq!(server.counters.requests_open(), 0);
+    assert_eq!(server.counters.total(Total::Connections), 1);
+    assert_eq!(server.counters.gauge(Gauge::Requests), 0);
 }
 
 #[tokio::test]
@@ -117,7 +119,7 @@ async fn a_request_sent_together_with_the_first_is_not_lost() {
     let first = runs.recv().await.unwrap();
     first.say("one");
     read_until(&mut socket, "data: one\n\n").await;
-    assert_eq!(server.counters.handoffs(), 0, "the library holds the second request");
+    assert_eq!(server.counters.total(Total::Handoffs), 0, "the library holds the second request");
     first.end();
     let second = soon("the second run", runs.recv()).await.unwrap();
     second.say("two");
@@ -168,7 +170,7 @@ async fn http_1_0_has_no_chunks_and_stays_with_the_library() {
     read_until(&mut socket, "data: one\n\n").await;
     run.end();
     assert_eq!(read_to_close(&mut socket).await, "data: end\n\n");
-    assert_eq!(server.counters.handoffs(), 0);
+    assert_eq!(server.counters.total(Total::Handoffs), 0);
 }
 
 #[tokio::test]
@@ -187,7 +189,7 @@ async fn a_request_whose_body_nobody_read_stays_with_the_library() {
     let run = runs.recv().await.unwrap();
     run.say("one");
     read_until(&mut socket, "data: one\n\n").await;
-    assert_eq!(server.counters.handoffs(), 0);
+    assert_eq!(server.counters.total(Total::Handoffs), 0);
     run.end();
     read_to_close(&mut socket).await;
 }
@@ -219,7 +221,7 @@ async fn a_quiet_stream_whose_reader_stalls_is_closed() {
         run.say("x".repeat(1000));
     }
     eventually("the run is dropped", || run.is_closed()).await;
-    assert_eq!(server.counters.write_stalls(), 1);
+    assert_eq!(server.counters.total(Total::WriteStalls), 1);
     server.is_empty().await;
 }
 
@@ -280,7 +282,7 @@ async fn a_stream_is_not_taken_while_the_library_holds_bytes_of_it() {
         sockets.push((count, socket));
     }
     eventually("all runs", || service.open.load(Ordering::SeqCst) == sockets.len() as u64).await;
-    let few = server.counters.handoffs();
+    let few = server.counters.total(Total::Handoffs);
     assert!(few < sockets.len() as u64, "some cannot be written yet");
     go.send_replace(true);
     for (count, mut socket) in sockets {
@@ -301,7 +303,7 @@ async fn a_shutdown_waits_for_a_quiet_stream_and_closes_after_it() {
     socket.write_all(raw_post("x").as_bytes()).await.unwrap();
     let run = runs.recv().await.unwrap();
     taken(&server, 1).await;
-    server.shutdown.trigger();
+    server.shutdown.cancel();
     run.say("one");
     read_until(&mut socket, "data: one\n\n").await;
     run.end();
@@ -319,7 +321,7 @@ async fn a_connection_is_closed_when_idle_after_a_quiet_stream() {
     taken(&server, 1).await;
     run.end();
     assert!(read_to_close(&mut socket).await.ends_with("0\r\n\r\n"));
-    assert_eq!(server.counters.idle_timeouts(), 1);
+    assert_eq!(server.counters.total(Total::IdleTimeouts), 1);
 }
 
 #[tokio::test]
@@ -329,6 +331,6 @@ async fn a_stream_that_is_never_quiet_is_never_taken() {
     let events: Vec<_> =
         client().open_stream(post(&server.uri("/"), "x")).await.unwrap().try_collect().await.unwrap();
     assert_eq!(events.len(), 2);
-    assert_eq!(server.counters.handoffs(), 0);
+    assert_eq!(server.counters.total(Total::Handoffs), 0);
     assert_eq!(service.open.load(Ordering::SeqCst), 0);
 }

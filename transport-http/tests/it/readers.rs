@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aqueduct_core::service::{EventStream, NumberedEvent};
-use aqueduct_transport_http::{Client, ClientConfig, ServerConfig, Timeouts};
+use aqueduct_transport_http::{Client, ClientConfig, Gauge, ServerConfig, Timeouts, Total};
 use futures_util::StreamExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
@@ -156,7 +156,7 @@ async fn a_reader_that_takes_nothing_is_closed() {
     let server = Running::start(routes(&service), ServerConfig { timeouts, ..ServerConfig::default() }).await;
     let mut socket = stalled(&server).await;
     eventually("the run is dropped", || {
-        server.counters.write_stalls() == 1 && service.open.load(Ordering::SeqCst) == 0
+        server.counters.total(Total::WriteStalls) == 1 && service.open.load(Ordering::SeqCst) == 0
     })
     .await;
     server.is_empty().await;
@@ -177,5 +177,5 @@ async fn a_quiet_stream_is_not_taken_for_a_stalled_one() {
     let mut stream = client.open_stream(post(&server.uri("/"), "x")).await.unwrap();
     stream.next().await.unwrap().unwrap();
     assert!(tokio::time::timeout(short * 5, stream.next()).await.is_err(), "it is still open");
-    assert_eq!(server.counters.requests_open(), 1);
+    assert_eq!(server.counters.gauge(Gauge::Requests), 1);
 }

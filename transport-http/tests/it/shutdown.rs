@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aqueduct_transport_http::{Client, ClientConfig, ClientError, Drained, ServerConfig, Timeouts};
+use aqueduct_transport_http::{Client, ClientConfig, ClientError, Drained, Gauge, ServerConfig, Timeouts};
 use futures_util::StreamExt as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
@@ -36,9 +36,9 @@ async fn open_streams_end_by_themselves_and_idle_connections_at_once() {
     let client = Client::new(ClientConfig::default()).unwrap();
     let mut stream = client.open_stream(post(&server.uri("/"), "x")).await.unwrap();
     stream.next().await.unwrap().unwrap();
-    eventually("both", || server.counters.connections_open() == 2).await;
+    eventually("both", || server.counters.gauge(Gauge::Connections) == 2).await;
 
-    server.shutdown.trigger();
+    server.shutdown.cancel();
     assert_eq!(read_to_close(&mut silent).await, "");
     eventually("the listener is gone", || std::net::TcpStream::connect(server.addr).is_err()).await;
     assert!(!server.ended.is_finished(), "a stream is open");
@@ -46,7 +46,7 @@ async fn open_streams_end_by_themselves_and_idle_connections_at_once() {
     let rest: Vec<_> = stream.map(|event| event.unwrap().data).collect().await;
     assert_eq!(rest, ["last", "end"]);
     assert_eq!(soon("the end", server.ended).await.unwrap(), Drained { cut: 0 });
-    assert_eq!((server.counters.connections_open(), server.counters.requests_open()), (0, 0));
+    assert_eq!((server.counters.gauge(Gauge::Connections), server.counters.gauge(Gauge::Requests)), (0, 0));
 }
 
 #[tokio::test]
@@ -58,14 +58,14 @@ async fn a_stream_that_does_not_end_is_cut() {
     let client = Client::new(ClientConfig::default()).unwrap();
     let mut stream = client.open_stream(post(&server.uri("/"), "x")).await.unwrap();
     stream.next().await.unwrap().unwrap();
-    server.shutdown.trigger();
+    server.shutdown.cancel();
     assert_eq!(soon("the end", server.ended).await.unwrap(), Drained { cut: 1 });
     assert!(
         matches!(stream.next().await, Some(Err(ClientError::Cut { .. }))),
         "seen as a cut, not as an end"
     );
     eventually("no run", || service.open.load(Ordering::SeqCst) == 0).await;
-    assert_eq!((server.counters.connections_open(), server.counters.requests_open()), (0, 0));
+    assert_eq!((server.counters.gauge(Gauge::Connections), server.counters.gauge(Gauge::Requests)), (0, 0));
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn a_used_connection_closes_after_its_response() {
     let mut socket = server.connect().await;
     socket.write_all(raw_post("x").as_bytes()).await.unwrap();
     read_until(&mut socket, "data: first\n\n").await;
-    server.shutdown.trigger();
+    server.shutdown.cancel();
     go.send_replace(true);
     assert!(read_to_close(&mut socket).await.ends_with("0\r\n\r\n"));
     soon("the end", server.ended).await.unwrap();

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use aqueduct_core::CancelToken;
 use aqueduct_core::event::{BlockHead, Lane, Origin, RunFinished};
 use aqueduct_core::service::{
     AgentInfo, BoxFuture, Caller, EventEncoder, EventStream, Ingest, NumberedEvent, PayloadSink,
@@ -18,7 +19,7 @@ use aqueduct_core::{
     Source, SpanKind,
 };
 use aqueduct_transport_http::{
-    Counters, Drained, Refusal, RunRequest, Server, ServerConfig, Shutdown, StreamOptions, run_endpoint,
+    Counters, Drained, Gauge, Refusal, RunRequest, Server, ServerConfig, StreamOptions, run_endpoint,
 };
 use axum::Router;
 use bytes::Bytes;
@@ -229,17 +230,24 @@ impl RunService for ScriptedService {
         refused(RefusalKind::Unsupported, "no list")
     }
 
+    fn admit(&self, caller: &Caller, agent: Option<&str>) -> Result<(), ServiceError> {
+        if agent != Some("agent") {
+            return Err(ServiceError::new(RefusalKind::NotFound, "no such agent"));
+        }
+        if caller.token.as_deref().is_some_and(|token| token != "secret") {
+            return Err(ServiceError::new(RefusalKind::Unauthenticated, "wrong token"));
+        }
+        Ok(())
+    }
+
     fn start(
         &self,
         caller: &Caller,
         agent: &str,
         input: RunInput,
     ) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
-        if agent != "agent" {
-            return refused(RefusalKind::NotFound, "no such agent");
-        }
-        if caller.token.as_deref().is_some_and(|token| token != "secret") {
-            return refused(RefusalKind::Unauthenticated, "wrong token");
+        if let Err(refusal) = self.admit(caller, Some(agent)) {
+            return Box::pin(std::future::ready(Err(refusal)));
         }
         let text = input.latest_user_message().map(Message::text).unwrap_or_default();
         let run = StartedRun { run_id: input.run_id, events: self.events(&text) };
@@ -285,14 +293,15 @@ pub(crate) fn routes(service: &Arc<ScriptedService>) -> Router {
 pub(crate) struct Running {
     pub(crate) addr: SocketAddr,
     pub(crate) counters: Counters,
-    pub(crate) shutdown: Shutdown,
+    pub(crate) shutdown: CancelToken,
     pub(crate) ended: JoinHandle<Drained>,
 }
 
 impl Running {
     pub(crate) async fn start(router: Router, config: ServerConfig) -> Self {
         let server = Server::bind("127.0.0.1:0", config).await.unwrap();
-        let (addr, counters, shutdown) = (server.local_addr().unwrap(), server.counters(), Shutdown::new());
+        let (addr, counters, shutdown) =
+            (server.local_addr().unwrap(), server.counters(), CancelToken::new());
         let ended = tokio::spawn(server.serve(router, shutdown.clone()));
         Self { addr, counters, shutdown, ended }
     }
@@ -309,7 +318,7 @@ impl Running {
     pub(crate) async fn is_empty(&self) {
         let counters = &self.counters;
         eventually("no open connection or request", || {
-            counters.connections_open() == 0 && counters.requests_open() == 0
+            counters.gauge(Gauge::Connections) == 0 && counters.gauge(Gauge::Requests) == 0
         })
         .await;
     }

@@ -1,5 +1,6 @@
 //! From an address to an upgraded socket.
 
+use aqueduct_core::protocol::Encoding;
 use std::fmt;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use crate::error::Error;
-use crate::handshake::{Encoding, SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO};
+use crate::subprotocol::{SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO};
 
 /// How to connect.
 #[derive(Clone)]
@@ -103,10 +104,8 @@ fn request(options: &ConnectOptions) -> Result<Request, Error> {
     let problem =
         |error: &dyn fmt::Display| Error::Address { url: options.url.clone(), problem: error.to_string() };
     let mut request = options.url.as_str().into_client_request().map_err(|error| problem(&error))?;
-    let subprotocol = match options.encoding {
-        Encoding::Json => SUBPROTOCOL_JSON,
-        Encoding::Binary => SUBPROTOCOL_PROTO,
-    };
+    let is_binary = options.encoding == Encoding::Binary;
+    let subprotocol = if is_binary { SUBPROTOCOL_PROTO } else { SUBPROTOCOL_JSON };
     let headers = request.headers_mut();
     headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(subprotocol));
     if let Some(token) = &options.token {
@@ -135,7 +134,7 @@ async fn encrypt(options: &ConnectOptions, host: &str, stream: TcpStream) -> Res
     use tokio_rustls::TlsConnector;
     use tokio_rustls::rustls::pki_types::ServerName;
 
-    let config = std::sync::Arc::new(options.tls.clone().into_config(crate::tls::PROTOCOLS)?);
+    let config = std::sync::Arc::new(options.tls.clone().into_config(&[b"http/1.1"])?);
     let name = ServerName::try_from(host.to_owned()).map_err(|error| Error::Tls(error.to_string()))?;
     Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
 }

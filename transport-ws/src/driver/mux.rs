@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use aqueduct_core::RunId;
+use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{BoxFuture, Caller, EventEncoder, EventStream, PublishRequest, ServiceError};
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -27,7 +28,6 @@ use super::publisher::{Feeder, Publisher, Step};
 use super::session::{Session, Shared};
 use super::subscriptions::{Ending, Subscriptions};
 use crate::close::CloseReason;
-use crate::handshake::Encoding;
 use crate::message::request::{RequestError, cut_out};
 use crate::message::{Reply, Request, binary};
 
@@ -40,6 +40,8 @@ pub(crate) struct MuxSession {
     encoding: Encoding,
     /// True until the first message: only that may bring a token.
     fresh: bool,
+    /// True until a token came, where the caller needs one.
+    owes_token: bool,
     work: FuturesUnordered<BoxFuture<'static, Outcome>>,
     /// Starts and watches among the work: they will become subscriptions.
     opening: usize,
@@ -85,6 +87,7 @@ impl MuxSession {
         encoding: Encoding,
     ) -> Self {
         Self {
+            owes_token: shared.requires_token(&caller, agent.as_deref()),
             shared,
             caller,
             agent,
@@ -105,9 +108,10 @@ impl MuxSession {
                 return Err(CloseReason::new(CloseReason::BAD_MESSAGE, "`auth` comes first or not at all"));
             }
             Arc::make_mut(&mut self.caller).token = Some(token);
+            self.owes_token = false;
             return Ok(());
         }
-        if self.owes_token() {
+        if self.owes_token {
             let reason = "bring a token: in the request, or in `auth` as the first message";
             return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, reason));
         }
@@ -141,10 +145,6 @@ impl MuxSession {
         }
         Ok(())
     }
-
-    fn owes_token(&self) -> bool {
-        self.shared.config.admission.token_required && self.caller.token.is_none()
-    }
 }
 
 impl Session for MuxSession {
@@ -152,7 +152,7 @@ impl Session for MuxSession {
         match Request::parse(text, self.shared.config.limits.json_depth) {
             Ok(request) => self.handle_request(request, text.as_ref()),
             Err(RequestError::Foreign(problem)) => Err(CloseReason::new(CloseReason::BAD_MESSAGE, problem)),
-            Err(RequestError::Refused { .. }) if self.owes_token() => {
+            Err(RequestError::Refused { .. }) if self.owes_token => {
                 Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "bring a token in `auth` first"))
             }
             Err(RequestError::Refused { reference, message, known }) => {
@@ -166,7 +166,7 @@ impl Session for MuxSession {
 
     fn handle_binary(&mut self, data: &Bytes) -> Result<(), CloseReason> {
         self.fresh = false;
-        if self.owes_token() {
+        if self.owes_token {
             return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "bring a token in `auth` first"));
         }
         let Some((reference, number, at)) = binary::read_payload(data) else {
@@ -211,7 +211,7 @@ impl Session for MuxSession {
 
     fn owed(&self) -> Option<(Duration, CloseReason)> {
         let reason = || CloseReason::new(CloseReason::UNAUTHENTICATED, "no token in time");
-        self.owes_token().then(|| (self.shared.config.timeouts.token, reason()))
+        self.owes_token.then(|| (self.shared.config.timeouts.token, reason()))
     }
 }
 

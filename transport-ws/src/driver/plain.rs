@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{BoxFuture, Caller, EventEncoder, ServiceError, StartedRun};
+use aqueduct_transport_http::Gauge;
 use bytes::Bytes;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -21,7 +23,6 @@ use super::envelope::Envelope;
 use super::session::{Session, Shared};
 use super::subscriptions::{Subscription, Subscriptions};
 use crate::close::CloseReason;
-use crate::handshake::Encoding;
 use crate::message::depth;
 
 /// A plain connection.
@@ -29,6 +30,7 @@ pub(crate) struct PlainSession {
     shared: Arc<Shared>,
     caller: Arc<Caller>,
     agent: String,
+    owes_token: bool,
     state: State,
 }
 
@@ -44,7 +46,8 @@ enum State {
 
 impl PlainSession {
     pub(crate) fn new(shared: Arc<Shared>, caller: Arc<Caller>, agent: String) -> Self {
-        Self { shared, caller, agent, state: State::Waiting }
+        let owes_token = shared.requires_token(&caller, Some(&agent));
+        Self { shared, caller, agent, owes_token, state: State::Waiting }
     }
 
     fn follow(&mut self, started: StartedRun, encoder: Box<dyn EventEncoder>) -> State {
@@ -56,7 +59,7 @@ impl PlainSession {
             events: started.events,
             after: 0,
             encoder,
-            _open: self.shared.counters.open_run(),
+            _open: self.shared.counters.open(Gauge::Streams),
         });
         State::Following(subscriptions)
     }
@@ -75,8 +78,8 @@ impl Session for PlainSession {
         }
         let read = self
             .shared
-            .dialect
-            .read_input(&self.agent, text, Encoding::Json)
+            .protocol
+            .read_input(&self.agent, text.as_bytes(), Encoding::Json)
             .map_err(|error| CloseReason::from(&error))?;
         let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
         let agent = self.agent.clone();
@@ -130,7 +133,7 @@ impl Session for PlainSession {
 
     fn owed(&self) -> Option<(Duration, CloseReason)> {
         let rules = &self.shared.config;
-        if rules.admission.token_required && self.caller.token.is_none() {
+        if self.owes_token {
             // A plain client has no message for it, so there is nothing to wait for.
             let reason = "bring a token: header Authorization, or subprotocols aqueduct.v1.plain and aqueduct.bearer.…";
             return Some((Duration::ZERO, CloseReason::new(CloseReason::UNAUTHENTICATED, reason)));

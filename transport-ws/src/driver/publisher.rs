@@ -14,11 +14,11 @@ use std::collections::VecDeque;
 
 use aqueduct_core::run::InterruptReply;
 use aqueduct_core::service::{Ingest, ServiceError};
+use aqueduct_transport_http::OpenGuard;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::config::Limits;
-use crate::counters::Open;
 
 /// What the connection keeps of a publisher.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Publisher {
     waiting: VecDeque<(u64, usize)>,
     waiting_bytes: usize,
     finishing: bool,
-    _open: Open,
+    _open: OpenGuard,
 }
 
 /// What a publisher is given.
@@ -60,7 +60,7 @@ pub(crate) enum Step {
 }
 
 impl Publisher {
-    pub(crate) fn new(limits: &Limits, open: Open) -> (Self, mpsc::Receiver<Feed>) {
+    pub(crate) fn new(limits: &Limits, open: OpenGuard) -> (Self, mpsc::Receiver<Feed>) {
         // One place more than the window, for the finish.
         let (inbox, receiver) = mpsc::channel(limits.window_payloads.saturating_add(1));
         (

@@ -4,22 +4,35 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use aqueduct_core::service::RunService;
+use aqueduct_core::protocol::Protocol;
+use aqueduct_core::service::{Caller, RefusalKind, RunService, ServiceError};
+use aqueduct_transport_http::Counters;
 use bytes::Bytes;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::batch::Batch;
 use crate::close::CloseReason;
 use crate::config::Config;
-use crate::counters::Counters;
-use crate::dialect::Dialect;
 
-/// What all connections of a server share.
+/// What all connections of an endpoint share.
 pub(crate) struct Shared {
     pub(crate) service: Arc<dyn RunService>,
-    pub(crate) dialect: Arc<dyn Dialect>,
+    pub(crate) protocol: Arc<dyn Protocol>,
     pub(crate) config: Config,
     pub(crate) counters: Counters,
+}
+
+impl Shared {
+    /// Returns `true` if the caller must bring a token before anything else: it showed neither token nor certificate, and
+    /// the service admits nobody like that.
+    pub(crate) fn requires_token(&self, caller: &Caller, agent: Option<&str>) -> bool {
+        let is_anonymous = caller.token.is_none() && caller.certificate.is_none();
+        let is_refused = || {
+            let admitted = self.service.admit(caller, agent);
+            matches!(admitted, Err(ServiceError { kind: RefusalKind::Unauthenticated, .. }))
+        };
+        is_anonymous && (self.config.token_required || is_refused())
+    }
 }
 
 /// The state of one connection above the frames. Dropping it drops all streams and ingests.

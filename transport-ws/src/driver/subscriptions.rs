@@ -9,12 +9,12 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use aqueduct_core::Coalescer;
 use aqueduct_core::service::{EventEncoder, EventStream, NumberedEvent};
+use aqueduct_transport_http::OpenGuard;
 use futures_util::task::AtomicWaker;
 
 use super::batch::Batch;
 use super::envelope::{Envelope, EventWriter};
 use crate::config::Limits;
-use crate::counters::Open;
 
 /// One run that is followed.
 pub(crate) struct Subscription {
@@ -31,7 +31,7 @@ pub(crate) struct Subscription {
     /// What they look like.
     pub(crate) encoder: Box<dyn EventEncoder>,
     /// Counts it.
-    pub(crate) _open: Open,
+    pub(crate) _open: OpenGuard,
 }
 
 /// How a subscription ended.

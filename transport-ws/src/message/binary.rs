@@ -17,14 +17,17 @@ pub(crate) const EVENT: u8 = 1;
 /// The first byte of a payload.
 pub(crate) const PAYLOAD: u8 = 2;
 /// The bit in the first byte of `k` that says that more payloads of the same event follow.
+#[cfg(feature = "server")]
 pub(crate) const MORE_BIT: u8 = 0x80;
 /// The same bit in `k` as a number.
 #[cfg(feature = "client")]
 const MORE: u32 = 1 << 31;
 /// Where `k` stands in an event.
+#[cfg(feature = "server")]
 pub(crate) const K_OFFSET: usize = 9;
 
 /// A payload, cut at its address: reference, number, and where the data begins.
+#[cfg(feature = "server")]
 pub(crate) fn read_payload(message: &[u8]) -> Option<(&str, u64, usize)> {
     let (&PAYLOAD, rest) = message.split_first()? else { return None };
     let (number, rest) = rest.split_first_chunk::<8>()?;
@@ -43,6 +46,7 @@ pub(crate) fn write_payload(reference: &str, number: u64, out: &mut Vec<u8>) {
 }
 
 /// Appends the address of an event, with `k` as it is known so far.
+#[cfg(feature = "server")]
 pub(crate) fn write_event(run: &str, number: u64, k: u32, out: &mut Vec<u8>) {
     out.push(EVENT);
     out.extend_from_slice(&number.to_be_bytes());

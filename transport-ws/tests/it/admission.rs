@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use aqueduct_transport_http::{Admission, ServerConfig, Total};
 use aqueduct_transport_ws::client::Client;
-use aqueduct_transport_ws::{Admission, Config, Error, Limits, Timeouts};
+use aqueduct_transport_ws::{Config, Error, Timeouts};
 
-use crate::support::{Host, RawPeer, frame, masked};
+use crate::support::{Host, RawPeer, ScriptedService, frame, masked};
 
 const MUX: (&str, &str) = ("Sec-WebSocket-Protocol", "aqueduct.v1.json");
 
@@ -21,8 +22,8 @@ async fn foreign_pages_are_refused_before_any_work() {
         let answer = peer.upgrade("/ws", &headers).await;
         assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{answer}");
     }
-    let now = host.counters().snapshot();
-    assert_eq!((now.accepted, now.refused, host.service.calls()), (0, 3, 0));
+    let counters = host.counters();
+    assert_eq!((counters.total(Total::Connections), host.service.calls()), (0, 0));
     RawPeer::connect(host.address, "/ws", &[MUX, ("Origin", "http://localhost:5173")]).await;
     host.settles().await;
 }
@@ -34,7 +35,8 @@ async fn listed_origins_and_hosts_pass() {
         origins: vec!["https://app.example".into()],
         ..Admission::default()
     };
-    let host = Host::with(Config { admission, ..Config::default() }).await;
+    let (any, service) = ("127.0.0.1:0".parse().unwrap(), ScriptedService::new());
+    let host = Host::served(any, service, Config::default(), ServerConfig::default(), admission).await;
     let headers = [MUX, ("Host", "agents.example"), ("Origin", "https://app.example")];
     RawPeer::connect(host.address, "/ws", &headers).await;
 }
@@ -60,38 +62,6 @@ async fn other_paths_and_other_requests_are_refused() {
 }
 
 #[tokio::test]
-async fn endless_and_slow_heads_are_cut_off() {
-    let limits = Limits { head_bytes: 2048, ..Limits::default() };
-    let timeouts = Timeouts { head: Duration::from_millis(100), ..Timeouts::default() };
-    let host = Host::with(Config { limits, timeouts, ..Config::default() }).await;
-    let mut peer = RawPeer::dial(host.address).await;
-    peer.write(b"GET /ws HTTP/1.1\r\n").await;
-    peer.write("X-Filler: aaaaaaaaaaaaaaaaaaaaaaaa\r\n".repeat(60).as_bytes()).await;
-    assert!(peer.read_head().await.starts_with("HTTP/1.1 431 "));
-    drop(peer);
-    let mut slow = RawPeer::dial(host.address).await;
-    slow.write(b"GET /ws HT").await;
-    assert!(slow.read_head().await.starts_with("HTTP/1.1 408 "));
-    drop(slow);
-    for garbage in [
-        "\0\0\0\0\r\n\r\n",
-        "GET\r\n\r\n",
-        "GET /ws HTTP/1.1\r\nno colon\r\n\r\n",
-        "\u{16}\u{3}\u{1}\r\n\r\n",
-    ] {
-        let mut peer = RawPeer::dial(host.address).await;
-        peer.write(garbage.as_bytes()).await;
-        assert!(peer.read_head().await.starts_with("HTTP/1.1 400 "), "{garbage:?}");
-    }
-    let many: String = "h: x\r\n".repeat(100);
-    let mut peer = RawPeer::dial(host.address).await;
-    peer.write(format!("GET /ws HTTP/1.1\r\n{many}\r\n").as_bytes()).await;
-    assert!(peer.read_head().await.starts_with("HTTP/1.1 400 "));
-    drop(peer);
-    host.settles().await;
-}
-
-#[tokio::test]
 async fn frames_that_come_with_the_request_are_not_lost() {
     let host = Host::new().await;
     let mut peer = RawPeer::dial(host.address).await;
@@ -106,11 +76,7 @@ async fn frames_that_come_with_the_request_are_not_lost() {
 }
 
 fn token_required(token: Duration) -> Config {
-    Config {
-        admission: Admission { token_required: true, ..Admission::default() },
-        timeouts: Timeouts { token, ..Timeouts::default() },
-        ..Config::default()
-    }
+    Config { token_required: true, timeouts: Timeouts { token, ..Timeouts::default() }, ..Config::default() }
 }
 
 #[tokio::test]
@@ -164,26 +130,11 @@ async fn the_client_tells_a_refusal() {
     let mut options = host.options();
     options.url = format!("ws://{}/elsewhere", host.address);
     let error = Client::connect(&options).await.unwrap_err();
-    assert!(matches!(&error, Error::Refused { status: 404, message } if message.contains("/ws")), "{error}");
+    assert!(matches!(&error, Error::Refused { status: 404, .. }), "{error}");
     options.url = "http://localhost/ws".into();
     assert!(Client::connect(&options).await.is_err());
     options.url = "ws://127.0.0.1:1/ws".into();
     assert!(matches!(Client::connect(&options).await, Err(Error::Io(_))));
     options.url = "wss://127.0.0.1:1/ws".into();
     assert!(Client::connect(&options).await.is_err());
-}
-
-#[tokio::test]
-async fn a_listener_holds_as_many_connections_as_it_may() {
-    let limits = Limits { connections: 2, ..Limits::default() };
-    let host = Host::with(Config { limits, ..Config::default() }).await;
-    let one = host.raw().await;
-    let _two = host.raw().await;
-    let mut third = RawPeer::dial(host.address).await;
-    assert_eq!(third.read_head().await, "");
-    drop(one);
-    assert!(
-        crate::support::within(Duration::from_secs(5), || host.counters().snapshot().connections == 1).await
-    );
-    host.raw().await;
 }

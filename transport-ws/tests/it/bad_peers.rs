@@ -172,8 +172,8 @@ async fn noise_instead_of_a_request_is_refused() {
     let host = Host::new().await;
     for bytes in [
         &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"[..],
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"\r\n\r\n\r\n\r\n",
+        b"GET /ws HTTP/1.1\r\nno colon\r\n\r\n",
+        b"GET\r\n\r\n",
     ] {
         let mut peer = RawPeer::dial(host.address).await;
         peer.write(bytes).await;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use aqueduct_core::InterruptId;
 use aqueduct_core::run::InterruptReply;
 use aqueduct_core::service::PublishRequest;
+use aqueduct_transport_http::Gauge;
 use aqueduct_transport_ws::client::{ConnectOptions, ResumingPublisher, RetryPolicy};
 use aqueduct_transport_ws::{Config, Error};
 use serde_json::json;
@@ -83,7 +84,7 @@ async fn refusals_end_the_feed_and_not_the_connection() {
     assert!(peer.message().await.text().contains(r#""ref":"p","run":"chosen","code":"conflict""#));
     peer.text(r#"{"type":"list","ref":"l"}"#).await;
     assert!(peer.message().await.text().contains("agents"));
-    assert_eq!(host.counters().snapshot().publishers, 0);
+    assert_eq!(host.counters().gauge(Gauge::Publishers), 0);
 }
 
 #[tokio::test]
@@ -178,7 +179,7 @@ async fn a_publisher_can_be_given_up_while_the_socket_stays() {
     assert_eq!(again.send("2").await.unwrap(), 2);
     again.finish().await.unwrap();
     assert_eq!(fed.texts(), ["1", "2"]);
-    assert_eq!(host.counters().snapshot().publishers, 0);
+    assert_eq!(host.counters().gauge(Gauge::Publishers), 0);
 }
 
 #[tokio::test]
@@ -228,13 +229,13 @@ fn quickly() -> RetryPolicy {
 #[tokio::test]
 async fn a_publisher_goes_on_with_the_next_server() {
     let service = ScriptedService::new();
-    let host = Host::on("127.0.0.1:0".parse().unwrap(), Arc::clone(&service), Config::default()).await;
+    let mut host = Host::on("127.0.0.1:0".parse().unwrap(), Arc::clone(&service), Config::default()).await;
     let address = host.address;
     let mut publisher = ResumingPublisher::open(host.options(), request("r"), quickly()).await.unwrap();
     for n in 0..10 {
         assert_eq!(publisher.send(n.to_string()).await.unwrap(), n + 1);
     }
-    assert_eq!(host.shutdown().stop(Duration::from_secs(10)).await, 0);
+    assert_eq!(host.stopped().await.cut, 0);
     drop(host);
     let host = Host::on(address, Arc::clone(&service), Config::default()).await;
     for n in 10..20 {

@@ -1,5 +1,6 @@
 //! The protocol `aqueduct.v1`: runs, resume, cancel, errors.
 
+use aqueduct_transport_http::Total;
 use aqueduct_transport_ws::Error;
 use aqueduct_transport_ws::client::{Client, Position};
 use aqueduct_transport_ws::{Config, Encoding, Limits};
@@ -192,10 +193,15 @@ async fn unknown_and_incomplete_messages_are_answered() {
     assert!(peer.message().await.text().starts_with(r#"{"type":"error","run":"r","code":"not_found""#));
     peer.text(r#"{"type":"finish","ref":"f"}"#).await;
     assert!(peer.message().await.text().starts_with(r#"{"type":"error","ref":"f","code":"not_found""#));
-    // Options are read for those who may see the run.
     host.service.open_run("seen");
     peer.text(r#"{"type":"watch","ref":"o","run":"seen","options":"refuse"}"#).await;
     assert!(peer.message().await.text().contains(r#""code":"invalid""#));
+    // A watcher's version and the agent of the run decide how it is shown.
+    host.service.push("seen", started("seen"));
+    peer.text(r#"{"type":"watch","ref":"v","run":"seen","options":{"protocolVersion":"2"}}"#).await;
+    assert!(peer.message().await.text().contains("watching"));
+    peer.message().await;
+    assert!(peer.message().await.text().contains(r#""the agent in 2""#));
 }
 
 #[tokio::test]
@@ -275,11 +281,11 @@ async fn a_large_input_is_sent_in_frames_that_the_server_takes() {
 async fn waiting_events_leave_in_few_writes() {
     let host = Host::new().await;
     let client = host.client().await;
-    let before = host.counters().snapshot();
+    let before = [Total::MessagesOut, Total::Flushes].map(|total| host.counters().total(total));
     let mut events = client.start(Some("count:2000:20"), r#"{"run":"r"}"#).await.unwrap();
     assert_eq!(rest(&mut events).await.len(), 2001);
-    let after = host.counters().snapshot();
-    let (messages, flushes) = (after.messages_out - before.messages_out, after.flushes - before.flushes);
+    let after = [Total::MessagesOut, Total::Flushes].map(|total| host.counters().total(total));
+    let (messages, flushes) = (after[0] - before[0], after[1] - before[1]);
     assert!(messages >= 2002);
     assert!(flushes * 32 < messages, "{messages} messages in {flushes} writes");
 }

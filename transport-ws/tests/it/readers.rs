@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use aqueduct_transport_http::{Gauge, Total};
 use aqueduct_transport_ws::{Config, Limits, Timeouts};
 use tokio::net::TcpSocket;
 
@@ -135,7 +136,7 @@ async fn settled(host: &Host) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_stalls_holds_one_batch_and_is_dropped_in_time() {
-    let Mounted { service, endpoint, mut peer } = Mounted::mux(Config::default(), 1024);
+    let Mounted { service, endpoint, mut peer, .. } = Mounted::mux(Config::default(), 1024);
     service.open_run("r");
     let text = "x".repeat(1000);
     for _ in 0..1000 {
@@ -153,15 +154,16 @@ async fn a_reader_that_stalls_holds_one_batch_and_is_dropped_in_time() {
     assert!(taken <= batch / 1000 + 2, "{taken} events were taken for a batch of {batch} bytes");
     tokio::time::timeout(Duration::from_secs(2), std::future::pending::<()>()).await.unwrap_err();
     assert_eq!(service.watchers(), 0);
-    let now = endpoint.counters().snapshot();
-    assert_eq!((now.stalled, now.connections), (1, 0));
+    let counters = endpoint.counters();
+    assert_eq!((counters.total(Total::WriteStalls), counters.gauge(Gauge::Connections)), (1, 0));
     assert!(started.elapsed() < Duration::from_secs(32));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_slow_is_not_stalled() {
     let timeouts = Timeouts { stall: Duration::from_secs(30), ..Timeouts::default() };
-    let Mounted { service, endpoint, mut peer } = Mounted::mux(Config { timeouts, ..Config::default() }, 256);
+    let Mounted { service, endpoint, mut peer, .. } =
+        Mounted::mux(Config { timeouts, ..Config::default() }, 256);
     service.open_run("r");
     for _ in 0..20 {
         service.push("r", delta(&"x".repeat(1000)));
@@ -176,13 +178,13 @@ async fn a_reader_that_is_slow_is_not_stalled() {
         assert!(message.text().contains(&format!(r#""number":{number},"#)), "{}", message.text());
     }
     assert!(peer.message().await.text().contains("ended"));
-    assert_eq!(endpoint.counters().snapshot().stalled, 0);
+    assert_eq!(endpoint.counters().total(Total::WriteStalls), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_asks_without_reading_is_not_read_for_ever() {
     let limits = Limits { replies: 4, ..Limits::default() };
-    let Mounted { service, endpoint, peer } = Mounted::mux(Config { limits, ..Config::default() }, 512);
+    let Mounted { service, endpoint, peer, .. } = Mounted::mux(Config { limits, ..Config::default() }, 512);
     let (_unread, mut write) = tokio::io::split(peer.io);
     let flood = tokio::spawn(async move {
         use tokio::io::AsyncWriteExt;
@@ -192,7 +194,7 @@ async fn a_peer_that_asks_without_reading_is_not_read_for_ever() {
     // Replies fill the pipe, then the queue; then nothing is read, until the stall is noticed.
     flood.await.unwrap();
     assert!(service.calls() < 100, "{} requests were taken", service.calls());
-    assert_eq!(endpoint.counters().snapshot().stalled, 1);
+    assert_eq!(endpoint.counters().total(Total::WriteStalls), 1);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aqueduct_transport_http::{Drained, Gauge};
 use aqueduct_transport_ws::client::Client;
 use aqueduct_transport_ws::{CloseReason, Config, Error};
 
@@ -9,21 +10,21 @@ use crate::support::{Host, Mounted, delta, next};
 
 #[tokio::test]
 async fn connections_are_closed_with_a_hint_and_waited_for() {
-    let host = Host::new().await;
+    let mut host = Host::new().await;
     let client = host.client().await;
     let mut events = client.start(Some("manual"), r#"{"run":"r"}"#).await.unwrap();
     host.service.push("r", delta("x"));
     next(&mut events).await;
     let mut raw = host.raw().await;
-    let shutdown = host.shutdown();
-    let stopping = tokio::spawn(async move { shutdown.stop(Duration::from_secs(10)).await });
+    host.stop.cancel();
     let (code, reason) = raw.closed().await.unwrap();
     assert_eq!(code, CloseReason::GOING_AWAY);
     assert!(reason.contains("resumable"), "{reason}");
     let error = events.next().await.unwrap().unwrap_err();
     assert!(matches!(&error, Error::Closed(reason) if reason.code == 1001), "{error}");
     assert!(error.can_retry());
-    assert_eq!(stopping.await.unwrap(), 0);
+    drop((raw, client, events));
+    assert_eq!(host.stopped().await, Drained { cut: 0 });
     assert_eq!(host.service.watchers(), 0);
     assert!(Client::connect(&host.options()).await.is_err());
     // The run itself was not touched.
@@ -39,7 +40,7 @@ async fn what_was_gathered_is_sent_before_the_close() {
     for n in 0..50 {
         host.service.push("r", delta(&n.to_string()));
     }
-    host.shutdown().stop(Duration::from_millis(0)).await;
+    host.stop.cancel();
     let mut last = 0;
     loop {
         let frame = peer.message().await;
@@ -55,17 +56,32 @@ async fn what_was_gathered_is_sent_before_the_close() {
     assert_eq!(after.len() as u64, 50 - last);
 }
 
+#[tokio::test]
+async fn a_server_waits_for_upgraded_connections_as_for_others() {
+    let mut host = Host::new().await;
+    let mut peer = host.raw().await;
+    host.stop.cancel();
+    // The peer reads the close frame but does not answer it, so the connection stays for the timeout `close`.
+    assert_eq!(peer.message().await.close().0, CloseReason::GOING_AWAY);
+    assert_eq!(host.sockets.gauge(Gauge::Connections), 1);
+    drop(peer);
+    assert_eq!(host.stopped().await, Drained { cut: 0 });
+    assert_eq!(host.sockets.gauge(Gauge::Connections), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_does_not_read_is_not_waited_for_without_end() {
-    let Mounted { service, endpoint, mut peer } = Mounted::mux(Config::default(), 128);
+    let Mounted { stop, service, endpoint, mut peer } = Mounted::mux(Config::default(), 128);
     service.open_run("r");
     for _ in 0..100 {
         service.push("r", delta(&"x".repeat(500)));
     }
     peer.text(r#"{"type":"watch","ref":"w","run":"r"}"#).await;
     assert!(peer.message().await.text().contains("watching"));
-    assert_eq!(endpoint.shutdown().stop(Duration::from_secs(1)).await, 1);
+    stop.cancel();
+    tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>()).await.unwrap_err();
+    assert_eq!(endpoint.counters().gauge(Gauge::Connections), 1);
     assert_eq!(service.watchers(), 0, "the service is told at once");
-    assert_eq!(endpoint.shutdown().stop(Duration::from_secs(10)).await, 0);
-    assert!(endpoint.shutdown().is_stopping());
+    tokio::time::timeout(Duration::from_secs(10), std::future::pending::<()>()).await.unwrap_err();
+    assert_eq!(endpoint.counters().gauge(Gauge::Connections), 0);
 }

@@ -1,14 +1,13 @@
 //! TLS on both sides, with and without certificates of clients.
 
-use std::sync::Arc;
-
+use aqueduct_transport_http::{Admission, ServerConfig};
 use aqueduct_transport_ws::client::{Client, ConnectOptions};
 use aqueduct_transport_ws::tls::{Authorities, ClientTls, Identity, ServerTls};
-use aqueduct_transport_ws::{Config, Endpoint, Error, Server};
+use aqueduct_transport_ws::{Config, Error};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
-use crate::support::{RawPeer, ScriptedService, TestDialect, rest};
+use crate::support::{Host, RawPeer, ScriptedService, rest};
 
 struct Pem {
     certificate: String,
@@ -35,28 +34,19 @@ impl Pem {
     }
 }
 
-async fn serve(server: &Pem, clients: Option<&Pem>) -> (Endpoint, ConnectOptions) {
-    serve_with(ScriptedService::new(), server, clients).await
-}
-
-async fn serve_with(
-    service: Arc<ScriptedService>,
-    server: &Pem,
-    clients: Option<&Pem>,
-) -> (Endpoint, ConnectOptions) {
+async fn serve(server: &Pem, clients: Option<&Pem>) -> (Host, ConnectOptions) {
     let tls = ServerTls { identity: server.identity(), client_authorities: clients.map(Pem::authorities) };
-    let endpoint = Endpoint::new(service, Arc::new(TestDialect), Config::default());
-    let listener = Server::bind("127.0.0.1:0".parse().unwrap(), endpoint.clone()).await.unwrap();
-    let listener = listener.with_tls(tls).unwrap();
-    let port = listener.local_address().unwrap().port();
-    tokio::spawn(listener.serve());
-    (endpoint, ConnectOptions::new(format!("wss://localhost:{port}/ws")))
+    let config = ServerConfig { tls: Some(tls), ..ServerConfig::default() };
+    let (any, service) = ("127.0.0.1:0".parse().unwrap(), ScriptedService::new());
+    let host = Host::served(any, service, Config::default(), config, Admission::default()).await;
+    let options = ConnectOptions::new(format!("wss://localhost:{}/ws", host.address.port()));
+    (host, options)
 }
 
 #[tokio::test]
 async fn a_client_trusts_its_roots_only() {
     let server = Pem::new();
-    let (endpoint, mut options) = serve(&server, None).await;
+    let (host, mut options) = serve(&server, None).await;
     options.tls = server.trusted_by(None);
     let client = Client::connect(&options).await.unwrap();
     let mut events = client.start(Some("count:500:100"), r#"{"run":"r"}"#).await.unwrap();
@@ -67,19 +57,17 @@ async fn a_client_trusts_its_roots_only() {
         assert!(matches!(Client::connect(&options).await, Err(Error::Io(_))));
     }
     drop((client, events));
-    let gone = || endpoint.counters().snapshot().connections == 0;
-    assert!(crate::support::within(std::time::Duration::from_secs(10), gone).await);
+    host.settles().await;
 }
 
 #[tokio::test]
 async fn a_server_asks_for_certificates_if_it_is_told_to() {
     let (server, known) = (Pem::new(), Pem::new());
-    let service = ScriptedService::new();
-    let (_endpoint, mut options) = serve_with(Arc::clone(&service), &server, Some(&known)).await;
+    let (host, mut options) = serve(&server, Some(&known)).await;
     options.tls = server.trusted_by(Some(&known));
     assert_eq!(Client::connect(&options).await.unwrap().list_agents().await.unwrap().len(), 2);
     // The service learns by which certificate its caller is known.
-    let shown = service.callers.lock().unwrap().last().unwrap().certificate.clone().unwrap();
+    let shown = host.service.callers.lock().unwrap().last().unwrap().certificate.clone().unwrap();
     let der = CertificateDer::from_pem_slice(known.certificate.as_bytes()).unwrap();
     assert_eq!(&*shown, &*der);
     for identity in [None, Some(Pem::new())] {
@@ -90,23 +78,12 @@ async fn a_server_asks_for_certificates_if_it_is_told_to() {
 
 #[tokio::test]
 async fn plain_text_on_a_tls_port_is_cut() {
-    let (endpoint, options) = serve(&Pem::new(), None).await;
+    let (host, options) = serve(&Pem::new(), None).await;
     let port = options.url.rsplit(':').next().unwrap().trim_end_matches("/ws").parse::<u16>().unwrap();
     let mut peer = RawPeer::dial(([127, 0, 0, 1], port).into()).await;
     peer.write(b"GET /ws HTTP/1.1\r\n\r\n").await;
     // An alert, perhaps, and the end; no HTTP.
     assert_eq!(peer.closed().await, None);
     drop(peer);
-    let gone = || endpoint.counters().snapshot().connections == 0;
-    assert!(crate::support::within(std::time::Duration::from_secs(10), gone).await);
-}
-
-#[tokio::test]
-async fn pieces_that_do_not_fit_are_the_callers_fault() {
-    let (pem, other) = (Pem::new(), Pem::new());
-    let identity = Identity::from_pem(pem.certificate.as_bytes(), other.key.as_bytes()).unwrap();
-    let endpoint = Endpoint::new(ScriptedService::new(), Arc::new(TestDialect), Config::default());
-    let listener = Server::bind("127.0.0.1:0".parse().unwrap(), endpoint).await.unwrap();
-    let error = listener.with_tls(ServerTls { identity, client_authorities: None }).unwrap_err();
-    assert_eq!(error.fault(), aqueduct_transport_ws::Fault::Caller);
+    host.settles().await;
 }

@@ -10,8 +10,7 @@ use crate::project::Project;
 const CHOICES: &[(&str, &[&str])] = &[
     ("aqueduct-transport-grpc", &["client", "server", "tls"]),
     ("aqueduct-transport-http", &["client", "server", "tls"]),
-    ("aqueduct-transport-tls", &["client"]),
-    ("aqueduct-transport-ws", &["client", "tls"]),
+    ("aqueduct-transport-ws", &["client", "server", "tls"]),
 ];
 
 /// Lints every choice.

@@ -20,8 +20,6 @@ pub(crate) enum Layer {
     Transport,
     /// The one server, and HTTP itself.
     Http,
-    /// Certificates and keys, for all transports.
-    Tls,
     /// The run log.
     Runlog,
     /// The run engine.
@@ -51,7 +49,6 @@ impl Layer {
             "tests" | "benches" | "fuzz" => Some(Self::Tests),
             "examples" => Some(Self::Examples),
             "xtask" => Some(Self::Xtask),
-            "transport-tls" => Some(Self::Tls),
             "transport-http" => Some(Self::Http),
             _ if top.starts_with("adapter-") => Some(Self::Adapter),
             _ if top.starts_with("transport-") => Some(Self::Transport),
@@ -62,10 +59,9 @@ impl Layer {
     /// Whether a crate of this layer may depend on another crate of ours in layer `other`.
     pub(crate) fn may_use(self, other: Self) -> bool {
         match self {
-            Self::Core | Self::Tls | Self::Xtask => false,
-            Self::Adapter | Self::Runlog => other == Self::Core,
-            Self::Http => matches!(other, Self::Core | Self::Tls),
-            Self::Transport => matches!(other, Self::Core | Self::Http | Self::Tls),
+            Self::Core | Self::Xtask => false,
+            Self::Adapter | Self::Runlog | Self::Http => other == Self::Core,
+            Self::Transport => matches!(other, Self::Core | Self::Http),
             Self::Runs => matches!(other, Self::Core | Self::Runlog),
             Self::Umbrella => !matches!(other, Self::Umbrella | Self::Gateway) && other.is_library(),
             Self::Gateway => other.is_library(),
@@ -97,7 +93,6 @@ impl Layer {
             Self::Transport => {
                 "a transport depends on core and on transport-http, and knows no agent protocol"
             }
-            Self::Tls => "transport-tls depends on no other crate of the workspace",
             Self::Runlog => "runlog depends on core alone",
             Self::Runs => "runs depends on core and runlog: it knows no protocol and no socket",
             Self::Umbrella => "aqueduct depends on the libraries below it",

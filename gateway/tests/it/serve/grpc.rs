@@ -51,7 +51,7 @@ async fn a_port_for_grpc_alone_takes_published_runs() {
     config.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
     config.server.grpc = vec!["127.0.0.1:0".parse().unwrap()];
     let listening = Listening::bind(Gateway::new(config).unwrap()).await.unwrap();
-    let (address, shutdown) = (listening.grpc_addresses()[0], listening.shutdown());
+    let (address, shutdown) = (listening.grpc_addresses().unwrap()[0], listening.shutdown());
     let serving = tokio::spawn(listening.serve());
     let client = connect(address, None).await;
     let request = PublishRequest {
@@ -70,6 +70,6 @@ async fn a_port_for_grpc_alone_takes_published_runs() {
     let events: Vec<_> = client.watch(&"p".into(), 0).await.unwrap().collect().await;
     assert!(matches!(events.last(), Some(Ok(last)) if matches!(last.event, BlockEvent::RunFinished(_))));
     drop((publisher, client));
-    shutdown.trigger();
+    shutdown.cancel();
     serving.await.unwrap();
 }

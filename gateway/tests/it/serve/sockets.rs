@@ -3,8 +3,10 @@
 use std::fs;
 
 use aqueduct_core::service::PublishRequest;
+use aqueduct_transport_grpc::{Client as GrpcClient, ClientConfig as GrpcConfig};
 use aqueduct_transport_ws::client::{Client, ConnectOptions};
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http::Request;
 use serde_json::Value;
 
@@ -170,4 +172,29 @@ async fn what_cannot_be_published_is_refused() {
     assert_eq!(served.send(request).await.status(), 501);
     let plain = Request::get(served.url("/ws")).body(Bytes::new()).unwrap();
     assert_eq!(served.send(plain).await.status(), 426, "a request that is no upgrade");
+}
+
+/// SSE, WebSocket and gRPC on one port, each counted under its name.
+#[tokio::test]
+async fn metrics_show_the_counts_of_every_transport() {
+    let served = serve(&scripted(), &[]).await;
+    served.run("a", "over-http").await;
+    let client = connect(&served, "/agents/a/ws", None).await;
+    let mut run = client.start(None, &input("over-ws", None).to_string()).await.unwrap();
+    while run.next().await.is_some() {}
+    let grpc = GrpcClient::connect(&served.url(""), GrpcConfig::default()).await.unwrap();
+    let mut watched = grpc.watch(&"over-ws".into(), 0).await.unwrap();
+    while watched.next().await.is_some() {}
+    let response = served.get("/metrics").await;
+    let text = String::from_utf8_lossy(response.body()).into_owned();
+    let count = |name: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("aqueduct_{name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+    };
+    assert!(count("http_connections_open") >= 2, "{text}");
+    assert!(count("http_requests_total") >= 4, "{text}");
+    assert_eq!((count("ws_connections_open"), count("ws_connections_total")), (1, 1));
+    assert!(count("ws_messages_out_total") > 2, "{text}");
+    assert_eq!(count("grpc_streams_open"), 0);
+    assert!(count("grpc_events_out_total") > 2, "{text}");
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::verify::{Level, verify_sse};
+use aqueduct_core::CancelToken;
 use aqueduct_gateway::config::load;
 use aqueduct_gateway::serve::Listening;
 use aqueduct_gateway::service::Gateway;
-use aqueduct_transport_http::{Client, ClientConfig, Shutdown};
+use aqueduct_transport_http::{Client, ClientConfig};
 use bytes::Bytes;
 use http::{Request, Response};
 use serde_json::{Value, json};
@@ -22,12 +23,12 @@ pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) client: Client,
-    shutdown: Shutdown,
+    shutdown: CancelToken,
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
-        self.shutdown.trigger();
+        self.shutdown.cancel();
     }
 }
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::verify::{Level, verify_sse};
+use aqueduct_core::CancelToken;
 use aqueduct_gateway::config::load;
 use aqueduct_gateway::serve::Listening;
 use aqueduct_gateway::service::Gateway;
-use aqueduct_transport_http::{Client, ClientConfig, ClientTimeouts, Shutdown};
+use aqueduct_transport_http::{Client, ClientConfig, ClientTimeouts};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::Request;
@@ -22,13 +23,13 @@ use serde_json::{Map, Value, json};
 pub(super) struct Bridge {
     pub(super) address: SocketAddr,
     client: Client,
-    shutdown: Shutdown,
+    shutdown: CancelToken,
     runs: AtomicU32,
 }
 
 impl Drop for Bridge {
     fn drop(&mut self) {
-        self.shutdown.trigger();
+        self.shutdown.cancel();
     }
 }
 

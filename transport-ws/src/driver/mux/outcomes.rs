@@ -1,12 +1,13 @@
 //! Work that is done becomes replies, runs to follow and payloads to acknowledge.
 
+use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{EventEncoder, EventStream};
+use aqueduct_transport_http::Gauge;
 
 use super::{MuxSession, Outcome};
 use crate::driver::envelope::Envelope;
 use crate::driver::publisher::{Feeder, Step};
 use crate::driver::subscriptions::Subscription;
-use crate::handshake::Encoding;
 use crate::message::Reply;
 
 impl MuxSession {
@@ -54,17 +55,15 @@ impl MuxSession {
         {
             return self.replies.push_back(refused);
         }
-        let envelope = match self.encoding {
-            Encoding::Json => Envelope::json(&run),
-            Encoding::Binary => Envelope::Binary(run.clone()),
-        };
+        let is_binary = self.encoding == Encoding::Binary;
+        let envelope = if is_binary { Envelope::Binary(run.clone()) } else { Envelope::json(&run) };
         let (named, of) = (reference.clone(), run.clone());
         self.replies.push_back(if after.is_none() {
             Reply::Started { reference: named, run: of }
         } else {
             Reply::Watching { reference: named, run: of }
         });
-        let open = self.shared.counters.open_run();
+        let open = self.shared.counters.open(Gauge::Streams);
         let after = after.unwrap_or(0);
         self.subscriptions.add(Subscription {
             reference,

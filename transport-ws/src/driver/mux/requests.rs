@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use aqueduct_core::RunId;
-use aqueduct_core::service::{BoxFuture, PublishRequest};
+use aqueduct_core::service::{BoxFuture, PublishRequest, RefusalKind, ServiceError};
+use aqueduct_transport_http::Gauge;
 use bytes::Bytes;
+use serde::Deserialize;
 
 use super::{MuxSession, Outcome};
 use crate::close::CloseReason;
@@ -44,7 +46,7 @@ impl MuxSession {
             let message = "a `start` message needs `agent` on a path that names none";
             return self.replies.push_back(Reply::error(Some(reference), "invalid", message));
         };
-        let read = match self.shared.dialect.read_input(&agent, input, self.encoding) {
+        let read = match self.shared.protocol.read_input(&agent, input.as_bytes(), self.encoding) {
             Ok(read) => read,
             Err(error) => return self.replies.push_back(Reply::refusal(Some(reference), None, error)),
         };
@@ -73,15 +75,20 @@ impl MuxSession {
         if let Some(refused) = self.refuse_run(&reference, &run) {
             return self.replies.push_back(refused);
         }
+        let declared = match declared_version(options) {
+            Ok(declared) => declared,
+            Err(error) => return self.replies.push_back(Reply::refusal(Some(reference), Some(run), error)),
+        };
         let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
-        let (dialect, encoding) = (Arc::clone(&self.shared.dialect), self.encoding);
-        let (named, options) = (reference.clone(), options.map(str::to_owned));
+        let (protocol, encoding) = (Arc::clone(&self.shared.protocol), self.encoding);
+        let named = reference.clone();
         let work = Box::pin(async move {
             let id = RunId::from(run.as_str());
             let opened = async {
                 // Whether the caller may see the run comes first: how it is shown tells of the run.
                 let events = service.watch(&caller, &id, after).await?;
-                Ok((events, dialect.encoder(&id, encoding, options.as_deref()).await?))
+                let agent = service.agent_of(&id).await.unwrap_or_default();
+                Ok((events, protocol.encoder(&agent, declared.as_deref(), encoding)))
             };
             match opened.await {
                 Ok((events, encoder)) => {
@@ -142,7 +149,7 @@ impl MuxSession {
             );
             return self.replies.push_back(Reply::error(Some(reference), "busy", message));
         }
-        let (publisher, inbox) = Publisher::new(limits, self.shared.counters.open_publisher());
+        let (publisher, inbox) = Publisher::new(limits, self.shared.counters.open(Gauge::Publishers));
         let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
         let named = reference.clone();
         let work = async move {
@@ -177,6 +184,22 @@ impl MuxSession {
         );
         Err(CloseReason::new(CloseReason::TOO_MANY, reason))
     }
+}
+
+/// Options of a watcher.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WatchOptions {
+    /// The version of the agent protocol that the watcher reads.
+    protocol_version: Option<String>,
+}
+
+fn declared_version(options: Option<&str>) -> Result<Option<String>, ServiceError> {
+    let read = options.map_or(Ok(WatchOptions::default()), serde_json::from_str);
+    read.map(|options| options.protocol_version).map_err(|error| {
+        let message = format!("`options` must be an object such as {{\"protocolVersion\":\"1.0\"}}: {error}");
+        ServiceError::new(RefusalKind::Invalid, message)
+    })
 }
 
 pub(super) fn unknown_publisher(reference: &str) -> Reply {

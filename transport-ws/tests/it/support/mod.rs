@@ -1,4 +1,4 @@
-//! A scripted service, a dialect whose payloads can be read, and a peer that writes raw frames.
+//! A scripted service, a protocol whose payloads can be read, and a peer that writes raw frames.
 
 mod raw;
 mod service;
@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
+use aqueduct_transport_http::{Admission, CancelToken, Counters, Drained, Gauge, Server, ServerConfig};
 use aqueduct_transport_ws::client::{Client, ConnectOptions};
-use aqueduct_transport_ws::{Config, Counters, Endpoint, Server, Shutdown};
+use aqueduct_transport_ws::{Config, Endpoint};
 
 pub(crate) use raw::{Frame, RawPeer, frame, masked, request};
-pub(crate) use service::{ScriptedService, TestDialect, delta, started};
+pub(crate) use service::{ScriptedService, TestProtocol, delta, started};
 
 /// Set when anything panics: a task that does would otherwise go unnoticed.
 static PANICKED: AtomicBool = AtomicBool::new(false);
@@ -28,8 +29,9 @@ fn watch_for_panics() {
     });
 }
 
-/// A connection over an in-memory pipe to an endpoint that is mounted on somebody else's server.
+/// A connection over an in-memory pipe to an endpoint, without a server.
 pub(crate) struct Mounted {
+    pub(crate) stop: CancelToken,
     pub(crate) service: Arc<ScriptedService>,
     pub(crate) endpoint: Endpoint,
     pub(crate) peer: RawPeer<tokio::io::DuplexStream>,
@@ -40,7 +42,7 @@ impl Mounted {
     pub(crate) fn new(config: Config, pipe: usize, headers: &[(&str, &str)], agent: Option<&str>) -> Self {
         watch_for_panics();
         let service = ScriptedService::new();
-        let endpoint = Endpoint::new(Arc::clone(&service) as _, Arc::new(TestDialect), config);
+        let endpoint = Endpoint::new(Arc::clone(&service) as _, Arc::new(TestProtocol), config);
         let mut builder = http::Request::get("/anywhere");
         let usual = [
             ("host", "localhost"),
@@ -53,12 +55,14 @@ impl Mounted {
             builder = builder.header(*name, *value);
         }
         let parts = builder.body(()).unwrap().into_parts().0;
-        let upgrade = endpoint.accept(&parts, agent, Some("pipe".into())).unwrap();
+        let mut upgrade = endpoint.accept(&parts, agent).unwrap();
+        let stop = CancelToken::new();
+        upgrade.stop = stop.clone();
         assert_eq!(upgrade.response().status(), 101);
         let (io, served) = tokio::io::duplex(pipe);
         let serving = endpoint.clone();
         tokio::spawn(async move { serving.serve(served, upgrade).await });
-        Self { service, endpoint, peer: RawPeer { io } }
+        Self { stop, service, endpoint, peer: RawPeer { io } }
     }
 
     /// With the protocol `aqueduct.v1.json`.
@@ -67,12 +71,15 @@ impl Mounted {
     }
 }
 
-/// A server on a port of its own, gone when dropped.
+/// An endpoint alone on a server, gone when dropped.
 pub(crate) struct Host {
     pub(crate) service: Arc<ScriptedService>,
     pub(crate) endpoint: Endpoint,
     pub(crate) address: SocketAddr,
-    task: tokio::task::JoinHandle<()>,
+    pub(crate) stop: CancelToken,
+    /// The counts of the server's sockets.
+    pub(crate) sockets: Counters,
+    task: tokio::task::JoinHandle<Drained>,
 }
 
 impl Host {
@@ -85,12 +92,30 @@ impl Host {
     }
 
     pub(crate) async fn on(address: SocketAddr, service: Arc<ScriptedService>, config: Config) -> Self {
+        let mut server = ServerConfig::default();
+        server.timeouts.write_stall = config.timeouts.stall;
+        Self::served(address, service, config, server, Admission::default()).await
+    }
+
+    pub(crate) async fn served(
+        address: SocketAddr,
+        service: Arc<ScriptedService>,
+        config: Config,
+        server: ServerConfig,
+        admission: Admission,
+    ) -> Self {
         watch_for_panics();
-        let endpoint = Endpoint::new(Arc::clone(&service) as _, Arc::new(TestDialect), config);
-        let server = Server::bind(address, endpoint.clone()).await.unwrap();
-        let address = server.local_address().unwrap();
-        let task = tokio::spawn(server.serve());
-        Self { service, endpoint, address, task }
+        let endpoint = Endpoint::new(Arc::clone(&service) as _, Arc::new(TestProtocol), config);
+        let server = Server::bind(address, server).await.unwrap();
+        let (address, stop, sockets) = (server.local_addr().unwrap(), CancelToken::new(), server.counters());
+        let task = tokio::spawn(server.serve(admission.apply(endpoint.router()), stop.clone()));
+        Self { service, endpoint, address, stop, sockets, task }
+    }
+
+    /// Stops the server and waits for its end.
+    pub(crate) async fn stopped(&mut self) -> Drained {
+        self.stop.cancel();
+        (&mut self.task).await.unwrap()
     }
 
     pub(crate) fn url(&self) -> String {
@@ -119,22 +144,21 @@ impl Host {
         self.endpoint.counters()
     }
 
-    pub(crate) fn shutdown(&self) -> Shutdown {
-        self.endpoint.shutdown()
-    }
-
-    /// Waits until nothing is open any more: connections, runs, publishers, and the service's streams.
+    /// Waits until nothing is open any more: sockets, connections, runs, publishers, and the service's streams.
     #[track_caller]
     pub(crate) fn settles(&self) -> impl Future<Output = ()> {
         let caller = std::panic::Location::caller();
         async move {
             let nothing = || {
-                let now = self.counters().snapshot();
-                now.connections == 0 && now.runs == 0 && now.publishers == 0 && self.service.watchers() == 0
+                let counters = self.counters();
+                let open = [Gauge::Connections, Gauge::Streams, Gauge::Publishers];
+                open.iter().all(|gauge| counters.gauge(*gauge) == 0)
+                    && self.sockets.gauge(Gauge::Connections) == 0
+                    && self.service.watchers() == 0
             };
             let ok = within(Duration::from_secs(20), nothing).await;
             assert!(!PANICKED.load(Ordering::SeqCst), "{caller}: something panicked");
-            assert!(ok, "{caller}: {:?}, {} watchers", self.counters().snapshot(), self.service.watchers());
+            assert!(ok, "{caller}: {:?}, {} watchers", self.counters(), self.service.watchers());
         }
     }
 }

@@ -116,11 +116,12 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> RawPeer<IO> {
             let Ok(byte) = read else { return String::new() };
             head.push(byte);
         }
-        if !head.starts_with(b"HTTP/1.1 101") {
-            let reading = self.io.read_to_end(&mut head);
-            tokio::time::timeout(PATIENCE, reading).await.expect("not closed").unwrap();
-        }
-        String::from_utf8(head).unwrap()
+        let text = String::from_utf8(head).unwrap();
+        let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        let reading = self.io.read_exact(&mut body);
+        tokio::time::timeout(PATIENCE, reading).await.expect("no body").unwrap();
+        text + std::str::from_utf8(&body).unwrap()
     }
 
     pub(crate) async fn write(&mut self, bytes: &[u8]) {

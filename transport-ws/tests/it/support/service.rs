@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use aqueduct_core::event::{BlockHead, Lane, Origin, RunFinished};
+use aqueduct_core::protocol::{Encoding, Protocol, ReadInput};
 use aqueduct_core::run::InterruptReply;
 use aqueduct_core::service::{
     AgentInfo, BoxFuture, Caller, EventEncoder, EventStream, Ingest, NumberedEvent, PayloadSink,
@@ -15,7 +16,6 @@ use aqueduct_core::service::{
 use aqueduct_core::{
     BlockEvent, BlockId, Channel, LaneId, Role, RunId, RunInfo, RunInput, RunOutcome, Source, SpanKind,
 };
-use aqueduct_transport_ws::{Dialect, Encoding, ReadInput};
 use bytes::Bytes;
 use futures_core::Stream;
 use serde_json::{Value, json};
@@ -29,6 +29,8 @@ pub(crate) struct ScriptedService {
     /// Events that streams gave away.
     pub(crate) taken: Arc<AtomicUsize>,
     pub(crate) callers: Mutex<Vec<Caller>>,
+    /// Callers without a token are not admitted.
+    pub(crate) wants_tokens: AtomicBool,
     /// Runs that were asked to stop.
     pub(crate) cancelled: Mutex<Vec<String>>,
     /// Payloads that may be taken; a test that wants back-pressure takes the permits away.
@@ -70,6 +72,7 @@ impl ScriptedService {
             watchers: Arc::default(),
             taken: Arc::default(),
             callers: Mutex::default(),
+            wants_tokens: AtomicBool::new(false),
             cancelled: Mutex::default(),
             gate: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
         })
@@ -258,6 +261,17 @@ impl RunService for ScriptedService {
         })
     }
 
+    fn admit(&self, caller: &Caller, _agent: Option<&str>) -> Result<(), ServiceError> {
+        if self.wants_tokens.load(Ordering::SeqCst) && caller.token.is_none() {
+            return Err(ServiceError::new(RefusalKind::Unauthenticated, "bring a token"));
+        }
+        Ok(())
+    }
+
+    fn agent_of<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(self.run(run.as_str()).map(|_| "the agent".to_owned())))
+    }
+
     fn publish(
         &self,
         caller: &Caller,
@@ -366,35 +380,29 @@ pub(crate) fn delta(text: &str) -> BlockEvent {
 }
 
 /// Inputs: `{"run": …, "say": …}`. Events: a delta is a JSON string; `RunStarted` becomes two payloads, `Custom` none.
-pub(crate) struct TestDialect;
+pub(crate) struct TestProtocol;
 
-impl Dialect for TestDialect {
-    fn read_input(&self, _agent: &str, input: &str, encoding: Encoding) -> Result<ReadInput, ServiceError> {
+impl Protocol for TestProtocol {
+    fn read_input(&self, _agent: &str, input: &[u8], encoding: Encoding) -> Result<ReadInput, ServiceError> {
         let invalid = || ServiceError::new(RefusalKind::Invalid, "an input is an object with `run`");
-        let value: Value = serde_json::from_str(input).map_err(|_| invalid())?;
+        let value: Value = serde_json::from_slice(input).map_err(|_| invalid())?;
         let run = value.get("run").and_then(Value::as_str).ok_or_else(invalid)?;
         let mut read = RunInput::prompt("t", run.to_owned(), "hello");
         read.forwarded = value.get("say").cloned().unwrap_or_default();
-        Ok(ReadInput { input: read, encoder: Box::new(TestEncoder { binary: encoding == Encoding::Binary }) })
+        let encoder = TestEncoder { binary: encoding == Encoding::Binary, shown: None };
+        Ok(ReadInput::new(read, Box::new(encoder)))
     }
 
-    fn encoder<'a>(
-        &'a self,
-        _run: &'a RunId,
-        encoding: Encoding,
-        options: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Box<dyn EventEncoder>, ServiceError>> {
-        let made: Result<Box<dyn EventEncoder>, _> = if options == Some("\"refuse\"") {
-            refuse(RefusalKind::Invalid, "these options are refused")
-        } else {
-            Ok(Box::new(TestEncoder { binary: encoding == Encoding::Binary }))
-        };
-        Box::pin(std::future::ready(made))
+    fn encoder(&self, agent: &str, declared: Option<&str>, encoding: Encoding) -> Box<dyn EventEncoder> {
+        let shown = declared.map(|version| format!("{agent} in {version}"));
+        Box::new(TestEncoder { binary: encoding == Encoding::Binary, shown })
     }
 }
 
 struct TestEncoder {
     binary: bool,
+    /// What a watcher that declared a version gets for `RunStarted`.
+    shown: Option<String>,
 }
 
 impl EventEncoder for TestEncoder {
@@ -403,7 +411,7 @@ impl EventEncoder for TestEncoder {
         match event {
             BlockEvent::RunStarted(run) => {
                 push(json!({"started": run.run_id.as_str()}));
-                push(json!("first"));
+                push(json!(self.shown.as_deref().unwrap_or("first")));
             }
             BlockEvent::BlockDelta { delta, .. } => push(json!(&**delta)),
             BlockEvent::RunFinished(_) => push(json!("finished")),

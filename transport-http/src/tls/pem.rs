@@ -6,7 +6,7 @@ use std::path::Path;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::error::TlsError;
+use super::TlsError;
 
 /// Stands for the path of text that was never in a file.
 const IN_MEMORY: &str = "memory";

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rustls::server::WebPkiClientVerifier;
 
-use crate::error::TlsError;
-use crate::pem::{Authorities, Identity};
+use super::TlsError;
+use super::pem::{Authorities, Identity};
 
 /// The settings of a server.
 #[derive(Debug, Clone)]
@@ -19,20 +19,20 @@ pub struct ServerTls {
 impl ServerTls {
     /// The configuration, offering `protocols` (ALPN), the preferred one first.
     pub fn into_config(self, protocols: &[&[u8]]) -> Result<Arc<rustls::ServerConfig>, TlsError> {
-        let builder = rustls::ServerConfig::builder_with_provider(crate::provider())
+        let builder = rustls::ServerConfig::builder_with_provider(super::provider())
             .with_safe_default_protocol_versions()
             .map_err(TlsError::unusable)?;
         let builder = match self.client_authorities {
             None => builder.with_no_client_auth(),
             Some(authorities) => {
                 let roots = Arc::new(authorities.into_store()?);
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, crate::provider()).build();
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, super::provider()).build();
                 builder.with_client_cert_verifier(verifier.map_err(TlsError::unusable)?)
             }
         };
         let Identity { chain, key } = self.identity;
         let mut config = builder.with_single_cert(chain, key).map_err(TlsError::unusable)?;
-        config.alpn_protocols = crate::owned(protocols);
+        config.alpn_protocols = super::owned(protocols);
         Ok(Arc::new(config))
     }
 }

@@ -1,7 +1,7 @@
 //! Whom a client trusts and who it is.
 
-use crate::error::TlsError;
-use crate::pem::{Authorities, Identity};
+use super::TlsError;
+use super::pem::{Authorities, Identity};
 
 /// The settings of a client.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +19,7 @@ impl ClientTls {
             Some(authorities) => authorities.into_store()?,
             None => rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
         };
-        let builder = rustls::ClientConfig::builder_with_provider(crate::provider())
+        let builder = rustls::ClientConfig::builder_with_provider(super::provider())
             .with_safe_default_protocol_versions()
             .map_err(TlsError::unusable)?
             .with_root_certificates(roots);
@@ -29,7 +29,7 @@ impl ClientTls {
                 builder.with_client_auth_cert(chain, key).map_err(TlsError::unusable)?
             }
         };
-        config.alpn_protocols = crate::owned(protocols);
+        config.alpn_protocols = super::owned(protocols);
         Ok(config)
     }
 }

@@ -1,0 +1,196 @@
+//! Live counts of a server or of a service mounted on one, for metrics and for tests that look for leaks.
+//!
+//! One type for all transports: a server counts sockets and requests in its own [`Counters`], a WebSocket endpoint and a
+//! set of gRPC services each count streams and messages in theirs, and a host renders all of them ([`Counters::samples`])
+//! with the transport as a label. Counting is relaxed: no decision depends on a count.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Defines an enum of counts and one cell for each.
+macro_rules! counts {
+    ($(#[$about:meta])* $name:ident, $cells:ident {
+        $($(#[doc = $doc:literal])+ $variant:ident = $label:literal,)+
+    }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum $name { $($(#[doc = $doc])+ $variant,)+ }
+
+        #[derive(Debug, Default)]
+        #[allow(non_snake_case, reason = "one field per variant, so that no access can miss")]
+        struct $cells { $($variant: AtomicU64,)+ }
+
+        impl $name {
+            /// All of them, in the order in which they are rendered.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Returns the name in metrics.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $label,)+ }
+            }
+
+            /// Returns the description in metrics.
+            pub const fn help(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+),)+ }
+            }
+
+            fn cell(self, cells: &$cells) -> &AtomicU64 {
+                match self { $(Self::$variant => &cells.$variant,)+ }
+            }
+        }
+    };
+}
+
+counts! {
+    /// Counts that go up and down.
+    Gauge, Gauges {
+        /// Sockets that are open, upgraded ones included; of a WebSocket endpoint, its connections.
+        Connections = "connections_open",
+        /// Requests whose response is not wholly handed over.
+        Requests = "requests_open",
+        /// Event streams that are open.
+        Streams = "streams_open",
+        /// Publishers that are open.
+        Publishers = "publishers_open",
+        /// Answers of other gRPC services that are under way.
+        Calls = "calls_open",
+    }
+}
+
+counts! {
+    /// Counts that only go up.
+    Total, Totals {
+        /// Sockets that were accepted; of a WebSocket endpoint, its upgrades.
+        Connections = "connections_total",
+        /// Requests that reached a route.
+        Requests = "requests_total",
+        /// Requests, upgrades or calls that were refused.
+        Refusals = "refusals_total",
+        /// TLS handshakes and HTTP/2 prefaces that failed or took too long.
+        HandshakeFailures = "handshake_failures_total",
+        /// Times that the kernel had no socket to give (out of files, aborted before it was accepted).
+        AcceptFailures = "accept_failures_total",
+        /// Connections closed because the head of a request did not arrive in time.
+        HeaderTimeouts = "header_timeouts_total",
+        /// Connections closed because no request came for long.
+        IdleTimeouts = "idle_timeouts_total",
+        /// Streams and connections closed because the reader took nothing for long.
+        WriteStalls = "write_stalls_total",
+        /// Times that a quiet stream was taken from the HTTP library to save its buffers.
+        Handoffs = "handoffs_total",
+        /// Messages received.
+        MessagesIn = "messages_in_total",
+        /// Messages sent.
+        MessagesOut = "messages_out_total",
+        /// Events sent. Events per message tell how well they merge.
+        Events = "events_out_total",
+        /// Payloads of publishers that were accepted.
+        Payloads = "payloads_in_total",
+        /// Times that waiting messages were handed to the kernel.
+        Flushes = "flushes_total",
+    }
+}
+
+/// The counts of one server or service. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Counters(Arc<Cells>);
+
+#[derive(Debug, Default)]
+struct Cells {
+    gauges: Gauges,
+    totals: Totals,
+}
+
+/// One count at one moment, as metrics show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sample {
+    /// The name, without prefix and labels.
+    pub name: &'static str,
+    /// The description.
+    pub help: &'static str,
+    /// `true` for a [`Gauge`], `false` for a [`Total`].
+    pub is_gauge: bool,
+    /// The value.
+    pub value: u64,
+}
+
+impl Counters {
+    /// Returns a count that goes up and down.
+    pub fn gauge(&self, gauge: Gauge) -> u64 {
+        gauge.cell(&self.0.gauges).load(Ordering::Relaxed)
+    }
+
+    /// Returns a count that only goes up.
+    pub fn total(&self, total: Total) -> u64 {
+        total.cell(&self.0.totals).load(Ordering::Relaxed)
+    }
+
+    /// Returns all counts.
+    pub fn samples(&self) -> impl Iterator<Item = Sample> + '_ {
+        let gauges = Gauge::ALL.iter().map(|&gauge| Sample {
+            name: gauge.name(),
+            help: gauge.help().trim_ascii(),
+            is_gauge: true,
+            value: self.gauge(gauge),
+        });
+        let totals = Total::ALL.iter().map(|&total| Sample {
+            name: total.name(),
+            help: total.help().trim_ascii(),
+            is_gauge: false,
+            value: self.total(total),
+        });
+        gauges.chain(totals)
+    }
+
+    /// Counts one.
+    pub fn count(&self, total: Total) {
+        self.add(total, 1);
+    }
+
+    /// Counts several.
+    pub fn add(&self, total: Total, count: usize) {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        total.cell(&self.0.totals).fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts one as open until the guard is dropped.
+    pub fn open(&self, gauge: Gauge) -> OpenGuard {
+        gauge.cell(&self.0.gauges).fetch_add(1, Ordering::Relaxed);
+        OpenGuard { counters: self.clone(), gauge }
+    }
+}
+
+/// Counts something as open while it lives.
+#[derive(Debug)]
+#[must_use = "the count goes down when the guard is dropped"]
+pub struct OpenGuard {
+    counters: Counters,
+    gauge: Gauge,
+}
+
+impl Drop for OpenGuard {
+    fn drop(&mut self) {
+        self.gauge.cell(&self.counters.0.gauges).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_open_is_counted_back_and_every_count_is_a_sample() {
+        let counters = Counters::default();
+        let open = counters.open(Gauge::Streams);
+        counters.add(Total::MessagesOut, 3);
+        assert_eq!((counters.gauge(Gauge::Streams), counters.total(Total::MessagesOut)), (1, 3));
+        let samples: Vec<Sample> = counters.samples().collect();
+        assert_eq!(samples.len(), Gauge::ALL.len() + Total::ALL.len());
+        assert_eq!(samples.iter().map(|sample| sample.value).sum::<u64>(), 4);
+        assert!(samples.iter().all(|sample| sample.help.ends_with('.')));
+        drop(open);
+        assert_eq!(counters.gauge(Gauge::Streams), 0);
+    }
+}

@@ -1,0 +1,82 @@
+//! The end of a server, in two stages that services can see.
+//!
+//! ```text
+//! serving ──stop──► draining: no new connections or requests; streams may end by themselves
+//!                       └─ `drain` passed ──► closing: streams are asked to end ── `close` passed ──► cut
+//! ```
+//!
+//! A connection counts until its socket is closed, also after an upgrade took it from the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_core::CancelToken;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+
+use crate::config::Timeouts;
+
+/// The stages of the server's end, as an extension of every request: for services whose streams outlive a request.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Stopping {
+    /// Cancelled when the server stops accepting.
+    pub draining: CancelToken,
+    /// Cancelled when the limit `drain` has passed: streams that are still open end now, or are cut.
+    pub closing: CancelToken,
+}
+
+impl Stopping {
+    pub(super) fn new(stop: CancelToken) -> Self {
+        Self { draining: stop, closing: CancelToken::new() }
+    }
+}
+
+/// How a server came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Drained {
+    /// Connections that were still open after the limits `drain` and `close`.
+    pub cut: usize,
+}
+
+/// The open connections of a server. Dropping it drops those that were not upgraded.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) tasks: JoinSet<()>,
+    places: Arc<Semaphore>,
+    most: u32,
+}
+
+impl Open {
+    pub(super) fn new(most: usize) -> Self {
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        Self { tasks: JoinSet::new(), places: Arc::new(Semaphore::new(most as usize)), most }
+    }
+
+    /// Waits for a place among the connections. The semaphore is never closed.
+    pub(super) fn place(&self) -> impl Future<Output = Option<OwnedSemaphorePermit>> + use<> {
+        let places = Arc::clone(&self.places);
+        async move { places.acquire_owned().await.ok() }
+    }
+
+    /// Waits for the end of all connections, in the order that the module shows.
+    pub(super) async fn drain(mut self, timeouts: &Timeouts, stopping: &Stopping) -> Drained {
+        let is_empty = self.ends_within(timeouts.drain).await;
+        stopping.closing.cancel();
+        if is_empty || self.ends_within(timeouts.close).await {
+            return Drained::default();
+        }
+        let cut = (self.most as usize).saturating_sub(self.places.available_permits());
+        self.tasks.shutdown().await;
+        Drained { cut }
+    }
+
+    async fn ends_within(&mut self, limit: Duration) -> bool {
+        let ended = async {
+            while self.tasks.join_next().await.is_some() {}
+            // Upgraded sockets have left the tasks but keep their places.
+            drop(self.places.acquire_many(self.most).await);
+        };
+        tokio::time::timeout(limit, ended).await.is_ok()
+    }
+}

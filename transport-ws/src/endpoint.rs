@@ -1,0 +1,152 @@
+//! The accepting side: an [`Endpoint`] upgrades requests of an HTTP server and drives the connections.
+//!
+//! ```text
+//! server (transport-http) ─► Endpoint::router ─► handshake::accept ─► 101 ─► Endpoint::serve ─► driver
+//! ```
+//!
+//! Sockets, TLS, the request head and admission by `Host` and `Origin` belong to the server. An upgraded connection
+//! keeps its place among the server's connections; it is closed with 1001 when the server drains.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aqueduct_core::protocol::Protocol;
+use aqueduct_core::service::RunService;
+use aqueduct_transport_http::{Counters, Gauge, Refusal, Stopping, Total};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Request};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use http::{HeaderValue, StatusCode, header, request};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tracing::Instrument as _;
+
+use crate::config::Config;
+use crate::driver::{self, session::Shared};
+use crate::handshake::{self, Upgrade};
+
+/// Serves WebSocket connections of a service. Clones serve the same.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use aqueduct_core::protocol::Protocol;
+/// use aqueduct_core::service::RunService;
+/// use aqueduct_transport_http::{Admission, CancelToken, Server, ServerConfig, ServerError};
+/// use aqueduct_transport_ws::{Config, Endpoint};
+///
+/// async fn serve(service: Arc<dyn RunService>, protocol: Arc<dyn Protocol>) -> Result<(), ServerError> {
+///     let routes = Endpoint::new(service, protocol, Config::default()).router();
+///     let server = Server::bind("127.0.0.1:8001", ServerConfig::default()).await?;
+///     server.serve(Admission::default().apply(routes), CancelToken::new()).await;
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Endpoint {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("config", &self.shared.config).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// Returns an endpoint for a service whose inputs and events are of `protocol`.
+    pub fn new(service: Arc<dyn RunService>, protocol: Arc<dyn Protocol>, mut config: Config) -> Self {
+        config.limits = config.limits.at_least_one();
+        Self { shared: Arc::new(Shared { service, protocol, config, counters: Counters::default() }) }
+    }
+
+    /// Returns the routes, for the server alone or merged with others. They have no fallback.
+    ///
+    /// | path | what |
+    /// |---|---|
+    /// | `/ws` | the protocol `aqueduct.v1` |
+    /// | `/agents/{name}/ws` | the plain mode, or `aqueduct.v1` with that agent as default |
+    pub fn router(&self) -> Router {
+        let (unnamed, named) = (self.clone(), self.clone());
+        let of_agent = async move |Path(name): Path<String>, request: Request| {
+            // The router takes an empty segment for a name.
+            if name.is_empty() {
+                let message = "name an agent: /agents/{name}/ws";
+                return Refusal::new(StatusCode::NOT_FOUND, "not_found", message).into_response();
+            }
+            named.upgrade(Some(&name), request)
+        };
+        Router::new()
+            .route("/ws", get(async move |request: Request| unnamed.upgrade(None, request)))
+            .route("/agents/{name}/ws", get(of_agent))
+    }
+
+    /// Answers a request, and drives the connection to its end in a task of its own if it is upgraded. `agent` is what
+    /// the path names.
+    pub fn upgrade(&self, agent: Option<&str>, mut request: Request) -> Response {
+        let upgraded = hyper::upgrade::on(&mut request);
+        let (parts, _) = request.into_parts();
+        let upgrade = match self.accept(&parts, agent) {
+            Ok(upgrade) => upgrade,
+            Err(refusal) => return refused(refusal),
+        };
+        let response = upgrade.response().map(|()| Body::empty());
+        let endpoint = self.clone();
+        let connection = async move {
+            // A peer that went away before the upgrade has no connection to serve.
+            if let Ok(io) = upgraded.await {
+                endpoint.serve(TokioIo::new(io), upgrade).await;
+            }
+        };
+        // The log of its runs carries the id of the request that opened the connection.
+        tokio::spawn(connection.in_current_span());
+        response
+    }
+
+    /// Decides about a request: see [`handshake::accept`].
+    ///
+    /// # Errors
+    ///
+    /// Returns a refusal if the request asks for no WebSocket of ours, or if the server drains.
+    pub fn accept(&self, head: &request::Parts, agent: Option<&str>) -> Result<Upgrade, Refusal> {
+        let stopping = head.extensions.get::<Stopping>().cloned().unwrap_or_default();
+        let decision = if stopping.draining.is_cancelled() {
+            let message = "the server stops: connect to another replica, or later";
+            Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message))
+        } else {
+            handshake::accept(head, agent, stopping.draining)
+        };
+        let counted = if decision.is_ok() { Total::Connections } else { Total::Refusals };
+        self.shared.counters.count(counted);
+        decision
+    }
+
+    /// Drives a connection whose upgrade was answered, to its end. Dropping the future drops the connection.
+    pub async fn serve<IO>(&self, io: IO, upgrade: Upgrade)
+    where
+        IO: AsyncRead + AsyncWrite + Send + Unpin,
+    {
+        let _open = self.shared.counters.open(Gauge::Connections);
+        driver::run(Arc::clone(&self.shared), io, upgrade).await;
+    }
+
+    /// Returns the live counts: connections, streams, publishers, messages.
+    pub fn counters(&self) -> Counters {
+        self.shared.counters.clone()
+    }
+}
+
+fn refused(refusal: Refusal) -> Response {
+    let is_no_upgrade = refusal.status == StatusCode::UPGRADE_REQUIRED;
+    let mut response = refusal.into_response();
+    if is_no_upgrade {
+        let headers = response.headers_mut();
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    }
+    response
+}

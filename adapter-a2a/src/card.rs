@@ -59,12 +59,13 @@ impl Endpoint {
         Self { url: url.into(), binding, version, tenant: String::new(), extensions: Vec::new() }
     }
 
-    fn of(interface: &AgentInterface<'_>) -> Option<Self> {
-        let mut endpoint = Self::new(
-            interface.url.set()?,
-            Binding::parse(&interface.binding)?,
-            Version::parse(interface.version.set())?,
-        );
+    /// An interface of a card; `version` is that of entries that name none.
+    fn of(interface: &AgentInterface<'_>, version: Version) -> Option<Self> {
+        let version = match interface.version.set() {
+            Some(named) => Version::parse(Some(named))?,
+            None => version,
+        };
+        let mut endpoint = Self::new(interface.url.set()?, Binding::parse(&interface.binding)?, version);
         endpoint.tenant = interface.tenant.to_string();
         Some(endpoint)
     }
@@ -72,7 +73,9 @@ impl Endpoint {
 
 /// Every usable interface of a card, in its order: those of 1.0, then those that only the 0.3 members name.
 pub fn endpoints(card: &AgentCard<'_>) -> Vec<Endpoint> {
-    let mut found: Vec<Endpoint> = card.supported_interfaces.iter().filter_map(Endpoint::of).collect();
+    // 0.3 has no such member: an entry without a version is 1.0, whatever the card says of itself.
+    let of_v1 = |interface: &AgentInterface<'_>| Endpoint::of(interface, Version::V1);
+    let mut found: Vec<Endpoint> = card.supported_interfaces.iter().filter_map(of_v1).collect();
     let mut add = |endpoint: Endpoint| {
         if !found.contains(&endpoint) {
             found.push(endpoint);
@@ -88,7 +91,7 @@ pub fn endpoints(card: &AgentCard<'_>) -> Vec<Endpoint> {
     }
     if let Some(version) = version {
         for interface in &card.additional_interfaces {
-            if let Some(mut endpoint) = Endpoint::of(interface) {
+            if let Some(mut endpoint) = Endpoint::of(interface, version) {
                 endpoint.version = version;
                 add(endpoint);
             }
@@ -139,6 +142,15 @@ fn no_interface(card: &AgentCard<'_>) -> CardError {
     }
     let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
     CardError::NoInterface { offered }
+}
+
+/// What to tell if the address that a card names cannot be reached: cards name hosts that only their own machine knows
+/// (`0.0.0.0`, names of containers).
+pub fn unreachable(endpoint: &Endpoint, what: &str) -> String {
+    format!(
+        "{what}: the agent's card names the address {}; to use another one, set `url` to it and `binding` to {}",
+        endpoint.url, endpoint.binding
+    )
 }
 
 /// True if there is a card that only known clients may see.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use aqueduct_core::{ByteString, IntermediateView, RunInfo, Source};
 
 use crate::recognise::Recognisers;
+use crate::version::Version;
 use crate::wire::Dialect;
 
 /// How a task's events are read.
@@ -190,6 +191,9 @@ pub struct ClientConfig {
     pub decode: DecodeConfig,
     /// True to take the answer as a stream; false for agents whose card says they cannot.
     pub streaming: bool,
+    /// The version that requests are sent in, where the same address may speak the other one (JSON-RPC): an agent that
+    /// knows none of its methods is asked once in the other version. `None` keeps to the endpoint's version.
+    pub version: Option<Version>,
     /// How a lost stream is found again.
     pub retry: Retry,
     /// How long a status text is held that may be the answer, if nothing follows that decides. Agents that tell the
@@ -202,6 +206,7 @@ impl Default for ClientConfig {
         Self {
             decode: DecodeConfig::default(),
             streaming: true,
+            version: None,
             retry: Retry::default(),
             hold: Duration::from_millis(250),
         }

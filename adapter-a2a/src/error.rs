@@ -14,6 +14,12 @@ pub const TASK_NOT_FOUND: &str = "task_not_found";
 pub const UNAUTHORIZED: &str = "upstream_unauthorized";
 /// The agent speaks no version that we do.
 pub const VERSION_NOT_SUPPORTED: &str = "version_not_supported";
+/// No connection to the agent.
+pub const UNREACHABLE: &str = "upstream_unreachable";
+/// The agent did not answer, or went silent, for too long.
+pub const TIMEOUT: &str = "upstream_timeout";
+/// The agent's address answered with something that is not A2A: a page, a redirect.
+pub const REFUSED: &str = "upstream_refused";
 /// The agent says that our request is wrong.
 pub const INVALID_REQUEST: &str = "upstream_refused_request";
 

@@ -46,6 +46,14 @@ impl Version {
         }
     }
 
+    /// The version that a peer may speak instead.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::V03 => Self::V1,
+            Self::V1 => Self::V03,
+        }
+    }
+
     /// `1.0` or `0.3`.
     pub const fn as_str(self) -> &'static str {
         match self {

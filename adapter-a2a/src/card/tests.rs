@@ -69,3 +69,12 @@ fn cards_are_looked_for_at_both_paths() {
     );
     assert_eq!(card_urls("https://host/my-card.json"), ["https://host/my-card.json"]);
 }
+
+#[test]
+fn an_interface_without_a_version_is_of_1_0() {
+    let card = r#"{"name": "x", "protocolVersion": "0.3", "supportedInterfaces": [{"url": "http://localhost:9/", "protocolBinding": "JSONRPC"}]}"#;
+    let endpoint = choose(&parse(card).unwrap(), &[Binding::JsonRpc]).unwrap();
+    assert_eq!(endpoint.version, Version::V1);
+    let words = unreachable(&endpoint, "connection refused");
+    assert!(words.contains("card") && words.contains("`url`") && words.contains("`binding`"), "{words}");
+}

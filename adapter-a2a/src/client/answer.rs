@@ -5,13 +5,24 @@ use std::time::Duration;
 
 use super::{Cancel, Purpose, TaskClient};
 use crate::decode::{Decoder, failure_of};
+use crate::version::{Binding, Version};
 use crate::wire::{ErrorKind, WireError};
 
 impl TaskClient {
     pub(super) fn handle_refused_message(&mut self, error: &WireError) {
-        let no_stream = matches!(error.kind(), ErrorKind::UnsupportedOperation | ErrorKind::MethodNotFound);
-        if no_stream && self.config.streaming {
-            // Refused before anything was done: the same message may be sent again, without asking for a stream.
+        // Refused before anything was done: the same message may be sent again.
+        let is_unknown = error.kind() == ErrorKind::MethodNotFound;
+        if is_unknown && let Some(version) = self.config.version.filter(|_| !self.tried_other) {
+            self.tried_other = true;
+            self.switch(Some(version.other()));
+            let send = self.send_call(self.config.streaming);
+            return self.plan(Purpose::Send, send, Duration::ZERO);
+        }
+        if is_unknown {
+            // The other version knows no more.
+            self.switch(None);
+        }
+        if error.refuses_streaming() && self.config.streaming {
             self.config.streaming = false;
             self.can_subscribe = false;
             let send = self.send_call(false);
@@ -20,9 +31,16 @@ impl TaskClient {
         self.fail(failure_of(error));
     }
 
+    /// Speaks that version from now on; `None` for that of the endpoint.
+    fn switch(&mut self, version: Option<Version>) {
+        self.version = version;
+        let own = self.config.decode.dialect;
+        self.decoder.set_dialect(version.map_or(own, |version| Binding::JsonRpc.dialect(version)));
+    }
+
     pub(super) fn handle_refused_stream(&mut self, error: WireError) {
         if is_passing(&error) && error.kind() != ErrorKind::TaskNotFound {
-            self.last_error = Some(error);
+            self.first_error.get_or_insert(error);
             return self.recover();
         }
         // Terminal already (-32004), not subscribable while it waits (-32001 of some servers), or no such method:
@@ -36,9 +54,9 @@ impl TaskClient {
 
     pub(super) fn handle_refused_look(&mut self, error: WireError) {
         if !is_passing(&error) || error.kind() == ErrorKind::TaskNotFound {
-            return self.fail(failure_of(&error));
+            return self.fail_after(&error);
         }
-        self.last_error = Some(error);
+        self.first_error.get_or_insert(error);
         self.attempts += 1;
         if self.attempts > self.config.retry.attempts {
             return self.give_up();

@@ -43,6 +43,7 @@ use aqueduct_core::{ByteString, SourceEvent};
 use crate::call::{Call, SendMessage, TaskRef};
 use crate::config::ClientConfig;
 use crate::decode::{Decoder, Settled, TaskMemory};
+use crate::version::Version;
 use crate::wire::{Frame, FrameContent, StateClass, StreamItem, WireError};
 pub use attach::{Attachment, is_made_id};
 use overlap::{Overlap, Verdict};
@@ -88,7 +89,12 @@ pub struct TaskClient {
     /// How many looks in a row may bring nothing new.
     patience: u32,
     cancel_attempts: u32,
-    last_error: Option<WireError>,
+    /// The version that is spoken, if not the endpoint's.
+    version: Option<Version>,
+    /// True once the other version was tried.
+    tried_other: bool,
+    /// The error that the trouble began with; what follows from it does not hide it.
+    first_error: Option<WireError>,
     planned: VecDeque<Planned>,
     events: VecDeque<SourceEvent>,
     scratch: Vec<SourceEvent>,
@@ -128,7 +134,9 @@ impl TaskClient {
             streams: 0,
             polls: 0,
             cancel_attempts: 0,
-            last_error: None,
+            version: None,
+            tried_other: false,
+            first_error: None,
             planned: VecDeque::new(),
             events: VecDeque::new(),
             scratch: Vec::new(),
@@ -341,6 +349,7 @@ impl TaskClient {
     /// An item was read; if it told anything new, what was lost is found again.
     fn handle_progress(&mut self, before: usize) {
         if self.events.len() > before {
+            self.first_error = None;
             self.attempts = 0;
             self.polls = 0;
             if self.state == State::Streaming {
@@ -369,7 +378,7 @@ impl TaskClient {
     /// There is never more than one request of a purpose under way that nobody has sent yet.
     fn plan(&mut self, purpose: Purpose, call: Call, after: Duration) {
         self.planned.retain(|planned| planned.purpose != purpose);
-        self.planned.push_back(Planned { purpose, call, after });
+        self.planned.push_back(Planned { purpose, call, after, version: self.version });
     }
 
     fn decode<R>(&mut self, step: impl FnOnce(&mut Decoder, &mut Vec<SourceEvent>) -> R) -> R {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::call::Call;
+use crate::version::Version;
 
 /// What a request is for; its answer is told with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,4 +27,6 @@ pub struct Planned {
     pub call: Call,
     /// How long to wait before.
     pub after: Duration,
+    /// The version to send it in, if not the endpoint's.
+    pub version: Option<Version>,
 }

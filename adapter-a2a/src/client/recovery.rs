@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use aqueduct_core::RunFailure;
+use serde_json::json;
 
 use super::answer::is_passing;
 use super::plan::Purpose;
@@ -16,12 +17,16 @@ impl TaskClient {
     /// An error on the stream. The task may have failed, or go on without this watcher (one that was too slow, for
     /// instance): only the task itself can tell.
     pub(super) fn handle_error_frame(&mut self, error: WireError) {
+        if self.task_ref().is_none() && !self.decoder.has_heard() {
+            // The answer to the message, told as an event.
+            return self.handle_refused_message(&error);
+        }
         if self.task_ref().is_none() || !is_passing(&error) {
             return self.fail(failure_of(&error));
         }
         self.decoder.note_error(&error);
         self.patience = self.config.retry.reported_polls;
-        self.last_error = Some(error);
+        self.first_error.get_or_insert(error);
         self.recover();
     }
 
@@ -59,10 +64,22 @@ impl TaskClient {
     }
 
     pub(super) fn give_up(&mut self) {
-        let failure = match self.last_error.take() {
+        let failure = match self.first_error.take() {
             Some(error) => failure_of(&error),
             None => self.decoder.cut(),
         };
+        self.fail(failure);
+    }
+
+    /// An error that nothing can be done about. The one that led to it is the cause.
+    pub(super) fn fail_after(&mut self, error: &WireError) {
+        let Some(first) = self.first_error.take() else { return self.fail(failure_of(error)) };
+        let mut failure = failure_of(&first);
+        let mut details = failure.details.take().unwrap_or_else(|| json!({}));
+        if let Some(details) = details.as_object_mut() {
+            details.insert("afterwards".to_owned(), error.message.clone().into());
+        }
+        failure.details = Some(details);
         self.fail(failure);
     }
 

@@ -803,3 +803,94 @@ fn a_text_that_may_be_the_answer_is_shown_when_nothing_follows() {
     assert!(client.poll_event().is_some());
     assert_eq!(client.poll_timeout(), None);
 }
+
+fn sent(client: &mut TaskClient) -> (bool, Option<Version>) {
+    let planned = client.poll_request().expect("a request");
+    assert_eq!(planned.purpose, Purpose::Send);
+    (matches!(planned.call, Call::SendStreamingMessage(_)), planned.version)
+}
+
+fn rpc_error(code: i64, words: &str) -> ByteString {
+    json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": words}}).to_string().into()
+}
+
+#[test]
+fn an_agent_that_knows_no_method_is_asked_once_in_the_other_version() {
+    let config = ClientConfig { version: Some(Version::V03), ..ClientConfig::default() };
+    let mut client = TaskClient::new(config, message());
+    assert_eq!(sent(&mut client), (true, None));
+    client.handle_response(Purpose::Send, 200, &rpc_error(-32601, "Method not found"));
+    assert_eq!(sent(&mut client), (true, Some(Version::V1)));
+    client.handle_frame(Frame::data(&rpc(&status("TASK_STATE_WORKING", "s", "Looking…"))));
+    assert!(client.poll_event().is_some());
+    client.handle_stream_end();
+    assert_eq!(client.poll_request().unwrap().version, Some(Version::V1), "it stays with that version");
+    // An agent that knows no method in either is asked without a stream, in the version of its card.
+    let config = ClientConfig { version: Some(Version::V1), ..ClientConfig::default() };
+    let mut client = TaskClient::new(config, message());
+    for expected in [(true, None), (true, Some(Version::V03)), (false, None)] {
+        assert_eq!(sent(&mut client), expected);
+        client.handle_response(Purpose::Send, 200, &rpc_error(-32601, "Method not found"));
+    }
+    assert_eq!(client.is_settled(), Some(Settled::Failed));
+}
+
+#[test]
+fn an_agent_that_cannot_stream_is_asked_without_a_stream() {
+    for (code, words) in
+        [(-32603, "Streaming is not supported by the agent"), (-32004, "Unsupported"), (-32004, "")]
+    {
+        for as_event in [false, true] {
+            let mut client = client();
+            assert_eq!(sent(&mut client), (true, None));
+            let error = rpc_error(code, words);
+            if as_event {
+                client.handle_frame(Frame::data(&error));
+            } else {
+                client.handle_response(Purpose::Send, 200, &error);
+            }
+            assert_eq!(sent(&mut client), (false, None), "{code} {words} {as_event}");
+        }
+    }
+    let mut client = client();
+    sent(&mut client);
+    client.handle_response(Purpose::Send, 200, &rpc_error(-32603, "out of memory"));
+    assert_eq!(client.is_settled(), Some(Settled::Failed));
+}
+
+#[test]
+fn the_first_cause_is_not_hidden_by_what_follows_from_it() {
+    let mut client = client();
+    sent(&mut client);
+    client.handle_frame(Frame::data(&rpc(&task("TASK_STATE_WORKING"))));
+    client.handle_frame(Frame::data(&rpc_error(-32603, "quota used up")));
+    let mut failure = None;
+    for _ in 0..20 {
+        let Some(planned) = client.poll_request() else { break };
+        let error = match planned.purpose {
+            Purpose::Get => {
+                WireError { code: Some(-32001), message: "no such task".into(), ..WireError::default() }
+            }
+            _ => WireError::transport("connection refused"),
+        };
+        client.handle_response_error(planned.purpose, error);
+    }
+    while let Some(event) = client.poll_event() {
+        if let SourceEvent::Failed(failed) = event {
+            failure = Some(failed);
+        }
+    }
+    let failure = failure.expect("it has failed");
+    assert_eq!((&*failure.code, &*failure.message), ("upstream_error", "quota used up"));
+    assert_eq!(failure.details.unwrap()["afterwards"], "no such task");
+}
+
+#[test]
+fn failures_of_the_transport_have_its_code() {
+    let mut client = client();
+    sent(&mut client);
+    let error = WireError::transport("no answer for 30s").failing_as(crate::error::TIMEOUT);
+    client.handle_response_error(Purpose::Send, error);
+    let event = client.poll_event().unwrap();
+    assert!(matches!(event, SourceEvent::Failed(failure) if &*failure.code == "upstream_timeout"));
+}

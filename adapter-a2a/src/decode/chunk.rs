@@ -18,7 +18,7 @@ impl Decoder {
         if frame.event.is_some() || !self.is_under_way() {
             return false;
         }
-        let Some(mut chunk) = self.shapes.read(frame.data) else { return false };
+        let Some(mut chunk) = self.shapes.read(frame.data, &self.memory.task_id) else { return false };
         let mut sink = Sink::new(frame.data, out);
         self.append_marked(&mut chunk, &mut sink) || self.append_chunk(&mut chunk, &mut sink)
     }

@@ -257,6 +257,7 @@ impl Decoder {
 /// An error of the peer as the reason of a failure. The table is in `docs/a2a.md`.
 pub(crate) fn failure_of(error: &WireError) -> RunFailure {
     let code = match error.kind() {
+        _ if error.failure.is_some() => error.failure.unwrap_or_default(),
         ErrorKind::TaskNotFound => error::TASK_NOT_FOUND,
         ErrorKind::Unauthorized => error::UNAUTHORIZED,
         ErrorKind::VersionNotSupported => error::VERSION_NOT_SUPPORTED,

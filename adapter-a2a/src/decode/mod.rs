@@ -87,6 +87,8 @@ pub struct Counts {
     pub repeated: u64,
     /// Items that came after the end.
     pub late: u64,
+    /// Items that belong to another task.
+    pub foreign: u64,
 }
 
 /// Reads one task's events.
@@ -193,6 +195,10 @@ impl Decoder {
                 u64::from(!matches!(&item, StreamItem::Status(update) if update.status.message.is_none()));
             return;
         }
+        if self.is_foreign(item.task_id()) {
+            self.counts.foreign += 1;
+            return;
+        }
         self.show_unread(&mut sink);
         self.learn_dialect(&item);
         match item {
@@ -271,6 +277,18 @@ impl Decoder {
         }
     }
 
+    /// Returns `true` if an item names another task than the first one did. The first may name another than the message
+    /// was sent to: some agents answer each message in a task of its own.
+    fn is_foreign(&mut self, task_id: &str) -> bool {
+        if task_id.is_empty() || *self.memory.task_id == *task_id {
+            return false;
+        }
+        if self.is_first && !self.memory.task_id.is_empty() {
+            self.memory.task_id = ByteString::from(task_id);
+        }
+        !self.is_first && !self.memory.task_id.is_empty()
+    }
+
     /// Takes note of the task, and opens the lane of a sub-agent.
     fn meet(&mut self, task_id: &str, context_id: &str, sink: &mut Sink<'_>) {
         let news = self.is_first || self.memory.task_id.is_empty();
@@ -307,6 +325,11 @@ impl Decoder {
     fn response_id(&self) -> Option<ResponseId> {
         let has_task = !self.memory.task_id.is_empty();
         has_task.then(|| ResponseId::new(self.memory.task_id.clone()))
+    }
+
+    /// The agent speaks another version than it was asked in.
+    pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
+        self.dialect = dialect;
     }
 
     /// What could not be read was the trace of a cut that is being mended.

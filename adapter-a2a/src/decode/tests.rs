@@ -581,3 +581,42 @@ proptest! {
         prop_assert!(decoder.settled().is_some());
     }
 }
+
+#[test]
+fn items_of_another_task_are_neither_shown_nor_the_end() {
+    let of_other = |mut event: Value| {
+        for kind in ["statusUpdate", "artifactUpdate"] {
+            if let Some(item) = event.get_mut(kind) {
+                item["taskId"] = json!("other");
+            }
+        }
+        event
+    };
+    let events = [
+        text("a", "One", false),
+        of_other(text("a", " alien", true)),
+        text("a", " two", true),
+        of_other(text("a", " alien", true)),
+        of_other(working("m", "Alien notice…")),
+        of_other(done()),
+        text("a", " three", true),
+        done(),
+    ];
+    let (out, counts) = decode(DecodeConfig::root(), &events);
+    assert_eq!(counts.foreign, 4);
+    let trace = trace(&run_to_end(out));
+    assert!(!trace.to_lowercase().contains("alien") && trace.contains("three"), "{trace}");
+    assert!(trace.ends_with("success\n"), "{trace}");
+}
+
+#[test]
+fn an_agent_may_answer_a_message_in_another_task() {
+    let memory = TaskMemory { task_id: "earlier".into(), ..TaskMemory::default() };
+    let config = DecodeConfig { follow_up: true, ..DecodeConfig::root() };
+    let (mut decoder, mut out) = (Decoder::resuming(config, memory), Vec::new());
+    for event in [text("a", "Hello", false), done()] {
+        decoder.handle_frame(Frame::data(&event.to_string().into()), &mut out);
+    }
+    assert_eq!(decoder.settled(), Some(Settled::Completed));
+    assert_eq!(decoder.task_ref().unwrap().task_id, "t");
+}

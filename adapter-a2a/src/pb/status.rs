@@ -122,6 +122,7 @@ impl WireError {
             reason: told.or_else(|| Some(name.to_owned())),
             message: if message.is_empty() { format!("gRPC status {name}") } else { message.to_owned() },
             data: (!data.is_empty()).then_some(Value::Array(data)),
+            failure: None,
         }
     }
 }

@@ -18,6 +18,8 @@ use aqueduct_core::json::plain_prefix;
 /// One text part appended to an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Chunk<'a> {
+    /// The task that it names; empty if it names none, or one that is known.
+    pub(crate) task_id: &'a str,
     pub(crate) artifact_id: &'a str,
     pub(crate) text: Cow<'a, str>,
     pub(crate) append: bool,
@@ -212,8 +214,9 @@ impl<'a> Scan<'a> {
 
     fn update(&mut self, key: &'a str, found: &mut Found<'a>) -> Option<()> {
         match key {
-            // The decoder knows its task from the first event on.
-            "taskId" | "contextId" => self.text().map(drop),
+            "taskId" => self.text().map(|id| found.chunk.task_id = id),
+            // The decoder knows its conversation from the first event on.
+            "contextId" => self.text().map(drop),
             "append" => self.flag().map(|flag| found.chunk.append = flag),
             "lastChunk" => self.flag().map(|flag| found.chunk.last = flag),
             "artifact" => {
@@ -271,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_shape_is_read_in_every_dialect() {
-        let chunk = Chunk { artifact_id: "a", text: "Hi".into(), append: true, last: false };
+        let chunk = Chunk { task_id: "t", artifact_id: "a", text: "Hi".into(), append: true, last: false };
         assert_eq!(scanned(V1), Some(chunk.clone()));
         let part = json!({"kind": "text", "text": "Hi"});
         let artifact = json!({"artifactId": "a", "name": "n", "parts": [part]});

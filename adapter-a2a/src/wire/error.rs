@@ -18,6 +18,8 @@ pub struct WireError {
     pub message: String,
     /// Whatever else was said.
     pub data: Option<Value>,
+    /// The code of the failure that it amounts to, where the transport knows better (a timeout, no connection).
+    pub failure: Option<&'static str>,
 }
 
 /// The errors that A2A defines, and what others amount to.
@@ -137,6 +139,7 @@ impl WireError {
             reason: data.as_ref().and_then(error_info_reason),
             message: shape.message.to_string(),
             data,
+            failure: None,
         }
     }
 
@@ -154,6 +157,7 @@ impl WireError {
                 .or_else(|| shape.status.set().map(str::to_owned)),
             message: shape.message.to_string(),
             data,
+            failure: None,
         }
     }
 
@@ -193,6 +197,23 @@ impl WireError {
         let words: String = text.trim().chars().take(200).collect();
         let message = if words.is_empty() { format!("HTTP status {status} without a body") } else { words };
         Self { message, ..Self::default() }
+    }
+
+    /// The same, as a failure of that code.
+    #[must_use]
+    pub fn failing_as(mut self, code: &'static str) -> Self {
+        self.failure = Some(code);
+        self
+    }
+
+    /// Returns `true` if the agent refuses to stream, and nothing else: servers of 0.3 say so as an internal error.
+    pub fn refuses_streaming(&self) -> bool {
+        let says_so = || self.message.to_ascii_lowercase().contains("streaming is not supported");
+        match self.kind() {
+            ErrorKind::UnsupportedOperation | ErrorKind::MethodNotFound => true,
+            ErrorKind::Internal | ErrorKind::InvalidRequest | ErrorKind::Other => says_so(),
+            _ => false,
+        }
     }
 
     /// An error of the connection itself: refused, reset, timed out.

@@ -41,11 +41,13 @@ struct Shape {
 
 impl Shapes {
     /// Reads a frame if it appends a text to an artifact and says nothing else.
-    pub(crate) fn read<'a>(&mut self, data: &'a str) -> Option<Chunk<'a>> {
+    /// A frame that names another task than `task` is left to the general way; its shape is not learned.
+    pub(crate) fn read<'a>(&mut self, data: &'a str, task: &str) -> Option<Chunk<'a>> {
         if let Some(chunk) = self.known.iter().find_map(|shape| shape.read(data)) {
             return Some(chunk);
         }
-        let (chunk, places) = Chunk::scan(data).filter(|(chunk, _)| chunk.append)?;
+        let is_own = |chunk: &Chunk<'_>| chunk.task_id.is_empty() || chunk.task_id == task;
+        let (chunk, places) = Chunk::scan(data).filter(|(chunk, _)| chunk.append && is_own(chunk))?;
         self.learn(data, &places, chunk.last);
         Some(chunk)
     }
@@ -88,6 +90,6 @@ impl Shape {
             let quoted = data.get(head.len() - 1..head.len() + words.len() + 1)?;
             Cow::Owned(serde_json::from_str(quoted).ok()?)
         };
-        Some(Chunk { artifact_id, text, append: true, last: self.last })
+        Some(Chunk { task_id: "", artifact_id, text, append: true, last: self.last })
     }
 }

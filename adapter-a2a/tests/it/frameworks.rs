@@ -182,7 +182,7 @@ fn questions_have_their_words_and_replies_their_shape() {
 fn a_question_of_data_alone_shows_its_data() {
     let status = json!({"state": "TASK_STATE_INPUT_REQUIRED", "message": {"messageId": "q", "role": "ROLE_AGENT", "parts": [{"data": {"amount": 5}}]}});
     let event = json!({"statusUpdate": {"taskId": "t", "contextId": "c", "status": status}});
-    let events = decode_json(&[event.clone()], DecodeConfig::root());
+    let events = decode_json(std::slice::from_ref(&event), DecodeConfig::root());
     let asked = events.iter().find_map(|event| match event {
         SourceEvent::InterruptRequested { interrupt, .. } => interrupt.message.as_deref(),
         _ => None,

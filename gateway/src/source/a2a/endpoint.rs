@@ -20,13 +20,21 @@ pub(super) struct Known {
     pub(super) streaming: bool,
     pub(super) grpc: GrpcSettings,
     pub(super) connection: OnceCell<RawClient>,
+    /// True if the agent's card names the address.
+    from_card: bool,
     /// Every interface there is.
     offered: Vec<Endpoint>,
 }
 
 impl Known {
     fn new(endpoint: Endpoint, streaming: bool, grpc: &GrpcSettings, offered: Vec<Endpoint>) -> Self {
-        Self { endpoint, streaming, grpc: grpc.clone(), connection: OnceCell::new(), offered }
+        let connection = OnceCell::new();
+        Self { endpoint, streaming, grpc: grpc.clone(), connection, from_card: false, offered }
+    }
+
+    /// What to tell if the endpoint cannot be reached.
+    pub(super) fn explain(&self, what: &str) -> String {
+        if self.from_card { card::unreachable(&self.endpoint, what) } else { what.to_owned() }
     }
 
     /// The interface for calls of that binding and version.
@@ -109,7 +117,8 @@ impl Directory {
             endpoint.url = grpc_address(&endpoint.url, self.address());
         }
         let offered = card::endpoints(&card);
-        Ok(Known::new(endpoint, card.capabilities.streaming, &self.grpc, offered))
+        let known = Known::new(endpoint, card.capabilities.streaming, &self.grpc, offered);
+        Ok(Known { from_card: true, ..known })
     }
 
     /// Where the card is looked for: the agent's own address, or that of its card.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aqueduct_adapter_a2a::call::{Call, HttpRequest};
 use aqueduct_adapter_a2a::card::Endpoint;
-use aqueduct_adapter_a2a::client::Purpose;
+use aqueduct_adapter_a2a::client::{Planned, Purpose};
 use aqueduct_adapter_a2a::pb::answer::{read_event, read_task_answer};
 use aqueduct_adapter_a2a::version::{Binding, Version};
 use aqueduct_adapter_a2a::wire::{StreamItem, WireError};
@@ -139,16 +139,15 @@ impl Stream {
 }
 
 /// Sends a call by the way that the endpoint speaks.
-pub(super) async fn send(
-    upstream: &Upstream,
-    known: &Known,
-    ask: &Ask,
-    purpose: Purpose,
-    call: &Call,
-) -> Answer {
+pub(super) async fn send(upstream: &Upstream, known: &Known, ask: &Ask, planned: &Planned) -> Answer {
+    let Planned { purpose, call, version, .. } = planned;
     match known.endpoint.binding {
-        Binding::Grpc => send_grpc(upstream, known, ask, purpose, call).await,
-        Binding::JsonRpc | Binding::HttpJson => send_http(upstream, known, ask, purpose, call).await,
+        Binding::Grpc => send_grpc(upstream, known, ask, *purpose, call).await,
+        Binding::JsonRpc | Binding::HttpJson => {
+            let mut endpoint = known.endpoint.clone();
+            endpoint.version = version.unwrap_or(endpoint.version);
+            send_http(upstream, &endpoint, ask, *purpose, call).await
+        }
     }
 }
 
@@ -166,8 +165,14 @@ pub(super) fn http_request(
     Ok((upstream.request(method, &url, &headers, forwarded, body.into())?, streaming))
 }
 
-async fn send_http(upstream: &Upstream, known: &Known, ask: &Ask, purpose: Purpose, call: &Call) -> Answer {
-    let (request, streaming) = match http_request(upstream, &known.endpoint, &ask.forwarded, call) {
+async fn send_http(
+    upstream: &Upstream,
+    endpoint: &Endpoint,
+    ask: &Ask,
+    purpose: Purpose,
+    call: &Call,
+) -> Answer {
+    let (request, streaming) = match http_request(upstream, endpoint, &ask.forwarded, call) {
         Ok(request) => request,
         Err(what) => return Answer::failed(what),
     };

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use aqueduct_adapter_a2a::call::SendMessage;
 use aqueduct_adapter_a2a::client::{Attachment, Planned, Purpose, is_made_id};
 use aqueduct_adapter_a2a::input::{Recipient, answering, message};
+use aqueduct_adapter_a2a::version::Binding;
 use aqueduct_adapter_a2a::wire::{Frame, Raw, WireError};
 use aqueduct_adapter_a2a::{ClientConfig, DecodeConfig, Settled, TaskClient};
 use aqueduct_core::{ByteString, ContentBlock, SourceEvent, Update, wellknown};
@@ -15,7 +16,7 @@ use http::Response;
 use serde_json::json;
 
 use super::super::said::{Renamed, Said};
-use super::super::upstream::{Upstream, is_json, refusal_words};
+use super::super::upstream::{REFUSED, UNREACHABLE, Upstream, is_json, refusal_words};
 use super::super::{Ask, EVENTS_TOGETHER, EventSender};
 use super::Thread;
 use super::endpoint::Known;
@@ -209,13 +210,12 @@ impl<'t> Talk<'t> {
     }
 
     fn send(&self, planned: Planned) -> Answered<'t> {
-        let Planned { purpose, call, after } = planned;
         let (upstream, known, ask) = (self.upstream, self.known, self.ask);
         Box::pin(async move {
-            if !after.is_zero() {
-                tokio::time::sleep(after).await;
+            if !planned.after.is_zero() {
+                tokio::time::sleep(planned.after).await;
             }
-            (purpose, send(upstream, known, ask, purpose, &call).await)
+            (planned.purpose, send(upstream, known, ask, &planned).await)
         })
     }
 
@@ -227,7 +227,12 @@ impl<'t> Talk<'t> {
             Answer::Refused(error) => self.client.handle_response_error(purpose, error),
             Answer::Failed { what, unreachable } => {
                 self.unreachable |= unreachable;
-                self.client.handle_response_error(purpose, WireError::transport(what));
+                let error = if unreachable {
+                    WireError::transport(self.known.explain(&what)).failing_as(UNREACHABLE)
+                } else {
+                    WireError::transport(what)
+                };
+                self.client.handle_response_error(purpose, error);
             }
         }
     }
@@ -252,6 +257,7 @@ impl<'t> Talk<'t> {
                 let error = WireError {
                     http_status: Some(status).filter(|_| is_error),
                     message: refusal_words(response),
+                    failure: (!matches!(status, 401 | 403)).then_some(REFUSED),
                     ..WireError::default()
                 };
                 self.client.handle_response_error(purpose, error);
@@ -298,7 +304,9 @@ impl<'t> Talk<'t> {
 fn config(known: &Known) -> ClientConfig {
     let dialect = known.endpoint.binding.dialect(known.endpoint.version);
     let decode = DecodeConfig { dialect, ..DecodeConfig::root() };
-    ClientConfig { decode, streaming: known.streaming, ..ClientConfig::default() }
+    let is_json_rpc = known.endpoint.binding == Binding::JsonRpc;
+    let version = is_json_rpc.then_some(known.endpoint.version);
+    ClientConfig { decode, streaming: known.streaming, version, ..ClientConfig::default() }
 }
 
 /// The same for whoever drives the run: the agent's history tells what came before it from what came after.

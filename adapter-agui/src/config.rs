@@ -5,6 +5,7 @@
 //! | [`subagents`](Settings::subagents) | `Attributed` | `Inline` | `SUBAGENT_*` ends the stream on 0.0.58 and older |
 //! | [`intermediate`](Settings::intermediate) | `Reasoning` | `Reasoning` | the answer stays apart from the way to it |
 //! | [`interrupts`](Settings::interrupts) | `Interrupt` | `Text` | an interrupt blocks the thread of a client that cannot answer it |
+//! | [`errors`](Settings::errors) | `Error` | `Error` | a text would stay in the history as the agent's words |
 //!
 //! The dialect itself decides, whatever the settings, what the peer can read:
 //!
@@ -41,6 +42,11 @@ pub enum Subagents {
     /// Not at all, but for what concerns the whole run: text on the answer channel (a workflow answers by one of its
     /// agents), changes of the shared state, and interrupts, which the run waits for.
     Hidden,
+    /// As tool calls named after the agents: what each was asked, and its answer or failure as the result. For
+    /// frontends that show tool calls and nothing of sub-agents. Needs the state of
+    /// [`ToolView`](crate::convert::ToolView), which [`WatcherEncoder::for_settings`](crate::encode::WatcherEncoder::for_settings)
+    /// applies; converters alone show such lanes as `Attributed` does.
+    Tool,
 }
 
 /// How a question to a human is shown.
@@ -50,6 +56,16 @@ pub enum Interrupts {
     #[default]
     Interrupt,
     /// As a text message. The run ends as a success, and the next message is the answer.
+    Text,
+}
+
+/// How the failure of a run is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Errors {
+    /// As `RUN_ERROR` alone.
+    #[default]
+    Error,
+    /// As a text message before `RUN_ERROR`, for frontends that show nothing of the latter.
     Text,
 }
 
@@ -65,6 +81,8 @@ pub struct Settings {
     pub intermediate: IntermediateView,
     /// How a question to a human is shown.
     pub interrupts: Interrupts,
+    /// How the failure of the run is shown.
+    pub errors: Errors,
 }
 
 impl Settings {
@@ -74,7 +92,13 @@ impl Settings {
             Dialect::V1_0 => (Subagents::Attributed, Interrupts::Interrupt),
             Dialect::V0_0_59 => (Subagents::Inline, Interrupts::Text),
         };
-        Self { dialect, subagents, intermediate: IntermediateView::Reasoning, interrupts }
+        Self {
+            dialect,
+            subagents,
+            intermediate: IntermediateView::Reasoning,
+            interrupts,
+            errors: Errors::Error,
+        }
     }
 
     /// The defaults for a peer that declared this version in its input.
@@ -97,6 +121,12 @@ impl Settings {
     /// The same, with questions to humans shown that way.
     pub fn with_interrupts(mut self, interrupts: Interrupts) -> Self {
         self.interrupts = interrupts;
+        self
+    }
+
+    /// The same, with failures shown that way.
+    pub fn with_errors(mut self, errors: Errors) -> Self {
+        self.errors = errors;
         self
     }
 }

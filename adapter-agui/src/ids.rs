@@ -32,6 +32,9 @@ pub const MAX_ENTRIES: usize = 1 << 16;
 /// What stands before the id of an interrupt in the id of the text message that shows it.
 pub(crate) const QUESTION_PREFIX: &str = "interrupt/";
 
+/// What stands before the id of a run in the id of the text message that shows its failure.
+pub(crate) const FAILURE_PREFIX: &str = "error/";
+
 /// An emitted id in the source's spelling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
@@ -112,6 +115,7 @@ pub struct IdMap {
     calls: Entries,
     lanes: Entries,
     questions: HashSet<ByteString, RandomState>,
+    failures: HashSet<ByteString, RandomState>,
     run: Run,
     emitted: HashSet<ByteString, RandomState>,
 }
@@ -139,6 +143,10 @@ impl IdMap {
             BlockEvent::LaneOpened(lane) => {
                 let source = ByteString::from(lane.source.key());
                 insert(&mut self.lanes, lane.id.as_bytes(), source, false);
+            }
+            BlockEvent::RunFailed(failed) if self.failures.len() < MAX_ENTRIES => {
+                let id = format!("{FAILURE_PREFIX}{}", failed.run.run_id);
+                self.failures.insert(ByteString::from(id));
             }
             BlockEvent::InterruptRequested(pending) if self.questions.len() < MAX_ENTRIES => {
                 let id = format!("{QUESTION_PREFIX}{}", pending.interrupt.id);
@@ -175,7 +183,7 @@ impl IdMap {
     /// sub-agents.
     ///
     /// Messages that are one message to the source become one again; a corrected text or call takes the place of the
-    /// earlier one. Questions that were shown as text, and the user's answers to them, are left out: to the source
+    /// earlier one. Failures and questions that were shown as text, and the user's answers to them, are left out: to the source
     /// they are interrupts and `resume`, which [`resume_from_text`](crate::resume::resume_from_text) makes
     /// before this.
     pub fn apply(&self, input: &mut RunInput) {

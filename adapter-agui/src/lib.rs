@@ -81,5 +81,5 @@ pub mod verify;
 pub mod version;
 pub mod wire;
 
-pub use config::{Dialect, Interrupts, Settings, Subagents};
+pub use config::{Dialect, Errors, Interrupts, Settings, Subagents};
 pub use error::{DecodeError, WireError};

@@ -6,6 +6,8 @@
 //! | lane closes | `SUBAGENT_FINISHED`, `SUBAGENT_ERROR` | a `CUSTOM` notice if it failed, `STEP_FINISHED` | nothing |
 //! | step of a sub-agent | under its name | under `agent/step` | nothing |
 //!
+//! `Tool` is made of `Attributed` by [`ToolView`](super::ToolView).
+//!
 //! Inline, the lane's own step is tagged with the lane and its inner steps are prefixed with the agent's name:
 //! two open steps never have one name and one tag, which clients would refuse.
 
@@ -33,13 +35,15 @@ converter! {
 impl BlockEventConverter<Event> for LaneConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
         match (event, self.settings.subagents) {
-            (BlockEvent::LaneOpened(lane), Subagents::Attributed) => out.push(started(lane)),
+            (BlockEvent::LaneOpened(lane), Subagents::Attributed | Subagents::Tool) => {
+                out.push(started(lane));
+            }
             (BlockEvent::LaneOpened(lane), Subagents::Inline) => out.push(Event::StepStarted(StepStarted {
                 step_name: shown_name(lane),
                 subagent_run_id: self.settings.tag(lane),
                 ..StepStarted::default()
             })),
-            (BlockEvent::LaneClosed { lane, outcome }, Subagents::Attributed) => {
+            (BlockEvent::LaneClosed { lane, outcome }, Subagents::Attributed | Subagents::Tool) => {
                 out.push(ended(lane, outcome, self.settings.dialect));
             }
             (BlockEvent::LaneClosed { lane, outcome }, Subagents::Inline) => {

@@ -26,6 +26,7 @@ mod state;
 mod text;
 mod thinking;
 mod tool;
+mod tool_view;
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub use state::StateConverter;
 pub use text::TextConverter;
 pub use thinking::ThinkingConverter;
 pub use tool::{ToolResultConverter, ToolUseConverter};
+pub use tool_view::ToolView;
 
 use crate::config::Settings;
 use crate::wire::Event;

@@ -5,8 +5,8 @@ use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, Metadata, RunFa
 use serde_json::Value;
 
 use super::show::{agent_name, converter, noted};
-use crate::config::{Dialect, Interrupts};
-use crate::ids::QUESTION_PREFIX;
+use crate::config::{Dialect, Errors, Interrupts};
+use crate::ids::{FAILURE_PREFIX, QUESTION_PREFIX};
 use crate::version::PROTOCOL_VERSION;
 use crate::wire::{
     CancelledOutcome, Event, Interrupt, InterruptOutcome, MAX_SAFE_INTEGER, OpenObject, RunError,
@@ -33,7 +33,12 @@ impl BlockEventConverter<Event> for RunConverter {
                 }));
             }
             BlockEvent::RunFinished(finished) => self.finish(finished, out),
-            BlockEvent::RunFailed(failed) => out.push(self.failure(failed)),
+            BlockEvent::RunFailed(failed) => {
+                if self.settings.errors == Errors::Text {
+                    say_failure(failed, out);
+                }
+                out.push(self.failure(failed));
+            }
             _ => {}
         }
     }
@@ -113,19 +118,7 @@ impl RunConverter {
             ("aqueduct.reason".to_owned(), Value::from(&*interrupt.reason)),
         ]);
         let name = agent_name(&pending.lane).filter(|_| !self.settings.hides(&pending.lane));
-        out.push(Event::TextMessageStart(TextMessageStart {
-            base: noted(metadata),
-            message_id: message_id.clone(),
-            role: Some(TextRole::Assistant),
-            name,
-            subagent_run_id: None,
-        }));
-        out.push(Event::TextMessageContent(TextMessageContent {
-            message_id: message_id.clone(),
-            delta: question,
-            ..TextMessageContent::default()
-        }));
-        out.push(Event::TextMessageEnd(TextMessageEnd { message_id, ..TextMessageEnd::default() }));
+        say(message_id, question, name, metadata, out);
     }
 
     fn failure(self, failed: &RunFailed) -> Event {
@@ -157,6 +150,39 @@ impl RunConverter {
         });
         Some(converted.collect::<Vec<_>>()).filter(|usage| !usage.is_empty())
     }
+}
+
+/// The failure as a text message. Its id is that of the run behind a word that no minted id begins with.
+fn say_failure(failed: &RunFailed, out: &mut Vec<Event>) {
+    let message_id = ByteString::from(format!("{FAILURE_PREFIX}{}", failed.run.run_id));
+    let code = Value::from(&*failed.failure.code);
+    let metadata = Metadata::from_iter([("aqueduct.error".to_owned(), code)]);
+    let text = Some(failed.failure.message.clone()).filter(|message| !message.is_empty());
+    let text = text.unwrap_or_else(|| ByteString::from(format!("The run failed ({}).", failed.failure.code)));
+    say(message_id, text, None, metadata, out);
+}
+
+/// A whole text message of our own.
+fn say(
+    message_id: ByteString,
+    text: ByteString,
+    name: Option<ByteString>,
+    metadata: Metadata,
+    out: &mut Vec<Event>,
+) {
+    out.push(Event::TextMessageStart(TextMessageStart {
+        base: noted(metadata),
+        message_id: message_id.clone(),
+        role: Some(TextRole::Assistant),
+        name,
+        subagent_run_id: None,
+    }));
+    out.push(Event::TextMessageContent(TextMessageContent {
+        message_id: message_id.clone(),
+        delta: text,
+        ..TextMessageContent::default()
+    }));
+    out.push(Event::TextMessageEnd(TextMessageEnd { message_id, ..TextMessageEnd::default() }));
 }
 
 /// Usage is told once, by the terminal event: AG-UI has no event for it.

@@ -5,6 +5,8 @@ use aqueduct_core::{BlockEvent, ByteString, ConverterSet, wellknown};
 use serde_json::json;
 
 use super::{EncodeError, MAX_FRAME};
+use crate::config::{Settings, Subagents};
+use crate::convert::{ToolView, converters};
 use crate::version::Encoding;
 use crate::wire::{Custom, Event};
 
@@ -19,13 +21,22 @@ pub struct WatcherEncoder {
     encoding: Encoding,
     events: Vec<Event>,
     shown_run_id: Option<ByteString>,
+    /// Sub-agents as tool calls, where the settings say so.
+    tools: Option<ToolView>,
 }
 
 impl WatcherEncoder {
     /// An encoder with these converters. Without the feature `proto` everything is sent as JSON.
     pub fn new(converters: ConverterSet<Event>, encoding: Encoding) -> Self {
         let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Sse };
-        Self { converters, encoding, events: Vec::new(), shown_run_id: None }
+        Self { converters, encoding, events: Vec::new(), shown_run_id: None, tools: None }
+    }
+
+    /// An encoder for these settings, with the converters of this crate.
+    pub fn for_settings(settings: &Settings, encoding: Encoding) -> Self {
+        let mut encoder = Self::new(converters(settings), encoding);
+        encoder.tools = (settings.subagents == Subagents::Tool).then(ToolView::default);
+        encoder
     }
 
     /// Shows the run under this id: the one that the client sent, where the log has the run under another one.
@@ -81,6 +92,11 @@ impl EventEncoder for WatcherEncoder {
     fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
         let mut events = std::mem::take(&mut self.events);
         self.converters.convert(event, &mut events);
+        if let Some(view) = &mut self.tools {
+            let mut shown = Vec::with_capacity(events.len());
+            events.drain(..).for_each(|event| view.handle_event(event, &mut shown));
+            events = shown;
+        }
         for event in &mut events {
             self.show_run_id(event);
             self.push(event, sink);
@@ -140,8 +156,7 @@ mod tests {
     use aqueduct_core::{ContentBlock, SourceEvent, Update};
 
     use super::*;
-    use crate::config::{Dialect, Settings};
-    use crate::convert::converters;
+    use crate::config::Dialect;
     use crate::wire::Strictness;
 
     #[derive(Default)]

@@ -37,12 +37,16 @@ pub(super) fn apply(map: &IdMap, input: &mut RunInput) {
     input.messages = out;
 }
 
-/// A question that was shown as text, and the user's message that follows it, are not messages of the source.
+/// A failure or question that was shown as text, and the user's message that follows the latter, are not messages of the
+/// source.
 fn without_questions(map: &IdMap, messages: Vec<Message>) -> Vec<Message> {
     let mut asked = false;
     let is_question =
         |message: &Message| message.id.as_ref().is_some_and(|id| map.questions.contains(id.as_str()));
     let mut keep = |message: &Message| {
+        if message.id.as_ref().is_some_and(|id| map.failures.contains(id.as_str())) {
+            return false;
+        }
         if is_question(message) {
             asked = true;
             return false;

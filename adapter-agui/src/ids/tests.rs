@@ -253,3 +253,23 @@ fn a_question_shown_as_text_and_its_answer_stay_here() {
     let upstream = back(&map, &events, vec![user("u1", "yes"), user("u2", "And then?")]);
     assert_eq!(upstream, json!([user("u2", "And then?")]));
 }
+
+#[test]
+fn a_failure_shown_as_text_stays_here() {
+    let (map, events) = map_of(vec![Update::text("Half").in_message("m").into()], &[]);
+    let set = converters(&Settings::new(Dialect::V1_0).with_errors(crate::Errors::Text));
+    let (mut client, mut shown) = (Fold::new(), Vec::new());
+    for event in &events {
+        set.convert(event, &mut shown);
+    }
+    assert!(matches!(shown.last(), Some(Event::RunError(_))));
+    for event in &shown {
+        client.handle_event(event);
+    }
+    let messages = client.messages(Dialect::V1_0);
+    assert_eq!(messages.len(), 2, "the answer so far, and why it ends: {messages:?}");
+    let body = json!({"threadId": "t", "runId": "next", "messages": messages});
+    let mut input = run_input(read_input(body.to_string().as_bytes()).unwrap());
+    map.apply(&mut input);
+    assert_eq!(input.messages.len(), 1);
+}

@@ -42,13 +42,11 @@ impl StreamContext {
         self.show_custom_of(&source, custom, update)
     }
 
-    /// A sealed form stands in the lane of what it belongs to, under the emitted id; without such a lane it is passed
-    /// on as it came.
+    /// A sealed form stands in the open lane of what it belongs to, under the emitted id; without such a lane it is
+    /// passed on as it came.
     fn show_sealed(&mut self, mut custom: Custom, update: &Update) -> Result<(), StreamError> {
         let id = custom.value.get("id").and_then(Value::as_str).unwrap_or_default();
-        let owner = self.lanes.emitted_id(&update.source, id);
-        let owner = owner.filter(|(source, _)| self.lanes.open_state(source).is_some());
-        let source = if let Some((source, id)) = owner {
+        let source = if let Some((source, id)) = self.lanes.emitted_id(&update.source, id) {
             if let Some(members) = custom.value.as_object_mut() {
                 members.insert("id".to_owned(), Value::String(id));
             }

@@ -152,6 +152,7 @@ impl LaneTable {
         state.lane = Some(lane);
         state.opened = opened;
         state.speech.begin_again();
+        state.tools.begin_again();
         state.activities = Memory::default();
         self.open.insert(key, state);
     }
@@ -219,7 +220,8 @@ impl LaneTable {
         let mut at = Some(source);
         while let Some(source) = at {
             if let Some(state) = self.known(source)
-                && let Some(emitted) = state.speech.emitted(id).or_else(|| state.tools.emitted(id))
+                && let Some(lane) = &state.lane
+                && let Some(emitted) = state.speech.emitted(id).or_else(|| state.tools.emitted(id, lane))
             {
                 return Some((source.clone(), emitted.to_string()));
             }

@@ -234,10 +234,22 @@ impl ToolBook {
         self.unanswered.get(key)?.origin.message_id.as_ref()
     }
 
-    /// The emitted id of a result by its source message, or of a call.
-    pub(super) fn emitted(&self, id: &str) -> Option<BlockId> {
-        let result = self.results.get(&MessageId::from(id)).cloned();
-        result.or_else(|| self.outgoing(&ToolCallId::from(id)).map(|id| BlockId::new(id.as_bytes().clone())))
+    /// The emitted id of a result by its source message, or of a call, if it belongs to this lane.
+    pub(super) fn emitted(&self, id: &str, lane: &Lane) -> Option<BlockId> {
+        if let Some(result) = self.results.get(&MessageId::from(id)) {
+            return Some(result.clone());
+        }
+        let key = CallKey::Given(ToolCallId::from(id));
+        let head = match self.unanswered.get(&key) {
+            Some(call) => call.head.as_ref(),
+            None => self.answered.get(&key)?.head.as_ref(),
+        };
+        head.filter(|head| head.lane.id == lane.id).map(|head| head.id.clone())
+    }
+
+    /// The lane is opened again: results of its earlier life no longer belong to it.
+    pub(super) fn begin_again(&mut self) {
+        self.results = Memory::default();
     }
 
     /// True if this very answer was given before.

@@ -23,12 +23,19 @@ fn tell(context: &mut StreamContext, events: &[SourceEvent]) {
 }
 
 /// What left before the cut; what follows from the machine itself; what follows from one that read the events.
-fn cut(source: &[SourceEvent], at: usize) -> (Vec<BlockEvent>, Vec<BlockEvent>, Vec<BlockEvent>) {
+fn cut(
+    source: &[SourceEvent],
+    at: usize,
+    keeps_ids: bool,
+) -> (Vec<BlockEvent>, Vec<BlockEvent>, Vec<BlockEvent>) {
     let (before, after) = source.split_at(at);
     let mut first = StreamContext::new(info());
+    let mut second = StreamContext::resuming(info(), Limits::default());
+    if keeps_ids {
+        (first, second) = (first.with_kept_ids([]), second.with_kept_ids([]));
+    }
     tell(&mut first, before);
     let past = drain(&mut first);
-    let mut second = StreamContext::resuming(info(), Limits::default());
     for event in &past {
         second.handle_past(event);
     }
@@ -45,8 +52,10 @@ fn cut(source: &[SourceEvent], at: usize) -> (Vec<BlockEvent>, Vec<BlockEvent>, 
 fn every_scenario_goes_on_as_if_nothing_had_been() {
     for (name, source) in scenarios() {
         for at in 0..=source.len() {
-            let (_, whole, resumed) = cut(&source, at);
-            assert_eq!(resumed, whole, "{name}, cut after {at}");
+            for keeps_ids in [false, true] {
+                let (_, whole, resumed) = cut(&source, at, keeps_ids);
+                assert_eq!(resumed, whole, "{name}, cut after {at}, ids kept: {keeps_ids}");
+            }
         }
     }
 }
@@ -57,9 +66,10 @@ proptest! {
         mut source in arb_source_events(40),
         end in arb_ending(),
         at in 0_usize..40,
+        keeps_ids in any::<bool>(),
     ) {
         source.extend(end);
-        let (mut all, _, resumed) = cut(&source, at.min(source.len()));
+        let (mut all, _, resumed) = cut(&source, at.min(source.len()), keeps_ids);
         all.extend(resumed);
         if let Err(violation) = InvariantChecker::check_all(&all) {
             panic!("{violation:?}\n{all:#?}");

@@ -7,7 +7,7 @@ use aqueduct_adapter_agui::convert::converters;
 use aqueduct_adapter_agui::decode::Decoder;
 use aqueduct_adapter_agui::encode;
 use aqueduct_adapter_agui::verify::SseSplitter;
-use aqueduct_adapter_agui::wire::{Event, RunAgentInput};
+use aqueduct_adapter_agui::wire::{Event, Message, RunAgentInput};
 use aqueduct_core::{BlockEvent, ByteString, IntermediateView, RunInfo, StreamContext, ToolCallId};
 use serde_json::Value;
 
@@ -94,6 +94,9 @@ pub fn decode_sse(body: &[u8], input: Option<&RunAgentInput>, known: &[ToolCallI
     let (thread, run) = input.map_or(("thread", "run"), |input| (&*input.thread_id, &*input.run_id));
     let mut context =
         StreamContext::new(RunInfo::new(thread.to_owned(), run.to_owned())).with_known_calls(known);
+    if let Some(input) = input {
+        context = context.with_kept_ids(input.messages.iter().map(Message::id));
+    }
     for frame in frames {
         // What a broken source sends after its end is told as an error, and is not part of the run.
         if decoder.is_ended() {

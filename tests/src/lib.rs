@@ -13,6 +13,7 @@
 
 pub mod a2a;
 pub mod agui;
+pub mod content;
 pub mod fixture;
 pub mod frameworks;
 pub mod golden;

@@ -82,7 +82,7 @@ async function run(folder, children) {
       const direct = await play(HttpAgent, agent, agent, `direct-${id}`, scenario);
       const through = await play(HttpAgent, `${gateway}/agents/agent`, agent, `gateway-${id}`, scenario);
       const cell = { framework: options.framework, scenario: name, client };
-      cell.red = [...judge(scenario.expect, traits, through), ...compare(direct, through, { client, expect: scenario.expect })];
+      cell.red = [...judge(scenario.expect, traits, through), ...compare(direct, through, { client, expect: scenario.expect, traits })];
       cell.direct = judge(scenario.expect, traits, direct);
       red += cell.red.length > 0 ? 1 : 0;
       console.log(JSON.stringify(cell));

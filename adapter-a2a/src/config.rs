@@ -27,6 +27,8 @@ pub struct DecodeConfig {
     pub sub_agents: SubAgents,
     /// How status texts and messages stream.
     pub stream: StreamShape,
+    /// What becomes of a status text that may be the answer.
+    pub unclear: Unclear,
     /// The channel of a `completed` message that differs from the answer ("Done.", beside artifacts). Without any
     /// other answer such a message *is* the answer.
     pub closing_remark: ClosingRemark,
@@ -58,6 +60,7 @@ impl Default for DecodeConfig {
             auth_required: AuthRequired::EndsTurn,
             sub_agents: SubAgents::Inline,
             stream: StreamShape::Auto,
+            unclear: Unclear::Hold,
             closing_remark: ClosingRemark::Intermediate,
             promote_last_status: true,
             drop_restated_chunks: true,
@@ -97,6 +100,17 @@ pub enum StreamShape {
     Deltas,
     /// Each text is a whole message of the answer.
     Answer,
+}
+
+/// What becomes of a status text that may be the answer, or a notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unclear {
+    /// It is held until what follows decides ([`Decoder::release_held`](crate::Decoder::release_held) ends the wait).
+    #[default]
+    Hold,
+    /// It is shown at once, as part of the answer: for readers that make no difference between the answer and the way
+    /// to it.
+    Show,
 }
 
 /// What the end of a task ends.

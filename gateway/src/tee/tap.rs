@@ -14,6 +14,7 @@
 use std::collections::VecDeque;
 
 use aqueduct_adapter_a2a::call::TaskRef;
+use aqueduct_adapter_a2a::config::Unclear;
 use aqueduct_adapter_a2a::wire::{Dialect, Frame, WireError};
 use aqueduct_adapter_a2a::{DecodeConfig, Decoder, Settled, TaskMemory};
 use aqueduct_core::{
@@ -58,6 +59,7 @@ impl Tap {
             follow_up: config.follow_up,
             // Nothing is an answer here, so nothing has to be told again as one.
             promote_last_status: false,
+            unclear: Unclear::Show,
             ..DecodeConfig::lane(config.source.clone())
         };
         Self {

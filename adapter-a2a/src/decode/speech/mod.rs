@@ -31,7 +31,7 @@ use super::parts::Place;
 use super::print::Relation;
 use super::sink::Sink;
 use super::status::joined_text;
-use crate::config::StreamShape;
+use crate::config::{StreamShape, Unclear};
 use crate::recognise::Sign;
 use crate::wire::{Message, Part, Raw, Text};
 use echo::Echo;
@@ -141,7 +141,8 @@ impl Decoder {
             return self.say_rest(spoken, sink);
         }
         let is_plain = message.parts.iter().all(|part| part.as_text().is_some() && !self.is_thought(part));
-        if setting == StreamShape::Answer || (marks.is_answer && !is_plain) {
+        let is_answer = marks.is_answer || self.config.unclear == Unclear::Show;
+        if setting == StreamShape::Answer || (is_answer && !is_plain) {
             self.say_answer(spoken, novelty, &words, sink);
         } else if is_plain {
             self.piece(spoken, novelty, words, &marks, sink);

@@ -10,6 +10,7 @@ use super::boundary::{self, Join};
 use super::profile::{self, Marks, Restates};
 use super::utterance::{Reading, Step, Utterance};
 use super::{Current, HELD, Held, Spoken};
+use crate::config::Unclear;
 
 impl Decoder {
     /// One more text without anything beside its words.
@@ -40,6 +41,7 @@ impl Decoder {
         }
         let is_sure = marks.is_answer
             || boundary::has_edge_space(&words)
+            || (self.config.unclear == Unclear::Show && !boundary::is_notice(&words))
             || (self.speech.shape.is_some() && boundary::is_token(&words) && !boundary::is_notice(&words));
         if is_sure {
             self.release(sink);

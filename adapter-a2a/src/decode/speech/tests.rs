@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::Decoder;
-use crate::config::{DecodeConfig, StreamShape};
+use crate::config::{DecodeConfig, StreamShape, Unclear};
 use crate::wire::Frame;
 
 /// What a reader has before him at the end.
@@ -241,6 +241,23 @@ fn a_held_text_is_shown_when_nothing_follows() {
     assert!(out.is_empty() && decoder.holds_text());
     decoder.release_held(&mut out);
     assert!(out.len() == 1 && !decoder.holds_text());
+}
+
+#[test]
+fn without_holding_texts_show_at_once_and_still_once() {
+    let mut agent = Agent::default();
+    agent.working("Searching the web").working("Reading").working("It is 21 degrees.");
+    agent.artifact("a", "It is 21 degrees.\n", false, true).done();
+    let config = DecodeConfig { unclear: Unclear::Show, ..DecodeConfig::root() };
+    let (mut decoder, mut out) = (Decoder::new(config), Vec::new());
+    for (at, event) in agent.events.iter().take(3).enumerate() {
+        decoder.handle_frame(Frame::data(&event.to_string().into()), &mut out);
+        assert_eq!(out.len(), at + 1);
+    }
+    for event in agent.events.iter().skip(3) {
+        decoder.handle_frame(Frame::data(&event.to_string().into()), &mut out);
+    }
+    assert_eq!(fold(out).answers, ["Searching the web", "Reading", "It is 21 degrees."]);
 }
 
 #[test]

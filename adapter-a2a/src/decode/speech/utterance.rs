@@ -10,7 +10,7 @@
 //! "1", "10", " 100" may be a text that grows or three pieces: both readings are kept until one is ruled out. Bytes out
 //! are linear in the length of the text: a text is replaced at most once.
 
-use super::boundary::{goes_on, keep_end};
+use super::boundary::{Join, goes_on, join, keep_end};
 
 /// How the pieces of a text relate to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +137,11 @@ impl Utterance {
 
     fn follow(&mut self, piece: &str, reading: Reading) -> Step {
         let stands = self.joined.as_deref().unwrap_or(&self.text);
-        if reading == Reading::Inferred && !goes_on(stands, piece) {
+        let is_next = match self.shape {
+            Some(_) => goes_on(stands, piece),
+            None => join(stands, piece) != Join::No,
+        };
+        if reading == Reading::Inferred && !is_next {
             return Step::Other;
         }
         if let Some(joined) = self.joined.take() {

@@ -11,6 +11,7 @@
 mod agui_path;
 mod contract;
 mod examples;
+mod frameworks_a2a;
 mod frameworks_agui;
 mod golden;
 #[cfg(feature = "interop")]

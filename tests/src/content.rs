@@ -57,7 +57,7 @@ impl Pieces {
             match kind {
                 SpanKind::Text if !text.trim().is_empty() => content.texts.push(text.trim().to_owned()),
                 SpanKind::Thinking if !text.trim().is_empty() => {
-                    content.reasoning.push(text.trim().to_owned())
+                    content.reasoning.push(text.trim().to_owned());
                 }
                 SpanKind::ToolUse => {
                     let arguments = serde_json::from_str(&text).unwrap_or(Value::String(text));
@@ -114,7 +114,7 @@ impl Content {
                 "TOOL_CALL_RESULT" => results.push(text_of(&event["content"])),
                 "RUN_FINISHED" => {
                     let kind = event["outcome"]["type"].as_str().unwrap_or("success");
-                    outcome = if kind == "interrupt" { "interrupted" } else { kind }.to_owned();
+                    if kind == "interrupt" { "interrupted" } else { kind }.clone_into(&mut outcome);
                 }
                 "RUN_ERROR" => "failed".clone_into(&mut outcome),
                 _ => {}

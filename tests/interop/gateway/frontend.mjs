@@ -48,10 +48,12 @@ async function lastEvent(url, runId) {
 async function turn(agent, testCase, number) {
   const runId = `${testCase.name}-${number}`;
   const seen = { runId, customs: [], ends: [], error: null, stoppedAt: null };
-  const held = agent.messages.length;
+  // By id, not by place: a result of an earlier call stands beside that call.
+  const held = new Set(agent.messages.map(({ id }) => id));
+  const added = () => agent.messages.filter(({ id }) => !held.has(id));
   const parameters = speak(agent, testCase.turns[number], `said-${runId}`);
   const { stop } = testCase;
-  const isReached = () => agent.messages.slice(held).some(({ role, content }) => role === "assistant" && content?.startsWith?.(stop.at));
+  const isReached = () => added().some(({ role, content }) => role === "assistant" && content?.startsWith?.(stop.at));
   const subscriber = {
     onEvent({ event }) {
       if (event.type === "CUSTOM") seen.customs.push({ name: event.name, value: event.value });
@@ -69,7 +71,7 @@ async function turn(agent, testCase, number) {
   } catch (error) {
     seen.error = String(error.message ?? error);
   }
-  seen.messages = told(agent.messages.slice(held));
+  seen.messages = told(added(), agent.messages);
   seen.questions = (agent.pendingInterrupts ?? []).map(({ message, reason }) => ({ message, reason }));
   return seen;
 }

@@ -1,6 +1,6 @@
-/** Messages in short: what they say, and to which tool a result belongs. Ids differ from run to run. */
-export function told(messages) {
-  const names = new Map(messages.flatMap(({ toolCalls = [] }) => toolCalls.map((call) => [call.id, call.function.name])));
+/** Messages in short: what they say, and to which tool a result belongs. Ids differ from run to run. `all`: where calls are looked up. */
+export function told(messages, all = messages) {
+  const names = new Map(all.flatMap(({ toolCalls = [] }) => toolCalls.map((call) => [call.id, call.function.name])));
   return messages.map(({ role, content, toolCalls, toolCallId }) => ({
     role,
     ...(content ? { content } : {}),

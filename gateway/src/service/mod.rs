@@ -126,7 +126,7 @@ impl Gateway {
     }
 
     async fn agent_name(&self, run: &RunId) -> Option<String> {
-        self.log.state(run).await.ok().map(|state| state.meta.agent.to_string())
+        self.log.state(run).await.ok().map(|state| state.meta.agent)
     }
 
     /// Returns the configuration of an agent, also of one that a reload removed.

@@ -2,7 +2,7 @@
 //! calls included.
 //!
 //! A page cannot forge `Host` or `Origin`, but it can make a browser send requests to local addresses (cross-site
-//! requests, and WebSockets, for which browsers never ask first), or point its own name at them (DNS rebinding). So a
+//! requests, and `WebSocket`s, for which browsers never ask first), or point its own name at them (DNS rebinding). So a
 //! server that is not meant for the public checks both before any work is done:
 //!
 //! | header | admitted by default | otherwise |

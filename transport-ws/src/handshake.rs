@@ -65,7 +65,7 @@ pub fn accept(head: &request::Parts, agent: Option<&str>, stop: CancelToken) -> 
     let accept_key = HeaderValue::from_str(&derive_accept_key(key))
         .map_err(|_| Refusal::invalid("the header Sec-WebSocket-Key cannot be answered: send another"))?;
     let mut caller = caller_from(&head.headers, &head.extensions);
-    caller.token = caller.token.or(offer.token.map(str::to_owned));
+    caller.token = caller.token.or_else(|| offer.token.map(str::to_owned));
     // The headers of the handshake describe no caller, and one may hold a token.
     caller.headers.retain(|(name, _)| !name.starts_with("sec-websocket-"));
     Ok(Upgrade { mode, agent: agent.map(str::to_owned), caller, stop, accept_key, subprotocol })

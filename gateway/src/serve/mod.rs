@@ -30,7 +30,7 @@ use anyhow::Context as _;
 use aqueduct_core::CancelToken;
 use aqueduct_core::service::RunService;
 use aqueduct_transport_grpc::{Config as GrpcConfig, Limits as GrpcLimits, Services, unimplemented};
-use aqueduct_transport_http::{Admission, Counters, Drained, Limits, Server, ServerConfig, Timeouts};
+use aqueduct_transport_http::{Admission, Counters, Drained, Server, ServerConfig};
 use axum::Router;
 use tokio::task::JoinSet;
 
@@ -183,15 +183,12 @@ fn admission(config: &Config) -> Admission {
 }
 
 fn server_config(config: &Config, base: ServerConfig) -> anyhow::Result<ServerConfig> {
-    let server = &config.server;
-    let tls = server.tls.as_ref().map(tls::of_server);
-    let (connections, body_bytes) = (server.connections, routes::longest_body(config));
-    Ok(ServerConfig {
-        limits: Limits { connections, body_bytes, ..base.limits },
-        timeouts: Timeouts { drain: server.drain, ..base.timeouts },
-        tls: tls.transpose().context("server.tls")?,
-        ..base
-    })
+    let (settings, mut server) = (&config.server, base);
+    server.limits.connections = settings.connections;
+    server.limits.body_bytes = routes::longest_body(config);
+    server.timeouts.drain = settings.drain;
+    server.tls = settings.tls.as_ref().map(tls::of_server).transpose().context("server.tls")?;
+    Ok(server)
 }
 
 fn grpc_config(config: &Config) -> GrpcConfig {

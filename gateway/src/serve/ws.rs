@@ -27,7 +27,7 @@ struct Agui(Arc<Gateway>);
 fn encoder_for(agent: &Agent, declared: Option<&str>, encoding: Encoding) -> Box<dyn EventEncoder> {
     let is_binary = encoding == Encoding::Binary;
     // The binary form is read by 1.0 alone.
-    let declared = declared.or(is_binary.then_some("1.0"));
+    let declared = declared.or_else(|| is_binary.then_some("1.0"));
     let encoding = if is_binary { AguiEncoding::Proto } else { AguiEncoding::Sse };
     Box::new(WatcherEncoder::new(converters(&settings_for(agent, declared)), encoding))
 }

@@ -195,7 +195,7 @@ struct WatchOptions {
 }
 
 fn declared_version(options: Option<&str>) -> Result<Option<String>, ServiceError> {
-    let read = options.map_or(Ok(WatchOptions::default()), serde_json::from_str);
+    let read = options.map_or_else(|| Ok(WatchOptions::default()), serde_json::from_str);
     read.map(|options| options.protocol_version).map_err(|error| {
         let message = format!("`options` must be an object such as {{\"protocolVersion\":\"1.0\"}}: {error}");
         ServiceError::new(RefusalKind::Invalid, message)

@@ -77,7 +77,7 @@ impl Drive {
     /// Drives the run to its end, and lets its agent finish.
     async fn run(mut self, feed: Feed) {
         let run_id = self.lease.run_id.clone();
-        let begun = Instant::now();
+        let started_at = Instant::now();
         tracing::info!(
             run = run_id.as_str(),
             thread = self.request.input.thread_id.as_str(),
@@ -98,12 +98,12 @@ impl Drive {
             extension.handle_end();
         }
         self.runs.active().remove(&run_id);
-        metrics.run_ended(&outcome, begun.elapsed());
+        metrics.run_ended(&outcome, started_at.elapsed());
         tracing::info!(
             run = run_id.as_str(),
             agent = self.agent.name(),
             outcome = outcome.as_str(),
-            ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            ms = u64::try_from(started_at.elapsed().as_millis()).unwrap_or(u64::MAX),
             "run ended"
         );
         if outcome != TAKEN_OVER {

@@ -110,7 +110,7 @@ impl Runs {
     pub fn log(self, log: impl RunLog) -> Self {
         let setup = self.setup();
         let agents = setup.agents.all().into_iter().cloned().collect();
-        Self::with_parts(Arc::new(log), setup.settings.clone(), agents, self.0.host.clone())
+        Self::with_parts(Arc::new(log), setup.settings, agents, self.0.host.clone())
     }
 
     /// Replaces settings and agents as a whole. Runs under way keep what they started with; the lease and the scope of the

@@ -210,13 +210,17 @@ async fn a_run_that_takes_too_long_fails() {
 async fn an_agent_that_is_always_ready_starves_nobody() {
     let sent = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&sent);
-    let runs = Runs::new().agent("flood", move |_: RunInput| {
+    let flood = move |request: AgentRequest| -> SourceStream {
         let sent = Arc::clone(&counted);
-        stream::iter(0..100_000).map(move |_| {
+        let words = stream::repeat_with(move || {
             sent.fetch_add(1, Ordering::SeqCst);
-            Update::text("x")
-        })
-    });
+            SourceEvent::from(Update::text("x"))
+        });
+        let is_wanted = move |_: &SourceEvent| std::future::ready(!request.cancel.is_cancelled());
+        let cancelled = SourceEvent::Finished { outcome: RunOutcome::Cancelled, result: None };
+        Box::pin(words.take_while(is_wanted).chain(stream::iter([cancelled])))
+    };
+    let runs = Runs::new().agent("flood", Asked(flood));
     let mut started = start(&runs, "flood", "r").await;
     started.events.next().await.unwrap();
     assert!(sent.load(Ordering::SeqCst) < 1_000, "one thread serves the run and its watcher");

@@ -44,11 +44,19 @@ pub(crate) struct BodyTooLong;
 pub(crate) struct BodyLimits {
     pub(crate) bytes: usize,
     pub(crate) timeout: Duration,
+    /// For the rest of a body that no route reads.
+    pub(crate) discard: Duration,
 }
 
 impl Default for BodyLimits {
     fn default() -> Self {
-        Self { bytes: Limits::default().body_bytes, timeout: Timeouts::default().body }
+        Self::new(&Limits::default(), &Timeouts::default())
+    }
+}
+
+impl BodyLimits {
+    pub(crate) fn new(limits: &Limits, timeouts: &Timeouts) -> Self {
+        Self { bytes: limits.body_bytes, timeout: timeouts.body, discard: timeouts.close }
     }
 }
 
@@ -78,6 +86,7 @@ pub(crate) struct RequestBody {
     lift: BodyLimitLift,
     /// Bytes that may still come.
     bytes_left: u64,
+    discard: Duration,
     handoff: Option<Arc<Handoff>>,
     deadline: Instant,
     timer: Option<Pin<Box<Sleep>>>,
@@ -96,7 +105,9 @@ impl RequestBody {
         let bytes_left = u64::try_from(limits.bytes).unwrap_or(u64::MAX);
         let has_ended = body.is_end_stream();
         let (body, handoff) = (Some(body), Some(handoff));
-        let mut body = Self { body, is_multiplexed, lift, bytes_left, handoff, deadline, timer: None };
+        let discard = limits.discard;
+        let mut body =
+            Self { body, is_multiplexed, lift, bytes_left, discard, handoff, deadline, timer: None };
         body.note_end(has_ended);
         body
     }
@@ -118,16 +129,10 @@ impl RequestBody {
     }
 }
 
-/// Bytes of an unread request body that are read and thrown away after its answer: the inputs of most runs.
-const DISCARD_BYTES: u64 = 64 * 1024;
-
-/// How long that may take.
-const DISCARD_TIME: Duration = Duration::from_secs(2);
-
 /// An answer that comes before the body was read would be followed by a reset of the stream (HTTP/2), and clients such as
-/// curl then report the reset instead of the answer. A short rest is therefore read before the body is let go.
-async fn discard(mut body: Incoming) {
-    let mut left = DISCARD_BYTES;
+/// curl then report the reset instead of the answer. The rest is therefore read first, within the limits `body_bytes` and
+/// `close`, and nothing of it is kept.
+async fn discard(mut body: Incoming, mut left: u64, limit: Duration) {
     let reading = std::future::poll_fn(|cx| {
         loop {
             let Some(Ok(frame)) = ready!(Pin::new(&mut body).poll_frame(cx)) else { return Poll::Ready(()) };
@@ -138,17 +143,17 @@ async fn discard(mut body: Incoming) {
             }
         }
     });
-    tokio::time::timeout(DISCARD_TIME, reading).await.ok();
+    tokio::time::timeout(limit, reading).await.ok();
 }
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        // The announced length decides first: a long body is not worth waiting for.
-        let is_worth = |body: &Incoming| !body.is_end_stream() && body.size_hint().lower() <= DISCARD_BYTES;
+        // The announced length decides first: a body over the limit is not worth waiting for.
+        let is_worth = |body: &Incoming| !body.is_end_stream() && body.size_hint().lower() <= self.bytes_left;
         let unread = self.body.take().filter(|body| self.is_multiplexed && is_worth(body));
         // Without a runtime there is no connection any more either.
         if let (Some(body), Ok(runtime)) = (unread, tokio::runtime::Handle::try_current()) {
-            runtime.spawn(discard(body));
+            runtime.spawn(discard(body, self.bytes_left, self.discard));
         }
     }
 }

@@ -60,7 +60,7 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         let kind = RequestKind::of(&request);
         let is_http2 = kind == RequestKind::Multiplexed;
         let mut exchange = Exchange::open(Arc::clone(&self.phase), &shared.counters, is_http2);
-        let limits = BodyLimits { bytes: shared.limits.body_bytes, timeout: shared.timeouts.body };
+        let limits = BodyLimits::new(&shared.limits, &shared.timeouts);
         let lift = BodyLimitLift::default();
         let mut request =
             request.map(|body| RequestBody::new(body, Arc::clone(&handoff), &limits, lift.clone(), is_http2));

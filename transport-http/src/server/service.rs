@@ -12,9 +12,10 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use tower::ServiceExt as _;
 
-use super::exchange::{BodyLimitLift, BodyLimits, Exchange, RequestBody, ResponseBody};
+use super::exchange::{Exchange, ResponseBody};
 use super::handoff::{Handoff, LentStream};
 use super::phase::PhaseWatch;
+use super::request_body::{BodyLimitLift, BodyLimits, RequestBody};
 use super::{PeerAddr, PeerCertificate, Shared};
 use crate::driver::EventStreamMark;
 

@@ -181,7 +181,7 @@ impl Services {
         self.service.counters()
     }
 
-    /// Returns the routes, for a server alone or merged with others. They have no fallback; [`unimplemented`] is that of
+    /// Returns the routes, for a server alone or merged with others. They have no fallback; [`unimplemented()`] is that of
     /// a port of gRPC alone.
     ///
     /// # Errors

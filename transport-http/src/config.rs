@@ -117,7 +117,7 @@ mod server {
         /// For open streams to end by themselves after a shutdown was asked for. Container platforms kill after 30 s.
         pub drain: Duration,
         /// For connections to close after that, once streams were asked to end ([`Stopping`](crate::Stopping)); then they
-        /// are cut.
+        /// are cut. Also for the rest of a request body that no route reads, after its answer (HTTP/2).
         pub close: Duration,
     }
 

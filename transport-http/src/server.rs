@@ -20,6 +20,7 @@ mod io;
 mod phase;
 mod preface;
 mod quiet;
+mod request_body;
 mod service;
 mod stopping;
 
@@ -33,8 +34,8 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 
-pub use self::exchange::BodyLimitLift;
-pub(crate) use self::exchange::{BodyLimits, BodyTooLong, BodyTooSlow};
+pub use self::request_body::BodyLimitLift;
+pub(crate) use self::request_body::{BodyLimits, BodyTooLong, BodyTooSlow};
 pub use self::service::StallWatched;
 pub use self::stopping::{Drained, Stopping};
 

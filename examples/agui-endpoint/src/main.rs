@@ -3,11 +3,9 @@ use std::{error::Error, time::Duration, vec};
 
 use aqueduct_adapter_agui::input::{read_input, run_input};
 use aqueduct_adapter_agui::{Settings, convert::converters, encode::WatcherEncoder, version::Encoding};
-use aqueduct_core::{ContentBlock, Message, RunId, RunInfo, RunInput, RunOutcome, SourceEvent};
+use aqueduct_core::{CancelToken, ContentBlock, Message, RunId, RunInfo, RunInput, RunOutcome, SourceEvent};
 use aqueduct_core::{SourceStreamExt as _, StreamContext, Update, service::NumberedEvent};
-use aqueduct_transport_http::{
-    Admission, CancelToken, EventPosition, Refusal, Server, ServerConfig, StreamOptions,
-};
+use aqueduct_transport_http::{Admission, EventPosition, Refusal, Server, ServerConfig, StreamOptions};
 use axum::{Router, extract::Request, response::Response, routing::post};
 use futures_util::{Stream, StreamExt as _, stream};
 

@@ -1,195 +1,26 @@
-//! One request and its response on a connection: the bodies that keep the limits and the counts.
+//! One request and its response on a connection: the counts, and the body of the response.
 //!
-//! * [`RequestBody`] ends with an error when it is too long or takes too long.
-//! * [`ResponseBody`] counts as open until it is dropped. The body of a stream over HTTP/1.1 is only lent to the library,
-//!   see `handoff`. On HTTP/2 a peer can stop one stream by its window while the
-//!   socket moves on, and then nobody polls the body any more: a watcher takes it away when that lasts, so that what it
-//!   holds (a run's events) is freed and the stream is reset, not the connection.
+//! [`ResponseBody`] counts as open until it is dropped. The body of a stream over HTTP/1.1 is only lent to the library, see
+//! `handoff`. On HTTP/2 a peer can stop one stream by its window while the socket moves on, and then the body is not
+//! polled any more: a watcher takes it away when that lasts, so that what it holds (a run's events) is freed and the
+//! stream is reset, not the connection.
 
 use std::error::Error;
-use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body as AxumBody;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
-use thiserror::Error;
-use tokio::time::{Instant, Sleep};
 
 use super::handoff::{Handoff, LentStream};
 use super::phase::PhaseWatch;
-use crate::config::{Limits, Timeouts};
 use crate::counters::{Counters, Gauge, OpenGuard, Total};
 use crate::error::StreamError;
 
 type BoxError = Box<dyn Error + Send + Sync>;
-
-/// The body did not come within the limit `body`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the body of the request did not arrive within the limit `body`")]
-pub(crate) struct BodyTooSlow;
-
-/// The body is longer than the limit `body_bytes`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the body of the request is longer than the limit `body_bytes`")]
-pub(crate) struct BodyTooLong;
-
-/// The limits of request bodies, as an extension of every request.
-#[derive(Debug, Clone)]
-pub(crate) struct BodyLimits {
-    pub(crate) bytes: usize,
-    pub(crate) timeout: Duration,
-}
-
-impl Default for BodyLimits {
-    fn default() -> Self {
-        Self { bytes: Limits::default().body_bytes, timeout: Timeouts::default().body }
-    }
-}
-
-/// Lifts the limits on the body of one request, as an extension of it: for routes whose callers stream for as long as
-/// they like, and which bound each message themselves.
-#[derive(Debug, Clone, Default)]
-pub struct BodyLimitLift(Arc<AtomicBool>);
-
-impl BodyLimitLift {
-    /// From now on this body may be as long, and take as long, as it likes.
-    pub fn lift(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    fn is_lifted(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
-/// The body of a request, limited in size and time unless that is lifted.
-#[derive(Debug)]
-pub(crate) struct RequestBody {
-    /// There until it is dropped.
-    body: Option<Incoming>,
-    /// HTTP/2, where an unread body is reset.
-    is_multiplexed: bool,
-    lift: BodyLimitLift,
-    /// Bytes that may still come.
-    bytes_left: u64,
-    handoff: Option<Arc<Handoff>>,
-    deadline: Instant,
-    timer: Option<Pin<Box<Sleep>>>,
-}
-
-impl RequestBody {
-    pub(crate) fn new(
-        body: Incoming,
-        handoff: Arc<Handoff>,
-        limits: &BodyLimits,
-        lift: BodyLimitLift,
-        is_multiplexed: bool,
-    ) -> Self {
-        handoff.handle_request();
-        let deadline = Instant::now() + limits.timeout;
-        let bytes_left = u64::try_from(limits.bytes).unwrap_or(u64::MAX);
-        let has_ended = body.is_end_stream();
-        let (body, handoff) = (Some(body), Some(handoff));
-        let mut body = Self { body, is_multiplexed, lift, bytes_left, handoff, deadline, timer: None };
-        body.note_end(has_ended);
-        body
-    }
-
-    fn note_end(&mut self, has_ended: bool) {
-        if has_ended && let Some(handoff) = self.handoff.take() {
-            handoff.handle_request_end();
-        }
-    }
-
-    fn count(&mut self, frame: &Frame<Bytes>) -> Result<(), BoxError> {
-        let length = frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
-        match self.bytes_left.checked_sub(length) {
-            Some(left) => self.bytes_left = left,
-            None if self.lift.is_lifted() => {}
-            None => return Err(Box::new(BodyTooLong)),
-        }
-        Ok(())
-    }
-}
-
-/// Bytes of an unread request body that are read and thrown away after its answer: the inputs of most runs.
-const DISCARD_BYTES: u64 = 64 * 1024;
-
-/// How long that may take.
-const DISCARD_TIME: Duration = Duration::from_secs(2);
-
-/// An answer that comes before the body was read would be followed by a reset of the stream (HTTP/2), and clients such as
-/// curl then report the reset instead of the answer. A short rest is therefore read before the body is let go.
-async fn discard(mut body: Incoming) {
-    let mut left = DISCARD_BYTES;
-    let reading = std::future::poll_fn(|cx| {
-        loop {
-            let Some(Ok(frame)) = ready!(Pin::new(&mut body).poll_frame(cx)) else { return Poll::Ready(()) };
-            let length = frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
-            match left.checked_sub(length) {
-                Some(rest) => left = rest,
-                None => return Poll::Ready(()),
-            }
-        }
-    });
-    tokio::time::timeout(DISCARD_TIME, reading).await.ok();
-}
-
-impl Drop for RequestBody {
-    fn drop(&mut self) {
-        // The announced length decides first: a long body is not worth waiting for.
-        let is_worth = |body: &Incoming| !body.is_end_stream() && body.size_hint().lower() <= DISCARD_BYTES;
-        let unread = self.body.take().filter(|body| self.is_multiplexed && is_worth(body));
-        // Without a runtime there is no connection any more either.
-        if let (Some(body), Ok(runtime)) = (unread, tokio::runtime::Handle::try_current()) {
-            runtime.spawn(discard(body));
-        }
-    }
-}
-
-impl Body for RequestBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
-            let has_ended = frame.is_none() || body.is_end_stream();
-            self.note_end(has_ended);
-            let frame = frame.map(|frame| {
-                let frame = frame?;
-                self.count(&frame)?;
-                Ok(frame)
-            });
-            return Poll::Ready(frame);
-        }
-        if self.lift.is_lifted() {
-            self.timer = None;
-            return Poll::Pending;
-        }
-        let deadline = self.deadline;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        ready!(timer.as_mut().poll(cx));
-        Poll::Ready(Some(Err(Box::new(BodyTooSlow))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Body::is_end_stream)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
-    }
-}
 
 /// Counts a request as open, in its server and its connection.
 #[derive(Debug)]

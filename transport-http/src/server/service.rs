@@ -12,9 +12,10 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use tower::ServiceExt as _;
 
-use super::exchange::{BodyLimitLift, BodyLimits, Exchange, RequestBody, ResponseBody};
+use super::exchange::{Exchange, ResponseBody};
 use super::handoff::{Handoff, LentStream};
 use super::phase::PhaseWatch;
+use super::request_body::{BodyLimitLift, BodyLimits, RequestBody};
 use super::{PeerAddr, PeerCertificate, Shared};
 use crate::driver::EventStreamMark;
 
@@ -60,7 +61,7 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         let kind = RequestKind::of(&request);
         let is_http2 = kind == RequestKind::Multiplexed;
         let mut exchange = Exchange::open(Arc::clone(&self.phase), &shared.counters, is_http2);
-        let limits = BodyLimits { bytes: shared.limits.body_bytes, timeout: shared.timeouts.body };
+        let limits = BodyLimits::new(&shared.limits, &shared.timeouts);
         let lift = BodyLimitLift::default();
         let mut request =
             request.map(|body| RequestBody::new(body, Arc::clone(&handoff), &limits, lift.clone(), is_http2));

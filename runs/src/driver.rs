@@ -19,6 +19,7 @@
 mod append;
 mod input;
 mod lanes;
+mod turn;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -41,6 +42,7 @@ use crate::handle::RunHandle;
 use crate::runs::{Runs, now};
 use crate::settings::OnDisconnect;
 use input::{Batch, Input};
+use turn::RunTurn;
 
 /// How long a cancelled run waits for its agent to say so itself. The frontend sees the end within a second.
 const CANCEL_WAIT: Duration = Duration::from_millis(800);
@@ -133,6 +135,7 @@ impl Drive {
 struct Machine<'d> {
     drive: &'d Drive,
     context: StreamContext,
+    turn: RunTurn,
     outcome: String,
     is_stopping: bool,
     /// When the run has lasted too long, or has waited long enough for its agent to stop.
@@ -155,16 +158,19 @@ impl<'d> Machine<'d> {
     fn new(drive: &'d Drive, begin: Begin, lost: CancelToken) -> Self {
         let options = drive.agent.options();
         let limit = options.run_timeout;
-        let (context, is_takeover, spent) = match begin {
+        let (context, response_id, is_takeover, spent) = match begin {
             Begin::New => {
                 let context = StreamContext::with_limits(drive.info(), options.limits.clone());
-                (context.with_known_calls(drive.request.input.known_calls()), false, Duration::ZERO)
+                (context.with_known_calls(drive.request.input.known_calls()), None, false, Duration::ZERO)
             }
-            Begin::Takeover { context, opened_at } => (*context, true, since(opened_at)),
+            Begin::Takeover { context, response_id, opened_at } => {
+                (*context, response_id, true, since(opened_at))
+            }
         };
         Self {
             drive,
             context,
+            turn: RunTurn::new(&drive.lease.run_id, response_id),
             outcome: String::new(),
             is_stopping: false,
             deadline: Instant::now() + limit.saturating_sub(spent),
@@ -245,6 +251,14 @@ impl<'d> Machine<'d> {
             self.checkpoint = Some(checkpoint);
             return;
         }
+        let (usage, event) = self.turn.place(event);
+        if let Some(usage) = usage {
+            self.handle_placed(usage.into());
+        }
+        self.handle_placed(event);
+    }
+
+    fn handle_placed(&mut self, event: SourceEvent) {
         match self.context.handle_event(event) {
             // What an agent sends after the end of its run belongs to no run.
             Ok(()) | Err(StreamError::Ended) => {}

@@ -18,6 +18,7 @@ use aqueduct_core::service::{
 };
 use aqueduct_core::{
     Agent, BlockEvent, Interrupt, Principal, RunInput, RunOutcome, Source, SourceEvent, SourceStream, Update,
+    Usage,
 };
 use aqueduct_runlog::{Control, MemoryLog, RunLog as _};
 use aqueduct_runs::{
@@ -448,4 +449,52 @@ async fn a_start_that_is_given_up_leaves_no_run_behind() {
     let started = runs.start(&Caller::default(), "mute", input("r"));
     assert!(tokio::time::timeout(Duration::from_millis(5), started).await.is_err());
     assert_eq!(runs.active_runs(), 0);
+}
+
+#[tokio::test]
+async fn what_an_agent_sends_in_one_turn_has_one_response_id() {
+    let spent = |update: Update, tokens: u64| {
+        let mut update = update.snapshot();
+        update.details_mut().usage = Some(Usage { output: Some(tokens), ..Usage::default() });
+        update
+    };
+    let helper = Source::root().child("helper");
+    let turns: [(&str, Vec<Update>, &str, Option<u64>); 2] = [
+        (
+            "none",
+            vec![Update::text("a").in_message("1"), Update::thinking("b").in_message("2")],
+            "none",
+            None,
+        ),
+        (
+            "several",
+            vec![
+                spent(Update::text("a").in_message("1").in_response("r1"), 10),
+                Update::text("b").in_message("2"),
+                spent(Update::text("c").in_message("3").in_response("r2"), 20),
+                Update::text("d").in_message("4").in_response("own").from_source(&helper),
+            ],
+            "r1",
+            Some(30),
+        ),
+    ];
+    for (run, updates, id, tokens) in turns {
+        let runs = Runs::new().agent("a", move |_: RunInput| stream::iter(updates.clone()));
+        let events = all(start(&runs, "a", run).await.events).await;
+        let ids: Vec<(bool, String)> = events
+            .iter()
+            .filter_map(|event| match &event.event {
+                BlockEvent::BlockStarted(block) => {
+                    Some((block.lane.is_root(), block.origin.response_id.as_ref()?.to_string()))
+                }
+                _ => None,
+            })
+            .collect();
+        assert!(
+            ids.len() > 1 && ids.iter().all(|(is_root, own)| own == if *is_root { id } else { "own" }),
+            "{ids:?}"
+        );
+        let BlockEvent::RunFinished(end) = &events.last().unwrap().event else { panic!("{events:?}") };
+        assert_eq!(end.usage.first().and_then(|usage| usage.output), tokens, "no report is lost");
+    }
 }

@@ -73,6 +73,7 @@ pub mod fold;
 pub mod input;
 #[cfg(feature = "proto")]
 pub mod proto;
+pub mod protocol;
 pub mod verify;
 pub mod version;
 pub mod wire;

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use aqueduct::FanOut;
+use aqueduct::a2a::RemoteAgent;
 
-use crate::config::{A2aAddress, A2aBinding, A2aExposure, Agent, AgentSource, Config};
+use crate::config::{A2aBinding, A2aExposure, Agent, AgentSource, Config};
 use crate::recording::Recording;
+use crate::remote;
 use crate::source::script::{Script, ScriptSource};
-use crate::source::upstream::Upstream;
-use crate::source::{A2aSource, AguiSource, FanOutSource, GrpcSettings, ReplaySource, RunSource};
+use crate::source::{Bridge, ReplaySource, RunSource};
 
 /// What an agent says about itself that is for its A2A card.
 #[derive(Debug, Default)]
@@ -34,8 +36,10 @@ pub(crate) struct AgentEntry {
     pub(crate) card: CardTraits,
     pub(crate) config: Agent,
     /// An A2A agent, to which calls can pass through.
-    pub(crate) a2a: Option<Arc<A2aSource>>,
+    pub(crate) a2a: Option<RemoteAgent>,
     /// None for an agent that publishes its runs itself.
+    pub(crate) agent: Option<Arc<dyn aqueduct_core::Agent>>,
+    /// The same, for the driver.
     pub(crate) source: Option<Arc<dyn RunSource>>,
 }
 
@@ -76,21 +80,15 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
     let mut description = agent.description.clone();
     let mut card = CardTraits::default();
     let mut a2a = None;
-    let source: Option<Arc<dyn RunSource>> = match &agent.source {
-        AgentSource::A2a { address, binding, version, expose } => {
-            let url = match address {
-                A2aAddress::Url(url) | A2aAddress::Card(url) => url,
-            };
-            let (upstream, grpc) = (Upstream::new(agent, url)?, GrpcSettings::of(agent)?);
-            let source = Arc::new(A2aSource::new(upstream, grpc, address.clone(), *binding, *version));
+    let built: Option<Arc<dyn aqueduct_core::Agent>> = match &agent.source {
+        AgentSource::A2a { binding, expose, .. } => {
+            let remote = remote::a2a(agent)?;
             // gRPC does not pass: such an agent is served.
             let passes = *expose == A2aExposure::Proxy && *binding != Some(A2aBinding::Grpc);
-            a2a = passes.then(|| Arc::clone(&source));
-            Some(source)
+            a2a = passes.then(|| remote.clone());
+            Some(Arc::new(remote))
         }
-        AgentSource::Agui { url } => {
-            Some(Arc::new(AguiSource { upstream: Upstream::new(agent, url)?, url: url.clone() }))
-        }
+        AgentSource::Agui { .. } => Some(Arc::new(remote::agui(agent)?)),
         AgentSource::Magentic => None,
         AgentSource::Script { file } => {
             let script = Script::load(file)?;
@@ -110,13 +108,15 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
         }
         AgentSource::FanOut { agents } => {
             let named = |name: &String| {
-                let source = others.get(name).and_then(|entry| entry.source.clone());
-                let source = source.with_context(|| format!("{name} cannot be asked"))?;
-                Ok((name.clone(), source))
+                let agent = others.get(name).and_then(|entry| entry.agent.clone());
+                let agent = agent.with_context(|| format!("{name} cannot be asked"))?;
+                Ok((name.clone(), agent))
             };
             let agents = agents.iter().map(named).collect::<anyhow::Result<_>>()?;
-            Some(Arc::new(FanOutSource { agents }))
+            Some(Arc::new(FanOut::new(agents)))
         }
     };
-    Ok(AgentEntry { name: name.to_owned(), description, card, config: agent.clone(), a2a, source })
+    let source = built.clone().map(|agent| Arc::new(Bridge(agent)) as Arc<dyn RunSource>);
+    let config = agent.clone();
+    Ok(AgentEntry { name: name.to_owned(), description, card, config, a2a, agent: built, source })
 }

@@ -35,7 +35,7 @@ use aqueduct_core::service::{
     AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RefusalKind, RunService, ServiceError,
     StartedRun,
 };
-use aqueduct_core::{RunId, RunInput, Timestamp};
+use aqueduct_core::{Principal, RunId, RunInput, Timestamp};
 use aqueduct_runlog::{Control, Follow, LogError, RunLog, RunMeta, RunState};
 use aqueduct_transport_http::Shutdown;
 use tracing::Instrument as _;
@@ -220,7 +220,8 @@ impl Gateway {
         trail.publish().await;
         let forwarded = forwarded.marked(&trail);
         let stop = Shutdown::new();
-        let ask = Ask { input: Arc::new(input), forwarded, trail, stop, is_logged: true, earlier };
+        let principal = Principal::from_stored(&owner);
+        let ask = Ask { input: Arc::new(input), principal, forwarded, trail, stop, is_logged: true, earlier };
         let drive =
             Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed: Feed::Source(asked) };
         tokio::spawn(drive.run().in_current_span());

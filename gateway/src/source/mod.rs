@@ -13,30 +13,27 @@
 //! A source whose agent can be found again says where, once ([`wellknown::UPSTREAM`](aqueduct_core::wellknown::UPSTREAM),
 //! first of what it says of that work): from that and the log another gateway goes on.
 
-pub(crate) mod a2a;
-mod agui;
-mod fan_out;
-mod remembered;
+mod bridge;
+mod context;
+mod produce;
 pub mod replay;
 pub mod script;
-pub(crate) mod upstream;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{RunFailure, RunId, RunInput, RunOutcome, SourceEvent};
+use aqueduct_core::{Principal, RunId, RunInput, SourceEvent};
 use aqueduct_transport_http::Shutdown;
 use tokio::sync::mpsc;
 
 use crate::tee::Trail;
 
-pub(crate) use a2a::{A2aSource, GrpcSettings, RawAnswer};
-pub(crate) use agui::AguiSource;
 pub(crate) use aqueduct_core::History;
-pub(crate) use fan_out::FanOutSource;
+pub(crate) use bridge::Bridge;
+pub(crate) use context::Forwarded;
+pub(crate) use produce::{Producer, produce};
 pub(crate) use replay::ReplaySource;
-pub(crate) use upstream::Forwarded;
 
 /// Events that a source hands over together: what one read of its socket gave, so that a burst costs one hand-over per
 /// batch, not per event. More would gain little and hold the rest up for longer.
@@ -58,6 +55,8 @@ pub(crate) const GATEWAY_LOST: &str = "gateway_lost";
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     pub(crate) input: Arc<RunInput>,
+    /// The identity to which the run belongs.
+    pub(crate) principal: Principal,
     pub(crate) forwarded: Forwarded,
     /// What the agent is handed so that calls of its own can be related to the run.
     pub(crate) trail: Trail,
@@ -93,6 +92,7 @@ impl Ask {
     pub(crate) fn plain(input: RunInput) -> Self {
         Self {
             input: Arc::new(input),
+            principal: Principal::anonymous(),
             forwarded: Forwarded::default(),
             trail: Trail::default(),
             stop: Shutdown::new(),
@@ -138,11 +138,6 @@ impl EventSender {
         (Self(sender), receiver)
     }
 
-    /// False if nobody listens any more.
-    pub(crate) async fn send(&self, event: impl Into<SourceEvent>) -> bool {
-        self.0.send(vec![event.into()]).await.is_ok()
-    }
-
     /// Sends what was said together, at most about [`EVENTS_TOGETHER`]. False if nobody listens any more.
     pub(crate) async fn send_all(&self, events: Vec<SourceEvent>) -> bool {
         events.is_empty() || self.0.send(events).await.is_ok()
@@ -151,13 +146,5 @@ impl EventSender {
     /// Waits for room, so that what is sent then cannot be lost; none if nobody listens any more.
     pub(crate) async fn reserve(&self) -> Option<mpsc::Permit<'_, Vec<SourceEvent>>> {
         self.0.reserve().await.ok()
-    }
-
-    pub(crate) async fn fail(&self, failure: RunFailure) {
-        self.send(SourceEvent::Failed(failure)).await;
-    }
-
-    pub(crate) async fn finish(&self, outcome: RunOutcome) {
-        self.send(SourceEvent::Finished { outcome, result: None }).await;
     }
 }

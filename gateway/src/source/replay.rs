@@ -6,11 +6,10 @@ use std::time::Duration;
 use aqueduct_adapter_a2a::wire::Frame as A2aFrame;
 use aqueduct_adapter_a2a::{DecodeConfig, Decoder as A2aDecoder};
 use aqueduct_adapter_agui::decode::Decoder as AguiDecoder;
-use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{RunFailure, RunOutcome, SourceEvent};
+use aqueduct_core::{Agent, AgentRequest, RunFailure, SourceEvent, SourceStream};
 use tokio::time::Instant;
 
-use super::{Ask, EventSender, RunSource};
+use super::{Producer, produce};
 use crate::recording::{Frame, Recording};
 
 /// How fast a recording is played.
@@ -52,33 +51,28 @@ impl std::str::FromStr for Speed {
 }
 
 /// Plays a recording.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ReplaySource {
     pub(crate) recording: Arc<Recording>,
     pub(crate) speed: Speed,
 }
 
-impl RunSource for ReplaySource {
-    fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            tokio::select! {
-                biased;
-                () = ask.stop.triggered() => out.finish(RunOutcome::Cancelled).await,
-                () = self.play(&out) => {}
-            }
-        })
+impl Agent for ReplaySource {
+    fn run(&self, request: AgentRequest) -> SourceStream {
+        let source = self.clone();
+        produce(request.cancel, |out| async move { source.play(&out).await })
     }
 }
 
 impl ReplaySource {
-    async fn play(&self, out: &EventSender) {
+    async fn play(&self, out: &Producer) {
         let begun = Instant::now();
         let mut decoder = Decoder::new(&self.recording);
         for frame in &self.recording.frames {
             tokio::time::sleep_until(begun + self.speed.scaled(frame.at)).await;
             let mut events = Vec::new();
             let read = decoder.handle_frame(frame, &mut events);
-            if !out.send_all(events).await {
+            if !send_all(out, events).await {
                 return;
             }
             if let Err(what) = read {
@@ -89,8 +83,17 @@ impl ReplaySource {
         // A stream that never said how it ended is at its end without a word, which the run's machine tells as cut.
         let mut events = Vec::new();
         decoder.handle_end(&mut events);
-        out.send_all(events).await;
+        send_all(out, events).await;
     }
+}
+
+async fn send_all(out: &Producer, events: Vec<SourceEvent>) -> bool {
+    for event in events {
+        if !out.send(event).await {
+            return false;
+        }
+    }
+    true
 }
 
 enum Decoder {

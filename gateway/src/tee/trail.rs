@@ -15,7 +15,6 @@ use std::sync::Arc;
 use aqueduct_core::service::Caller;
 use aqueduct_core::{RunInput, Source};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::{Value, json};
 
 use super::clue::{LANE_HEADER, TOKEN_BAGGAGE, TOKEN_HEADER, baggage_members, trace_id};
 use super::relate::{Anchor, Tee};
@@ -105,29 +104,6 @@ impl Trail {
             insert(headers, "baggage", &format!("{others}{TOKEN_BAGGAGE}={token}"));
         }
     }
-
-    /// The trail as AG-UI's forwarded properties, which are an object or nothing in every known client.
-    pub(crate) fn forwarded(&self, given: &Value) -> Value {
-        let mut properties = given.clone();
-        if let Some(token) = self.token()
-            && (properties.is_object() || properties.is_null())
-        {
-            let mut own = properties.get("aqueduct").filter(|own| own.is_object()).cloned();
-            let own = own.get_or_insert_with(|| json!({}));
-            set(own, "run", token.into());
-            if properties.is_null() {
-                properties = json!({});
-            }
-            set(&mut properties, "aqueduct", own.take());
-        }
-        properties
-    }
-}
-
-fn set(object: &mut Value, name: &str, value: Value) {
-    if let Some(object) = object.as_object_mut() {
-        object.insert(name.to_owned(), value);
-    }
 }
 
 /// What stands in the baggage beside tokens, ready for one more member.
@@ -188,20 +164,5 @@ mod tests {
         let mut others = HeaderMap::new();
         trail.mark(&mut others);
         assert!(others["traceparent"].to_str().unwrap().contains("0af7651916cd43dd8448eb211c80319c"));
-    }
-
-    #[test]
-    fn properties_take_the_token_beside_their_own() {
-        let trail = trail(None);
-        let token = trail.token().unwrap();
-        for (given, expected) in [
-            (Value::Null, json!({ "aqueduct": { "run": token } })),
-            (json!({ "a": 1 }), json!({ "a": 1, "aqueduct": { "run": token } })),
-            (json!({ "aqueduct": { "x": 1 } }), json!({ "aqueduct": { "x": 1, "run": token } })),
-            (json!("words"), json!("words")),
-        ] {
-            assert_eq!(trail.forwarded(&given), expected);
-        }
-        assert_eq!(Trail::default().forwarded(&Value::Null), Value::Null);
     }
 }

@@ -1,7 +1,7 @@
 //! The layers of the workspace and who may depend on whom.
 //!
 //! ```text
-//! gateway ──► adapter-*  ──► core ◄── transport-*, runlog ◄── gateway
+//! gateway ──► aqueduct ──► adapter-*  ──► core ◄── transport-*, runlog ◄── aqueduct, gateway
 //!                                      transport-* ──► transport-tls
 //! tests, benches, fuzz, examples ──► anything        xtask ──► nothing of ours
 //! ```
@@ -21,6 +21,8 @@ pub(crate) enum Layer {
     Tls,
     /// The run log.
     Runlog,
+    /// Where adapters meet transports, for library users.
+    Umbrella,
     /// The binary that wires all together.
     Gateway,
     /// Tests, benches and fuzz targets.
@@ -38,6 +40,7 @@ impl Layer {
         match top {
             "core" => Some(Self::Core),
             "runlog" => Some(Self::Runlog),
+            "aqueduct" => Some(Self::Umbrella),
             "gateway" => Some(Self::Gateway),
             "tests" | "benches" | "fuzz" => Some(Self::Tests),
             "examples" => Some(Self::Examples),
@@ -55,6 +58,7 @@ impl Layer {
             Self::Core | Self::Tls | Self::Xtask => false,
             Self::Adapter | Self::Runlog => other == Self::Core,
             Self::Transport => matches!(other, Self::Core | Self::Tls),
+            Self::Umbrella => matches!(other, Self::Core | Self::Adapter | Self::Transport | Self::Runlog),
             Self::Gateway | Self::Tests | Self::Examples => true,
         }
     }
@@ -79,6 +83,7 @@ impl Layer {
             }
             Self::Tls => "transport-tls depends on no other crate of the workspace",
             Self::Runlog => "runlog depends on core alone",
+            Self::Umbrella => "aqueduct depends on libraries of the workspace alone",
             Self::Xtask => "xtask depends on no crate of the workspace",
             Self::Gateway | Self::Tests | Self::Examples => "anything goes",
         }

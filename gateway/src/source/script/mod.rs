@@ -39,13 +39,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use aqueduct_core::service::BoxFuture;
+use aqueduct::remote::ThreadMemory;
 use aqueduct_core::{
-    InterruptId, InterruptReply, Message, MessageId, RunFailure, RunId, RunInput, RunOutcome, ThreadId,
+    Agent, AgentRequest, InterruptId, InterruptReply, Message, MessageId, Principal, RunFailure, RunId,
+    RunInput, RunOutcome, SourceStream, ThreadId,
 };
 
-use super::remembered::Remembered;
-use super::{Ask, EventSender, RunSource};
+use super::{Producer, produce};
 use crate::config::ConfigError;
 pub use keys::reference;
 pub use model::Script;
@@ -115,21 +115,22 @@ impl Position {
     }
 }
 
-/// Plays a script.
-#[derive(Debug)]
+/// Plays a script. Clones share what they remember.
+#[derive(Debug, Clone)]
 pub(crate) struct ScriptSource {
     script: Arc<Script>,
-    waiting: Remembered<ThreadId, Position>,
+    waiting: Arc<ThreadMemory<(Principal, ThreadId), Position>>,
 }
 
 impl ScriptSource {
     pub(crate) fn new(script: Arc<Script>) -> Self {
-        Self { script, waiting: Remembered::new(REMEMBERED_THREADS) }
+        Self { script, waiting: Arc::new(ThreadMemory::new(REMEMBERED_THREADS)) }
     }
 
     /// Where the run begins: after the question that it answers, or at the beginning of the rule that fits.
-    fn begin(&self, input: &RunInput) -> Option<(Position, Option<String>)> {
-        let waited = self.waiting.remove(&input.thread_id);
+    fn begin(&self, request: &AgentRequest) -> Option<(Position, Option<String>)> {
+        let input = &*request.input;
+        let waited = self.waiting.remove(&key(request));
         if let Some(reply) = input.resume.first() {
             let named = Position::of_interrupt(&reply.id).filter(|at| self.script.rules.len() > at.rule);
             if let Some(position) = named.or(waited) {
@@ -144,10 +145,10 @@ impl ScriptSource {
         Some((Position { rule, step: 0 }, None))
     }
 
-    async fn play(&self, ask: &Ask, out: &EventSender) {
-        let input = &*ask.input;
+    async fn play(&self, request: &AgentRequest, out: &Producer) {
+        let input = &*request.input;
         let begun = self
-            .begin(input)
+            .begin(request)
             .and_then(|(position, answer)| Some((position, answer, self.script.rules.get(position.rule)?)));
         let Some((position, answer, rule)) = begun else {
             let message = "no rule of the script fits the message: add a rule without `match`";
@@ -157,7 +158,7 @@ impl ScriptSource {
         match player.play(rule, position.step).await {
             Played::Ended(end) => drop(out.send(*end).await),
             Played::Asked(position) => {
-                self.waiting.insert(input.thread_id.detached(), position);
+                self.waiting.insert(key(request), position);
                 out.finish(RunOutcome::Interrupted).await;
             }
         }
@@ -171,15 +172,13 @@ fn answer_of(reply: &InterruptReply) -> String {
     }
 }
 
-impl RunSource for ScriptSource {
-    fn run(&self, ask: Ask, out: EventSender) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let stop = ask.stop.clone();
-            tokio::select! {
-                biased;
-                () = stop.triggered() => out.finish(RunOutcome::Cancelled).await,
-                () = self.play(&ask, &out) => {}
-            }
-        })
+fn key(request: &AgentRequest) -> (Principal, ThreadId) {
+    (request.principal.clone(), request.input.thread_id.detached())
+}
+
+impl Agent for ScriptSource {
+    fn run(&self, request: AgentRequest) -> SourceStream {
+        let source = self.clone();
+        produce(request.cancel.clone(), |out| async move { source.play(&request, &out).await })
     }
 }

@@ -4,11 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aqueduct_core::testing::{run_to_end, trace};
-use aqueduct_core::{BlockEvent, InterruptId, InterruptReply, MessageId, RunInput, RunOutcome, SourceEvent};
+use aqueduct_core::{
+    Agent as _, AgentRequest, BlockEvent, InterruptId, InterruptReply, MessageId, RunInput, RunOutcome,
+    SourceEvent,
+};
+use futures_util::StreamExt as _;
 use serde_json::json;
 
 use super::{Position, Script, ScriptSource};
-use crate::source::{Ask, EventSender, RunSource as _};
 
 fn input(text: &str) -> RunInput {
     RunInput::prompt("thread", "run", text)
@@ -16,16 +19,7 @@ fn input(text: &str) -> RunInput {
 
 /// What a source says to one input.
 async fn said(source: &ScriptSource, input: RunInput) -> Vec<SourceEvent> {
-    let (out, mut events) = EventSender::channel();
-    let ask = Ask::plain(input);
-    let listen = async {
-        let mut all = Vec::new();
-        while let Some(said) = events.recv().await {
-            all.extend(said);
-        }
-        all
-    };
-    tokio::join!(source.run(ask, out), listen).1
+    source.run(AgentRequest::new(input)).collect().await
 }
 
 fn source(script: &str) -> ScriptSource {

@@ -9,7 +9,11 @@ use crate::tidy::model::Model;
 /// package called `core`, which would hide the standard library's.
 pub(crate) fn names(model: &Model, findings: &mut Vec<Finding>) {
     for member in &model.workspace.members {
-        let expected = format!("aqueduct-{}", member.folder.replace('/', "-"));
+        // The crate that users start with has the name of the project.
+        let expected = match member.folder.as_str() {
+            "aqueduct" => "aqueduct".to_owned(),
+            folder => format!("aqueduct-{}", folder.replace('/', "-")),
+        };
         if member.name != expected {
             let what = format!("the package is called `{}`", member.name);
             let help = format!("call it `{expected}`, after its folder");

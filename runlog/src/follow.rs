@@ -3,6 +3,8 @@
 //! It is a cursor, not a queue: it reads a page after the last number it gave, and waits only when it has given all
 //! there is. A watcher that lags reads full pages; one that keeps up reads single events. There is no gap between "what
 //! is in the log" and "what is live", because there is no live path beside the log.
+//!
+//! Logs of version 0.1 kept notes among the events; those are left out here ([`is_log_metadata`]).
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,7 +17,7 @@ use aqueduct_core::service::{BoxFuture, NumberedEvent};
 use futures_core::Stream;
 
 use crate::error::LogError;
-use crate::log::{Page, RunLog};
+use crate::log::{Page, RunLog, is_log_metadata};
 
 /// Events read at once: enough that a lagging watcher catches up in few steps, few enough that it holds little.
 pub const DEFAULT_PAGE: usize = 256;
@@ -119,6 +121,9 @@ impl Stream for Follow {
         loop {
             if let Some(event) = this.ready.next() {
                 this.after = event.number;
+                if is_log_metadata(&event.event) {
+                    continue;
+                }
                 return Poll::Ready(Some(Ok(event)));
             }
             if matches!(this.step, Step::Ended) {

@@ -5,7 +5,7 @@ use aqueduct_core::{BlockEvent, RunId, Timestamp};
 
 use crate::error::LogError;
 use crate::limits::{Held, LogLimits, count, weight_of};
-use crate::log::{Control, Lease, RunMeta, RunState};
+use crate::log::{Control, Lease, Note, RunMeta, RunState};
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,7 @@ impl Ledger {
             earliest: 1,
             head: 0,
             closed_at: None,
+            checkpoint: None,
         };
         Self { state, bytes: 0, controls: 0 }
     }
@@ -96,6 +97,21 @@ impl Ledger {
             self.state.closed_at = Some(now);
         }
         Ok(self.state.head)
+    }
+
+    /// Takes a note into account. The content of an input is the engine's to keep.
+    pub(crate) fn annotate(
+        &mut self,
+        lease: &Lease,
+        note: &Note,
+        limits: &LogLimits,
+    ) -> Result<(), LogError> {
+        self.check_lease(lease)?;
+        self.bytes = limits.check_note(&lease.run_id, self.bytes, note)?;
+        if let Note::Checkpoint(checkpoint) = note {
+            self.state.checkpoint = Some(checkpoint.clone());
+        }
+        Ok(())
     }
 
     pub(crate) fn check_read(&self, after: u64) -> Result<(), LogError> {

@@ -50,7 +50,9 @@ pub use disk::DiskLog;
 pub use error::{LogError, Refused};
 pub use follow::Follow;
 pub use limits::LogLimits;
-pub use log::{Control, Lease, Page, RunLog, RunMeta, RunPlace, RunQuery, RunState};
+pub use log::{
+    Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunPlace, RunQuery, RunState, is_log_metadata,
+};
 pub use memory::MemoryLog;
 #[cfg(feature = "redis")]
 pub use redis::{RedisConfig, RedisLog};

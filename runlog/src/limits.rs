@@ -6,7 +6,7 @@ use aqueduct_core::{BlockEvent, RunId};
 use serde_json::Value;
 
 use crate::error::LogError;
-use crate::log::{Control, Lease};
+use crate::log::{Control, Lease, Note};
 
 /// How much a log may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +76,16 @@ impl LogLimits {
         Ok(())
     }
 
+    /// Returns how many bytes a run holds after a note.
+    pub(crate) fn check_note(&self, run: &RunId, held: u64, note: &Note) -> Result<u64, LogError> {
+        let bytes = held.saturating_add(count(value_weight(note.value())));
+        if bytes > count(self.bytes_per_run) {
+            let (run, max) = (run.clone(), self.bytes_per_run);
+            return Err(LogError::RunTooLong { run, limit: "bytes_per_run", what: "bytes", max });
+        }
+        Ok(bytes)
+    }
+
     /// How many messages of all kinds a run has when one of this kind is too many.
     pub(crate) fn most_controls(&self, message: &Control) -> usize {
         match message {
@@ -123,7 +133,7 @@ fn weight(event: &BlockEvent) -> usize {
     }
 }
 
-fn value_weight(value: &Value) -> usize {
+pub(crate) fn value_weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
         Value::Array(items) => items.iter().map(value_weight).sum::<usize>() + items.len(),

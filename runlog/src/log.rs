@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use aqueduct_core::service::{BoxFuture, NumberedEvent};
-use aqueduct_core::{BlockEvent, InterruptReply, RunId, ThreadId, Timestamp};
+use aqueduct_core::{BlockEvent, InterruptReply, RunId, ThreadId, Timestamp, wellknown};
 use serde_json::Value;
 
 use crate::error::{LogError, Refused};
@@ -71,6 +71,8 @@ pub struct RunState {
     pub head: u64,
     /// When it ended, if it has.
     pub closed_at: Option<Timestamp>,
+    /// Where the agent's work on the run is found again, as the lease holder annotated it last.
+    pub checkpoint: Option<Arc<Value>>,
 }
 
 impl RunState {
@@ -140,6 +142,43 @@ pub enum Control {
     Message(Value),
 }
 
+/// A fact about a run that hosts keep beside its events. No watcher sees it, and it has no number.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Note {
+    /// The request that the run answers, in the form of the host.
+    Input(Arc<Value>),
+    /// Where the agent's work is found again, in the form of the agent's adapter.
+    Checkpoint(Arc<Value>),
+}
+
+impl Note {
+    /// Returns the value of the note.
+    pub fn value(&self) -> &Arc<Value> {
+        let (Self::Input(value) | Self::Checkpoint(value)) = self;
+        value
+    }
+}
+
+/// Returns `true` for an event by which version 0.1 kept a [`Note`] among the events of a run. Readers of old logs leave it
+/// out.
+pub fn is_log_metadata(event: &BlockEvent) -> bool {
+    let names = [wellknown::INPUT, wellknown::UPSTREAM];
+    matches!(event, BlockEvent::Custom(custom) if names.contains(&&*custom.name))
+}
+
+/// Which processes can read a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum LogScope {
+    /// This process alone: what it forgets is gone.
+    #[default]
+    Process,
+    /// One process at a time: the next one finds what the last one left.
+    Machine,
+    /// Several replicas at once.
+    Replicas,
+}
+
 /// Keeps the events of runs. Engines differ in what survives what; the conformance suite says what all of them do.
 ///
 /// Every future may be dropped at any time: what was asked has then happened or not, and never by halves.
@@ -167,6 +206,18 @@ pub trait RunLog: Send + Sync + 'static {
         events: Vec<BlockEvent>,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<u64, Refused>>;
+
+    /// Keeps a fact about the run. A later note of the same kind replaces it. Its content counts as content of the run, and
+    /// a run that has ended takes none.
+    fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>>;
+
+    /// Returns the [`Note::Input`] of a run; `None` if it has none.
+    fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>>;
+
+    /// Returns which processes can read the log.
+    fn scope(&self) -> LogScope {
+        LogScope::Process
+    }
 
     /// Reads at most `max` events with numbers above `after`; [`LogError::Gone`] if the next one is no longer kept.
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>>;

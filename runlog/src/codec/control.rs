@@ -1,7 +1,9 @@
-//! Messages to whoever holds a lease.
+//! Messages to the holder of a lease, and the values of notes.
 
 use aqueduct_core::{InterruptId, InterruptReply};
 use bytes::Bytes;
+#[cfg(any(feature = "disk", feature = "redis"))]
+use serde_json::Value;
 
 use super::read::Reader;
 use super::write::Writer;
@@ -51,4 +53,26 @@ pub fn decode_control(bytes: Bytes) -> Result<Control, CodecError> {
     };
     from.end()?;
     Ok(message)
+}
+
+/// The value of a note as bytes.
+#[cfg(any(feature = "disk", feature = "redis"))]
+pub(crate) fn encode_value(value: &Value) -> Result<Vec<u8>, CodecError> {
+    let mut to = Writer::default();
+    to.byte(VERSION);
+    value::write(&mut to, value)?;
+    Ok(to.bytes)
+}
+
+/// The value of these bytes.
+#[cfg(any(feature = "disk", feature = "redis"))]
+pub(crate) fn decode_value(bytes: Bytes) -> Result<Value, CodecError> {
+    let mut from = Reader::new(bytes);
+    match from.byte("the version")? {
+        VERSION => {}
+        found => return Err(CodecError::UnknownVersion { found }),
+    }
+    let value = value::read(&mut from)?;
+    from.end()?;
+    Ok(value)
 }

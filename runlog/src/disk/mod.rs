@@ -19,11 +19,12 @@ use std::sync::Arc;
 
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{LogError, Refused};
 use crate::limits::LogLimits;
-use crate::log::{Control, Lease, Page, RunLog, RunMeta, RunQuery, RunState};
+use crate::log::{Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunQuery, RunState};
 use store::Store;
 use view::{View, Views};
 use writer::{Command, QUEUE, Writer};
@@ -68,6 +69,13 @@ impl DiskLog {
         let gone = || LogError::Unavailable("the disk is closed".to_owned());
         let (store, view) = (self.store.clone().ok_or_else(gone)?, Arc::clone(view));
         let read = move || store.read(&view.run_id, view.place, after, max);
+        tokio::task::spawn_blocking(read).await.map_err(|_| gone())?
+    }
+
+    async fn read_input(&self, view: Arc<View>) -> Result<Option<Arc<Value>>, LogError> {
+        let gone = || LogError::Unavailable("the disk is closed".to_owned());
+        let store = self.store.clone().ok_or_else(gone)?;
+        let read = move || store.input(&view.run_id, view.place);
         tokio::task::spawn_blocking(read).await.map_err(|_| gone())?
     }
 
@@ -136,6 +144,20 @@ impl RunLog for DiskLog {
             // The thread has ended with the batch: there is nothing left to hand back.
             asked.unwrap_or_else(|error| Err(Refused::new(error, Vec::new())))
         })
+    }
+
+    fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>> {
+        let lease = lease.clone();
+        Box::pin(async move { self.ask(|answer| Command::Annotate { lease, note, answer }).await? })
+    }
+
+    fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
+        let view = self.views.get(run);
+        Box::pin(async move { self.read_input(view?).await })
+    }
+
+    fn scope(&self) -> LogScope {
+        LogScope::Machine
     }
 
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {

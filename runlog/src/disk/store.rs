@@ -1,32 +1,39 @@
-//! What is on the disk: three keyspaces of one database. All of this blocks.
+//! What is on the disk: four keyspaces of one database. All of this blocks.
 //!
 //! ```text
 //! runs      place                 ► record: meta, epoch, trimmed, end       place: counts the runs ever opened
 //! events    place · number        ► event (codec)                           all numbers big-endian: order is order
 //! controls  place · index         ► message (codec)
+//! notes     place · kind          ► value (codec)                           kind: 0 input, 1 checkpoint
 //! ```
 //!
 //! A record is written when a run is opened, taken over, trimmed or closed, and not for an append: the head of a run that
 //! was open is found by looking at its last event. Leases are not written: whoever held them is gone when they are read.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::{BlockEvent, RunId, ThreadId, Timestamp};
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
+use serde_json::Value;
 
-use crate::codec::{CodecError, Decoder, Reader, Writer, decode_control};
+use crate::codec::{CodecError, Decoder, Reader, Writer, decode_control, decode_value};
 use crate::error::LogError;
 use crate::ledger::Ledger;
-use crate::limits::weight_of;
-use crate::log::{Control, RunMeta, RunState};
+use crate::limits::{count, value_weight, weight_of};
+use crate::log::{Control, Note, RunMeta, RunState};
 
 /// The version of run records.
 const RECORD: u8 = 1;
 
 /// The journal is read whole when the folder is opened; the smallest that fjall takes.
 const JOURNAL: u64 = 64 * 1024 * 1024;
+
+/// The kinds of notes, as their keys have them.
+const INPUT: u64 = 0;
+const CHECKPOINT: u64 = 1;
 
 /// Keys that are removed in one batch: a run of a million events must not hold all others up.
 const REMOVED_AT_ONCE: u64 = 10_000;
@@ -38,6 +45,7 @@ pub(super) struct Store {
     runs: Keyspace,
     events: Keyspace,
     controls: Keyspace,
+    notes: Keyspace,
 }
 
 /// A run as it was found.
@@ -79,8 +87,9 @@ impl Store {
         let open = || {
             let database = Database::builder(folder).max_journaling_size(JOURNAL).open()?;
             let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default);
-            let (runs, events, controls) = (keyspace("runs")?, keyspace("events")?, keyspace("controls")?);
-            Ok(Self { database, runs, events, controls })
+            let (runs, events) = (keyspace("runs")?, keyspace("events")?);
+            let (controls, notes) = (keyspace("controls")?, keyspace("notes")?);
+            Ok(Self { database, runs, events, controls, notes })
         };
         open().map_err(|error: fjall::Error| {
             LogError::Unavailable(format!("cannot open the folder {}: {error}", folder.display()))
@@ -97,6 +106,7 @@ impl Store {
             let mut ledger = read_record(Bytes::copy_from_slice(&value))
                 .map_err(|error| LogError::Unavailable(format!("the disk: a run's record: {error}")))?;
             self.count(place, &mut ledger)?;
+            ledger.state.checkpoint = self.note(&ledger.state.meta.run_id, place, CHECKPOINT)?;
             let controls = self.load_controls(place, &ledger)?;
             ledger.controls = controls.len();
             found.push(Found { place, ledger, controls });
@@ -109,11 +119,15 @@ impl Store {
         if ledger.is_closed() {
             return Ok(());
         }
+        let run = ledger.state.meta.run_id.clone();
+        for kind in [INPUT, CHECKPOINT] {
+            let note = self.note(&run, place, kind)?;
+            ledger.bytes += note.map_or(0, |note| count(value_weight(&note)));
+        }
         let last = self.events.range(key(place, 0)..=key(place, u64::MAX)).next_back();
         let Some(last) = last else { return Ok(()) };
         let last = last.key().map_err(|error| unavailable(&error))?;
         ledger.state.head = number_of(&last).unwrap_or_default();
-        let run = ledger.state.meta.run_id.clone();
         let (mut after, head) = (ledger.state.earliest - 1, ledger.state.head);
         while after < head {
             let page = self.read(&run, place, after, 1_000)?;
@@ -123,6 +137,17 @@ impl Store {
             ledger.bytes += weight_of(&events);
         }
         Ok(())
+    }
+
+    /// The input of a run.
+    pub(super) fn input(&self, run: &RunId, place: u64) -> Result<Option<Arc<Value>>, LogError> {
+        self.note(run, place, INPUT)
+    }
+
+    fn note(&self, run: &RunId, place: u64, kind: u64) -> Result<Option<Arc<Value>>, LogError> {
+        let found = self.notes.get(key(place, kind)).map_err(|error| unavailable(&error))?;
+        let read = |bytes: &[u8]| decode_value(Bytes::copy_from_slice(bytes)).map(Arc::new);
+        found.map(|bytes| read(&bytes)).transpose().map_err(unreadable(run))
     }
 
     fn load_controls(&self, place: u64, ledger: &Ledger) -> Result<Vec<Control>, LogError> {
@@ -172,6 +197,9 @@ impl Store {
             let key = entry.key().map_err(|error| unavailable(&error))?;
             batch.remove(&self.controls, key);
         }
+        for kind in [INPUT, CHECKPOINT] {
+            batch.remove(&self.notes, key(place, kind));
+        }
         batch.remove(&self.runs, place.to_be_bytes());
         batch.commit().map_err(|error| unavailable(&error))
     }
@@ -197,7 +225,15 @@ impl Batch<'_> {
     }
 
     pub(super) fn control(&mut self, place: u64, index: usize, bytes: Vec<u8>) {
-        self.batch.insert(&self.store.controls, key(place, crate::limits::count(index)), bytes);
+        self.batch.insert(&self.store.controls, key(place, count(index)), bytes);
+    }
+
+    pub(super) fn note(&mut self, place: u64, note: &Note, bytes: Vec<u8>) {
+        let kind = match note {
+            Note::Input(_) => INPUT,
+            Note::Checkpoint(_) => CHECKPOINT,
+        };
+        self.batch.insert(&self.store.notes, key(place, kind), bytes);
     }
 
     /// All of it or nothing, and after this call it is safe from the loss of power.

@@ -16,11 +16,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::store::{Batch, Found, Store};
 use super::view::{View, Views};
-use crate::codec::{CodecError, Encoder, encode_control};
+use crate::codec::{CodecError, Encoder, encode_control, encode_value};
 use crate::error::{LogError, Refused};
 use crate::ledger::Ledger;
 use crate::limits::{LogLimits, count};
-use crate::log::{Control, Lease, RunMeta};
+use crate::log::{Control, Lease, Note, RunMeta};
 
 /// Commands that wait for the disk. Past it callers wait, which holds their agents back.
 pub(super) const QUEUE: usize = 1024;
@@ -50,6 +50,11 @@ pub(super) enum Command {
         events: Vec<BlockEvent>,
         now: Timestamp,
         answer: oneshot::Sender<Result<u64, Refused>>,
+    },
+    Annotate {
+        lease: Lease,
+        note: Note,
+        answer: Answer<()>,
     },
     Watched {
         run: RunId,
@@ -162,6 +167,10 @@ impl Writer {
                 })
             }
             Command::Append { lease, events, now, answer } => self.append(&lease, events, now, answer, batch),
+            Command::Annotate { lease, note, answer } => {
+                let noted = self.annotate(&lease, &note, batch);
+                then(noted, answer, |publish: Publish| publish(Vec::new()))
+            }
             Command::Watched { run, until, answer } => {
                 let noted = self.owned(&run).map(|owned| {
                     owned.ledger.watched(until);
@@ -249,6 +258,15 @@ impl Writer {
                 None
             }
         }
+    }
+
+    fn annotate(&mut self, lease: &Lease, note: &Note, batch: &mut Batch<'_>) -> Result<Publish, LogError> {
+        let limits = self.limits;
+        let owned = self.owned(&lease.run_id)?;
+        let bytes = encode_value(note.value()).map_err(|error| unwritable(&lease.run_id, &error))?;
+        owned.ledger.annotate(lease, note, &limits)?;
+        batch.note(owned.place, note, bytes);
+        Ok(owned.published())
     }
 
     fn control(

@@ -1,11 +1,13 @@
 //! Watchers of engines that do not do what they should.
 
 use aqueduct_core::{BlockEvent, Timestamp};
+use aqueduct_core::{ContentBlock, RunInfo, SourceEvent, StreamContext, Update, wellknown};
 use futures_util::StreamExt as _;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::error::Refused;
-use crate::log::{Control, Lease, RunMeta, RunQuery, RunState};
+use crate::log::{Control, Lease, Note, RunMeta, RunQuery, RunState};
 use crate::memory::MemoryLog;
 use crate::testing::{events, meta};
 
@@ -37,6 +39,14 @@ impl RunLog for Holed {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<u64, Refused>> {
         self.0.append(lease, events, now)
+    }
+
+    fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>> {
+        self.0.annotate(lease, note)
+    }
+
+    fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
+        self.0.input(run)
     }
 
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
@@ -94,4 +104,24 @@ async fn a_head_without_events_is_told_and_not_read_for_ever() {
     let numbers: Vec<_> = seen.iter().filter_map(|event| event.as_ref().ok()).map(|e| e.number).collect();
     assert_eq!(numbers, [1, 2, 3]);
     assert_eq!(seen.last(), Some(&Err(LogError::Lost { run: lease.run_id, from: 4 })));
+}
+
+#[tokio::test]
+async fn notes_in_logs_of_version_0_1_are_not_shown() {
+    let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+    for name in [wellknown::INPUT, wellknown::UPSTREAM] {
+        let note = ContentBlock::custom(name, json!({ "messages": [] }));
+        context.handle_update(Update::new(note)).unwrap();
+    }
+    context.handle_update(Update::text("shown")).unwrap();
+    context.handle_event(SourceEvent::finished()).unwrap();
+    let log = Arc::new(MemoryLog::default());
+    let lease = log.open(meta("a"), Timestamp(1)).await.unwrap();
+    let events: Vec<BlockEvent> = std::iter::from_fn(|| context.poll_event()).collect();
+    let all = events.len();
+    log.append(&lease, events, Timestamp(2)).await.unwrap();
+    let seen: Vec<_> = Follow::new(log, lease.run_id, 0).map(Result::unwrap).collect().await;
+    assert_eq!(seen.len(), all - 2);
+    assert!(seen.iter().all(|event| !matches!(event.event, BlockEvent::Custom(_))), "{seen:?}");
+    assert_eq!(seen.last().unwrap().number, all as u64);
 }

@@ -15,10 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
+use serde_json::Value;
 
 use crate::error::{LogError, Refused};
 use crate::limits::{LogLimits, count};
-use crate::log::{Control, Lease, Page, RunLog, RunMeta, RunQuery, RunState};
+use crate::log::{Control, Lease, Note, Page, RunLog, RunMeta, RunQuery, RunState};
 use relations::Relations;
 use run::Run;
 
@@ -179,6 +180,15 @@ impl RunLog for MemoryLog {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<u64, Refused>> {
         ready(self.append_now(lease, events, now))
+    }
+
+    fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>> {
+        let run = self.writable(&lease.run_id, false);
+        ready(run.and_then(|run| run.annotate(lease, note, &self.limits, &self.bytes)))
+    }
+
+    fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
+        ready(self.run(run).map(|run| run.input()))
     }
 
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {

@@ -1,16 +1,17 @@
 //! One run in memory: its events, its lease, and what its watchers wait for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
+use serde_json::Value;
 
 use super::arena::Arena;
 use crate::error::{LogError, Refused};
 use crate::ledger::Ledger;
 use crate::limits::{LogLimits, count, weight_of};
-use crate::log::{Control, Lease, Page, RunMeta, RunState};
+use crate::log::{Control, Lease, Note, Page, RunMeta, RunState};
 use crate::signal::{Progress, Signal};
 
 #[derive(Debug)]
@@ -26,6 +27,7 @@ struct Body {
     events: Vec<BlockEvent>,
     arena: Arena,
     controls: Vec<Control>,
+    input: Option<Arc<Value>>,
 }
 
 impl Body {
@@ -39,7 +41,8 @@ impl Run {
         let id = meta.run_id.clone();
         let ledger = Ledger::new(meta, until);
         let progress = Progress { epoch: ledger.state.epoch, ..Progress::default() };
-        let body = Body { ledger, events: Vec::new(), arena: Arena::default(), controls: Vec::new() };
+        let body =
+            Body { ledger, events: Vec::new(), arena: Arena::default(), controls: Vec::new(), input: None };
         Self { id, signal: Signal::new(progress), body: Mutex::new(body) }
     }
 
@@ -104,6 +107,27 @@ impl Run {
         self.tell(&body);
         counted.fetch_add(body.footprint() - before, Ordering::Relaxed);
         Ok(head)
+    }
+
+    pub(super) fn annotate(
+        &self,
+        lease: &Lease,
+        note: Note,
+        limits: &LogLimits,
+        counted: &AtomicU64,
+    ) -> Result<(), LogError> {
+        let mut body = self.body();
+        let before = body.footprint();
+        body.ledger.annotate(lease, &note, limits)?;
+        if let Note::Input(input) = note {
+            body.input = Some(input);
+        }
+        counted.fetch_add(body.footprint() - before, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(super) fn input(&self) -> Option<Arc<Value>> {
+        self.body().input.clone()
     }
 
     pub(super) fn read(&self, after: u64, max: usize) -> Result<Page, LogError> {

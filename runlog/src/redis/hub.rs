@@ -215,15 +215,13 @@ impl Hub {
     async fn refresh(&self, entries: &[Arc<Entry>]) -> Result<(), LogError> {
         for entries in entries.chunks(ASKED_AT_ONCE) {
             let ask = |entry: &Arc<Entry>| {
-                [Cmd::hgetall(self.keys.meta(&entry.run)), Cmd::llen(self.keys.controls(&entry.run))]
+                [reply::ask_state(self.keys.meta(&entry.run)), Cmd::llen(self.keys.controls(&entry.run))]
             };
             let answers = self.link.batch(&entries.iter().flat_map(ask).collect::<Vec<_>>()).await?;
             for (entry, answer) in entries.iter().zip(answers.chunks(2)) {
                 let [fields, controls] = answer else { continue };
-                let fields: HashMap<String, Vec<u8>> =
-                    ::redis::from_redis_value_ref(fields).map_err(|_| super::link::strange(answer))?;
                 let controls = ::redis::from_redis_value_ref(controls).unwrap_or_default();
-                match reply::state(&fields) {
+                match reply::state(fields)? {
                     Some(state) => entry.handle_state(&state, controls),
                     None => entry.handle_nothing(),
                 }

@@ -2,9 +2,7 @@
 //!
 //! A list may hold a run that is gone, or the old end of a lease: the run itself decides.
 
-use std::collections::HashMap;
-
-use ::redis::{Cmd, Value};
+use ::redis::Cmd;
 use aqueduct_core::{RunId, Timestamp};
 
 use super::RedisLog;
@@ -62,14 +60,9 @@ impl RedisLog {
 
     /// The states of runs, in their order; none for those that are gone.
     async fn read_states(&self, runs: &[RunId]) -> Result<Vec<Option<RunState>>, LogError> {
-        let commands: Vec<Cmd> = runs.iter().map(|run| Cmd::hgetall(self.desk.keys.meta(run))).collect();
+        let commands: Vec<Cmd> = runs.iter().map(|run| reply::ask_state(self.desk.keys.meta(run))).collect();
         let answers = self.desk.link.batch(&commands).await?;
-        let read = |answer: Value| {
-            let fields: HashMap<String, Vec<u8>> =
-                ::redis::from_redis_value(answer).map_err(|_| strange(&[]))?;
-            Ok(reply::state(&fields))
-        };
-        answers.into_iter().map(read).collect()
+        answers.iter().map(reply::state).collect()
     }
 
     /// A part of a sorted set, by score.

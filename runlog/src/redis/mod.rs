@@ -35,10 +35,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use bytes::Bytes;
+use serde_json::Value;
 
 use crate::codec::{decode_control, encode_control};
 use crate::error::{LogError, Refused};
-use crate::log::{Control, Lease, Page, RunLog, RunMeta, RunQuery, RunState};
+use crate::log::{Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunQuery, RunState};
 pub use config::RedisConfig;
 use hub::Hub;
 use keys::Keys;
@@ -157,15 +158,7 @@ impl RedisLog {
         now: Timestamp,
     ) -> Result<u64, Refused> {
         let Some(pen) = self.pens.get(&lease) else {
-            // Written by another process, or no more: the log knows which.
-            let error = match self.read_state(&lease.run_id).await {
-                Ok(state) if state.closed_at.is_some() && state.epoch == lease.epoch => {
-                    LogError::Closed(lease.run_id)
-                }
-                Ok(_) => LogError::Fenced { run: lease.run_id, epoch: lease.epoch },
-                Err(error) => error,
-            };
-            return Err(Refused::new(error, events));
+            return Err(Refused::new(self.why_lost(lease).await, events));
         };
         let desk = self.desk.clone();
         // A task, because half an append must not be dropped: the pen would not know how far the log is.
@@ -199,6 +192,36 @@ impl RedisLog {
                 Err(Refused::new(error, events))
             }
         }
+    }
+
+    /// Why this process cannot write under a lease: another process does, or none any more.
+    async fn why_lost(&self, lease: Lease) -> LogError {
+        match self.read_state(&lease.run_id).await {
+            Ok(state) if state.closed_at.is_some() && state.epoch == lease.epoch => {
+                LogError::Closed(lease.run_id)
+            }
+            Ok(_) => LogError::Fenced { run: lease.run_id, epoch: lease.epoch },
+            Err(error) => error,
+        }
+    }
+
+    async fn annotate_run(&self, lease: Lease, note: Note) -> Result<(), LogError> {
+        match self.pens.get(&lease) {
+            Some(pen) => pen.lock().await.annotate(&self.desk, &note).await,
+            None => Err(self.why_lost(lease).await),
+        }
+    }
+
+    async fn read_input(&self, run: RunId) -> Result<Option<Arc<Value>>, LogError> {
+        let meta = self.desk.keys.meta(&run);
+        let answers = self.desk.link.batch(&[::redis::Cmd::hmget(meta, &["id", reply::INPUT])]).await?;
+        let found = answers.into_iter().next().map(link::read::<Vec<Option<Vec<u8>>>>).transpose()?;
+        let mut found = found.unwrap_or_default().into_iter();
+        if found.next().flatten().is_none() {
+            return Err(LogError::NotFound(run));
+        }
+        let input = found.next().flatten().map(|bytes| reply::note(&bytes)).transpose();
+        input.map_err(|error| LogError::Unreadable { run, what: error.to_string() })
     }
 
     async fn read_page(&self, run: RunId, after: u64, max: usize) -> Result<Page, LogError> {
@@ -298,6 +321,18 @@ impl RunLog for RedisLog {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<u64, Refused>> {
         Box::pin(self.append_events(lease.clone(), events, now))
+    }
+
+    fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(self.annotate_run(lease.clone(), note))
+    }
+
+    fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
+        Box::pin(self.read_input(run.clone()))
+    }
+
+    fn scope(&self) -> LogScope {
+        LogScope::Replicas
     }
 
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {

@@ -1,6 +1,7 @@
 //! Answers of the server, read.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use ::redis::{FromRedisValue, Value};
 use aqueduct_core::service::NumberedEvent;
@@ -8,7 +9,7 @@ use aqueduct_core::{BlockEvent, RunId, ThreadId, Timestamp};
 use bytes::Bytes;
 
 use super::link::{strange, unavailable};
-use crate::codec::{CodecError, Decoder};
+use crate::codec::{CodecError, Decoder, decode_value};
 use crate::error::LogError;
 use crate::log::{RunMeta, RunState};
 
@@ -66,8 +67,31 @@ pub(super) fn events(
     numbered.take(max).map(decode).collect()
 }
 
-/// The state of a run from its hash; none if there is none.
-pub(super) fn state(fields: &HashMap<String, Vec<u8>>) -> Option<RunState> {
+/// The fields of a run's hash that its state is made of. The input is not among them: it may be large.
+const STATE: [&str; 12] = [
+    "id", "thread", "agent", "owner", "opened", "epoch", "until", "watched", "earliest", "head", "closed",
+    CHECKPOINT,
+];
+
+/// The field of a run's hash that holds its input.
+pub(super) const INPUT: &str = "input";
+/// The field of a run's hash that holds its checkpoint.
+pub(super) const CHECKPOINT: &str = "checkpoint";
+
+/// The command whose answer [`state`] reads.
+pub(super) fn ask_state(meta: String) -> ::redis::Cmd {
+    ::redis::Cmd::hmget(meta, STATE.as_slice())
+}
+
+/// The state of a run from the answer to [`ask_state`]; none if there is no such run.
+pub(super) fn state(answer: &Value) -> Result<Option<RunState>, LogError> {
+    let values: Vec<Option<Vec<u8>>> =
+        ::redis::from_redis_value_ref(answer).map_err(|_| strange(std::slice::from_ref(answer)))?;
+    let found = STATE.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)));
+    Ok(state_of(&found.collect()))
+}
+
+fn state_of(fields: &HashMap<&str, Vec<u8>>) -> Option<RunState> {
     let text = |name: &str| std::str::from_utf8(fields.get(name)?).ok();
     let number = |name: &str| text(name)?.parse::<u64>().ok();
     let time = |name: &str| text(name)?.parse().ok().map(Timestamp);
@@ -85,7 +109,14 @@ pub(super) fn state(fields: &HashMap<String, Vec<u8>>) -> Option<RunState> {
         earliest: number("earliest")?,
         head: number("head")?,
         closed_at: time("closed"),
+        // One that cannot be read leads nowhere.
+        checkpoint: fields.get(CHECKPOINT).and_then(|bytes| note(bytes).ok()),
     })
+}
+
+/// The value of a note.
+pub(super) fn note(bytes: &[u8]) -> Result<Arc<serde_json::Value>, CodecError> {
+    decode_value(Bytes::copy_from_slice(bytes)).map(Arc::new)
 }
 
 /// What is told on a run's channel.

@@ -13,6 +13,7 @@ pub(super) struct Scripts {
     pub(super) controls: Script,
     pub(super) trim: Script,
     pub(super) watched: Script,
+    pub(super) annotate: Script,
 }
 
 impl Default for Scripts {
@@ -27,6 +28,7 @@ impl Default for Scripts {
             controls: Script::new(include_str!("scripts/controls.lua")),
             trim: Script::new(include_str!("scripts/trim.lua")),
             watched: Script::new(include_str!("scripts/watched.lua")),
+            annotate: Script::new(include_str!("scripts/annotate.lua")),
         }
     }
 }

@@ -16,12 +16,12 @@ use tokio::time::Instant;
 
 use super::keys::Keys;
 use super::link::{Call, Link, strange};
-use super::reply::Reply;
+use super::reply::{CHECKPOINT, INPUT, Reply};
 use super::scripts::Scripts;
-use crate::codec::Encoder;
+use crate::codec::{Encoder, encode_value};
 use crate::error::LogError;
-use crate::limits::{LogLimits, count, weight_of};
-use crate::log::Lease;
+use crate::limits::{LogLimits, count, value_weight, weight_of};
+use crate::log::{Lease, Note};
 
 /// How long appended events are kept: a server that writes its file every second loses at most two, and a replica that
 /// takes over is seldom further behind.
@@ -38,6 +38,8 @@ pub(super) struct Pen {
     window: VecDeque<Kept>,
     bytes: usize,
     encoder: Encoder,
+    /// The notes of this lease, for a log that comes back without them. There is one of each kind.
+    notes: HashMap<&'static str, (u64, Vec<u8>)>,
 }
 
 #[derive(Debug, Clone)]
@@ -65,6 +67,7 @@ impl Pens {
             window: VecDeque::new(),
             bytes: 0,
             encoder: Encoder::default(),
+            notes: HashMap::new(),
         };
         let pen = Arc::new(tokio::sync::Mutex::new(pen));
         self.all().insert(lease.run_id.clone(), (lease.clone(), pen));
@@ -111,6 +114,35 @@ impl Pen {
         Ok(head)
     }
 
+    /// Keeps a note of the run.
+    pub(super) async fn annotate(&mut self, desk: &Desk, note: &Note) -> Result<(), LogError> {
+        let run = &self.lease.run_id;
+        let unwritable = |what: String| LogError::Unreadable { run: run.clone(), what };
+        let bytes = encode_value(note.value()).map_err(|error| unwritable(error.to_string()))?;
+        let field = match note {
+            Note::Input(_) => INPUT,
+            Note::Checkpoint(_) => CHECKPOINT,
+        };
+        let weight = count(value_weight(note.value()));
+        self.write_note(desk, field, weight, &bytes).await?;
+        self.notes.insert(field, (weight, bytes));
+        Ok(())
+    }
+
+    async fn write_note(&self, desk: &Desk, field: &str, weight: u64, bytes: &[u8]) -> Result<(), LogError> {
+        let (run, max) = (&self.lease.run_id, desk.limits.bytes_per_run);
+        let call = Call::default().key(desk.keys.meta(run)).arg(self.lease.epoch).arg(field);
+        let call = call.bytes(bytes.to_vec()).arg(weight).arg(max);
+        let reply: Reply = desk.link.script(&desk.scripts.annotate, &call).await?;
+        match reply.word.as_str() {
+            "ok" => Ok(()),
+            "bytes" => {
+                Err(LogError::RunTooLong { run: run.clone(), limit: "bytes_per_run", what: "bytes", max })
+            }
+            _ => Err(reply.refusal(run, self.lease.epoch)),
+        }
+    }
+
     fn encode(&mut self, events: &[BlockEvent]) -> Result<Vec<Kept>, LogError> {
         let at = Instant::now();
         let encode = |event: &BlockEvent| {
@@ -139,6 +171,9 @@ impl Pen {
                     let start = self.head + 1 - kept;
                     let missing = (behind + 1).checked_sub(start).and_then(|skip| usize::try_from(skip).ok());
                     let lost = LogError::Lost { run: self.lease.run_id.clone(), from: behind + 1 };
+                    for (field, (weight, bytes)) in &self.notes {
+                        self.write_note(desk, field, *weight, bytes).await?;
+                    }
                     let missing: Vec<Kept> = self.window.iter().skip(missing.ok_or(lost)?).cloned().collect();
                     // Only this writer appends under its epoch: after this the log ends where the batch begins.
                     self.call(desk, behind + 1, &missing, None).await?.ok();

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `events` | numbers, reading, ends, limits, trimming, expiry |
 //! | `leases` | opening, taking over, renewing, lists of runs |
+//! | `notes` | facts about a run beside its events |
 //! | `controls` | messages to whoever holds the lease |
 //! | `relations` | keys that lead to runs |
 //! | `watchers` | following a run |
@@ -22,6 +23,7 @@
 mod controls;
 mod events;
 mod leases;
+mod notes;
 mod relations;
 mod watchers;
 
@@ -42,6 +44,7 @@ pub async fn conform(make: impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     let plain = async || make(LogLimits::default()).await;
     events::check(&make).await;
     leases::check(&plain).await;
+    notes::check(&make).await;
     controls::check(&make).await;
     watchers::check(&plain).await;
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{BlockEvent, RunId, ThreadId, Timestamp};
-use aqueduct_runlog::{Control, Lease, LogError, Page, Refused, RunLog, RunMeta, RunQuery, RunState};
+use aqueduct_runlog::{Control, Lease, LogError, Note, Page, Refused, RunLog, RunMeta, RunQuery, RunState};
+use serde_json::Value;
 use tokio::sync::watch;
 
 /// Those who get events as they come: the recorder and whoever started the run.
@@ -96,6 +97,14 @@ impl RunLog for Prompted {
 
     fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>> {
         self.log.renew(leases, until)
+    }
+
+    fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>> {
+        self.log.annotate(lease, note)
+    }
+
+    fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
+        self.log.input(run)
     }
 
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {

@@ -83,3 +83,21 @@ async fn a_watcher_that_has_seen_everything_waits() {
     log.append(&lease, events(1), Timestamp(1)).await.unwrap();
     assert!(follow.next().now_or_never().is_some());
 }
+
+#[cfg(feature = "disk")]
+#[tokio::test]
+async fn notes_on_the_disk_outlive_the_process() {
+    use aqueduct_runlog::{DiskLog, Note};
+    use serde_json::json;
+
+    let folder = tempfile::tempdir().unwrap();
+    let open = || DiskLog::open(folder.path(), LogLimits::default()).unwrap();
+    let log = open();
+    let lease = log.open(meta("a"), UNTIL).await.unwrap();
+    log.annotate(&lease, Note::Input(Arc::new(json!({ "asked": "x" })))).await.unwrap();
+    log.annotate(&lease, Note::Checkpoint(Arc::new(json!({ "task": 1 })))).await.unwrap();
+    drop(log);
+    let log = open();
+    assert_eq!(log.input(&lease.run_id).await.unwrap().as_deref(), Some(&json!({ "asked": "x" })));
+    assert_eq!(log.state(&lease.run_id).await.unwrap().checkpoint.as_deref(), Some(&json!({ "task": 1 })));
+}

@@ -46,8 +46,6 @@ use crate::tls;
 
 /// How long before the end of the drain the runs that are left are cancelled, so that their readers are told.
 const LAST_CALL: Duration = Duration::from_secs(2);
-/// How often ended runs are looked through.
-const EXPIRY: Duration = Duration::from_secs(60);
 
 /// A gateway that listens.
 #[derive(Debug)]
@@ -130,9 +128,7 @@ impl Listening {
             grpc_tasks.spawn(server.serve());
         }
         let mut housekeeping = JoinSet::new();
-        housekeeping.spawn(expire_for_ever(Arc::clone(&gateway)));
-        housekeeping.spawn(Arc::clone(&gateway).keep_leases());
-        housekeeping.spawn(Arc::clone(&gateway).sweep());
+        housekeeping.spawn(gateway.runs().clone().run_housekeeping());
         shutdown.triggered().await;
         gateway.drain();
         let drain = gateway.config().server.drain;
@@ -173,13 +169,6 @@ async fn leave(gateway: &Gateway) {
 async fn last_call(gateway: Arc<Gateway>, after: Duration) {
     tokio::time::sleep(after).await;
     gateway.stop_all();
-}
-
-async fn expire_for_ever(gateway: Arc<Gateway>) {
-    loop {
-        tokio::time::sleep(EXPIRY).await;
-        gateway.expire().await;
-    }
 }
 
 fn walls(config: &Config) -> Walls {

@@ -233,7 +233,7 @@ async fn readiness(State(shared): State<Shared>) -> Response {
 
 async fn metrics(State(shared): State<Shared>) -> Response {
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let text = shared.gateway.metrics().render(&shared.counters, tasks);
+    let text = shared.gateway.metrics().render(shared.gateway.runs().metrics(), &shared.counters, tasks);
     let mut response = Response::new(Body::from(text));
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);

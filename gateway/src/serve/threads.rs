@@ -23,7 +23,7 @@ use aqueduct_core::service::{
     EventEncoder, NumberedEvent, PayloadSink, RefusalKind, RunService as _, ServiceError,
 };
 use aqueduct_core::{BlockEvent, Channel, RunId, RunInfo, Source, ThreadId, wellknown};
-use aqueduct_runlog::{LogError, RunState};
+use aqueduct_runlog::{LogError, RunState, is_log_metadata};
 use aqueduct_transport_http::{EventPosition, Refusal, caller, stream_response};
 use axum::response::Response;
 use futures_util::stream;
@@ -32,7 +32,7 @@ use http::request::Parts;
 
 use super::agui::{encoder, settings_for};
 use super::routes::stream_options;
-use crate::service::{Gateway, GatewayService, is_note};
+use crate::service::{Gateway, GatewayService};
 
 /// Behind the run's id in ids of a stream that restates an ended run.
 const HISTORY: &str = "/history";
@@ -155,16 +155,14 @@ impl Teller<'_> {
         let converters = converters(&settings_for(&agent, self.declared));
         // What is no longer kept cannot be restated.
         let (mut after, mut out) = (run.earliest.saturating_sub(1), Vec::new());
+        self.fold_asked(run, held).await?;
         loop {
             let page = self.gateway.log().read(id, after, PAGE).await.map_err(|error| lost(&error))?;
             let Some(last) = page.events.last().map(|event| event.number) else { return Ok(None) };
             for NumberedEvent { event, .. } in page.events {
                 match &event {
                     end if keeps_end && end.is_terminal() => return Ok(Some(event)),
-                    BlockEvent::Custom(custom) if custom.name == wellknown::INPUT => {
-                        held.handle_asked(&custom.value);
-                    }
-                    event if is_note(event) => {}
+                    event if is_log_metadata(event) => {}
                     event => converters.convert(event, &mut out),
                 }
                 out.drain(..).for_each(|event| held.handle_event(&event));
@@ -174,23 +172,16 @@ impl Teller<'_> {
         }
     }
 
-    /// What a run that is under way was asked: its first events come together.
+    /// Folds what a run was asked.
     async fn fold_asked(&self, run: &RunState, held: &mut Fold) -> Result<(), Refusal> {
         let (log, id) = (self.gateway.log(), &run.meta.run_id);
+        // It is noted before the first event.
         log.changed(id, 0).await.map_err(|error| lost(&error))?;
-        let first = match log.read(id, 0, 2).await {
-            Err(LogError::Gone { .. }) => return Ok(()),
-            page => page.map_err(|error| lost(&error))?.events,
-        };
-        for NumberedEvent { event, .. } in first {
-            match event {
-                BlockEvent::Custom(custom) if custom.name == wellknown::INPUT => {
-                    held.handle_asked(&custom.value);
-                }
-                _ => {}
-            }
+        let asked = log.input(id).await.map_err(|error| lost(&error))?;
+        if let Some(asked) = asked {
+            held.handle_asked(&asked);
+            held.shorten(HISTORY_BYTES);
         }
-        held.shorten(HISTORY_BYTES);
         Ok(())
     }
 

@@ -1,82 +1,54 @@
-//! Who may do what.
+//! Access by bearer tokens: a caller is the number of its token.
 //!
-//! A caller is known by its bearer token. An agent with tokens (its own, or those of the gateway) is protected. Tokens
-//! are compared in constant time, all of them, so that neither their number nor their content can be measured. What a
-//! caller may not see does not exist for it; a caller without any good token is told to bring one.
+//! An agent with tokens (its own, or those of the gateway) is protected. Tokens are compared in constant time, all of
+//! them, so that neither their number nor their content can be measured.
 
-use aqueduct_core::service::{AgentInfo, Caller, RefusalKind, ServiceError};
-use aqueduct_runlog::RunMeta;
+use std::sync::{Arc, PoisonError};
+
+use aqueduct_core::Principal;
+use aqueduct_core::service::Caller;
+use aqueduct_runs::AccessPolicy;
 use subtle::{Choice, ConstantTimeEq as _};
 
-use super::{AgentEntry, Gateway};
+use super::SharedSetup;
+use super::setup::Setup;
 use crate::config::Secret;
 
-impl Gateway {
-    /// Who the caller is to this agent; empty for an agent that asks nobody.
-    pub(crate) fn authenticate(&self, agent: &AgentEntry, caller: &Caller) -> Result<String, ServiceError> {
-        self.identify(agent, caller).ok_or_else(|| self.unauthenticated())
+/// Access by the tokens of the configuration.
+pub(super) struct TokenAccess(SharedSetup);
+
+impl std::fmt::Debug for TokenAccess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TokenAccess").finish_non_exhaustive()
+    }
+}
+
+impl TokenAccess {
+    pub(super) fn new(setup: SharedSetup) -> Self {
+        Self(setup)
     }
 
-    /// True if the run is this caller's.
-    pub(super) fn owns(&self, caller: &Caller, run: &RunMeta) -> bool {
+    fn setup(&self) -> Arc<Setup> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl AccessPolicy for TokenAccess {
+    fn identify(&self, caller: &Caller, agent: &str) -> Option<Principal> {
         let setup = self.setup();
-        let agent = setup.known(&run.agent);
-        agent.and_then(|agent| self.identify(agent, caller)).as_deref() == Some(run.owner.as_str())
-    }
-
-    fn identify(&self, agent: &AgentEntry, caller: &Caller) -> Option<String> {
-        let config = self.config();
-        let (own, common) = (&agent.config.tokens, &config.server.tokens);
+        let agent = setup.known(agent)?;
+        let (own, common) = (&agent.config.tokens, &setup.config.server.tokens);
         if own.is_empty() && common.is_empty() {
-            return Some(String::new());
+            return Some(Principal::anonymous());
         }
         let token = caller.token.as_deref().unwrap_or_default();
         // Each is looked at, whichever fits.
         let (of_agent, of_gateway) = (position(own, token), position(common, token));
         match (of_gateway, of_agent) {
-            (Some(index), _) => Some(format!("gateway/{index}")),
-            (None, Some(index)) => Some(format!("{}/{index}", agent.name)),
+            (Some(index), _) => Some(Principal::from_stored(&format!("gateway/{index}"))),
+            (None, Some(index)) => Some(Principal::from_stored(&format!("{}/{index}", agent.name))),
             (None, None) => None,
         }
-    }
-
-    /// The agents that the caller may run.
-    pub(super) fn list(&self, caller: &Caller) -> Result<Vec<AgentInfo>, ServiceError> {
-        let setup = self.setup();
-        let mut agents: Vec<AgentInfo> = setup
-            .agents
-            .values()
-            .filter(|agent| self.identify(agent, caller).is_some())
-            .map(|agent| AgentInfo { name: agent.name.clone(), description: agent.description.clone() })
-            .collect();
-        if agents.is_empty() && self.is_stranger(caller) {
-            return Err(self.unauthenticated());
-        }
-        agents.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(agents)
-    }
-
-    /// Strangers cannot find out which runs there are.
-    pub(super) fn no_such_run(&self, caller: &Caller) -> ServiceError {
-        if self.is_stranger(caller) {
-            return self.unauthenticated();
-        }
-        ServiceError::new(RefusalKind::NotFound, "there is no such run")
-    }
-
-    /// The same for threads.
-    pub(super) fn no_such_thread(&self, caller: &Caller) -> ServiceError {
-        if self.is_stranger(caller) {
-            return self.unauthenticated();
-        }
-        ServiceError::new(RefusalKind::NotFound, "there is no such thread")
-    }
-
-    pub(crate) fn no_such_agent(&self, caller: &Caller, name: &str) -> ServiceError {
-        if self.is_stranger(caller) {
-            return self.unauthenticated();
-        }
-        ServiceError::new(RefusalKind::NotFound, format!("there is no agent {name:?}: see GET /agents"))
     }
 
     /// True if there are tokens and the caller has none of them.
@@ -91,12 +63,6 @@ impl Gateway {
             known |= position(&agent.config.tokens, token).is_some();
         }
         protected && !known
-    }
-
-    fn unauthenticated(&self) -> ServiceError {
-        self.metrics.denied();
-        let message = "send a token: `Authorization: Bearer …`";
-        ServiceError::new(RefusalKind::Unauthenticated, message)
     }
 }
 

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use aqueduct::FanOut;
 use aqueduct::a2a::RemoteAgent;
+use aqueduct_core::{Agent as RunAgent, Limits};
+use aqueduct_runs::{AgentEntry as RunEntry, AgentOptions, OnDisconnect};
 
-use crate::config::{A2aBinding, A2aExposure, Agent, AgentSource, Config};
+use crate::config::{self, A2aBinding, A2aExposure, Agent, AgentSource, Config};
 use crate::recording::Recording;
 use crate::remote;
+use crate::source::ReplaySource;
 use crate::source::script::{Script, ScriptSource};
-use crate::source::{Bridge, ReplaySource, RunSource};
 
 /// What an agent says about itself that is for its A2A card.
 #[derive(Debug, Default)]
@@ -37,10 +39,8 @@ pub(crate) struct AgentEntry {
     pub(crate) config: Agent,
     /// An A2A agent, to which calls can pass through.
     pub(crate) a2a: Option<RemoteAgent>,
-    /// None for an agent that publishes its runs itself.
-    pub(crate) agent: Option<Arc<dyn aqueduct_core::Agent>>,
-    /// The same, for the driver.
-    pub(crate) source: Option<Arc<dyn RunSource>>,
+    /// The agent as the run engine has it.
+    pub(crate) runs: Arc<RunEntry>,
 }
 
 impl std::fmt::Debug for AgentEntry {
@@ -80,13 +80,13 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
     let mut description = agent.description.clone();
     let mut card = CardTraits::default();
     let mut a2a = None;
-    let built: Option<Arc<dyn aqueduct_core::Agent>> = match &agent.source {
+    let source: Option<Arc<dyn RunAgent>> = match &agent.source {
         AgentSource::A2a { binding, expose, .. } => {
-            let remote = remote::a2a(agent)?;
+            let source = remote::a2a(agent)?;
             // gRPC does not pass: such an agent is served.
             let passes = *expose == A2aExposure::Proxy && *binding != Some(A2aBinding::Grpc);
-            a2a = passes.then(|| remote.clone());
-            Some(Arc::new(remote))
+            a2a = passes.then(|| source.clone());
+            Some(Arc::new(source))
         }
         AgentSource::Agui { .. } => Some(Arc::new(remote::agui(agent)?)),
         AgentSource::Magentic => None,
@@ -108,15 +108,34 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
         }
         AgentSource::FanOut { agents } => {
             let named = |name: &String| {
-                let agent = others.get(name).and_then(|entry| entry.agent.clone());
-                let agent = agent.with_context(|| format!("{name} cannot be asked"))?;
-                Ok((name.clone(), agent))
+                let source = others.get(name).and_then(|entry| entry.runs.agent().cloned());
+                let source = source.with_context(|| format!("{name} cannot be asked"))?;
+                Ok((name.clone(), source))
             };
             let agents = agents.iter().map(named).collect::<anyhow::Result<_>>()?;
             Some(Arc::new(FanOut::new(agents)))
         }
     };
-    let source = built.clone().map(|agent| Arc::new(Bridge(agent)) as Arc<dyn RunSource>);
-    let config = agent.clone();
-    Ok(AgentEntry { name: name.to_owned(), description, card, config, a2a, agent: built, source })
+    let options = options(agent, &description);
+    let runs = Arc::new(match source {
+        Some(source) => RunEntry::new(name, source, options),
+        None => RunEntry::published(name, options),
+    });
+    Ok(AgentEntry { name: name.to_owned(), description, card, config: agent.clone(), a2a, runs })
+}
+
+/// What the run engine is told of an agent's configuration.
+fn options(agent: &Agent, description: &str) -> AgentOptions {
+    let limits =
+        Limits { open_lanes: agent.limits.lanes, open_blocks: agent.limits.blocks, ..Limits::default() };
+    AgentOptions::default()
+        .with_description(description)
+        .with_run_timeout(agent.timeouts.run)
+        .with_grace(agent.grace)
+        .with_on_disconnect(match agent.on_disconnect {
+            config::OnDisconnect::Cancel => OnDisconnect::Cancel,
+            config::OnDisconnect::Continue => OnDisconnect::Continue,
+        })
+        .with_limits(limits)
+        .with_forward_headers(agent.forward_headers.iter().cloned())
 }

@@ -1,11 +1,9 @@
 //! Counts of the gateway, written as Prometheus text. No label holds an id of a run, a thread or a caller.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use aqueduct_runs::RunMetrics;
 use aqueduct_transport_http::Counters;
 
 use crate::config::RelateBy;
@@ -13,67 +11,15 @@ use crate::config::RelateBy;
 /// The ways of [`RelateBy`] in their order, and none of them.
 const RELATIONS: [&str; 4] = ["token", "trace", "context", "none"];
 
-/// Outcomes that are told apart; codes of agents are foreign text, so any other counts as one.
-const OUTCOMES: usize = 64;
-
 /// The counts.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    active: AtomicI64,
-    events: AtomicU64,
-    resumes: AtomicU64,
-    taken_over: AtomicU64,
-    denied: AtomicU64,
     /// Calls of A2A agents through the gateway: by token, by trace, by context, unrelated.
     passed: [AtomicU64; 4],
     lane_events_dropped: AtomicU64,
-    seconds: Mutex<f64>,
-    ended: Mutex<BTreeMap<String, u64>>,
-}
-
-/// A run that counts as active until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Counted<'m>(&'m Metrics);
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.active.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Metrics {
-    pub(crate) fn run_begins(&self) -> Counted<'_> {
-        self.active.fetch_add(1, Ordering::Relaxed);
-        Counted(self)
-    }
-
-    pub(crate) fn run_ended(&self, outcome: &str, took: Duration) {
-        *self.seconds.lock().unwrap_or_else(PoisonError::into_inner) += took.as_secs_f64();
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_word =
-            outcome.len() <= 64 && outcome.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        let known = ended.contains_key(outcome) || ended.len() < OUTCOMES;
-        let outcome = if is_word && known { outcome } else { "other" };
-        *ended.entry(outcome.to_owned()).or_default() += 1;
-    }
-
-    pub(crate) fn events(&self, count: usize) {
-        self.events.fetch_add(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
-    }
-
-    pub(crate) fn resumed(&self) {
-        self.resumes.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// A run of a gateway that is gone goes on here.
-    pub(crate) fn taken_over(&self) {
-        self.taken_over.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn denied(&self) {
-        self.denied.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// A call passed through to an agent, and how it was related to a run.
     pub(crate) fn passed(&self, relation: Option<RelateBy>) {
         let place = relation.map_or(RELATIONS.len() - 1, |way| way as usize);
@@ -88,7 +34,7 @@ impl Metrics {
     }
 
     /// Everything as Prometheus text. `tasks` is how many tasks of the runtime are alive.
-    pub(crate) fn render(&self, servers: &[Counters], tasks: usize) -> String {
+    pub(crate) fn render(&self, runs: &RunMetrics, servers: &[Counters], tasks: usize) -> String {
         let mut text = String::new();
         let sum = |count: fn(&Counters) -> u64| servers.iter().map(count).sum::<u64>();
         let mut line = |name: &str, kind: &str, help: &str, value: String| {
@@ -100,12 +46,17 @@ impl Metrics {
             .ok();
         };
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed).to_string();
-        line("runs_active", "gauge", "Runs under way.", self.active.load(Ordering::Relaxed).to_string());
-        line("events_total", "counter", "Canonical events logged.", count(&self.events));
-        line("resumes_total", "counter", "Watchers that came to a run that had begun.", count(&self.resumes));
-        let taken_over = count(&self.taken_over);
+        line("runs_active", "gauge", "Runs under way.", runs.active().to_string());
+        line("events_total", "counter", "Canonical events logged.", runs.events().to_string());
+        line(
+            "resumes_total",
+            "counter",
+            "Watchers that came to a run that had begun.",
+            runs.resumes().to_string(),
+        );
+        let taken_over = runs.taken_over().to_string();
         line("runs_taken_over_total", "counter", "Runs of other gateways that went on here.", taken_over);
-        line("auth_denied_total", "counter", "Requests without a good token.", count(&self.denied));
+        line("auth_denied_total", "counter", "Requests without a good token.", runs.denied().to_string());
         line("tasks", "gauge", "Tasks of the runtime that are alive.", tasks.to_string());
         line("http_connections_open", "gauge", "Open sockets.", sum(Counters::connections_open).to_string());
         line("http_requests_open", "gauge", "Requests under way.", sum(Counters::requests_open).to_string());
@@ -122,14 +73,14 @@ impl Metrics {
             "Readers that took nothing for too long.",
             sum(Counters::write_stalls).to_string(),
         );
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let total: u64 = ended.values().sum();
-        let seconds = *self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = runs.ended();
+        let total: u64 = ended.by_outcome.values().sum();
+        let seconds = ended.seconds;
         text.push_str(
             "# HELP aqueduct_runs_ended_total Runs that ended, by outcome or by the code of their failure.\n",
         );
         text.push_str("# TYPE aqueduct_runs_ended_total counter\n");
-        for (outcome, count) in &*ended {
+        for (outcome, count) in &ended.by_outcome {
             writeln!(text, "aqueduct_runs_ended_total{{outcome=\"{outcome}\"}} {count}").ok();
         }
         text.push_str(

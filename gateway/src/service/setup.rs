@@ -11,11 +11,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use aqueduct_core::Timestamp;
 
-use super::{AgentEntry, Gateway, agents, now};
+use super::{AgentEntry, agents, now};
 use crate::config::{Config, Secret};
 
 /// A configuration and its agents.
@@ -45,13 +45,18 @@ impl Setup {
         Ok(Self { config: Arc::new(config), since: now(), agents, retired: HashMap::new() })
     }
 
+    /// The agents as the run engine has them.
+    pub(super) fn run_entries(&self) -> Vec<Arc<aqueduct_runs::AgentEntry>> {
+        self.agents.values().map(|agent| Arc::clone(&agent.runs)).collect()
+    }
+
     /// The agent of that name, also if it is gone.
     pub(super) fn known(&self, name: &str) -> Option<&Arc<AgentEntry>> {
         self.agents.get(name).or_else(|| self.retired.get(name))
     }
 
     /// What the gateway would be with another configuration.
-    fn next(&self, mut config: Config) -> anyhow::Result<(Self, Changes)> {
+    pub(super) fn next(&self, mut config: Config) -> anyhow::Result<(Self, Changes)> {
         check_restart(&self.config, &config)?;
         keep_numbers(&self.config.server.tokens, &mut config.server.tokens);
         for (name, agent) in &mut config.agents {
@@ -115,20 +120,6 @@ fn keep_numbers(old: &[Secret], new: &mut Vec<Secret>) {
 fn nobodys() -> Secret {
     let half = || RandomState::new().hash_one(0);
     Secret::new(format!("{:016x}{:016x}{:016x}", half(), half(), half()))
-}
-
-impl Gateway {
-    pub(super) fn setup(&self) -> Arc<Setup> {
-        Arc::clone(&self.setup.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Goes on with another configuration. Runs under way keep what they began with.
-    pub fn reload(&self, config: Config) -> anyhow::Result<Changes> {
-        let mut setup = self.setup.write().unwrap_or_else(PoisonError::into_inner);
-        let (next, changes) = setup.next(config)?;
-        *setup = Arc::new(next);
-        Ok(changes)
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,5 @@
-//! What the gateway adds to calls to remote agents: headers of the caller, and what relates the agent's own calls to
-//! its run.
+//! [`Forwarded`]: headers of the caller that agents receive too.
 
-use std::sync::Arc;
-
-use aqueduct_core::Source;
 use aqueduct_core::agent::CallContext;
 use aqueduct_core::service::Caller;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -25,6 +21,14 @@ impl Forwarded {
             Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value))
         });
         Self(found.collect())
+    }
+
+    /// Headers as a run has them. What is no header is left out.
+    pub(crate) fn from_pairs(pairs: Vec<(String, String)>) -> Self {
+        let header = |(name, value): (String, String)| {
+            Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+        };
+        Self(pairs.into_iter().filter_map(header).collect())
     }
 
     /// Returns `true` if a header of that name is among them.
@@ -56,32 +60,5 @@ impl CallContext for Forwarded {
             Some((name.as_str().to_owned(), value.to_owned()))
         };
         self.0.iter().filter_map(text).collect()
-    }
-}
-
-/// The context of a run of this gateway.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RunContext {
-    /// Marked with the trail.
-    pub(crate) forwarded: Forwarded,
-    pub(crate) trail: Trail,
-}
-
-impl CallContext for RunContext {
-    fn headers(&self) -> Vec<(String, String)> {
-        self.forwarded.headers()
-    }
-
-    fn run_token(&self) -> Option<&str> {
-        self.trail.token()
-    }
-
-    fn learn_conversation(&self, id: &str) {
-        self.trail.learn_context(id);
-    }
-
-    fn for_lane(&self, source: &Source) -> Option<Arc<dyn CallContext>> {
-        let trail = self.trail.child(source);
-        Some(Arc::new(Self { forwarded: self.forwarded.clone().marked(&trail), trail }))
     }
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use aqueduct_adapter_a2a::wire::Frame as A2aFrame;
 use aqueduct_adapter_a2a::{DecodeConfig, Decoder as A2aDecoder};
 use aqueduct_adapter_agui::decode::Decoder as AguiDecoder;
-use aqueduct_core::{Agent, AgentRequest, RunFailure, SourceEvent, SourceStream};
+use aqueduct_core::agent::AgentRequest;
+use aqueduct_core::{Agent, RunFailure, RunOutcome, SourceEvent, SourceStream};
 use tokio::time::Instant;
 
-use super::{Producer, produce};
+use super::{EventSender, emit};
 use crate::recording::{Frame, Recording};
 
 /// How fast a recording is played.
@@ -60,19 +61,25 @@ pub(crate) struct ReplaySource {
 impl Agent for ReplaySource {
     fn run(&self, request: AgentRequest) -> SourceStream {
         let source = self.clone();
-        produce(request.cancel, |out| async move { source.play(&out).await })
+        emit(|out| async move {
+            tokio::select! {
+                biased;
+                () = request.cancel.cancelled() => out.finish(RunOutcome::Cancelled).await,
+                () = source.play(&out) => {}
+            }
+        })
     }
 }
 
 impl ReplaySource {
-    async fn play(&self, out: &Producer) {
+    async fn play(&self, out: &EventSender) {
         let begun = Instant::now();
         let mut decoder = Decoder::new(&self.recording);
         for frame in &self.recording.frames {
             tokio::time::sleep_until(begun + self.speed.scaled(frame.at)).await;
             let mut events = Vec::new();
             let read = decoder.handle_frame(frame, &mut events);
-            if !send_all(out, events).await {
+            if !out.send_all(events).await {
                 return;
             }
             if let Err(what) = read {
@@ -83,17 +90,8 @@ impl ReplaySource {
         // A stream that never said how it ended is at its end without a word, which the run's machine tells as cut.
         let mut events = Vec::new();
         decoder.handle_end(&mut events);
-        send_all(out, events).await;
+        out.send_all(events).await;
     }
-}
-
-async fn send_all(out: &Producer, events: Vec<SourceEvent>) -> bool {
-    for event in events {
-        if !out.send(event).await {
-            return false;
-        }
-    }
-    true
 }
 
 enum Decoder {

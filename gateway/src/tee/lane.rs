@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use aqueduct_adapter_a2a::TaskMemory;
 use aqueduct_core::{LaneOutcome, RunFailure, Source, SourceEvent, ToolCallId};
+use aqueduct_runs::{LaneRefused, LaneSender};
 use aqueduct_transport_http::sse;
 use bytes::Bytes;
-use tokio::sync::mpsc::error::SendTimeoutError;
 
 use super::call::{CallKind, LaneCall};
 use super::relate::Anchor;
@@ -34,8 +34,14 @@ pub(crate) const CALLER_GONE: &str = "caller_gone";
 pub(super) const LANE_LOST: &str = "lane_lost";
 
 /// The tasks of a run that further calls may go on with.
-#[derive(Debug, Default)]
-pub(crate) struct Tasks(Mutex<HashMap<TaskKey, Rest>>);
+#[derive(Debug)]
+pub(crate) struct Tasks(Mutex<Option<HashMap<TaskKey, Rest>>>);
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self(Mutex::new(Some(HashMap::new())))
+    }
+}
 
 /// An agent's name and its id for a task: two agents may have one id.
 type TaskKey = (String, String);
@@ -51,18 +57,18 @@ enum Rest {
 
 impl Tasks {
     fn take(&self, task: &TaskKey) -> Option<Rest> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(task)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(task)
     }
 
-    /// Forgets all.
-    pub(crate) fn clear(&self) {
-        let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Forgets all, and keeps no more: the run has ended. What is kept holds the run.
+    pub(crate) fn close(&self) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(all);
     }
 
     fn keep(&self, task: TaskKey, rest: Rest) {
         let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tasks.len() < TASKS {
+        if let Some(tasks) = tasks.as_mut().filter(|tasks| tasks.len() < TASKS) {
             tasks.insert(task, rest);
         }
     }
@@ -73,6 +79,8 @@ impl Tasks {
 pub(crate) struct Lane {
     /// The sub-agent's own anchor: its calls belong below this lane.
     anchor: Arc<Anchor>,
+    /// The way into the run; none if the run had ended.
+    events: Option<LaneSender>,
     tap: Tap,
     metrics: Arc<Metrics>,
     is_lost: bool,
@@ -102,8 +110,8 @@ impl Lane {
             follow_up: !call.task_id.is_empty() && call.kind == CallKind::Send,
         };
         let anchor = caller.child(source)?;
-        let tap = Tap::new(config, memory);
-        Some(Self { anchor, tap, metrics: Arc::clone(metrics), is_lost: false, is_watched: false })
+        let (tap, events) = (Tap::new(config, memory), anchor.run.handle.lanes());
+        Some(Self { anchor, events, tap, metrics: Arc::clone(metrics), is_lost: false, is_watched: false })
     }
 
     /// What the sub-agent is handed.
@@ -115,7 +123,7 @@ impl Lane {
     pub(crate) async fn cancel_wanted(&self) -> String {
         match self.working_task() {
             Some(task) => {
-                self.anchor.run.stop.triggered().await;
+                self.anchor.run.handle.cancel_token().cancelled().await;
                 task
             }
             None => std::future::pending().await,
@@ -174,7 +182,7 @@ impl Lane {
         let run = Arc::clone(&self.anchor.run);
         self.leave();
         async move {
-            let is_stopped = task.is_some() && is_first && run.was_stopped_before_its_end().await;
+            let is_stopped = task.is_some() && is_first && run.handle.was_cancelled().await;
             task.filter(|_| is_stopped)
         }
     }
@@ -183,10 +191,6 @@ impl Lane {
         let run = Arc::clone(&self.anchor.run);
         let Some(task) = self.tap.task() else { return };
         let task = (self.anchor.source.name().to_owned(), task.task_id);
-        // The end of a run clears its tasks, which hold the run: none may come after it.
-        if run.lanes.is_closed() {
-            return;
-        }
         if self.tap.is_working() && !self.is_lost {
             return run.tasks.keep(task, Rest::Working(Box::new(self)));
         }
@@ -202,10 +206,14 @@ impl Lane {
                 self.metrics.lane_event_dropped();
                 continue;
             }
-            match self.anchor.run.lanes.send_timeout(Box::new(event), PATIENCE).await {
+            let sent = match &self.events {
+                Some(events) => events.send(event, PATIENCE).await,
+                None => Err(LaneRefused::Ended),
+            };
+            match sent {
                 Ok(()) => {}
-                Err(SendTimeoutError::Closed(_)) => self.metrics.lane_event_dropped(),
-                Err(SendTimeoutError::Timeout(event)) => self.lose(*event),
+                Err(LaneRefused::Ended) => self.metrics.lane_event_dropped(),
+                Err(LaneRefused::Slow(event)) => self.lose(*event),
             }
         }
     }
@@ -217,10 +225,10 @@ impl Lane {
         tracing::warn!(lane = source.name(), "the run takes no events: a sub-agent is not shown any further");
         let message = "the run's log was too slow to show any more of this agent's work; the agent goes on";
         let outcome = LaneOutcome::Failed(RunFailure::new(LANE_LOST, message));
-        let run = Arc::clone(&self.anchor.run);
+        let Some(events) = self.events.clone() else { return };
         tokio::spawn(async move {
             for event in [event, SourceEvent::LaneClosed { source, outcome }] {
-                run.lanes.send(Box::new(event)).await.ok();
+                events.send_slowly(event).await;
             }
         });
     }

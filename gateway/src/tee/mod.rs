@@ -17,7 +17,8 @@
 //! | [`call`] | what a lane is told of its call |
 //! | [`tap`] | one call's answer as events of a lane; no IO |
 //! | [`lane`] | a tapped call: its events to the run, its task to be cancelled |
-//! | [`far`] | the same for a run that another gateway drives |
+//! | [`remote`] | the same for a run that another gateway drives |
+//! | [`run`] | what the tee keeps of a run that is driven here: an extension of the run |
 //! | [`tapped`] | either of the two, for whoever carries the call |
 //! | [`calls`] | which tool call of the supervisor a lane belongs to |
 //!
@@ -28,15 +29,17 @@
 pub(crate) mod call;
 pub(crate) mod calls;
 pub(crate) mod clue;
-pub(crate) mod far;
 mod index;
 pub(crate) mod lane;
 pub(crate) mod relate;
+pub(crate) mod remote;
+pub(crate) mod run;
 pub(crate) mod tap;
 mod tapped;
 mod token;
 pub(crate) mod trail;
 
 pub(crate) use relate::Tee;
+pub(crate) use run::TeeExtensions;
 pub(crate) use tapped::Tapped;
 pub(crate) use trail::Trail;

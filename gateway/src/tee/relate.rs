@@ -10,7 +10,7 @@
 //! | context | the A2A context id | the run, if one alone has that thread or context; else a lane, likewise |
 //!
 //! Anchors are where their run is driven. What leads to a run is told to all gateways that share the log, which then
-//! ask its owner ([`far`](super::far)); so what one alone has, one alone has among all of them.
+//! ask its owner ([`remote`](super::remote)); so what one alone has, one alone has among all of them.
 //!
 //! Traces and contexts can be guessed by those who may call the agent at all, which is why each way can be switched off.
 
@@ -23,9 +23,11 @@ use http::HeaderMap;
 
 use super::clue::{CLUE_BYTES, Clue, clues};
 use super::index::Index;
+use super::run::TeeRun;
 use super::token::RunToken;
 use crate::config::RelateBy;
-use crate::service::{ActiveRun, now};
+use crate::service::metrics::Metrics;
+use crate::service::now;
 
 /// How long gateways that share a log know what leads to a run whose own gateway died. Others take back what they told
 /// when the run ends; a run that lasts longer than a day is found by its own gateway alone.
@@ -34,7 +36,7 @@ const TOLD_FOR_MS: i64 = 24 * 60 * 60 * 1000;
 /// An agent at work in a run, to which the lanes of the agents that it calls are attached.
 #[derive(Debug)]
 pub(crate) struct Anchor {
-    pub(crate) run: Arc<ActiveRun>,
+    pub(crate) run: Arc<TeeRun>,
     pub(super) run_id: RunId,
     /// The agent in its run.
     pub(crate) source: Source,
@@ -127,12 +129,12 @@ pub(crate) enum Caller {
     /// An agent of a run that is driven here.
     Here(Arc<Anchor>),
     /// An agent of a run that is driven by another gateway, which knows which one.
-    There(FarRun),
+    There(RemoteRun),
 }
 
 /// A run that is driven by another gateway, and what led to it.
 #[derive(Debug, Clone)]
-pub(crate) struct FarRun {
+pub(crate) struct RemoteRun {
     pub(crate) run: RunId,
     pub(crate) clue: Clue,
 }
@@ -142,6 +144,7 @@ pub(crate) struct Tee {
     ways: Vec<RelateBy>,
     index: Mutex<Index>,
     log: Arc<dyn RunLog>,
+    metrics: Arc<Metrics>,
 }
 
 impl std::fmt::Debug for Tee {
@@ -151,8 +154,16 @@ impl std::fmt::Debug for Tee {
 }
 
 impl Tee {
-    pub(crate) fn new(ways: Vec<RelateBy>, log: Arc<dyn RunLog>) -> Arc<Self> {
-        Arc::new(Self { ways, index: Mutex::default(), log })
+    pub(crate) fn new(ways: Vec<RelateBy>, log: Arc<dyn RunLog>, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self { ways, index: Mutex::default(), log, metrics })
+    }
+
+    pub(super) fn log(&self) -> &Arc<dyn RunLog> {
+        &self.log
+    }
+
+    pub(super) fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
@@ -164,14 +175,14 @@ impl Tee {
     }
 
     /// An anchor for the agent of a run, until it is dropped.
-    pub(super) fn root(self: &Arc<Self>, run: (Arc<ActiveRun>, RunId), trace: Option<String>) -> Arc<Anchor> {
+    pub(super) fn root(self: &Arc<Self>, run: (Arc<TeeRun>, RunId), trace: Option<String>) -> Arc<Anchor> {
         let token = if self.has(RelateBy::Token) { RunToken::mint() } else { None };
         self.anchor(run, Source::root(), token, trace)
     }
 
     fn anchor(
         self: &Arc<Self>,
-        (run, run_id): (Arc<ActiveRun>, RunId),
+        (run, run_id): (Arc<TeeRun>, RunId),
         source: Source,
         token: Option<RunToken>,
         trace: Option<String>,
@@ -199,7 +210,7 @@ impl Tee {
             };
             match (here.len(), elsewhere.as_slice()) {
                 (1, []) => return here.pop().map(|anchor| (Caller::Here(anchor), way)),
-                (0, [run]) => return Some((Caller::There(FarRun { run: run.clone(), clue }), way)),
+                (0, [run]) => return Some((Caller::There(RemoteRun { run: run.clone(), clue }), way)),
                 _ => {}
             }
         }

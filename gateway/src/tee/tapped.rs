@@ -8,9 +8,9 @@ use bytes::Bytes;
 
 use super::Trail;
 use super::call::LaneCall;
-use super::far::FarLane;
 use super::lane::Lane;
 use super::relate::Caller;
+use super::remote::RemoteLane;
 use crate::service::Gateway;
 
 /// One call's lane.
@@ -19,7 +19,7 @@ pub(crate) enum Tapped {
     /// In a run that is driven here.
     Here(Box<Lane>),
     /// In a run that another gateway drives.
-    There(Box<FarLane>),
+    There(Box<RemoteLane>),
 }
 
 impl Tapped {
@@ -29,12 +29,12 @@ impl Tapped {
             Caller::Here(anchor) => {
                 if call.goes_on() {
                     // Its task may have been begun through another gateway.
-                    anchor.run.far.catch_up(&**gateway.log()).await;
+                    anchor.run.remote.catch_up(gateway.log()).await;
                 }
                 Lane::begin(anchor, &call, gateway.metrics()).map(|lane| Self::Here(Box::new(lane)))
             }
-            Caller::There(far) => {
-                FarLane::begin(gateway, far, call).await.map(|lane| Self::There(Box::new(lane)))
+            Caller::There(remote) => {
+                RemoteLane::begin(gateway, remote, call).await.map(|lane| Self::There(Box::new(lane)))
             }
         }
     }

@@ -18,9 +18,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::clue::{LANE_HEADER, TOKEN_BAGGAGE, TOKEN_HEADER, baggage_members, trace_id};
 use super::relate::{Anchor, Tee};
+use super::run::TeeRun;
 use super::token::{RunToken, random_hex};
 use crate::config::RelateBy;
-use crate::service::ActiveRun;
 
 /// The way from an agent back to its run.
 #[derive(Debug, Clone, Default)]
@@ -41,7 +41,7 @@ pub(crate) enum Trail {
 
 impl Trail {
     /// For the agent of a run that this caller starts.
-    pub(crate) fn begin(tee: &Arc<Tee>, run: &Arc<ActiveRun>, input: &RunInput, caller: &Caller) -> Self {
+    pub(crate) fn begin(tee: &Arc<Tee>, run: &Arc<TeeRun>, input: &RunInput, caller: &Caller) -> Self {
         let is_lane = caller.header(LANE_HEADER).is_some();
         let given = caller.header("traceparent").and_then(trace_id);
         let trace = given.or_else(random_hex::<16>).filter(|_| tee.has(RelateBy::Trace) && !is_lane);
@@ -130,11 +130,12 @@ mod tests {
 
     fn trail(traceparent: Option<&str>) -> Trail {
         let log = Arc::new(aqueduct_runlog::MemoryLog::default());
-        let tee = Tee::new(vec![RelateBy::Token, RelateBy::Trace, RelateBy::Context], log);
+        let tee = Tee::new(vec![RelateBy::Token, RelateBy::Trace, RelateBy::Context], log, Arc::default());
         let headers = traceparent.map(|given| ("traceparent".to_owned(), given.to_owned()));
         let caller = Caller { headers: headers.into_iter().collect(), ..Caller::default() };
         let input = RunInput::prompt("t", "r", "hi");
-        let trail = Trail::begin(&tee, &Arc::new(ActiveRun::new()), &input, &caller);
+        let handle = Arc::new(aqueduct_runs::RunHandle::new("r".into()));
+        let trail = Trail::begin(&tee, &Arc::new(TeeRun::new(&tee, &handle)), &input, &caller);
         drop(tee);
         trail
     }

@@ -1,7 +1,7 @@
 //! The layers of the workspace and who may depend on whom.
 //!
 //! ```text
-//! gateway ──► aqueduct ──► adapter-*  ──► core ◄── transport-*, runlog ◄── aqueduct, gateway
+//! gateway ──► aqueduct ──► adapter-*  ──► core ◄── transport-*, runlog ◄── runs ◄── aqueduct
 //!                                      transport-* ──► transport-tls
 //! tests, benches, fuzz, examples ──► anything        xtask ──► nothing of ours
 //! ```
@@ -23,6 +23,8 @@ pub(crate) enum Layer {
     Runlog,
     /// Where adapters meet transports, for library users.
     Umbrella,
+    /// The run engine.
+    Runs,
     /// The binary that wires all together.
     Gateway,
     /// Tests, benches and fuzz targets.
@@ -41,6 +43,7 @@ impl Layer {
             "core" => Some(Self::Core),
             "runlog" => Some(Self::Runlog),
             "aqueduct" => Some(Self::Umbrella),
+            "runs" => Some(Self::Runs),
             "gateway" => Some(Self::Gateway),
             "tests" | "benches" | "fuzz" => Some(Self::Tests),
             "examples" => Some(Self::Examples),
@@ -57,8 +60,11 @@ impl Layer {
         match self {
             Self::Core | Self::Tls | Self::Xtask => false,
             Self::Adapter | Self::Runlog => other == Self::Core,
+            Self::Runs => matches!(other, Self::Core | Self::Runlog),
             Self::Transport => matches!(other, Self::Core | Self::Tls),
-            Self::Umbrella => matches!(other, Self::Core | Self::Adapter | Self::Transport | Self::Runlog),
+            Self::Umbrella => {
+                matches!(other, Self::Core | Self::Adapter | Self::Transport | Self::Runlog | Self::Runs)
+            }
             Self::Gateway | Self::Tests | Self::Examples => true,
         }
     }
@@ -84,6 +90,7 @@ impl Layer {
             Self::Tls => "transport-tls depends on no other crate of the workspace",
             Self::Runlog => "runlog depends on core alone",
             Self::Umbrella => "aqueduct depends on libraries of the workspace alone",
+            Self::Runs => "runs depends on core and runlog, and knows no protocol and no transport",
             Self::Xtask => "xtask depends on no crate of the workspace",
             Self::Gateway | Self::Tests | Self::Examples => "anything goes",
         }

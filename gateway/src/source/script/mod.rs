@@ -40,12 +40,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use aqueduct::remote::ThreadMemory;
+use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::{
-    Agent, AgentRequest, InterruptId, InterruptReply, Message, MessageId, Principal, RunFailure, RunId,
-    RunInput, RunOutcome, SourceStream, ThreadId,
+    Agent, InterruptId, InterruptReply, Message, MessageId, RunFailure, RunId, RunInput, RunOutcome,
+    SourceStream, ThreadId,
 };
 
-use super::{Producer, produce};
+use super::{EventSender, emit};
 use crate::config::ConfigError;
 pub use keys::reference;
 pub use model::Script;
@@ -115,22 +116,27 @@ impl Position {
     }
 }
 
-/// Plays a script. Clones share what they remember.
-#[derive(Debug, Clone)]
-pub(crate) struct ScriptSource {
-    script: Arc<Script>,
-    waiting: Arc<ThreadMemory<(Principal, ThreadId), Position>>,
-}
+/// Plays a script.
+#[derive(Debug)]
+pub(crate) struct ScriptSource(Arc<Stage>);
 
 impl ScriptSource {
     pub(crate) fn new(script: Arc<Script>) -> Self {
-        Self { script, waiting: Arc::new(ThreadMemory::new(REMEMBERED_THREADS)) }
+        Self(Arc::new(Stage { script, waiting: ThreadMemory::new(REMEMBERED_THREADS) }))
     }
+}
 
+/// A script, and where threads wait in it.
+#[derive(Debug)]
+struct Stage {
+    script: Arc<Script>,
+    waiting: ThreadMemory<ThreadId, Position>,
+}
+
+impl Stage {
     /// Where the run begins: after the question that it answers, or at the beginning of the rule that fits.
-    fn begin(&self, request: &AgentRequest) -> Option<(Position, Option<String>)> {
-        let input = &*request.input;
-        let waited = self.waiting.remove(&key(request));
+    fn begin(&self, input: &RunInput) -> Option<(Position, Option<String>)> {
+        let waited = self.waiting.remove(&input.thread_id);
         if let Some(reply) = input.resume.first() {
             let named = Position::of_interrupt(&reply.id).filter(|at| self.script.rules.len() > at.rule);
             if let Some(position) = named.or(waited) {
@@ -145,10 +151,9 @@ impl ScriptSource {
         Some((Position { rule, step: 0 }, None))
     }
 
-    async fn play(&self, request: &AgentRequest, out: &Producer) {
-        let input = &*request.input;
+    async fn play(&self, input: &RunInput, out: &EventSender) {
         let begun = self
-            .begin(request)
+            .begin(input)
             .and_then(|(position, answer)| Some((position, answer, self.script.rules.get(position.rule)?)));
         let Some((position, answer, rule)) = begun else {
             let message = "no rule of the script fits the message: add a rule without `match`";
@@ -158,7 +163,7 @@ impl ScriptSource {
         match player.play(rule, position.step).await {
             Played::Ended(end) => drop(out.send(*end).await),
             Played::Asked(position) => {
-                self.waiting.insert(key(request), position);
+                self.waiting.insert(input.thread_id.detached(), position);
                 out.finish(RunOutcome::Interrupted).await;
             }
         }
@@ -172,13 +177,15 @@ fn answer_of(reply: &InterruptReply) -> String {
     }
 }
 
-fn key(request: &AgentRequest) -> (Principal, ThreadId) {
-    (request.principal.clone(), request.input.thread_id.detached())
-}
-
 impl Agent for ScriptSource {
     fn run(&self, request: AgentRequest) -> SourceStream {
-        let source = self.clone();
-        produce(request.cancel.clone(), |out| async move { source.play(&request, &out).await })
+        let stage = Arc::clone(&self.0);
+        emit(|out| async move {
+            tokio::select! {
+                biased;
+                () = request.cancel.cancelled() => out.finish(RunOutcome::Cancelled).await,
+                () = stage.play(&request.input, &out) => {}
+            }
+        })
     }
 }

@@ -20,12 +20,12 @@ use serde_json::{Value, json};
 
 use super::model::{Action, Artifact, Close, End, Rule, Step, Words};
 use super::{A2A_MESSAGE, CUT, Position};
-use crate::source::Producer;
+use crate::source::EventSender;
 
 /// Plays one rule for one run.
 pub(super) struct Player<'p> {
     pub(super) input: &'p RunInput,
-    pub(super) out: &'p Producer,
+    pub(super) out: &'p EventSender,
     /// Which rule of the script.
     pub(super) rule: usize,
     /// What the human answered, if the run goes on after a question.

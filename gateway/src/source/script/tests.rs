@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::testing::{run_to_end, trace};
 use aqueduct_core::{
-    Agent as _, AgentRequest, BlockEvent, InterruptId, InterruptReply, MessageId, RunInput, RunOutcome,
-    SourceEvent,
+    Agent as _, BlockEvent, InterruptId, InterruptReply, MessageId, RunInput, RunOutcome, SourceEvent,
 };
 use futures_util::StreamExt as _;
 use serde_json::json;

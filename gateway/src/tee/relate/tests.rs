@@ -1,6 +1,7 @@
 //! Which calls lead to which agents, at one gateway and at two that share a log.
 
 use aqueduct_runlog::{MemoryLog, RunMeta};
+use aqueduct_runs::RunHandle;
 
 use super::*;
 use crate::tee::clue::trace_id;
@@ -9,7 +10,7 @@ const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const ALL: [RelateBy; 3] = [RelateBy::Token, RelateBy::Trace, RelateBy::Context];
 
 fn tee() -> Arc<Tee> {
-    Tee::new(ALL.to_vec(), Arc::new(MemoryLog::default()))
+    Tee::new(ALL.to_vec(), Arc::new(MemoryLog::default()), Arc::default())
 }
 
 async fn anchor(tee: &Arc<Tee>, run: &'static str, trace: Option<&str>, context: &str) -> Arc<Anchor> {
@@ -21,7 +22,8 @@ async fn anchor(tee: &Arc<Tee>, run: &'static str, trace: Option<&str>, context:
         opened_at: Timestamp(0),
     };
     tee.log.open(meta, Timestamp(1)).await.unwrap();
-    let anchor = tee.root((Arc::new(ActiveRun::new()), run.into()), trace.and_then(trace_id));
+    let handle = Arc::new(RunHandle::new(run.into()));
+    let anchor = tee.root((Arc::new(TeeRun::new(tee, &handle)), run.into()), trace.and_then(trace_id));
     anchor.note_context(context);
     anchor.publish().await;
     anchor
@@ -109,7 +111,7 @@ async fn a_context_leads_to_the_run_before_its_lanes() {
 
 #[tokio::test]
 async fn what_is_switched_off_relates_nothing() {
-    let tee = Tee::new(vec![RelateBy::Context], Arc::new(MemoryLog::default()));
+    let tee = Tee::new(vec![RelateBy::Context], Arc::new(MemoryLog::default()), Arc::default());
     let one = anchor(&tee, "1", Some(TRACE), "c").await;
     assert!(one.token.is_none());
     assert!(related(&tee, &[("traceparent", TRACE)], "{}").await.is_none());
@@ -119,7 +121,10 @@ async fn what_is_switched_off_relates_nothing() {
 #[tokio::test]
 async fn another_gateway_finds_the_run_and_not_those_of_two() {
     let log: Arc<dyn RunLog> = Arc::new(MemoryLog::default());
-    let (one, other) = (Tee::new(ALL.to_vec(), Arc::clone(&log)), Tee::new(ALL.to_vec(), log));
+    let (one, other) = (
+        Tee::new(ALL.to_vec(), Arc::clone(&log), Arc::default()),
+        Tee::new(ALL.to_vec(), log, Arc::default()),
+    );
     let root = anchor(&one, "1", Some(TRACE), "c").await;
     let lane = root.child(Source::root().child("x")).unwrap();
     let token = lane.token.clone().unwrap().as_str().to_owned();
@@ -129,7 +134,7 @@ async fn another_gateway_finds_the_run_and_not_those_of_two() {
         (vec![], in_context("c")),
     ] {
         match related(&other, &headers, &body).await {
-            Some((Caller::There(far), _)) => assert_eq!(far.run.as_str(), "1"),
+            Some((Caller::There(remote), _)) => assert_eq!(remote.run.as_str(), "1"),
             found => panic!("{headers:?} {body}: {found:?}"),
         }
     }

@@ -51,7 +51,7 @@ fn service(server: &TaskServer, log: &Arc<MemoryLog>) -> GatewayService {
     GatewayService(Gateway::with_log(config, Arc::clone(log) as _).unwrap())
 }
 
-/// How many events the log has after so many things were said: the run, what it was asked, where its task is, and those.
+/// How many events the log has after so many things were said.
 fn logged(said: &[Value]) -> u64 {
     let mut decoder = Decoder::new(DecodeConfig::root());
     let mut context = StreamContext::new(RunInfo::new("t", "r"));
@@ -64,7 +64,15 @@ fn logged(said: &[Value]) -> u64 {
         }
     }
     let events = std::iter::from_fn(|| context.poll_event()).count();
-    u64::try_from(events).unwrap() + 2
+    u64::try_from(events).unwrap()
+}
+
+/// Waits until the log has so much of the run, and where its task is.
+async fn has(log: &MemoryLog, said: &[Value]) {
+    log.changed(&run(), logged(said) - 1).await.unwrap();
+    while log.state(&run()).await.unwrap().checkpoint.is_none() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 /// A gateway that can be killed: with all that it does, in the middle of anything.
@@ -152,7 +160,7 @@ async fn cut(at: usize, meanwhile: usize) -> (Vec<BlockEvent>, TaskServer) {
     let (server, log) = (TaskServer::start(story()).await, Arc::new(MemoryLog::default()));
     let (owner, other) = (Owner::begin(service(&server, &log)).await, service(&server, &log));
     server.release(at);
-    log.changed(&run(), logged(&story()[..at]) - 1).await.unwrap();
+    has(&log, &story()[..at]).await;
     let watcher = watch(&other).await;
     owner.kill();
     server.release(meanwhile);
@@ -223,7 +231,7 @@ async fn a_task_that_is_gone_ends_the_run_and_says_so() {
     let (server, log) = (TaskServer::forgetful(story()).await, Arc::new(MemoryLog::default()));
     let (owner, other) = (Owner::begin(service(&server, &log)).await, service(&server, &log));
     server.release(5);
-    log.changed(&run(), logged(&story()[..5]) - 1).await.unwrap();
+    has(&log, &story()[..5]).await;
     let watcher = watch(&other).await;
     owner.kill();
     take_up(&other, &log).await;
@@ -238,7 +246,7 @@ async fn a_run_that_was_taken_up_can_be_cancelled() {
     let (server, log) = (TaskServer::start(story()).await, Arc::new(MemoryLog::default()));
     let (owner, other) = (Owner::begin(service(&server, &log)).await, service(&server, &log));
     server.release(5);
-    log.changed(&run(), logged(&story()[..5]) - 1).await.unwrap();
+    has(&log, &story()[..5]).await;
     let watcher = watch(&other).await;
     // Said while its gateway was dying: whoever takes over hears of it.
     owner.kill();
@@ -259,7 +267,7 @@ async fn a_gateway_that_wakes_up_late_leaves_the_task_alone() {
     let input = RunInput::prompt("t", "r", "hello");
     let watcher = old.start(&Caller::default(), "a", input).await.unwrap().events;
     server.release(5);
-    log.changed(&run(), logged(&story()[..5]) - 1).await.unwrap();
+    has(&log, &story()[..5]).await;
     take_up(&other, &log).await;
     server.taken_up().await;
     while old.0.active_runs() > 0 {

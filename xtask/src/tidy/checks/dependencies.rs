@@ -111,6 +111,7 @@ mod tests {
             member("adapter-agui", &["aqueduct-core"]),
             member("transport-ws", &["aqueduct-core", "tokio"]),
             member("runlog", &["aqueduct-core"]),
+            member("runs", &["aqueduct-core", "aqueduct-runlog"]),
             member("gateway", &ours),
             member("tests", &ours),
             member("xtask", &["anyhow"]),
@@ -150,6 +151,8 @@ mod tests {
             &format!("transport-http/Cargo.toml:5: {rule}"),
         );
         check_direction("runlog", "aqueduct-transport-ws", &format!("runlog/Cargo.toml:5: {rule}"));
+        check_direction("runs", "aqueduct-adapter-agui", &format!("runs/Cargo.toml:5: {rule}"));
+        check_direction("runs", "aqueduct-transport-ws", &format!("runs/Cargo.toml:5: {rule}"));
         check_direction("xtask", "aqueduct-core", &format!("xtask/Cargo.toml:5: {rule}"));
     }
 

@@ -1,33 +1,36 @@
-//! What this gateway owes to those that share its log: its leases are renewed while it lives, and owners elsewhere are
-//! told of watchers here.
+//! What this replica owes to those that share its log: its leases are renewed while it lives, and owners elsewhere learn
+//! of watchers here.
 //!
 //! ```text
 //! driver ── hold ──► leases ── every third of a lease ──► RunLog::renew ── lost? ──► the driver stops writing
-//! watcher of a run elsewhere ── watch ──► RunLog::watched ──► its owner does not take it for left
+//! watcher of a run elsewhere ── watch ──► RunLog::watched ──► its owner does not take it for unwatched
 //! ```
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use aqueduct_core::RunId;
 use aqueduct_core::service::EventStream;
+use aqueduct_core::{CancelToken, RunId};
 use aqueduct_runlog::Lease;
-use aqueduct_transport_http::Shutdown;
 use futures_util::StreamExt as _;
 
-use super::Gateway;
+use crate::runs::Runs;
 
 /// Renewals within one lease: two may fail before it lapses.
 const RENEWALS: u32 = 3;
 
+/// How often runs that were kept long enough are forgotten.
+const EXPIRY: Duration = Duration::from_secs(60);
+
 /// Runs whose owners are told at once that they are watched.
 const TOLD_AT_ONCE: usize = 64;
 
-/// The leases and the watchers of this gateway.
+/// The leases and the watchers of this replica.
 #[derive(Debug, Default)]
-pub(super) struct Replica {
-    held: Mutex<HashMap<RunId, (Lease, Shutdown)>>,
-    /// Runs of other gateways that are watched here, and by how many.
+pub(crate) struct Replica {
+    held: Mutex<HashMap<RunId, (Lease, CancelToken)>>,
+    /// Runs of other replicas that are watched here, and by how many.
     watched: Mutex<HashMap<RunId, usize>>,
 }
 
@@ -41,7 +44,7 @@ impl Replica {
     }
 
     /// True if a run is driven here.
-    pub(super) fn holds(&self, run: &RunId) -> bool {
+    pub(crate) fn holds(&self, run: &RunId) -> bool {
         locked(&self.held).contains_key(run)
     }
 
@@ -53,28 +56,28 @@ impl Replica {
 /// A lease that is renewed until this is dropped.
 #[derive(Debug)]
 pub(crate) struct HeldLease {
-    gateway: Arc<Gateway>,
+    runs: Runs,
     run: RunId,
     /// Turned when the lease is lost.
-    pub(super) lost: Shutdown,
+    pub(crate) lost: CancelToken,
 }
 
 impl Drop for HeldLease {
     fn drop(&mut self) {
-        locked(&self.gateway.replica.held).remove(&self.run);
+        locked(&self.runs.0.replica.held).remove(&self.run);
     }
 }
 
 /// A watcher of a run that is driven elsewhere.
 #[derive(Debug)]
-struct FarWatch {
-    gateway: Arc<Gateway>,
+struct RemoteWatch {
+    runs: Runs,
     run: RunId,
 }
 
-impl Drop for FarWatch {
+impl Drop for RemoteWatch {
     fn drop(&mut self) {
-        let mut watched = locked(&self.gateway.replica.watched);
+        let mut watched = locked(&self.runs.0.replica.watched);
         if let Some(count) = watched.get_mut(&self.run) {
             *count -= 1;
             if *count == 0 {
@@ -84,39 +87,50 @@ impl Drop for FarWatch {
     }
 }
 
-impl Gateway {
+impl Runs {
     /// Renews a lease from now on.
-    pub(super) fn hold(self: &Arc<Self>, lease: &Lease) -> HeldLease {
-        let (run, lost) = (lease.run_id.clone(), Shutdown::new());
-        locked(&self.replica.held).insert(run.clone(), (lease.clone(), lost.clone()));
-        HeldLease { gateway: Arc::clone(self), run, lost }
+    pub(crate) fn hold(&self, lease: &Lease) -> HeldLease {
+        let (run, lost) = (lease.run_id.clone(), CancelToken::new());
+        locked(&self.0.replica.held).insert(run.clone(), (lease.clone(), lost.clone()));
+        HeldLease { runs: self.clone(), run, lost }
     }
 
     /// Tells the owner of a run elsewhere that it is watched, from now on.
-    fn watch_far(self: &Arc<Self>, run: &RunId) -> FarWatch {
-        *locked(&self.replica.watched).entry(run.clone()).or_default() += 1;
-        let (gateway, far) = (Arc::clone(self), run.clone());
-        tokio::spawn(async move { gateway.tell_watched(far).await });
-        FarWatch { gateway: Arc::clone(self), run: run.clone() }
+    fn watch_remotely(&self, run: &RunId) -> RemoteWatch {
+        *locked(&self.0.replica.watched).entry(run.clone()).or_default() += 1;
+        let (runs, remote) = (self.clone(), run.clone());
+        tokio::spawn(async move { runs.tell_watched(remote).await });
+        RemoteWatch { runs: self.clone(), run: run.clone() }
     }
 
     /// The events of a run that is driven elsewhere; while they are read, its owner knows of it.
-    pub(super) fn watched_far(self: &Arc<Self>, run: &RunId, events: EventStream) -> EventStream {
-        let far = self.watch_far(run);
+    pub(crate) fn watched_remotely(&self, run: &RunId, events: EventStream) -> EventStream {
+        let remote = self.watch_remotely(run);
         Box::pin(events.inspect(move |_| {
             // Lives as long as the stream.
-            let _ = &far;
+            let _ = &remote;
         }))
     }
 
     async fn tell_watched(&self, run: RunId) {
-        if let Err(error) = self.log.watched(&run, self.lease_until()).await {
+        if let Err(error) = self.run_log().watched(&run, self.lease_until()).await {
             tracing::debug!(run = run.as_str(), %error, "its owner could not be told that it is watched");
         }
     }
 
-    /// Renews leases and tells of watchers, for ever. Neither waits for the other: a lease that is renewed late is lost.
-    pub(crate) async fn keep_leases(self: Arc<Self>) {
+    /// Renews leases, takes over runs of lost replicas and forgets old runs, without end. To be spawned once per engine.
+    pub async fn run_housekeeping(self) {
+        let expire = async {
+            loop {
+                tokio::time::sleep(EXPIRY).await;
+                self.expire().await;
+            }
+        };
+        let ((), (), ()) = futures_util::future::join3(self.keep_leases(), self.sweep(), expire).await;
+    }
+
+    /// Renews leases and tells of watchers, without end. Neither waits for the other: a lease that is renewed late is lost.
+    pub(crate) async fn keep_leases(&self) {
         let renew = async {
             let mut pace = self.pace();
             loop {
@@ -128,7 +142,7 @@ impl Gateway {
             let mut pace = self.pace();
             loop {
                 pace.tick().await;
-                let watched = futures_util::stream::iter(self.replica.watched());
+                let watched = futures_util::stream::iter(self.0.replica.watched());
                 watched.for_each_concurrent(TOLD_AT_ONCE, |run| self.tell_watched(run)).await;
             }
         };
@@ -136,23 +150,23 @@ impl Gateway {
     }
 
     fn pace(&self) -> tokio::time::Interval {
-        let mut pace = tokio::time::interval(self.config().runs.lease / RENEWALS);
+        let mut pace = tokio::time::interval(self.setup().settings.lease / RENEWALS);
         pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         pace
     }
 
     async fn renew_leases(&self) {
-        let leases = self.replica.leases();
+        let leases = self.0.replica.leases();
         if leases.is_empty() {
             return;
         }
-        match self.log.renew(leases, self.lease_until()).await {
+        match self.run_log().renew(leases, self.lease_until()).await {
             Ok(lost) => {
                 for lease in lost {
-                    let held = locked(&self.replica.held).get(&lease.run_id).cloned();
+                    let held = locked(&self.0.replica.held).get(&lease.run_id).cloned();
                     // A run that ends while it is renewed is no loss: its driver is not held up by this.
                     if let Some((_, lost)) = held.filter(|(held, _)| *held == lease) {
-                        lost.trigger();
+                        lost.cancel();
                     }
                 }
             }

@@ -1,69 +1,92 @@
-//! Runs that a framework feeds: lines of workflow events in, the same path from there.
+//! Runs that a framework publishes: lines of workflow events in, the same path from there.
 //!
 //! ```text
 //!   publish ──► fed ── finish ──────────────────────────────► the run ends as its lines said, or was cut
 //!                │ ▲
 //!            cut ▼ │ publish of the same run within `grace`: goes on after what was acknowledged
-//!               left ── `grace` is over ─────────────────────► the run ends as cut
+//!               idle ── `grace` is over ─────────────────────► the run ends as cut
 //! ```
 //!
-//! A workflow that asks ends its run as interrupted, and its publisher stays. The answer is the next run of the thread
-//! ([`answer`]): it goes to the publisher, and what the workflow says then is that run.
+//! A workflow that raises an interrupt ends its run as interrupted, and its publisher stays. The reply is the next run of
+//! the thread (`answer`): it goes to the publisher, and what the workflow sends then is that run.
 //!
 //! ```text
-//!   fed ── the workflow asks ──► waiting ── a run of the thread brings the answer ──► fed, into that run
+//!   fed ── interrupt ──► waiting ── a run of the thread brings the reply ──► fed, into that run
 //! ```
 //!
-//! Where gateways share a log, the answer may come to any of them ([`mailbox`]).
+//! Where replicas share a log, the reply may come to any of them (`mailbox`).
 //!
 //! Invariants: a payload is acknowledged once it was decoded and is sure to reach the run; one that comes again is
-//! acknowledged again and not read twice; a future that is dropped loses nothing; an answer is told to every publisher
-//! that comes back, until a `responses` line shows that the workflow has it.
+//! acknowledged again and not read twice; a future that is dropped loses nothing; a reply is given to every publisher
+//! that comes back, until a line shows that the workflow has it ([`LineDecoder::replies_taken`]).
+//!
+//! The formats of lines are the host's: the engine knows [`LineDecoder`] and no adapter.
 
 mod answer;
-pub(super) mod mailbox;
+pub(crate) mod mailbox;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aqueduct_adapter_magentic::Decoder;
+use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::service::{BoxFuture, Caller, Ingest, PublishRequest, RefusalKind, ServiceError};
 use aqueduct_core::{
-    ByteString, InterruptId, InterruptReply, RunId, RunInput, RunOutcome, SourceEvent, ThreadId,
+    ByteString, InterruptId, InterruptReply, Principal, RunId, RunInput, RunOutcome, SourceEvent, ThreadId,
+    ToolCallId,
 };
 use aqueduct_runlog::RunMeta;
 use bytes::Bytes;
 use tokio::sync::{Mutex, watch};
-use tracing::Instrument as _;
 
-use super::driver::Drive;
-use super::feed::Feed;
-use super::watch::ActiveRun;
-use super::{AgentEntry, Gateway, now, refuse};
-use crate::config::AgentSource;
-use crate::source::{Ask, EventSender};
+use crate::agents::AgentEntry;
+use crate::driver::Drive;
+use crate::feed::{Feed, FeedSender};
+use crate::runs::{Runs, now, refuse};
 use mailbox::Mailbox;
 
-/// The dialects that can be published.
-const FORMATS: [&str; 1] = ["magentic"];
+/// Decodes the lines of a publisher.
+pub trait LineDecoder: Send + 'static {
+    /// Reads a line.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the publisher: what is wrong with the line.
+    fn handle_line(&mut self, line: &ByteString) -> Result<(), String>;
+
+    /// The publisher has sent all it had.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the publisher: what is missing.
+    fn handle_eof(&mut self) -> Result<(), String>;
+
+    /// Returns the next event, in order.
+    fn poll_event(&mut self) -> Option<SourceEvent>;
+
+    /// Returns the tool calls that wait for replies.
+    fn waiting_calls(&self) -> Vec<ToolCallId>;
+
+    /// Returns which of the interrupts the line shows as answered. Called for lines while replies are under way.
+    fn replies_taken(&self, line: &str) -> Vec<InterruptId>;
+}
 
 /// Numbers the runs whose publishers named none.
 static NEXT_RUN: AtomicU64 = AtomicU64::new(1);
 
-/// A run that is fed.
+/// A run that is fed by a publisher.
 #[derive(Debug)]
-pub(super) struct Published {
-    /// The run that it began with.
+pub(crate) struct Published {
+    /// The run that the publication began with.
     run_id: RunId,
     agent: Arc<AgentEntry>,
-    owner: String,
+    principal: Principal,
     thread: ThreadId,
     state: Mutex<State>,
-    /// Answers that the workflow does not have yet, as far as its lines tell.
+    /// Replies that the workflow does not have yet, as far as its lines show.
     replies: watch::Sender<Vec<InterruptReply>>,
-    /// Counts who fed it: a publisher that left long ago must not cut the one that came after.
+    /// Counts its publishers: one that left long ago must not cut the one that came after.
     turns: AtomicU64,
-    /// Counts the boxes that were put up for it.
+    /// Counts the mailboxes that were opened for it.
     boxes: AtomicU64,
 }
 
@@ -73,30 +96,35 @@ impl Published {
     }
 }
 
-#[derive(Debug)]
 struct State {
-    decoder: Decoder,
+    decoder: Box<dyn LineDecoder>,
     acknowledged: u64,
     /// None once nothing more may come.
-    out: Option<EventSender>,
-    /// What the run asked.
+    out: Option<FeedSender>,
+    /// Interrupts without a reply.
     asked: Vec<InterruptId>,
-    /// True once the run has ended with a question.
+    /// The run has ended with an interrupt.
     is_waiting: bool,
     /// What the decoder gave and the run has not got yet.
     held: Option<SourceEvent>,
-    /// Where other gateways bring answers.
+    /// Where other replicas bring replies.
     mailbox: Option<Mailbox>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("acknowledged", &self.acknowledged).finish_non_exhaustive()
+    }
 }
 
 impl State {
     /// Sends what the decoder has. A dropped future leaves the rest here.
-    async fn drain(&mut self, gateway: &Arc<Gateway>, published: &Arc<Published>) {
+    async fn drain(&mut self, runs: &Runs, published: &Arc<Published>) {
         let Self { decoder, out, asked, is_waiting, held, mailbox, .. } = self;
         let Some(sender) = out else { return };
         loop {
-            let Some(permit) = sender.reserve().await else {
-                // The run has ended; what follows is nobody's.
+            let Ok(permit) = sender.reserve().await else {
+                // The run has ended; what follows belongs to no run.
                 while decoder.poll_event().is_some() {}
                 *held = None;
                 return;
@@ -110,65 +138,70 @@ impl State {
             if let Some(SourceEvent::Finished { outcome, .. }) = held {
                 *is_waiting = *outcome == RunOutcome::Interrupted;
                 if *is_waiting && mailbox.is_none() {
-                    // Before anybody can know of the question.
-                    *mailbox = gateway.open_mailbox(published, asked).await;
+                    // Before a caller can know of the interrupt.
+                    *mailbox = runs.open_mailbox(published, asked).await;
                 }
             }
             let Some(event) = held.take() else { return };
-            permit.send(vec![event]);
+            permit.send(event);
         }
     }
 }
 
-impl Gateway {
-    pub(super) async fn publish_run(
-        self: Arc<Self>,
+impl Runs {
+    pub(crate) async fn publish_run(
+        self,
         caller: Caller,
         request: PublishRequest,
     ) -> Result<Box<dyn Ingest>, ServiceError> {
-        let agent = self.agent(&request.agent);
+        let principal = self.authenticate(&caller, &request.agent)?;
+        let agent = self.entry(&request.agent);
         let agent = agent.ok_or_else(|| self.no_such_agent(&caller, &request.agent))?;
-        let owner = self.authenticate(&agent, &caller)?;
-        if !matches!(agent.config.source, AgentSource::Magentic) {
-            let message = format!("agent {} is asked by the gateway: nobody feeds it", agent.name);
+        if !agent.is_published() {
+            let message =
+                format!("agent {} is run by this service: its runs cannot be published", agent.name());
             return Err(ServiceError::new(RefusalKind::Unsupported, message));
         }
-        if !FORMATS.contains(&request.format.as_str()) {
+        let formats = &self.0.host.formats;
+        let Some(make) = formats.get(&request.format).copied() else {
+            let mut known: Vec<&str> = formats.keys().map(String::as_str).collect();
+            known.sort_unstable();
             let message =
-                format!("format {:?} is not known: use one of {}", request.format, FORMATS.join(", "));
+                format!("format {:?} is not known: use one of {}", request.format, known.join(", "));
             return Err(ServiceError::new(RefusalKind::Invalid, message));
-        }
+        };
         let known = request.run_id.clone().and_then(|run| {
             let known = self.published().get(&run).cloned()?;
             Some((run, known))
         });
         if let Some((run, known)) = known {
-            return self.continue_run(run, known, &agent, &owner, &caller).await;
+            return self.continue_run(run, known, &agent, &principal, &caller).await;
         }
         self.check_room()?;
-        self.open_published(request, agent, owner).await
+        self.open_published(request, agent, principal, make()).await
     }
 
     async fn continue_run(
-        self: Arc<Self>,
+        self,
         run: RunId,
         known: Arc<Published>,
         agent: &AgentEntry,
-        owner: &str,
+        principal: &Principal,
         caller: &Caller,
     ) -> Result<Box<dyn Ingest>, ServiceError> {
-        if known.agent.name != agent.name || known.owner != owner {
+        if known.agent.name() != agent.name() || known.principal != *principal {
             return Err(self.no_such_run(caller));
         }
-        let ingest = GatewayIngest::new(self, run, known).await;
+        let ingest = PublisherIngest::new(self, run, known).await;
         Ok(Box::new(ingest))
     }
 
     async fn open_published(
-        self: Arc<Self>,
+        self,
         request: PublishRequest,
         agent: Arc<AgentEntry>,
-        owner: String,
+        principal: Principal,
+        decoder: Box<dyn LineDecoder>,
     ) -> Result<Box<dyn Ingest>, ServiceError> {
         let run_id = request.run_id.unwrap_or_else(|| {
             RunId::from(format!("published-{}-{}", now().0, NEXT_RUN.fetch_add(1, Ordering::Relaxed)))
@@ -179,16 +212,15 @@ impl Gateway {
         let meta = RunMeta {
             run_id: run_id.clone(),
             thread_id: input.thread_id.clone(),
-            agent: agent.name.clone(),
-            owner: owner.clone(),
+            agent: agent.name().to_owned(),
+            owner: principal.to_string(),
             opened_at: now(),
         };
-        let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
-        let active = Arc::new(ActiveRun::new());
-        self.active().insert(run_id.clone(), Arc::clone(&active));
-        let (sender, events) = EventSender::channel();
+        let lease = self.run_log().open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
+        let (handle, extension) = self.attach(&run_id);
+        let (sender, feed) = Feed::published();
         let state = State {
-            decoder: Decoder::default(),
+            decoder,
             acknowledged: 0,
             out: Some(sender),
             asked: Vec::new(),
@@ -199,7 +231,7 @@ impl Gateway {
         let published = Arc::new(Published {
             run_id: run_id.clone(),
             agent: Arc::clone(&agent),
-            owner,
+            principal: principal.clone(),
             thread: input.thread_id.clone(),
             state: Mutex::new(state),
             replies: watch::Sender::default(),
@@ -207,31 +239,31 @@ impl Gateway {
             boxes: AtomicU64::new(0),
         });
         self.published().insert(run_id.clone(), Arc::clone(&published));
-        let ask = Ask::plain(input);
-        let feed = Feed::Published(events);
-        let drive = Drive { gateway: Arc::clone(&self), agent, lease, active, ask, feed };
-        tokio::spawn(drive.run().in_current_span());
-        Ok(Box::new(GatewayIngest::new(self, run_id, published).await))
+        let mut request = AgentRequest::new(input);
+        request.principal = principal;
+        let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request };
+        drive.spawn(feed);
+        Ok(Box::new(PublisherIngest::new(self, run_id, published).await))
     }
 }
 
 /// One publisher of a run.
-struct GatewayIngest {
-    gateway: Arc<Gateway>,
+struct PublisherIngest {
+    runs: Runs,
     run_id: RunId,
     published: Arc<Published>,
     turn: u64,
     acknowledged: u64,
     finished: bool,
-    /// Answers that this publisher was told.
-    told: Vec<InterruptId>,
+    /// Replies that this publisher was given.
+    given: Vec<InterruptId>,
 }
 
-impl GatewayIngest {
-    async fn new(gateway: Arc<Gateway>, run_id: RunId, published: Arc<Published>) -> Self {
+impl PublisherIngest {
+    async fn new(runs: Runs, run_id: RunId, published: Arc<Published>) -> Self {
         let turn = published.turns.fetch_add(1, Ordering::Relaxed) + 1;
         let acknowledged = published.state.lock().await.acknowledged;
-        Self { gateway, run_id, published, turn, acknowledged, finished: false, told: Vec::new() }
+        Self { runs, run_id, published, turn, acknowledged, finished: false, given: Vec::new() }
     }
 
     async fn take(&mut self, number: u64, payload: Bytes) -> Result<u64, ServiceError> {
@@ -245,23 +277,23 @@ impl GatewayIngest {
             let invalid = |message: String| ServiceError::new(RefusalKind::Invalid, message);
             let line =
                 ByteString::try_from(payload).map_err(|_| invalid("a payload is not UTF-8".to_owned()))?;
-            state.decoder.handle_line(&line).map_err(|error| invalid(error.to_string()))?;
+            state.decoder.handle_line(&line).map_err(invalid)?;
             state.acknowledged = number;
-            self.published.note_taken(&line);
+            self.published.note_taken(&*state.decoder, &line);
         }
-        state.drain(&self.gateway, &self.published).await;
+        state.drain(&self.runs, &self.published).await;
         self.acknowledged = state.acknowledged;
         Ok(self.acknowledged)
     }
 
-    /// The next answer that this publisher was not told. Nothing is noted before it is given out.
+    /// Returns the next reply that this publisher was not given. Nothing is noted before it is given out.
     async fn next_reply(&mut self) -> InterruptReply {
-        let Self { published, told, .. } = self;
+        let Self { published, given, .. } = self;
         let mut replies = published.replies.subscribe();
         loop {
-            let next = replies.borrow_and_update().iter().find(|reply| !told.contains(&reply.id)).cloned();
+            let next = replies.borrow_and_update().iter().find(|reply| !given.contains(&reply.id)).cloned();
             if let Some(reply) = next {
-                told.push(reply.id.clone());
+                given.push(reply.id.clone());
                 return reply;
             }
             if replies.changed().await.is_err() {
@@ -274,16 +306,16 @@ impl GatewayIngest {
     async fn end(&mut self) -> Result<(), ServiceError> {
         let mut state = self.published.state.lock().await;
         let read = state.decoder.handle_eof();
-        state.drain(&self.gateway, &self.published).await;
+        state.drain(&self.runs, &self.published).await;
         state.out = None;
         state.mailbox = None;
         self.finished = true;
-        self.gateway.published().remove(&self.run_id);
-        read.map_err(|error| ServiceError::new(RefusalKind::Invalid, error.to_string()))
+        self.runs.published().remove(&self.run_id);
+        read.map_err(|message| ServiceError::new(RefusalKind::Invalid, message))
     }
 }
 
-impl Ingest for GatewayIngest {
+impl Ingest for PublisherIngest {
     fn run_id(&self) -> &RunId {
         &self.run_id
     }
@@ -305,23 +337,22 @@ impl Ingest for GatewayIngest {
     }
 }
 
-impl Drop for GatewayIngest {
+impl Drop for PublisherIngest {
     fn drop(&mut self) {
         if self.finished {
             return;
         }
-        let (gateway, run, published) =
-            (Arc::clone(&self.gateway), self.run_id.clone(), Arc::clone(&self.published));
+        let (runs, run, published) = (self.runs.clone(), self.run_id.clone(), Arc::clone(&self.published));
         let turn = self.turn;
         // Without a runtime the process is ending, and everything with it.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            tokio::time::sleep(published.agent.config.grace).await;
+            tokio::time::sleep(published.agent.options().grace).await;
             if published.turns.load(Ordering::Relaxed) == turn {
                 let mut state = published.state.lock().await;
                 state.out = None;
                 state.mailbox = None;
-                gateway.published().remove(&run);
+                runs.published().remove(&run);
             }
         });
     }

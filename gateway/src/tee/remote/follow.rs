@@ -11,32 +11,32 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::words::{Announcement, PIECE, Piece, Word, value};
-use crate::service::{ActiveRun, Gateway};
 use crate::tee::lane::{LANE_LOST, Lane, PATIENCE};
+use crate::tee::run::TeeRun;
 
-/// The calls of a run that other gateways carry.
+/// The calls of a run that other replicas carry.
 #[derive(Debug, Default)]
-pub(crate) struct FarCalls(Mutex<Vec<FarCall>>);
+pub(crate) struct RemoteCalls(Mutex<Vec<RemoteCall>>);
 
 /// One of them, and how far its side run was read.
 #[derive(Debug, Clone)]
-struct FarCall {
+struct RemoteCall {
     side: RunId,
     read: watch::Receiver<u64>,
 }
 
-impl FarCalls {
-    fn all(&self) -> MutexGuard<'_, Vec<FarCall>> {
+impl RemoteCalls {
+    fn all(&self) -> MutexGuard<'_, Vec<RemoteCall>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if other gateways carry none.
+    /// True if other replicas carry none.
     pub(crate) fn is_empty(&self) -> bool {
         self.all().is_empty()
     }
 
     /// Waits until all that carriers have appended by now has gone into the lanes, and lanes that ended are left.
-    pub(crate) async fn catch_up(&self, log: &dyn RunLog) {
+    pub(crate) async fn catch_up(&self, log: &Arc<dyn RunLog>) {
         let calls = self.all().clone();
         let all = futures_util::future::join_all(calls.into_iter().map(|mut call| async move {
             if let Ok(state) = log.state(&call.side).await {
@@ -50,25 +50,20 @@ impl FarCalls {
     }
 }
 
-/// Takes a message of another gateway to the run.
-pub(crate) fn take_message(gateway: &Arc<Gateway>, run: &Arc<ActiveRun>, message: Value) {
+/// Takes a message of another replica to the run.
+pub(crate) fn take_message(run: &Arc<TeeRun>, message: Value) {
     match serde_json::from_value::<Announcement>(message) {
         Ok(announcement) => {
-            let follower = Follower {
-                gateway: Arc::clone(gateway),
-                run: Arc::clone(run),
-                side: RunId::from(announcement.side.clone()),
-            };
+            let follower = Follower { run: Arc::clone(run), side: RunId::from(announcement.side.clone()) };
             tokio::spawn(follower.follow(announcement));
         }
-        Err(error) => tracing::warn!(%error, "a message of another gateway cannot be read"),
+        Err(error) => tracing::warn!(%error, "a message of another replica cannot be read"),
     }
 }
 
 /// Feeds a lane.
 struct Follower {
-    gateway: Arc<Gateway>,
-    run: Arc<ActiveRun>,
+    run: Arc<TeeRun>,
     side: RunId,
 }
 
@@ -82,27 +77,27 @@ enum Next {
 impl Follower {
     async fn follow(self, announcement: Announcement) {
         // Who took a run over hears everything that was ever said to it.
-        if self.gateway.log().state(&self.side).await.is_ok_and(|side| side.closed_at.is_some()) {
+        if self.run.tee.log().state(&self.side).await.is_ok_and(|side| side.closed_at.is_some()) {
             return;
         }
         if announcement.call.goes_on() {
-            self.run.far.catch_up(&**self.gateway.log()).await;
+            self.run.remote.catch_up(self.run.tee.log()).await;
         }
         // What leads elsewhere is no lane of this run.
-        let caller = self.gateway.tee().anchor_of(&announcement.clue);
+        let caller = self.run.tee.anchor_of(&announcement.clue);
         let caller = caller.filter(|anchor| Arc::ptr_eq(&anchor.run, &self.run));
-        let lane = caller.and_then(|caller| Lane::begin(&caller, &announcement.call, self.gateway.metrics()));
+        let lane = caller.and_then(|caller| Lane::begin(&caller, &announcement.call, self.run.tee.metrics()));
         let Some(mut lane) = lane else { return self.tell(&Word::Refused).await };
         // Known before it is granted: whatever is said from then on is waited for.
         let (sender, read) = watch::channel(0);
-        self.run.far.all().push(FarCall { side: self.side.clone(), read });
+        self.run.remote.all().push(RemoteCall { side: self.side.clone(), read });
         let trail = lane.trail();
         let [token, trace] = [trail.token(), trail.trace()].map(|text| text.map(str::to_owned));
         drop(trail);
         self.tell(&Word::Granted { token, trace }).await;
         let has_ended = self.feed(&mut lane, &sender).await;
         let rest = has_ended.then(|| lane.retire());
-        self.run.far.all().retain(|call| call.side != self.side);
+        self.run.remote.all().retain(|call| call.side != self.side);
         drop(sender);
         if let Some(rest) = rest
             && let Some(task) = rest.await
@@ -111,12 +106,12 @@ impl Follower {
         }
         self.tell(&Word::Over).await;
         // The run has all of it now, and nobody reads it twice.
-        self.gateway.log().trim(&self.side, u64::MAX).await.ok();
+        self.run.tee.log().trim(&self.side, u64::MAX).await.ok();
     }
 
     /// Feeds the lane to its end; false if its run ended before.
     async fn feed(&self, lane: &mut Lane, read: &watch::Sender<u64>) -> bool {
-        let log = Arc::clone(self.gateway.log());
+        let log = Arc::clone(self.run.tee.log());
         let mut events = Follow::new(log, self.side.clone(), 0);
         let (mut is_over, mut is_told) = (false, false);
         while !is_over {
@@ -124,7 +119,7 @@ impl Follower {
                 biased;
                 event = events.next() => Next::Piece(event.and_then(Result::ok)),
                 task = lane.cancel_wanted(), if !is_told => Next::Cancel(task),
-                () = self.run.lanes.closed() => Next::RunEnded,
+                () = self.run.handle.ended() => Next::RunEnded,
             };
             match next {
                 Next::Piece(Some(event)) => {
@@ -150,7 +145,7 @@ impl Follower {
 
     async fn tell(&self, word: &Word) {
         // A carrier that has ended its side run wants to know nothing more.
-        self.gateway.log().control(&self.side, Control::Message(value(word))).await.ok();
+        self.run.tee.log().control(&self.side, Control::Message(value(word))).await.ok();
     }
 }
 
@@ -184,7 +179,7 @@ async fn handle(lane: &mut Lane, event: BlockEvent) -> bool {
             lane.handle_failure(RunFailure::new(code, message)).await;
             return true;
         }
-        Err(error) => tracing::warn!(%error, "a piece of another gateway cannot be read"),
+        Err(error) => tracing::warn!(%error, "a piece of another replica cannot be read"),
     }
     false
 }

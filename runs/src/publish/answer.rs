@@ -1,49 +1,48 @@
-//! A run that answers: it brings what a human said to a workflow that waits, and carries what the workflow says then.
+//! A run that replies: it brings replies to a workflow that waits, and carries what the workflow sends then.
 
 use std::sync::Arc;
 
+use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::service::{RefusalKind, ServiceError, StartedRun};
-use aqueduct_core::{ContentBlock, InterruptId, InterruptReply, Message, Role, RunInput};
+use aqueduct_core::{ContentBlock, InterruptId, InterruptReply, Message, Principal, Role, RunInput};
 use aqueduct_runlog::{Lease, RunMeta};
 use serde_json::Value;
-use tracing::Instrument as _;
 
-use super::{Published, State};
-use crate::service::driver::Drive;
-use crate::service::feed::Feed;
-use crate::service::watch::ActiveRun;
-use crate::service::{AgentEntry, Gateway, now, refuse};
-use crate::source::{Ask, EventSender};
+use super::{LineDecoder, Published, State};
+use crate::agents::AgentEntry;
+use crate::driver::Drive;
+use crate::feed::Feed;
+use crate::runs::{Runs, now, refuse};
 
 impl Published {
-    /// Answers that a `responses` line names have reached the workflow.
-    pub(super) fn note_taken(&self, line: &str) {
-        // Most lines are no such line, and parsing each twice would double the cost of a publication.
-        if self.replies.borrow().is_empty() || !line.contains("\"responses\"") {
+    /// Replies that a line shows as taken have reached the workflow.
+    pub(super) fn note_taken(&self, decoder: &dyn LineDecoder, line: &str) {
+        if self.replies.borrow().is_empty() {
             return;
         }
-        let value: Value = serde_json::from_str(line).unwrap_or_default();
-        let Some(Value::Object(taken)) = value.get("responses") else { return };
+        let taken = decoder.replies_taken(line);
         self.replies.send_if_modified(|replies| {
             let before = replies.len();
-            replies.retain(|reply| !taken.contains_key(reply.id.as_str()));
+            replies.retain(|reply| !taken.contains(&reply.id));
             replies.len() != before
         });
     }
 }
 
-impl Gateway {
-    /// Starts a run that answers a published one.
-    pub(in crate::service) async fn answer_published(
-        self: Arc<Self>,
+impl Runs {
+    /// Starts a run that replies to a published one.
+    pub(crate) async fn answer_published(
+        self,
         agent: Arc<AgentEntry>,
-        owner: String,
+        principal: Principal,
         input: RunInput,
     ) -> Result<StartedRun, ServiceError> {
         let waiting: Vec<Arc<Published>> = {
             let all = self.published();
             let fits = |one: &&Arc<Published>| {
-                one.agent.name == agent.name && one.owner == owner && one.thread == input.thread_id
+                one.agent.name() == agent.name()
+                    && one.principal == principal
+                    && one.thread == input.thread_id
             };
             all.values().filter(fits).cloned().collect()
         };
@@ -53,14 +52,14 @@ impl Gateway {
                 return self.open_answer(&published, &mut state, input, replies).await;
             }
         }
-        match self.answer_far(&agent, &owner, &input).await? {
+        match self.answer_remotely(&agent, &principal, &input).await? {
             Some(started) => Ok(started),
-            None => Err(nothing_to_answer(&agent.name, &input)),
+            None => Err(nothing_to_answer(agent.name(), &input)),
         }
     }
 
     async fn open_answer(
-        self: &Arc<Self>,
+        &self,
         published: &Arc<Published>,
         state: &mut State,
         input: RunInput,
@@ -69,17 +68,17 @@ impl Gateway {
         let meta = RunMeta {
             run_id: input.run_id.detached(),
             thread_id: input.thread_id.detached(),
-            agent: published.agent.name.clone(),
-            owner: published.owner.clone(),
+            agent: published.agent.name().to_owned(),
+            owner: published.principal.to_string(),
             opened_at: now(),
         };
-        let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
+        let lease = self.run_log().open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
         Ok(self.begin_answer(published, state, lease, input, replies))
     }
 
-    /// Drives a run that answers; its lease is held here.
+    /// Drives a run that replies; its lease is held here.
     pub(super) fn begin_answer(
-        self: &Arc<Self>,
+        &self,
         published: &Arc<Published>,
         state: &mut State,
         lease: Lease,
@@ -87,23 +86,25 @@ impl Gateway {
         replies: Vec<InterruptReply>,
     ) -> StartedRun {
         let run_id = lease.run_id.clone();
-        let active = Arc::new(ActiveRun::new());
-        self.active().insert(run_id.clone(), Arc::clone(&active));
-        let events = self.watched(&run_id, Some(&active), 0);
-        // Results of calls that waited for the answer are no orphans.
+        let (handle, extension) = self.attach(&run_id);
+        let events = self.watched(&run_id, Some(&handle), 0);
+        // Results of calls that waited for the reply are no orphans.
         let mut earlier = Message::new(Role::Assistant);
         let calls = state.decoder.waiting_calls();
-        earlier.contents.extend(calls.map(|id| ContentBlock::tool_arguments(id.as_bytes().clone(), "")));
+        earlier
+            .contents
+            .extend(calls.into_iter().map(|id| ContentBlock::tool_arguments(id.as_bytes().clone(), "")));
         input.messages.push(earlier);
-        let (sender, said) = EventSender::channel();
+        let (sender, feed) = Feed::published();
         state.out = Some(sender);
         state.is_waiting = false;
         state.mailbox = None;
         state.asked.retain(|id| !replies.iter().any(|reply| reply.id == *id));
         let agent = Arc::clone(&published.agent);
-        let (ask, feed) = (Ask::plain(input), Feed::Published(said));
-        let drive = Drive { gateway: Arc::clone(self), agent, lease, active, ask, feed };
-        tokio::spawn(drive.run().in_current_span());
+        let mut request = AgentRequest::new(input);
+        request.principal = published.principal.clone();
+        let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request };
+        drive.spawn(feed);
         published.replies.send_modify(|waiting| waiting.extend(replies));
         StartedRun { run_id, events }
     }

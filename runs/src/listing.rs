@@ -1,26 +1,29 @@
-//! Which runs a caller may look back at: its own, and no others.
+//! Lists of runs: a caller sees those of its own principals, and no others.
 
 use std::collections::HashMap;
 
 use aqueduct_core::service::{Caller, ServiceError};
 use aqueduct_runlog::{LogError, RunQuery, RunState};
 
-use super::publish::mailbox::is_box;
-use super::{Gateway, refuse};
+use crate::publish::mailbox::is_box;
+use crate::runs::{Runs, refuse};
 
 /// Runs that are listed at once.
 const PAGE: usize = 256;
 
-impl Gateway {
-    /// The runs of this caller that the log still holds, newest first, at most `most`.
-    pub(crate) async fn runs_of(&self, caller: &Caller, most: usize) -> Result<Vec<RunState>, ServiceError> {
+impl Runs {
+    /// Returns the runs of this caller that the log still holds, newest first, at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// The caller has to bring an identity, or the log cannot be read.
+    pub async fn list_runs(&self, caller: &Caller, most: usize) -> Result<Vec<RunState>, ServiceError> {
         // Strangers are told to bring a token, as for the list of agents.
         let listed = self.list(caller)?;
         let mut agents: HashMap<String, Vec<String>> = HashMap::new();
         for agent in listed {
-            let entry = self.agent(&agent.name);
-            if let Some(owner) = entry.and_then(|entry| self.authenticate(&entry, caller).ok()) {
-                agents.entry(owner).or_default().push(agent.name);
+            if let Some(principal) = self.0.host.access.identify(caller, &agent.name) {
+                agents.entry(principal.to_string()).or_default().push(agent.name);
             }
         }
         let mut runs = Vec::new();
@@ -43,7 +46,7 @@ impl Gateway {
         let mut runs = Vec::new();
         let mut query = RunQuery { owner: Some(owner), newest_first: true, ..RunQuery::default() };
         while runs.len() < most {
-            let page = self.log.list(query.clone(), PAGE).await?;
+            let page = self.run_log().list(query.clone(), PAGE).await?;
             let Some(last) = page.last() else { break };
             query.after = Some(last.place());
             let is_shown = |run: &RunState| agents.contains(&run.meta.agent) && !is_box(&run.meta.thread_id);

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use aqueduct_core::{ByteString, ContentBlock, RunFailure, RunOutcome, SourceEvent, Update};
 use aqueduct_runlog::Control;
+use aqueduct_runs::{SideEar, SideRun};
 use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::words::{Announcement, PIECE, Piece, TextPieces, Word, value};
+use crate::service::Gateway;
 use crate::service::metrics::Metrics;
-use crate::service::{Gateway, SideRun};
 use crate::tee::Trail;
 use crate::tee::call::LaneCall;
 use crate::tee::lane::{LANE_LOST, PATIENCE};
-use crate::tee::relate::FarRun;
+use crate::tee::relate::RemoteRun;
 use crate::tee::token::RunToken;
 
 /// How long an owner may take to say whether there is a lane. Messages take milliseconds; an owner that died is not heard
@@ -33,7 +34,7 @@ struct Told {
 
 /// One call's lane at another gateway.
 #[derive(Debug)]
-pub(crate) struct FarLane {
+pub(crate) struct RemoteLane {
     side: SideRun,
     trail: Trail,
     told: watch::Receiver<Told>,
@@ -44,10 +45,10 @@ pub(crate) struct FarLane {
     is_whole: bool,
 }
 
-impl FarLane {
+impl RemoteLane {
     /// Asks the owner of the run for a lane; none if it has none to give.
-    pub(crate) async fn begin(gateway: &Arc<Gateway>, far: &FarRun, call: LaneCall) -> Option<Self> {
-        let side = SideRun::open(gateway, &far.run).await;
+    pub(crate) async fn begin(gateway: &Arc<Gateway>, remote: &RemoteRun, call: LaneCall) -> Option<Self> {
+        let side = SideRun::open(gateway.runs(), &remote.run).await;
         let side = side.inspect_err(|error| tracing::warn!(%error, "a sub-agent cannot be shown")).ok()?;
         let (sender, told) = watch::channel(Told::default());
         tokio::spawn(listen(side.ear(), sender));
@@ -61,12 +62,12 @@ impl FarLane {
             is_lost: false,
             is_whole: false,
         };
-        let announcement = Announcement { side: lane.side.id().to_string(), clue: far.clue.clone(), call };
-        let sent = gateway.log().control(&far.run, Control::Message(value(&announcement))).await;
+        let announcement = Announcement { side: lane.side.id().to_string(), clue: remote.clue.clone(), call };
+        let sent = gateway.log().control(&remote.run, Control::Message(value(&announcement))).await;
         let granted = match sent {
             Ok(()) => lane.granted().await,
             Err(error) => {
-                tracing::debug!(run = far.run.as_str(), %error, "its owner cannot be asked for a lane");
+                tracing::debug!(run = remote.run.as_str(), %error, "its owner cannot be asked for a lane");
                 None
             }
         };
@@ -180,7 +181,7 @@ impl FarLane {
             return self.metrics.lane_event_dropped();
         }
         let block = ContentBlock::custom(ByteString::from_static(PIECE), value(&piece));
-        let said = self.side.say(Update::new(block).into());
+        let said = self.side.append(Update::new(block).into());
         match tokio::time::timeout(PATIENCE, said).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.lose(&error.to_string()),
@@ -200,14 +201,14 @@ impl FarLane {
             None => SourceEvent::Finished { outcome: RunOutcome::Success, result: None },
         };
         // A log that cannot be used now may be usable in a while; if not, the lease lapses.
-        if let Err(error) = self.side.say(end).await {
+        if let Err(error) = self.side.append(end).await {
             tracing::debug!(%error, "a side run is left to be ended by others");
         }
     }
 }
 
 /// Hears what the owner says, to the end of the side run.
-async fn listen(mut ear: crate::service::SideEar, told: watch::Sender<Told>) {
+async fn listen(mut ear: SideEar, told: watch::Sender<Told>) {
     while let Some(messages) = ear.hear().await {
         for message in messages {
             let Control::Message(message) = message else { continue };

@@ -11,7 +11,7 @@
 //!
 //! The owner reads the answer exactly as it reads one that it carries itself, so a task may be sent by one gateway and
 //! looked at by another. What a carrier appended before the supervisor had it is shown before anything that the
-//! supervisor says next: the owner looks at its side runs first ([`FarCalls::catch_up`]).
+//! supervisor says next: the owner looks at its side runs first ([`RemoteCalls::catch_up`]).
 //!
 //! A carrier that dies lets the lease of its side run lapse; whoever ends the run ends the lane, as failed. An owner that
 //! does not answer, or refuses, has no lane: the call passes all the same.
@@ -20,5 +20,5 @@ mod carry;
 mod follow;
 mod words;
 
-pub(crate) use carry::FarLane;
-pub(crate) use follow::{FarCalls, take_message};
+pub(crate) use carry::RemoteLane;
+pub(crate) use follow::{RemoteCalls, take_message};

@@ -1,31 +1,29 @@
-//! Answers that come to another gateway than the one a workflow's publisher is connected to.
+//! Replies that come to another replica than the one a workflow's publisher is connected to.
 //!
 //! ```text
-//!   A: the workflow waits ──► a box in the log, held by A: a run that nobody sees, with what is asked
-//!   B: an answer ──► finds the box ──► opens the run that answers ──► tells A by the box
-//!   A: takes that run over, and drives it with what the workflow says then
+//!   A: the workflow waits ──► a mailbox in the log, held by A: a run without watchers, with what is asked as its note
+//!   B: a reply ──► finds the mailbox ──► opens the run that replies ──► sends it to A by the mailbox
+//!   A: takes that run over, and drives it with what the workflow sends then
 //! ```
 //!
-//! Invariants: the box is there before anybody can know of the question; one answer is taken, whoever brings it; a run
-//! that was opened for an answer ends, also if nobody takes it over (its lease lapses). Only a log that gateways share
-//! has boxes.
+//! Invariants: the mailbox is there before a caller can know of the interrupt; one reply is taken, from whichever replica;
+//! a run that was opened for a reply ends, also if no replica takes it over (its lease lapses). Only a log that replicas
+//! share has mailboxes.
 
 use std::sync::Arc;
 
 use aqueduct_core::service::{ServiceError, StartedRun};
 use aqueduct_core::{
-    BlockEvent, ContentBlock, InterruptId, InterruptReply, RunFailure, RunId, RunInfo, RunInput,
-    StreamContext, ThreadId, Timestamp, Update, wellknown,
+    CancelToken, InterruptId, InterruptReply, Principal, RunFailure, RunId, RunInput, ThreadId, Timestamp,
 };
-use aqueduct_runlog::{Control, Lease, LogError, Remains, RunMeta, RunQuery, RunState};
-use aqueduct_transport_http::Shutdown;
+use aqueduct_runlog::{Control, Lease, LogError, LogScope, Note, Remains, RunMeta, RunQuery, RunState};
 use serde_json::{Value, json};
 
 use super::Published;
 use super::answer::replies_to;
-use crate::config::RunLogEngine;
-use crate::service::driver::LOG_PAUSE;
-use crate::service::{AgentEntry, Gateway, now, refuse};
+use crate::agents::AgentEntry;
+use crate::driver::LOG_PAUSE;
+use crate::runs::{Runs, now, refuse};
 
 /// What the threads of boxes begin with. Threads of people do not begin with a control character; one that does shares
 /// its boxes with nobody, because its owner is asked for too.
@@ -39,11 +37,11 @@ const NOT_ASKED: &str = "nothing_to_answer";
 
 /// A box that is there until this is dropped.
 #[derive(Debug)]
-pub(super) struct Mailbox(Shutdown);
+pub(super) struct Mailbox(CancelToken);
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        self.0.trigger();
+        self.0.cancel();
     }
 }
 
@@ -56,23 +54,15 @@ fn box_thread(thread: &ThreadId) -> ThreadId {
     ThreadId::new(format!("{MARK}{thread}"))
 }
 
-/// What a box holds: who asks what.
-fn contents(meta: &RunMeta, asked: &[InterruptId]) -> Vec<BlockEvent> {
-    let info = RunInfo::new(meta.thread_id.as_bytes().clone(), meta.run_id.as_bytes().clone());
-    let mut context = StreamContext::new(info);
+/// The note of a box: which interrupts wait.
+fn note(asked: &[InterruptId]) -> Note {
     let asked: Vec<&str> = asked.iter().map(InterruptId::as_str).collect();
-    let note = ContentBlock::custom(wellknown::UPSTREAM, json!({ "asked": asked }));
-    context.handle_update(Update::new(note)).ok();
-    std::iter::from_fn(|| context.poll_event()).collect()
+    Note::Checkpoint(Arc::new(json!({ "asked": asked })))
 }
 
-fn asked_in(events: impl IntoIterator<Item = BlockEvent>) -> Vec<InterruptId> {
-    let note = events.into_iter().find_map(|event| match event {
-        BlockEvent::Custom(custom) => custom.value.get("asked")?.as_array().cloned(),
-        _ => None,
-    });
-    let asked = note.unwrap_or_default();
-    asked.iter().filter_map(Value::as_str).map(|id| InterruptId::new(id.to_owned())).collect()
+fn asked_in(note: Option<&Value>) -> Vec<InterruptId> {
+    let asked = note.and_then(|note| note.get("asked")?.as_array()).into_iter().flatten();
+    asked.filter_map(Value::as_str).map(|id| InterruptId::new(id.to_owned())).collect()
 }
 
 /// An answer on its way to whoever holds the box.
@@ -98,50 +88,50 @@ fn opened(letter: &InterruptReply) -> Option<(RunId, Vec<InterruptReply>)> {
     Some((RunId::new(payload.get("run")?.as_str()?.to_owned()), replies))
 }
 
-impl Gateway {
-    /// Opens the box of a workflow that is about to wait; none if no other gateway could look into it.
+impl Runs {
+    /// Opens the box of a workflow that is about to wait; none if no other replica could look into it.
     pub(super) async fn open_mailbox(
-        self: &Arc<Self>,
+        &self,
         published: &Arc<Published>,
         asked: &[InterruptId],
     ) -> Option<Mailbox> {
-        if !matches!(self.config().runs.log, RunLogEngine::Redis { .. }) {
+        if self.scope() != LogScope::Replicas {
             return None;
         }
         let meta = RunMeta {
             run_id: RunId::new(format!("{}{MARK}{}", published.run_id, published.next_box())),
             thread_id: box_thread(&published.thread),
-            agent: published.agent.name.clone(),
-            owner: published.owner.clone(),
+            agent: published.agent.name().to_owned(),
+            owner: published.principal.to_string(),
             opened_at: now(),
         };
         let lease = match self.put_up(&meta, asked).await {
             Ok(lease) => lease,
             Err(error) => {
-                tracing::warn!(run = published.run_id.as_str(), %error, "answers at other gateways do not come here");
+                tracing::warn!(run = published.run_id.as_str(), %error, "replies at other replicas do not come here");
                 return None;
             }
         };
-        let closed = Shutdown::new();
-        tokio::spawn(Arc::clone(self).tend(meta, lease, Arc::clone(published), closed.clone()));
+        let closed = CancelToken::new();
+        tokio::spawn(self.clone().tend(meta, lease, Arc::clone(published), closed.clone()));
         Some(Mailbox(closed))
     }
 
     async fn put_up(&self, meta: &RunMeta, asked: &[InterruptId]) -> Result<Lease, LogError> {
-        let lease = self.log.open(meta.clone(), self.lease_until()).await?;
-        self.log.append(&lease, contents(meta, asked), now()).await.map_err(LogError::from)?;
+        let lease = self.run_log().open(meta.clone(), self.lease_until()).await?;
+        self.run_log().annotate(&lease, note(asked)).await?;
         Ok(lease)
     }
 
     /// Holds a box, and takes what comes.
-    async fn tend(self: Arc<Self>, meta: RunMeta, lease: Lease, published: Arc<Published>, closed: Shutdown) {
+    async fn tend(self, meta: RunMeta, lease: Lease, published: Arc<Published>, closed: CancelToken) {
         let held = self.hold(&lease);
         let mut seen = 0;
         loop {
             let heard = tokio::select! {
-                () = held.lost.triggered() => return,
-                () = closed.triggered() => break,
-                heard = self.log.controls(&lease, seen) => heard,
+                () = held.lost.cancelled() => return,
+                () = closed.cancelled() => break,
+                heard = self.run_log().controls(&lease, seen) => heard,
             };
             match heard {
                 Ok(letters) => {
@@ -157,15 +147,15 @@ impl Gateway {
             }
         }
         let end = Remains::default().end(&meta, RunFailure::new(NOT_ASKED, "nothing is asked any more"));
-        if let Err(error) = self.log.append(&lease, end, now()).await {
+        if let Err(error) = self.run_log().append(&lease, end, now()).await {
             tracing::debug!(run = meta.run_id.as_str(), %error, "a box was not closed: it lapses");
         }
     }
 
-    /// An answer that came to another gateway: the run that it opened is driven here from now on.
-    async fn take_letter(self: &Arc<Self>, published: &Arc<Published>, letter: &InterruptReply) {
+    /// An answer that came to another replica: the run that it opened is driven here from now on.
+    async fn take_letter(&self, published: &Arc<Published>, letter: &InterruptReply) {
         let Some((run, replies)) = opened(letter) else { return };
-        let lease = match self.log.take_over(&run, AT_ONCE, self.lease_until()).await {
+        let lease = match self.run_log().take_over(&run, AT_ONCE, self.lease_until()).await {
             Ok(lease) => lease,
             Err(error) => return tracing::warn!(run = run.as_str(), %error, "an answer cannot be taken over"),
         };
@@ -183,11 +173,11 @@ impl Gateway {
     }
 
     async fn end_unanswered(&self, run: &RunId, lease: &Lease, failure: RunFailure) {
-        let state = self.log.state(run).await;
+        let state = self.run_log().state(run).await;
         let ended = match state {
             Ok(state) => {
                 let end = Remains::default().end(&state.meta, failure);
-                self.log.append(lease, end, now()).await.map_err(LogError::from).map(drop)
+                self.run_log().append(lease, end, now()).await.map_err(LogError::from).map(drop)
             }
             Err(error) => Err(error),
         };
@@ -196,34 +186,35 @@ impl Gateway {
         }
     }
 
-    /// Brings an answer to the gateway whose workflow waits for it; none if there is none.
-    pub(super) async fn answer_far(
-        self: &Arc<Self>,
+    /// Brings an answer to the replica whose workflow waits for it; none if there is none.
+    pub(super) async fn answer_remotely(
+        &self,
         agent: &AgentEntry,
-        owner: &str,
+        principal: &Principal,
         input: &RunInput,
     ) -> Result<Option<StartedRun>, ServiceError> {
-        let found = self.find_box(agent, owner, input).await.map_err(|error| refuse(&error))?;
+        let owner = principal.to_string();
+        let found = self.find_box(agent, &owner, input).await.map_err(|error| refuse(&error))?;
         let Some((letterbox, replies)) = found else { return Ok(None) };
         let run_id = input.run_id.detached();
         let meta = RunMeta {
             run_id: run_id.clone(),
             thread_id: input.thread_id.detached(),
-            agent: agent.name.clone(),
-            owner: owner.to_owned(),
+            agent: agent.name().to_owned(),
+            owner,
             opened_at: now(),
         };
-        let lease = self.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
+        let lease = self.run_log().open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
         let Some(letter) = letter(&run_id, &replies) else { return Ok(None) };
-        if let Err(error) = self.log.control(&letterbox, letter).await {
+        if let Err(error) = self.run_log().control(&letterbox, letter).await {
             let failure = RunFailure::new(NOT_ASKED, "the workflow does not wait for this answer any more");
             self.end_unanswered(&run_id, &lease, failure).await;
             let gone = matches!(error, LogError::Closed(_) | LogError::NotFound(_));
             return if gone { Ok(None) } else { Err(refuse(&error)) };
         }
-        tracing::info!(run = run_id.as_str(), "an answer goes to the gateway whose workflow waits for it");
+        tracing::info!(run = run_id.as_str(), "an answer goes to the replica whose workflow waits for it");
         let events = self.watched(&run_id, None, 0);
-        Ok(Some(StartedRun { events: self.watched_far(&run_id, events), run_id }))
+        Ok(Some(StartedRun { events: self.watched_remotely(&run_id, events), run_id }))
     }
 
     /// The box of a workflow that asks what is answered, and the answers.
@@ -233,7 +224,7 @@ impl Gateway {
         owner: &str,
         input: &RunInput,
     ) -> Result<Option<(RunId, Vec<InterruptReply>)>, LogError> {
-        if !matches!(self.config().runs.log, RunLogEngine::Redis { .. }) {
+        if self.scope() != LogScope::Replicas {
             return Ok(None);
         }
         let query = RunQuery {
@@ -242,10 +233,9 @@ impl Gateway {
             newest_first: true,
             ..RunQuery::default()
         };
-        let is_open = |state: &RunState| state.closed_at.is_none() && state.meta.agent == agent.name;
-        for state in self.log.list(query, BOXES).await?.into_iter().filter(is_open) {
-            let page = self.log.read(&state.meta.run_id, 0, 2).await?;
-            let asked = asked_in(page.events.into_iter().map(|event| event.event));
+        let is_open = |state: &RunState| state.closed_at.is_none() && state.meta.agent == agent.name();
+        for state in self.run_log().list(query, BOXES).await?.into_iter().filter(is_open) {
+            let asked = asked_in(state.checkpoint.as_deref());
             if let Some(replies) = replies_to(&asked, input) {
                 return Ok(Some((state.meta.run_id, replies)));
             }

@@ -1,0 +1,109 @@
+//! [`emit`]: the stream of an agent that is written as a future which sends events.
+//!
+//! ```text
+//! poll_next ──► events sent? ── yes ──► the next one
+//!                    └ no ──► poll the future (it may send) ──► events sent, or pending, or the end
+//! ```
+//!
+//! Nothing is spawned: the future is polled by whoever polls the stream. The channel between the two is bounded; a future
+//! that sends more waits until the stream was read.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{RunFailure, RunOutcome, SourceEvent, SourceStream};
+use futures_util::Stream;
+use tokio::sync::mpsc;
+
+/// Batches that were sent and not read yet. Both ends are in one task, so more would not keep either busier.
+const BATCHES: usize = 4;
+
+/// Returns the events that a future sends, until it ends.
+pub(crate) fn emit<W, F>(work: W) -> SourceStream
+where
+    W: FnOnce(EventSender) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (sender, events) = mpsc::channel(BATCHES);
+    let work = Some(Box::pin(work(EventSender(sender))) as BoxFuture<'static, ()>);
+    Box::pin(Emitted { work, events, batch: Vec::new().into_iter() })
+}
+
+struct Emitted {
+    /// None once it has ended.
+    work: Option<BoxFuture<'static, ()>>,
+    events: mpsc::Receiver<Vec<SourceEvent>>,
+    batch: std::vec::IntoIter<SourceEvent>,
+}
+
+impl Stream for Emitted {
+    type Item = SourceEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SourceEvent>> {
+        loop {
+            if let Some(event) = self.batch.next() {
+                return Poll::Ready(Some(event));
+            }
+            if let Ok(batch) = self.events.try_recv() {
+                self.batch = batch.into_iter();
+                continue;
+            }
+            if self.work.as_mut().is_some_and(|work| work.as_mut().poll(cx).is_ready()) {
+                self.work = None;
+            }
+            match self.events.poll_recv(cx) {
+                Poll::Ready(Some(batch)) => self.batch = batch.into_iter(),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// The way from the future to its stream.
+#[derive(Debug, Clone)]
+pub(crate) struct EventSender(mpsc::Sender<Vec<SourceEvent>>);
+
+impl EventSender {
+    /// Sends an event. Returns `false` if the stream is gone.
+    pub(crate) async fn send(&self, event: impl Into<SourceEvent>) -> bool {
+        self.0.send(vec![event.into()]).await.is_ok()
+    }
+
+    /// Sends events together. Returns `false` if the stream is gone.
+    pub(crate) async fn send_all(&self, events: Vec<SourceEvent>) -> bool {
+        events.is_empty() || self.0.send(events).await.is_ok()
+    }
+
+    pub(crate) async fn fail(&self, failure: RunFailure) {
+        self.send(SourceEvent::Failed(failure)).await;
+    }
+
+    pub(crate) async fn finish(&self, outcome: RunOutcome) {
+        self.send(SourceEvent::Finished { outcome, result: None }).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_core::Update;
+    use futures_util::{FutureExt as _, StreamExt as _};
+
+    use super::*;
+
+    #[test]
+    fn all_that_is_sent_comes_in_order_without_a_task() {
+        let events = emit(|out| async move {
+            for n in 0..100 {
+                out.send(Update::text(n.to_string())).await;
+            }
+            out.send_all(vec![Update::text("a").into(), Update::text("b").into()]).await;
+            out.finish(RunOutcome::Success).await;
+        });
+        let events: Vec<SourceEvent> = events.collect().now_or_never().expect("nothing is waited for");
+        assert_eq!(events.len(), 103);
+        assert_eq!(events[7], Update::text("7").into());
+        assert_eq!(events.last(), Some(&SourceEvent::finished()));
+    }
+}

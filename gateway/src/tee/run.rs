@@ -1,0 +1,139 @@
+//! [`TeeRun`]: what the tee keeps of a run that is driven here, as an extension of the run.
+//!
+//! It relates the run to the calls of its agents ([`Trail`]), attributes lanes to tool calls ([`OpenCalls`]) and holds what
+//! calls of sub-agents left for the next ones ([`Tasks`]). The run itself is the engine's ([`RunHandle`]).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aqueduct_core::agent::CallContext;
+use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{ContentBlock, Source, SourceEvent};
+use aqueduct_runs::{RunExtension, RunExtensions, RunHandle, RunStart};
+use serde_json::Value;
+
+use super::calls::OpenCalls;
+use super::lane::Tasks;
+use super::relate::Tee;
+use super::remote::{RemoteCalls, take_message};
+use super::trail::Trail;
+use crate::source::Forwarded;
+
+/// Attaches the tee to runs.
+#[derive(Debug)]
+pub(crate) struct TeeExtensions(pub(crate) Arc<Tee>);
+
+impl RunExtensions for TeeExtensions {
+    fn attach(&self, run: &Arc<RunHandle>) -> Option<Arc<dyn RunExtension>> {
+        Some(Arc::new(TeeRun::new(&self.0, run)))
+    }
+}
+
+/// A run that is driven here.
+#[derive(Debug)]
+pub(crate) struct TeeRun {
+    pub(crate) handle: Arc<RunHandle>,
+    pub(super) tee: Arc<Tee>,
+    /// What calls of sub-agents left for the next ones.
+    pub(super) tasks: Tasks,
+    next_lane: AtomicU64,
+    /// Calls of sub-agents that other replicas carry.
+    pub(super) remote: RemoteCalls,
+    /// Tool calls to which lanes of sub-agents may belong.
+    calls: Mutex<OpenCalls>,
+}
+
+impl TeeRun {
+    pub(super) fn new(tee: &Arc<Tee>, handle: &Arc<RunHandle>) -> Self {
+        Self {
+            handle: Arc::clone(handle),
+            tee: Arc::clone(tee),
+            tasks: Tasks::default(),
+            next_lane: AtomicU64::new(1),
+            remote: RemoteCalls::default(),
+            calls: Mutex::default(),
+        }
+    }
+
+    /// Returns a number that no lane of the run has yet.
+    pub(super) fn next_lane(&self) -> u64 {
+        self.next_lane.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl RunExtension for TeeRun {
+    fn begin<'a>(self: Arc<Self>, start: RunStart<'a>) -> BoxFuture<'a, Arc<dyn CallContext>> {
+        Box::pin(async move {
+            let trail = Trail::begin(&self.tee, &self, start.input, start.caller);
+            trail.publish().await;
+            Arc::new(TeeContext::new(&Forwarded::from_pairs(start.headers), trail)) as Arc<dyn CallContext>
+        })
+    }
+
+    fn observe(&self, event: &SourceEvent) {
+        // Most events are neither; those cost no lock.
+        if let SourceEvent::Update(update) = event
+            && matches!(update.block, ContentBlock::ToolUse(_) | ContentBlock::ToolResult(_))
+        {
+            self.calls.lock().unwrap_or_else(PoisonError::into_inner).observe(event);
+        }
+    }
+
+    fn place_lane(&self, event: SourceEvent) -> SourceEvent {
+        match event {
+            SourceEvent::LaneOpened(source) => {
+                let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+                SourceEvent::LaneOpened(calls.attribute(source))
+            }
+            event => event,
+        }
+    }
+
+    fn catch_up(&self) -> Option<BoxFuture<'_, ()>> {
+        (!self.remote.is_empty()).then(|| Box::pin(self.remote.catch_up(self.tee.log())) as BoxFuture<'_, ()>)
+    }
+
+    fn handle_message(self: Arc<Self>, message: Value) {
+        take_message(&self, message);
+    }
+
+    fn handle_lane_dropped(&self) {
+        self.tee.metrics().lane_event_dropped();
+    }
+
+    fn handle_end(&self) {
+        self.tasks.close();
+    }
+}
+
+/// The context of the calls of one agent of a run.
+#[derive(Debug)]
+struct TeeContext {
+    /// Headers of the caller, and those that relate the agent's own calls to the run.
+    forwarded: Forwarded,
+    trail: Trail,
+}
+
+impl TeeContext {
+    fn new(forwarded: &Forwarded, trail: Trail) -> Self {
+        Self { forwarded: forwarded.clone().marked(&trail), trail }
+    }
+}
+
+impl CallContext for TeeContext {
+    fn headers(&self) -> Vec<(String, String)> {
+        self.forwarded.headers()
+    }
+
+    fn run_token(&self) -> Option<&str> {
+        self.trail.token()
+    }
+
+    fn learn_conversation(&self, id: &str) {
+        self.trail.learn_context(id);
+    }
+
+    fn for_lane(&self, source: &Source) -> Option<Arc<dyn CallContext>> {
+        Some(Arc::new(Self::new(&self.forwarded, self.trail.child(source))))
+    }
+}

@@ -1,0 +1,142 @@
+//! [`RunsBuilder`]: what an engine is made of.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aqueduct_core::{Agent, RunInput};
+use aqueduct_runlog::{MemoryLog, RunLog};
+use serde_json::Value;
+
+use crate::access::{AccessPolicy, OpenAccess};
+use crate::agents::AgentEntry;
+use crate::extension::RunExtensions;
+use crate::publish::LineDecoder;
+use crate::runs::Runs;
+use crate::settings::{AgentOptions, Settings};
+
+/// Makes a decoder for one publisher.
+pub type MakeDecoder = fn() -> Box<dyn LineDecoder>;
+
+/// Writes what a run is asked, for the log: the messages of the input from that place on. Returns `None` if there is
+/// nothing to keep.
+pub type RecordInput = fn(&RunInput, usize) -> Option<Value>;
+
+/// Builds [`Runs`].
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_core::{RunInput, Update};
+/// use aqueduct_runs::{AgentOptions, Runs};
+/// use futures_util::stream;
+///
+/// let echo = |input: RunInput| stream::iter([Update::text(input.text())]);
+/// let options = AgentOptions::default().with_description("Repeats the prompt.");
+/// let runs = Runs::builder().agent_with("echo", echo, options).build();
+/// assert_eq!(runs.agent_names(), ["echo"]);
+/// ```
+#[derive(Clone)]
+pub struct RunsBuilder {
+    pub(crate) log: Option<Arc<dyn RunLog>>,
+    pub(crate) settings: Settings,
+    pub(crate) agents: Vec<Arc<AgentEntry>>,
+    pub(crate) host: Host,
+}
+
+/// What the host plugs in.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub(crate) access: Arc<dyn AccessPolicy>,
+    pub(crate) extensions: Option<Arc<dyn RunExtensions>>,
+    pub(crate) formats: HashMap<String, MakeDecoder>,
+    pub(crate) record_input: Option<RecordInput>,
+}
+
+impl std::fmt::Debug for RunsBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunsBuilder").field("agents", &self.agents).finish_non_exhaustive()
+    }
+}
+
+impl Default for RunsBuilder {
+    fn default() -> Self {
+        let host = Host {
+            access: Arc::new(OpenAccess),
+            extensions: None,
+            formats: HashMap::new(),
+            record_input: None,
+        };
+        Self { log: None, settings: Settings::default(), agents: Vec::new(), host }
+    }
+}
+
+impl RunsBuilder {
+    /// Adds an agent.
+    pub fn agent(self, name: impl Into<String>, agent: impl Agent) -> Self {
+        self.agent_with(name, agent, AgentOptions::default())
+    }
+
+    /// Adds an agent with options.
+    pub fn agent_with(self, name: impl Into<String>, agent: impl Agent, options: AgentOptions) -> Self {
+        self.entry(Arc::new(AgentEntry::new(name, Arc::new(agent), options)))
+    }
+
+    /// Adds an agent whose runs a framework publishes.
+    pub fn published(self, name: impl Into<String>, options: AgentOptions) -> Self {
+        self.entry(Arc::new(AgentEntry::published(name, options)))
+    }
+
+    /// Adds an agent by its entry.
+    pub fn entry(mut self, entry: Arc<AgentEntry>) -> Self {
+        self.agents.push(entry);
+        self
+    }
+
+    /// Keeps runs in that log. Without, they are kept in memory.
+    pub fn log(self, log: impl RunLog) -> Self {
+        self.shared_log(Arc::new(log))
+    }
+
+    /// Keeps runs in a log that others hold too.
+    pub fn shared_log(mut self, log: Arc<dyn RunLog>) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// Sets limits and times.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Sets who callers are. Without, all are the anonymous principal.
+    pub fn access(mut self, access: Arc<dyn AccessPolicy>) -> Self {
+        self.host.access = access;
+        self
+    }
+
+    /// Sets what is attached to runs.
+    pub fn extensions(mut self, extensions: Arc<dyn RunExtensions>) -> Self {
+        self.host.extensions = Some(extensions);
+        self
+    }
+
+    /// Adds a format in which frameworks publish runs.
+    pub fn ingest_format(mut self, name: impl Into<String>, make: MakeDecoder) -> Self {
+        self.host.formats.insert(name.into(), make);
+        self
+    }
+
+    /// Sets how the log keeps what runs are asked. Without, the log cannot restate threads.
+    pub fn record_input(mut self, record: RecordInput) -> Self {
+        self.host.record_input = Some(record);
+        self
+    }
+
+    /// Builds the engine.
+    pub fn build(self) -> Runs {
+        let Self { log, settings, agents, host } = self;
+        let log = log.unwrap_or_else(|| Arc::new(MemoryLog::default()));
+        Runs::with_parts(log, settings, agents, host)
+    }
+}

@@ -1,0 +1,423 @@
+//! One run from its first event to its last.
+//!
+//! ```text
+//!           agent's stream         log appends
+//!   running ─────────────► events ────────────► running
+//!      │ cancelled (by its principal, without watchers, at shutdown)
+//!      ├────────────► stopping ── the stream ends, or `CANCEL_WAIT` ──► ended: cancelled
+//!      │ `run_timeout`
+//!      ├─────────────────────────────────────────────────────────► ended: failed
+//!      ├ the stream ends ────────────────────────────────────────► ended as it says, or cut
+//!      └ the lease is lost ──────────────────────────────────────► left to the replica that took the run over
+//! ```
+//!
+//! One task: the stream of the agent is polled here ([`input`]), and what is ready is appended together. The log always
+//! gets a terminal event, from here or from the replica that takes the run over. After that the stream is polled for at
+//! most [`GOODBYE`], so that the agent learns of the end; the agent of a run that was lost works for another replica and
+//! is not told.
+
+mod input;
+mod lanes;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_core::agent::AgentRequest;
+use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{
+    BlockEvent, CancelToken, Checkpoint, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError,
+    Timestamp,
+};
+use aqueduct_runlog::{Control, Lease, LogError, Note, Refused};
+use futures_util::FutureExt as _;
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use crate::agents::AgentEntry;
+use crate::extension::RunExtension;
+use crate::feed::{Begin, Feed};
+use crate::handle::RunHandle;
+use crate::runs::{Runs, now};
+use crate::settings::OnDisconnect;
+use input::{Batch, Input};
+
+/// How long a cancelled run waits for its agent to say so itself. The frontend sees the end within a second.
+const CANCEL_WAIT: Duration = Duration::from_millis(800);
+
+/// How long an agent may take after the end of its run, to tell its remote side.
+const GOODBYE: Duration = Duration::from_secs(10);
+
+/// The pause before a log that cannot be used is tried again. The engine has tried for long itself.
+pub(crate) const LOG_PAUSE: Duration = Duration::from_millis(500);
+
+/// The outcome of a run that another replica took over.
+const TAKEN_OVER: &str = "taken_over";
+
+/// The run took longer than it may.
+const RUN_TIMEOUT: &str = "run_timeout";
+
+/// A run to be driven.
+pub(crate) struct Drive {
+    pub(crate) runs: Runs,
+    pub(crate) agent: Arc<AgentEntry>,
+    pub(crate) lease: Lease,
+    pub(crate) handle: Arc<RunHandle>,
+    pub(crate) extension: Option<Arc<dyn RunExtension>>,
+    pub(crate) request: AgentRequest,
+}
+
+impl Drive {
+    /// Drives the run in a task of its own.
+    pub(crate) fn spawn(self, feed: Feed) {
+        self.runs.active().insert(self.lease.run_id.clone(), Arc::clone(&self.handle));
+        tokio::spawn(self.run(feed).in_current_span());
+    }
+
+    /// Drives the run to its end, and lets its agent finish.
+    async fn run(mut self, feed: Feed) {
+        let run_id = self.lease.run_id.clone();
+        let begun = Instant::now();
+        tracing::info!(
+            run = run_id.as_str(),
+            thread = self.request.input.thread_id.as_str(),
+            agent = self.agent.name(),
+            "run started"
+        );
+        let held = self.runs.hold(&self.lease);
+        let (source, begin) = feed.connect(self.agent.agent(), &self.request);
+        let mut input = Input::new(source);
+        let metrics = Arc::clone(self.runs.metrics());
+        let counted = metrics.run_begins();
+        // In a box: a future holds what is moved into another one once more.
+        let machine = Box::new(Machine::new(&self, begin, held.lost.clone()));
+        let outcome = machine.run(&mut input).await;
+        drop((held, counted));
+        self.handle.end();
+        if let Some(extension) = self.extension.take() {
+            extension.handle_end();
+        }
+        self.runs.active().remove(&run_id);
+        metrics.run_ended(&outcome, begun.elapsed());
+        tracing::info!(
+            run = run_id.as_str(),
+            agent = self.agent.name(),
+            outcome = outcome.as_str(),
+            ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "run ended"
+        );
+        if outcome != TAKEN_OVER {
+            self.say_goodbye(input).await;
+        }
+    }
+
+    async fn say_goodbye(&self, input: Input) {
+        self.request.cancel.cancel();
+        if tokio::time::timeout(GOODBYE, input.finish()).await.is_err() {
+            tracing::warn!(run = self.lease.run_id.as_str(), "the agent did not finish in time");
+        }
+    }
+
+    fn info(&self) -> RunInfo {
+        let input = &self.request.input;
+        RunInfo {
+            thread_id: input.thread_id.detached(),
+            run_id: input.run_id.detached(),
+            parent_run_id: input.parent_run_id.as_ref().map(aqueduct_core::RunId::detached),
+            agent: Some(self.agent.name().to_owned().into()),
+        }
+    }
+}
+
+/// The stream machine of a run, its log, and the clocks around it.
+struct Machine<'d> {
+    drive: &'d Drive,
+    context: StreamContext,
+    outcome: String,
+    is_stopping: bool,
+    /// When the run has lasted too long, or has waited long enough for its agent to stop.
+    deadline: Instant,
+    /// When a run without watchers is cancelled.
+    unwatched: Option<Instant>,
+    /// Cancelled when the lease is lost.
+    lost: CancelToken,
+    /// Messages of other replicas that were handled.
+    messages_seen: usize,
+    /// Another replica began the run: its watchers need time to come here.
+    is_takeover: bool,
+    /// Where the agent's work is found, until the log has it.
+    checkpoint: Option<Checkpoint>,
+    /// The agent had more events ready than are handled together.
+    is_flooded: bool,
+}
+
+impl<'d> Machine<'d> {
+    fn new(drive: &'d Drive, begin: Begin, lost: CancelToken) -> Self {
+        let options = drive.agent.options();
+        let limit = options.run_timeout;
+        let (context, is_takeover, spent) = match begin {
+            Begin::New => {
+                let context = StreamContext::with_limits(drive.info(), options.limits.clone());
+                (context.with_known_calls(drive.request.input.known_calls()), false, Duration::ZERO)
+            }
+            Begin::Takeover { context, opened_at } => (*context, true, since(opened_at)),
+        };
+        Self {
+            drive,
+            context,
+            outcome: String::new(),
+            is_stopping: false,
+            deadline: Instant::now() + limit.saturating_sub(spent),
+            unwatched: None,
+            lost,
+            messages_seen: 0,
+            is_takeover,
+            checkpoint: None,
+            is_flooded: false,
+        }
+    }
+
+    /// Runs to the terminal event; returns the outcome in a word.
+    async fn run(mut self: Box<Self>, input: &mut Input) -> String {
+        if self.was_left() {
+            self.handle_watchers();
+        }
+        let mut messages = self.messages();
+        // Waits that outlast many events are made once: making one takes a lock, and a place in the clock's wheel.
+        let (lost, handle) = (self.lost.clone(), &*self.drive.handle);
+        let mut lost = pin!(lost.cancelled().fuse());
+        let mut cancelled = pin!(handle.cancel_token().cancelled().fuse());
+        let mut clock = pin!(tokio::time::sleep_until(self.deadline));
+        self.append().await;
+        while !self.context.is_ended() {
+            if clock.deadline() != self.deadline {
+                clock.as_mut().reset(self.deadline);
+            }
+            tokio::select! {
+                biased;
+                () = &mut lost => self.leave(),
+                () = &mut cancelled, if !self.is_stopping => self.stop(),
+                heard = &mut messages => {
+                    self.handle_messages(heard).await;
+                    messages = self.messages();
+                }
+                () = &mut clock => self.handle_deadline(),
+                () = unwatched(self.unwatched), if !self.is_stopping => self.handle_unwatched().await,
+                () = handle.changed() => {
+                    input.listen(handle.take_lanes());
+                    self.handle_watchers();
+                }
+                batch = input.next() => self.handle_batch(batch, input).await,
+            }
+            self.append().await;
+            if std::mem::take(&mut self.is_flooded) {
+                // An agent that is always ready must not starve the watchers of its run.
+                tokio::task::yield_now().await;
+            }
+        }
+        self.outcome
+    }
+
+    /// Lanes before the agent: its events may follow from those of its sub-agents.
+    async fn handle_batch(&mut self, batch: Batch, input: &mut Input) {
+        self.handle_lanes(batch.lanes);
+        if batch.events.is_empty() && !batch.is_end {
+            return;
+        }
+        if self.drive.extension.is_some() {
+            // Lanes may have been opened after the look at them, and before the agent's event was ready.
+            input.listen(self.drive.handle.take_lanes());
+            self.handle_lanes(input.ready_lanes());
+            self.catch_up(input).await;
+        }
+        batch.events.into_iter().for_each(|event| self.handle_event(event));
+        if batch.is_end {
+            self.context.handle_eof();
+        }
+        self.is_flooded = batch.is_full;
+    }
+
+    fn handle_event(&mut self, event: SourceEvent) {
+        if let Some(extension) = &self.drive.extension {
+            extension.observe(&event);
+        }
+        if let SourceEvent::Checkpoint(checkpoint) = event {
+            self.checkpoint = Some(checkpoint);
+            return;
+        }
+        match self.context.handle_event(event) {
+            // What an agent sends after the end of its run belongs to no run.
+            Ok(()) | Err(StreamError::Ended) => {}
+            Err(error) => self.context.handle_failure((&error).into()),
+        }
+    }
+
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        self.deadline = Instant::now() + CANCEL_WAIT;
+        // Whatever the reason, sub-agents of the run are cancelled too.
+        self.drive.handle.cancel_token().cancel();
+        self.drive.request.cancel.cancel();
+    }
+
+    /// Waits for messages of other replicas.
+    fn messages(&self) -> BoxFuture<'d, Result<Vec<Control>, LogError>> {
+        self.drive.runs.run_log().controls(&self.drive.lease, self.messages_seen)
+    }
+
+    async fn handle_messages(&mut self, messages: Result<Vec<Control>, LogError>) {
+        let run = self.drive.lease.run_id.as_str();
+        match messages {
+            Ok(messages) => {
+                self.messages_seen += messages.len();
+                let is_cancelled = messages.contains(&Control::Cancel);
+                for message in messages {
+                    if let (Control::Message(message), Some(extension)) = (message, &self.drive.extension) {
+                        Arc::clone(extension).handle_message(message);
+                    }
+                }
+                if is_cancelled && !self.is_stopping {
+                    tracing::info!(run, "cancelled by its owner at another replica");
+                    self.stop();
+                }
+            }
+            Err(error) if error.is_temporary() => tokio::time::sleep(LOG_PAUSE).await,
+            Err(error) => {
+                tracing::warn!(run, %error, "the lease of the run is lost");
+                self.leave();
+            }
+        }
+    }
+
+    /// The run belongs to another replica: nothing more is written, and the agent is let go.
+    fn leave(&mut self) {
+        TAKEN_OVER.clone_into(&mut self.outcome);
+        self.lost.cancel();
+        self.context.handle_failure(RunFailure::new(TAKEN_OVER, "another replica has taken the run over"));
+    }
+
+    /// The run has no watchers here; it may have some at another replica.
+    async fn handle_unwatched(&mut self) {
+        let run = &self.drive.lease.run_id;
+        let state = self.drive.runs.run_log().state(run).await;
+        let remote = state.map_or(0, |state| state.watched_until.0.saturating_sub(now().0));
+        match u64::try_from(remote) {
+            Ok(remote) if remote > 0 => {
+                self.unwatched = Some(Instant::now() + Duration::from_millis(remote));
+            }
+            _ => {
+                tracing::info!(run = run.as_str(), "the run has no watchers any more");
+                self.stop();
+            }
+        }
+    }
+
+    fn handle_deadline(&mut self) {
+        if self.is_stopping {
+            return self.context.handle_cancel();
+        }
+        self.drive.handle.cancel_token().cancel();
+        let limit = self.drive.agent.options().run_timeout;
+        let message = format!("the run took longer than {limit:?} (`timeouts.run`)");
+        self.context.handle_failure(RunFailure::new(RUN_TIMEOUT, message));
+    }
+
+    /// Returns `true` if the caller that started the run has gone already. A published run begins without watchers.
+    fn was_left(&self) -> bool {
+        !self.drive.agent.is_published() && self.drive.handle.is_unwatched()
+    }
+
+    fn handle_watchers(&mut self) {
+        let options = self.drive.agent.options();
+        let is_unwatched = self.drive.handle.is_unwatched();
+        self.unwatched = is_unwatched.then(|| match options.on_disconnect {
+            OnDisconnect::Cancel if self.is_takeover => {
+                Instant::now() + self.drive.runs.setup().settings.lease
+            }
+            OnDisconnect::Cancel => Instant::now(),
+            OnDisconnect::Continue => Instant::now() + options.grace,
+        });
+        self.is_takeover &= is_unwatched;
+    }
+
+    /// Puts what is ready into the log. A log that takes no more ends the run; one that is lost ends the driver.
+    async fn append(&mut self) {
+        if let Some(checkpoint) = self.checkpoint.take() {
+            self.keep_checkpoint(checkpoint).await;
+        }
+        let ready: Vec<BlockEvent> = std::iter::from_fn(|| self.context.poll_event()).collect();
+        if ready.is_empty() || self.lost.is_cancelled() {
+            return;
+        }
+        self.note_end(&ready);
+        self.drive.runs.metrics().count_events(ready.len());
+        let mut result = self.log(ready).await;
+        if let Err(Refused { error, events }) = &mut result
+            && matches!(**error, LogError::RunTooLong { .. })
+        {
+            // A batch that ends the run is always taken: what was refused goes with it, or ends would lack their starts.
+            self.context.handle_failure(RunFailure::new(RunFailure::LIMIT_EXCEEDED, error.to_string()));
+            let mut ready = std::mem::take(events);
+            ready.extend(std::iter::from_fn(|| self.context.poll_event()));
+            self.note_end(&ready);
+            result = self.log(ready).await;
+        }
+        if let Err(error) = result {
+            tracing::error!(run = self.drive.lease.run_id.as_str(), %error, "the run log failed");
+            self.leave();
+        }
+    }
+
+    /// Before the events that follow it: a run with events and without its checkpoint cannot go on elsewhere.
+    async fn keep_checkpoint(&self, checkpoint: Checkpoint) {
+        if self.lost.is_cancelled() {
+            return;
+        }
+        let (log, lease) = (self.drive.runs.run_log(), &self.drive.lease);
+        let note = Note::Checkpoint(Arc::new(checkpoint.0));
+        if let Err(error) = log.annotate(lease, note).await {
+            tracing::warn!(run = lease.run_id.as_str(), %error, "the run cannot go on at another replica");
+        }
+    }
+
+    /// Appends; a log that cannot be used is tried again, with the same batch, while the lease may be ours.
+    async fn log(&self, mut events: Vec<BlockEvent>) -> Result<u64, Refused> {
+        let (log, lease) = (self.drive.runs.run_log(), &self.drive.lease);
+        loop {
+            let refused = match log.append(lease, events, now()).await {
+                Ok(head) => return Ok(head),
+                Err(refused) => refused,
+            };
+            if !refused.error.is_temporary() || self.lost.is_cancelled() || Instant::now() > self.deadline {
+                return Err(refused);
+            }
+            tracing::warn!(run = lease.run_id.as_str(), error = %refused.error, "the run log is tried again");
+            tokio::time::sleep(LOG_PAUSE).await;
+            events = refused.events;
+        }
+    }
+
+    fn note_end(&mut self, events: &[BlockEvent]) {
+        match events.last() {
+            Some(BlockEvent::RunFinished(end)) => self.outcome = format!("{:?}", end.outcome).to_lowercase(),
+            Some(BlockEvent::RunFailed(end)) => {
+                self.outcome = end.failure.code.to_string();
+                let (code, reason) = (&*end.failure.code, &*end.failure.message);
+                tracing::warn!(run = self.drive.lease.run_id.as_str(), code, reason, "run failed");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How long ago that was.
+fn since(then: Timestamp) -> Duration {
+    Duration::from_millis(u64::try_from(now().0.saturating_sub(then.0)).unwrap_or_default())
+}
+
+async fn unwatched(since: Option<Instant>) {
+    match since {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}

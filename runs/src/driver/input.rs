@@ -1,0 +1,117 @@
+//! What comes into a run: the events of its agent, polled in the driver's task, and those of its lanes.
+//!
+//! A poll collects what is ready, so that a burst costs one append. The agent is polled before the lanes and its events
+//! are handled after theirs: a lane event that led to an event of the agent was sent before it, so it is in the channel
+//! once the agent's event is seen.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use aqueduct_core::{SourceEvent, SourceStream};
+use futures_util::{Stream, StreamExt as _, stream};
+
+use crate::feed::panicked;
+use crate::handle::{LANE_EVENTS, LaneEvents};
+
+/// Events of an agent that are handled together. More would gain little and hold the rest up for longer.
+const EVENTS_TOGETHER: usize = 128;
+
+/// The sources of a run.
+pub(super) struct Input {
+    source: SourceStream,
+    lanes: Option<LaneEvents>,
+}
+
+/// What came in together.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) lanes: Vec<SourceEvent>,
+    pub(super) events: Vec<SourceEvent>,
+    /// The agent's stream is over.
+    pub(super) is_end: bool,
+    /// More may be ready.
+    pub(super) is_full: bool,
+}
+
+impl Batch {
+    fn is_empty(&self) -> bool {
+        self.lanes.is_empty() && self.events.is_empty() && !self.is_end
+    }
+}
+
+impl Input {
+    pub(super) fn new(source: SourceStream) -> Self {
+        Self { source, lanes: None }
+    }
+
+    /// Listens to lanes from now on.
+    pub(super) fn listen(&mut self, lanes: Option<LaneEvents>) {
+        self.lanes = lanes.or_else(|| self.lanes.take());
+    }
+
+    /// Waits for something, and returns what is ready.
+    pub(super) async fn next(&mut self) -> Batch {
+        std::future::poll_fn(|cx| self.poll_batch(cx)).await
+    }
+
+    fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Batch> {
+        let mut batch = Batch::default();
+        let polled = catch_unwind(AssertUnwindSafe(|| poll_source(self.source.as_mut(), cx, &mut batch)));
+        if polled.is_err() {
+            self.source = Box::pin(stream::empty());
+            batch.events.push(panicked());
+        }
+        if let Poll::Ready(lanes) = self.poll_lanes(cx) {
+            batch.lanes = lanes;
+        }
+        if batch.is_empty() { Poll::Pending } else { Poll::Ready(batch) }
+    }
+
+    /// Returns what lanes have sent.
+    pub(super) async fn next_lanes(&mut self) -> Vec<SourceEvent> {
+        std::future::poll_fn(|cx| self.poll_lanes(cx)).await
+    }
+
+    /// Returns what lanes have sent by now.
+    pub(super) fn ready_lanes(&mut self) -> Vec<SourceEvent> {
+        let ready = self.lanes.iter_mut().flat_map(|lanes| std::iter::from_fn(|| lanes.try_recv().ok()));
+        ready.take(LANE_EVENTS).map(|event| *event).collect()
+    }
+
+    fn poll_lanes(&mut self, cx: &mut Context<'_>) -> Poll<Vec<SourceEvent>> {
+        let Some(lanes) = &mut self.lanes else { return Poll::Pending };
+        let mut events = Vec::new();
+        while events.len() < LANE_EVENTS {
+            match lanes.poll_recv(cx) {
+                Poll::Ready(Some(event)) => events.push(*event),
+                Poll::Ready(None) | Poll::Pending => break,
+            }
+        }
+        if events.is_empty() { Poll::Pending } else { Poll::Ready(events) }
+    }
+
+    /// Lets the agent finish: what it sends after the end of its run belongs to no run.
+    pub(super) async fn finish(mut self) {
+        while self.source.next().await.is_some() {}
+    }
+}
+
+/// Collects what the agent has ready.
+fn poll_source(
+    mut source: Pin<&mut (dyn Stream<Item = SourceEvent> + Send)>,
+    cx: &mut Context<'_>,
+    batch: &mut Batch,
+) {
+    while batch.events.len() < EVENTS_TOGETHER {
+        match source.as_mut().poll_next(cx) {
+            Poll::Ready(Some(event)) => batch.events.push(event),
+            Poll::Ready(None) => {
+                batch.is_end = true;
+                return;
+            }
+            Poll::Pending => return,
+        }
+    }
+    batch.is_full = true;
+}

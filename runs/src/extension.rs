@@ -1,0 +1,67 @@
+//! [`RunExtension`]: what a host attaches to a run, without the engine knowing what it is.
+//!
+//! ```text
+//! RunExtensions::attach ──► RunExtension ── begin ──► CallContext of the agent's calls
+//!                              │  observe: every source event, before it is logged
+//!                              │  lanes of sub-agents: RunHandle::lanes (a channel, made on first use)
+//!                              └  handle_message: what other replicas send to the owner of the run
+//! ```
+//!
+//! A run without an extension, or whose extension never sends a lane event, has no channel for lanes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aqueduct_core::agent::CallContext;
+use aqueduct_core::service::{BoxFuture, Caller};
+use aqueduct_core::{RunInput, SourceEvent};
+use serde_json::Value;
+
+use crate::handle::RunHandle;
+
+/// Attaches extensions to runs.
+pub trait RunExtensions: fmt::Debug + Send + Sync + 'static {
+    /// Returns what is attached to a run that is driven here from now on; `None` for nothing.
+    fn attach(&self, run: &Arc<RunHandle>) -> Option<Arc<dyn RunExtension>>;
+}
+
+/// A run that a caller starts.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RunStart<'a> {
+    /// The input of the run.
+    pub input: &'a RunInput,
+    /// The caller that starts it.
+    pub caller: &'a Caller,
+    /// Headers of the caller that the agent receives.
+    pub headers: Vec<(String, String)>,
+}
+
+/// What a host attaches to one run.
+pub trait RunExtension: fmt::Debug + Send + Sync + 'static {
+    /// Returns the context of the agent's calls. Awaited before the agent is asked, for runs that a caller starts.
+    fn begin<'a>(self: Arc<Self>, start: RunStart<'a>) -> BoxFuture<'a, Arc<dyn CallContext>>;
+
+    /// Observes an event of the agent or of a lane, before it is logged.
+    fn observe(&self, _event: &SourceEvent) {}
+
+    /// Returns an event of a lane as it is shown.
+    fn place_lane(&self, event: SourceEvent) -> SourceEvent {
+        event
+    }
+
+    /// Returns a future that ends once lane events that precede the agent's next event have been sent to the run; `None`
+    /// if there are none.
+    fn catch_up(&self) -> Option<BoxFuture<'_, ()>> {
+        None
+    }
+
+    /// Handles a message of another replica to the owner of the run.
+    fn handle_message(self: Arc<Self>, _message: Value) {}
+
+    /// Counts a lane event that the run did not take.
+    fn handle_lane_dropped(&self) {}
+
+    /// The run has ended, or is driven elsewhere: nothing follows.
+    fn handle_end(&self) {}
+}

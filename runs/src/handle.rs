@@ -1,0 +1,236 @@
+//! [`RunHandle`]: a run that is driven here, as others see it: its watchers, its cancellation, its lanes.
+//!
+//! ```text
+//! lanes:  unused ── RunHandle::lanes ──► open (a channel; the driver is woken and takes its end) ──► closed
+//!            └──────────────────────── the run ends ────────────────────────────────────────────────┘
+//! ```
+//!
+//! Watchers are counted, so that a run without any can be cancelled. The channel for lanes is made on first use: most
+//! runs have no sub-agents that are called through the host.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use aqueduct_core::service::NumberedEvent;
+use aqueduct_core::{CancelToken, RunId, SourceEvent};
+use aqueduct_runlog::Follow;
+use futures_util::Stream;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{Notify, mpsc};
+
+/// Lane events on their way to a run. Enough to keep both sides busy; few enough that a sub-agent is held back soon.
+pub(crate) const LANE_EVENTS: usize = 64;
+
+/// The driver's end of the channel for lanes. In boxes: the channel holds room for thirty-two events from the start.
+pub(crate) type LaneEvents = mpsc::Receiver<Box<SourceEvent>>;
+
+/// A run that is driven here.
+pub struct RunHandle {
+    id: RunId,
+    cancel: CancelToken,
+    ended: CancelToken,
+    watchers: AtomicUsize,
+    /// Turned when the number of watchers has changed, or lanes were opened; the driver alone waits for it.
+    changed: Notify,
+    lanes: Mutex<Lanes>,
+}
+
+enum Lanes {
+    Unused,
+    /// The receiver is there until the driver takes it.
+    Open(mpsc::Sender<Box<SourceEvent>>, Option<LaneEvents>),
+    Closed,
+}
+
+impl fmt::Debug for RunHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunHandle").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl RunHandle {
+    /// Returns the handle of a run without watchers.
+    pub fn new(id: RunId) -> Self {
+        Self {
+            id,
+            cancel: CancelToken::new(),
+            ended: CancelToken::new(),
+            watchers: AtomicUsize::new(0),
+            changed: Notify::new(),
+            lanes: Mutex::new(Lanes::Unused),
+        }
+    }
+
+    /// Returns the id of the run.
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// Returns the token that cancels the run.
+    pub fn cancel_token(&self) -> &CancelToken {
+        &self.cancel
+    }
+
+    /// Returns `true` once the run has ended, or is driven elsewhere.
+    pub fn is_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
+    /// Waits until the run has ended, or is driven elsewhere.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Waits for the end of the run, or its cancellation. Returns `true` if it was cancelled.
+    pub async fn was_cancelled(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => true,
+            () = self.ended() => self.cancel.is_cancelled(),
+        }
+    }
+
+    /// Returns the way of lane events into the run; `None` if it has ended.
+    pub fn lanes(&self) -> Option<LaneSender> {
+        let mut lanes = self.lock_lanes();
+        if let Lanes::Unused = &*lanes {
+            let (sender, receiver) = mpsc::channel(LANE_EVENTS);
+            *lanes = Lanes::Open(sender, Some(receiver));
+            self.changed.notify_one();
+        }
+        match &*lanes {
+            Lanes::Open(sender, _) => Some(LaneSender(sender.clone())),
+            _ => None,
+        }
+    }
+
+    fn lock_lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the driver's end of the channel for lanes, once it is open.
+    pub(crate) fn take_lanes(&self) -> Option<LaneEvents> {
+        match &mut *self.lock_lanes() {
+            Lanes::Open(_, receiver) => receiver.take(),
+            _ => None,
+        }
+    }
+
+    /// The run has ended: no lane event is taken any more.
+    pub(crate) fn end(&self) {
+        *self.lock_lanes() = Lanes::Closed;
+        self.ended.cancel();
+    }
+
+    /// Returns `true` if the run has no watchers here.
+    pub(crate) fn is_unwatched(&self) -> bool {
+        self.watchers.load(Ordering::SeqCst) == 0
+    }
+
+    /// Waits until watchers or lanes have changed since this was last awaited.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Counts one more watcher, until the guard is dropped.
+    pub(crate) fn watch(self: &Arc<Self>) -> WatchGuard {
+        self.watchers.fetch_add(1, Ordering::SeqCst);
+        self.changed.notify_one();
+        WatchGuard(Arc::clone(self))
+    }
+}
+
+/// The way of lane events into a run.
+#[derive(Debug, Clone)]
+pub struct LaneSender(mpsc::Sender<Box<SourceEvent>>);
+
+/// A lane event that a run did not take.
+#[derive(Debug)]
+pub enum LaneRefused {
+    /// The run has ended.
+    Ended,
+    /// The run took nothing in time; this is the event.
+    Slow(Box<SourceEvent>),
+}
+
+impl LaneSender {
+    /// Sends an event, and waits for room for at most `patience`.
+    ///
+    /// # Errors
+    ///
+    /// The run has ended, or took nothing in time.
+    pub async fn send(&self, event: SourceEvent, patience: Duration) -> Result<(), LaneRefused> {
+        self.0.send_timeout(Box::new(event), patience).await.map_err(|error| match error {
+            SendTimeoutError::Closed(_) => LaneRefused::Ended,
+            SendTimeoutError::Timeout(event) => LaneRefused::Slow(event),
+        })
+    }
+
+    /// Sends an event, however long the run takes. Returns `false` if the run has ended.
+    pub async fn send_slowly(&self, event: SourceEvent) -> bool {
+        self.0.send(Box::new(event)).await.is_ok()
+    }
+}
+
+/// Counts one watcher.
+#[derive(Debug)]
+pub(crate) struct WatchGuard(Arc<RunHandle>);
+
+impl Drop for WatchGuard {
+    fn drop(&mut self) {
+        self.0.watchers.fetch_sub(1, Ordering::SeqCst);
+        self.0.changed.notify_one();
+    }
+}
+
+/// The events of a run for one watcher. A log that fails ends them without a terminal event, which a transport reports
+/// as a broken connection.
+pub(crate) struct Watched {
+    follow: Follow,
+    _guard: Option<WatchGuard>,
+}
+
+impl Watched {
+    pub(crate) fn new(follow: Follow, guard: Option<WatchGuard>) -> Self {
+        Self { follow, _guard: guard }
+    }
+}
+
+impl Stream for Watched {
+    type Item = NumberedEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<NumberedEvent>> {
+        match ready!(Pin::new(&mut self.follow).poll_next(cx)) {
+            Some(Ok(event)) => Poll::Ready(Some(event)),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "a watcher lost its run");
+                Poll::Ready(None)
+            }
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lanes_are_made_on_first_use_and_closed_with_the_run() {
+        let run = RunHandle::new("r".into());
+        assert!(run.take_lanes().is_none(), "no channel before it is used");
+        let sender = run.lanes().unwrap();
+        let mut events = run.take_lanes().unwrap();
+        sender.send(SourceEvent::finished(), Duration::ZERO).await.unwrap();
+        assert_eq!(*events.recv().await.unwrap(), SourceEvent::finished());
+        run.end();
+        drop(events);
+        assert!(run.lanes().is_none() && run.is_ended());
+        let refused = sender.send(SourceEvent::finished(), Duration::ZERO).await;
+        assert!(matches!(refused, Err(LaneRefused::Ended)));
+    }
+}

@@ -1,0 +1,78 @@
+//! The run engine: agents by name, and runs of them that survive their watchers and their replica.
+//!
+//! ```text
+//! start ──► access ──► RunLog::open ──► driver task ──► RunLog::append ──► Follow ──► watchers
+//!                                          ▲    └ StreamContext: balanced events
+//!                                          └ SourceStream of the Agent, polled in the driver's task
+//! ```
+//!
+//! [`Runs`] implements [`RunService`](aqueduct_core::service::RunService) for all transports. There is no channel and no
+//! second task between the stream of an agent and the log.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`runs`], [`builder`] | [`Runs`]: the engine and its verbs; how it is built |
+//! | [`agents`], [`settings`] | agents by name and their options; limits of the engine |
+//! | [`access`] | [`AccessPolicy`]: which principal a caller is, decided by the host |
+//! | [`extension`], [`handle`] | [`RunExtension`]: what a host attaches to a run, such as lanes of sub-agents |
+//! | [`publish`] | runs that a framework feeds, and replies to their interrupts |
+//! | [`metrics`] | [`RunMetrics`]: counters, for the host to show |
+//! | [`side`] | runs by which replicas talk to the owner of another run |
+//! | `driver`, `feed`, `input` | one run from its first event to its last |
+//! | `replica`, `sweeper`, `takeover`, `previous` | leases, and runs whose owner is gone |
+//! | `threads`, `listing`, `complete` | history of threads, lists of runs, the merged turn as a value |
+//!
+//! Invariants: every event is in the log before a watcher sees it; every log ends, also when the agent, the watcher or the
+//! driver goes away; a run is seen and cancelled only by the principal that started it.
+//!
+//! What is *not* here: protocols, sockets and configuration files.
+//!
+//! # Examples
+//!
+//! ```
+//! use aqueduct_core::service::Caller;
+//! use aqueduct_core::{RunInput, Update};
+//! use aqueduct_runs::Runs;
+//! use futures_util::stream;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), aqueduct_core::service::ServiceError> {
+//! let runs = Runs::new().agent("oracle", |input: RunInput| stream::iter([Update::text(input.text())]));
+//! let input = RunInput::prompt("thread", "run", "42");
+//! let completion = runs.complete(&Caller::default(), "oracle", input).await?;
+//! assert_eq!(completion.text(), "42");
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod access;
+pub mod agents;
+pub mod builder;
+pub mod complete;
+mod driver;
+pub mod extension;
+mod feed;
+pub mod handle;
+mod listing;
+pub mod metrics;
+mod previous;
+pub mod publish;
+mod replica;
+pub mod runs;
+pub mod settings;
+pub mod side;
+mod sweeper;
+mod takeover;
+mod threads;
+
+pub use access::{AccessPolicy, OpenAccess};
+pub use agents::AgentEntry;
+pub use builder::RunsBuilder;
+pub use complete::{Completion, RunEnd};
+pub use extension::{RunExtension, RunExtensions, RunStart};
+pub use handle::{LaneRefused, LaneSender, RunHandle};
+pub use metrics::RunMetrics;
+pub use publish::LineDecoder;
+pub use runs::{Runs, now};
+pub use settings::{AgentOptions, OnDisconnect, Settings};
+pub use side::{SideEar, SideRun};

@@ -1,0 +1,104 @@
+//! [`RunMetrics`]: counters of the engine, for the host to show. No counter holds an id of a run, a thread or a caller.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Outcomes that are told apart; codes of agents are foreign text, so any other counts as one.
+const OUTCOMES: usize = 64;
+
+/// The counters.
+#[derive(Debug, Default)]
+pub struct RunMetrics {
+    active: AtomicU64,
+    events: AtomicU64,
+    resumes: AtomicU64,
+    taken_over: AtomicU64,
+    denied: AtomicU64,
+    ended: Mutex<Ended>,
+}
+
+/// Runs that ended.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Ended {
+    /// How many, by outcome or by the code of their failure.
+    pub by_outcome: BTreeMap<String, u64>,
+    /// How long they took together.
+    pub seconds: f64,
+}
+
+/// A run that counts as active until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted<'m>(&'m RunMetrics);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl RunMetrics {
+    /// Returns the number of runs that are driven here.
+    pub fn active(&self) -> u64 {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of canonical events logged.
+    pub fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of watchers that came to a run that had begun.
+    pub fn resumes(&self) -> u64 {
+        self.resumes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of runs of other replicas that went on here.
+    pub fn taken_over(&self) -> u64 {
+        self.taken_over.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of requests without the identity that they require.
+    pub fn denied(&self) -> u64 {
+        self.denied.load(Ordering::Relaxed)
+    }
+
+    /// Returns the runs that ended.
+    pub fn ended(&self) -> Ended {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts a request without the identity that it requires.
+    pub fn count_denied(&self) {
+        self.denied.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn run_begins(&self) -> Counted<'_> {
+        self.active.fetch_add(1, Ordering::Relaxed);
+        Counted(self)
+    }
+
+    pub(crate) fn run_ended(&self, outcome: &str, took: Duration) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.seconds += took.as_secs_f64();
+        let is_word =
+            outcome.len() <= 64 && outcome.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let is_counted = ended.by_outcome.contains_key(outcome) || ended.by_outcome.len() < OUTCOMES;
+        let outcome = if is_word && is_counted { outcome } else { "other" };
+        *ended.by_outcome.entry(outcome.to_owned()).or_default() += 1;
+    }
+
+    pub(crate) fn count_events(&self, count: usize) {
+        self.events.fetch_add(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_resume(&self) {
+        self.resumes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_takeover(&self) {
+        self.taken_over.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,63 @@
+//! What earlier runs of a thread left at their agent, for a replica that did not drive them.
+//!
+//! An agent remembers the conversations that it had. Where replicas share a log, or one was restarted, the last run of
+//! the thread may have been driven elsewhere: then the log holds where its work is found, and whether it waits.
+
+use aqueduct_core::agent::PreviousRun;
+use aqueduct_core::{BlockEvent, Checkpoint, RunId, RunOutcome, ThreadId};
+use aqueduct_runlog::{LogError, LogScope, RunQuery, RunState};
+
+use crate::agents::AgentEntry;
+use crate::runs::Runs;
+
+/// Runs of a thread that are looked at: those of the agent may stand between runs of others.
+const RUNS: usize = 16;
+
+impl Runs {
+    /// Returns what the last run of the thread left at the agent; `None` if the agent itself knows as much.
+    pub(crate) async fn previous(
+        &self,
+        entry: &AgentEntry,
+        owner: &str,
+        thread: &ThreadId,
+        run: &RunId,
+    ) -> Option<PreviousRun> {
+        let is_kept = self.scope() > LogScope::Process;
+        if !is_kept || !entry.agent().is_some_and(|agent| agent.keeps_threads()) {
+            return None;
+        }
+        match self.find_previous(entry, owner, thread, run).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(run = run.as_str(), %error, "the previous run of the thread cannot be read");
+                None
+            }
+        }
+    }
+
+    async fn find_previous(
+        &self,
+        entry: &AgentEntry,
+        owner: &str,
+        thread: &ThreadId,
+        run: &RunId,
+    ) -> Result<Option<PreviousRun>, LogError> {
+        let query = RunQuery { thread_id: Some(thread.clone()), newest_first: true, ..RunQuery::default() };
+        let is_of_agent = |state: &RunState| {
+            state.meta.agent == entry.name() && state.meta.owner == owner && state.meta.run_id != *run
+        };
+        // One without a checkpoint came to nothing at the agent.
+        let states = self.run_log().list(query, RUNS).await?.into_iter().filter(is_of_agent);
+        let Some((state, checkpoint)) =
+            states.into_iter().find_map(|mut state| state.checkpoint.take().map(|found| (state, found)))
+        else {
+            return Ok(None);
+        };
+        let run = state.meta.run_id;
+        let last = self.run_log().read(&run, state.head.saturating_sub(1), 1).await?;
+        let is_waiting = last.events.iter().any(|event| {
+            matches!(&event.event, BlockEvent::RunFinished(end) if end.outcome == RunOutcome::Interrupted)
+        });
+        Ok(Some(PreviousRun::new(run, Checkpoint((*checkpoint).clone()), is_waiting)))
+    }
+}

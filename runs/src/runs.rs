@@ -1,0 +1,463 @@
+//! [`Runs`]: the engine, and its verbs as a [`RunService`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aqueduct_core::agent::{AgentRequest, CallContext};
+use aqueduct_core::service::{
+    AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RefusalKind, RunService, ServiceError,
+    StartedRun,
+};
+use aqueduct_core::{Agent, CancelToken, Principal, RunId, RunInput, Timestamp};
+use aqueduct_runlog::{Control, Follow, LogError, LogScope, RunLog, RunMeta, RunState};
+
+use crate::agents::{AgentEntry, Agents};
+use crate::builder::{Host, RunsBuilder};
+use crate::driver::Drive;
+use crate::extension::{RunExtension, RunStart};
+use crate::feed::Feed;
+use crate::handle::{RunHandle, Watched};
+use crate::metrics::RunMetrics;
+use crate::publish::Published;
+use crate::replica::Replica;
+use crate::settings::{AgentOptions, Settings};
+use crate::threads::ThreadIndex;
+
+/// Headers that an agent always receives: the trace context of W3C.
+const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
+
+/// The run engine. Clones share it.
+#[derive(Clone)]
+pub struct Runs(pub(crate) Arc<Engine>);
+
+pub(crate) struct Engine {
+    pub(crate) setup: RwLock<Arc<Setup>>,
+    pub(crate) log: Arc<dyn RunLog>,
+    pub(crate) host: Host,
+    pub(crate) active: Mutex<HashMap<RunId, Arc<RunHandle>>>,
+    /// Runs that frameworks feed.
+    pub(crate) published: Mutex<HashMap<RunId, Arc<Published>>>,
+    pub(crate) threads: ThreadIndex,
+    pub(crate) replica: Replica,
+    pub(crate) metrics: Arc<RunMetrics>,
+    draining: CancelToken,
+}
+
+/// What can be replaced while runs go on.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    pub(crate) settings: Settings,
+    pub(crate) agents: Agents,
+}
+
+impl std::fmt::Debug for Runs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runs").field("agents", &self.agent_names()).finish_non_exhaustive()
+    }
+}
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self::builder().build()
+    }
+}
+
+impl Runs {
+    /// Returns an engine without agents, with a log in memory, open to every caller.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns a builder.
+    pub fn builder() -> RunsBuilder {
+        RunsBuilder::default()
+    }
+
+    pub(crate) fn with_parts(
+        log: Arc<dyn RunLog>,
+        settings: Settings,
+        agents: Vec<Arc<AgentEntry>>,
+        host: Host,
+    ) -> Self {
+        Self(Arc::new(Engine {
+            setup: RwLock::new(Arc::new(Setup { settings, agents: Agents::new(agents) })),
+            log,
+            host,
+            active: Mutex::default(),
+            published: Mutex::default(),
+            threads: ThreadIndex::default(),
+            replica: Replica::default(),
+            metrics: Arc::default(),
+            draining: CancelToken::new(),
+        }))
+    }
+
+    /// Adds an agent, or replaces the one of that name. Runs under way keep the agent that they started with.
+    pub fn agent(self, name: impl Into<String>, agent: impl Agent) -> Self {
+        self.agent_with(name, agent, AgentOptions::default())
+    }
+
+    /// The same with options.
+    pub fn agent_with(self, name: impl Into<String>, agent: impl Agent, options: AgentOptions) -> Self {
+        let entry = Arc::new(AgentEntry::new(name, Arc::new(agent), options));
+        self.change_setup(|setup| setup.agents.insert(entry));
+        self
+    }
+
+    /// Returns a new engine with the same agents and settings that keeps its runs in that log. Runs of this one are not
+    /// part of it.
+    pub fn log(self, log: impl RunLog) -> Self {
+        let setup = self.setup();
+        let agents = setup.agents.all().into_iter().cloned().collect();
+        Self::with_parts(Arc::new(log), setup.settings.clone(), agents, self.0.host.clone())
+    }
+
+    /// Replaces settings and agents as a whole. Runs under way keep what they started with; the lease and the scope of the
+    /// log stay.
+    pub fn replace(&self, settings: Settings, agents: impl IntoIterator<Item = Arc<AgentEntry>>) {
+        self.change_setup(|setup| {
+            let (lease, scope) = (setup.settings.lease, setup.settings.scope);
+            setup.settings = Settings { lease, scope, ..settings };
+            setup.agents = setup.agents.replaced(agents);
+        });
+    }
+
+    fn change_setup(&self, change: impl FnOnce(&mut Setup)) {
+        let mut setup = self.0.setup.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Setup::clone(&setup);
+        change(&mut next);
+        *setup = Arc::new(next);
+    }
+
+    pub(crate) fn setup(&self) -> Arc<Setup> {
+        Arc::clone(&self.0.setup.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the agent of that name.
+    pub fn entry(&self, name: &str) -> Option<Arc<AgentEntry>> {
+        self.setup().agents.get(name).cloned()
+    }
+
+    /// Returns the names of all agents, in order.
+    pub fn agent_names(&self) -> Vec<String> {
+        self.setup().agents.all().into_iter().map(|entry| entry.name().to_owned()).collect()
+    }
+
+    /// Returns the log of the runs.
+    pub fn run_log(&self) -> &Arc<dyn RunLog> {
+        &self.0.log
+    }
+
+    /// Returns the counters.
+    pub fn metrics(&self) -> &Arc<RunMetrics> {
+        &self.0.metrics
+    }
+
+    /// Returns `true` if the run is driven here.
+    pub fn drives(&self, run: &RunId) -> bool {
+        self.active().contains_key(run)
+    }
+
+    /// Returns the number of runs that are driven here.
+    pub fn active_runs(&self) -> usize {
+        self.active().len()
+    }
+
+    /// Refuses new runs from now on; those under way may end.
+    pub fn drain(&self) {
+        self.0.draining.cancel();
+    }
+
+    /// Returns `true` once new runs are refused.
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.is_cancelled()
+    }
+
+    /// Cancels all runs that are driven here.
+    pub fn stop_all(&self) {
+        self.active().values().for_each(|run| run.cancel_token().cancel());
+    }
+
+    /// Forgets ended runs that were kept long enough.
+    pub async fn expire(&self) {
+        let keep = i64::try_from(self.setup().settings.keep.as_millis()).unwrap_or(i64::MAX);
+        let before = Timestamp(now().0.saturating_sub(keep));
+        if let Ok(forgotten) = self.0.log.expire(before).await
+            && forgotten > 0
+        {
+            tracing::debug!(forgotten, "ended runs were forgotten");
+        }
+    }
+
+    /// Returns the principal that the caller is at that agent.
+    ///
+    /// # Errors
+    ///
+    /// [`RefusalKind::NotFound`] if there is no such agent, [`RefusalKind::Unauthenticated`] if the caller has to bring an
+    /// identity.
+    pub fn authenticate(&self, caller: &Caller, agent: &str) -> Result<Principal, ServiceError> {
+        self.entry(agent).ok_or_else(|| self.no_such_agent(caller, agent))?;
+        self.0.host.access.identify(caller, agent).ok_or_else(|| self.unauthenticated())
+    }
+
+    /// Returns the refusal of a request for an agent that does not exist.
+    pub fn no_such_agent(&self, caller: &Caller, name: &str) -> ServiceError {
+        self.not_found(caller, format!("there is no agent {name:?}: see GET /agents"))
+    }
+
+    pub(crate) fn no_such_run(&self, caller: &Caller) -> ServiceError {
+        self.not_found(caller, "there is no such run".to_owned())
+    }
+
+    pub(crate) fn no_such_thread(&self, caller: &Caller) -> ServiceError {
+        self.not_found(caller, "there is no such thread".to_owned())
+    }
+
+    /// Strangers learn nothing about what exists.
+    fn not_found(&self, caller: &Caller, message: String) -> ServiceError {
+        if self.0.host.access.is_stranger(caller) {
+            return self.unauthenticated();
+        }
+        ServiceError::new(RefusalKind::NotFound, message)
+    }
+
+    fn unauthenticated(&self) -> ServiceError {
+        self.0.metrics.count_denied();
+        self.0.host.access.refusal()
+    }
+
+    /// Returns `true` if the run belongs to the caller.
+    pub(crate) fn owns(&self, caller: &Caller, run: &RunMeta) -> bool {
+        let principal = self.0.host.access.identify(caller, &run.agent);
+        self.setup().agents.known(&run.agent).is_some()
+            && principal.is_some_and(|principal| principal.to_string() == run.owner)
+    }
+
+    /// Returns the agents that the caller may run, in the order of their names.
+    pub(crate) fn list(&self, caller: &Caller) -> Result<Vec<AgentInfo>, ServiceError> {
+        let (setup, access) = (self.setup(), &self.0.host.access);
+        let may_run = |entry: &&Arc<AgentEntry>| access.identify(caller, entry.name()).is_some();
+        let info = |entry: &Arc<AgentEntry>| AgentInfo {
+            name: entry.name().to_owned(),
+            description: entry.options().description.clone(),
+        };
+        let agents: Vec<AgentInfo> = setup.agents.all().into_iter().filter(may_run).map(info).collect();
+        if agents.is_empty() && access.is_stranger(caller) {
+            return Err(self.unauthenticated());
+        }
+        Ok(agents)
+    }
+
+    /// Returns when a lease that is taken now lapses.
+    pub(crate) fn lease_until(&self) -> Timestamp {
+        let lease = i64::try_from(self.setup().settings.lease.as_millis()).unwrap_or(i64::MAX);
+        Timestamp(now().0.saturating_add(lease))
+    }
+
+    /// Returns which processes read the log.
+    pub(crate) fn scope(&self) -> LogScope {
+        self.setup().settings.scope.unwrap_or_else(|| self.0.log.scope())
+    }
+
+    pub(crate) fn active(&self) -> MutexGuard<'_, HashMap<RunId, Arc<RunHandle>>> {
+        self.0.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn published(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Published>>> {
+        self.0.published.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the handle of a run that is going to be driven here, and what the host attaches to it.
+    pub(crate) fn attach(&self, run: &RunId) -> (Arc<RunHandle>, Option<Arc<dyn RunExtension>>) {
+        let handle = Arc::new(RunHandle::new(run.clone()));
+        let extension = self.0.host.extensions.as_ref().and_then(|extensions| extensions.attach(&handle));
+        (handle, extension)
+    }
+
+    async fn start_run(
+        self,
+        caller: Caller,
+        name: String,
+        input: RunInput,
+    ) -> Result<StartedRun, ServiceError> {
+        let principal = self.authenticate(&caller, &name)?;
+        let agent = self.entry(&name).ok_or_else(|| self.no_such_agent(&caller, &name))?;
+        self.check_room()?;
+        if agent.is_published() {
+            return self.answer_published(agent, principal, input).await;
+        }
+        let run_id = input.run_id.detached();
+        let meta = RunMeta {
+            run_id: run_id.clone(),
+            thread_id: input.thread_id.detached(),
+            agent: name,
+            owner: principal.to_string(),
+            opened_at: now(),
+        };
+        let owner = meta.owner.clone();
+        let lease = self.0.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
+        let ((), previous) = futures_util::future::join(
+            self.note_input(&lease, &owner, &input),
+            self.previous(&agent, &owner, &input.thread_id, &run_id),
+        )
+        .await;
+        let (handle, extension) = self.attach(&run_id);
+        // The watcher is there before the run begins: a run is never unwatched by accident.
+        let events = self.watched(&run_id, Some(&handle), 0);
+        let headers = forwarded(&caller, agent.options());
+        let context: Arc<dyn CallContext> = match &extension {
+            Some(extension) => {
+                Arc::clone(extension).begin(RunStart { input: &input, caller: &caller, headers }).await
+            }
+            None => Arc::new(Forwarded(headers)),
+        };
+        let mut request = AgentRequest::new(input);
+        (request.principal, request.context, request.previous) = (principal, context, previous);
+        request.keeps_checkpoints = true;
+        let drive = Drive { runs: self, agent, lease, handle, extension, request };
+        drive.spawn(Feed::Agent);
+        Ok(StartedRun { run_id, events })
+    }
+
+    pub(crate) fn watched(&self, run: &RunId, handle: Option<&Arc<RunHandle>>, after: u64) -> EventStream {
+        let follow = Follow::new(Arc::clone(&self.0.log), run.clone(), after);
+        Box::pin(Watched::new(follow, handle.map(RunHandle::watch)))
+    }
+
+    pub(crate) fn check_room(&self) -> Result<(), ServiceError> {
+        if self.is_draining() {
+            let message = "the service is stopping: retry, or use another replica";
+            return Err(ServiceError::new(RefusalKind::Unavailable, message));
+        }
+        let limit = self.setup().settings.limit;
+        if self.active_runs() >= limit {
+            let message = format!("run limit reached (`runs.limit` = {limit}): retry later");
+            return Err(ServiceError::new(RefusalKind::Busy, message));
+        }
+        Ok(())
+    }
+
+    /// Returns the run, if the caller may see it, and its handle if it is driven here.
+    async fn find_run(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+    ) -> Result<(RunState, Option<Arc<RunHandle>>), ServiceError> {
+        let state = match self.0.log.state(run).await {
+            Ok(state) => state,
+            Err(error) if error.is_temporary() => return Err(refuse(&error)),
+            Err(_) => return Err(self.no_such_run(caller)),
+        };
+        if !self.owns(caller, &state.meta) {
+            return Err(self.no_such_run(caller));
+        }
+        Ok((state, self.active().get(run).cloned()))
+    }
+
+    async fn watch_run(&self, caller: &Caller, run: RunId, after: u64) -> Result<EventStream, ServiceError> {
+        let (state, handle) = self.find_run(caller, &run).await?;
+        if after.saturating_add(1) < state.earliest {
+            return Err(refuse(&LogError::Gone { run, earliest: state.earliest }));
+        }
+        self.0.metrics.count_resume();
+        let events = self.watched(&run, handle.as_ref(), after);
+        let is_remote = handle.is_none() && state.closed_at.is_none();
+        Ok(if is_remote { self.watched_remotely(&run, events) } else { events })
+    }
+
+    async fn cancel_run(&self, caller: &Caller, run: RunId) -> Result<bool, ServiceError> {
+        let (state, handle) = self.find_run(caller, &run).await?;
+        match handle {
+            Some(handle) => {
+                tracing::info!(run = run.as_str(), "cancelled by its owner");
+                handle.cancel_token().cancel();
+                Ok(true)
+            }
+            None if state.closed_at.is_some() => Ok(false),
+            None => self.cancel_remotely(&run).await,
+        }
+    }
+
+    /// Cancels a run that another replica drives. Returns `false` if it has ended.
+    async fn cancel_remotely(&self, run: &RunId) -> Result<bool, ServiceError> {
+        match self.0.log.control(run, Control::Cancel).await {
+            // A full control queue: the owner has already received a cancel.
+            Ok(()) | Err(LogError::RunTooLong { .. }) => Ok(true),
+            Err(LogError::Closed(_) | LogError::NotFound(_)) => Ok(false),
+            Err(error) => Err(refuse(&error)),
+        }
+    }
+}
+
+impl RunService for Runs {
+    fn list_agents(&self, caller: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>> {
+        let result = self.list(caller);
+        Box::pin(std::future::ready(result))
+    }
+
+    fn start(
+        &self,
+        caller: &Caller,
+        agent: &str,
+        input: RunInput,
+    ) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
+        Box::pin(self.clone().start_run(caller.clone(), agent.to_owned(), input))
+    }
+
+    fn watch(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        after: u64,
+    ) -> BoxFuture<'_, Result<EventStream, ServiceError>> {
+        let (caller, run) = (caller.clone(), run.clone());
+        Box::pin(async move { self.watch_run(&caller, run, after).await })
+    }
+
+    fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>> {
+        let (caller, run) = (caller.clone(), run.clone());
+        Box::pin(async move { self.cancel_run(&caller, run).await })
+    }
+
+    fn publish(
+        &self,
+        caller: &Caller,
+        request: PublishRequest,
+    ) -> BoxFuture<'_, Result<Box<dyn Ingest>, ServiceError>> {
+        Box::pin(self.clone().publish_run(caller.clone(), request))
+    }
+}
+
+/// Headers of a caller that an agent receives.
+#[derive(Debug)]
+struct Forwarded(Vec<(String, String)>);
+
+impl CallContext for Forwarded {
+    fn headers(&self) -> Vec<(String, String)> {
+        self.0.clone()
+    }
+}
+
+fn forwarded(caller: &Caller, options: &AgentOptions) -> Vec<(String, String)> {
+    let names = TRACE_HEADERS.iter().copied().chain(options.forward_headers.iter().map(String::as_str));
+    names.filter_map(|name| Some((name.to_owned(), caller.header(name)?.to_owned()))).collect()
+}
+
+pub(crate) fn refuse(error: &LogError) -> ServiceError {
+    let kind = match error {
+        LogError::NotFound(_) => RefusalKind::NotFound,
+        LogError::Exists(_) => RefusalKind::Conflict,
+        LogError::Full { .. } => RefusalKind::Busy,
+        LogError::Unavailable(_) => RefusalKind::Unavailable,
+        LogError::Gone { earliest, .. } => RefusalKind::Gone { earliest: *earliest },
+        _ => RefusalKind::Internal,
+    };
+    ServiceError::new(kind, error.to_string())
+}
+
+/// Returns the time of this machine, as the log counts it.
+pub fn now() -> Timestamp {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
+}

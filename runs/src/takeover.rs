@@ -1,0 +1,146 @@
+//! Takeover: runs whose owner's lease has lapsed go on here, or end.
+//!
+//! ```text
+//!   lapsed ── take over (the old owner is fenced) ──► read the log ──┬ the agent finds its work again ──► driven here
+//!                                                                    └ it cannot ──► close what is open, and fail
+//! ```
+//!
+//! The log is read after the fence: nothing is added to it any more. What the agent sent since its owner died comes from
+//! the agent itself; headers that the old owner forwarded for its caller are not in the log, and not sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_core::agent::{AgentRequest, Checkpoint, Takeover};
+use aqueduct_core::{BlockEvent, History, Principal, RunFailure, RunInfo, RunInput, StreamContext};
+use aqueduct_runlog::{Lease, LogError, Remains, RunState, is_log_metadata};
+
+use crate::agents::AgentEntry;
+use crate::driver::Drive;
+use crate::feed::{Feed, TakenOver};
+use crate::runs::{Runs, now};
+
+/// Events that are read at once.
+const PAGE: usize = 1_000;
+
+/// The owner of a run is gone, and the run cannot go on.
+const GATEWAY_LOST: &str = "gateway_lost";
+
+/// What the log of a lapsed run comes to.
+struct Read {
+    remains: Remains,
+    /// Absent if the run cannot go on, whatever else the log holds.
+    resumable: Option<(StreamContext, History)>,
+}
+
+impl Read {
+    fn handle_event(&mut self, event: &BlockEvent) {
+        self.remains.handle_event(event);
+        if let Some((context, history)) = &mut self.resumable {
+            context.handle_past(event);
+            if !is_log_metadata(event) {
+                history.handle_event(event);
+            }
+        }
+    }
+}
+
+impl Runs {
+    /// Takes over a lapsed run.
+    pub(crate) async fn take_over(&self, run: &RunState) -> Result<(), LogError> {
+        // A replica that is about to leave takes nothing over; others will, or this one when it is back.
+        if self.is_draining() {
+            return Ok(());
+        }
+        let lease = match self.run_log().take_over(&run.meta.run_id, now(), self.lease_until()).await {
+            Ok(lease) => lease,
+            // Another replica was quicker, or the run has ended.
+            Err(LogError::Held { .. } | LogError::Closed(_) | LogError::NotFound(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let entry = self.setup().agents.known(&run.meta.agent).cloned();
+        // Annotated after the run was listed, perhaps.
+        let state = self.run_log().state(&lease.run_id).await?;
+        let read = self.read_lapsed(&lease, &state, entry.as_deref()).await?;
+        let checkpoint = state.checkpoint.as_deref().cloned().map(Checkpoint);
+        let resumed = entry.zip(read.resumable).zip(checkpoint).filter(|((entry, _), checkpoint)| {
+            entry.agent().is_some_and(|agent| agent.can_resume(checkpoint))
+        });
+        match resumed {
+            // The lease lapses again, and a replica that has room then takes the run over.
+            Some(_) if self.check_room().is_err() => Ok(()),
+            Some(((entry, (context, history)), checkpoint)) => {
+                self.drive_lapsed(&state, lease, entry, context, Takeover::new(checkpoint, history));
+                Ok(())
+            }
+            None => self.end_lapsed(&state, &lease, read.remains).await,
+        }
+    }
+
+    fn drive_lapsed(
+        &self,
+        run: &RunState,
+        lease: Lease,
+        agent: Arc<AgentEntry>,
+        context: StreamContext,
+        takeover: Takeover,
+    ) {
+        let meta = &run.meta;
+        tracing::warn!(
+            run = meta.run_id.as_str(),
+            agent = meta.agent,
+            "a run of a lost replica goes on here"
+        );
+        self.metrics().count_takeover();
+        let (handle, extension) = self.attach(&meta.run_id);
+        let mut input =
+            RunInput::prompt(meta.thread_id.as_bytes().clone(), meta.run_id.as_bytes().clone(), "");
+        input.messages.clear();
+        let mut request = AgentRequest::new(input);
+        request.keeps_checkpoints = true;
+        request.principal = Principal::from_stored(&meta.owner);
+        let feed = Feed::Takeover(Box::new(TakenOver { context, takeover, opened_at: meta.opened_at }));
+        let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request };
+        drive.spawn(feed);
+    }
+
+    async fn end_lapsed(&self, run: &RunState, lease: &Lease, remains: Remains) -> Result<(), LogError> {
+        let message =
+            "the gateway that ran this is gone, and its agent cannot be asked to go on: run it again";
+        let end = remains.end(&run.meta, RunFailure::new(GATEWAY_LOST, message));
+        self.run_log().append(lease, end, now()).await.map_err(LogError::from)?;
+        self.metrics().run_ended(GATEWAY_LOST, Duration::ZERO);
+        tracing::warn!(
+            run = run.meta.run_id.as_str(),
+            agent = run.meta.agent,
+            "a run of a lost replica has been ended"
+        );
+        Ok(())
+    }
+
+    async fn read_lapsed(
+        &self,
+        lease: &Lease,
+        run: &RunState,
+        entry: Option<&AgentEntry>,
+    ) -> Result<Read, LogError> {
+        let mut after = run.earliest - 1;
+        let meta = &run.meta;
+        let info = RunInfo::new(meta.thread_id.as_bytes().clone(), meta.run_id.as_bytes().clone());
+        // Half of its events do not show where a run stands.
+        let resumable = entry
+            .filter(|_| after == 0)
+            .map(|entry| (StreamContext::resuming(info, entry.options().limits.clone()), History::default()));
+        let mut read = Read { remains: Remains::default(), resumable };
+        loop {
+            let page = self.run_log().read(&lease.run_id, after, PAGE).await?;
+            for event in &page.events {
+                read.handle_event(&event.event);
+            }
+            match page.events.last() {
+                Some(last) if last.number < page.head => after = last.number,
+                _ => return Ok(read),
+            }
+        }
+    }
+}

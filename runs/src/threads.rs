@@ -1,0 +1,82 @@
+//! Threads: the runs of a principal that share history, and what they were asked.
+//!
+//! What a run was asked is a note in its log ([`Note::Input`]), so that a thread can be restated from the log alone, after
+//! a restart or on another replica. AG-UI clients send the whole history with every run; only the first run of a thread in
+//! the log keeps all of it, the others what is new.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aqueduct_core::service::{Caller, ServiceError};
+use aqueduct_core::{Role, RunId, RunInput, ThreadId};
+use aqueduct_runlog::{Lease, Note, RunLog, RunQuery, RunState};
+
+use crate::runs::{Runs, refuse};
+
+/// Threads whose first run is indexed. An entry that is lost costs a history that is logged once more, so all are dropped
+/// when there are too many.
+const THREADS: usize = 10_000;
+
+/// Runs that are listed at once.
+const PAGE: usize = 256;
+
+/// Which run of a thread holds the history from before it, by principal and thread. It saves space, nothing else: a
+/// history that is logged twice is folded to one, by the ids of its messages.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadIndex(Mutex<HashMap<(String, ThreadId), RunId>>);
+
+impl ThreadIndex {
+    /// Returns the place of the first message of the input that the log does not hold yet.
+    async fn first_new(&self, log: &dyn RunLog, owner: &str, input: &RunInput) -> usize {
+        let key = (owner.to_owned(), input.thread_id.detached());
+        let first = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let is_held = match &first {
+            Some(run) => log.state(run).await.is_ok(),
+            None => false,
+        };
+        if is_held {
+            let answered = input.messages.iter().rposition(|message| message.role == Role::Assistant);
+            return answered.map_or(0, |at| at + 1);
+        }
+        let mut index = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if index.len() >= THREADS {
+            index.clear();
+        }
+        index.insert(key, input.run_id.detached());
+        0
+    }
+}
+
+impl Runs {
+    /// Notes in the log what a run is asked. A log that does not take it costs the thread this part of its history.
+    pub(crate) async fn note_input(&self, lease: &Lease, owner: &str, input: &RunInput) {
+        let Some(record) = self.0.host.record_input else { return };
+        let from = self.0.threads.first_new(&**self.run_log(), owner, input).await;
+        let Some(value) = record(input, from) else { return };
+        if let Err(error) = self.run_log().annotate(lease, Note::Input(Arc::new(value))).await {
+            let run = lease.run_id.as_str();
+            tracing::warn!(run, %error, "the log does not hold what the run was asked");
+        }
+    }
+
+    /// Returns the runs of a thread that this caller may see, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// A thread without such runs does not exist.
+    pub async fn thread_runs(
+        &self,
+        caller: &Caller,
+        thread: &ThreadId,
+    ) -> Result<Vec<RunState>, ServiceError> {
+        let mut runs = Vec::new();
+        let mut query = RunQuery { thread_id: Some(thread.clone()), ..RunQuery::default() };
+        loop {
+            let page = self.run_log().list(query.clone(), PAGE).await.map_err(|error| refuse(&error))?;
+            let Some(last) = page.last() else { break };
+            query.after = Some(last.place());
+            runs.extend(page.into_iter().filter(|run| self.owns(caller, &run.meta)));
+        }
+        if runs.is_empty() { Err(self.no_such_thread(caller)) } else { Ok(runs) }
+    }
+}

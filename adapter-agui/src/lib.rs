@@ -76,6 +76,7 @@ pub mod ids;
 pub mod input;
 #[cfg(feature = "proto")]
 pub mod proto;
+pub mod protocol;
 pub mod resume;
 pub mod verify;
 pub mod version;

@@ -34,6 +34,7 @@ mod input;
 pub mod mock;
 pub mod record;
 pub mod recording;
+mod remote;
 pub mod replay;
 pub mod serve;
 pub mod service;

@@ -13,22 +13,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use aqueduct::a2a::remote::RawAnswer;
 use aqueduct_adapter_agui::config::{Dialect as AguiDialect, Settings};
 use aqueduct_adapter_agui::convert::converters;
 use aqueduct_adapter_agui::encode::WatcherEncoder;
 use aqueduct_adapter_agui::version::Encoding;
-use aqueduct_core::RunInput;
 use aqueduct_core::service::{Caller, EventEncoder as _, EventStream, PayloadSink, RunService as _};
+use aqueduct_core::{AgentRequest, RunInput};
 use aqueduct_transport_http::SseStream;
 use futures_util::StreamExt as _;
 
 use crate::cli::RecordArgs;
-use crate::config::{A2aAddress, AgentSource, Config};
+use crate::config::{AgentSource, Config};
 use crate::recording::{Dialect, Head, Writer};
 use crate::service::{Gateway, GatewayService, now};
-use crate::source::upstream::Upstream;
-use crate::source::{A2aSource, AguiSource, Ask, GrpcSettings, RawAnswer};
-use crate::{exit, talk};
+use crate::{exit, remote, talk};
 use stop::Stop;
 
 /// How often progress is told at a terminal.
@@ -112,21 +111,17 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
     let input = RunInput::prompt(thread.clone(), format!("{thread}-1"), &args.prompt);
     let agent = config.agents.get_mut(name).with_context(|| format!("there is no agent {name}"))?;
     agent.tokens.clear();
-    let ask = Ask::plain(input);
+    let request = AgentRequest::new(input);
     let told = |failure: aqueduct_core::RunFailure| anyhow::anyhow!("{} ({})", failure.message, failure.code);
     match agent.source.clone() {
-        AgentSource::A2a { address, binding, version, .. } => {
-            let (A2aAddress::Url(url) | A2aAddress::Card(url)) = &address;
-            let upstream = Upstream::new(agent, url)?;
-            let grpc = GrpcSettings::of(agent)?;
-            let source = A2aSource::new(upstream, grpc, address.clone(), binding, version);
-            let Some((dialect, answer)) = source.open_raw(&ask).await.map_err(told)? else {
-                return as_events(config, name, ask).await;
+        AgentSource::A2a { .. } => {
+            let source = remote::a2a(agent)?;
+            let Some((dialect, answer)) = source.open_raw(&request).await.map_err(told)? else {
+                return as_events(config, name, request).await;
             };
             let (incoming, stop) = match answer {
                 RawAnswer::Stream(stream) => {
-                    let stop =
-                        Stop::Task { source: Box::new(source), dialect, ask: Box::new(ask), task: None };
+                    let stop = Stop::Task { source: Box::new(source), dialect, task: None };
                     (Incoming::Stream(stream), stop)
                 }
                 RawAnswer::Whole(response) => {
@@ -136,21 +131,20 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
             };
             Ok(Asked { dialect: Dialect::of_a2a(dialect), incoming, stop })
         }
-        AgentSource::Agui { url } => {
-            let source = AguiSource { upstream: Upstream::new(agent, &url)?, url };
-            let (_, stream) = source.open(&ask).await.map_err(told)?;
+        AgentSource::Agui { .. } => {
+            let (_, stream) = remote::agui(agent)?.open(&request).await.map_err(told)?;
             let incoming = Incoming::Stream(Box::new(stream));
             Ok(Asked { dialect: Dialect::Agui, incoming, stop: Stop::HangUp })
         }
-        _ => as_events(config, name, ask).await,
+        _ => as_events(config, name, request).await,
     }
 }
 
 /// What a frontend gets of an agent whose own frames cannot be written.
-async fn as_events(mut config: Config, name: &str, ask: Ask) -> anyhow::Result<Asked> {
+async fn as_events(mut config: Config, name: &str, request: AgentRequest) -> anyhow::Result<Asked> {
     config.server.tokens.clear();
     let service = GatewayService(Gateway::new(config)?);
-    let input = Arc::unwrap_or_clone(ask.input);
+    let input = Arc::unwrap_or_clone(request.input);
     let started = service.start(&Caller::default(), name, input).await?;
     let encoder = WatcherEncoder::new(converters(&Settings::new(AguiDialect::V1_0)), Encoding::Sse);
     let stop = Stop::Run { service, run: started.run_id };

@@ -1,18 +1,19 @@
 //! Ctrl-C while a stream is recorded: the agent is told to stop, as far as its protocol knows how.
 
+use aqueduct::a2a::RemoteAgent;
 use aqueduct_adapter_a2a::wire::{Dialect, FrameContent};
 use aqueduct_core::RunId;
+use aqueduct_core::agent::NoContext;
 use aqueduct_core::service::{Caller, RunService as _};
 
 use crate::service::GatewayService;
-use crate::source::{A2aSource, Ask};
 
 /// How the agent is told.
 pub(super) enum Stop {
     /// AG-UI has no way to tell it but to hang up; nor is there one for an answer that has come already.
     HangUp,
     /// A task is cancelled, once the stream has named it.
-    Task { source: Box<A2aSource>, dialect: Dialect, ask: Box<Ask>, task: Option<String> },
+    Task { source: Box<RemoteAgent>, dialect: Dialect, task: Option<String> },
     /// A run of our own is cancelled, and its agent with it.
     Run { service: GatewayService, run: RunId },
 }
@@ -32,9 +33,7 @@ impl Stop {
     pub(super) async fn tell(&self) -> bool {
         match self {
             Self::HangUp | Self::Task { task: None, .. } => false,
-            Self::Task { source, ask, task: Some(task), .. } => {
-                source.cancel_raw(task.clone(), &ask.forwarded).await
-            }
+            Self::Task { source, task: Some(task), .. } => source.cancel_raw(task.clone(), &NoContext).await,
             Self::Run { service, run } => service.cancel(&Caller::default(), run).await.unwrap_or(false),
         }
     }

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use aqueduct::FanOut;
+use aqueduct::a2a::RemoteAgent;
 use aqueduct_core::{Agent as RunAgent, Limits};
 use aqueduct_runs::{AgentEntry as RunEntry, AgentOptions, OnDisconnect};
 
-use crate::config::{self, A2aAddress, A2aBinding, A2aExposure, Agent, AgentSource, Config};
+use crate::config::{self, A2aBinding, A2aExposure, Agent, AgentSource, Config};
 use crate::recording::Recording;
+use crate::remote;
+use crate::source::ReplaySource;
 use crate::source::script::{Script, ScriptSource};
-use crate::source::upstream::Upstream;
-use crate::source::{A2aSource, AguiSource, FanOutSource, GrpcSettings, Legacy, ReplaySource};
 
 /// What an agent says about itself that is for its A2A card.
 #[derive(Debug, Default)]
@@ -36,7 +38,7 @@ pub(crate) struct AgentEntry {
     pub(crate) card: CardTraits,
     pub(crate) config: Agent,
     /// An A2A agent, to which calls can pass through.
-    pub(crate) a2a: Option<Arc<A2aSource>>,
+    pub(crate) a2a: Option<RemoteAgent>,
     /// The agent as the run engine has it.
     pub(crate) runs: Arc<RunEntry>,
 }
@@ -79,21 +81,14 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
     let mut card = CardTraits::default();
     let mut a2a = None;
     let source: Option<Arc<dyn RunAgent>> = match &agent.source {
-        AgentSource::A2a { address, binding, version, expose } => {
-            let url = match address {
-                A2aAddress::Url(url) | A2aAddress::Card(url) => url,
-            };
-            let (upstream, grpc) = (Upstream::new(agent, url)?, GrpcSettings::of(agent)?);
-            let source = Arc::new(A2aSource::new(upstream, grpc, address.clone(), *binding, *version));
+        AgentSource::A2a { binding, expose, .. } => {
+            let source = remote::a2a(agent)?;
             // gRPC does not pass: such an agent is served.
             let passes = *expose == A2aExposure::Proxy && *binding != Some(A2aBinding::Grpc);
-            a2a = passes.then(|| Arc::clone(&source));
-            Some(Arc::new(Legacy(source)))
+            a2a = passes.then(|| source.clone());
+            Some(Arc::new(source))
         }
-        AgentSource::Agui { url } => {
-            let source = AguiSource { upstream: Upstream::new(agent, url)?, url: url.clone() };
-            Some(Arc::new(Legacy(Arc::new(source))))
-        }
+        AgentSource::Agui { .. } => Some(Arc::new(remote::agui(agent)?)),
         AgentSource::Magentic => None,
         AgentSource::Script { file } => {
             let script = Script::load(file)?;
@@ -118,7 +113,7 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
                 Ok((name.clone(), source))
             };
             let agents = agents.iter().map(named).collect::<anyhow::Result<_>>()?;
-            Some(Arc::new(FanOutSource::new(agents)))
+            Some(Arc::new(FanOut::new(agents)))
         }
     };
     let options = options(agent, &description);

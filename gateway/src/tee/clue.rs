@@ -4,13 +4,13 @@ use aqueduct_adapter_a2a::relay::PassingCall;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use aqueduct::a2a::RUN_TOKEN_METADATA as TOKEN_METADATA;
+
 use super::token::RunToken;
 use crate::config::RelateBy;
 
 /// The header of a token.
 pub(crate) const TOKEN_HEADER: &str = "x-aqueduct-run";
-/// The metadata key of a token in A2A messages.
-pub(crate) const TOKEN_METADATA: &str = "aqueduct/run";
 /// The member of W3C baggage that holds a token.
 pub(crate) const TOKEN_BAGGAGE: &str = "aqueduct-run";
 

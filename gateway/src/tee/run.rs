@@ -122,7 +122,7 @@ impl TeeContext {
 
 impl CallContext for TeeContext {
     fn headers(&self) -> Vec<(String, String)> {
-        self.forwarded.to_pairs()
+        self.forwarded.headers()
     }
 
     fn run_token(&self) -> Option<&str> {

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use aqueduct_core::service::Caller;
 use aqueduct_core::{RunInput, Source};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::{Value, json};
 
 use super::clue::{LANE_HEADER, TOKEN_BAGGAGE, TOKEN_HEADER, baggage_members, trace_id};
 use super::relate::{Anchor, Tee};
@@ -107,29 +106,6 @@ impl Trail {
     }
 }
 
-/// AG-UI's forwarded properties with the token of the run. They are an object or nothing in every known client.
-pub(crate) fn with_run_token(given: &Value, token: Option<&str>) -> Value {
-    let mut properties = given.clone();
-    if let Some(token) = token
-        && (properties.is_object() || properties.is_null())
-    {
-        let mut own = properties.get("aqueduct").filter(|own| own.is_object()).cloned();
-        let own = own.get_or_insert_with(|| json!({}));
-        set(own, "run", token.into());
-        if properties.is_null() {
-            properties = json!({});
-        }
-        set(&mut properties, "aqueduct", own.take());
-    }
-    properties
-}
-
-fn set(object: &mut Value, name: &str, value: Value) {
-    if let Some(object) = object.as_object_mut() {
-        object.insert(name.to_owned(), value);
-    }
-}
-
 /// What stands in the baggage beside tokens, ready for one more member.
 fn others_in_baggage(headers: &HeaderMap) -> String {
     let own: Vec<&str> = baggage_members(headers).map(|(member, _)| member).collect();
@@ -189,20 +165,5 @@ mod tests {
         let mut others = HeaderMap::new();
         trail.mark(&mut others);
         assert!(others["traceparent"].to_str().unwrap().contains("0af7651916cd43dd8448eb211c80319c"));
-    }
-
-    #[test]
-    fn properties_take_the_token_beside_their_own() {
-        let trail = trail(None);
-        let token = trail.token().unwrap();
-        for (given, expected) in [
-            (Value::Null, json!({ "aqueduct": { "run": token } })),
-            (json!({ "a": 1 }), json!({ "a": 1, "aqueduct": { "run": token } })),
-            (json!({ "aqueduct": { "x": 1 } }), json!({ "aqueduct": { "x": 1, "run": token } })),
-            (json!("words"), json!("words")),
-        ] {
-            assert_eq!(with_run_token(&given, Some(token)), expected);
-        }
-        assert_eq!(with_run_token(&Value::Null, None), Value::Null);
     }
 }

@@ -1,5 +1,6 @@
 //! The answers of agents, as they go to the caller.
 
+use aqueduct::remote::TIMEOUT;
 use aqueduct_adapter_a2a::relay::PassingCall;
 use aqueduct_core::RunFailure;
 use aqueduct_transport_http::{ClientError, Refusal};
@@ -8,8 +9,6 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-
-use crate::source::upstream::TIMEOUT;
 
 /// Headers of answers that are between two neighbours (RFC 9110 §7.6.1), or this server's to say.
 const KEPT: [&str; 10] = [

@@ -1,7 +1,7 @@
 //! Who a call goes to: an A2A agent, or the gateway's own server of an agent of another kind.
 
-use std::sync::Arc;
-
+use aqueduct::a2a::RemoteAgent;
+use aqueduct::remote::failure_of;
 use aqueduct_adapter_a2a::card::Endpoint;
 use aqueduct_adapter_a2a::version::{VERSION_HEADER, Version};
 use aqueduct_core::RunFailure;
@@ -15,14 +15,12 @@ use serde_json::json;
 use super::answer::{Answer, AnswerBody};
 use crate::serve::a2a::A2aServers;
 use crate::source::Forwarded;
-use crate::source::a2a::A2aSource;
-use crate::source::upstream::failure_of;
 
 /// Who answers a call.
 #[derive(Clone)]
 pub(super) enum Callee {
     /// An agent, at that interface.
-    Agent { source: Arc<A2aSource>, door: Endpoint, forwarded: Forwarded },
+    Agent { source: RemoteAgent, door: Endpoint, forwarded: Forwarded },
     /// The gateway's own server, for whoever sent those headers.
     Served { servers: A2aServers, name: String, headers: HeaderMap, version: Version },
 }
@@ -51,13 +49,13 @@ impl Callee {
     }
 }
 
-pub(super) async fn ask_agent(source: &A2aSource, request: Request<Bytes>) -> Result<Answer, RunFailure> {
-    match source.upstream().client.open_bytes(request, sse::is_event_stream).await {
+pub(super) async fn ask_agent(source: &RemoteAgent, request: Request<Bytes>) -> Result<Answer, RunFailure> {
+    match source.connection().client().open_bytes(request, sse::is_event_stream).await {
         Ok((head, stream)) => Ok(head.map(|()| AnswerBody::Stream(stream.boxed()))),
         Err(ClientError::NotAStream(response)) => Ok(response.map(AnswerBody::Whole)),
         Err(error) => {
             if matches!(error, ClientError::Connect { .. }) {
-                source.forget_address();
+                source.forget_card();
             }
             Err(failure_of(&error))
         }

@@ -20,6 +20,8 @@ mod relay;
 
 use std::sync::Arc;
 
+use aqueduct::a2a::RemoteAgent;
+use aqueduct::remote::unsent;
 use aqueduct_adapter_a2a::card::{Endpoint, WELL_KNOWN_PATHS};
 use aqueduct_adapter_a2a::relay::{PassingCall, PassingKind, move_card};
 use aqueduct_adapter_a2a::version::{
@@ -43,8 +45,6 @@ use super::a2a::{A2aServers, public_base};
 use crate::config::CardAccess;
 use crate::service::{AgentEntry, Gateway};
 use crate::source::Forwarded;
-use crate::source::a2a::A2aSource;
-use crate::source::upstream::unsent;
 use crate::tee::call::LaneCall;
 use crate::tee::clue::{LANE_HEADER, TOKEN_METADATA};
 use crate::tee::{Tapped, Trail};
@@ -66,7 +66,7 @@ const PASSING: [Binding; 2] = [Binding::JsonRpc, Binding::HttpJson];
 /// An agent to which calls pass.
 pub(super) struct Passable {
     agent: Arc<AgentEntry>,
-    source: Arc<A2aSource>,
+    source: RemoteAgent,
 }
 
 impl Passable {
@@ -118,17 +118,10 @@ pub(super) async fn pass(
             .into_response();
     }
     let spoken = Spoken::of(&parts, rest, &body);
-    match source.door(spoken.binding, spoken.version, &forwarded).await {
+    match source.interface(spoken.binding, spoken.version, &forwarded).await {
         Ok(Some(door)) => {
-            let passage = Passage {
-                gateway,
-                servers,
-                agent,
-                source: Arc::clone(source),
-                parts: &parts,
-                body: &body,
-                rest,
-            };
+            let passage =
+                Passage { gateway, servers, agent, source: source.clone(), parts: &parts, body: &body, rest };
             passage.run(spoken.call, door, forwarded).await
         }
         Ok(None) => serve_call(gateway, servers, agent, (parts, body.clone()), &spoken).await,
@@ -247,7 +240,7 @@ fn is_below(rest: &str) -> bool {
 async fn card(
     servers: &A2aServers,
     agent: &AgentEntry,
-    source: &A2aSource,
+    source: &RemoteAgent,
     forwarded: &Forwarded,
     parts: &Parts,
 ) -> Response {
@@ -255,7 +248,7 @@ async fn card(
     let here = own_card(servers, agent, parts);
     let text = match source.card(forwarded, version).await {
         Ok(text) => text,
-        Err(_) if source.is_told() => Value::Object(here.clone()).to_string(),
+        Err(_) if source.is_card_optional() => Value::Object(here.clone()).to_string(),
         Err(failure) => return refuse_http(&failure),
     };
     let Ok(Value::Object(mut card)) = serde_json::from_str(&text) else {
@@ -281,7 +274,7 @@ struct Passage<'p> {
     gateway: &'p Arc<Gateway>,
     servers: &'p A2aServers,
     agent: &'p Arc<AgentEntry>,
-    source: Arc<A2aSource>,
+    source: RemoteAgent,
     parts: &'p Parts,
     body: &'p Bytes,
     rest: &'p str,
@@ -301,7 +294,7 @@ impl Passage<'_> {
         let answered = match lane {
             None => ask_agent(&self.source, request).await,
             Some(lane) => {
-                let source = Arc::clone(&self.source);
+                let source = self.source.clone();
                 Relay::new(Callee::Agent { source, door, forwarded }, lane).answer(request).await
             }
         };
@@ -341,7 +334,7 @@ impl Passage<'_> {
         let body = trail.token().and_then(|token| call.with_metadata(TOKEN_METADATA, token));
         let body = body.map_or_else(|| self.body.clone(), Bytes::from);
         let forwarded = forwarded.with_baggage(&self.parts.headers).marked(trail);
-        self.source.upstream().request(self.parts.method.as_str(), &url, &passed, &forwarded, body)
+        self.source.connection().request(self.parts.method.as_str(), &url, &passed, &forwarded, body)
     }
 
     /// A card inside an answer.

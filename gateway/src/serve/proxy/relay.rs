@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aqueduct::remote::{describe_refusal, failure_of, is_json};
 use aqueduct_core::RunFailure;
 use aqueduct_transport_http::ClientError;
 use bytes::Bytes;
@@ -10,7 +11,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::answer::{Answer, AnswerBody, Chunks, encoding};
 use super::callee::Callee;
-use crate::source::upstream::{failure_of, is_json, refusal_words};
 use crate::tee::Tapped;
 use crate::tee::lane::CALLER_GONE;
 
@@ -133,7 +133,7 @@ impl Relay {
         if is_json(&response) || !head.status.is_success() {
             return self.lane.handle_body(head.status.as_u16(), bytes).await;
         }
-        let words = refusal_words(&response);
+        let words = describe_refusal(&response);
         self.lane.handle_failure(RunFailure::new(RunFailure::UPSTREAM_INVALID, words)).await;
     }
 

@@ -39,13 +39,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use aqueduct::remote::ThreadMemory;
 use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::{
     Agent, InterruptId, InterruptReply, Message, MessageId, RunFailure, RunId, RunInput, RunOutcome,
     SourceStream, ThreadId,
 };
 
-use super::remembered::Remembered;
 use super::{EventSender, emit};
 use crate::config::ConfigError;
 pub use keys::reference;
@@ -122,7 +122,7 @@ pub(crate) struct ScriptSource(Arc<Stage>);
 
 impl ScriptSource {
     pub(crate) fn new(script: Arc<Script>) -> Self {
-        Self(Arc::new(Stage { script, waiting: Remembered::new(REMEMBERED_THREADS) }))
+        Self(Arc::new(Stage { script, waiting: ThreadMemory::new(REMEMBERED_THREADS) }))
     }
 }
 
@@ -130,7 +130,7 @@ impl ScriptSource {
 #[derive(Debug)]
 struct Stage {
     script: Arc<Script>,
-    waiting: Remembered<ThreadId, Position>,
+    waiting: ThreadMemory<ThreadId, Position>,
 }
 
 impl Stage {

@@ -1,21 +1,21 @@
-//! [`Remembered`]: what sources know of threads between their runs, for a bounded number of them.
+//! [`ThreadMemory`]: what an agent keeps of threads between their runs, for a bounded number of threads.
 //!
 //! ```text
-//! insert ──► recent ── full ──► older (what was there is forgotten)
-//! remove ◄── recent, else older
+//! insert ──► recent ── full ──► older (the former `older` is dropped)
+//! change ◄── recent, else older
 //! ```
 //!
-//! Two generations and no order within them: whoever was heard of among the last half is certain to be known, and whoever
-//! is forgotten was not heard of for that long. An exact order would cost a list beside the table.
+//! Two generations without an order inside: the threads of the last half are certain to be found. An exact order would
+//! cost a list beside the table. The key names the principal too: a thread of another principal is another thread.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-/// Values by key.
+/// Values by key, of which the oldest are dropped.
 #[derive(Debug)]
-pub(crate) struct Remembered<K, V> {
-    /// Of one generation.
+pub struct ThreadMemory<K, V> {
+    /// Entries of one generation.
     limit: usize,
     generations: Mutex<Generations<K, V>>,
 }
@@ -26,14 +26,15 @@ struct Generations<K, V> {
     older: HashMap<K, V>,
 }
 
-impl<K: Hash + Eq, V> Remembered<K, V> {
-    /// Remembers at least half as many and at most that many.
-    pub(crate) fn new(most: usize) -> Self {
+impl<K: Hash + Eq, V> ThreadMemory<K, V> {
+    /// Returns a memory that keeps at least `most / 2` and at most `most` entries.
+    pub fn new(most: usize) -> Self {
         let generations = Generations { recent: HashMap::new(), older: HashMap::new() };
         Self { limit: most.div_ceil(2), generations: Mutex::new(generations) }
     }
 
-    pub(crate) fn insert(&self, key: K, value: V) {
+    /// Sets the entry of `key`.
+    pub fn insert(&self, key: K, value: V) {
         let mut both = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         both.older.remove(&key);
         if both.recent.len() >= self.limit && !both.recent.contains_key(&key) {
@@ -42,14 +43,15 @@ impl<K: Hash + Eq, V> Remembered<K, V> {
         both.recent.insert(key, value);
     }
 
-    /// Does something with what is known of the key, if anything is.
-    pub(crate) fn change<R>(&self, key: &K, change: impl FnOnce(&mut V) -> R) -> Option<R> {
+    /// Applies `change` to the entry of `key`. Returns `None` if there is no entry.
+    pub fn change<R>(&self, key: &K, change: impl FnOnce(&mut V) -> R) -> Option<R> {
         let mut both = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         let Generations { recent, older } = &mut *both;
         recent.get_mut(key).or_else(|| older.get_mut(key)).map(change)
     }
 
-    pub(crate) fn remove(&self, key: &K) -> Option<V> {
+    /// Removes the entry of `key`. Returns `None` if there is no entry.
+    pub fn remove(&self, key: &K) -> Option<V> {
         let mut both = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         both.recent.remove(key).or_else(|| both.older.remove(key))
     }
@@ -61,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_latest_half_is_known_and_no_more_than_the_limit() {
-        let remembered = Remembered::new(10);
+        let remembered = ThreadMemory::new(10);
         for thread in 0..1_000 {
             remembered.insert(thread, thread);
         }
@@ -72,8 +74,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_again_replaces_what_was_known() {
-        let remembered = Remembered::new(4);
+    fn a_second_insert_replaces_the_first() {
+        let remembered = ThreadMemory::new(4);
         for (key, value) in [("a", 1), ("b", 1), ("c", 1), ("a", 2), ("c", 2)] {
             remembered.insert(key, value);
         }

@@ -1,0 +1,112 @@
+//! [`RemoteBuilder`]: where a remote A2A agent is, and how it is called.
+
+use std::sync::Arc;
+
+use aqueduct_adapter_a2a::config::{ClientConfig, DecodeConfig, Retry};
+use aqueduct_adapter_a2a::version::{Binding, Version};
+
+use super::endpoint::Directory;
+use super::{RemoteAgent, Shared, THREADS};
+use crate::error::Error;
+use crate::remote::{Connection, RemoteSettings, ThreadMemory};
+
+/// Where an A2A agent is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Address {
+    /// By its own address; its card is looked for at the well-known paths.
+    Agent(String),
+    /// By the address of its card.
+    Card(String),
+}
+
+impl Address {
+    /// Returns the address itself.
+    pub fn url(&self) -> &str {
+        match self {
+            Self::Agent(url) | Self::Card(url) => url,
+        }
+    }
+}
+
+/// Builds a [`RemoteAgent`].
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), aqueduct::Error> {
+/// use aqueduct::a2a::{Address, Binding, RemoteAgent, Version};
+///
+/// // An agent without a card.
+/// let agent = RemoteAgent::builder(Address::Agent("http://127.0.0.1:9999/".into()))
+///     .binding(Binding::JsonRpc)
+///     .version(Version::V03)
+///     .build()?;
+/// assert!(agent.is_card_optional());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "`build` makes the agent"]
+pub struct RemoteBuilder {
+    address: Address,
+    binding: Option<Binding>,
+    version: Version,
+    settings: RemoteSettings,
+    client: ClientConfig,
+}
+
+impl RemoteBuilder {
+    pub(super) fn new(address: Address) -> Self {
+        let client = ClientConfig { decode: DecodeConfig::root(), ..ClientConfig::default() };
+        Self { address, binding: None, version: Version::V1, settings: RemoteSettings::default(), client }
+    }
+
+    /// Calls the agent by this binding. With the agent's own address no card is needed; otherwise the binding is
+    /// preferred among those of the card.
+    pub fn binding(mut self, binding: Binding) -> Self {
+        self.binding = Some(binding);
+        self
+    }
+
+    /// Sets the version that an agent without card speaks. A card names its own.
+    pub fn version(mut self, version: Version) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Sets credentials, headers, timeouts, limits and TLS.
+    pub fn settings(mut self, settings: RemoteSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Sets how the agent's stream is read. Source, dialect and the id of the sent message are set by the agent.
+    pub fn decode(mut self, decode: DecodeConfig) -> Self {
+        self.client.decode = decode;
+        self
+    }
+
+    /// Sets how often, and after which pauses, a lost stream is looked for.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.client.retry = retry;
+        self
+    }
+
+    /// Returns the agent. Nothing is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Address`] if the address is not an absolute HTTP address, [`Error::Client`] if the TLS settings
+    /// cannot be used, and [`Error::Unsupported`] for the gRPC binding without the feature `grpc`.
+    pub fn build(self) -> Result<RemoteAgent, Error> {
+        if self.binding == Some(Binding::Grpc) && !cfg!(feature = "grpc") {
+            return Err(Error::Unsupported { what: "A2A over gRPC", feature: "grpc" });
+        }
+        let connection = Connection::new(self.address.url(), &self.settings)?;
+        let directory = Directory::new(self.address, self.binding, self.version, &self.settings);
+        let shared =
+            Shared { connection, directory, client: self.client, threads: ThreadMemory::new(THREADS) };
+        Ok(RemoteAgent { shared: Arc::new(shared) })
+    }
+}

@@ -1,0 +1,200 @@
+//! Where and how an A2A agent is called: by its settings, or by its card.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aqueduct_adapter_a2a::call::card_request;
+use aqueduct_adapter_a2a::card::{self, Endpoint};
+use aqueduct_adapter_a2a::version::{Binding, VERSION_HEADER, Version};
+use aqueduct_core::RunFailure;
+use aqueduct_core::agent::CallContext;
+
+use super::Address;
+#[cfg(feature = "grpc")]
+use super::grpc::GrpcConnection;
+use crate::remote::{Connection, REFUSED, RemoteSettings, describe_refusal, failure_of, invalid, unsent};
+
+/// The endpoint of an agent, and what its card says about it.
+#[derive(Debug)]
+pub(super) struct ResolvedCard {
+    pub(super) endpoint: Endpoint,
+    pub(super) streaming: bool,
+    /// Made on the first call.
+    #[cfg(feature = "grpc")]
+    pub(super) grpc: GrpcConnection,
+    /// `true` if the agent's card named the address.
+    is_from_card: bool,
+    /// Every interface of the card.
+    offered: Vec<Endpoint>,
+}
+
+impl ResolvedCard {
+    fn new(endpoint: Endpoint, streaming: bool, settings: &RemoteSettings, offered: Vec<Endpoint>) -> Self {
+        #[cfg(not(feature = "grpc"))]
+        let _ = settings;
+        Self {
+            #[cfg(feature = "grpc")]
+            grpc: GrpcConnection::new(endpoint.url.clone(), settings),
+            endpoint,
+            streaming,
+            is_from_card: false,
+            offered,
+        }
+    }
+
+    /// Returns the reason why the endpoint cannot be reached, with the key that overrides an address of the card.
+    pub(super) fn explain(&self, reason: &str) -> String {
+        if self.is_from_card { card::unreachable(&self.endpoint, reason) } else { reason.to_owned() }
+    }
+
+    pub(super) fn interface(&self, binding: Binding, version: Version) -> Option<&Endpoint> {
+        self.offered.iter().find(|endpoint| endpoint.binding == binding && endpoint.version == version)
+    }
+}
+
+/// Finds the endpoint, and keeps it until [`forget`](Self::forget).
+#[derive(Debug)]
+pub(super) struct Directory {
+    address: Address,
+    /// In the order of preference.
+    bindings: Vec<Binding>,
+    settings: RemoteSettings,
+    /// Used without a card.
+    fixed: Option<Arc<ResolvedCard>>,
+    resolved: Mutex<Option<Arc<ResolvedCard>>>,
+}
+
+impl Directory {
+    pub(super) fn new(
+        address: Address,
+        wanted: Option<Binding>,
+        version: Version,
+        settings: &RemoteSettings,
+    ) -> Self {
+        let fixed = match (&address, wanted) {
+            (Address::Agent(url), Some(binding)) => {
+                let endpoint = Endpoint::new(url.clone(), binding, version);
+                let offered = vec![endpoint.clone()];
+                Some(Arc::new(ResolvedCard::new(endpoint, true, settings, offered)))
+            }
+            _ => None,
+        };
+        let mut bindings = vec![Binding::JsonRpc, Binding::HttpJson];
+        if cfg!(feature = "grpc") {
+            bindings.push(Binding::Grpc);
+        }
+        bindings.sort_by_key(|binding| Some(*binding) != wanted);
+        Self { address, bindings, settings: settings.clone(), fixed, resolved: Mutex::default() }
+    }
+
+    pub(super) async fn resolve(
+        &self,
+        connection: &Connection,
+        context: &dyn CallContext,
+    ) -> Result<Arc<ResolvedCard>, RunFailure> {
+        if let Some(fixed) = &self.fixed {
+            return Ok(Arc::clone(fixed));
+        }
+        let resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(resolved) = resolved {
+            return Ok(resolved);
+        }
+        let found = Arc::new(self.look_up(connection, context).await?);
+        *self.resolved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&found));
+        Ok(found)
+    }
+
+    /// Returns `true` if no card is needed.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.fixed.is_some()
+    }
+
+    pub(super) fn forget(&self) {
+        *self.resolved.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    async fn look_up(
+        &self,
+        connection: &Connection,
+        context: &dyn CallContext,
+    ) -> Result<ResolvedCard, RunFailure> {
+        let text = self.card(connection, context, None).await?;
+        let card = card::parse(&text).map_err(invalid)?;
+        let mut endpoint = card::choose(&card, &self.bindings).map_err(invalid)?;
+        if endpoint.binding == Binding::Grpc {
+            endpoint.url = grpc_address(&endpoint.url, self.address.url());
+        }
+        let offered = card::endpoints(&card);
+        let mut resolved = ResolvedCard::new(endpoint, card.capabilities.streaming, &self.settings, offered);
+        resolved.is_from_card = true;
+        Ok(resolved)
+    }
+
+    /// Reads the text of the agent's card. Some agents have one for each version of the protocol.
+    pub(super) async fn card(
+        &self,
+        connection: &Connection,
+        context: &dyn CallContext,
+        version: Option<&str>,
+    ) -> Result<String, RunFailure> {
+        let urls = match &self.address {
+            Address::Agent(url) => card::card_urls(url),
+            Address::Card(url) => vec![url.clone()],
+        };
+        let mut failure = RunFailure::new(REFUSED, "the agent has no card");
+        for url in urls {
+            match read_card(connection, context, &url, version).await {
+                Ok(card) => return Ok(card),
+                Err(error) => {
+                    let message = format!("no agent card at {url}: {}", &*error.message);
+                    failure = RunFailure::new(error.code, message);
+                }
+            }
+        }
+        Err(failure)
+    }
+}
+
+/// Reads a card. An answer that is not a card is an error here, so that the next address is tried.
+async fn read_card(
+    connection: &Connection,
+    context: &dyn CallContext,
+    url: &str,
+    version: Option<&str>,
+) -> Result<String, RunFailure> {
+    let wanted = card_request(url);
+    let mut headers: Vec<(&str, &str)> = wanted.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
+    if let Some(version) = version {
+        headers.retain(|(name, _)| *name != VERSION_HEADER);
+        headers.push((VERSION_HEADER, version));
+    }
+    let request = connection.request(wanted.method, &wanted.url, &headers, context, wanted.body.into());
+    let request = request.map_err(unsent)?;
+    let response = connection.client().request(request).await.map_err(|error| failure_of(&error))?;
+    if !response.status().is_success() {
+        return Err(RunFailure::new(REFUSED, describe_refusal(&response)));
+    }
+    let text = String::from_utf8(response.into_body().to_vec()).map_err(invalid)?;
+    card::parse(&text).map_err(invalid)?;
+    Ok(text)
+}
+
+/// Adds the scheme of the card's address: cards name gRPC interfaces as `host:port`.
+fn grpc_address(url: &str, card: &str) -> String {
+    if url.contains("://") {
+        return url.to_owned();
+    }
+    let scheme = if card.starts_with("https://") { "https" } else { "http" };
+    format!("{scheme}://{url}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grpc_address_without_a_scheme_has_that_of_its_card() {
+        assert_eq!(grpc_address("agent:50051", "https://agent/card.json"), "https://agent:50051");
+        assert_eq!(grpc_address("agent:50051", "http://agent/card.json"), "http://agent:50051");
+        assert_eq!(grpc_address("http://agent:50051", "https://agent/card.json"), "http://agent:50051");
+    }
+}

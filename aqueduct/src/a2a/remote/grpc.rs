@@ -1,0 +1,182 @@
+//! Calls to an agent over gRPC.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use aqueduct_adapter_a2a::call::Call;
+use aqueduct_adapter_a2a::client::Purpose;
+use aqueduct_adapter_a2a::pb::answer::{read_event, read_task_answer};
+use aqueduct_adapter_a2a::version::Version;
+use aqueduct_adapter_a2a::wire::WireError;
+use aqueduct_core::RunFailure;
+use aqueduct_core::agent::CallContext;
+use aqueduct_transport_grpc::raw::{RawClient, RawError, RawRequest, RawStatus, RawStream};
+use aqueduct_transport_grpc::{ClientConfig, ClientError, ClientLimits, ClientTimeouts};
+use bytes::Bytes;
+use futures_core::Stream as _;
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, Sleep};
+
+use super::connection::{Answer, Incoming, Stream};
+use super::endpoint::ResolvedCard;
+use crate::remote::{Connection, RemoteSettings, TIMEOUT, UNREACHABLE};
+
+/// The status code `UNAVAILABLE`.
+const UNAVAILABLE: i32 = 14;
+
+/// The connection to one endpoint, made on the first call. It reconnects by itself.
+#[derive(Debug)]
+pub(super) struct GrpcConnection {
+    url: String,
+    config: ClientConfig,
+    idle: Duration,
+    client: OnceCell<RawClient>,
+}
+
+impl GrpcConnection {
+    pub(super) fn new(url: String, settings: &RemoteSettings) -> Self {
+        let timeouts = ClientTimeouts {
+            connect: settings.connect_timeout,
+            call: settings.response_timeout,
+            open: settings.response_timeout,
+            ..ClientTimeouts::default()
+        };
+        let limits = ClientLimits { message_bytes: settings.frame_bytes, ..ClientLimits::default() };
+        let config = ClientConfig {
+            limits,
+            timeouts,
+            #[cfg(feature = "tls")]
+            tls: settings.tls.clone(),
+            ..ClientConfig::default()
+        };
+        Self { url, config, idle: settings.idle_timeout, client: OnceCell::new() }
+    }
+
+    async fn client(&self) -> Result<&RawClient, ClientError> {
+        let connect = || RawClient::connect(&self.url, self.config.clone());
+        self.client.get_or_try_init(connect).await
+    }
+}
+
+/// The messages of a stream.
+pub(super) struct Messages {
+    stream: RawStream,
+    version: Version,
+    idle: Duration,
+    /// Set when the stream is awaited; moved, not made again, for each message.
+    timer: Option<Pin<Box<Sleep>>>,
+    heard_at: Instant,
+}
+
+impl Messages {
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Incoming> {
+        let Poll::Ready(message) = Pin::new(&mut self.stream).poll_next(cx) else {
+            return self.poll_idle(cx);
+        };
+        self.heard_at = Instant::now();
+        Poll::Ready(match message {
+            None => Incoming::End,
+            Some(Err(status)) => Incoming::Status(wire_error(&status)),
+            Some(Ok(message)) => match read_event(self.version, &message) {
+                Ok(Some(item)) => Incoming::Item(Box::new(item)),
+                Ok(None) => Incoming::Nothing,
+                Err(error) => Incoming::Cut(error.to_string(), RunFailure::UPSTREAM_ENDED),
+            },
+        })
+    }
+
+    /// Ready once the stream was silent for `idle`.
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Incoming> {
+        let due = self.heard_at + self.idle;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+        loop {
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if due <= Instant::now() {
+                let idle = self.idle;
+                return Poll::Ready(Incoming::Cut(
+                    format!("the agent sent nothing for {idle:?} (timeout `idle`)"),
+                    TIMEOUT,
+                ));
+            }
+            timer.as_mut().reset(due);
+        }
+    }
+}
+
+pub(super) async fn send(
+    connection: &Connection,
+    card: &ResolvedCard,
+    context: &dyn CallContext,
+    purpose: Purpose,
+    call: &Call,
+) -> Answer {
+    let (request, streaming) = match raw_request(connection, card, context, call) {
+        Ok(request) => request,
+        Err(reason) => return Answer::failed(reason),
+    };
+    let client = match card.grpc.client().await {
+        Ok(client) => client,
+        Err(error) => return failed(error.into()),
+    };
+    let version = card.endpoint.version;
+    if streaming {
+        return match client.stream(request).await {
+            Ok(stream) => {
+                let (idle, heard_at) = (card.grpc.idle, Instant::now());
+                let messages = Messages { stream, version, idle, timer: None, heard_at };
+                Answer::Stream(Box::new(Stream::grpc(purpose, messages)))
+            }
+            Err(error) => failed(error),
+        };
+    }
+    match client.unary(request).await {
+        Ok(message) => match read_task_answer(call, version, &message) {
+            Ok(item) => Answer::Item(item.map(Box::new)),
+            Err(error) => Answer::failed(error.to_string()),
+        },
+        Err(error) => failed(error),
+    }
+}
+
+/// Returns a call as a request, and whether its answer is a stream.
+fn raw_request(
+    connection: &Connection,
+    card: &ResolvedCard,
+    context: &dyn CallContext,
+    call: &Call,
+) -> Result<(RawRequest, bool), String> {
+    let request = card.endpoint.grpc_request(call).map_err(|error| error.to_string())?;
+    let metadata: Vec<(&str, &str)> = request.metadata.iter().map(|(n, v)| (*n, v.as_str())).collect();
+    let url = format!("{}{}", card.endpoint.url.trim_end_matches('/'), request.path);
+    // gRPC metadata are HTTP headers: a call carries the same as one over HTTP.
+    let head = connection.request("POST", &url, &metadata, context, Bytes::new())?;
+    let text = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+    };
+    let metadata = head.headers().iter().filter_map(text).collect();
+    let raw = RawRequest { path: request.path, metadata, message: request.message.into() };
+    Ok((raw, request.streaming))
+}
+
+fn failed(error: RawError) -> Answer {
+    match error {
+        // A lost connection has this status too: the agent may have moved.
+        RawError::Status(status) if status.code == UNAVAILABLE && status.details.is_empty() => {
+            Answer::Failed { reason: status.message, code: UNREACHABLE }
+        }
+        RawError::Status(status) => Answer::Refused(wire_error(&status)),
+        RawError::Client(error) => {
+            let is_unreachable = matches!(error, ClientError::Connect { .. });
+            let code = if is_unreachable { UNREACHABLE } else { RunFailure::UPSTREAM_ENDED };
+            Answer::Failed { reason: error.to_string(), code }
+        }
+        other => Answer::failed(other.to_string()),
+    }
+}
+
+fn wire_error(status: &RawStatus) -> WireError {
+    WireError::from_grpc(status.code, &status.message, &status.details)
+}

@@ -1,0 +1,264 @@
+//! A remote A2A agent, over JSON-RPC, HTTP+JSON or gRPC.
+//!
+//! The adapter's [`TaskClient`](aqueduct_adapter_a2a::TaskClient) plans requests and decodes answers; this module sends,
+//! waits and returns the events:
+//!
+//! ```text
+//! card? ──► endpoint ──► Turn: TaskClient ◄── frames, answers, errors, cancellation
+//!                                   └──────► requests (after their pauses), events
+//! ```
+//!
+//! A takeover finds the task again by its checkpoint: the task is read, the content of the history is left out, and the
+//! stream goes on. A thread keeps its context id, and a task that waits for a reply its memory, so that the next run of
+//! the thread at the agent goes on with it.
+//!
+//! Nothing is spawned: the turn is a stream, polled by the driver of the run.
+
+mod builder;
+mod connection;
+mod endpoint;
+#[cfg(feature = "grpc")]
+mod grpc;
+mod raw;
+mod turn;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_adapter_a2a::TaskMemory;
+use aqueduct_adapter_a2a::call::{Call, TaskRef};
+use aqueduct_adapter_a2a::card::Endpoint;
+use aqueduct_adapter_a2a::client::Attachment;
+use aqueduct_adapter_a2a::config::ClientConfig;
+use aqueduct_adapter_a2a::version::{Binding, Version};
+use aqueduct_core::agent::{CallContext, PreviousRun};
+use aqueduct_core::{
+    Agent, AgentRequest, Checkpoint, Principal, RunFailure, RunId, SourceEvent, SourceStream, Takeover,
+    ThreadId,
+};
+use futures_util::future::FutureExt as _;
+use futures_util::stream::{self, StreamExt as _};
+use serde_json::json;
+
+use crate::error::Error;
+use crate::remote::{Connection, ThreadMemory, describe_refusal};
+pub use builder::{Address, RemoteBuilder};
+use endpoint::{Directory, ResolvedCard};
+pub use raw::RawAnswer;
+use turn::{Start, Turn};
+
+/// Threads whose context is kept. The next run of a dropped thread goes by the previous run in the log, and otherwise
+/// starts a new conversation; each thread costs its ids and, while its task waits, some KiB.
+const THREADS: usize = 10_000;
+
+/// How long a [`RemoteAgent::cancel`] waits for an answer.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The code of a run whose takeover did not find the agent's work.
+pub const OWNER_LOST: &str = "gateway_lost";
+
+/// An A2A agent at another address, as an [`Agent`].
+///
+/// Clones share connections, the card and the memory of threads.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), aqueduct::Error> {
+/// use aqueduct::a2a::RemoteAgent;
+///
+/// let by_card = RemoteAgent::new("https://agents.example/research")?;
+/// # drop(by_card);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct RemoteAgent {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    connection: Connection,
+    directory: Directory,
+    client: ClientConfig,
+    threads: ThreadMemory<(Principal, ThreadId), Thread>,
+}
+
+/// A thread's conversation with the agent.
+#[derive(Debug, Clone, Default)]
+struct Thread {
+    context_id: String,
+    /// The task that waits for a reply.
+    waiting: Option<(TaskRef, TaskMemory)>,
+    /// The run that left this state.
+    run: Option<RunId>,
+}
+
+impl Thread {
+    /// Returns the state that a run of another replica left. The content of its task counts as shown.
+    fn of(previous: &PreviousRun) -> Self {
+        let Some(Attachment { task, .. }) = Attachment::from_value(&previous.checkpoint.0) else {
+            return Self::default();
+        };
+        let context_id = task.context_id.clone();
+        let waiting = previous.is_waiting.then(|| (task, TaskMemory::default()));
+        Self { context_id, waiting, run: Some(previous.run.clone()) }
+    }
+}
+
+impl RemoteAgent {
+    /// Returns the agent at `url`. Its card is read on the first run, and says how the agent is called.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteBuilder::build`].
+    pub fn new(url: impl Into<String>) -> Result<Self, Error> {
+        Self::builder(Address::Agent(url.into())).build()
+    }
+
+    /// Returns a builder for the agent at `address`.
+    pub fn builder(address: Address) -> RemoteBuilder {
+        RemoteBuilder::new(address)
+    }
+
+    /// Returns the agent's interface of `binding` and `version`, for calls that pass through a proxy; `None` if the
+    /// agent has none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the card cannot be read.
+    pub async fn interface(
+        &self,
+        binding: Binding,
+        version: Version,
+        context: &dyn CallContext,
+    ) -> Result<Option<Endpoint>, RunFailure> {
+        let resolved = self.shared.resolve(context).await?;
+        Ok(resolved.interface(binding, version).cloned())
+    }
+
+    /// Returns `true` if the settings name address and binding: such an agent needs no card.
+    pub fn is_card_optional(&self) -> bool {
+        self.shared.directory.is_fixed()
+    }
+
+    /// Returns the text of the agent's card, as the agent shows it to clients of `version`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no card at any of the usual addresses.
+    pub async fn card(&self, context: &dyn CallContext, version: Option<&str>) -> Result<String, RunFailure> {
+        self.shared.directory.card(&self.shared.connection, context, version).await
+    }
+
+    /// Returns the connection, for callers that send requests of their own.
+    pub fn connection(&self) -> &Connection {
+        &self.shared.connection
+    }
+
+    /// Drops the card: the next run reads it again, because the agent may have moved.
+    pub fn forget_card(&self) {
+        self.shared.directory.forget();
+    }
+
+    /// Asks the agent to cancel a task. A failure is logged: the caller has nothing left to do.
+    pub async fn cancel(&self, endpoint: &Endpoint, task: String, context: &dyn CallContext) {
+        let call = Call::CancelTask { id: task, metadata: None };
+        let connection = &self.shared.connection;
+        let request = connection::http_request(connection, endpoint, context, &call);
+        let answered = match request {
+            Err(reason) => Ok(Err(reason)),
+            Ok((request, _)) => {
+                let answer = connection.client().request(request);
+                let answer = answer.map(|answered| answered.map_err(|error| error.to_string()));
+                tokio::time::timeout(CANCEL_TIMEOUT, answer).await
+            }
+        };
+        let reason = match answered {
+            Ok(Ok(response)) if response.status().is_success() => return,
+            Ok(Ok(response)) => describe_refusal(&response),
+            Ok(Err(reason)) => reason,
+            Err(_) => format!("no answer within {CANCEL_TIMEOUT:?}"),
+        };
+        tracing::warn!(reason, "a task of a remote agent could not be cancelled");
+    }
+}
+
+impl Shared {
+    async fn resolve(&self, context: &dyn CallContext) -> Result<Arc<ResolvedCard>, RunFailure> {
+        self.directory.resolve(&self.connection, context).await
+    }
+
+    /// Returns what the previous run of the thread left, whichever replica drove it.
+    fn thread_of(&self, request: &AgentRequest) -> Thread {
+        let key = (request.principal.clone(), request.input.thread_id.detached());
+        // The context stays, the waiting task is taken: of two concurrent runs of a thread one sends the reply.
+        let take = |thread: &mut Thread| Thread { waiting: thread.waiting.take(), ..thread.clone() };
+        let own = self.threads.change(&key, take).unwrap_or_default();
+        match &request.previous {
+            Some(previous) if own.run.as_ref() != Some(&previous.run) => Thread::of(previous),
+            _ => own,
+        }
+    }
+
+    fn keep_thread(&self, request: &AgentRequest, thread: Thread) {
+        self.threads.insert((request.principal.clone(), request.input.thread_id.detached()), thread);
+    }
+}
+
+impl Agent for RemoteAgent {
+    fn run(&self, request: AgentRequest) -> SourceStream {
+        let shared = Arc::clone(&self.shared);
+        let turn = async move {
+            match shared.resolve(&*request.context).await {
+                Ok(card) => {
+                    let start = Start::Send(Box::new(shared.thread_of(&request)));
+                    Turn::new(shared, card, request, start).left_stream()
+                }
+                Err(failure) => failed(failure).right_stream(),
+            }
+        };
+        Box::pin(turn.flatten_stream())
+    }
+
+    fn keeps_threads(&self) -> bool {
+        true
+    }
+
+    fn can_resume(&self, checkpoint: &Checkpoint) -> bool {
+        Attachment::from_value(&checkpoint.0).is_some()
+    }
+
+    fn resume(&self, request: AgentRequest, takeover: Takeover) -> SourceStream {
+        let Some(at) = Attachment::from_value(&takeover.checkpoint.0) else {
+            return Box::pin(stream::empty());
+        };
+        let shared = Arc::clone(&self.shared);
+        let turn = async move {
+            match shared.resolve(&*request.context).await {
+                Ok(card) => {
+                    let start = Start::Attach(at, Box::new(takeover.history));
+                    Turn::new(shared, card, request, start).left_stream()
+                }
+                Err(failure) => failed(work_lost(&failure)).right_stream(),
+            }
+        };
+        Box::pin(turn.flatten_stream())
+    }
+}
+
+fn failed(failure: RunFailure) -> stream::Once<std::future::Ready<SourceEvent>> {
+    stream::once(std::future::ready(SourceEvent::Failed(failure)))
+}
+
+/// Returns the failure of a takeover whose agent does not answer, or does not have the task any more.
+fn work_lost(failure: &RunFailure) -> RunFailure {
+    let message = format!(
+        "the gateway that ran this is gone, and the agent could not be asked to go on ({}): run it again",
+        &*failure.message
+    );
+    let mut lost = RunFailure::new(OWNER_LOST, message);
+    lost.details = Some(json!({ "reason": &*failure.code }));
+    lost
+}

@@ -1,0 +1,403 @@
+//! One turn with an A2A agent: sends what the adapter's client plans, and hands it the answers.
+//!
+//! ```text
+//! poll_next ──► events that were decoded ─────────────────────────► returned one by one
+//!    ▲              └ none: requests that are planned are sent; then the first of
+//!    │                cancellation │ an answer │ what the stream brings ──► TaskClient
+//!    └───────────────────────────────────────────────────────────────────────┘
+//! settled ──► the thread is kept ──► last events ──► end
+//! ```
+//!
+//! The thread is kept before the last events are returned: a frontend that has read the end may send its next message at
+//! once.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use aqueduct_adapter_a2a::call::SendMessage;
+use aqueduct_adapter_a2a::client::{Attachment, Planned, Purpose, is_made_id};
+use aqueduct_adapter_a2a::input::{Recipient, answering, message};
+use aqueduct_adapter_a2a::version::Binding;
+use aqueduct_adapter_a2a::wire::{Frame, Raw, WireError};
+use aqueduct_adapter_a2a::{ClientConfig, Settled, TaskClient};
+use aqueduct_core::history::{CallAliases, History};
+use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{AgentRequest, ByteString, Checkpoint, SourceEvent};
+use bytes::Bytes;
+use futures_core::Stream as FuturesStream;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use http::Response;
+use serde_json::json;
+
+use super::connection::{Answer, Incoming, Stream, send};
+use super::endpoint::ResolvedCard;
+use super::{Shared, Thread, work_lost};
+use crate::a2a::RUN_TOKEN_METADATA;
+use crate::remote::{REFUSED, UNREACHABLE, describe_refusal, is_json};
+
+/// Frames of one read that are decoded before the events are returned. More would gain little and hold cancellation up
+/// for longer.
+const FRAMES_TOGETHER: usize = 128;
+
+/// How a turn starts.
+pub(super) enum Start {
+    /// With a message, in the conversation of the thread.
+    Send(Box<Thread>),
+    /// With a look at the task of a taken over run.
+    Attach(Attachment, Box<History>),
+}
+
+/// The events of one turn.
+pub(super) struct Turn {
+    events: VecDeque<SourceEvent>,
+    /// `None` once the turn is over and its last events are in `events`.
+    active: Option<Box<Active>>,
+}
+
+/// A turn that is under way.
+struct Active {
+    shared: Arc<Shared>,
+    card: Arc<ResolvedCard>,
+    request: AgentRequest,
+    client: TaskClient,
+    context_id: String,
+    is_unreachable: bool,
+    dedup: Dedup,
+    /// `true` once the checkpoint was sent, or if the host keeps none.
+    is_checkpointed: bool,
+    stream: Option<Box<Stream>>,
+    requests: FuturesUnordered<BoxFuture<'static, (Purpose, Answer)>>,
+    /// Made once: each wait registers a listener. `None` after the cancellation.
+    cancelled: Option<BoxFuture<'static, ()>>,
+    /// Runs while the client holds a text whose meaning the next input decides.
+    hold: Option<BoxFuture<'static, ()>>,
+}
+
+/// What of the agent's output the log holds already.
+enum Dedup {
+    /// Nothing any more; calls keep the ids that the log knows.
+    Done(CallAliases),
+    /// The history of a takeover whose task was not seen yet.
+    Pending(Box<History>),
+}
+
+impl Turn {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        card: Arc<ResolvedCard>,
+        request: AgentRequest,
+        start: Start,
+    ) -> Self {
+        let config = client_config(&shared.client, &card);
+        let message_id = format!("{}-input", request.input.run_id);
+        let (client, context_id, dedup, is_checkpointed) = match start {
+            Start::Send(thread) => {
+                let context_id = thread.context_id.clone();
+                let client = sending(config, &request, message_id, *thread);
+                (client, context_id, Dedup::Done(CallAliases::default()), !request.keeps_checkpoints)
+            }
+            Start::Attach(at, history) => {
+                let context_id = at.task.context_id.clone();
+                // The message is not sent again; its id tells earlier turns of the task from this one.
+                let to = Recipient::Task(at.task.clone());
+                let sent = SendMessage::new(message(&request.input, message_id, &to));
+                (TaskClient::attaching(config, sent, at), context_id, Dedup::Pending(history), true)
+            }
+        };
+        request.context.learn_conversation(&context_id);
+        let cancel = request.cancel.clone();
+        let cancelled: BoxFuture<'static, ()> = Box::pin(async move { cancel.cancelled().await });
+        let active = Active {
+            shared,
+            card,
+            request,
+            client,
+            context_id,
+            is_unreachable: false,
+            dedup,
+            is_checkpointed,
+            stream: None,
+            requests: FuturesUnordered::new(),
+            cancelled: Some(cancelled),
+            hold: None,
+        };
+        Self { events: VecDeque::new(), active: Some(Box::new(active)) }
+    }
+}
+
+fn sending(config: ClientConfig, request: &AgentRequest, message_id: String, thread: Thread) -> TaskClient {
+    let to = match &thread.waiting {
+        Some((task, _)) => Recipient::Task(task.clone()),
+        None if thread.context_id.is_empty() => Recipient::New,
+        None => Recipient::Context(thread.context_id.clone()),
+    };
+    let interrupts = thread.waiting.as_ref().map(|(_, memory)| memory.interrupts()).unwrap_or_default();
+    let mut message = answering(&request.input, message_id, &to, interrupts);
+    if let Some(token) = request.context.run_token() {
+        message.metadata = Some(Raw::from_value(&json!({ RUN_TOKEN_METADATA: token })));
+    }
+    let send = SendMessage::new(message);
+    match thread.waiting {
+        Some((_, memory)) => TaskClient::resuming(config, send, memory),
+        None => TaskClient::new(config, send),
+    }
+}
+
+fn client_config(base: &ClientConfig, card: &ResolvedCard) -> ClientConfig {
+    let mut config = base.clone();
+    config.decode.dialect = card.endpoint.binding.dialect(card.endpoint.version);
+    config.streaming = card.streaming;
+    let is_json_rpc = card.endpoint.binding == Binding::JsonRpc;
+    config.version = is_json_rpc.then_some(card.endpoint.version);
+    config
+}
+
+impl FuturesStream for Turn {
+    type Item = SourceEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SourceEvent>> {
+        let this = &mut *self;
+        loop {
+            if let Some(event) = this.events.pop_front() {
+                return Poll::Ready(Some(event));
+            }
+            let Some(active) = &mut this.active else { return Poll::Ready(None) };
+            let mut is_over = active.client.is_settled().is_some();
+            if !is_over {
+                active.take_events(&mut this.events);
+                if !this.events.is_empty() {
+                    continue;
+                }
+                active.send_planned();
+                is_over = !ready!(active.poll_input(cx));
+            }
+            if is_over && let Some(active) = this.active.take() {
+                active.finish(&mut this.events);
+            }
+        }
+    }
+}
+
+impl Active {
+    /// Ready once the client has got something: a cancellation, an answer, an event or the end of its wait for more, in
+    /// this order. `false` if there is nothing left to wait for.
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let received = self.poll_received(cx);
+        if received.is_ready() {
+            self.hold = None;
+            return received;
+        }
+        if self.hold.is_none() {
+            let hold = self.client.poll_timeout();
+            self.hold = hold.map(|hold| Box::pin(tokio::time::sleep(hold)) as BoxFuture<'static, ()>);
+        }
+        let Some(hold) = &mut self.hold else { return Poll::Pending };
+        ready!(hold.as_mut().poll(cx));
+        self.hold = None;
+        self.client.handle_timeout();
+        Poll::Ready(true)
+    }
+
+    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        if let Some(cancelled) = &mut self.cancelled
+            && cancelled.as_mut().poll(cx).is_ready()
+        {
+            self.cancelled = None;
+            self.client.handle_cancel();
+            return Poll::Ready(true);
+        }
+        if let Poll::Ready(Some((purpose, answer))) = self.requests.poll_next_unpin(cx) {
+            self.handle_answer(purpose, answer);
+            return Poll::Ready(true);
+        }
+        match &mut self.stream {
+            Some(stream) => {
+                let Poll::Ready(incoming) = stream.poll_next(cx) else { return Poll::Pending };
+                self.handle_incoming(incoming);
+                self.handle_ready();
+                Poll::Ready(true)
+            }
+            None if self.requests.is_empty() => {
+                self.client.handle_stream_end();
+                self.send_planned();
+                Poll::Ready(!self.requests.is_empty())
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    /// Moves decoded events to `events`. The first events of a takeover's task are all of its content so far.
+    fn take_events(&mut self, events: &mut VecDeque<SourceEvent>) {
+        if !self.is_checkpointed
+            && let Some(at) = self.client.attachment()
+        {
+            self.is_checkpointed = true;
+            events.push_back(SourceEvent::Checkpoint(Checkpoint(at.to_value())));
+        }
+        let Dedup::Pending(history) = &mut self.dedup else {
+            let Dedup::Done(aliases) = &self.dedup else { return };
+            while let Some(mut event) = self.client.poll_event() {
+                aliases.rewrite(&mut event);
+                events.push_back(event);
+            }
+            return;
+        };
+        let mut decoded: Vec<SourceEvent> = std::iter::from_fn(|| self.client.poll_event()).collect();
+        match decoded.as_mut_slice() {
+            [] => {}
+            // The task could not be read.
+            [SourceEvent::Failed(failure)] if !self.client.has_heard() => {
+                *failure = work_lost(failure);
+                events.extend(decoded);
+            }
+            _ => {
+                let (rest, aliases) = std::mem::take(&mut **history).deduplicate(decoded, is_made_id);
+                self.dedup = Dedup::Done(aliases);
+                events.extend(rest);
+            }
+        }
+    }
+
+    /// Keeps the thread, and moves the last events to `events`.
+    fn finish(mut self: Box<Self>, events: &mut VecDeque<SourceEvent>) {
+        if self.is_unreachable {
+            // The agent may come back at another address.
+            self.shared.directory.forget();
+        }
+        self.take_events(events);
+        let settled = self.client.is_settled();
+        let task = self.client.task_ref();
+        let context_id = task.as_ref().map(|task| task.context_id.clone());
+        let context_id = context_id.filter(|id| !id.is_empty()).unwrap_or(self.context_id);
+        if context_id.is_empty() {
+            return;
+        }
+        let waiting = match (settled, task) {
+            (Some(Settled::Interrupted), Some(task)) => Some((task, self.client.into_memory())),
+            _ => None,
+        };
+        let run = Some(self.request.input.run_id.detached());
+        self.shared.keep_thread(&self.request, Thread { context_id, waiting, run });
+    }
+
+    fn send_planned(&mut self) {
+        while let Some(planned) = self.client.poll_request() {
+            if planned.purpose == Purpose::Subscribe {
+                // The old stream is lost, although its end may be unread: that end would count for the new stream.
+                self.stream = None;
+            }
+            let request = self.send(planned);
+            self.requests.push(request);
+        }
+    }
+
+    fn send(&self, planned: Planned) -> BoxFuture<'static, (Purpose, Answer)> {
+        let (shared, card) = (Arc::clone(&self.shared), Arc::clone(&self.card));
+        let context = Arc::clone(&self.request.context);
+        Box::pin(async move {
+            if !planned.after.is_zero() {
+                tokio::time::sleep(planned.after).await;
+            }
+            (planned.purpose, send(&shared.connection, &card, &*context, &planned).await)
+        })
+    }
+
+    /// Hands over the events that were read together. Not while the task of a takeover is awaited: the first event holds
+    /// all of its content so far, and later ones are not part of that.
+    fn handle_ready(&mut self) {
+        if matches!(self.dedup, Dedup::Pending(_)) {
+            return;
+        }
+        for _ in 1..FRAMES_TOGETHER {
+            self.send_planned();
+            if self.client.is_settled().is_some() {
+                return;
+            }
+            let Some(incoming) = self.stream.as_mut().and_then(|stream| stream.ready()) else { return };
+            self.handle_incoming(incoming);
+        }
+    }
+
+    fn handle_answer(&mut self, purpose: Purpose, answer: Answer) {
+        match answer {
+            Answer::Stream(opened) => self.stream = Some(opened),
+            Answer::Whole(response) => self.handle_response(purpose, &response),
+            #[cfg(feature = "grpc")]
+            Answer::Item(item) => self.client.handle_answer(purpose, item.map(|item| *item)),
+            #[cfg(feature = "grpc")]
+            Answer::Refused(error) => self.client.handle_response_error(purpose, error),
+            Answer::Failed { reason, code } => {
+                let is_unreachable = code == UNREACHABLE;
+                self.is_unreachable |= is_unreachable;
+                let reason = if is_unreachable { self.card.explain(&reason) } else { reason };
+                self.client.handle_response_error(purpose, WireError::transport(reason).failing_as(code));
+            }
+        }
+    }
+
+    /// Tells the host the context id: the agent may hand it on to the agents that it calls.
+    fn learn_context(&mut self) {
+        if self.context_id.is_empty()
+            && let Some(task) = self.client.task_ref()
+        {
+            self.request.context.learn_conversation(&task.context_id);
+            self.context_id = task.context_id;
+        }
+    }
+
+    /// JSON is parsed by the adapter; a page, a redirect or the like is an error with its status.
+    fn handle_response(&mut self, purpose: Purpose, response: &Response<Bytes>) {
+        let status = response.status().as_u16();
+        match ByteString::try_from(response.body().clone()) {
+            Ok(body) if is_json(response) => self.client.handle_response(purpose, status, &body),
+            _ => {
+                let is_error = !response.status().is_success();
+                let error = WireError {
+                    http_status: Some(status).filter(|_| is_error),
+                    message: describe_refusal(response),
+                    failure: (!matches!(status, 401 | 403)).then_some(REFUSED),
+                    ..WireError::default()
+                };
+                self.client.handle_response_error(purpose, error);
+            }
+        }
+    }
+
+    /// Hands over what the stream brought. A stream that is over is dropped.
+    fn handle_incoming(&mut self, incoming: Incoming) {
+        match incoming {
+            Incoming::Frame(event) => {
+                self.client.handle_frame(Frame { event: event.event.as_deref(), data: &event.data });
+                self.learn_context();
+            }
+            Incoming::Item(item) => {
+                self.client.handle_item(*item);
+                self.learn_context();
+            }
+            Incoming::Nothing => {}
+            ended => {
+                // A status instead of the first event answers the request.
+                let opened_by = self.stream.take().filter(|stream| stream.is_fresh);
+                return self.handle_ended(ended, opened_by.map(|stream| stream.purpose));
+            }
+        }
+        if let Some(stream) = &mut self.stream {
+            stream.is_fresh = false;
+        }
+    }
+
+    fn handle_ended(&mut self, ended: Incoming, opened_by: Option<Purpose>) {
+        match (ended, opened_by) {
+            (Incoming::Status(error), Some(purpose)) => self.client.handle_response_error(purpose, error),
+            (Incoming::Status(error), None) => self.client.handle_stream_error(error),
+            (Incoming::Cut(reason, code), _) if self.client.task_ref().is_none() => {
+                let error = WireError::transport(reason).failing_as(code);
+                self.client.handle_response_error(Purpose::Send, error);
+            }
+            _ => self.client.handle_stream_end(),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! A remote AG-UI agent.
+//!
+//! ```text
+//! request ──► POST ──► event stream ──► Decoder ──► events
+//! ```
+//!
+//! A stream that ends without a terminal event ends without one here too: the driver of the run reports the cut. AG-UI
+//! has no cancel request, so cancellation closes the connection.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use aqueduct_adapter_agui::config::Dialect;
+use aqueduct_adapter_agui::decode::Decoder;
+use aqueduct_adapter_agui::input::run_agent_input;
+use aqueduct_adapter_agui::wire::RunAgentInput;
+use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{Agent, AgentRequest, RunFailure, RunInput, RunOutcome, SourceEvent, SourceStream};
+use aqueduct_transport_http::sse::Event;
+use aqueduct_transport_http::{ClientError, SseStream};
+use futures_core::Stream;
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::remote::{Connection, RemoteSettings, failure_of, invalid, unsent};
+
+/// Events of one read that are decoded before the first is returned.
+const EVENTS_TOGETHER: usize = 128;
+
+/// An AG-UI agent at another address, as an [`Agent`]. Clones share connections.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), aqueduct::Error> {
+/// use aqueduct::agui::RemoteAgent;
+///
+/// let agent = RemoteAgent::new("http://127.0.0.1:8000/agent")?;
+/// # drop(agent);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct RemoteAgent {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    connection: Connection,
+    url: String,
+}
+
+impl RemoteAgent {
+    /// Returns the agent whose runs are posted to `url`.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteAgent::with_settings`].
+    pub fn new(url: impl Into<String>) -> Result<Self, Error> {
+        Self::with_settings(url, &RemoteSettings::default())
+    }
+
+    /// Returns the agent whose runs are posted to `url`, with credentials, timeouts, limits and TLS.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Address`] if `url` is not an absolute HTTP address, and [`Error::Client`] if the TLS settings
+    /// cannot be used.
+    pub fn with_settings(url: impl Into<String>, settings: &RemoteSettings) -> Result<Self, Error> {
+        let url = url.into();
+        Ok(Self { shared: Arc::new(Shared { connection: Connection::new(&url, settings)?, url }) })
+    }
+
+    /// Posts the input of a run, and returns it with the stream of the answer, undecoded: for recorders.
+    ///
+    /// # Errors
+    ///
+    /// Fails as a run would fail.
+    pub async fn open(&self, request: &AgentRequest) -> Result<(RunAgentInput, SseStream), RunFailure> {
+        self.shared.open(request).await
+    }
+}
+
+impl Shared {
+    async fn open(&self, request: &AgentRequest) -> Result<(RunAgentInput, SseStream), RunFailure> {
+        let forwarded = with_run_token(&request.input.forwarded, request.context.run_token());
+        let input = run_agent_input(&RunInput { forwarded, ..(*request.input).clone() }, Dialect::V1_0);
+        let body = serde_json::to_vec(&input)
+            .map_err(|error| invalid(format!("the input cannot be written: {error}")))?;
+        let headers = [("content-type", "application/json"), ("accept", "text/event-stream")];
+        let context = &*request.context;
+        let request = self.connection.request("POST", &self.url, &headers, context, body.into());
+        let stream = self.connection.client().open_stream(request.map_err(unsent)?).await;
+        Ok((input, stream.map_err(|error| failure_of(&error))?))
+    }
+}
+
+impl Agent for RemoteAgent {
+    fn run(&self, request: AgentRequest) -> SourceStream {
+        let cancel = request.cancel.clone();
+        let shared = Arc::clone(&self.shared);
+        Box::pin(Turn {
+            events: VecDeque::new(),
+            state: State::Opening(Box::pin(async move { shared.open(&request).await })),
+            cancelled: Box::pin(async move { cancel.cancelled().await }),
+        })
+    }
+}
+
+/// The events of one run.
+struct Turn {
+    events: VecDeque<SourceEvent>,
+    state: State,
+    /// Made once: each wait registers a listener.
+    cancelled: BoxFuture<'static, ()>,
+}
+
+enum State {
+    Opening(BoxFuture<'static, Result<(RunAgentInput, SseStream), RunFailure>>),
+    Streaming(Box<(SseStream, Decoder)>),
+    /// The last events are in the queue.
+    Ended,
+}
+
+impl Stream for Turn {
+    type Item = SourceEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SourceEvent>> {
+        let this = &mut *self;
+        loop {
+            if let Some(event) = this.events.pop_front() {
+                return Poll::Ready(Some(event));
+            }
+            if matches!(this.state, State::Ended) {
+                return Poll::Ready(None);
+            }
+            if this.cancelled.as_mut().poll(cx).is_ready() {
+                this.end([SourceEvent::Finished { outcome: RunOutcome::Cancelled, result: None }]);
+                continue;
+            }
+            match &mut this.state {
+                State::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
+                    Ok((input, stream)) => {
+                        let decoder = Decoder::new().with_input(&input);
+                        this.state = State::Streaming(Box::new((stream, decoder)));
+                    }
+                    Err(failure) => this.end([SourceEvent::Failed(failure)]),
+                },
+                State::Streaming(streaming) => {
+                    let (stream, decoder) = &mut **streaming;
+                    let Some(first) = ready!(Pin::new(&mut *stream).poll_next(cx)) else {
+                        this.state = State::Ended;
+                        continue;
+                    };
+                    match decode(first, stream, decoder, &mut this.events) {
+                        Ok(false) => {}
+                        Ok(true) => this.state = State::Ended,
+                        // The events before a failure are returned before it.
+                        Err(failure) => this.end([SourceEvent::Failed(*failure)]),
+                    }
+                }
+                State::Ended => {}
+            }
+        }
+    }
+}
+
+impl Turn {
+    fn end(&mut self, last: [SourceEvent; 1]) {
+        self.state = State::Ended;
+        self.events.extend(last);
+    }
+}
+
+/// Decodes what one read brought. Returns `true` if nothing more follows.
+fn decode(
+    first: Result<Event, ClientError>,
+    stream: &mut SseStream,
+    decoder: &mut Decoder,
+    events: &mut VecDeque<SourceEvent>,
+) -> Result<bool, Box<RunFailure>> {
+    let mut next = Some(first);
+    while let Some(event) = next {
+        let event = event.map_err(|error| Box::new(failure_of(&error)))?;
+        let read = decoder.handle_payload(&event.data);
+        events.extend(std::iter::from_fn(|| decoder.poll_event()));
+        match read {
+            // A payload that the end of the stream cut in two: the driver of the run reports the cut.
+            Err(_) if !event.terminated => return Ok(true),
+            Err(error) => return Err(Box::new(invalid(error))),
+            Ok(()) if decoder.is_ended() => return Ok(true),
+            Ok(()) => {}
+        }
+        next = if events.len() < EVENTS_TOGETHER { stream.ready_event() } else { None };
+    }
+    Ok(false)
+}
+
+/// Adds the run token to the forwarded properties, which are an object or null in every known client.
+fn with_run_token(given: &Value, token: Option<&str>) -> Value {
+    let mut properties = given.clone();
+    let Some(token) = token.filter(|_| given.is_object() || given.is_null()) else { return properties };
+    let mut own =
+        properties.get("aqueduct").filter(|own| own.is_object()).cloned().unwrap_or_else(|| json!({}));
+    set(&mut own, "run", token.into());
+    if properties.is_null() {
+        properties = json!({});
+    }
+    set(&mut properties, "aqueduct", own);
+    properties
+}
+
+fn set(object: &mut Value, name: &str, value: Value) {
+    if let Some(object) = object.as_object_mut() {
+        object.insert(name.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_run_token_stands_beside_other_properties() {
+        for (given, expected) in [
+            (Value::Null, json!({ "aqueduct": { "run": "t" } })),
+            (json!({ "a": 1 }), json!({ "a": 1, "aqueduct": { "run": "t" } })),
+            (json!({ "aqueduct": { "x": 1 } }), json!({ "aqueduct": { "x": 1, "run": "t" } })),
+            (json!("words"), json!("words")),
+        ] {
+            assert_eq!(with_run_token(&given, Some("t")), expected);
+        }
+        assert_eq!(with_run_token(&Value::Null, None), Value::Null);
+    }
+}

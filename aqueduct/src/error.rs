@@ -1,0 +1,42 @@
+//! [`Error`]: why something could not be set up.
+
+use thiserror::Error;
+
+/// Why an agent or a server could not be set up. Failures of runs are events of the run, not errors.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An address of a remote agent cannot be used.
+    #[error("`{url}` is not the address of an agent: {reason}")]
+    Address {
+        /// The address.
+        url: String,
+        /// Why it cannot be used.
+        reason: String,
+    },
+    /// A header cannot be sent.
+    #[error("header `{name}` cannot be sent: names are tokens, values are visible ASCII")]
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// The HTTP client cannot be set up.
+    #[cfg(feature = "http")]
+    #[error("the client of a remote agent cannot be set up: {0}")]
+    Client(#[source] aqueduct_transport_http::ClientError),
+    /// A setting needs a feature of this crate that is not enabled.
+    #[error("{what} needs the feature `{feature}` of the crate `aqueduct`")]
+    Unsupported {
+        /// The setting.
+        what: &'static str,
+        /// The feature.
+        feature: &'static str,
+    },
+}
+
+impl Error {
+    #[cfg(feature = "http")]
+    pub(crate) fn address(url: &str, reason: &dyn std::fmt::Display) -> Self {
+        Self::Address { url: url.to_owned(), reason: reason.to_string() }
+    }
+}

@@ -1,0 +1,275 @@
+//! Several agents asked at once: each has a lane of its own, and fails alone.
+//!
+//! | the agents | the run |
+//! |---|---|
+//! | one waits for a human | is interrupted |
+//! | all failed | failed, with the first reason |
+//! | otherwise | succeeded; each failure stands in its lane |
+//!
+//! The streams are polled in turn, in the task of the run's driver; nothing is spawned.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use aqueduct_core::{
+    Agent, AgentRequest, CancelToken, LaneOutcome, RunFailure, RunOutcome, Source, SourceEvent, SourceStream,
+    Update,
+};
+use futures_core::Stream;
+
+/// Runs all of its agents for each run, each in a lane of its own.
+#[derive(Clone)]
+pub struct FanOut {
+    agents: Vec<(String, Arc<dyn Agent>)>,
+}
+
+impl FanOut {
+    /// Returns an agent that runs all of `agents`; the names are those of the lanes.
+    pub fn new(agents: Vec<(String, Arc<dyn Agent>)>) -> Self {
+        Self { agents }
+    }
+}
+
+impl fmt::Debug for FanOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.agents.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("FanOut").field("agents", &names).finish()
+    }
+}
+
+impl Agent for FanOut {
+    fn run(&self, request: AgentRequest) -> SourceStream {
+        let branch = |(name, agent): &(String, Arc<dyn Agent>)| {
+            let lane = Lane::new(name);
+            let mut request = request.clone();
+            // The agents that this one calls belong below its lane.
+            if let Some(context) = request.context.for_lane(&lane.root) {
+                request.context = context;
+            }
+            // Checkpoints and previous runs are those of one agent; a run of several has none.
+            request.previous = None;
+            request.keeps_checkpoints = false;
+            Branch { lane, events: agent.run(request), state: State::New }
+        };
+        let branches = self.agents.iter().map(branch).collect();
+        Box::pin(Merged { branches, next: 0, cancel: request.cancel, is_ended: false })
+    }
+}
+
+/// The events of all agents.
+struct Merged {
+    branches: Vec<Branch>,
+    /// The branch that is polled first: no agent waits behind a talkative one.
+    next: usize,
+    cancel: CancelToken,
+    is_ended: bool,
+}
+
+/// The events of one agent.
+struct Branch {
+    lane: Lane,
+    events: SourceStream,
+    state: State,
+}
+
+enum State {
+    /// The lane is to be opened.
+    New,
+    Running,
+    Ended(LaneOutcome),
+}
+
+impl Stream for Merged {
+    type Item = SourceEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SourceEvent>> {
+        let this = &mut *self;
+        if this.is_ended {
+            return Poll::Ready(None);
+        }
+        let count = this.branches.len();
+        let (before, from) = this.branches.split_at_mut(this.next.min(count));
+        for (at, branch) in from.iter_mut().chain(before).enumerate() {
+            if let Poll::Ready(event) = branch.poll_event(cx) {
+                this.next = (this.next + at + 1) % count;
+                return Poll::Ready(Some(event));
+            }
+        }
+        let outcomes: Vec<&LaneOutcome> = this.branches.iter().filter_map(Branch::outcome).collect();
+        if outcomes.len() < count {
+            return Poll::Pending;
+        }
+        this.is_ended = true;
+        Poll::Ready(Some(end(&outcomes, this.cancel.is_cancelled())))
+    }
+}
+
+/// Returns the end of a run whose lanes ended so.
+fn end(outcomes: &[&LaneOutcome], is_cancelled: bool) -> SourceEvent {
+    let finished = |outcome| SourceEvent::Finished { outcome, result: None };
+    if is_cancelled {
+        return finished(RunOutcome::Cancelled);
+    }
+    if outcomes.iter().any(|outcome| matches!(outcome, LaneOutcome::Suspended)) {
+        return finished(RunOutcome::Interrupted);
+    }
+    let all_failed = outcomes.iter().all(|outcome| matches!(outcome, LaneOutcome::Failed(_)));
+    match outcomes.first() {
+        Some(LaneOutcome::Failed(failure)) if all_failed => SourceEvent::Failed(failure.clone()),
+        _ => finished(RunOutcome::Success),
+    }
+}
+
+impl Branch {
+    fn outcome(&self) -> Option<&LaneOutcome> {
+        match &self.state {
+            State::Ended(outcome) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Returns the next event of the lane. Pending too once the lane is closed.
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<SourceEvent> {
+        match self.state {
+            State::New => {
+                self.state = State::Running;
+                return Poll::Ready(SourceEvent::LaneOpened(self.lane.root.clone()));
+            }
+            State::Running => {}
+            State::Ended(_) => return Poll::Pending,
+        }
+        let Poll::Ready(event) = self.events.as_mut().poll_next(cx) else { return Poll::Pending };
+        let outcome = match event {
+            Some(SourceEvent::Finished { outcome, result }) => match outcome {
+                RunOutcome::Interrupted => LaneOutcome::Suspended,
+                RunOutcome::Cancelled => LaneOutcome::Cancelled,
+                _ => LaneOutcome::Success(result),
+            },
+            Some(SourceEvent::Failed(failure)) => LaneOutcome::Failed(failure),
+            Some(event) => return Poll::Ready(self.lane.moved(event)),
+            None => {
+                let name = self.lane.root.key();
+                let message = format!("the stream of agent {name} ended without saying how its run ended");
+                LaneOutcome::Failed(RunFailure::new(RunFailure::UPSTREAM_ENDED, message))
+            }
+        };
+        self.state = State::Ended(outcome.clone());
+        Poll::Ready(SourceEvent::LaneClosed { source: self.lane.root.clone(), outcome })
+    }
+}
+
+/// Moves an agent's sources below the source of its lane.
+struct Lane {
+    root: Source,
+    moved: HashMap<String, Source>,
+}
+
+impl Lane {
+    fn new(name: &str) -> Self {
+        Self { root: Source::root().child(name.to_owned()), moved: HashMap::new() }
+    }
+
+    fn source(&mut self, source: &Source) -> Source {
+        let Some(parent) = source.parent() else { return self.root.clone() };
+        if let Some(known) = self.moved.get(source.path()) {
+            return known.clone();
+        }
+        let mut moved = self.source(parent).child(source.key().to_owned()).named(source.name().to_owned());
+        if let Some(description) = source.description() {
+            moved = moved.described(description.clone());
+        }
+        if let Some(call) = source.parent_call() {
+            moved = moved.called_by(call.clone());
+        }
+        if let Some(metadata) = source.metadata() {
+            moved = moved.with_metadata((**metadata).clone());
+        }
+        self.moved.insert(source.path().to_owned(), moved.clone());
+        moved
+    }
+
+    fn moved(&mut self, event: SourceEvent) -> SourceEvent {
+        match event {
+            SourceEvent::Update(update) => {
+                let source = self.source(&update.source);
+                SourceEvent::Update(Update { source, ..update })
+            }
+            SourceEvent::LaneOpened(source) => SourceEvent::LaneOpened(self.source(&source)),
+            SourceEvent::LaneClosed { source, outcome } => {
+                SourceEvent::LaneClosed { source: self.source(&source), outcome }
+            }
+            SourceEvent::StepStarted { source, name } => {
+                SourceEvent::StepStarted { source: self.source(&source), name }
+            }
+            SourceEvent::StepFinished { source, name } => {
+                SourceEvent::StepFinished { source: self.source(&source), name }
+            }
+            SourceEvent::StateSnapshot { source, state } => {
+                SourceEvent::StateSnapshot { source: self.source(&source), state }
+            }
+            SourceEvent::StateDelta { source, patch } => {
+                SourceEvent::StateDelta { source: self.source(&source), patch }
+            }
+            SourceEvent::Usage { source, usage } => {
+                SourceEvent::Usage { source: self.source(&source), usage }
+            }
+            SourceEvent::InterruptRequested { source, interrupt } => {
+                SourceEvent::InterruptRequested { source: self.source(&source), interrupt }
+            }
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_core::RunInput;
+    use futures_util::{FutureExt as _, StreamExt as _, stream};
+
+    use super::*;
+
+    fn events(agents: Vec<(&str, Arc<dyn Agent>)>) -> Vec<SourceEvent> {
+        let agents = agents.into_iter().map(|(name, agent)| (name.to_owned(), agent)).collect();
+        let events = FanOut::new(agents).run(AgentRequest::new(RunInput::prompt("t", "r", "hi")));
+        events.collect::<Vec<_>>().now_or_never().unwrap()
+    }
+
+    fn says(words: &'static [&'static str]) -> Arc<dyn Agent> {
+        Arc::new(move |_: RunInput| stream::iter(words.iter().map(|word| Update::text(*word))))
+    }
+
+    fn fails() -> Arc<dyn Agent> {
+        Arc::new(|_: RunInput| stream::iter([SourceEvent::failed("broken", "out of words")]))
+    }
+
+    #[test]
+    fn agents_take_turns_and_one_failure_stands_in_its_lane() {
+        let events = events(vec![("a", says(&["1", "2"])), ("b", fails())]);
+        let lanes: Vec<&str> = events
+            .iter()
+            .filter_map(|event| match event {
+                SourceEvent::Update(update) => Some(update.source.key()),
+                SourceEvent::LaneOpened(source) | SourceEvent::LaneClosed { source, .. } => {
+                    Some(source.key())
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(lanes, ["a", "b", "a", "b", "a", "a"]);
+        assert_eq!(events.last(), Some(&SourceEvent::finished()));
+    }
+
+    #[test]
+    fn a_run_whose_agents_all_failed_failed() {
+        let events = events(vec![("a", fails()), ("b", fails())]);
+        assert!(matches!(events.last(), Some(SourceEvent::Failed(failure)) if &*failure.code == "broken"));
+    }
+
+    #[test]
+    fn no_agents_are_no_work() {
+        assert_eq!(events(Vec::new()), [SourceEvent::finished()]);
+    }
+}

@@ -1,0 +1,96 @@
+//! Failed calls as failures of runs: a stable code, and one sentence that names the cause.
+
+use aqueduct_core::RunFailure;
+use aqueduct_transport_http::ClientError;
+use bytes::Bytes;
+use http::{Response, header};
+
+/// The code of a run whose agent cannot be reached.
+pub const UNREACHABLE: &str = "upstream_unreachable";
+/// The code of a run whose agent took longer than a timeout.
+pub const TIMEOUT: &str = "upstream_timeout";
+/// The code of a run whose agent answered something other than a stream.
+pub const REFUSED: &str = "upstream_refused";
+/// The code of a run whose agent requires credentials, or other credentials.
+pub const UNAUTHORIZED: &str = "upstream_unauthorized";
+
+/// Characters of an error body that are repeated. A longer body is an error page.
+const MESSAGE_CHARS: usize = 200;
+
+/// Returns the failure of a request that could not be built.
+pub fn unsent(message: String) -> RunFailure {
+    RunFailure::new(UNREACHABLE, message)
+}
+
+/// Returns a failed request as the failure of a run.
+pub fn failure_of(error: &ClientError) -> RunFailure {
+    match error {
+        ClientError::NotAStream(response) => refused(response),
+        error => RunFailure::new(failure_code(error), error.to_string()),
+    }
+}
+
+/// Returns the code of a run that fails by this error.
+pub fn failure_code(error: &ClientError) -> &'static str {
+    match error {
+        ClientError::NotAStream(_) => REFUSED,
+        ClientError::Connect { .. } => UNREACHABLE,
+        #[cfg(feature = "tls")]
+        ClientError::Tls(_) => UNREACHABLE,
+        ClientError::Timeout { .. } => TIMEOUT,
+        ClientError::Events { .. } | ClientError::BodyTooLong { .. } => RunFailure::UPSTREAM_INVALID,
+        _ => RunFailure::UPSTREAM_ENDED,
+    }
+}
+
+fn refused(response: &Response<Bytes>) -> RunFailure {
+    let code = match response.status().as_u16() {
+        401 | 403 => UNAUTHORIZED,
+        _ => REFUSED,
+    };
+    RunFailure::new(code, describe_refusal(response))
+}
+
+/// Describes an answer that is not a stream, in one sentence.
+pub fn describe_refusal(response: &Response<Bytes>) -> String {
+    let status = response.status();
+    let kind = content_type(response);
+    if status.is_redirection() {
+        return format!(
+            "the agent answered {status}: redirects are not followed, configure the address it names"
+        );
+    }
+    match (status.is_success(), body_message(response)) {
+        (true, _) => format!("the agent answered {status} with {kind:?} instead of an event stream"),
+        (false, None) => format!("the agent answered {status}"),
+        (false, Some(message)) => format!("the agent answered {status}: {message}"),
+    }
+}
+
+fn content_type(response: &Response<Bytes>) -> &str {
+    let value = response.headers().get(header::CONTENT_TYPE);
+    value.and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Returns `true` if the body is JSON by its type.
+pub fn is_json(response: &Response<Bytes>) -> bool {
+    let essence = content_type(response).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+/// Returns the message of an error in JSON or plain text; `None` for a page that is made for browsers.
+fn body_message(response: &Response<Bytes>) -> Option<String> {
+    let text = String::from_utf8_lossy(response.body());
+    let message = if is_json(response) {
+        let value: serde_json::Value = serde_json::from_str(&text).ok()?;
+        let error = value.get("error").unwrap_or(&value);
+        let member = ["message", "detail", "title"].iter().find_map(|name| error.get(name)?.as_str());
+        member.or(error.as_str())?.to_owned()
+    } else if content_type(response).starts_with("text/plain") {
+        text.trim().to_owned()
+    } else {
+        return None;
+    };
+    Some(message.chars().filter(|c| !c.is_control()).take(MESSAGE_CHARS).collect())
+        .filter(|message: &String| !message.is_empty())
+}

@@ -1,0 +1,64 @@
+//! [`Forwarded`]: headers of the caller that agents receive too.
+
+use aqueduct_core::agent::CallContext;
+use aqueduct_core::service::Caller;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::tee::Trail;
+
+/// Headers that are always passed on: the trace context of W3C.
+const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
+
+/// Headers of the caller that the agent gets too.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Forwarded(HeaderMap);
+
+impl Forwarded {
+    pub(crate) fn of(caller: &Caller, names: &[String]) -> Self {
+        let wanted = TRACE_HEADERS.iter().copied().chain(names.iter().map(String::as_str));
+        let found = wanted.filter_map(|name| {
+            let value = HeaderValue::from_str(caller.header(name)?).ok()?;
+            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value))
+        });
+        Self(found.collect())
+    }
+
+    /// Headers as a run has them. What is no header is left out.
+    pub(crate) fn from_pairs(pairs: Vec<(String, String)>) -> Self {
+        let header = |(name, value): (String, String)| {
+            Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+        };
+        Self(pairs.into_iter().filter_map(header).collect())
+    }
+
+    /// Returns `true` if a header of that name is among them.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Adds the baggage of a call that passes through.
+    pub(crate) fn with_baggage(mut self, headers: &HeaderMap) -> Self {
+        for value in
+            headers.get_all("baggage").iter().filter(|_| !self.has("baggage")).cloned().collect::<Vec<_>>()
+        {
+            self.0.append("baggage", value);
+        }
+        self
+    }
+
+    /// Adds what relates the agent's own calls to its run.
+    pub(crate) fn marked(mut self, trail: &Trail) -> Self {
+        trail.mark(&mut self.0);
+        self
+    }
+}
+
+impl CallContext for Forwarded {
+    fn headers(&self) -> Vec<(String, String)> {
+        let text = |(name, value): (&HeaderName, &HeaderValue)| {
+            let value = std::str::from_utf8(value.as_bytes()).ok()?;
+            Some((name.as_str().to_owned(), value.to_owned()))
+        };
+        self.0.iter().filter_map(text).collect()
+    }
+}

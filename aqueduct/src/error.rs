@@ -24,6 +24,16 @@ pub enum Error {
     #[cfg(feature = "http")]
     #[error("the client of a remote agent cannot be set up: {0}")]
     Client(#[source] aqueduct_transport_http::ClientError),
+    /// An address to listen on cannot be resolved.
+    #[error("the address cannot be listened on: {reason}")]
+    Bind {
+        /// Why.
+        reason: String,
+    },
+    /// The server cannot be set up.
+    #[cfg(feature = "http")]
+    #[error(transparent)]
+    Server(aqueduct_transport_http::ServerError),
     /// A setting needs a feature of this crate that is not enabled.
     #[error("{what} needs the feature `{feature}` of the crate `aqueduct`")]
     Unsupported {

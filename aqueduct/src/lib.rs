@@ -1,16 +1,32 @@
-//! Aqueduct carries the stream of any agent to any agent frontend. This is the crate to start with: remote agents as
-//! streams, and several agents as one.
+//! Aqueduct carries the stream of any agent to any agent frontend. This is the crate to start with.
 //!
-//! | feature | what it adds |
-//! |---|---|
-//! | `agui` | AG-UI; with `http`: [`agui::RemoteAgent`] |
-//! | `a2a` | A2A; with `http`: [`a2a::RemoteAgent`], and with `grpc` its third binding |
-//! | `http` | HTTP client and server |
-//! | `grpc` | gRPC client and server |
-//! | `tls` | TLS for every transport that is on |
+//! ```no_run
+//! use aqueduct::prelude::*;
 //!
-//! An [`Agent`](aqueduct_core::Agent) answers a request with a stream of source events, which the driver of the run
-//! polls: this crate spawns nothing for a run.
+//! fn agent(input: RunInput) -> impl Stream<Item = Update> {
+//!     stream! {
+//!         yield Update::thinking("Let me look that up.");
+//!         yield Update::text(format!("You asked: {}", input.text()));
+//!     }
+//! }
+//!
+//! # #[cfg(all(feature = "agui", feature = "http"))]
+//! # async fn run() -> Result<(), aqueduct::Error> {
+//! let runs = Runs::new().agent("oracle", agent);
+//! aqueduct::serve("127.0.0.1:8000", agui::router(&runs)).await
+//! # }
+//! ```
+//!
+//! | surface | routes | feature |
+//! |---|---|---|
+//! | AG-UI | [`agui::router`] | `agui`, `http` |
+//! | A2A: JSON-RPC, HTTP+JSON | [`a2a::router`] | `a2a`, `http` |
+//! | WebSocket | [`ws::router`] | `ws` |
+//! | gRPC, with A2A's service | [`grpc::router`], [`grpc::a2a_router`] | `grpc` |
+//!
+//! All are axum routers and merge into one. Remote agents are agents: [`a2a::RemoteAgent`], [`agui::RemoteAgent`];
+//! [`FanOut`] makes one of several. `log-disk` and `log-redis` add engines of the run log; `magentic` the format in which
+//! Microsoft Agent Framework workflows are published; `tls` TLS for every transport that is on.
 
 #[cfg(feature = "a2a")]
 pub mod a2a;
@@ -18,8 +34,37 @@ pub mod a2a;
 pub mod agui;
 mod error;
 mod fan_out;
+#[cfg(feature = "grpc")]
+pub mod grpc;
+#[cfg(feature = "magentic")]
+pub mod magentic;
+pub mod prelude;
 #[cfg(feature = "http")]
 pub mod remote;
+#[cfg(feature = "http")]
+mod router;
+#[cfg(feature = "http")]
+mod serve;
+#[cfg(feature = "ws")]
+pub mod ws;
 
+pub use aqueduct_core as core;
+pub use aqueduct_runlog as runlog;
+pub use aqueduct_runs as runs;
 pub use error::Error;
 pub use fan_out::FanOut;
+#[cfg(feature = "http")]
+pub use router::router;
+#[cfg(feature = "http")]
+pub use serve::serve;
+
+/// Returns a builder of [`Runs`](runs::Runs) with everything that the enabled features add: threads that can be restated
+/// over AG-UI, and the formats of publishers.
+pub fn builder() -> runs::RunsBuilder {
+    let builder = runs::Runs::builder();
+    #[cfg(feature = "agui")]
+    let builder = builder.record_input(aqueduct_adapter_agui::fold::asked);
+    #[cfg(feature = "magentic")]
+    let builder = builder.ingest_format("magentic", magentic::decoder);
+    builder
+}

@@ -48,7 +48,7 @@
 pub mod access;
 pub mod agents;
 pub mod builder;
-pub mod complete;
+mod complete;
 mod driver;
 pub mod extension;
 mod feed;
@@ -69,7 +69,6 @@ mod threads;
 pub use access::{AccessPolicy, OpenAccess};
 pub use agents::AgentEntry;
 pub use builder::RunsBuilder;
-pub use complete::{Completion, RunEnd};
 pub use extension::{RunExtension, RunExtensions, RunStart};
 pub use handle::{LaneRefused, LaneSender, RunHandle};
 pub use metrics::RunMetrics;

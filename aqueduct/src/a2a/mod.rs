@@ -1,13 +1,33 @@
-//! A2A: remote agents.
+//! A2A: agents of one's own behind it, and remote agents.
 
 #[cfg(feature = "http")]
 pub mod remote;
+#[cfg(feature = "http")]
+pub mod server;
 
 #[cfg(feature = "http")]
 pub use remote::{Address, RemoteAgent, RemoteBuilder};
+#[cfg(feature = "http")]
+pub use server::{Card, Servers};
 
 pub use aqueduct_adapter_a2a::config::DecodeConfig;
 pub use aqueduct_adapter_a2a::version::{Binding, Version};
 
 /// The metadata of a message under which an agent finds the token of the run it works for.
 pub const RUN_TOKEN_METADATA: &str = "aqueduct/run";
+
+/// Returns the servers of the agents that have a card.
+#[cfg(feature = "http")]
+pub fn servers(runs: &aqueduct_runs::Runs, cards: impl IntoIterator<Item = Card>) -> Servers {
+    use std::sync::Arc;
+
+    let cards = server::OwnCards::new(runs, cards.into_iter().collect());
+    Servers::new(Arc::new(runs.clone()), Arc::new(cards))
+}
+
+/// Returns the routes of one agent: `/a2a/{name}` with its card, JSON-RPC and HTTP+JSON. Where gRPC is to serve the same
+/// tasks, use [`servers`].
+#[cfg(feature = "http")]
+pub fn router(runs: &aqueduct_runs::Runs, card: Card) -> axum::Router {
+    servers(runs, [card]).router()
+}

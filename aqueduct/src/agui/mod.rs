@@ -1,7 +1,15 @@
-//! AG-UI: remote agents.
+//! AG-UI: agents of one's own behind it, and remote agents.
 
 #[cfg(feature = "http")]
 pub mod remote;
+#[cfg(feature = "http")]
+mod router;
+#[cfg(feature = "http")]
+mod threads;
 
+pub use aqueduct_adapter_agui::protocol::AguiProtocol;
+pub use aqueduct_adapter_agui::{Dialect, Interrupts, Settings, Subagents};
 #[cfg(feature = "http")]
 pub use remote::RemoteAgent;
+#[cfg(feature = "http")]
+pub use router::{router, router_with};

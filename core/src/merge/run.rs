@@ -38,6 +38,23 @@ pub struct CompletedRun {
     pub interrupts: Vec<Interrupt>,
 }
 
+impl CompletedRun {
+    /// Returns the answer: the text of all messages on the answer channel.
+    pub fn text(&self) -> String {
+        self.response.text()
+    }
+
+    /// Returns `true` if the run succeeded.
+    pub fn is_success(&self) -> bool {
+        self.outcome == Ok(RunOutcome::Success)
+    }
+
+    /// Returns why the run failed; `None` if it did not.
+    pub fn failure(&self) -> Option<&RunFailure> {
+        self.outcome.as_ref().err().map(|failure| &**failure)
+    }
+}
+
 /// Merges the events of one run.
 #[derive(Debug)]
 pub struct RunMerger {

@@ -1,19 +1,12 @@
-//! The bridge as a program: `cargo run -p aqueduct-examples-a2a-bridge <address of the A2A agent> [port]`
-
-use std::error::Error;
-
-use aqueduct_examples_a2a_bridge::Bridge;
-use aqueduct_transport_http::{Admission, CancelToken, Server, ServerConfig};
+//! An A2A agent behind AG-UI. `cargo run -p aqueduct-examples-a2a-bridge <address of the A2A agent> [port]`
+use aqueduct::prelude::*;
 
 #[tokio::main]
-#[expect(clippy::print_stdout, reason = "says where it listens")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), aqueduct::Error> {
     let mut args = std::env::args().skip(1);
-    let agent = args.next().ok_or("say where the A2A agent is, e.g. http://127.0.0.1:9000")?;
-    let port: u16 = args.next().map_or(Ok(8000), |port| port.parse())?;
-    let bridge = Bridge::to_agent(&agent).await?;
-    let server = Server::bind(("127.0.0.1", port), ServerConfig::default()).await?;
-    println!("http://{}/", server.local_addr()?);
-    server.serve(Admission::default().apply(bridge.into_router()), CancelToken::new()).await;
-    Ok(())
+    let agent = a2a::RemoteAgent::new(args.next().unwrap_or_default())?;
+    let options = AgentOptions::default().with_on_disconnect(OnDisconnect::Cancel);
+    let runs = Runs::new().agent_with("remote", agent, options);
+    let port = args.next().unwrap_or_else(|| "8000".to_owned());
+    aqueduct::serve(format!("127.0.0.1:{port}"), agui::router(&runs)).await
 }

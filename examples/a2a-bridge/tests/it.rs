@@ -3,8 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use aqueduct::core::CancelToken;
 use aqueduct_tests::process::{Program, payloads, post, post_whole};
-use aqueduct_transport_http::{CancelToken, Server, ServerConfig};
+use aqueduct_transport_http::{Server, ServerConfig};
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
@@ -59,7 +60,7 @@ async fn bridge() -> (Program, Heard) {
 }
 
 async fn run(program: &Program, input: Value) -> Vec<Value> {
-    let url = program.address.clone();
+    let url = format!("{}/agents/remote", program.address);
     payloads(&tokio::task::spawn_blocking(move || post_whole(&url, &input.to_string())).await.unwrap())
 }
 
@@ -96,7 +97,7 @@ async fn the_answer_to_a_question_goes_to_the_task_that_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_goes_away_stops_the_task() {
     let (program, heard) = bridge().await;
-    let url = program.address.clone();
+    let url = format!("{}/agents/remote", program.address);
     let left = tokio::task::spawn_blocking(move || {
         post(&url, &input("r1", "hang").to_string(), |response| {
             let mut line = String::new();
@@ -114,4 +115,10 @@ async fn a_reader_that_goes_away_stops_the_task() {
     let heard = heard.lock().unwrap();
     assert_eq!(heard[1]["method"], "CancelTask");
     assert_eq!(heard[1]["params"]["id"], "650dc433-615a-4043-882f-e5db6df98a13");
+}
+
+#[test]
+fn it_has_at_most_fifteen_lines() {
+    let lines = include_str!("../src/main.rs").lines().count();
+    assert!(lines <= 15, "{lines} lines");
 }

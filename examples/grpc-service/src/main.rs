@@ -1,20 +1,28 @@
-//! Agents of one's own as a gRPC stream service, with health and reflection.
-//! `cargo run -p aqueduct-examples-grpc-service [port]`
+//! Agents of one's own as a gRPC stream service. `cargo run -p aqueduct-examples-grpc-service [port]`
+use std::time::Duration;
 
-use std::error::Error;
-use std::sync::Arc;
+use aqueduct::prelude::*;
 
-use aqueduct_examples_logged_agent::LoggedAgents;
-use aqueduct_transport_grpc::{Config, Services, unimplemented};
-use aqueduct_transport_http::{CancelToken, Server, ServerConfig};
+fn echo(input: RunInput) -> impl Stream<Item = Update> {
+    stream! {
+        for word in input.text().split_inclusive(' ') {
+            yield Update::text(word.to_owned());
+        }
+    }
+}
+
+fn slow(_: RunInput) -> impl Stream<Item = Update> {
+    stream! {
+        for number in 0.. {
+            yield Update::text(format!("{number} "));
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
 
 #[tokio::main]
-#[expect(clippy::print_stdout, reason = "says where it listens")]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let port: u16 = std::env::args().nth(1).map_or(Ok(50051), |port| port.parse())?;
-    let services = Services::new(Arc::new(LoggedAgents::scripted()), Config::default());
-    let server = Server::bind(("127.0.0.1", port), ServerConfig::http2_only()).await?;
-    println!("{}", server.local_addr()?);
-    server.serve(services.router()?.fallback(unimplemented), CancelToken::new()).await;
-    Ok(())
+async fn main() -> Result<(), aqueduct::Error> {
+    let runs = Runs::new().agent("echo", echo).agent("slow", slow);
+    let port = std::env::args().nth(1).unwrap_or_else(|| "50051".to_owned());
+    aqueduct::serve(format!("127.0.0.1:{port}"), grpc::router(&runs)).await
 }

@@ -1,0 +1,80 @@
+//! A2A over gRPC: both packages, for every agent, on the port of the other bindings.
+//!
+//! gRPC has no path below a service, so a request names its agent otherwise. In this order:
+//!
+//! 1. the `tenant` of the request (1.0), which cards tell clients to send back, if it names an agent;
+//! 2. the metadata `x-aqueduct-agent`, which 0.3 clients can be configured to send;
+//! 3. the only agent that exists.
+//!
+//! A tenant that names no agent is passed on, as over HTTP, where 2 or 3 name the agent.
+
+use aqueduct_adapter_a2a::pb::read::Asked;
+use aqueduct_adapter_a2a::pb::serve::{GrpcAnswer, GrpcStatus};
+use aqueduct_adapter_a2a::pb::{V1_SERVICE, V03_SERVICE};
+use aqueduct_adapter_a2a::server::ServerError;
+use aqueduct_adapter_a2a::version::Version;
+use aqueduct_core::service::{RefusalKind, ServiceError};
+use aqueduct_transport_grpc::raw::{RawAnswer, RawCall, RawService, RawStatus};
+use futures_util::StreamExt as _;
+
+use super::Servers;
+
+/// The metadata that names an agent.
+const AGENT: &str = "x-aqueduct-agent";
+
+/// `lf.a2a.v1.A2AService`.
+#[derive(Debug)]
+pub struct A2aV1(pub Servers);
+
+/// `a2a.v1.A2AService`.
+#[derive(Debug)]
+pub struct A2aV03(pub Servers);
+
+impl RawService for A2aV1 {
+    const NAME: &'static str = V1_SERVICE;
+
+    async fn call(&self, call: RawCall) -> Result<RawAnswer, RawStatus> {
+        answer(&self.0, Version::V1, call).await
+    }
+}
+
+impl RawService for A2aV03 {
+    const NAME: &'static str = V03_SERVICE;
+
+    async fn call(&self, call: RawCall) -> Result<RawAnswer, RawStatus> {
+        answer(&self.0, Version::V03, call).await
+    }
+}
+
+async fn answer(servers: &Servers, version: Version, call: RawCall) -> Result<RawAnswer, RawStatus> {
+    let refuse = |error: ServerError| raw_status(GrpcStatus::of(&error, version));
+    let asked = Asked::read(version, &call.method, &call.message);
+    let agents = servers.cards.names();
+    let tenant = Some(asked.tenant.as_str()).filter(|name| !name.is_empty());
+    let named = tenant.filter(|name| agents.iter().any(|agent| agent == name));
+    let named = named.or_else(|| call.caller.header(AGENT));
+    let named = named.or_else(|| agents.first().filter(|_| agents.len() == 1).map(String::as_str));
+    let Some(name) = named.or(tenant).map(str::to_owned) else {
+        let message =
+            "name the agent: as `tenant` of the request, as its card says, or as metadata `x-aqueduct-agent`";
+        return Err(refuse(ServerError::invalid_field("tenant", message)));
+    };
+    let base = servers.cards.base(call.authority.as_deref());
+    let Some(card) = servers.card(&name, &base) else {
+        let refused = servers.cards.authenticate(&call.caller, &name).err();
+        let error =
+            refused.unwrap_or_else(|| ServiceError::new(RefusalKind::NotFound, "there is no such agent"));
+        return Err(refuse(error.into()));
+    };
+    let answered = servers.server(&name).handle_grpc(call.caller, version, asked, &card).await;
+    Ok(match answered.map_err(raw_status)? {
+        GrpcAnswer::Message(message) => RawAnswer::Message(message.into()),
+        GrpcAnswer::Stream(events) => {
+            RawAnswer::Stream(Box::pin(events.map(|event| event.map(Into::into).map_err(raw_status))))
+        }
+    })
+}
+
+fn raw_status(status: GrpcStatus) -> RawStatus {
+    RawStatus { code: status.code, message: status.message, details: status.details.into() }
+}

@@ -1,0 +1,61 @@
+//! The runtime of one agent's server: tasks, clock, identity and ids.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aqueduct_adapter_a2a::server::{Host, PushSender};
+use aqueduct_core::Timestamp;
+use aqueduct_core::service::{BoxFuture, Caller, ServiceError};
+
+use super::Cards;
+use super::push::Courier;
+
+pub(super) struct HostOf {
+    pub(super) cards: Arc<dyn Cards>,
+    /// By name: its tokens may change while its tasks live on.
+    pub(super) agent: String,
+    pub(super) ids: Arc<Ids>,
+}
+
+impl Host for HostOf {
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
+        tokio::spawn(work);
+    }
+
+    fn now(&self) -> Timestamp {
+        aqueduct_runs::now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn new_id(&self) -> String {
+        self.ids.next()
+    }
+
+    fn identify(&self, caller: &Caller) -> Result<String, ServiceError> {
+        self.cards.authenticate(caller, &self.agent)
+    }
+
+    fn push_sender(&self) -> Option<Arc<dyn PushSender>> {
+        self.cards.has_push().then(|| Arc::new(Courier) as Arc<dyn PushSender>)
+    }
+}
+
+/// Ids that cannot be guessed: a count, hidden by a keyed hash whose keys come from the system's randomness.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    keys: (RandomState, RandomState),
+    count: AtomicU64,
+}
+
+impl Ids {
+    fn next(&self) -> String {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        format!("{:016x}{:016x}", self.keys.0.hash_one(count), self.keys.1.hash_one((count, "more")))
+    }
+}

@@ -1,0 +1,56 @@
+//! Sends A2A push notifications: names are resolved here, and each request goes to the address that was screened.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use aqueduct_adapter_a2a::server::{PushRequest, PushSender};
+use aqueduct_core::service::BoxFuture;
+use aqueduct_transport_http::{Client, ClientConfig, ClientLimits, ClientTimeouts};
+use bytes::Bytes;
+use http::Request;
+
+/// How long a receiver may take to answer (spec 4.3.3 asks for 10 to 30 seconds).
+const RECEIVER: Duration = Duration::from_secs(10);
+/// Bytes of a receiver's answer that are read; its status alone counts.
+const ANSWER_BYTES: usize = 64 * 1024;
+
+/// Sends over sockets of its own: nothing is pooled, because every request is for one address.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Courier;
+
+impl PushSender for Courier {
+    fn resolve(&self, host: &str, port: u16) -> BoxFuture<'static, Result<Vec<IpAddr>, String>> {
+        let host = host.to_owned();
+        Box::pin(async move {
+            let found = tokio::time::timeout(RECEIVER, tokio::net::lookup_host((host, port))).await;
+            let found = found.map_err(|_| "no answer".to_owned())?.map_err(|error| error.to_string())?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+
+    fn deliver(&self, request: PushRequest) -> BoxFuture<'static, Result<u16, String>> {
+        Box::pin(async move {
+            let client = Client::new(ClientConfig {
+                limits: ClientLimits {
+                    body_bytes: ANSWER_BYTES,
+                    idle_connections: 0,
+                    ..ClientLimits::default()
+                },
+                timeouts: ClientTimeouts { response: RECEIVER, body: RECEIVER, ..ClientTimeouts::default() },
+                pinned: Some(request.address.ip()),
+                ..ClientConfig::default()
+            });
+            let client = client.map_err(|error| error.to_string())?;
+            let mut sent = Request::post(&request.url);
+            for (name, value) in &request.headers {
+                sent = sent.header(*name, value);
+            }
+            let sent = sent.body(Bytes::from(request.body)).map_err(|error| error.to_string())?;
+            let answered = client.request(sent).await;
+            if let Err(error) = &answered {
+                tracing::debug!(%error, "a push notification was not taken");
+            }
+            answered.map(|answer| answer.status().as_u16()).map_err(|error| error.to_string())
+        })
+    }
+}

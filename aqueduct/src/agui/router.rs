@@ -1,0 +1,175 @@
+//! AG-UI over HTTP.
+//!
+//! | route | what |
+//! |---|---|
+//! | `GET /agents` | the agents that the caller may run |
+//! | `POST /agents/{name}` | starts a run; events as SSE or protobuf, or with `Accept: application/json` the ended run as one value |
+//! | `GET /runs/{run}/events` | the events of a run, after `Last-Event-ID` or `?after=` |
+//! | `POST /runs/{run}/cancel` | cancels a run |
+//! | `GET /threads/{thread}` | a thread restated ([`threads`](super::threads)) |
+//!
+//! The run goes on when its reader goes away; what then happens is the agent's `OnDisconnect`.
+
+use aqueduct_adapter_agui::protocol::AguiProtocol;
+use aqueduct_adapter_agui::version::negotiate;
+use aqueduct_core::RunId;
+use aqueduct_core::service::RunService as _;
+use aqueduct_runs::Runs;
+use aqueduct_transport_http::{
+    EventPosition, Refusal, RunRequest, StreamOptions, caller, read_json, start_run, stream_response,
+    watch_run,
+};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::threads;
+
+/// Returns the routes for the agents of `runs`, each with the settings of the client's dialect.
+pub fn router(runs: &Runs) -> Router {
+    router_with(runs, AguiProtocol::default(), StreamOptions { ids: true, ..StreamOptions::default() })
+}
+
+/// Returns the routes for the agents of `runs`, shown by `protocol` and streamed by `options`.
+pub fn router_with(runs: &Runs, protocol: AguiProtocol, options: StreamOptions) -> Router {
+    Router::new()
+        .route("/agents", get(agents))
+        .route("/agents/{name}", post(start))
+        .route("/runs/{run}/events", get(watch))
+        .route("/runs/{run}/cancel", post(cancel))
+        .route("/threads/{thread}", get(thread))
+        .with_state(Shared { runs: runs.clone(), protocol, options })
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    pub(super) runs: Runs,
+    pub(super) protocol: AguiProtocol,
+    pub(super) options: StreamOptions,
+}
+
+impl Shared {
+    /// Returns the name of the agent that a run is of; empty if the log does not hold the run.
+    pub(super) async fn agent_of(&self, run: &RunId) -> String {
+        self.runs.run_log().state(run).await.map(|state| state.meta.agent).unwrap_or_default()
+    }
+}
+
+pub(super) fn accept(headers: &HeaderMap) -> Option<&str> {
+    headers.get(ACCEPT).and_then(|value| value.to_str().ok())
+}
+
+fn json_response(value: &Value) -> Response {
+    let mut response = Response::new(Body::from(value.to_string()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+async fn agents(State(shared): State<Shared>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    match shared.runs.list_agents(&caller(&parts)).await {
+        Ok(agents) => {
+            let list = agents.iter().map(|agent| {
+                let url = format!("/agents/{}", agent.name);
+                json!({ "name": agent.name, "description": agent.description, "url": url })
+            });
+            json_response(&json!({ "agents": list.collect::<Vec<_>>() }))
+        }
+        Err(error) => Refusal::from(error).into_response(),
+    }
+}
+
+async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
+    if wants_value(request.headers()) {
+        return complete(&shared, &name, request).await.unwrap_or_else(Refusal::into_response);
+    }
+    let read = |parts: &http::request::Parts, body: &bytes::Bytes| {
+        let read =
+            shared.protocol.read(&name, body, |declared| negotiate(accept(&parts.headers), declared))?;
+        Ok(RunRequest { input: read.input, encoder: read.encoder })
+    };
+    start_run(&shared.runs, &name, request, read, &shared.options).await
+}
+
+/// Returns `true` if the first media type of `Accept` is JSON: clients of streams name an event stream, and `curl` sends
+/// `*/*`.
+fn wants_value(headers: &HeaderMap) -> bool {
+    let first = accept(headers).and_then(|accept| accept.split(',').next()).unwrap_or_default();
+    first.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}
+
+async fn complete(shared: &Shared, name: &str, request: Request) -> Result<Response, Refusal> {
+    let (parts, body) = read_json(request).await?;
+    let read = shared.protocol.read(name, &body, |_| negotiate(None, None))?;
+    let completion = shared.runs.complete(&caller(&parts), name, read.input).await?;
+    Ok(json_response(&completion.to_json()))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WatchQuery {
+    /// Events with higher numbers alone.
+    after: Option<u64>,
+    /// The AG-UI version that the watcher reads.
+    protocol_version: Option<String>,
+}
+
+async fn watch(
+    State(shared): State<Shared>,
+    Path(run): Path<String>,
+    query: Result<Query<WatchQuery>, QueryRejection>,
+    request: Request,
+) -> Response {
+    let Ok(Query(query)) = query else {
+        return Refusal::invalid("`after` is the number of an event").into_response();
+    };
+    let run = RunId::from(run);
+    let (parts, _) = request.into_parts();
+    let declared = query.protocol_version.as_deref();
+    let agent = shared.agent_of(&run).await;
+    let encoding = negotiate(accept(&parts.headers), declared);
+    let encoder = Box::new(shared.protocol.watcher(&agent, declared, encoding));
+    let Some(after) = query.after.filter(|_| !parts.headers.contains_key("last-event-id")) else {
+        return watch_run(&shared.runs, &run, &parts, encoder, &shared.options).await;
+    };
+    match shared.runs.watch(&caller(&parts), &run, after).await {
+        Ok(events) => {
+            let position = EventPosition { run, number: after, payloads: 0 };
+            stream_response(&position, events, encoder, &shared.options)
+        }
+        Err(error) => Refusal::from(error).into_response(),
+    }
+}
+
+async fn cancel(State(shared): State<Shared>, Path(run): Path<String>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    match shared.runs.cancel(&caller(&parts), &RunId::from(run)).await {
+        Ok(cancelled) => json_response(&json!({ "cancelled": cancelled })),
+        Err(error) => Refusal::from(error).into_response(),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ThreadQuery {
+    /// The AG-UI version that the reader reads.
+    protocol_version: Option<String>,
+}
+
+async fn thread(
+    State(shared): State<Shared>,
+    Path(thread): Path<String>,
+    Query(query): Query<ThreadQuery>,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    let (declared, thread) = (query.protocol_version.as_deref(), thread.into());
+    threads::restate(&shared, &thread, declared, &parts).await.unwrap_or_else(Refusal::into_response)
+}

@@ -300,10 +300,11 @@ impl Decoder {
             Some(call) if result.subagent_run_id.is_none() => call.source,
             _ => self.lanes.source(result.subagent_run_id.as_ref()),
         };
-        self.seen.hear_result(&result.tool_call_id, &result.message_id, &result.content);
         let error = result.base.metadata().and_then(|metadata| metadata.get(META_IS_ERROR));
+        let is_error = error == Some(&Value::Bool(true));
+        self.seen.hear_result(&result.tool_call_id, &result.message_id, &result.content, is_error);
         let block = ContentBlock::ToolResult(ToolResult {
-            is_error: error == Some(&Value::Bool(true)),
+            is_error,
             id: Some(ToolCallId::new(result.tool_call_id)),
             name: None,
             output: output(result.content),

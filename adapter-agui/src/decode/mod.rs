@@ -68,6 +68,8 @@ pub struct Decoder {
     tracks: HashMap<ByteString, Track, RandomState>,
     seen: Seen,
     aliases: aliases::Aliases,
+    /// True once a snapshot grouped text and calls otherwise than the events did.
+    regroups: bool,
     /// Questions of `on_interrupt` events: tag, value, the framework's event.
     asked: Vec<(Option<ByteString>, Value, Option<Value>)>,
     expanded: Vec<Event>,
@@ -87,6 +89,7 @@ impl Default for Decoder {
             tracks: HashMap::default(),
             seen: Seen::default(),
             aliases: aliases::Aliases::default(),
+            regroups: false,
             asked: Vec::new(),
             expanded: Vec::new(),
             out: VecDeque::new(),

@@ -94,9 +94,6 @@ fn fault(mut held: Content, wanted: &Content, traits: &Value, phase: Phase) -> O
         // Such a framework asks in words of its own.
         held.texts.clear();
     }
-    if traits["reasoning"] == "repeated" {
-        held.reasoning.clone_from(&wanted.reasoning);
-    }
     held.reasoning = vec![held.reasoning.concat()];
     held.results.sort();
     let mut pieces = wanted.results.clone();

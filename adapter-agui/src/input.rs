@@ -36,7 +36,7 @@ use crate::wire::{self, Content, ResumeStatus, RunAgentInput, Strictness};
 /// Metadata key: the sealed form of a message or tool call.
 const META_ENCRYPTED: &str = "encryptedValue";
 /// Metadata key: why a tool failed.
-const META_ERROR: &str = "error";
+pub(crate) const META_ERROR: &str = "error";
 /// Key in `forwarded`, in the metadata of a tool and in that of a message: members that no rule knows, which an AG-UI
 /// agent gets as members again.
 pub(crate) const META_MEMBERS: &str = "aqueduct.members";

@@ -9,6 +9,7 @@ use aqueduct_core::{
 use serde_json::Value;
 
 use super::open::{Call, Key, Kind, Message};
+use super::repeat::Thought;
 use super::seen::{REMEMBERED, detached};
 use super::{Decoder, details};
 use crate::convert::{META_AUTHOR, META_IS_ERROR};
@@ -110,15 +111,26 @@ impl Decoder {
             created_at: base.timestamp.map(Timestamp),
             details: details(base),
             has_content: false,
+            thought: Thought::default(),
         };
         self.open.insert(key, message);
     }
 
     /// Passes content on. A message without a start is begun by its first content: nothing is lost.
-    fn speak(&mut self, kind: Kind, id: ByteString, tag: Option<&ByteString>, delta: ByteString, base: Base) {
+    fn speak(
+        &mut self,
+        kind: Kind,
+        id: ByteString,
+        tag: Option<&ByteString>,
+        delta: ByteString,
+        mut base: Base,
+    ) {
         let key = (kind, id);
         if !self.open.contains_key(&key) {
             self.start_message(kind, &key.1, tag, None, Role::Assistant, Base::default());
+        }
+        if kind == Kind::Thought && self.is_repeat(&key, &delta, &mut base) {
+            return;
         }
         let Some(message) = self.open.get_mut(&key) else { return self.speak_stray(&key, tag, delta) };
         self.seen.hear(kind, &key.1, &delta, &message.track);
@@ -150,7 +162,11 @@ impl Decoder {
             Kind::Text => self.seen.texts.end(&key.1),
             Kind::Thought => self.seen.thoughts.end(&key.1),
         }
-        self.lanes.get(message.tag.as_ref(), None).release(key);
+        let lane = self.lanes.get(message.tag.as_ref(), None);
+        lane.release(key);
+        if key.0 == Kind::Thought {
+            lane.thoughts.end(&message.thought);
+        }
         if key.0 == Kind::Text && message.track != Track::MAIN && self.tracks.len() < REMEMBERED {
             self.tracks.insert(key.1.clone(), message.track.clone());
         }
@@ -194,6 +210,7 @@ impl Decoder {
             let tag = value.subagent_run_id.as_ref();
             self.start_message(Kind::Thought, &key.1, tag, None, Role::Assistant, Base::default());
         }
+        self.release_repeat(&key);
         if let Some(message) = self.open.get_mut(&key) {
             message.has_content = true;
             let mut update = message.update(Kind::Thought, ByteString::new());
@@ -219,6 +236,7 @@ impl Decoder {
     fn start_call(&mut self, start: ToolCallStart) {
         let tag = start.subagent_run_id.as_ref();
         self.release_held(tag);
+        self.lanes.get(tag, None).thoughts.forget();
         if let Some(call) = self.seen.open_call_mut(&start.tool_call_id) {
             call.again = Some((detached(&start.tool_call_name), String::new()));
             return;
@@ -300,10 +318,11 @@ impl Decoder {
             Some(call) if result.subagent_run_id.is_none() => call.source,
             _ => self.lanes.source(result.subagent_run_id.as_ref()),
         };
-        self.seen.hear_result(&result.tool_call_id, &result.message_id, &result.content);
         let error = result.base.metadata().and_then(|metadata| metadata.get(META_IS_ERROR));
+        let is_error = error == Some(&Value::Bool(true));
+        self.seen.hear_result(&result.tool_call_id, &result.message_id, &result.content, is_error);
         let block = ContentBlock::ToolResult(ToolResult {
-            is_error: error == Some(&Value::Bool(true)),
+            is_error,
             id: Some(ToolCallId::new(result.tool_call_id)),
             name: None,
             output: output(result.content),
@@ -326,7 +345,7 @@ pub(crate) fn output(content: Content) -> ToolOutput {
 }
 
 impl Message {
-    fn update(&self, kind: Kind, text: ByteString) -> Update {
+    pub(super) fn update(&self, kind: Kind, text: ByteString) -> Update {
         let block = match kind {
             Kind::Text => ContentBlock::Text(Text { text }),
             Kind::Thought => ContentBlock::Thinking(Thinking { text, encrypted: None }),

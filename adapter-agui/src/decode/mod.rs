@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `TEXT_MESSAGE_*`, `_CHUNK` | text, each message with its id; on the main track, or its own where messages interleave |
 //! | `REASONING_MESSAGE_*`, `THINKING_*` | thinking; the end waits for the end of the span, because the sealed form may come late |
+//! | a thought that repeats an ended one since the last tool call, word for word, as one delta | nothing (`repeat.rs`) |
 //! | `REASONING_ENCRYPTED_VALUE` | the sealed form of a thinking block; that of another message or of a call as `SEALED` |
 //! | `TOOL_CALL_*` | tool use; `_RESULT`: tool result |
 //! | `SUBAGENT_*` | lanes; a tag alone is a lane as well |
@@ -25,6 +26,7 @@ mod frames;
 mod legacy;
 mod open;
 mod question;
+mod repeat;
 mod restate;
 mod run;
 mod seen;
@@ -68,6 +70,8 @@ pub struct Decoder {
     tracks: HashMap<ByteString, Track, RandomState>,
     seen: Seen,
     aliases: aliases::Aliases,
+    /// True once a snapshot grouped text and calls otherwise than the events did.
+    regroups: bool,
     /// Questions of `on_interrupt` events: tag, value, the framework's event.
     asked: Vec<(Option<ByteString>, Value, Option<Value>)>,
     expanded: Vec<Event>,
@@ -87,6 +91,7 @@ impl Default for Decoder {
             tracks: HashMap::default(),
             seen: Seen::default(),
             aliases: aliases::Aliases::default(),
+            regroups: false,
             asked: Vec::new(),
             expanded: Vec::new(),
             out: VecDeque::new(),

@@ -10,6 +10,8 @@ use aqueduct_core::update::Details;
 use aqueduct_core::{ByteString, MessageId, Role, Source, Timestamp, Track};
 use foldhash::fast::RandomState;
 
+use super::repeat::{Thought, Thoughts};
+
 /// An agent of the stream.
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -20,6 +22,8 @@ pub(super) struct Lane {
     pub(super) spans: usize,
     /// Reasoning messages that ended inside an open span: their sealed form may still come.
     pub(super) held: Vec<ByteString>,
+    /// The thoughts since the last tool call.
+    pub(super) thoughts: Thoughts,
 }
 
 /// A kind of message and its id.
@@ -33,7 +37,7 @@ pub(super) enum Kind {
 
 impl Lane {
     pub(super) fn new(source: Source) -> Self {
-        Self { source, main: None, spans: 0, held: Vec::new() }
+        Self { source, main: None, spans: 0, held: Vec::new(), thoughts: Thoughts::default() }
     }
 
     /// The track for a message that opens now.
@@ -74,6 +78,8 @@ pub(super) struct Message {
     /// What its start said beside it, until its first content takes it along.
     pub(super) details: Option<Box<Details>>,
     pub(super) has_content: bool,
+    /// What it says since the last tool call, if it is a thought.
+    pub(super) thought: Thought,
 }
 
 /// A tool call that was seen.

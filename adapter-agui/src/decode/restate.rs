@@ -8,14 +8,17 @@
 //! | the same content, whatever its id | nothing; another id is noted ([`wellknown::IDS`]) |
 //! | a streamed message with other words or arguments | one update that replaces them, and the whole as [`wellknown::MESSAGES`] |
 //! | a message of this turn that was not streamed | its content |
+//! | one message with text and calls that were streamed as several | the whole as [`wellknown::MESSAGES`], as every later snapshot of the run |
+//! | a failed tool result: no event has its `error` | the result, and the whole as [`wellknown::MESSAGES`] |
 //! | earlier messages that nothing knows | the whole as [`wellknown::MESSAGES`] |
 //!
 //! Cost: linear in the snapshot and in the messages of the run.
 
 use aqueduct_core::block::ToolResult;
 use aqueduct_core::fingerprint::{Fingerprint, JsonFingerprint, Relation};
+use aqueduct_core::update::Details;
 use aqueduct_core::{
-    ByteString, ContentBlock, MessageId, Mode, Role, Source, ToolCallId, Track, Update, wellknown,
+    ByteString, ContentBlock, MessageId, Metadata, Mode, Role, Source, ToolCallId, Track, Update, wellknown,
 };
 use serde_json::json;
 
@@ -24,6 +27,7 @@ use super::aliases::Aliases;
 use super::compare::{Comparison, Words};
 use super::open::Kind;
 use super::seen::{result_print, text_of};
+use crate::input::META_ERROR;
 use crate::wire::{Base, Message, MessagesSnapshot, ToolCall, ToolMessage};
 
 /// The track of messages that were never streamed.
@@ -35,7 +39,8 @@ impl Decoder {
         let turn = messages.iter().rposition(|message| matches!(message, Message::User(_)));
         let turn = turn.map_or(0, |at| at + 1);
         let words = Comparison::new(&self.seen).compare(messages, turn);
-        let mut pass_on = false;
+        self.regroups |= self.is_regrouped(messages.get(turn..).unwrap_or_default(), words.get(turn..));
+        let mut pass_on = self.regroups;
         for (at, (message, words)) in messages.iter().zip(words).enumerate() {
             pass_on |= self.restate_one(message, words, at >= turn);
         }
@@ -43,6 +48,26 @@ impl Decoder {
             let value = serde_json::to_value(messages).unwrap_or_default();
             self.custom(wellknown::MESSAGES, value, None, None, snapshot.base.clone());
         }
+    }
+
+    /// True if the snapshot holds text and calls in one message that clients hold in several: the source named no
+    /// parent of the calls, so only the snapshot groups them. From then on clients hold the snapshot's ids.
+    fn is_regrouped(&self, turn: &[Message], words: Option<&[Words]>) -> bool {
+        turn.iter().zip(words.unwrap_or_default()).any(|(message, words)| {
+            let text = match words {
+                Words::Same(at) | Words::Changed(at) => self.seen.texts.order.get(*at).map(|said| &said.id),
+                Words::Known | Words::New => None,
+            };
+            let carrier = |call: &ToolCall| {
+                let seen = self.seen.calls.get(&call.id)?;
+                Some(seen.parent.clone().unwrap_or_else(|| call.id.clone()))
+            };
+            let calls = message.tool_calls().iter().filter_map(carrier);
+            let mut held =
+                text.filter(|_| matches!(message, Message::Assistant(_))).cloned().into_iter().chain(calls);
+            let first = held.next();
+            !self.seen.is_history(message.id()) && held.any(|other| Some(&other) != first.as_ref())
+        })
     }
 
     /// Emits what is new of a message. True if it corrects what was emitted, or has no other form than the whole.
@@ -147,29 +172,34 @@ impl Decoder {
     }
 
     fn restate_result(&mut self, message: &Message, result: &ToolMessage) -> bool {
-        let print = result_print(&result.content);
+        let (print, is_error) = (result_print(&result.content), result.error.is_some());
         let known = self.seen.results.get(&result.tool_call_id);
         if let Some(known) = known {
             if !self.seen.is_history(&result.id) {
                 let (call, streamed) = (&result.tool_call_id, &known.message);
                 Aliases::note(&mut self.aliases.results, call, streamed, &result.id);
             }
-            if known.print == print || self.seen.is_history(&result.id) {
+            let is_same = known.print == print && (known.is_error || !is_error);
+            if is_same || self.seen.is_history(&result.id) {
                 return false;
             }
         }
-        let corrects = known.is_some();
-        self.seen.hear_result(&result.tool_call_id, &result.id, &result.content);
+        let pass_on = known.is_some() || is_error;
+        self.seen.hear_result(&result.tool_call_id, &result.id, &result.content, is_error);
         let block = ContentBlock::ToolResult(ToolResult {
             id: Some(ToolCallId::new(result.tool_call_id.clone())),
             name: None,
             output: super::content::output(result.content.clone()),
-            is_error: result.error.is_some(),
+            is_error,
         });
         let mut update = self.whole(message, block);
         update.role = Role::Tool;
+        update.details = result.error.as_deref().map(|error| {
+            let metadata = Metadata::from_iter([(META_ERROR.to_owned(), error.into())]);
+            Box::new(Details { metadata: Some(metadata.into()), ..Details::default() })
+        });
         self.emit(update);
-        corrects
+        pass_on
     }
 
     /// The message of streamed calls, under the id that the snapshot has for it.

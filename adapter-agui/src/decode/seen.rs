@@ -108,6 +108,7 @@ pub(super) struct SeenCall {
 pub(super) struct SeenResult {
     pub(super) message: ByteString,
     pub(super) print: u64,
+    pub(super) is_error: bool,
 }
 
 #[derive(Debug, Default)]
@@ -144,8 +145,8 @@ impl Seen {
             }
             if let Message::Tool(result) = message {
                 let print = result_print(&result.content);
-                let message = result.id.clone();
-                self.results.insert(result.tool_call_id.clone(), SeenResult { message, print });
+                let (message, is_error) = (result.id.clone(), result.error.is_some());
+                self.results.insert(result.tool_call_id.clone(), SeenResult { message, print, is_error });
             }
         }
     }
@@ -176,12 +177,18 @@ impl Seen {
         }
     }
 
-    pub(super) fn hear_result(&mut self, call: &ByteString, message: &ByteString, content: &Content) {
+    pub(super) fn hear_result(
+        &mut self,
+        call: &ByteString,
+        message: &ByteString,
+        content: &Content,
+        is_error: bool,
+    ) {
         if let Some(call) = self.calls.get_mut(call) {
             call.is_open = false;
         }
         if self.results.len() < REMEMBERED || self.results.contains_key(call) {
-            let result = SeenResult { message: detached(message), print: result_print(content) };
+            let result = SeenResult { message: detached(message), print: result_print(content), is_error };
             self.result_messages.insert(result.message.clone());
             self.results.insert(detached(call), result);
         }

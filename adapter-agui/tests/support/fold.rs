@@ -19,6 +19,7 @@ pub(crate) struct Shown {
     pub(crate) content: String,
     pub(crate) calls: Vec<(String, String, String)>,
     pub(crate) answers: Option<String>,
+    pub(crate) error: Option<String>,
     pub(crate) card: Option<(String, Value)>,
     pub(crate) sealed: Option<String>,
     pub(crate) tag: Option<String>,
@@ -59,6 +60,12 @@ impl Client {
     pub(crate) fn called(&self) -> Vec<(String, String)> {
         let calls = self.messages.iter().flat_map(|message| &message.calls);
         calls.map(|(_, name, arguments)| (name.clone(), arguments.clone())).collect()
+    }
+
+    /// Calls whose results are errors, with the error, in order.
+    pub(crate) fn failed(&self) -> Vec<(Option<String>, String)> {
+        let failed = |shown: &Shown| Some((shown.answers.clone(), shown.error.clone()?));
+        self.messages.iter().filter_map(failed).collect()
     }
 
     /// The cards as they stand in the end.
@@ -201,6 +208,7 @@ fn shown(message: &Message) -> Shown {
         Message::Tool(result) => {
             shown.content = plain(&result.content);
             shown.answers = Some(result.tool_call_id.to_string());
+            shown.error = result.error.as_ref().map(ToString::to_string);
         }
         Message::Reasoning(thought) => shown.content = thought.content.to_string(),
         Message::Activity(card) => {

@@ -1,0 +1,144 @@
+//! Thoughts that the source repeats.
+//!
+//! Some frameworks stream a thought and then emit all of it once more, as one delta under another id, when the answer is
+//! complete. Such a repetition adds nothing. A thought counts from the last tool call of its agent on: one that stays
+//! open over a call is repeated from there, and a thought that comes again after a call is a new one.
+//!
+//! Invariant: nothing is lost. The delta is held until its message ends, and emitted if more of the message follows.
+
+use aqueduct_core::fingerprint::Fingerprint;
+use aqueduct_core::{ByteString, Timestamp};
+
+use super::open::Key;
+use super::seen::{Digest, digest_of};
+use super::{Decoder, details};
+use crate::wire::Base;
+
+/// How many ended thoughts of an agent are compared with a new one; a repetition of an earlier one is emitted.
+const COMPARED: usize = 64;
+
+/// The ended thoughts of one agent since its last tool call.
+#[derive(Debug, Default)]
+pub(super) struct Thoughts {
+    /// How many tool calls have started.
+    step: usize,
+    ended: Vec<Digest>,
+}
+
+/// What a thought says since the last tool call of its agent.
+#[derive(Debug, Default)]
+pub(super) struct Thought {
+    step: usize,
+    print: Fingerprint,
+    /// The whole words of an ended thought, until it is clear whether more follows.
+    repeat: Option<(ByteString, Base)>,
+}
+
+impl Thoughts {
+    /// A tool call has started.
+    pub(super) fn forget(&mut self) {
+        self.step += 1;
+        self.ended.clear();
+    }
+
+    /// A thought has ended.
+    pub(super) fn end(&mut self, thought: &Thought) {
+        let digest = thought.print.digest();
+        if thought.step == self.step && digest.0 > 0 && self.ended.len() < COMPARED {
+            self.ended.push(digest);
+        }
+    }
+}
+
+impl Decoder {
+    /// Takes note of a thought's delta. Returns `true` if it is held because it repeats an ended thought.
+    pub(super) fn is_repeat(&mut self, key: &Key, delta: &ByteString, base: &mut Base) -> bool {
+        if delta.is_empty() {
+            return false;
+        }
+        self.release_repeat(key);
+        let Some(message) = self.open.get_mut(key) else { return false };
+        let thoughts = &self.lanes.get(message.tag.as_ref(), None).thoughts;
+        if !message.has_content && thoughts.ended.contains(&digest_of(delta)) {
+            message.thought.repeat = Some((delta.clone(), std::mem::take(base)));
+            return true;
+        }
+        if message.thought.step != thoughts.step {
+            message.thought = Thought { step: thoughts.step, ..Thought::default() };
+        }
+        message.thought.print.push(delta);
+        false
+    }
+
+    /// Emits a held delta: more of its message follows.
+    pub(super) fn release_repeat(&mut self, key: &Key) {
+        let Some(message) = self.open.get_mut(key) else { return };
+        let Some((delta, base)) = message.thought.repeat.take() else { return };
+        message.thought.print.push(&delta);
+        message.has_content = true;
+        self.seen.hear(key.0, &key.1, &delta, &message.track);
+        let mut update = message.update(key.0, delta);
+        update.created_at = base.timestamp.map(Timestamp).or(message.created_at);
+        update.details = message.details.take().or_else(|| details(base));
+        self.emit(update);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_core::{ContentBlock, SourceEvent};
+    use serde_json::{Value, json};
+
+    use super::Decoder;
+
+    fn thought(id: &str, deltas: &[&str]) -> Vec<Value> {
+        let of = |kind: &str| json!({"type": format!("REASONING_MESSAGE_{kind}"), "messageId": id, "role": "reasoning"});
+        let content =
+            |delta: &&str| json!({"type": "REASONING_MESSAGE_CONTENT", "messageId": id, "delta": delta});
+        let mut events = vec![of("START")];
+        events.extend(deltas.iter().map(content));
+        events.push(of("END"));
+        events
+    }
+
+    /// The words of all thoughts, and their sealed forms in brackets.
+    fn thoughts(events: Vec<Value>) -> String {
+        let mut decoder = Decoder::new();
+        let mut out = String::new();
+        for event in events {
+            decoder.handle_payload(&event.to_string().into()).unwrap();
+            while let Some(event) = decoder.poll_event() {
+                let SourceEvent::Update(update) = event else { continue };
+                let ContentBlock::Thinking(thinking) = update.block else { continue };
+                out.push_str(&thinking.text);
+                out.extend(thinking.encrypted.iter().map(|sealed| format!("[{sealed}]")));
+                out.push_str(if update.last { "|" } else { "" });
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn a_repeated_thought_adds_nothing() {
+        let again = |deltas: &[&str]| [thought("a", &["Let me ", "see."]), thought("b", deltas)].concat();
+        assert_eq!(thoughts(again(&["Let me see."])), "Let me see.|");
+        assert_eq!(thoughts(again(&["Let me see.", " Well."])), "Let me see.|Let me see. Well.|");
+        assert_eq!(thoughts(again(&["Let me ", "see."])), "Let me see.|Let me see.|");
+        assert_eq!(thoughts(again(&["Let me think."])), "Let me see.|Let me think.|");
+    }
+
+    #[test]
+    fn a_thought_after_a_call_is_a_new_one() {
+        let call = json!({"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "look"});
+        let events = [thought("a", &["Hm."]), vec![call], thought("b", &["Hm."])].concat();
+        assert_eq!(thoughts(events), "Hm.|Hm.|");
+    }
+
+    #[test]
+    fn a_sealed_thought_is_no_repetition() {
+        let seal = json!({"type": "REASONING_ENCRYPTED_VALUE", "subtype": "message", "entityId": "b", "encryptedValue": "x"});
+        let mut again = thought("b", &["Hm."]);
+        again.insert(2, seal);
+        assert_eq!(thoughts([thought("a", &["Hm."]), again].concat()), "Hm.|Hm.[x]|");
+    }
+}

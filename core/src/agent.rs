@@ -14,6 +14,7 @@
 //! This module starts nothing and knows no protocol. What a host adds to the calls of a remote agent (forwarded
 //! headers, trace context, a run token) enters as a [`CallContext`].
 
+use std::any::Any;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use pin_project_lite::pin_project;
 use serde_json::Value;
 
 use crate::cancel::CancelToken;
+use crate::event::BlockEvent;
 use crate::history::History;
 use crate::id::RunId;
 use crate::message::RunInput;
@@ -55,6 +57,8 @@ pub struct AgentRequest {
     pub context: Arc<dyn CallContext>,
     /// The last run of the thread at this agent, as the run log holds it.
     pub previous: Option<PreviousRun>,
+    /// What [`Agent::thread_fold`] made of the earlier runs of the thread.
+    pub thread: Option<Arc<dyn Any + Send + Sync>>,
     /// `true` if the host keeps a [`Checkpoint`] of the run: without, sending one is of no use.
     pub keeps_checkpoints: bool,
 }
@@ -68,6 +72,7 @@ impl AgentRequest {
             cancel: CancelToken::new(),
             context: Arc::new(NoContext),
             previous: None,
+            thread: None,
             keeps_checkpoints: false,
         }
     }
@@ -107,6 +112,19 @@ impl Takeover {
     pub fn new(checkpoint: Checkpoint, history: History) -> Self {
         Self { checkpoint, history }
     }
+}
+
+/// A fold over the events of a thread's earlier runs, oldest first, for an agent whose requests depend on them: ids that
+/// the source merges its history by, interrupts that are open.
+pub trait ThreadFold: Send {
+    /// Adds the next event.
+    fn handle_event(&mut self, event: &BlockEvent);
+
+    /// Returns the ids under which messages of the thread were emitted.
+    fn message_ids(&self) -> Vec<String>;
+
+    /// Returns what the agent finds in [`AgentRequest::thread`].
+    fn finish(self: Box<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 /// What a host adds to the calls that an agent makes to its remote side.
@@ -160,6 +178,12 @@ pub trait Agent: Send + Sync + 'static {
     /// ([`AgentRequest::previous`]).
     fn keeps_threads(&self) -> bool {
         false
+    }
+
+    /// Returns the fold over the earlier runs of a thread that this agent needs. The run of such an agent emits the ids of
+    /// its source wherever they are unique in the thread.
+    fn thread_fold(&self) -> Option<Box<dyn ThreadFold>> {
+        None
     }
 
     /// Returns `true` if the agent finds its work again at `checkpoint`.

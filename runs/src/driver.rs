@@ -28,7 +28,8 @@ use std::time::Duration;
 use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{
-    CancelToken, Checkpoint, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError, Timestamp,
+    CancelToken, Checkpoint, MessageId, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError,
+    Timestamp,
 };
 use aqueduct_runlog::{Control, Lease, LogError};
 use futures_util::FutureExt as _;
@@ -67,9 +68,18 @@ pub(crate) struct Drive {
     pub(crate) handle: Arc<RunHandle>,
     pub(crate) extension: Option<Arc<dyn RunExtension>>,
     pub(crate) request: AgentRequest,
+    /// The message ids of the thread's earlier runs, for an agent whose ids are kept.
+    pub(crate) kept_ids: Option<Vec<String>>,
 }
 
 impl Drive {
+    /// Keeps the ids of the source, where the agent merges the history of its threads by them.
+    fn keeping_ids(&self, context: StreamContext) -> StreamContext {
+        let Some(earlier) = &self.kept_ids else { return context };
+        let of_input = self.request.input.messages.iter().filter_map(|message| message.id.as_ref());
+        context.with_kept_ids(of_input.map(MessageId::as_str).chain(earlier.iter().map(String::as_str)))
+    }
+
     /// Drives the run in a task of its own.
     pub(crate) fn spawn(self, feed: Feed) {
         self.runs.active().insert(self.lease.run_id.clone(), Arc::clone(&self.handle));
@@ -161,7 +171,8 @@ impl<'d> Machine<'d> {
         let (context, response_id, is_takeover, spent) = match begin {
             Begin::New => {
                 let context = StreamContext::with_limits(drive.info(), options.limits.clone());
-                (context.with_known_calls(drive.request.input.known_calls()), None, false, Duration::ZERO)
+                let context = context.with_known_calls(drive.request.input.known_calls());
+                (drive.keeping_ids(context), None, false, Duration::ZERO)
             }
             Begin::Takeover { context, response_id, opened_at } => {
                 (*context, response_id, true, since(opened_at))

@@ -3,7 +3,7 @@
 //! An agent remembers the conversations that it had. Where replicas share a log, or one was restarted, the last run of
 //! the thread may have been driven elsewhere: then the log holds where its work is found, and whether it waits.
 
-use aqueduct_core::agent::PreviousRun;
+use aqueduct_core::agent::{PreviousRun, ThreadFold};
 use aqueduct_core::{BlockEvent, Checkpoint, RunId, RunOutcome, ThreadId};
 use aqueduct_runlog::{LogError, LogScope, RunQuery, RunState};
 
@@ -12,6 +12,12 @@ use crate::runs::Runs;
 
 /// Runs of a thread that are looked at: those of the agent may stand between runs of others.
 const RUNS: usize = 16;
+
+/// Runs of a thread that an agent's [`ThreadFold`] reads at most: the newest, in the order in which they ran.
+const FOLDED_RUNS: usize = 256;
+
+/// Events that are read together.
+const PAGE: usize = 512;
 
 impl Runs {
     /// Returns what the last run of the thread left at the agent; `None` if the agent itself knows as much.
@@ -33,6 +39,46 @@ impl Runs {
                 None
             }
         }
+    }
+
+    /// Folds the earlier runs of the thread for an agent that needs them. A log that cannot be read gives what was read.
+    pub(crate) async fn fold_thread(
+        &self,
+        entry: &AgentEntry,
+        owner: &str,
+        thread: &ThreadId,
+        run: &RunId,
+    ) -> Option<Box<dyn ThreadFold>> {
+        let mut fold = entry.agent().and_then(|agent| agent.thread_fold())?;
+        if let Err(error) = self.read_thread(entry, owner, thread, run, &mut *fold).await {
+            tracing::warn!(run = run.as_str(), %error, "the earlier runs of the thread cannot be read");
+        }
+        Some(fold)
+    }
+
+    async fn read_thread(
+        &self,
+        entry: &AgentEntry,
+        owner: &str,
+        thread: &ThreadId,
+        run: &RunId,
+        fold: &mut dyn ThreadFold,
+    ) -> Result<(), LogError> {
+        let query = RunQuery { thread_id: Some(thread.clone()), newest_first: true, ..RunQuery::default() };
+        let is_of_agent = |state: &RunState| {
+            state.meta.agent == entry.name() && state.meta.owner == owner && state.meta.run_id != *run
+        };
+        let states = self.run_log().list(query, FOLDED_RUNS).await?;
+        for state in states.into_iter().rev().filter(is_of_agent) {
+            let mut after = state.earliest.saturating_sub(1);
+            loop {
+                let page = self.run_log().read(&state.meta.run_id, after, PAGE).await?;
+                let Some(last) = page.events.last().map(|event| event.number) else { break };
+                page.events.iter().for_each(|event| fold.handle_event(&event.event));
+                after = last;
+            }
+        }
+        Ok(())
     }
 
     async fn find_previous(

@@ -241,7 +241,7 @@ impl Runs {
         self.published().insert(run_id.clone(), Arc::clone(&published));
         let mut request = AgentRequest::new(input);
         request.principal = principal;
-        let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request };
+        let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request, kept_ids: None };
         drive.spawn(feed);
         Ok(Box::new(PublisherIngest::new(self, run_id, published).await))
     }

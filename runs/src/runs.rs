@@ -235,9 +235,10 @@ impl Runs {
         };
         let owner = meta.owner.clone();
         let lease = self.0.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
-        let ((), previous) = futures_util::future::join(
+        let ((), previous, fold) = futures_util::future::join3(
             self.note_input(&lease, &owner, &input),
             self.previous(&agent, &owner, &input.thread_id, &run_id),
+            self.fold_thread(&agent, &owner, &input.thread_id, &run_id),
         )
         .await;
         let (handle, extension) = self.attach(&run_id);
@@ -253,7 +254,9 @@ impl Runs {
         let mut request = AgentRequest::new(input);
         (request.principal, request.context, request.previous) = (principal, context, previous);
         request.keeps_checkpoints = true;
-        let drive = Drive { runs: self, agent, lease, handle, extension, request };
+        let kept_ids = fold.as_ref().map(|fold| fold.message_ids());
+        request.thread = fold.map(|fold| fold.finish());
+        let drive = Drive { runs: self, agent, lease, handle, extension, request, kept_ids };
         drive.spawn(Feed::Agent);
         Ok(StartedRun { run_id, events })
     }

@@ -106,7 +106,7 @@ impl Runs {
         request.keeps_checkpoints = true;
         request.principal = Principal::from_stored(&meta.owner);
         let feed = Feed::Takeover(Box::new(taken));
-        let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request };
+        let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request, kept_ids: None };
         drive.spawn(feed);
     }
 

@@ -7,6 +7,7 @@
 //! A stream that ends without a terminal event ends without one here too: the driver of the run reports the cut. AG-UI
 //! has no cancel request, so cancellation closes the connection.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,10 +15,15 @@ use std::task::{Context, Poll, ready};
 
 use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::decode::Decoder;
+use aqueduct_adapter_agui::ids::IdMap;
 use aqueduct_adapter_agui::input::run_agent_input;
+use aqueduct_adapter_agui::resume::{OpenInterrupts, resume_from_text};
 use aqueduct_adapter_agui::wire::RunAgentInput;
+use aqueduct_core::agent::ThreadFold;
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{Agent, AgentRequest, RunFailure, RunInput, RunOutcome, SourceEvent, SourceStream};
+use aqueduct_core::{
+    Agent, AgentRequest, BlockEvent, RunFailure, RunInput, RunOutcome, SourceEvent, SourceStream,
+};
 use aqueduct_transport_http::sse::Event;
 use aqueduct_transport_http::{ClientError, SseStream};
 use futures_core::Stream;
@@ -87,7 +93,11 @@ impl RemoteAgent {
 impl Shared {
     async fn open(&self, request: &AgentRequest) -> Result<(RunAgentInput, SseStream), RunFailure> {
         let forwarded = with_run_token(&request.input.forwarded, request.context.run_token());
-        let input = run_agent_input(&RunInput { forwarded, ..(*request.input).clone() }, Dialect::V1_0);
+        let mut input = RunInput { forwarded, ..(*request.input).clone() };
+        if let Some(thread) = request.thread.as_ref().and_then(|thread| thread.downcast_ref::<AguiThread>()) {
+            thread.apply(&mut input);
+        }
+        let input = run_agent_input(&input, Dialect::V1_0);
         let body = serde_json::to_vec(&input)
             .map_err(|error| invalid(format!("the input cannot be written: {error}")))?;
         let headers = [("content-type", "application/json"), ("accept", "text/event-stream")];
@@ -99,6 +109,10 @@ impl Shared {
 }
 
 impl Agent for RemoteAgent {
+    fn thread_fold(&self) -> Option<Box<dyn ThreadFold>> {
+        Some(Box::new(AguiThread::default()))
+    }
+
     fn run(&self, request: AgentRequest) -> SourceStream {
         let cancel = request.cancel.clone();
         let shared = Arc::clone(&self.shared);
@@ -107,6 +121,36 @@ impl Agent for RemoteAgent {
             state: State::Opening(Box::pin(async move { shared.open(&request).await })),
             cancelled: Box::pin(async move { cancel.cancelled().await }),
         })
+    }
+}
+
+/// What a thread knows that goes upstream with its next run: the source's own ids, and the interrupts that are open.
+#[derive(Debug, Default)]
+struct AguiThread {
+    ids: IdMap,
+    interrupts: OpenInterrupts,
+}
+
+impl AguiThread {
+    /// Puts a reply in words where the source wants it, and the ids of the source where the thread shows others.
+    fn apply(&self, input: &mut RunInput) {
+        resume_from_text(input, self.interrupts.open());
+        self.ids.apply(input);
+    }
+}
+
+impl ThreadFold for AguiThread {
+    fn handle_event(&mut self, event: &BlockEvent) {
+        self.ids.handle_event(event);
+        self.interrupts.handle_event(event);
+    }
+
+    fn message_ids(&self) -> Vec<String> {
+        self.ids.message_ids().map(str::to_owned).collect()
+    }
+
+    fn finish(self: Box<Self>) -> Arc<dyn Any + Send + Sync> {
+        Arc::new(*self)
     }
 }
 

@@ -103,7 +103,7 @@ impl Runs {
         let agent = Arc::clone(&published.agent);
         let mut request = AgentRequest::new(input);
         request.principal = published.principal.clone();
-        let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request };
+        let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request, kept_ids: None };
         drive.spawn(feed);
         published.replies.send_modify(|waiting| waiting.extend(replies));
         StartedRun { run_id, events }

@@ -66,7 +66,7 @@ fn a_caller_that_wants_a_value_gets_the_ended_run() {
     let (_, body) = response.split_once("\r\n\r\n").unwrap();
     let value: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(value["text"], "You asked: Why? The answer is 42.");
-    assert_eq!((&value["outcome"], &value["threadId"]), (&"success".into(), &"t".into()), "{value}");
+    assert_eq!((&value["status"], &value["thread"]), (&"success".into(), &"t".into()), "{value}");
 }
 
 #[test]

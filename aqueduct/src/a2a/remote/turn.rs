@@ -245,6 +245,10 @@ impl Active {
             }
             return;
         };
+        if self.client.poll_timeout().is_some() {
+            // A text that is held belongs to the content so far: held longer, it would be compared with nothing.
+            self.client.handle_timeout();
+        }
         let mut decoded: Vec<SourceEvent> = std::iter::from_fn(|| self.client.poll_event()).collect();
         match decoded.as_mut_slice() {
             [] => {}

@@ -16,8 +16,10 @@
 //! most [`GOODBYE`], so that the agent learns of the end; the agent of a run that was lost works for another replica and
 //! is not told.
 
+mod append;
 mod input;
 mod lanes;
+mod turn;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,10 +28,9 @@ use std::time::Duration;
 use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{
-    BlockEvent, CancelToken, Checkpoint, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError,
-    Timestamp,
+    CancelToken, Checkpoint, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError, Timestamp,
 };
-use aqueduct_runlog::{Control, Lease, LogError, Note, Refused};
+use aqueduct_runlog::{Control, Lease, LogError};
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -41,6 +42,7 @@ use crate::handle::RunHandle;
 use crate::runs::{Runs, now};
 use crate::settings::OnDisconnect;
 use input::{Batch, Input};
+use turn::RunTurn;
 
 /// How long a cancelled run waits for its agent to say so itself. The frontend sees the end within a second.
 const CANCEL_WAIT: Duration = Duration::from_millis(800);
@@ -77,7 +79,7 @@ impl Drive {
     /// Drives the run to its end, and lets its agent finish.
     async fn run(mut self, feed: Feed) {
         let run_id = self.lease.run_id.clone();
-        let begun = Instant::now();
+        let started_at = Instant::now();
         tracing::info!(
             run = run_id.as_str(),
             thread = self.request.input.thread_id.as_str(),
@@ -98,12 +100,12 @@ impl Drive {
             extension.handle_end();
         }
         self.runs.active().remove(&run_id);
-        metrics.run_ended(&outcome, begun.elapsed());
+        metrics.run_ended(&outcome, started_at.elapsed());
         tracing::info!(
             run = run_id.as_str(),
             agent = self.agent.name(),
             outcome = outcome.as_str(),
-            ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            ms = u64::try_from(started_at.elapsed().as_millis()).unwrap_or(u64::MAX),
             "run ended"
         );
         if outcome != TAKEN_OVER {
@@ -133,6 +135,7 @@ impl Drive {
 struct Machine<'d> {
     drive: &'d Drive,
     context: StreamContext,
+    turn: RunTurn,
     outcome: String,
     is_stopping: bool,
     /// When the run has lasted too long, or has waited long enough for its agent to stop.
@@ -155,16 +158,19 @@ impl<'d> Machine<'d> {
     fn new(drive: &'d Drive, begin: Begin, lost: CancelToken) -> Self {
         let options = drive.agent.options();
         let limit = options.run_timeout;
-        let (context, is_takeover, spent) = match begin {
+        let (context, response_id, is_takeover, spent) = match begin {
             Begin::New => {
                 let context = StreamContext::with_limits(drive.info(), options.limits.clone());
-                (context.with_known_calls(drive.request.input.known_calls()), false, Duration::ZERO)
+                (context.with_known_calls(drive.request.input.known_calls()), None, false, Duration::ZERO)
             }
-            Begin::Takeover { context, opened_at } => (*context, true, since(opened_at)),
+            Begin::Takeover { context, response_id, opened_at } => {
+                (*context, response_id, true, since(opened_at))
+            }
         };
         Self {
             drive,
             context,
+            turn: RunTurn::new(&drive.lease.run_id, response_id),
             outcome: String::new(),
             is_stopping: false,
             deadline: Instant::now() + limit.saturating_sub(spent),
@@ -245,6 +251,14 @@ impl<'d> Machine<'d> {
             self.checkpoint = Some(checkpoint);
             return;
         }
+        let (usage, event) = self.turn.place(event);
+        if let Some(usage) = usage {
+            self.handle_placed(usage.into());
+        }
+        self.handle_placed(event);
+    }
+
+    fn handle_placed(&mut self, event: SourceEvent) {
         match self.context.handle_event(event) {
             // What an agent sends after the end of its run belongs to no run.
             Ok(()) | Err(StreamError::Ended) => {}
@@ -338,75 +352,6 @@ impl<'d> Machine<'d> {
             OnDisconnect::Continue => Instant::now() + options.grace,
         });
         self.is_takeover &= is_unwatched;
-    }
-
-    /// Puts what is ready into the log. A log that takes no more ends the run; one that is lost ends the driver.
-    async fn append(&mut self) {
-        if let Some(checkpoint) = self.checkpoint.take() {
-            self.keep_checkpoint(checkpoint).await;
-        }
-        let ready: Vec<BlockEvent> = std::iter::from_fn(|| self.context.poll_event()).collect();
-        if ready.is_empty() || self.lost.is_cancelled() {
-            return;
-        }
-        self.note_end(&ready);
-        self.drive.runs.metrics().count_events(ready.len());
-        let mut result = self.log(ready).await;
-        if let Err(Refused { error, events }) = &mut result
-            && matches!(**error, LogError::RunTooLong { .. })
-        {
-            // A batch that ends the run is always taken: what was refused goes with it, or ends would lack their starts.
-            self.context.handle_failure(RunFailure::new(RunFailure::LIMIT_EXCEEDED, error.to_string()));
-            let mut ready = std::mem::take(events);
-            ready.extend(std::iter::from_fn(|| self.context.poll_event()));
-            self.note_end(&ready);
-            result = self.log(ready).await;
-        }
-        if let Err(error) = result {
-            tracing::error!(run = self.drive.lease.run_id.as_str(), %error, "the run log failed");
-            self.leave();
-        }
-    }
-
-    /// Before the events that follow it: a run with events and without its checkpoint cannot go on elsewhere.
-    async fn keep_checkpoint(&self, checkpoint: Checkpoint) {
-        if self.lost.is_cancelled() {
-            return;
-        }
-        let (log, lease) = (self.drive.runs.run_log(), &self.drive.lease);
-        let note = Note::Checkpoint(Arc::new(checkpoint.0));
-        if let Err(error) = log.annotate(lease, note).await {
-            tracing::warn!(run = lease.run_id.as_str(), %error, "the run cannot go on at another replica");
-        }
-    }
-
-    /// Appends; a log that cannot be used is tried again, with the same batch, while the lease may be ours.
-    async fn log(&self, mut events: Vec<BlockEvent>) -> Result<u64, Refused> {
-        let (log, lease) = (self.drive.runs.run_log(), &self.drive.lease);
-        loop {
-            let refused = match log.append(lease, events, now()).await {
-                Ok(head) => return Ok(head),
-                Err(refused) => refused,
-            };
-            if !refused.error.is_temporary() || self.lost.is_cancelled() || Instant::now() > self.deadline {
-                return Err(refused);
-            }
-            tracing::warn!(run = lease.run_id.as_str(), error = %refused.error, "the run log is tried again");
-            tokio::time::sleep(LOG_PAUSE).await;
-            events = refused.events;
-        }
-    }
-
-    fn note_end(&mut self, events: &[BlockEvent]) {
-        match events.last() {
-            Some(BlockEvent::RunFinished(end)) => self.outcome = format!("{:?}", end.outcome).to_lowercase(),
-            Some(BlockEvent::RunFailed(end)) => {
-                self.outcome = end.failure.code.to_string();
-                let (code, reason) = (&*end.failure.code, &*end.failure.message);
-                tracing::warn!(run = self.drive.lease.run_id.as_str(), code, reason, "run failed");
-            }
-            _ => {}
-        }
     }
 }
 

@@ -40,7 +40,7 @@ pub struct RunStart<'a> {
 /// What a host attaches to one run.
 pub trait RunExtension: fmt::Debug + Send + Sync + 'static {
     /// Returns the context of the agent's calls. Awaited before the agent is asked, for runs that a caller starts.
-    fn begin<'a>(self: Arc<Self>, start: RunStart<'a>) -> BoxFuture<'a, Arc<dyn CallContext>>;
+    fn begin(self: Arc<Self>, start: RunStart<'_>) -> BoxFuture<'_, Arc<dyn CallContext>>;
 
     /// Observes an event of the agent or of a lane, before it is logged.
     fn observe(&self, _event: &SourceEvent) {}

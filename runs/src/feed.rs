@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use aqueduct_core::agent::AgentRequest;
-use aqueduct_core::{Agent, SourceEvent, SourceStream, StreamContext, Takeover, Timestamp};
+use aqueduct_core::{Agent, ResponseId, SourceEvent, SourceStream, StreamContext, Takeover, Timestamp};
 use futures_util::stream;
 use tokio::sync::mpsc;
 
@@ -32,6 +32,8 @@ pub(crate) enum Feed {
 pub(crate) struct TakenOver {
     pub(crate) context: StreamContext,
     pub(crate) takeover: Takeover,
+    /// The response id of the turn.
+    pub(crate) response_id: Option<ResponseId>,
     pub(crate) opened_at: Timestamp,
 }
 
@@ -40,7 +42,7 @@ pub(crate) enum Begin {
     /// With its first event.
     New,
     /// Where another replica stopped.
-    Takeover { context: Box<StreamContext>, opened_at: Timestamp },
+    Takeover { context: Box<StreamContext>, response_id: Option<ResponseId>, opened_at: Timestamp },
 }
 
 impl Feed {
@@ -63,9 +65,9 @@ impl Feed {
             Self::Published(events) => (events, Begin::New),
             Self::Agent => (agent.map_or_else(nothing, |agent| guarded(|| agent.run(request))), Begin::New),
             Self::Takeover(taken) => {
-                let TakenOver { context, takeover, opened_at } = *taken;
+                let TakenOver { context, takeover, response_id, opened_at } = *taken;
                 let events = agent.map_or_else(nothing, |agent| guarded(|| agent.resume(request, takeover)));
-                (events, Begin::Takeover { context: Box::new(context), opened_at })
+                (events, Begin::Takeover { context: Box::new(context), response_id, opened_at })
             }
         }
     }

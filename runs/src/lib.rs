@@ -11,7 +11,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`runs`], [`builder`] | [`Runs`]: the engine and its verbs; how it is built |
+//! | [`runs`], `service`, [`builder`] | [`Runs`]: the engine and its verbs; how it is built |
 //! | [`agents`], [`settings`] | agents by name and their options; limits of the engine |
 //! | [`access`] | [`AccessPolicy`]: which principal a caller is, decided by the host |
 //! | [`extension`], [`handle`] | [`RunExtension`]: what a host attaches to a run, such as lanes of sub-agents |
@@ -59,6 +59,7 @@ mod previous;
 pub mod publish;
 mod replica;
 pub mod runs;
+mod service;
 pub mod settings;
 pub mod side;
 mod sweeper;

@@ -1,16 +1,13 @@
-//! [`Runs`]: the engine, and its verbs as a [`RunService`].
+//! [`Runs`]: the engine, and how runs start.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aqueduct_core::agent::{AgentRequest, CallContext};
-use aqueduct_core::service::{
-    AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RefusalKind, RunService, ServiceError,
-    StartedRun,
-};
-use aqueduct_core::{Agent, CancelToken, Principal, RunId, RunInput, Timestamp};
-use aqueduct_runlog::{Control, Follow, LogError, LogScope, RunLog, RunMeta, RunState};
+use aqueduct_core::service::{Caller, EventStream, RefusalKind, ServiceError, StartedRun};
+use aqueduct_core::{Agent, CancelToken, RunId, RunInput, Timestamp};
+use aqueduct_runlog::{Follow, LogError, LogScope, RunLog, RunMeta};
 
 use crate::agents::{AgentEntry, Agents};
 use crate::builder::{Host, RunsBuilder};
@@ -110,7 +107,7 @@ impl Runs {
     pub fn log(self, log: impl RunLog) -> Self {
         let setup = self.setup();
         let agents = setup.agents.all().into_iter().cloned().collect();
-        Self::with_parts(Arc::new(log), setup.settings.clone(), agents, self.0.host.clone())
+        Self::with_parts(Arc::new(log), setup.settings, agents, self.0.host.clone())
     }
 
     /// Replaces settings and agents as a whole. Runs under way keep what they started with; the lease and the scope of the
@@ -190,65 +187,6 @@ impl Runs {
         }
     }
 
-    /// Returns the principal that the caller is at that agent.
-    ///
-    /// # Errors
-    ///
-    /// [`RefusalKind::NotFound`] if there is no such agent, [`RefusalKind::Unauthenticated`] if the caller has to bring an
-    /// identity.
-    pub fn authenticate(&self, caller: &Caller, agent: &str) -> Result<Principal, ServiceError> {
-        self.entry(agent).ok_or_else(|| self.no_such_agent(caller, agent))?;
-        self.0.host.access.identify(caller, agent).ok_or_else(|| self.unauthenticated())
-    }
-
-    /// Returns the refusal of a request for an agent that does not exist.
-    pub fn no_such_agent(&self, caller: &Caller, name: &str) -> ServiceError {
-        self.not_found(caller, format!("there is no agent {name:?}: see GET /agents"))
-    }
-
-    pub(crate) fn no_such_run(&self, caller: &Caller) -> ServiceError {
-        self.not_found(caller, "there is no such run".to_owned())
-    }
-
-    pub(crate) fn no_such_thread(&self, caller: &Caller) -> ServiceError {
-        self.not_found(caller, "there is no such thread".to_owned())
-    }
-
-    /// Strangers learn nothing about what exists.
-    fn not_found(&self, caller: &Caller, message: String) -> ServiceError {
-        if self.0.host.access.is_stranger(caller) {
-            return self.unauthenticated();
-        }
-        ServiceError::new(RefusalKind::NotFound, message)
-    }
-
-    fn unauthenticated(&self) -> ServiceError {
-        self.0.metrics.count_denied();
-        self.0.host.access.refusal()
-    }
-
-    /// Returns `true` if the run belongs to the caller.
-    pub(crate) fn owns(&self, caller: &Caller, run: &RunMeta) -> bool {
-        let principal = self.0.host.access.identify(caller, &run.agent);
-        self.setup().agents.known(&run.agent).is_some()
-            && principal.is_some_and(|principal| principal.to_string() == run.owner)
-    }
-
-    /// Returns the agents that the caller may run, in the order of their names.
-    pub(crate) fn list(&self, caller: &Caller) -> Result<Vec<AgentInfo>, ServiceError> {
-        let (setup, access) = (self.setup(), &self.0.host.access);
-        let may_run = |entry: &&Arc<AgentEntry>| access.identify(caller, entry.name()).is_some();
-        let info = |entry: &Arc<AgentEntry>| AgentInfo {
-            name: entry.name().to_owned(),
-            description: entry.options().description.clone(),
-        };
-        let agents: Vec<AgentInfo> = setup.agents.all().into_iter().filter(may_run).map(info).collect();
-        if agents.is_empty() && access.is_stranger(caller) {
-            return Err(self.unauthenticated());
-        }
-        Ok(agents)
-    }
-
     /// Returns when a lease that is taken now lapses.
     pub(crate) fn lease_until(&self) -> Timestamp {
         let lease = i64::try_from(self.setup().settings.lease.as_millis()).unwrap_or(i64::MAX);
@@ -275,7 +213,7 @@ impl Runs {
         (handle, extension)
     }
 
-    async fn start_run(
+    pub(crate) async fn start_run(
         self,
         caller: Caller,
         name: String,
@@ -336,96 +274,6 @@ impl Runs {
             return Err(ServiceError::new(RefusalKind::Busy, message));
         }
         Ok(())
-    }
-
-    /// Returns the run, if the caller may see it, and its handle if it is driven here.
-    async fn find_run(
-        &self,
-        caller: &Caller,
-        run: &RunId,
-    ) -> Result<(RunState, Option<Arc<RunHandle>>), ServiceError> {
-        let state = match self.0.log.state(run).await {
-            Ok(state) => state,
-            Err(error) if error.is_temporary() => return Err(refuse(&error)),
-            Err(_) => return Err(self.no_such_run(caller)),
-        };
-        if !self.owns(caller, &state.meta) {
-            return Err(self.no_such_run(caller));
-        }
-        Ok((state, self.active().get(run).cloned()))
-    }
-
-    async fn watch_run(&self, caller: &Caller, run: RunId, after: u64) -> Result<EventStream, ServiceError> {
-        let (state, handle) = self.find_run(caller, &run).await?;
-        if after.saturating_add(1) < state.earliest {
-            return Err(refuse(&LogError::Gone { run, earliest: state.earliest }));
-        }
-        self.0.metrics.count_resume();
-        let events = self.watched(&run, handle.as_ref(), after);
-        let is_remote = handle.is_none() && state.closed_at.is_none();
-        Ok(if is_remote { self.watched_remotely(&run, events) } else { events })
-    }
-
-    async fn cancel_run(&self, caller: &Caller, run: RunId) -> Result<bool, ServiceError> {
-        let (state, handle) = self.find_run(caller, &run).await?;
-        match handle {
-            Some(handle) => {
-                tracing::info!(run = run.as_str(), "cancelled by its owner");
-                handle.cancel_token().cancel();
-                Ok(true)
-            }
-            None if state.closed_at.is_some() => Ok(false),
-            None => self.cancel_remotely(&run).await,
-        }
-    }
-
-    /// Cancels a run that another replica drives. Returns `false` if it has ended.
-    async fn cancel_remotely(&self, run: &RunId) -> Result<bool, ServiceError> {
-        match self.0.log.control(run, Control::Cancel).await {
-            // A full control queue: the owner has already received a cancel.
-            Ok(()) | Err(LogError::RunTooLong { .. }) => Ok(true),
-            Err(LogError::Closed(_) | LogError::NotFound(_)) => Ok(false),
-            Err(error) => Err(refuse(&error)),
-        }
-    }
-}
-
-impl RunService for Runs {
-    fn list_agents(&self, caller: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>> {
-        let result = self.list(caller);
-        Box::pin(std::future::ready(result))
-    }
-
-    fn start(
-        &self,
-        caller: &Caller,
-        agent: &str,
-        input: RunInput,
-    ) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
-        Box::pin(self.clone().start_run(caller.clone(), agent.to_owned(), input))
-    }
-
-    fn watch(
-        &self,
-        caller: &Caller,
-        run: &RunId,
-        after: u64,
-    ) -> BoxFuture<'_, Result<EventStream, ServiceError>> {
-        let (caller, run) = (caller.clone(), run.clone());
-        Box::pin(async move { self.watch_run(&caller, run, after).await })
-    }
-
-    fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>> {
-        let (caller, run) = (caller.clone(), run.clone());
-        Box::pin(async move { self.cancel_run(&caller, run).await })
-    }
-
-    fn publish(
-        &self,
-        caller: &Caller,
-        request: PublishRequest,
-    ) -> BoxFuture<'_, Result<Box<dyn Ingest>, ServiceError>> {
-        Box::pin(self.clone().publish_run(caller.clone(), request))
     }
 }
 

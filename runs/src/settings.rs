@@ -15,7 +15,7 @@ use aqueduct_runlog::LogScope;
 /// let settings = aqueduct_runs::Settings::default().with_lease(Duration::from_secs(5));
 /// assert_eq!(settings.lease, Duration::from_secs(5));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
     /// Runs that go on at once; a start past it is refused as busy.

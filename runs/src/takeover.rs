@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aqueduct_core::agent::{AgentRequest, Checkpoint, Takeover};
-use aqueduct_core::{BlockEvent, History, Principal, RunFailure, RunInfo, RunInput, StreamContext};
+use aqueduct_core::{
+    BlockEvent, History, Principal, ResponseId, RunFailure, RunInfo, RunInput, StreamContext,
+};
 use aqueduct_runlog::{Lease, LogError, Remains, RunState, is_log_metadata};
 
 use crate::agents::AgentEntry;
@@ -31,11 +33,19 @@ struct Read {
     remains: Remains,
     /// Absent if the run cannot go on, whatever else the log holds.
     resumable: Option<(StreamContext, History)>,
+    /// The response id that the agent's updates have had.
+    response_id: Option<ResponseId>,
 }
 
 impl Read {
     fn handle_event(&mut self, event: &BlockEvent) {
         self.remains.handle_event(event);
+        if let BlockEvent::BlockStarted(block) = event
+            && block.lane.is_root()
+            && self.response_id.is_none()
+        {
+            self.response_id.clone_from(&block.origin.response_id);
+        }
         if let Some((context, history)) = &mut self.resumable {
             context.handle_past(event);
             if !is_log_metadata(event) {
@@ -70,21 +80,17 @@ impl Runs {
             // The lease lapses again, and a replica that has room then takes the run over.
             Some(_) if self.check_room().is_err() => Ok(()),
             Some(((entry, (context, history)), checkpoint)) => {
-                self.drive_lapsed(&state, lease, entry, context, Takeover::new(checkpoint, history));
+                let (response_id, opened_at) = (read.response_id, state.meta.opened_at);
+                let takeover = Takeover::new(checkpoint, history);
+                let taken = TakenOver { context, takeover, response_id, opened_at };
+                self.drive_lapsed(&state, lease, entry, taken);
                 Ok(())
             }
             None => self.end_lapsed(&state, &lease, read.remains).await,
         }
     }
 
-    fn drive_lapsed(
-        &self,
-        run: &RunState,
-        lease: Lease,
-        agent: Arc<AgentEntry>,
-        context: StreamContext,
-        takeover: Takeover,
-    ) {
+    fn drive_lapsed(&self, run: &RunState, lease: Lease, agent: Arc<AgentEntry>, taken: TakenOver) {
         let meta = &run.meta;
         tracing::warn!(
             run = meta.run_id.as_str(),
@@ -99,7 +105,7 @@ impl Runs {
         let mut request = AgentRequest::new(input);
         request.keeps_checkpoints = true;
         request.principal = Principal::from_stored(&meta.owner);
-        let feed = Feed::Takeover(Box::new(TakenOver { context, takeover, opened_at: meta.opened_at }));
+        let feed = Feed::Takeover(Box::new(taken));
         let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request };
         drive.spawn(feed);
     }
@@ -131,7 +137,7 @@ impl Runs {
         let resumable = entry
             .filter(|_| after == 0)
             .map(|entry| (StreamContext::resuming(info, entry.options().limits.clone()), History::default()));
-        let mut read = Read { remains: Remains::default(), resumable };
+        let mut read = Read { remains: Remains::default(), resumable, response_id: None };
         loop {
             let page = self.run_log().read(&lease.run_id, after, PAGE).await?;
             for event in &page.events {

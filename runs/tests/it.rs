@@ -1,13 +1,24 @@
 //! The engine with agents of the test's own, on a clock of the test's own.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a panic is how a test says no"
+)]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aqueduct_core::agent::{AgentRequest, CallContext, Checkpoint, Takeover};
-use aqueduct_core::service::{BoxFuture, Caller, EventStream, NumberedEvent, RunService as _, StartedRun};
+use aqueduct_core::service::{
+    BoxFuture, Caller, EventStream, NumberedEvent, RefusalKind, RunService as _, StartedRun,
+};
 use aqueduct_core::{
     Agent, BlockEvent, Interrupt, Principal, RunInput, RunOutcome, Source, SourceEvent, SourceStream, Update,
+    Usage,
 };
 use aqueduct_runlog::{Control, MemoryLog, RunLog as _};
 use aqueduct_runs::{
@@ -200,13 +211,17 @@ async fn a_run_that_takes_too_long_fails() {
 async fn an_agent_that_is_always_ready_starves_nobody() {
     let sent = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&sent);
-    let runs = Runs::new().agent("flood", move |_: RunInput| {
+    let flood = move |request: AgentRequest| -> SourceStream {
         let sent = Arc::clone(&counted);
-        stream::iter(0..100_000).map(move |_| {
+        let words = stream::repeat_with(move || {
             sent.fetch_add(1, Ordering::SeqCst);
-            Update::text("x")
-        })
-    });
+            SourceEvent::from(Update::text("x"))
+        });
+        let is_wanted = move |_: &SourceEvent| std::future::ready(!request.cancel.is_cancelled());
+        let cancelled = SourceEvent::Finished { outcome: RunOutcome::Cancelled, result: None };
+        Box::pin(words.take_while(is_wanted).chain(stream::iter([cancelled])))
+    };
+    let runs = Runs::new().agent("flood", Asked(flood));
     let mut started = start(&runs, "flood", "r").await;
     started.events.next().await.unwrap();
     assert!(sent.load(Ordering::SeqCst) < 1_000, "one thread serves the run and its watcher");
@@ -312,14 +327,19 @@ async fn what_belongs_to_another_principal_does_not_exist() {
     let run = runs.start(&ada, "echo", input("r")).await.unwrap().run_id;
     assert!(runs.watch(&ada, &run, 0).await.is_ok());
     let kind = |error: aqueduct_core::service::ServiceError| error.kind;
-    use aqueduct_core::service::RefusalKind::{NotFound, Unauthenticated};
-    assert_eq!(runs.watch(&bob, &run, 0).await.map(drop).map_err(kind), Err(NotFound));
-    assert_eq!(runs.cancel(&bob, &run).await.map_err(kind), Err(NotFound));
-    assert_eq!(runs.watch(&Caller::default(), &run, 0).await.map(drop).map_err(kind), Err(Unauthenticated));
-    assert_eq!(runs.thread_runs(&bob, &"thread".into()).await.map(drop).map_err(kind), Err(NotFound));
+    assert_eq!(runs.watch(&bob, &run, 0).await.map(drop).map_err(kind), Err(RefusalKind::NotFound));
+    assert_eq!(runs.cancel(&bob, &run).await.map_err(kind), Err(RefusalKind::NotFound));
+    assert_eq!(
+        runs.watch(&Caller::default(), &run, 0).await.map(drop).map_err(kind),
+        Err(RefusalKind::Unauthenticated)
+    );
+    assert_eq!(
+        runs.thread_runs(&bob, &"thread".into()).await.map(drop).map_err(kind),
+        Err(RefusalKind::NotFound)
+    );
     assert_eq!(runs.list_runs(&ada, 9).await.unwrap().len(), 1);
     assert_eq!(runs.list_runs(&bob, 9).await.unwrap().len(), 0);
-    assert_eq!(runs.list_agents(&Caller::default()).await.map_err(kind), Err(Unauthenticated));
+    assert_eq!(runs.list_agents(&Caller::default()).await.map_err(kind), Err(RefusalKind::Unauthenticated));
 }
 
 /// Shows a sub-agent in the run while the agent calls it.
@@ -355,7 +375,7 @@ impl CallContext for CallsSubAgent {
 }
 
 impl RunExtension for LaneOfRun {
-    fn begin<'a>(self: Arc<Self>, start: RunStart<'a>) -> BoxFuture<'a, Arc<dyn CallContext>> {
+    fn begin(self: Arc<Self>, start: RunStart<'_>) -> BoxFuture<'_, Arc<dyn CallContext>> {
         assert_eq!(start.headers, [("traceparent".to_owned(), "t".to_owned())]);
         Box::pin(async move { Arc::new(CallsSubAgent(Arc::clone(&self.0))) as Arc<dyn CallContext> })
     }
@@ -417,7 +437,7 @@ impl RunExtensions for Endless {
 }
 
 impl RunExtension for Endless {
-    fn begin<'a>(self: Arc<Self>, _start: RunStart<'a>) -> BoxFuture<'a, Arc<dyn CallContext>> {
+    fn begin(self: Arc<Self>, _start: RunStart<'_>) -> BoxFuture<'_, Arc<dyn CallContext>> {
         Box::pin(std::future::pending())
     }
 }
@@ -429,4 +449,52 @@ async fn a_start_that_is_given_up_leaves_no_run_behind() {
     let started = runs.start(&Caller::default(), "mute", input("r"));
     assert!(tokio::time::timeout(Duration::from_millis(5), started).await.is_err());
     assert_eq!(runs.active_runs(), 0);
+}
+
+#[tokio::test]
+async fn what_an_agent_sends_in_one_turn_has_one_response_id() {
+    let spent = |update: Update, tokens: u64| {
+        let mut update = update.snapshot();
+        update.details_mut().usage = Some(Usage { output: Some(tokens), ..Usage::default() });
+        update
+    };
+    let helper = Source::root().child("helper");
+    let turns: [(&str, Vec<Update>, &str, Option<u64>); 2] = [
+        (
+            "none",
+            vec![Update::text("a").in_message("1"), Update::thinking("b").in_message("2")],
+            "none",
+            None,
+        ),
+        (
+            "several",
+            vec![
+                spent(Update::text("a").in_message("1").in_response("r1"), 10),
+                Update::text("b").in_message("2"),
+                spent(Update::text("c").in_message("3").in_response("r2"), 20),
+                Update::text("d").in_message("4").in_response("own").from_source(&helper),
+            ],
+            "r1",
+            Some(30),
+        ),
+    ];
+    for (run, updates, id, tokens) in turns {
+        let runs = Runs::new().agent("a", move |_: RunInput| stream::iter(updates.clone()));
+        let events = all(start(&runs, "a", run).await.events).await;
+        let ids: Vec<(bool, String)> = events
+            .iter()
+            .filter_map(|event| match &event.event {
+                BlockEvent::BlockStarted(block) => {
+                    Some((block.lane.is_root(), block.origin.response_id.as_ref()?.to_string()))
+                }
+                _ => None,
+            })
+            .collect();
+        assert!(
+            ids.len() > 1 && ids.iter().all(|(is_root, own)| own == if *is_root { id } else { "own" }),
+            "{ids:?}"
+        );
+        let BlockEvent::RunFinished(end) = &events.last().unwrap().event else { panic!("{events:?}") };
+        assert_eq!(end.usage.first().and_then(|usage| usage.output), tokens, "no report is lost");
+    }
 }

@@ -62,7 +62,7 @@ impl TeeRun {
 }
 
 impl RunExtension for TeeRun {
-    fn begin<'a>(self: Arc<Self>, start: RunStart<'a>) -> BoxFuture<'a, Arc<dyn CallContext>> {
+    fn begin(self: Arc<Self>, start: RunStart<'_>) -> BoxFuture<'_, Arc<dyn CallContext>> {
         Box::pin(async move {
             let trail = Trail::begin(&self.tee, &self, start.input, start.caller);
             trail.publish().await;

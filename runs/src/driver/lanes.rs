@@ -24,7 +24,9 @@ impl Machine<'_> {
     }
 
     pub(super) fn handle_lanes(&mut self, events: Vec<SourceEvent>) {
-        events.into_iter().for_each(|event| self.handle_lane(event));
+        for event in events {
+            self.handle_lane(event);
+        }
     }
 
     /// Handles an event of a lane. It cannot fail the run.

@@ -1,0 +1,47 @@
+//! [`RunTurn`]: one response id for all that the agent of a run sends.
+//!
+//! The id is the agent's if its first update has one, else that of the run, so that a replica that takes the run over
+//! gives the same. Sub-agents have turns of their own and keep their ids. Usage is booked under the agent's own id: reports
+//! of one response replace each other, those of two add up.
+
+use aqueduct_core::{ConflictPolicy, Mode, ResponseId, RunFailure, RunId, SourceEvent, Turn, Update};
+
+/// The turn of a run.
+pub(super) struct RunTurn(Turn);
+
+impl RunTurn {
+    /// Returns the turn of a run; `begun` is its id if another replica began it.
+    pub(super) fn new(run: &RunId, begun: Option<ResponseId>) -> Self {
+        let assigned = begun.unwrap_or_else(|| ResponseId::new(run.detached().as_bytes().clone()));
+        Self(Turn::new(assigned, ConflictPolicy::Normalise))
+    }
+
+    /// Returns the event under the id of the turn. An event that reported usage under another id comes with an update that
+    /// reports it alone, to be handled first.
+    pub(super) fn place(&mut self, event: SourceEvent) -> (Option<Update>, SourceEvent) {
+        let update = match event {
+            SourceEvent::Update(update) if update.source.is_root() => update,
+            event => return (None, event),
+        };
+        let given = update.response_id.clone();
+        match self.0.handle_update(update) {
+            Ok(mut update) => {
+                let renamed = given.filter(|given| Some(given) != update.response_id.as_ref());
+                let usage = renamed.and_then(|given| take_usage(&mut update, given));
+                (usage, update.into())
+            }
+            Err(error) => (None, SourceEvent::failed(RunFailure::UPSTREAM_INVALID, error.to_string())),
+        }
+    }
+}
+
+/// Takes the usage out of an update, into an update without content under the agent's own response id.
+fn take_usage(update: &mut Update, given: ResponseId) -> Option<Update> {
+    let usage = update.details.as_mut()?.usage.take()?;
+    let mut report = Update::text("").from_source(&update.source);
+    report.response_id = Some(given);
+    // A replacement by nothing would take the text back.
+    report.mode = if update.mode == Mode::Append { Mode::Append } else { Mode::Snapshot };
+    report.details_mut().usage = Some(usage);
+    Some(report)
+}

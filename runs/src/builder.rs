@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::access::{AccessPolicy, OpenAccess};
 use crate::agents::AgentEntry;
 use crate::extension::RunExtensions;
-use crate::publish::LineDecoder;
+use crate::publish::{LineDecoder, text};
 use crate::runs::Runs;
 use crate::settings::{AgentOptions, Settings};
 
@@ -63,11 +63,15 @@ impl Default for RunsBuilder {
         let host = Host {
             access: Arc::new(OpenAccess),
             extensions: None,
-            formats: HashMap::new(),
+            formats: HashMap::from([(text::NAME.to_owned(), text_lines as MakeDecoder)]),
             record_input: None,
         };
         Self { log: None, settings: Settings::default(), agents: Vec::new(), host }
     }
+}
+
+fn text_lines() -> Box<dyn LineDecoder> {
+    Box::new(text::TextLines::default())
 }
 
 impl RunsBuilder {

@@ -7,6 +7,7 @@
 //! The text of a run is in memory until its end, bounded by the limits of the log and by
 //! [`MergeLimits`](aqueduct_core::merge::MergeLimits).
 
+use aqueduct_core::merge::MergeError;
 use aqueduct_core::service::{Caller, RefusalKind, RunService as _, ServiceError};
 use aqueduct_core::{CompletedRun, RunInput, RunMerger};
 use futures_util::StreamExt as _;
@@ -29,8 +30,8 @@ impl Runs {
         let mut started = self.start(caller, agent, input).await?;
         let mut merger = RunMerger::default();
         while let Some(event) = started.events.next().await {
-            let merged = merger.handle_event(&event.event);
-            merged.map_err(|error| ServiceError::new(RefusalKind::Unsupported, error.to_string()))?;
+            let too_long = |error: MergeError| ServiceError::new(RefusalKind::Unsupported, error.to_string());
+            merger.handle_event(&event.event).map_err(too_long)?;
         }
         if merger.is_ended() {
             return Ok(merger.finish());

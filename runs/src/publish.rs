@@ -20,10 +20,11 @@
 //! acknowledged again and not read twice; a future that is dropped loses nothing; a reply is given to every publisher
 //! that comes back, until a line shows that the workflow has it ([`LineDecoder::replies_taken`]).
 //!
-//! The formats of lines are the host's: the engine knows [`LineDecoder`] and no adapter.
+//! The formats of lines are the host's: the engine knows [`LineDecoder`] and no adapter. The format `text` alone is its own.
 
 mod answer;
 pub(crate) mod mailbox;
+pub(crate) mod text;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

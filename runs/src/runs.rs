@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use aqueduct_core::agent::{AgentRequest, CallContext};
+use aqueduct_core::agent::{AgentRequest, CallContext, ThreadFold};
 use aqueduct_core::service::{Caller, EventStream, RefusalKind, ServiceError, StartedRun};
 use aqueduct_core::{Agent, CancelToken, RunId, RunInput, Timestamp};
 use aqueduct_runlog::{Follow, LogError, LogScope, RunLog, RunMeta};
@@ -255,7 +255,7 @@ impl Runs {
         (request.principal, request.context, request.previous) = (principal, context, previous);
         request.keeps_checkpoints = true;
         let kept_ids = fold.as_ref().map(|fold| fold.message_ids());
-        request.thread = fold.map(|fold| fold.finish());
+        request.thread = fold.map(ThreadFold::finish);
         let drive = Drive { runs: self, agent, lease, handle, extension, request, kept_ids };
         drive.spawn(Feed::Agent);
         Ok(StartedRun { run_id, events })

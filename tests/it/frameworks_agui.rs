@@ -201,7 +201,9 @@ fn parallel_calls_are_in_one_message() {
         let fixture = all.iter().find(|fixture| fixture.name == "two-tools").unwrap();
         let events = agui::convert(&Recording::new(framework, fixture).blocks, &Settings::new(Dialect::V1_0));
         let mut client = Fold::new();
-        events.iter().for_each(|event| client.handle_event(event));
+        for event in &events {
+            client.handle_event(event);
+        }
         let messages = client.messages(Dialect::V1_0);
         let calls: Vec<usize> =
             messages.iter().map(|message| message.tool_calls().len()).filter(|calls| *calls > 0).collect();

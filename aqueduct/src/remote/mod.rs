@@ -124,6 +124,7 @@ fn client_config(settings: &RemoteSettings) -> ClientConfig {
 }
 
 /// Returns the failure of an upstream that sends what its protocol does not allow.
+#[cfg(any(feature = "a2a", feature = "agui"))]
 pub(crate) fn invalid(message: impl std::fmt::Display) -> RunFailure {
     RunFailure::new(RunFailure::UPSTREAM_INVALID, message.to_string())
 }

@@ -22,7 +22,8 @@ fn slow(_: RunInput) -> impl Stream<Item = Update> {
 
 #[tokio::main]
 async fn main() -> Result<(), aqueduct::Error> {
-    let runs = Runs::new().agent("echo", echo).agent("slow", slow);
+    let runs = Runs::builder().agent("echo", echo).agent("slow", slow);
+    let runs = runs.published("mine", AgentOptions::default()).build();
     let port = std::env::args().nth(1).unwrap_or_else(|| "8001".to_owned());
     aqueduct::serve(format!("127.0.0.1:{port}"), ws::router(&runs)).await
 }

@@ -12,7 +12,6 @@
 mod access;
 mod agents;
 mod engine;
-mod ingest;
 pub(crate) mod metrics;
 mod setup;
 
@@ -31,7 +30,6 @@ use crate::tee::{Tee, TeeExtensions};
 use access::TokenAccess;
 pub(crate) use agents::AgentEntry;
 pub(crate) use aqueduct_runs::now;
-use ingest::MagenticLines;
 use metrics::Metrics;
 pub use setup::Changes;
 use setup::Setup;
@@ -73,7 +71,7 @@ impl Gateway {
             .settings(settings)
             .access(Arc::new(TokenAccess::new(Arc::clone(&setup))))
             .extensions(Arc::new(TeeExtensions(Arc::clone(&tee))))
-            .ingest_format("magentic", || Box::new(MagenticLines::default()))
+            .ingest_format("magentic", aqueduct::magentic::decoder)
             .record_input(fold::asked);
         for entry in entries {
             builder = builder.entry(entry);

@@ -55,13 +55,13 @@ impl Turn {
     fn end(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::RunFinished(end) => {
-                self.outcome = match end.outcome {
+                let outcome = match end.outcome {
                     RunOutcome::Success => "success",
                     RunOutcome::Interrupted => "interrupt",
                     RunOutcome::Cancelled => "cancelled",
                     _ => "unknown",
-                }
-                .to_owned();
+                };
+                outcome.clone_into(&mut self.outcome);
                 let questions =
                     end.interrupts.iter().filter_map(|pending| pending.interrupt.message.as_ref());
                 self.questions = questions.map(ToString::to_string).collect();

@@ -8,6 +8,7 @@ use crate::project::Project;
 
 /// Packages and their features.
 const CHOICES: &[(&str, &[&str])] = &[
+    ("aqueduct", &["agui,http", "a2a,http", "agui,ws", "grpc", "magentic"]),
     ("aqueduct-transport-grpc", &["client", "server", "tls"]),
     ("aqueduct-transport-http", &["client", "server", "tls"]),
     ("aqueduct-transport-ws", &["client", "server", "tls"]),

@@ -21,7 +21,14 @@ fn plays_all(name: &str, client: Client) {
         let thread = format!("00000000-0000-4000-8000-{number:012x}");
         let seen = frontend.play(&case(scenario, &url, &thread));
         let found = scenario.differences(&turns(&seen), client == Client::V0_0_59);
-        println!("{name} {client:?} {}: {}", scenario.name, if found.is_empty() { "ok" } else { "WRONG" });
+        #[expect(clippy::print_stdout, reason = "a cell of the matrix per line")]
+        {
+            println!(
+                "{name} {client:?} {}: {}",
+                scenario.name,
+                if found.is_empty() { "ok" } else { "WRONG" }
+            );
+        }
         wrong.extend(found.iter().map(|found| format!("{}: {found}", scenario.name)));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -90,7 +97,7 @@ fn what_is_wrong_is_noticed() {
         &|turn| turn["messages"][1]["content"] = json!("Let me look. Let me look."),
         &|turn| turn["messages"][4]["role"] = json!("reasoning"),
         &|turn| {
-            turn["messages"][4]["content"] = json!("It is 21 degrees in Paris. It is 21 degrees in Paris.")
+            turn["messages"][4]["content"] = json!("It is 21 degrees in Paris. It is 21 degrees in Paris.");
         },
         &|turn| turn["messages"][2]["calls"][0]["arguments"] = json!("{}"),
         &|turn| turn["messages"][3]["content"] = json!("22 degrees"),

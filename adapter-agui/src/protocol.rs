@@ -14,7 +14,6 @@ use aqueduct_core::protocol::{Encoding, Protocol, ReadInput};
 use aqueduct_core::service::{EventEncoder, RefusalKind, ServiceError};
 
 use crate::config::Settings;
-use crate::convert::converters;
 use crate::encode::WatcherEncoder;
 use crate::input::{read_input, run_input};
 use crate::version::{self, PROTOCOL_VERSION};
@@ -57,7 +56,7 @@ impl AguiProtocol {
         declared: Option<&str>,
         encoding: version::Encoding,
     ) -> WatcherEncoder {
-        WatcherEncoder::new(converters(&self.settings(agent, declared)), encoding)
+        WatcherEncoder::for_settings(&self.settings(agent, declared), encoding)
     }
 
     /// As [`Protocol::read_input`], for transports that choose the encoding by the declared version.

@@ -16,6 +16,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use aqueduct_adapter_a2a::config::StreamShape;
 use serde_json::{Value, json};
 
 use crate::cli::BenchArgs;
@@ -108,6 +109,7 @@ fn gateway(upstream: SocketAddr) -> anyhow::Result<std::sync::Arc<Gateway>> {
             binding: Some(A2aBinding::JsonRpc),
             version: A2aVersion::V1_0,
             expose: A2aExposure::Proxy,
+            stream: StreamShape::Auto,
         };
         (mode.to_owned(), Agent { source, ..Agent::default() })
     };

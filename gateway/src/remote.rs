@@ -4,13 +4,14 @@ use anyhow::Context as _;
 use aqueduct::a2a::{Address, Binding, Version};
 use aqueduct::remote::RemoteSettings;
 use aqueduct::{a2a, agui};
+use aqueduct_adapter_a2a::DecodeConfig;
 
 use crate::config::{A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource};
 use crate::tls;
 
 /// Returns the A2A agent of this configuration.
 pub(crate) fn a2a(agent: &Agent) -> anyhow::Result<a2a::RemoteAgent> {
-    let AgentSource::A2a { address, binding, version, .. } = &agent.source else {
+    let AgentSource::A2a { address, binding, version, stream, .. } = &agent.source else {
         anyhow::bail!("not an A2A agent");
     };
     let address = match address {
@@ -21,7 +22,10 @@ pub(crate) fn a2a(agent: &Agent) -> anyhow::Result<a2a::RemoteAgent> {
         A2aVersion::V1_0 => Version::V1,
         A2aVersion::V0_3 => Version::V03,
     };
-    let mut builder = a2a::RemoteAgent::builder(address).version(version).settings(settings(agent)?);
+    let mut builder = a2a::RemoteAgent::builder(address)
+        .version(version)
+        .settings(settings(agent)?)
+        .decode(DecodeConfig { stream: *stream, ..DecodeConfig::root() });
     if let Some(binding) = binding {
         builder = builder.binding(match binding {
             A2aBinding::JsonRpc => Binding::JsonRpc,

@@ -11,6 +11,7 @@ mod describe;
 mod memory;
 mod settings;
 
+#[cfg(any(feature = "a2a", feature = "agui"))]
 use aqueduct_core::RunFailure;
 use aqueduct_core::agent::CallContext;
 use aqueduct_transport_http::{Client, ClientConfig, ClientLimits, ClientTimeouts, sse};

@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use aqueduct_adapter_a2a::config::StreamShape;
+
 use super::document::At;
 use super::keys::{Build, keys};
 use super::kind::{Factor, File, Flag, Folder, SecretName, Text, Url, Word, choices};
@@ -78,6 +80,8 @@ keys! {
         version: A2aVersion as Word<A2aVersion> = "1.0",
         /// What is at `/a2a/NAME`: `proxy` passes calls through to the agent, `serve` answers them with runs of the gateway.
         expose: A2aExposure as Word<A2aExposure> = "proxy",
+        /// How the agent's status texts and messages stream: `auto` goes by the marks of its framework, else by the texts.
+        stream: StreamShape as Word<StreamShape> = "auto",
     }
 
     /// `[agents.NAME.agui]`.
@@ -242,8 +246,8 @@ impl A2aKeys {
                 return None;
             }
         };
-        let Self { binding, version, expose, .. } = self;
-        Some(AgentSource::A2a { address, binding, version, expose })
+        let Self { binding, version, expose, stream, .. } = self;
+        Some(AgentSource::A2a { address, binding, version, expose, stream })
     }
 }
 

@@ -132,7 +132,7 @@ pub(crate) trait Choice: Clone + 'static {
 
 /// Lists the words of a choice.
 macro_rules! words {
-    ($($choice:ty { $($word:literal => $value:ident),+ })+) => {$(
+    ($($choice:ty { $($word:literal => $value:ident),+ $(,)? })+) => {$(
         impl $crate::config::Choice for $choice {
             const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$value)),+];
         }

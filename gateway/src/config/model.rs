@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aqueduct_adapter_agui::config::{Interrupts, Subagents};
+use aqueduct_adapter_a2a::config::StreamShape;
+use aqueduct_adapter_agui::config::{Errors, Interrupts, Subagents};
 use aqueduct_core::IntermediateView;
 
 use super::build::{ClientTlsKeys, RunLogKeys, ServerTlsKeys, SourceKeys};
@@ -126,6 +127,8 @@ keys! {
         intermediate: IntermediateView as Word<IntermediateView> = "reasoning",
         /// How questions to a human are shown. Without it: `interrupt` in 1.0, `text` in 0.0.59.
         interrupts: Option<Interrupts> as Maybe<Word<Interrupts>>,
+        /// How a failure is shown: `text` writes it as a message too, for frontends that show nothing of `RUN_ERROR`.
+        errors: Errors as Word<Errors> = "error",
         /// Who may see its A2A card: callers that may use the agent, or all.
         card: CardAccess as Word<CardAccess> = "agent",
         /// Limits in time.
@@ -170,7 +173,12 @@ keys! {
 }
 
 words! {
-    Subagents { "attributed" => Attributed, "inline" => Inline, "hidden" => Hidden }
+    Subagents { "attributed" => Attributed, "inline" => Inline, "tool" => Tool, "hidden" => Hidden }
+    Errors { "error" => Error, "text" => Text }
+    StreamShape {
+        "auto" => Auto, "notices" => Notices, "fragments" => Fragments, "cumulative" => Cumulative,
+        "deltas" => Deltas, "answer" => Answer,
+    }
     IntermediateView { "reasoning" => Reasoning, "text" => Text, "hidden" => Hidden }
     Interrupts { "interrupt" => Interrupt, "text" => Text }
 }
@@ -320,6 +328,8 @@ pub enum AgentSource {
         binding: Option<A2aBinding>,
         version: A2aVersion,
         expose: A2aExposure,
+        /// How its status texts and messages stream.
+        stream: StreamShape,
     },
     Agui {
         url: String,

@@ -1,7 +1,6 @@
 //! AG-UI at the gateway's own door: inputs that are posted, and how each watcher wants the events.
 
 use aqueduct_adapter_agui::config::{Dialect, Settings};
-use aqueduct_adapter_agui::convert::converters;
 use aqueduct_adapter_agui::encode::WatcherEncoder;
 use aqueduct_adapter_agui::input::{read_input, run_input};
 use aqueduct_adapter_agui::version::{dialect_for, negotiate};
@@ -18,7 +17,7 @@ pub(super) fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
         DialectChoice::V1_0 => Dialect::V1_0,
         DialectChoice::V0_0_59 => Dialect::V0_0_59,
     };
-    let mut settings = Settings::new(dialect).with_intermediate(agent.intermediate);
+    let mut settings = Settings::new(dialect).with_intermediate(agent.intermediate).with_errors(agent.errors);
     if let Some(subagents) = agent.subagents {
         settings = settings.with_subagents(subagents);
     }
@@ -32,7 +31,7 @@ pub(super) fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
 pub(super) fn encoder(agent: &Agent, declared: Option<&str>, headers: &HeaderMap) -> WatcherEncoder {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     let settings = settings_for(agent, declared);
-    WatcherEncoder::new(converters(&settings), negotiate(accept, declared))
+    WatcherEncoder::for_settings(&settings, negotiate(accept, declared))
 }
 
 /// Reads a posted input.

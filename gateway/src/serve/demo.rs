@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use aqueduct_adapter_a2a::config::StreamShape;
 use aqueduct_core::CancelToken;
 
 use super::Listening;
@@ -81,7 +82,11 @@ pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, D
         running.0.push(switch);
         let address = A2aAddress::Url(format!("http://{address}"));
         let (version, expose) = (A2aVersion::V1_0, A2aExposure::Proxy);
-        add(name, about, AgentSource::A2a { address, binding: None, version, expose });
+        add(
+            name,
+            about,
+            AgentSource::A2a { address, binding: None, version, expose, stream: StreamShape::Auto },
+        );
     }
     let (name, both, about) = BOTH;
     add(name, about, AgentSource::FanOut { agents: both.map(str::to_owned).to_vec() });

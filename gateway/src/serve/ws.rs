@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use aqueduct_adapter_agui::convert::converters;
 use aqueduct_adapter_agui::encode::WatcherEncoder;
 use aqueduct_adapter_agui::input::{read_input, run_input};
 use aqueduct_adapter_agui::version::Encoding as AguiEncoding;
@@ -29,7 +28,7 @@ fn encoder_for(agent: &Agent, declared: Option<&str>, encoding: Encoding) -> Box
     // The binary form is read by 1.0 alone.
     let declared = declared.or_else(|| is_binary.then_some("1.0"));
     let encoding = if is_binary { AguiEncoding::Proto } else { AguiEncoding::Sse };
-    Box::new(WatcherEncoder::new(converters(&settings_for(agent, declared)), encoding))
+    Box::new(WatcherEncoder::for_settings(&settings_for(agent, declared), encoding))
 }
 
 impl Protocol for Agui {

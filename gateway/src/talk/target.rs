@@ -1,5 +1,6 @@
 //! Who a command talks to: an agent of the configuration, or one at an address.
 
+use aqueduct_adapter_a2a::config::StreamShape;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -47,7 +48,13 @@ pub(crate) async fn resolve(
     };
     let source = if is_a2a {
         let address = A2aAddress::Url(target.to_owned());
-        AgentSource::A2a { address, binding: None, version: A2aVersion::V1_0, expose: A2aExposure::Proxy }
+        AgentSource::A2a {
+            address,
+            binding: None,
+            version: A2aVersion::V1_0,
+            expose: A2aExposure::Proxy,
+            stream: StreamShape::Auto,
+        }
     } else {
         AgentSource::Agui { url: target.to_owned() }
     };

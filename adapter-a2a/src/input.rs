@@ -90,11 +90,18 @@ fn custom_part(custom: &Custom) -> Part<'static> {
         wellknown::DATA => return Part::data(&custom.value),
         name => return Part::data(&json!({"type": name, "value": custom.value})),
     };
-    Part {
-        filename: Text::from(field("name")),
-        media_type: Text::from(field("mediaType")),
-        ..Part::new(content)
-    }
+    let media_type = field("mediaType");
+    let name = Some(field("name")).filter(|name| !name.is_empty()).unwrap_or_else(|| file_name(&media_type));
+    Part { filename: Text::from(name), media_type: Text::from(media_type), ..Part::new(content) }
+}
+
+/// A name for a file that came without one, as images of AG-UI do: strands 1.62 drops a file whose name has no ending.
+fn file_name(media_type: &str) -> String {
+    let ending = media_type.split(';').next().and_then(|kind| kind.split_once('/'));
+    let ending = ending
+        .map(|(_, ending)| ending.trim())
+        .filter(|ending| !ending.is_empty() && ending.chars().all(|c| c.is_ascii_alphanumeric()));
+    ending.map(|ending| format!("file.{ending}")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -114,6 +121,15 @@ mod tests {
             json!({"messageId": "m", "contextId": "c", "role": "ROLE_USER", "parts": [{"text": "look at this"},
                 {"raw": "AAEC", "filename": "a.png", "mediaType": "image/png"}, {"data": {"type": "mine", "value": 1}}]})
         );
+    }
+
+    #[test]
+    fn a_file_without_a_name_gets_one_from_its_media_type() {
+        for (media_type, name) in
+            [("image/png", "file.png"), ("image/svg+xml", ""), ("", ""), ("text/plain; x=1", "file.plain")]
+        {
+            assert_eq!(file_name(media_type), name);
+        }
     }
 
     #[test]

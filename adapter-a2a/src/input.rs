@@ -47,7 +47,7 @@ pub fn answering(
         };
         question::reply_parts(&interrupts.iter().map(reply).collect::<Vec<_>>())
     } else {
-        user.map(|message| parts(&message.contents)).unwrap_or_default()
+        user.into_iter().flat_map(|message| parts(&message.contents)).map(named).collect()
     };
     match to {
         Recipient::New => user_message(message_id, None, parts),
@@ -90,9 +90,19 @@ fn custom_part(custom: &Custom) -> Part<'static> {
         wellknown::DATA => return Part::data(&custom.value),
         name => return Part::data(&json!({"type": name, "value": custom.value})),
     };
-    let media_type = field("mediaType");
-    let name = Some(field("name")).filter(|name| !name.is_empty()).unwrap_or_else(|| file_name(&media_type));
-    Part { filename: Text::from(name), media_type: Text::from(media_type), ..Part::new(content) }
+    Part {
+        filename: Text::from(field("name")),
+        media_type: Text::from(field("mediaType")),
+        ..Part::new(content)
+    }
+}
+
+/// Names the user's files that have no name.
+fn named(mut part: Part<'static>) -> Part<'static> {
+    if matches!(part.content, Content::Bytes(_) | Content::Url(_)) && part.filename.is_empty() {
+        part.filename = Text::from(file_name(&part.media_type));
+    }
+    part
 }
 
 /// A name for a file that came without one, as images of AG-UI do: strands 1.62 drops a file whose name has no ending.

@@ -37,7 +37,7 @@ async fn a_run_can_be_watched_again_from_any_number() {
     let (_program, client) = connect().await;
     let names: Vec<String> =
         client.list_agents().await.unwrap().into_iter().map(|agent| agent.name).collect();
-    assert_eq!(names, ["echo", "slow"]);
+    assert_eq!(names, ["echo", "mine", "slow"]);
     let all = rest(client.run("echo", &RunInput::prompt("t", "r1", "one two three")).await.unwrap()).await;
     assert_eq!(text(&all), "one two three");
     assert_eq!(outcome(&all), Some(RunOutcome::Success));

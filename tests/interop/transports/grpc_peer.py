@@ -166,7 +166,7 @@ def main():
         peer = Peer(Reflected(channel) if reflected else Compiled(channel, pathlib.Path(args.types)))
         prefix = "reflected" if reflected else "compiled"
         listed = peer.stub.ListAgents(peer.types.ListAgentsRequest(), timeout=DEADLINE).agents
-        check([agent.name for agent in listed], ["echo", "slow"], "the agents")
+        check([agent.name for agent in listed], ["echo", "mine", "slow"], "the agents")
         events = runs_and_watches(peer, f"{prefix}-1", args.say, args.expect)
         cancels(peer, f"{prefix}-2")
         feeds(peer, f"{prefix}-3")

@@ -128,7 +128,7 @@ async def main():
         peer = Peer(socket)
         await peer.send(type="list", ref="l")
         agents = [agent["name"] for agent in (await peer.receive())["agents"]]
-        check(agents, ["echo", "slow"], "the agents")
+        check(agents, ["echo", "mine", "slow"], "the agents")
         events = await starts_and_watches(peer, args.say, args.expect)
         await cancels(peer)
         await feeds(peer)

@@ -38,7 +38,8 @@ pub(super) fn apply(map: &IdMap, input: &mut RunInput) {
 }
 
 /// A failure or question that was shown as text, and the user's message that follows the latter, are not messages of the
-/// source.
+/// source. The last message is never such an answer: one that answers now was made `resume` before, and a snapshot may have
+/// taken an earlier answer out of the client's history.
 fn without_questions(map: &IdMap, messages: Vec<Message>) -> Vec<Message> {
     let mut asked = false;
     let is_question =
@@ -55,7 +56,11 @@ fn without_questions(map: &IdMap, messages: Vec<Message>) -> Vec<Message> {
         asked &= message.role != Role::User;
         !is_answer
     };
-    messages.into_iter().filter(|message| keep(message)).collect()
+    let last = messages.len().saturating_sub(1);
+    let kept = messages.into_iter().enumerate();
+    kept.filter(|(at, message)| keep(message) || (*at == last && message.role == Role::User))
+        .map(|(_, message)| message)
+        .collect()
 }
 
 /// Writes the source's ids; says whether the message's own was changed and whether it takes an earlier one's place.

@@ -1,5 +1,5 @@
-//! Recorded streams of the common frameworks (`tests/fixtures/a2a/<server>`) in every output: canonical events, AG-UI in both
-//! dialects and A2A fold to the content that `tests/interop/frameworks/scenarios.json` states, scenario by scenario.
+//! Recorded streams of the common frameworks (`tests/fixtures/a2a/<server>`) in every output: canonical events, gRPC, AG-UI in
+//! both dialects and A2A fold to the content that `tests/interop/frameworks/scenarios.json` states, scenario by scenario.
 
 use aqueduct_adapter_a2a::wire;
 use aqueduct_adapter_agui::config::{Dialect, Settings};
@@ -8,6 +8,8 @@ use aqueduct_core::{BlockEvent, RunInfo, SpanKind, ToolCallId};
 use aqueduct_tests::fixture::{Fixture, fixtures};
 use aqueduct_tests::frameworks::{Scenario, Server, Turn};
 use aqueduct_tests::{a2a, agui};
+
+use crate::through_grpc::through_grpc;
 
 /// A recorded scenario: the runs of its turns.
 struct Recording {
@@ -81,6 +83,11 @@ fn agui_keeps_the_content() {
 #[test]
 fn agui_0_0_59_keeps_the_content() {
     check(true, |run, known| through_agui(run, known, Dialect::V0_0_59));
+}
+
+#[test]
+fn grpc_keeps_the_content() {
+    check(false, |run, _| through_grpc(run));
 }
 
 #[test]

@@ -16,6 +16,8 @@ use aqueduct_tests::fixture::{Fixture, fixtures};
 use aqueduct_tests::{a2a, agui};
 use serde_json::Value;
 
+use crate::through_grpc::through_grpc;
+
 /// Which part of a scenario a recording holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
@@ -184,6 +186,7 @@ fn faults(recording: &Recording) -> Vec<String> {
         let events = agui::convert(&recording.blocks, &settings);
         faults.push(recording.fault(&format!("AG-UI {dialect:?}"), Content::of_agui(&events)));
     }
+    faults.push(recording.fault("gRPC", Content::of_blocks(&through_grpc(&recording.blocks))));
     let items = a2a::convert(&recording.blocks, &RunInfo::new("thread", "run"));
     let again = a2a::decode_lines(&a2a::json_lines(&items), &recording.known);
     faults.push(recording.fault("A2A", Content::of_blocks(&again)));

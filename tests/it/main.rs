@@ -17,3 +17,4 @@ mod golden;
 #[cfg(feature = "interop")]
 mod interop;
 mod resume;
+mod through_grpc;

@@ -5,7 +5,7 @@
 //! gRPC call ─────► which agent? ──────────▲
 //! ```
 //!
-//! The adapter's [`AgentServer`] decides what is answered; this module gives it a runtime ([`HostOf`]), the addresses of
+//! The adapter's [`AgentServer`] decides what is answered; this module gives it a runtime (`HostOf`), the addresses of
 //! its card, and the way between its answers and HTTP. What a host decides about its agents enters as [`Cards`].
 
 mod card;

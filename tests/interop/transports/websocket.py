@@ -61,7 +61,7 @@ async def starts_and_watches(peer, said, expected):
     addresses = [(number, k) for number, k, _ in events]
     check(addresses, sorted(set(addresses)), "the addresses of the events")
     after = events[len(events) // 2][0]
-    await peer.send(type="watch", ref="b", run="py-1", after=after)
+    await peer.send(type="watch", ref="b", run="py-1", after=after, options={"protocolVersion": "1.0"})
     check(await peer.receive(), {"type": "watching", "ref": "b", "run": "py-1"}, "the answer to watch")
     check(await peer.events("b"), [event for event in events if event[0] > after], f"the events after {after}")
     return len(events)

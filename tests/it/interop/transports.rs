@@ -43,16 +43,17 @@ fn refuses(mut command: Command, seen: &str) {
 }
 
 fn http_client_reads_the_endpoint(project: &str) {
-    let endpoint = example("agui-endpoint");
-    let url = format!("{}/agents/oracle", endpoint.address);
-    let client = |expected: &str| {
+    // One each: the engine refuses a run id that it has.
+    let (first, second) = (example("agui-endpoint"), example("agui-endpoint"));
+    let client = |endpoint: &Program, expected: &str| {
+        let url = format!("{}/agents/oracle", endpoint.address);
         let mut command = script("node", "http_agent.mjs");
         command.arg("--project").arg(variable(project)).args(["--url", &url]);
         command.args(["--ask", WORDS, "--expect", expected]);
         command
     };
     let answer = format!("You asked: {WORDS} The answer is 42.");
-    let (right, wrong) = (client(&answer), client("something else"));
+    let (right, wrong) = (client(&first, &answer), client(&second, "something else"));
     accepts(right);
     refuses(wrong, &answer);
 }

@@ -78,7 +78,8 @@ impl AguiProtocol {
             }
         }
         let declared = input.protocol_version.as_deref();
-        let encoder = self.watcher(agent, declared, encoding(declared));
+        let encoding = encoding(declared);
+        let encoder = self.watcher(agent, declared_for(declared, encoding), encoding);
         Ok(ReadInput::new(run_input(input), Box::new(encoder)))
     }
 }
@@ -102,10 +103,14 @@ impl Protocol for AguiProtocol {
     }
 
     fn encoder(&self, agent: &str, declared: Option<&str>, encoding: Encoding) -> Box<dyn EventEncoder> {
-        // 0.0.x peers cannot read the bytes of 1.0.
-        let declared = declared.or_else(|| (encoding == Encoding::Binary).then_some(PROTOCOL_VERSION));
-        Box::new(self.watcher(agent, declared, wire_encoding(encoding)))
+        let encoding = wire_encoding(encoding);
+        Box::new(self.watcher(agent, declared_for(declared, encoding), encoding))
     }
+}
+
+/// 0.0.x peers cannot read the bytes of 1.0: a peer that reads them is one of 1.0.
+fn declared_for(declared: Option<&str>, encoding: version::Encoding) -> Option<&str> {
+    declared.or_else(|| (encoding == version::Encoding::Proto).then_some(PROTOCOL_VERSION))
 }
 
 fn wire_encoding(encoding: Encoding) -> version::Encoding {

@@ -41,7 +41,7 @@ pub fn router(runs: &Runs) -> Router {
 pub fn router_with(runs: &Runs, protocol: AguiProtocol, options: StreamOptions) -> Router {
     Router::new()
         .route("/agents", get(agents))
-        .route("/agents/{name}", post(start))
+        .route("/agents/{name}", post(start_agent))
         .route("/runs/{run}/events", get(watch))
         .route("/runs/{run}/cancel", post(cancel))
         .route("/threads/{thread}", get(thread))
@@ -86,16 +86,27 @@ async fn agents(State(shared): State<Shared>, request: Request) -> Response {
     }
 }
 
-async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
+async fn start_agent(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
+    start(&shared.runs, &shared.protocol, &name, request, &shared.options).await
+}
+
+/// Starts the run of `name` that a `POST` asks for, for hosts with routes of their own. The response streams its events, or
+/// with `Accept: application/json` holds the ended run as one value.
+pub async fn start(
+    runs: &Runs,
+    protocol: &AguiProtocol,
+    name: &str,
+    request: Request,
+    options: &StreamOptions,
+) -> Response {
     if wants_value(request.headers()) {
-        return complete(&shared, &name, request).await.unwrap_or_else(Refusal::into_response);
+        return complete(runs, protocol, name, request).await.unwrap_or_else(Refusal::into_response);
     }
     let read = |parts: &http::request::Parts, body: &bytes::Bytes| {
-        let read =
-            shared.protocol.read(&name, body, |declared| negotiate(accept(&parts.headers), declared))?;
+        let read = protocol.read(name, body, |declared| negotiate(accept(&parts.headers), declared))?;
         Ok(RunRequest { input: read.input, encoder: read.encoder })
     };
-    start_run(&shared.runs, &name, request, read, &shared.options).await
+    start_run(runs, name, request, read, options).await
 }
 
 /// Returns `true` if the first media type of `Accept` is JSON: clients of streams name an event stream, and `curl` sends
@@ -105,10 +116,18 @@ fn wants_value(headers: &HeaderMap) -> bool {
     first.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 
-async fn complete(shared: &Shared, name: &str, request: Request) -> Result<Response, Refusal> {
-    let (parts, body) = read_json(request).await?;
-    let read = shared.protocol.read(name, &body, |_| negotiate(None, None))?;
-    let completion = shared.runs.complete(&caller(&parts), name, read.input).await?;
+async fn complete(
+    runs: &Runs,
+    protocol: &AguiProtocol,
+    name: &str,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (parts, body) = request.into_parts();
+    // Before the body is read: a caller without access costs nothing.
+    runs.admit(&caller(&parts), Some(name))?;
+    let (parts, body) = read_json(Request::from_parts(parts, body)).await?;
+    let read = protocol.read(name, &body, |_| negotiate(None, None))?;
+    let completion = runs.complete(&caller(&parts), name, read.input).await?;
     Ok(json_response(&completion.to_json()))
 }
 

@@ -1,14 +1,16 @@
-//! AG-UI at the gateway's own door: inputs that are posted, and how each watcher wants the events.
+//! AG-UI as the configuration wants it: how each agent is shown to each client.
+
+use std::sync::Arc;
 
 use aqueduct_adapter_agui::config::{Dialect, Settings};
 use aqueduct_adapter_agui::encode::WatcherEncoder;
-use aqueduct_adapter_agui::input::{read_input, run_input};
+use aqueduct_adapter_agui::protocol::AguiProtocol;
 use aqueduct_adapter_agui::version::{dialect_for, negotiate};
-use aqueduct_transport_http::{Refusal, RunRequest};
 use http::HeaderMap;
 use http::header::ACCEPT;
 
 use crate::config::{Agent, DialectChoice};
+use crate::service::Gateway;
 
 /// How an agent is shown to a client that declared this version.
 pub(super) fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
@@ -34,15 +36,10 @@ pub(super) fn encoder(agent: &Agent, declared: Option<&str>, headers: &HeaderMap
     WatcherEncoder::for_settings(&settings, negotiate(accept, declared))
 }
 
-/// Reads a posted input.
-pub(super) fn read(agent: &Agent, headers: &HeaderMap, body: &[u8]) -> Result<RunRequest, Refusal> {
-    let input = read_input(body).map_err(|error| Refusal::invalid(error.to_string()))?;
-    for (member, id) in [("threadId", &input.thread_id), ("runId", &input.run_id)] {
-        if id.is_empty() {
-            return Err(Refusal::invalid(format!("{member} is empty: choose an id of your own")));
-        }
-    }
-    let declared = input.protocol_version.clone();
-    let encoder = encoder(agent, declared.as_deref(), headers);
-    Ok(RunRequest { input: run_input(input), encoder: Box::new(encoder) })
+/// Returns the protocol with the settings of the configuration. An agent that is not there is refused by the engine.
+pub(super) fn protocol(gateway: &Arc<Gateway>) -> AguiProtocol {
+    let gateway = Arc::clone(gateway);
+    AguiProtocol::new(move |agent, declared| {
+        settings_for(&gateway.agent_config(agent).unwrap_or_default(), declared)
+    })
 }

@@ -8,9 +8,7 @@ use std::time::Duration;
 use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
 use aqueduct_transport_grpc::unimplemented;
-use aqueduct_transport_http::{
-    EventPosition, Refusal, StreamOptions, caller, start_run, stream_response, watch_run,
-};
+use aqueduct_transport_http::{EventPosition, Refusal, StreamOptions, caller, stream_response, watch_run};
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::middleware::map_request;
@@ -238,16 +236,8 @@ async fn agents(State(shared): State<Shared>, request: Request) -> Response {
 }
 
 async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
-    // An agent that is not there is refused by the service, in its own words.
-    let agent = shared.gateway.agent(&name).map(|agent| agent.config.clone()).unwrap_or_default();
-    start_run(
-        &*shared.service,
-        &name,
-        request,
-        |parts, body| agui::read(&agent, &parts.headers, body),
-        &stream_options(&shared.gateway),
-    )
-    .await
+    let (runs, protocol) = (shared.gateway.runs(), agui::protocol(&shared.gateway));
+    aqueduct::agui::start(runs, &protocol, &name, request, &stream_options(&shared.gateway)).await
 }
 
 #[derive(Debug, Deserialize)]

@@ -23,6 +23,17 @@ async fn speaker(name: &str) -> Served {
 }
 
 #[tokio::test]
+async fn a_caller_that_wants_a_value_gets_the_ended_run() {
+    let served = speaker("value").await;
+    let mut request = served.post("/agents/a", &input("r", None));
+    request.headers_mut().insert("accept", "application/json".parse().unwrap());
+    let response = served.send(request).await;
+    let value: Value = serde_json::from_slice(response.body()).unwrap();
+    assert_eq!((&value["status"], &value["text"]), (&json!("success"), &json!("one two three")), "{value}");
+    assert_eq!(value["run"], "r");
+}
+
+#[tokio::test]
 async fn every_agent_of_the_demo_is_as_the_verifier_wants_it() {
     let (gateway, _agents) = demo_gateway("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let served = serve_gateway(gateway).await;

@@ -9,7 +9,7 @@ use crate::tidy::model::Model;
 /// The folder of the crate that users add: its package has the name of the project.
 const UMBRELLA: &str = "aqueduct";
 
-/// What crates.io and docs.rs show of a published crate.
+/// What a registry shows of a published crate.
 const SHOWN: [&str; 5] = ["description", "readme", "keywords", "categories", "repository"];
 
 /// The files that a published crate carries beside its source.
@@ -42,7 +42,7 @@ pub(crate) fn published(model: &Model, findings: &mut Vec<Finding>) {
             findings.push(Finding::error("published", &member.manifest_path(), None, what, help));
         };
         for key in SHOWN.iter().filter(|key| package.and_then(|package| package.get(**key)).is_none()) {
-            report(format!("the package has no `{key}`"), "say it: crates.io and docs.rs show it");
+            report(format!("the package has no `{key}`"), "say it: registries show it");
         }
         if package.and_then(|package| package.get("publish")).is_some() {
             report("the package says whether it is published".to_owned(), "libraries are: delete the line");

@@ -123,7 +123,7 @@ fn interrupts_stay_open_until_an_agent_has_taken_the_answer() {
     run(&mut open, vec![fail()]);
     assert!(!open.is_empty(), "the answer never arrived");
     run(&mut open, vec![fail()]);
-    assert!(open.is_empty(), "a thread is not dead for ever");
+    assert!(open.is_empty(), "a second failure closes the interrupts, so the thread takes messages again");
     run(&mut open, ask());
     run(&mut open, vec![Update::text("Go").into(), fail()]);
     assert!(open.is_empty(), "the agent went on");

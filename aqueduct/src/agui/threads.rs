@@ -154,7 +154,7 @@ impl Reader<'_> {
         if let Some(asked) = log.input(id).await.map_err(|error| lost(&error))? {
             held.handle_asked(&asked);
         }
-        // What is no longer kept cannot be restated.
+        // A trimmed run cannot be restated: the log no longer holds its first events.
         let (mut after, mut out) = (run.earliest.saturating_sub(1), Vec::new());
         loop {
             let page = log.read(id, after, PAGE).await.map_err(|error| lost(&error))?;

@@ -21,6 +21,7 @@ use crate::id::{BlockId, MessageId, ResponseId};
 use crate::message::Response;
 use crate::run::{Interrupt, RunFailure, RunInfo, RunOutcome, Usage};
 use crate::update::{Channel, Mode, Role, Update};
+use crate::wellknown;
 
 /// A whole run as one value.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,6 +121,8 @@ impl RunMerger {
                 let update = update_of(block, &result.lane, &result.origin, Channel::Answer, Role::Tool);
                 self.merger.handle_update(update.in_message(result.id.as_bytes().clone()))?;
             }
+            // The log keeps ids and notes as content; the response does not show them.
+            BlockEvent::Custom(custom) if wellknown::is_internal(&custom.name) => {}
             BlockEvent::Custom(custom) => {
                 let block = Custom { name: custom.name.clone(), value: custom.value.clone() };
                 let block = ContentBlock::Custom(block);
@@ -293,6 +296,17 @@ mod tests {
         let texts: Vec<String> = run.response.messages.iter().map(Message::text).collect();
         assert_eq!(texts, ["a1 a2", "b1 ", "answer"]);
         assert_eq!(run.response.text(), "answer");
+    }
+
+    #[test]
+    fn content_of_the_log_alone_is_no_message() {
+        let run = merged([
+            Update::custom(wellknown::IDS, json!({ "a": "b" })).into(),
+            Update::custom("mine", json!(1)).into(),
+            SourceEvent::finished(),
+        ]);
+        let blocks: Vec<_> = run.response.messages.iter().flat_map(|message| &message.contents).collect();
+        assert_eq!(blocks, [&ContentBlock::custom("mine", json!(1))]);
     }
 
     #[test]

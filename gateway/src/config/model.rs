@@ -2,12 +2,12 @@
 //! and `docs/configuration.md` share. A field has the name of its key, unless several keys make one field (`build`).
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use aqueduct::remote::Secret;
 use aqueduct_adapter_a2a::config::StreamShape;
 use aqueduct_adapter_agui::config::{Errors, Interrupts, Subagents};
 use aqueduct_core::IntermediateView;
@@ -263,16 +263,16 @@ choices! {
 
     /// Who may see an agent's A2A card.
     pub enum CardAccess {
-        /// Whoever may use the agent.
+        /// Callers that may run the agent.
         #[default]
         Agent = "agent",
         /// Everybody.
         Public = "public",
     }
 
-    /// What becomes of a run that nobody watches any more.
+    /// What the engine does with a run whose last watcher has left.
     pub enum OnDisconnect {
-        /// It goes on, and is cancelled if nobody comes back in time.
+        /// The run goes on, and is cancelled if no watcher returns within `grace`.
         #[default]
         Continue = "continue",
         /// It is cancelled at once.
@@ -360,26 +360,4 @@ pub enum A2aAddress {
     Url(String),
     /// By the address of its card.
     Card(String),
-}
-
-/// A secret. Never printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps a secret.
-    pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
-    }
-
-    /// The secret itself.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
 }

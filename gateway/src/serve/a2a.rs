@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use aqueduct::a2a::server::Courier;
 use aqueduct_adapter_a2a::server::{
     AgentServer, CardConfig, Host, HttpAnswer, HttpBody, HttpCall, PushPolicy, PushSender, ServerConfig,
     TaskLimits,
@@ -24,7 +25,6 @@ use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
-use super::a2a_push::Courier;
 use crate::config::{AgentSource, CardAccess, Config, PushAccess};
 use crate::service::{AgentEntry, Gateway, now};
 

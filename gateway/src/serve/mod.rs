@@ -10,7 +10,6 @@
 
 mod a2a;
 mod a2a_grpc;
-mod a2a_push;
 mod agui;
 mod command;
 mod cut;

@@ -153,7 +153,7 @@ impl Teller<'_> {
         let id = &run.meta.run_id;
         let agent = self.gateway.agent_of(id).await.unwrap_or_default();
         let converters = converters(&settings_for(&agent, self.declared));
-        // What is no longer kept cannot be restated.
+        // A trimmed run cannot be restated: the log no longer holds its first events.
         let (mut after, mut out) = (run.earliest.saturating_sub(1), Vec::new());
         self.fold_asked(run, held).await?;
         loop {

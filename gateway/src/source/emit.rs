@@ -5,7 +5,7 @@
 //!                    └ no ──► poll the future (it may send) ──► events sent, or pending, or the end
 //! ```
 //!
-//! Nothing is spawned: the future is polled by whoever polls the stream. The channel between the two is bounded; a future
+//! Nothing is spawned: polling the stream polls the future. The channel between the two is bounded; a future
 //! that sends more waits until the stream was read.
 
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! The first bytes of a connection on a port for HTTP/2 alone.
 //!
 //! Every HTTP/2 connection starts with the same 24 bytes (RFC 9113, section 3.4). They are read here with a limit of time,
-//! because a connection that never sends them would be kept for ever, and put back for the HTTP library. Any other
+//! because a connection that never sends them would never be closed, and put back for the HTTP library. Any other
 //! protocol is answered with 505 and closed.
 
 use std::io;

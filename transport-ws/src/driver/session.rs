@@ -24,7 +24,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Returns `true` if the caller must bring a token before anything else: it showed neither token nor certificate, and
-    /// the service admits nobody like that.
+    /// the service admits no anonymous caller.
     pub(crate) fn requires_token(&self, caller: &Caller, agent: Option<&str>) -> bool {
         let is_anonymous = caller.token.is_none() && caller.certificate.is_none();
         let is_refused = || {

@@ -31,6 +31,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 
 pub use card::{Card, OwnCards, grpc_address};
 use host::{HostOf, Ids};
+pub use push::Courier;
 
 /// Where A2A begins.
 const MOUNT: &str = "/a2a/";

@@ -16,7 +16,7 @@ const ANSWER_BYTES: usize = 64 * 1024;
 
 /// Sends over sockets of its own: nothing is pooled, because every request is for one address.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Courier;
+pub struct Courier;
 
 impl PushSender for Courier {
     fn resolve(&self, host: &str, port: u16) -> BoxFuture<'static, Result<Vec<IpAddr>, String>> {

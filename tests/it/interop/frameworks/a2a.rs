@@ -51,7 +51,7 @@ macro_rules! servers {
             }
         })*
 
-        /// A server without a test would be a promise that nobody checks.
+        /// Every entry of `servers.json` has a test.
         #[test]
         fn every_server_is_played() {
             let names: Vec<String> = Server::all().into_iter().map(|server| server.name).collect();

@@ -206,6 +206,10 @@ pub struct HttpRequest {
 
 impl Endpoint {
     /// Writes a call. `id` becomes the JSON-RPC id; REST has none.
+    ///
+    /// # Errors
+    ///
+    /// An error if the binding has no such call, or a value cannot be written.
     pub fn http_request(&self, call: &Call, id: u64) -> Result<HttpRequest, RequestError> {
         match self.binding {
             Binding::JsonRpc => jsonrpc::request(self, call, id),

@@ -5,6 +5,8 @@
 //! and ask [`choose_by_card`].)
 
 use crate::error::CardError;
+use crate::frontend::{self, A2UI_EXTENSIONS};
+use crate::mark::EXTENSION;
 use crate::version::{Binding, Version};
 use crate::wire::AgentCard;
 use crate::wire::card::AgentInterface;
@@ -34,6 +36,10 @@ pub fn card_urls(agent: &str) -> Vec<String> {
 }
 
 /// Reads a card of any version.
+///
+/// # Errors
+///
+/// An error if the text is no card of either version.
 pub fn parse(json: &str) -> Result<AgentCard<'_>, CardError> {
     Ok(serde_json::from_str(json)?)
 }
@@ -101,6 +107,10 @@ pub fn endpoints(card: &AgentCard<'_>) -> Vec<Endpoint> {
 }
 
 /// The interface to use: the first of `bindings` that the card offers, in its best version.
+///
+/// # Errors
+///
+/// An error if the card has no interface that this client speaks.
 pub fn choose(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, CardError> {
     let offered = endpoints(card);
     bindings
@@ -112,6 +122,10 @@ pub fn choose(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, Ca
 
 /// The interface to use: the first of the card whose binding is among `bindings`, in the best version the card
 /// has for that binding.
+///
+/// # Errors
+///
+/// An error if the card has no interface that this client speaks.
 pub fn choose_by_card(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, CardError> {
     let offered = endpoints(card);
     offered
@@ -156,6 +170,14 @@ pub fn unreachable(endpoint: &Endpoint, what: &str) -> String {
 /// True if there is a card that only known clients may see.
 pub fn has_extended_card(card: &AgentCard<'_>) -> bool {
     card.capabilities.extended_agent_card || card.supports_extended_card
+}
+
+/// Returns the extensions of a card that this crate's client activates: those whose pieces it reads.
+pub fn activated_extensions(card: &AgentCard<'_>) -> Vec<String> {
+    let uris = card.capabilities.extensions.iter().map(|extension| extension.uri.as_str());
+    let is_read =
+        |uri: &&str| [EXTENSION, frontend::EXTENSION].contains(uri) || uri.starts_with(A2UI_EXTENSIONS);
+    uris.filter(is_read).map(str::to_owned).collect()
 }
 
 /// Extensions that the agent demands and `known` does not have.

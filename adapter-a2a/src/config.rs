@@ -45,6 +45,9 @@ pub struct DecodeConfig {
     pub sent_message_id: Option<String>,
     /// True if that message went to a task that existed before: what its first snapshot holds is known already.
     pub follow_up: bool,
+    /// Tools that a frontend offers, by name. A task that waits for nothing but their results has called them: the turn
+    /// ends well, and the next one brings the results.
+    pub frontend_tools: Vec<ByteString>,
     /// How much is remembered.
     pub limits: DecodeLimits,
 }
@@ -67,6 +70,7 @@ impl Default for DecodeConfig {
             marks: Marks::Read,
             sent_message_id: None,
             follow_up: false,
+            frontend_tools: Vec::new(),
             limits: DecodeLimits::default(),
         }
     }

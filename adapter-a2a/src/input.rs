@@ -8,6 +8,7 @@ use aqueduct_core::{ContentBlock, InterruptId, InterruptReply, RunInput, wellkno
 use serde_json::{Value, json};
 
 use crate::call::{TaskRef, follow_up, user_message};
+use crate::frontend;
 use crate::question::{self, Shape};
 use crate::wire::{Content, Message, Part, Text};
 
@@ -36,8 +37,11 @@ pub fn answering(
     interrupts: &[InterruptId],
 ) -> Message<'static> {
     let user = input.latest_user_message();
-    let parts = if !input.resume.is_empty() {
+    let results = frontend::tool_results(input);
+    let mut parts: Vec<Part<'static>> = if !input.resume.is_empty() {
         question::reply_parts(&input.resume)
+    } else if !results.is_empty() && matches!(to, Recipient::Task(_)) {
+        results
     } else if is_shaped(interrupts) {
         let words = user.map(words).unwrap_or_default();
         let reply = |id: &InterruptId| InterruptReply {
@@ -49,6 +53,7 @@ pub fn answering(
     } else {
         user.into_iter().flat_map(|message| parts(&message.contents)).map(named).collect()
     };
+    parts.extend(frontend::a2ui_action(input));
     match to {
         Recipient::New => user_message(message_id, None, parts),
         Recipient::Context(context) => user_message(message_id, Some(context.clone()), parts),

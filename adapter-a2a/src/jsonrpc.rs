@@ -37,6 +37,10 @@ pub fn method(call: &Call, version: Version) -> Option<&'static str> {
 }
 
 /// Writes a call.
+///
+/// # Errors
+///
+/// An error if a value cannot be written as JSON.
 pub fn request(endpoint: &Endpoint, call: &Call, id: u64) -> Result<HttpRequest, RequestError> {
     let version = endpoint.version;
     let Some(method) = method(call, version) else {

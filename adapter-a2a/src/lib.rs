@@ -28,6 +28,7 @@ pub mod convert;
 pub mod decode;
 pub mod encode;
 pub mod error;
+pub mod frontend;
 pub mod input;
 pub mod jsonrpc;
 pub mod mark;
@@ -39,6 +40,7 @@ pub mod relay;
 pub mod rest;
 #[cfg(feature = "server")]
 pub mod server;
+pub mod signature;
 pub mod version;
 pub mod wire;
 

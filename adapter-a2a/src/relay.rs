@@ -5,6 +5,7 @@
 //! ([`move_card`]). Nothing here judges a call: what is malformed is the agent's to refuse.
 
 mod card;
+mod scope;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::version::Version;
 pub use card::move_card;
+pub use scope::{AnswerIds, CallScope, Reach, listed_tasks, retain_tasks};
 
 /// The code of JSON-RPC for what is not the caller's fault.
 const INTERNAL_ERROR: i64 = -32603;
@@ -37,6 +39,7 @@ pub enum PassingKind {
 
 /// A call on its way to an agent.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct PassingCall<'b> {
     /// What it is for.
     pub kind: PassingKind,
@@ -51,10 +54,15 @@ pub struct PassingCall<'b> {
     /// The JSON text of its JSON-RPC id.
     pub id: Option<&'b str>,
     body: &'b str,
+    /// The text of the parameters: all of the body in REST.
+    params: Option<&'b str>,
     message: Option<&'b str>,
     message_metadata: Option<&'b str>,
     metadata: Option<&'b str>,
 }
+
+/// A part of a body and what takes its place.
+type Edit = (usize, usize, String);
 
 /// The members of a JSON object, each as its text.
 type Members<'b> = BTreeMap<Cow<'b, str>, &'b RawValue>;
@@ -72,8 +80,10 @@ impl<'b> PassingCall<'b> {
             "GetExtendedAgentCard" | "agent/getAuthenticatedExtendedCard" => PassingKind::ExtendedCard,
             _ => PassingKind::Other,
         };
-        let params = top.get("params").map(|raw| members(raw.get())).unwrap_or_default();
+        let text_of_params = top.get("params").map(|raw| raw.get());
+        let params = text_of_params.map(members).unwrap_or_default();
         let mut call = Self::new(kind, body, &params);
+        call.params = text_of_params;
         call.version = version_of(&method);
         call.id = top.get("id").map(|raw| raw.get());
         if matches!(kind, PassingKind::Subscribe | PassingKind::Look | PassingKind::Cancel) {
@@ -97,6 +107,7 @@ impl<'b> PassingCall<'b> {
             _ => PassingKind::Other,
         };
         let mut call = Self::new(kind, body, &members(body));
+        call.params = Some(body.trim());
         call.version = Some(if path.starts_with("v1/") { Version::V03 } else { Version::V1 });
         if of_task {
             call.task_id = Cow::Borrowed(name);
@@ -116,6 +127,7 @@ impl<'b> PassingCall<'b> {
             version: None,
             id: None,
             body,
+            params: None,
             message,
             message_id: text_of(&inside, "messageId").unwrap_or_default(),
             message_metadata: raw_of(&inside, "metadata"),
@@ -129,28 +141,62 @@ impl<'b> PassingCall<'b> {
         self.message_metadata.and_then(of).or_else(|| self.metadata.and_then(of))
     }
 
-    /// The body with that text in the metadata of its message; all other bytes are as they were. Nothing if the call
-    /// has no message.
+    /// The body with that text in the metadata of the call, and without it in the metadata of the message, which agents
+    /// store and show; all other bytes are as they were. Returns `None` if the call has no message.
     pub fn with_metadata(&self, key: &str, value: &str) -> Option<String> {
+        self.message?;
+        let mut edits = vec![self.entry_edit(key, value)?];
+        edits.extend(self.removal_edit(key));
+        // From the end, so that offsets stay right.
+        edits.sort_by_key(|(start, ..)| std::cmp::Reverse(*start));
+        let mut body = self.body.to_owned();
+        for (start, end, text) in edits {
+            body = [body.get(..start)?, text.as_str(), body.get(end..)?].concat();
+        }
+        Some(body)
+    }
+
+    /// Sets an entry in the metadata of the call.
+    fn entry_edit(&self, key: &str, value: &str) -> Option<Edit> {
         let entry = format!("{}:{}", Value::from(key), Value::from(value));
-        let message = self.message?;
-        let Some(object) = self.message_metadata else {
-            let end = self.offset(message)? + message.len().checked_sub(1)?;
-            let comma = if members(message).is_empty() { "" } else { "," };
-            return self.splice(end, end, &format!("{comma}\"metadata\":{{{entry}}}"));
+        let Some(object) = self.metadata else {
+            let params = self.params?;
+            let end = self.offset(params)? + params.len().checked_sub(1)?;
+            // A message is there, so there is something before.
+            return Some((end, end, format!(",\"metadata\":{{{entry}}}")));
         };
         let inside = members(object);
         if !is_object(object) {
             let start = self.offset(object)?;
-            return self.splice(start, start + object.len(), &format!("{{{entry}}}"));
+            return Some((start, start + object.len(), format!("{{{entry}}}")));
         }
         if let Some(old) = inside.get(key).map(|raw| raw.get()) {
             let start = self.offset(old)?;
-            return self.splice(start, start + old.len(), &Value::from(value).to_string());
+            return Some((start, start + old.len(), Value::from(value).to_string()));
         }
         let start = self.offset(object)? + 1;
         let comma = if inside.is_empty() { "" } else { "," };
-        self.splice(start, start, &format!("{entry}{comma}"))
+        Some((start, start, format!("{entry}{comma}")))
+    }
+
+    /// Removes an entry from the metadata of the message, if it is there.
+    fn removal_edit(&self, key: &str) -> Option<Edit> {
+        let object = self.message_metadata.filter(|object| is_object(object))?;
+        let inside = members(object);
+        let value = inside.get(key)?.get();
+        let at = self.offset(value)? - self.offset(object)?;
+        let (before, after) = (object.get(..at)?, object.get(at + value.len()..)?);
+        let name = before.trim_end().strip_suffix(':')?.trim_end().strip_suffix('"')?;
+        let start = name.rfind('"')?;
+        let rest = after.trim_start();
+        let start_of_object = self.offset(object)?;
+        let end = at + value.len() + (after.len() - rest.len());
+        let (start, end) = match (rest.starts_with(','), name.get(..start)?.trim_end().strip_suffix(',')) {
+            (true, _) => (start, end + 1),
+            (false, Some(head)) => (head.len(), at + value.len()),
+            (false, None) => (start, at + value.len()),
+        };
+        Some((start_of_object + start, start_of_object + end, String::new()))
     }
 
     /// What a proxy answers that could not have the call answered: status and body, as the binding says it. JSON-RPC
@@ -171,11 +217,6 @@ impl<'b> PassingCall<'b> {
     /// Where a part of the body begins in it.
     fn offset(&self, part: &str) -> Option<usize> {
         part.as_ptr().addr().checked_sub(self.body.as_ptr().addr())
-    }
-
-    fn splice(&self, start: usize, end: usize, text: &str) -> Option<String> {
-        let (before, after) = (self.body.get(..start)?, self.body.get(end..)?);
-        Some([before, text, after].concat())
     }
 }
 

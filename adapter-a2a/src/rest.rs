@@ -13,6 +13,10 @@ use crate::jsonrpc::{list_fields, push_json, send_params};
 use crate::version::{Binding, EVENT_STREAM, Version, headers};
 
 /// Writes a call.
+///
+/// # Errors
+///
+/// An error if the binding has no such call, or a value cannot be written.
 pub fn request(endpoint: &Endpoint, call: &Call) -> Result<HttpRequest, RequestError> {
     let version = endpoint.version;
     let (method, path) = route(call, version)?;

@@ -130,6 +130,10 @@ impl ChunkExpander {
     }
 
     /// Appends what the event means. A chunk in error changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// An error if a chunk belongs to no message or call, and starts none.
     pub fn handle_event(&mut self, event: Event, out: &mut Vec<Event>) -> Result<(), ChunkError> {
         let chunk = match event {
             Event::TextMessageChunk(chunk) => Chunk::from(*chunk),

@@ -2,10 +2,11 @@
 //!
 //! | setting | 1.0 (the peer declared a version) | 0.0.59 (it did not) | why |
 //! |---|---|---|---|
-//! | [`subagents`](Settings::subagents) | `Attributed` | `Inline` | `SUBAGENT_*` ends the stream on 0.0.58 and older |
+//! | [`subagents`](Settings::subagents) | `Attributed` | `Tool` | `SUBAGENT_*` ends the stream on 0.0.58 and older; frontends of 0.0.59 show tool calls by name, and of sub-agents nothing |
 //! | [`intermediate`](Settings::intermediate) | `Reasoning` | `Reasoning` | the answer stays apart from the way to it |
 //! | [`interrupts`](Settings::interrupts) | `Interrupt` | `Text` | an interrupt blocks the thread of a client that cannot answer it |
-//! | [`errors`](Settings::errors) | `Error` | `Error` | a text would stay in the history as the agent's words |
+//! | [`errors`](Settings::errors) | `Error` | `Text` | CopilotKit shows nothing of `RUN_ERROR`, and a failed tool as done |
+//! | [`labels`](Settings::labels) | no | yes | no frontend shows the name of a message |
 //!
 //! The dialect itself decides, whatever the settings, what the peer can read:
 //!
@@ -42,10 +43,9 @@ pub enum Subagents {
     /// Not at all, but for what concerns the whole run: text on the answer channel (a workflow answers by one of its
     /// agents), changes of the shared state, and interrupts, which the run waits for.
     Hidden,
-    /// As tool calls named after the agents: what each was asked, and its answer or failure as the result. For
-    /// frontends that show tool calls and nothing of sub-agents. Needs the state of
-    /// [`ToolView`](crate::convert::ToolView), which [`WatcherEncoder::for_settings`](crate::encode::WatcherEncoder::for_settings)
-    /// applies; converters alone show such lanes as `Attributed` does.
+    /// As tool calls named after the agents: what each was asked, and its answer or failure as the result; its own
+    /// calls as `agent › tool`. For frontends that show tool calls and nothing of sub-agents. Needs the state of
+    /// [`View`](crate::convert::View); converters alone leave the results empty.
     Tool,
 }
 
@@ -59,13 +59,13 @@ pub enum Interrupts {
     Text,
 }
 
-/// How the failure of a run is shown.
+/// How failures are shown: of the run, and of tools and sub-agents where the reader is not told of sub-agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Errors {
-    /// As `RUN_ERROR` alone.
+    /// As `RUN_ERROR`, and marks on tool results, alone.
     #[default]
     Error,
-    /// As a text message before `RUN_ERROR`, for frontends that show nothing of the latter.
+    /// As a text message too, for frontends that show nothing of these.
     Text,
 }
 
@@ -81,24 +81,22 @@ pub struct Settings {
     pub intermediate: IntermediateView,
     /// How a question to a human is shown.
     pub interrupts: Interrupts,
-    /// How the failure of the run is shown.
+    /// How failures are shown.
     pub errors: Errors,
+    /// Whether a text of a sub-agent begins with its name (`**historian:** …`), where it is shown [`Inline`](Subagents::Inline) or
+    /// as [`Tool`](Subagents::Tool).
+    pub labels: bool,
 }
 
 impl Settings {
     /// The defaults for a dialect.
     pub fn new(dialect: Dialect) -> Self {
-        let (subagents, interrupts) = match dialect {
-            Dialect::V1_0 => (Subagents::Attributed, Interrupts::Interrupt),
-            Dialect::V0_0_59 => (Subagents::Inline, Interrupts::Text),
+        let (subagents, interrupts, errors) = match dialect {
+            Dialect::V1_0 => (Subagents::Attributed, Interrupts::Interrupt, Errors::Error),
+            Dialect::V0_0_59 => (Subagents::Tool, Interrupts::Text, Errors::Text),
         };
-        Self {
-            dialect,
-            subagents,
-            intermediate: IntermediateView::Reasoning,
-            interrupts,
-            errors: Errors::Error,
-        }
+        let labels = dialect == Dialect::V0_0_59;
+        Self { dialect, subagents, intermediate: IntermediateView::Reasoning, interrupts, errors, labels }
     }
 
     /// The defaults for a peer that declared this version in its input.
@@ -121,6 +119,12 @@ impl Settings {
     /// The same, with questions to humans shown that way.
     pub fn with_interrupts(mut self, interrupts: Interrupts) -> Self {
         self.interrupts = interrupts;
+        self
+    }
+
+    /// The same, with or without the names of sub-agents before their texts.
+    pub fn with_labels(mut self, labels: bool) -> Self {
+        self.labels = labels;
         self
     }
 

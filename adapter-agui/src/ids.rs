@@ -21,9 +21,11 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 
 use aqueduct_core::event::Origin;
-use aqueduct_core::{BlockEvent, BlockHead, ByteString, RunInput, SpanKind, wellknown};
+use aqueduct_core::{BlockEvent, BlockHead, ByteString, Lane, LaneOutcome, RunInput, SpanKind, wellknown};
 use foldhash::fast::RandomState;
 use serde_json::Value;
+
+use crate::convert::{text_prefix, thought_prefix, tool_prefix};
 
 /// How many ids of each kind (messages, calls, lanes, questions) a map holds: a thread with more changed ids than
 /// that sends the later ones upstream as they were emitted. About 10 MB at the limit.
@@ -32,8 +34,11 @@ pub const MAX_ENTRIES: usize = 1 << 16;
 /// What stands before the id of an interrupt in the id of the text message that shows it.
 pub(crate) const QUESTION_PREFIX: &str = "interrupt/";
 
-/// What stands before the id of a run in the id of the text message that shows its failure.
+/// What stands before the id of a run, a lane or a tool result in the id of the text message that shows its failure.
 pub(crate) const FAILURE_PREFIX: &str = "error/";
+
+/// What stands behind the id of a lane in the id of the tool message that shows its answer.
+pub(crate) const CALL_RESULT: &str = "/result";
 
 /// An emitted id in the source's spelling.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +120,10 @@ pub struct IdMap {
     calls: Entries,
     lanes: Entries,
     questions: HashSet<ByteString, RandomState>,
-    failures: HashSet<ByteString, RandomState>,
+    /// Text messages that show failures, and calls that show sub-agents: the source knows nothing of them.
+    views: HashSet<ByteString, RandomState>,
+    /// What stands before the name or the text of a sub-agent's call or thought where its name is written there.
+    labels: HashMap<ByteString, String, RandomState>,
     run: Run,
     emitted: HashSet<ByteString, RandomState>,
 }
@@ -125,14 +133,22 @@ impl IdMap {
     pub fn handle_event(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::RunStarted(_) => self.run = Run::default(),
-            BlockEvent::BlockStarted(head) if head.kind == SpanKind::ToolUse => self.note_call(head),
+            BlockEvent::BlockStarted(head) if head.kind == SpanKind::ToolUse => {
+                self.note_label(head, tool_prefix);
+                self.note_call(head);
+            }
             BlockEvent::BlockStarted(head) => {
+                let is_text = head.kind == SpanKind::Text;
+                self.note_label(head, if is_text { text_prefix } else { thought_prefix });
                 if head.kind == SpanKind::Text {
                     self.run.note_text(head);
                 }
                 self.note_message(head.id.as_bytes(), &head.origin, head.replaces.is_some());
             }
             BlockEvent::ToolResult(result) => {
+                if result.is_error {
+                    self.note_view(ByteString::from(format!("{FAILURE_PREFIX}{}", result.id)));
+                }
                 self.note_message(result.id.as_bytes(), &result.origin, false);
                 if let Some(call) = result.origin.tool_call_id.as_ref().filter(|_| self.run.has_room()) {
                     self.run.results.push((result.id.as_bytes().clone(), call.as_bytes().clone()));
@@ -143,10 +159,13 @@ impl IdMap {
             BlockEvent::LaneOpened(lane) => {
                 let source = ByteString::from(lane.source.key());
                 insert(&mut self.lanes, lane.id.as_bytes(), source, false);
+                self.note_view(lane.id.as_bytes().clone());
             }
-            BlockEvent::RunFailed(failed) if self.failures.len() < MAX_ENTRIES => {
-                let id = format!("{FAILURE_PREFIX}{}", failed.run.run_id);
-                self.failures.insert(ByteString::from(id));
+            BlockEvent::LaneClosed { lane, outcome } if matches!(**outcome, LaneOutcome::Failed(_)) => {
+                self.note_view(ByteString::from(format!("{FAILURE_PREFIX}{}", lane.id)));
+            }
+            BlockEvent::RunFailed(failed) => {
+                self.note_view(ByteString::from(format!("{FAILURE_PREFIX}{}", failed.run.run_id)));
             }
             BlockEvent::InterruptRequested(pending) if self.questions.len() < MAX_ENTRIES => {
                 let id = format!("{QUESTION_PREFIX}{}", pending.interrupt.id);
@@ -185,9 +204,21 @@ impl IdMap {
     /// Messages that are one message to the source become one again; a corrected text or call takes the place of the
     /// earlier one. Failures and questions that were shown as text, and the user's answers to them, are left out: to the source
     /// they are interrupts and `resume`, which [`resume_from_text`](crate::resume::resume_from_text) makes
-    /// before this.
+    /// before this. So are calls that show sub-agents, and the names of sub-agents before tools and thoughts.
     pub fn apply(&self, input: &mut RunInput) {
         apply::apply(self, input);
+    }
+
+    fn note_view(&mut self, id: ByteString) {
+        if self.views.len() < MAX_ENTRIES {
+            self.views.insert(id);
+        }
+    }
+
+    fn note_label(&mut self, head: &BlockHead, prefix: fn(&Lane) -> Option<String>) {
+        if let Some(prefix) = prefix(&head.lane).filter(|_| self.labels.len() < MAX_ENTRIES) {
+            self.labels.insert(head.id.as_bytes().clone(), prefix);
+        }
     }
 
     fn note_call(&mut self, head: &BlockHead) {

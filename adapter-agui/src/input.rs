@@ -45,11 +45,19 @@ const META_CALLS: &str = "toolCalls";
 
 /// Reads a posted body. Members may be spelled in `camelCase` or `snake_case`, unknown ones survive, `null` counts as
 /// absent; what is malformed is refused, before any event is sent.
+///
+/// # Errors
+///
+/// An error with the place of the first member that is missing, of a wrong type or too long.
 pub fn read_input(body: &[u8]) -> Result<RunAgentInput, DecodeError> {
     read_input_within(body, InputLimits::default())
 }
 
 /// Reads a posted body as [`read_input`] does, within these limits.
+///
+/// # Errors
+///
+/// As [`read_input`], by these limits.
 pub fn read_input_within(body: &[u8], limits: InputLimits) -> Result<RunAgentInput, DecodeError> {
     let text = std::str::from_utf8(body).map_err(|_| DecodeError::Utf8)?;
     let value: Value = serde_json::from_str(text)?;

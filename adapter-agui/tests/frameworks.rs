@@ -9,8 +9,8 @@
 
 mod support;
 
-use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings};
-use aqueduct_adapter_agui::convert::converters;
+use aqueduct_adapter_agui::config::{Dialect, Errors, Interrupts, Settings, Subagents};
+use aqueduct_adapter_agui::convert::{View, converters};
 use aqueduct_adapter_agui::decode::Decoder;
 use aqueduct_adapter_agui::fold::Fold;
 use aqueduct_adapter_agui::ids::IdMap;
@@ -86,7 +86,7 @@ fn logged_in(stream: &Recorded, thread: &IdMap) -> Vec<BlockEvent> {
 }
 
 fn converted(stream: &Recorded, settings: Settings) -> Vec<Event> {
-    let set = converters(&settings);
+    let mut set = View::new(&settings);
     let mut out = Vec::new();
     for event in &logged(stream) {
         set.convert(event, &mut out);
@@ -128,7 +128,10 @@ fn a_client_ends_up_with_the_same_messages() {
         }
         let before = client(&stream, stream.events());
         for dialect in [Dialect::V1_0, Dialect::V0_0_59] {
-            let settings = Settings::new(dialect).with_interrupts(Interrupts::Interrupt);
+            let settings = Settings::new(dialect)
+                .with_subagents(Subagents::Attributed)
+                .with_errors(Errors::Error)
+                .with_interrupts(Interrupts::Interrupt);
             let after = client(&stream, converted(&stream, settings));
             for role in ["user", "assistant", "reasoning", "tool"] {
                 assert_eq!(after.said(role), before.said(role), "{}: {role}", stream.name);

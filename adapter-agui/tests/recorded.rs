@@ -10,8 +10,8 @@
 
 mod support;
 
-use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
-use aqueduct_adapter_agui::convert::converters;
+use aqueduct_adapter_agui::config::{Dialect, Errors, Interrupts, Settings, Subagents};
+use aqueduct_adapter_agui::convert::{View, converters};
 use aqueduct_adapter_agui::decode::{Decoder, ProtoFrames, read_payload};
 use aqueduct_adapter_agui::encode;
 use aqueduct_adapter_agui::verify::{Level, verify};
@@ -65,7 +65,7 @@ fn result_of(event: &Event) -> Option<ToolCallId> {
 }
 
 fn converted(stream: &Recorded, settings: Settings) -> Vec<Event> {
-    let set = converters(&settings);
+    let mut set = View::new(&settings);
     let mut out = Vec::new();
     for event in balanced(stream) {
         set.convert(&event, &mut out);
@@ -98,7 +98,10 @@ fn every_stream_shows_the_same_messages() {
     for stream in recorded() {
         let before = fold(&legal(&stream));
         for dialect in [Dialect::V1_0, Dialect::V0_0_59] {
-            let settings = Settings::new(dialect).with_interrupts(Interrupts::Interrupt);
+            let settings = Settings::new(dialect)
+                .with_subagents(Subagents::Attributed)
+                .with_errors(Errors::Error)
+                .with_interrupts(Interrupts::Interrupt);
             let out = converted(&stream, settings);
             same(&stream.name, &before, &fold(&out));
         }

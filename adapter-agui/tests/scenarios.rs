@@ -5,8 +5,8 @@
 
 mod support;
 
-use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
-use aqueduct_adapter_agui::convert::converters;
+use aqueduct_adapter_agui::config::{Dialect, Errors, Interrupts, Settings, Subagents};
+use aqueduct_adapter_agui::convert::View;
 use aqueduct_adapter_agui::decode::Decoder;
 use aqueduct_adapter_agui::encode;
 use aqueduct_adapter_agui::fold::Fold;
@@ -19,7 +19,7 @@ use support::fold::{Client, fold};
 fn all_settings() -> Vec<Settings> {
     let mut all = Vec::new();
     for dialect in [Dialect::V1_0, Dialect::V0_0_59] {
-        for subagents in [Subagents::Attributed, Subagents::Inline, Subagents::Hidden] {
+        for subagents in [Subagents::Attributed, Subagents::Inline, Subagents::Tool, Subagents::Hidden] {
             for view in [IntermediateView::Reasoning, IntermediateView::Text, IntermediateView::Hidden] {
                 for interrupts in [Interrupts::Interrupt, Interrupts::Text] {
                     let settings = Settings::new(dialect).with_subagents(subagents);
@@ -32,10 +32,9 @@ fn all_settings() -> Vec<Settings> {
 }
 
 fn converted(events: &[BlockEvent], settings: Settings) -> Vec<Event> {
-    let set = converters(&settings);
-    let mut out = Vec::new();
+    let (mut view, mut out) = (View::new(&settings), Vec::new());
     for event in events {
-        set.convert(event, &mut out);
+        view.convert(event, &mut out);
     }
     out
 }
@@ -140,6 +139,8 @@ fn the_client_ends_up_with_what_was_said() {
         let balanced = run_to_end(events);
         for dialect in [Dialect::V1_0, Dialect::V0_0_59] {
             let settings = Settings::new(dialect)
+                .with_subagents(Subagents::Attributed)
+                .with_errors(Errors::Error)
                 .with_intermediate(IntermediateView::Text)
                 .with_interrupts(Interrupts::Interrupt);
             let client = fold(&converted(&balanced, settings));

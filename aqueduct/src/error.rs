@@ -24,6 +24,12 @@ pub enum Error {
     #[cfg(feature = "http")]
     #[error("the client of a remote agent cannot be set up: {0}")]
     Client(#[source] aqueduct_transport_http::ClientError),
+    /// A key of agent cards cannot be used.
+    #[error("the key of agent cards cannot be read: {reason}")]
+    Key {
+        /// Why.
+        reason: String,
+    },
     /// An address to listen on cannot be resolved.
     #[error("the address cannot be listened on: {reason}")]
     Bind {

@@ -3,13 +3,28 @@
 use std::sync::Arc;
 
 use aqueduct_runs::Runs;
-use aqueduct_transport_grpc::{Config, Services};
 use axum::Router;
+
+pub use aqueduct_transport_grpc::{Config, Limits, Services, Timeouts, unimplemented};
+
+#[cfg(feature = "a2a")]
+use crate::a2a::server::grpc::{A2aV1, A2aV03};
 
 /// Returns the routes of `aqueduct.v1.AgentStream` for the agents of `runs`, with health and reflection.
 pub fn router(runs: &Runs) -> Router {
     // The only error is a description that reflection cannot read, and a test reads those of this crate.
-    Services::new(Arc::new(runs.clone()), Config::default()).router().unwrap_or_default()
+    services(runs, Config::default()).router().unwrap_or_default()
+}
+
+/// Returns the services for the agents of `runs`, for hosts with limits or services of their own.
+pub fn services(runs: &Runs, config: Config) -> Services {
+    Services::new(Arc::new(runs.clone()), config)
+}
+
+/// Mounts both A2A services, for the same agents and tasks as the other bindings of `servers`.
+#[cfg(feature = "a2a")]
+pub fn mount_a2a(services: Services, servers: &crate::a2a::Servers) -> Services {
+    services.mount_raw(Arc::new(A2aV1(servers.clone()))).mount_raw(Arc::new(A2aV03(servers.clone())))
 }
 
 /// Returns the routes of both A2A services, for the same agents and tasks as the other bindings of `servers`.
@@ -17,8 +32,6 @@ pub fn router(runs: &Runs) -> Router {
 pub fn a2a_router(runs: &Runs, servers: &crate::a2a::Servers) -> Router {
     use aqueduct_transport_grpc::AgentStreamServer;
     use axum::routing::post_service;
-
-    use crate::a2a::server::grpc::{A2aV1, A2aV03};
 
     let beside = AgentStreamServer::new(Arc::new(runs.clone()), &Config::default());
     let (v1, v03) = (A2aV1(servers.clone()), A2aV03(servers.clone()));

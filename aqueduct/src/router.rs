@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use aqueduct_core::RunId;
 use aqueduct_core::protocol::{Encoding, Protocol};
+use aqueduct_core::service::RunService as _;
 use aqueduct_runs::Runs;
-use aqueduct_transport_http::{RunRequest, StreamOptions, start_run, watch_run};
+use aqueduct_transport_http::{RunRequest, StreamOptions, caller, start_run, watch_run};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
@@ -38,8 +39,7 @@ async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: 
 async fn watch(State(shared): State<Shared>, Path(run): Path<String>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let run = RunId::from(run);
-    let state = shared.runs.run_log().state(&run).await;
-    let agent = state.map(|state| state.meta.agent).unwrap_or_default();
+    let agent = shared.runs.agent_of(&caller(&parts), &run).await.unwrap_or_default();
     let encoder = shared.protocol.encoder(&agent, None, Encoding::Json);
     watch_run(&shared.runs, &run, &parts, encoder, &shared.options).await
 }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use aqueduct_core::protocol::Protocol;
 use aqueduct_runs::Runs;
-use aqueduct_transport_ws::{Config, Endpoint};
 use axum::Router;
+
+pub use aqueduct_transport_ws::{Config, Endpoint, Limits};
 
 /// Returns the routes for the agents of `runs`, in AG-UI.
 #[cfg(feature = "agui")]
@@ -20,5 +21,10 @@ pub fn router(runs: &Runs) -> Router {
 
 /// Returns the routes for the agents of `runs`, in the protocol of one's choice.
 pub fn router_with(runs: &Runs, protocol: Arc<dyn Protocol>, config: Config) -> Router {
-    Endpoint::new(Arc::new(runs.clone()), protocol, config).router()
+    endpoint(runs, protocol, config).router()
+}
+
+/// Returns the endpoint behind the routes, for hosts that show its counters.
+pub fn endpoint(runs: &Runs, protocol: Arc<dyn Protocol>, config: Config) -> Endpoint {
+    Endpoint::new(Arc::new(runs.clone()), protocol, config)
 }

@@ -152,7 +152,7 @@ impl RunService for Runs {
 
     fn start(&self, _: &Caller, _: &str, input: RunInput) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
         let events = self.follow(0);
-        Box::pin(async move { Ok(StartedRun { run_id: input.run_id, events }) })
+        Box::pin(async move { Ok(StartedRun::new(input.run_id, events)) })
     }
 
     fn watch(&self, _: &Caller, _: &RunId, after: u64) -> BoxFuture<'_, Result<EventStream, ServiceError>> {

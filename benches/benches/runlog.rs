@@ -13,10 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aqueduct_benches::{measure, print_figure, print_head};
+use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::{BlockEvent, RunId, RunInfo, RunOutcome, SourceEvent, StreamContext, Timestamp, Update};
 use aqueduct_runlog::codec::{Decoder, Encoder};
 use aqueduct_runlog::{DiskLog, Follow, LogLimits, MemoryLog, RedisConfig, RedisLog, RunLog, RunMeta};
+use aqueduct_transport_grpc::convert::{EventReader, EventWriter};
+use aqueduct_transport_grpc::proto;
 use futures_util::{FutureExt as _, StreamExt as _};
+use prost::Message as _;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -156,6 +160,36 @@ fn encoding() {
     });
     print_figure("decode", &figure);
     println!("{} bytes per delta of 21 bytes", size / EVENTS);
+    as_protobuf(EVENTS);
+}
+
+/// The same events in the messages of `aqueduct.v1`, each standing for itself as a record of a log must: what one encoding
+/// for both would cost (`docs/decisions/0021-two-encodings.md`).
+fn as_protobuf(count: usize) {
+    let run = RunId::from("run");
+    let message = |event: BlockEvent| {
+        let mut writer = EventWriter::new(&run);
+        writer.push(&NumberedEvent { number: 1, event }).ok()?;
+        Some(writer.take().encode_to_vec())
+    };
+    let figure = measure(
+        count,
+        || events(count),
+        |events| events.into_iter().filter_map(message).map(|bytes| bytes.len()).sum::<usize>(),
+    );
+    print_figure("encode as aqueduct.v1, one message each", &figure);
+    let encode = || events(count).into_iter().filter_map(message).map(bytes::Bytes::from).collect::<Vec<_>>();
+    let size: usize = encode().iter().map(bytes::Bytes::len).sum();
+    let figure = measure(count, encode, |records| {
+        let mut read = 0_usize;
+        for record in records {
+            let Ok(message) = proto::StreamMessage::decode(record) else { continue };
+            EventReader::new().read(message, |_| read += 1).ok();
+        }
+        read
+    });
+    print_figure("decode", &figure);
+    println!("{} bytes per delta of 21 bytes", size / count);
 }
 
 /// Runs that are written and watched at once.
@@ -191,10 +225,7 @@ async fn carry_one(log: Arc<dyn RunLog>, id: String, deltas: usize) -> Result<Ve
     watcher.await?.into_iter().collect()
 }
 
-fn delay(
-    sent: &Mutex<Vec<Instant>>,
-    event: &aqueduct_core::service::NumberedEvent,
-) -> Result<Duration, Failure> {
+fn delay(sent: &Mutex<Vec<Instant>>, event: &NumberedEvent) -> Result<Duration, Failure> {
     let index = usize::try_from(event.number)? - 1;
     let sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(sent.get(index).ok_or("an event came before it was sent")?.elapsed())

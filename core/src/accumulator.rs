@@ -46,6 +46,7 @@ pub enum TextFrom {
 
 /// A turn that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Completion {
     /// What the agent said.
     pub text: ByteString,
@@ -104,6 +105,10 @@ impl Accumulator {
     }
 
     /// An agent said something.
+    ///
+    /// # Errors
+    ///
+    /// An error if a limit is exceeded; what was taken before stays.
     pub fn handle_delta(&mut self, agent: &str, text: &str) -> Result<(), AccumulatorError> {
         let max = self.bytes_per_turn;
         let turn = self.turn(agent)?;
@@ -115,6 +120,10 @@ impl Accumulator {
     }
 
     /// An agent used a tool, or got its answer.
+    ///
+    /// # Errors
+    ///
+    /// An error if a limit is exceeded; what was taken before stays.
     pub fn handle_tool(&mut self, agent: &str) -> Result<(), AccumulatorError> {
         self.turn(agent)?.used_tools = true;
         Ok(())

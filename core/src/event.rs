@@ -359,6 +359,7 @@ pub struct PendingInterrupt {
 
 /// The end of a run that did not fail.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct RunFinished {
     /// Which run.
     pub run: Arc<RunInfo>,
@@ -372,10 +373,28 @@ pub struct RunFinished {
     pub pending_calls: Vec<ToolCallId>,
     /// What it cost, by provider and model.
     pub usage: Vec<Usage>,
+    /// Why the model stopped, where the source says so: the last reason given with the answer.
+    pub finish_reason: Option<ByteString>,
+}
+
+impl RunFinished {
+    /// Returns the end of `run` without value, interrupts, pending calls and usage.
+    pub fn new(run: Arc<RunInfo>, outcome: RunOutcome) -> Self {
+        Self {
+            run,
+            outcome,
+            result: None,
+            interrupts: Vec::new(),
+            pending_calls: Vec::new(),
+            usage: Vec::new(),
+            finish_reason: None,
+        }
+    }
 }
 
 /// The end of a run that failed.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct RunFailed {
     /// Which run.
     pub run: Arc<RunInfo>,
@@ -383,4 +402,11 @@ pub struct RunFailed {
     pub failure: RunFailure,
     /// What it cost, by provider and model.
     pub usage: Vec<Usage>,
+}
+
+impl RunFailed {
+    /// Returns the failure of `run` without usage.
+    pub fn new(run: Arc<RunInfo>, failure: RunFailure) -> Self {
+        Self { run, failure, usage: Vec::new() }
+    }
 }

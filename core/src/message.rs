@@ -68,6 +68,7 @@ impl Message {
 
 /// A whole turn as one value.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Response {
     /// The one response id of the turn.
     pub id: ResponseId,
@@ -86,6 +87,25 @@ pub struct Response {
 }
 
 impl Response {
+    /// Returns a response without messages.
+    pub fn new(id: ResponseId) -> Self {
+        Self {
+            id,
+            agent: None,
+            messages: Vec::new(),
+            created_at: None,
+            finish_reason: None,
+            usage: Vec::new(),
+            metadata: Metadata::new(),
+        }
+    }
+
+    /// Returns the agent of all messages; `None` if there is no message, or several agents.
+    pub fn only_agent(&self) -> Option<Source> {
+        let first = &self.messages.first()?.source;
+        self.messages.iter().all(|message| message.source == *first).then(|| first.clone())
+    }
+
     /// The text of its answer messages, joined without separator.
     pub fn text(&self) -> String {
         self.messages
@@ -158,6 +178,17 @@ impl RunInput {
     /// Returns the text of the last user message; empty if there is none.
     pub fn text(&self) -> String {
         self.latest_user_message().map(Message::text).unwrap_or_default()
+    }
+
+    /// Returns `true` if the input replies to interrupts: by `resume`, or by the `command` that frontends of `LangGraph` sent
+    /// before AG-UI 1.0.
+    pub fn answers_interrupts(&self) -> bool {
+        !self.resume.is_empty() || self.resume_command().is_some()
+    }
+
+    /// Returns the reply in `forwarded.command.resume`, which names no interrupt.
+    pub fn resume_command(&self) -> Option<&Value> {
+        self.forwarded.get("command")?.get("resume").filter(|resume| !resume.is_null())
     }
 
     /// What the user said last.

@@ -1,15 +1,27 @@
-//! [`Principal`]: the authenticated identity to which runs, threads, tasks and interrupts belong.
+//! [`Principal`]: the authenticated identity to which runs, threads, tasks and interrupts belong; [`Identity`]: a principal
+//! with what the host grants it and for how long.
 //!
-//! A principal is made once per request, by the host, from what the caller proved. Its stored form is stable over
-//! restarts, replicas and the order of a configuration file, because the log keeps it with every run. This module makes
-//! no decision about access: the host compares principals, and never lists them to callers.
+//! ```text
+//! proof (token, JWT, certificate) ── host, once per request ──► Identity ──► Principal ── stored form ──► run log
+//! ```
+//!
+//! The stored form of a principal is stable over restarts, replicas and the order of a configuration file, because the log
+//! keeps it with every run. It never contains `/`: version 0.1 stored positions of tokens (`gateway/0`), and those equal no
+//! principal. This module makes no decision about access: the host compares principals, and never lists them to callers.
 
-use std::fmt;
+use std::collections::BTreeSet;
+use std::fmt::{self, Write as _};
 
 use bytestring::ByteString;
 
-/// Separates tenant and subject in the stored form. Names cannot contain it.
-const SEPARATOR: char = '/';
+use crate::cancel::CancelToken;
+use crate::update::Timestamp;
+
+/// Separates tenant and subject in the stored form; escaped inside names.
+const SEPARATOR: char = ':';
+
+/// The longest tenant or subject, in bytes. Subjects of OIDC have at most 255 characters.
+const NAME_BYTES: usize = 1024;
 
 /// An authenticated identity: a subject within a tenant.
 ///
@@ -19,9 +31,9 @@ const SEPARATOR: char = '/';
 /// use aqueduct_core::Principal;
 ///
 /// let alice = Principal::new("acme", "alice").unwrap();
-/// assert_eq!(alice.to_string(), "acme/alice");
-/// assert_eq!(Principal::from_stored("acme/alice"), alice);
-/// assert!(Principal::new("acme", "a/b").is_none());
+/// assert_eq!(alice.to_string(), "acme:alice");
+/// assert_eq!(Principal::from_stored("acme:alice"), alice);
+/// assert_eq!(Principal::new("", "https://id.example/7").unwrap().to_string(), "https%3A%2F%2Fid.example%2F7");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Principal {
@@ -35,17 +47,17 @@ impl Principal {
         Self::default()
     }
 
-    /// Returns `None` if a name contains the separator of the stored form or the subject is empty.
+    /// Returns `None` if the subject is empty or a name is longer than 1 KiB.
     pub fn new(tenant: impl Into<ByteString>, subject: impl Into<ByteString>) -> Option<Self> {
         let (tenant, subject) = (tenant.into(), subject.into());
-        let is_valid = !subject.is_empty() && !tenant.contains(SEPARATOR) && !subject.contains(SEPARATOR);
+        let is_valid = !subject.is_empty() && subject.len() <= NAME_BYTES && tenant.len() <= NAME_BYTES;
         is_valid.then_some(Self { tenant, subject })
     }
 
     /// Restores a principal from its stored form. A form without separator has no tenant.
     pub fn from_stored(stored: &str) -> Self {
         let (tenant, subject) = stored.split_once(SEPARATOR).unwrap_or(("", stored));
-        Self { tenant: tenant.into(), subject: subject.into() }
+        Self { tenant: unescaped(tenant), subject: unescaped(subject) }
     }
 
     /// Returns the tenant; empty for the default tenant.
@@ -64,15 +76,104 @@ impl Principal {
     }
 }
 
-/// The stored form: `tenant/subject`, `subject` in the default tenant, and nothing for the anonymous principal.
+/// The stored form: `tenant:subject`, `subject` in the default tenant, and nothing for the anonymous principal.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.tenant.is_empty() {
-            write!(f, "{}{SEPARATOR}", self.tenant)?;
+            escape(f, &self.tenant)?;
+            f.write_char(SEPARATOR)?;
         }
-        f.write_str(&self.subject)
+        escape(f, &self.subject)
     }
 }
+
+/// Writes a name with every byte but letters, digits and `-_.@+=|` as `%XX`.
+fn escape(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.@+=|".contains(&byte) {
+            f.write_char(char::from(byte))?;
+        } else {
+            write!(f, "%{byte:02X}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads an escaped name. Text that [`escape`] does not write is kept as it is.
+fn unescaped(name: &str) -> ByteString {
+    let (mut bytes, mut rest) = (Vec::with_capacity(name.len()), name.as_bytes());
+    while let Some((&first, tail)) = rest.split_first() {
+        let digits =
+            tail.get(..2).filter(|_| first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(first));
+        rest = tail.get(if byte.is_some() { 2 } else { 0 }..).unwrap_or_default();
+    }
+    String::from_utf8(bytes).map_or_else(|_| ByteString::from(name), ByteString::from)
+}
+
+/// Which agents an identity may run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum AgentGrant {
+    /// Every agent.
+    #[default]
+    All,
+    /// The agents of these names.
+    Only(BTreeSet<String>),
+}
+
+/// A principal, what the host grants it, and for how long its proof holds.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Identity {
+    /// The principal.
+    pub principal: Principal,
+    /// The agents that it may run.
+    pub agents: AgentGrant,
+    /// Set if it sees and cancels the runs of all principals.
+    pub is_admin: bool,
+    /// When the proof expires; `None` if it does not.
+    pub expires_at: Option<Timestamp>,
+    /// Cancelled when the host no longer accepts the proof.
+    pub revoked: CancelToken,
+    /// Owners that version 0.1 stored for this principal, whose runs it may see.
+    pub former: Vec<String>,
+}
+
+impl Identity {
+    /// Returns an identity that may run every agent, and whose proof does not expire.
+    pub fn new(principal: Principal) -> Self {
+        Self { principal, ..Self::default() }
+    }
+
+    /// Returns `true` if the identity may run the agent.
+    pub fn may_run(&self, agent: &str) -> bool {
+        match &self.agents {
+            AgentGrant::All => true,
+            AgentGrant::Only(names) => names.contains(agent),
+        }
+    }
+
+    /// Returns the owners whose runs are this identity's: the stored form of its principal, and former ones.
+    pub fn owners(&self) -> Vec<String> {
+        [self.principal.to_string()].into_iter().chain(self.former.iter().cloned()).collect()
+    }
+
+    /// Returns `true` if the proof no longer holds at `now`.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
+impl PartialEq for Identity {
+    /// Two identities are equal if they grant the same: the switch of revocation does not count.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.principal, &self.agents, self.is_admin, self.expires_at, &self.former)
+            == (&other.principal, &other.agents, other.is_admin, other.expires_at, &other.former)
+    }
+}
+
+impl Eq for Identity {}
 
 #[cfg(test)]
 mod tests {
@@ -80,14 +181,30 @@ mod tests {
 
     #[test]
     fn the_stored_form_is_unambiguous() {
-        for principal in [
-            Principal::anonymous(),
-            Principal::new("", "alice").unwrap(),
-            Principal::new("acme", "alice").unwrap(),
-        ] {
-            assert_eq!(Principal::from_stored(&principal.to_string()), principal);
+        let names = ["alice", "a/b", "a:b", "%41", "é", "gateway/0", "a~b", " ", "a%"];
+        let mut seen = BTreeSet::new();
+        for tenant in ["", "acme"].into_iter().chain(names) {
+            for subject in names {
+                let principal = Principal::new(tenant, subject).unwrap();
+                let stored = principal.to_string();
+                assert_eq!(Principal::from_stored(&stored), principal);
+                assert!(!stored.contains(['/', '~']) && stored.is_ascii(), "{stored}");
+                seen.insert(stored);
+            }
         }
-        assert!(Principal::new("a/b", "c").is_none());
+        assert_eq!(seen.len(), 11 * 9, "eleven tenants, nine subjects");
+        assert_eq!(Principal::from_stored(""), Principal::anonymous());
         assert!(Principal::new("a", "").is_none());
+        assert!(Principal::new("", "x".repeat(1025)).is_none());
+    }
+
+    #[test]
+    fn an_identity_runs_what_it_was_granted_until_it_expires() {
+        let mut identity = Identity::new(Principal::new("", "alice").unwrap());
+        assert!(identity.may_run("any") && !identity.is_expired(Timestamp(i64::MAX)));
+        identity.agents = AgentGrant::Only(BTreeSet::from(["a".to_owned()]));
+        identity.expires_at = Some(Timestamp(10));
+        assert!(identity.may_run("a") && !identity.may_run("b"));
+        assert!(!identity.is_expired(Timestamp(9)) && identity.is_expired(Timestamp(10)));
     }
 }

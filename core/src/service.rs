@@ -17,8 +17,9 @@
 //! transport.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -28,7 +29,9 @@ use thiserror::Error;
 
 use crate::event::BlockEvent;
 use crate::id::RunId;
+use crate::merge::{CompletedRun, MergeError, RunMerger};
 use crate::message::RunInput;
+use crate::principal::Identity;
 use crate::run::InterruptReply;
 
 /// A future made by a [`RunService`].
@@ -58,6 +61,22 @@ pub struct Caller {
     pub peer: Option<String>,
     /// The certificate (DER) that the caller showed and the transport verified, where TLS asks for one.
     pub certificate: Option<Bytes>,
+    /// The surface by which the caller came, a word of the host, for metrics; empty if the host names none.
+    pub surface: &'static str,
+    /// What the host made of token and certificate.
+    pub proof: Proof,
+}
+
+/// What a host made of the proof of a caller, once per request ([`RunService::authenticate`]).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Proof {
+    /// Nothing yet.
+    #[default]
+    Unchecked,
+    /// The caller is known.
+    Verified(Arc<Identity>),
+    /// The caller is not; this is the refusal.
+    Refused(ServiceError),
 }
 
 impl Caller {
@@ -76,6 +95,8 @@ impl fmt::Debug for Caller {
             .field("headers", &names)
             .field("peer", &self.peer)
             .field("certificate", &self.certificate.as_ref().map(Bytes::len))
+            .field("surface", &self.surface)
+            .field("proof", &self.proof)
             .finish()
     }
 }
@@ -95,6 +116,15 @@ pub struct StartedRun {
     pub run_id: RunId,
     /// Its events, from the first.
     pub events: EventStream,
+    /// `true` if an earlier request started the run, and this one repeats its reply to an interrupt.
+    pub is_repeat: bool,
+}
+
+impl StartedRun {
+    /// Returns a run that has just started.
+    pub fn new(run_id: RunId, events: EventStream) -> Self {
+        Self { run_id, events, is_repeat: false }
+    }
 }
 
 impl fmt::Debug for StartedRun {
@@ -107,6 +137,13 @@ impl fmt::Debug for StartedRun {
 pub trait RunService: Send + Sync + 'static {
     /// The agents that this caller may run.
     fn list_agents(&self, caller: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>>;
+
+    /// Decides who the caller is, and returns it with its [`Proof`]. Hosts whose proofs take time to check (keys that are
+    /// fetched) do so here; transports call it once per request, before they read a body. A proof that fails refuses the
+    /// operations that follow.
+    fn authenticate(&self, caller: Caller) -> BoxFuture<'_, Caller> {
+        Box::pin(std::future::ready(caller))
+    }
 
     /// Decides whether `caller` may start runs of `agent`, or of any agent. Transports ask before they read the body of a
     /// request, and again implicitly with [`start`](Self::start), which decides.
@@ -127,6 +164,9 @@ pub trait RunService: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<StartedRun, ServiceError>>;
 
     /// Watches a run: its events with numbers above `after`, then the live ones.
+    ///
+    /// A stream that ends without a terminal event can be resumed after its last number, unless it is over when it is first
+    /// polled: then the run has ended, and `after` is the number of its last event.
     fn watch(
         &self,
         caller: &Caller,
@@ -137,9 +177,9 @@ pub trait RunService: Send + Sync + 'static {
     /// Stops a run. Stopping a run that has ended is no error; the answer says whether it was running.
     fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>>;
 
-    /// Returns the agent of a run that was admitted to a watcher before; `None` if the service does not tell. A protocol
+    /// Returns the agent of a run of the caller; `None` if there is no such run, or the service does not tell. A protocol
     /// may show the runs of agents in different ways.
-    fn agent_of<'a>(&'a self, _run: &'a RunId) -> BoxFuture<'a, Option<String>> {
+    fn agent_of<'a>(&'a self, _caller: &'a Caller, _run: &'a RunId) -> BoxFuture<'a, Option<String>> {
         Box::pin(std::future::ready(None))
     }
 
@@ -149,6 +189,31 @@ pub trait RunService: Send + Sync + 'static {
         caller: &Caller,
         request: PublishRequest,
     ) -> BoxFuture<'_, Result<Box<dyn Ingest>, ServiceError>>;
+}
+
+/// Runs an agent to the end of its run, and returns all of it as one value. Dropping the future stops watching the run.
+///
+/// # Errors
+///
+/// The run could not be started, the service lost it ([`RefusalKind::Unavailable`]), or it is too long to be merged
+/// ([`RefusalKind::Unsupported`]). A run that failed is no error: [`CompletedRun::outcome`] says so.
+pub async fn complete(
+    service: &dyn RunService,
+    caller: &Caller,
+    agent: &str,
+    input: RunInput,
+) -> Result<CompletedRun, ServiceError> {
+    let StartedRun { run_id, mut events, .. } = service.start(caller, agent, input).await?;
+    let mut merger = RunMerger::default();
+    while let Some(event) = poll_fn(|cx| events.as_mut().poll_next(cx)).await {
+        let too_long = |error: MergeError| ServiceError::new(RefusalKind::Unsupported, error.to_string());
+        merger.handle_event(&event.event).map_err(too_long)?;
+    }
+    if merger.is_ended() {
+        return Ok(merger.finish());
+    }
+    let message = format!("run {run_id} was lost before its end: watch it again");
+    Err(ServiceError::new(RefusalKind::Unavailable, message))
 }
 
 /// Opens an [`Ingest`].
@@ -264,4 +329,13 @@ pub trait EventEncoder: Send {
 
     /// True if payloads are bytes with their own framing instead of text without line breaks.
     fn is_binary(&self) -> bool;
+
+    /// True if what an event looks like depends on earlier events of the run: a watcher that begins in the middle must then be
+    /// told of those by [`skip`](Self::skip).
+    fn has_state(&self) -> bool {
+        false
+    }
+
+    /// Takes an event that the watcher has seen already, over an earlier connection.
+    fn skip(&mut self, _event: &BlockEvent) {}
 }

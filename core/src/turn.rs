@@ -60,6 +60,10 @@ impl Turn {
     }
 
     /// Gives an update the turn's response id.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError`] if the update contradicts the turn and the policy is to reject it; the turn is as it was before.
     pub fn handle_update(&mut self, mut update: Update) -> Result<Update, TurnError> {
         let said = update.response_id.take().filter(|id| !id.as_str().is_empty());
         if let Some(second) = &said {

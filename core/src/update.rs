@@ -201,6 +201,12 @@ impl Update {
         self
     }
 
+    /// The same, with the reason why the model stopped.
+    pub fn finishing(mut self, reason: impl Into<ByteString>) -> Self {
+        self.details_mut().finish_reason = Some(reason.into());
+        self
+    }
+
     /// The same, made at that time.
     pub fn at(mut self, milliseconds: i64) -> Self {
         self.created_at = Some(Timestamp(milliseconds));

@@ -5,6 +5,13 @@ import { SseParser } from "./sse.js";
 const root = new URL("../", import.meta.url);
 const at = (path) => new URL(path, root);
 
+/** The gateway does not answer at all. */
+export class Gone extends Error {
+  constructor() {
+    super(`The gateway at ${root.origin} does not answer: it was stopped, or the network is down.`);
+  }
+}
+
 /** An answer that says no. */
 export class Refused extends Error {
   constructor(status, message) {
@@ -24,7 +31,9 @@ export class Api {
   async #ask(path, init = {}) {
     const headers = new Headers(init.headers);
     if (this.session.token) headers.set("authorization", `Bearer ${this.session.token}`);
-    const response = await fetch(at(path), { ...init, headers, cache: "no-store", credentials: "omit" });
+    const response = await fetch(at(path), { ...init, headers, cache: "no-store", credentials: "omit" }).catch((error) => {
+      throw init.signal?.aborted ? error : new Gone();
+    });
     if (response.ok) return response;
     const body = await response.json().catch(() => ({}));
     throw new Refused(response.status, body.error?.message ?? `the gateway answered ${response.status}`);
@@ -38,8 +47,20 @@ export class Api {
     return (await (await this.#ask("agents")).json()).agents;
   }
 
-  async runs() {
-    return (await (await this.#ask("inspector/runs")).json()).runs;
+  /** Runs of the log that pass the filters: `{ runs, more, searched, searchedAll }`. */
+  async runs(filters = {}) {
+    const query = new URLSearchParams(Object.entries(filters).filter(([, value]) => value !== "" && value !== undefined));
+    return (await this.#ask(`inspector/runs?${query}`)).json();
+  }
+
+  /** One stored event in every protocol, and the rule that led to it. */
+  async forms(run, number) {
+    return (await this.#ask(`inspector/runs/${encodeURIComponent(run)}/forms?number=${number}`)).json();
+  }
+
+  /** The A2A card of an agent; none if it has none. */
+  async card(agent) {
+    return (await this.#ask(`a2a/${encodeURIComponent(agent)}/.well-known/agent-card.json`)).json().catch(() => undefined);
   }
 
   async cancel(run) {
@@ -58,9 +79,10 @@ export class Api {
   }
 
   /** Starts a run and gives its frames to `take`, over as many connections as it needs. */
-  async start(agent, input, take, signal) {
+  async start(agent, input, take, signal, onTaken = () => {}) {
     const headers = { accept: "text/event-stream" };
-    const response = await this.#post(`agents/${encodeURIComponent(agent)}`, input, { headers, signal });
+    const response = await this.#post(`agents/${encodeURIComponent(agent)}${this.session.merge ? "" : "?merge=false"}`, input, { headers, signal });
+    onTaken();
     await this.#follow(response, input.runId, take, signal);
   }
 
@@ -72,7 +94,7 @@ export class Api {
 
   #watch(run, last, signal) {
     const headers = { accept: "text/event-stream", ...(last ? { "last-event-id": last } : {}) };
-    return this.#ask(`runs/${encodeURIComponent(run)}/events?protocolVersion=1.0`, { headers, signal });
+    return this.#ask(`runs/${encodeURIComponent(run)}/events?protocolVersion=1.0${this.session.merge ? "" : "&merge=false"}`, { headers, signal });
   }
 
   /** Reads to the terminal event. A connection that breaks before is taken up again after the last id. */
@@ -89,7 +111,7 @@ export class Api {
       if (seen.over) return;
       failures = seen.last === before ? failures : 0;
       do {
-        if (failures >= PAUSES.length) throw new Error("the connection to the gateway was lost");
+        if (failures >= PAUSES.length) throw new Gone();
         await new Promise((resolve) => setTimeout(resolve, PAUSES[failures++]));
         take({ reconnecting: true });
         next = await this.#watch(run, seen.last, signal).catch((error) => {

@@ -1,31 +1,38 @@
 // One block of the conversation as DOM nodes: made once, then only changed where it grew.
 
-import { cut, duration, el, fill, pretty, setText, visible } from "./dom.js";
-import { GrowingText, safeTarget } from "./markdown-dom.js";
+import { clean, cut, duration, el, fill, setText, visible } from "./dom.js";
+import { operationsOf } from "./a2ui.js";
+import { GrowingText } from "./markdown-dom.js";
+import { fileNode, plain, valueNode } from "./media.js";
 
-/** Longer values are cut in the conversation; the raw event has them whole. */
-const VALUE_MOST = 20_000;
-
-const STATUS = { open: "running", done: "done", failed: "failed", suspended: "waiting" };
+const STATUS = { open: "running", done: "done", failed: "failed", suspended: "waiting", stopped: "stopped" };
 
 function took(block) {
   if (block.start.at === undefined || block.end?.at === undefined) return "";
   return duration(block.end.at - block.start.at);
 }
 
-/** A piece of JSON or text, as it is. */
-function value(content) {
-  return el("pre", { dir: "ltr", tabindex: "0" }, fill(el("code"), visible(cut(pretty(content ?? null), VALUE_MOST))));
-}
-
 /** A name, which may be anything. */
 const name = (text) => visible(cut(String(text), 200));
 
 const VIEWS = {
-  user: (block) => ({
-    node: el("div", { class: "block user" }, el("span", { class: "who", text: block.title }), fill(el("p", { dir: "auto" }), visible(block.text))),
-    update() {},
-  }),
+  user(block, settings) {
+    const again = el("button", { type: "button", class: "link quiet again", text: "Run again from here", title: "Starts a new thread with the messages before this one", on: { click: () => settings.onFork(block) } });
+    const head = el("span", { class: "who row" }, el("span", { text: block.title }), el("span", { class: "gap" }), block.isAnswer ? undefined : again);
+    return { node: el("div", { class: "block user" }, head, fill(el("p", { dir: "auto" }), visible(block.text))), update() {} };
+  },
+
+  question(block) {
+    const answer = el("div", { class: "user answer", hidden: true });
+    const node = el("div", { class: "block asked" }, el("span", { class: "who", text: "The agent asked" }), fill(el("p", { dir: "auto" }), visible(String(block.title))), answer);
+    return {
+      node,
+      update() {
+        answer.hidden = block.answer === undefined;
+        if (block.answer !== undefined) answer.replaceChildren(el("span", { class: "who", text: "You answered" }), fill(el("p", { dir: "auto" }), visible(block.answer)));
+      },
+    };
+  },
 
   text(block) {
     const body = el("div", { class: "prose" });
@@ -65,10 +72,11 @@ const VIEWS = {
     const body = el("div", { class: "body" });
     const node = el("details", { class: "block tool" }, el("summary", {}, el("span", { class: "label", text: name(block.title) }), preview, meta), body);
     // The inside of a closed call is not made: a run may have thousands of them.
+    let opened = false;
     const show = () => {
       if (!node.open) return;
-      body.replaceChildren(el("h4", { text: "Arguments" }), value(block.text || "{}"));
-      body.append(el("h4", { text: "Result" }), block.result === undefined ? el("p", { class: "meta", text: block.status === "open" ? "not yet" : "none in this run" }) : value(block.result));
+      body.replaceChildren(el("h4", { text: "Arguments" }), plain(block.text || "{}"));
+      body.append(el("h4", { text: "Result" }), block.result === undefined ? el("p", { class: "meta", text: block.status === "open" ? "not yet" : "none in this run" }) : plain(block.result));
     };
     node.addEventListener("toggle", show);
     return {
@@ -78,13 +86,14 @@ const VIEWS = {
         const result = block.status === "open" ? (block.called ? "waiting for the result" : "arguments") : took(block);
         setText(meta, `${STATUS[block.status]}${result ? ` · ${result}` : ""}`);
         node.dataset.status = block.status;
+        if (block.status === "failed" && !opened) node.open = opened = true;
         show();
       },
     };
   },
 
   activity: valueView,
-  custom: (block) => (block.title === "aqueduct.file" ? fileView(block) : valueView(block)),
+  custom: (block) => (block.title === "aqueduct.file" ? { node: el("div", { class: "block file" }, fileNode(block.value)), update() {} } : valueView(block)),
   note: (block) => ({ node: el("p", { class: "block note" }, el("span", { class: "label", text: block.title }), ` ${visible(block.text)}`), update() {} }),
 
   step(block) {
@@ -99,10 +108,10 @@ const VIEWS = {
   }),
 
   end(block) {
-    const words = { success: "Run finished", interrupt: "The run waits for an answer", cancelled: "Run cancelled" };
+    const words = { success: "Run finished", interrupt: "The run waits for an answer", cancelled: "Run stopped" };
     const node = el("div", { class: "block end" }, el("span", { text: words[block.title] ?? block.title }));
     node.dataset.outcome = block.title;
-    if (block.value !== undefined) node.append(value(block.value));
+    if (block.value !== undefined) node.append(plain(block.value));
     return { node, update() {} };
   },
 
@@ -130,26 +139,17 @@ const VIEWS = {
 
 function valueView(block) {
   const body = el("div", { class: "body" });
-  const node = el("details", { class: "block custom" }, el("summary", {}, el("span", { class: "label", text: name(block.title) }), el("code", { class: "preview", dir: "ltr" })), body);
+  const node = el("details", { class: "block custom", open: operationsOf(block.value) !== undefined }, el("summary", {}, el("span", { class: "label", text: name(block.title) }), el("code", { class: "preview", dir: "ltr" })), body);
   const preview = node.querySelector(".preview");
-  const show = () => node.open && body.replaceChildren(value(block.value));
+  const show = () => node.open && body.replaceChildren(valueNode(block.value));
   node.addEventListener("toggle", show);
   return {
     node,
     update() {
-      setText(preview, visible(cut(JSON.stringify(block.value) ?? "", 120)));
+      setText(preview, visible(cut(JSON.stringify(block.value, clean) ?? "", 120)));
       show();
     },
   };
-}
-
-function fileView(block) {
-  const { url, name: title, mediaType, data } = block.value ?? {};
-  const href = url === undefined ? undefined : safeTarget(url);
-  const shownName = name(title ?? url ?? "file");
-  const shown = href ? el("a", { href, rel: "noopener noreferrer", target: "_blank", text: shownName }) : el("span", { text: shownName });
-  const size = typeof data === "string" ? ` · ${Math.round((data.length * 3) / 4)} bytes` : "";
-  return { node: el("p", { class: "block file" }, el("span", { class: "label", text: "File" }), shown, el("span", { class: "meta", text: name(`${mediaType ?? ""}${size}`) })), update() {} };
 }
 
 /** `{ node, update, body }` for a block. */

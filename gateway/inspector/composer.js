@@ -5,13 +5,15 @@ import { byId, el, visible } from "./dom.js";
 export class Composer {
   #running = false;
 
-  constructor(session, { onSend, onStop, onToken, onNew }) {
-    this.session = session;
+  constructor(session, { onSend, onStop, onToken, onNew, onAgent }) {
+    Object.assign(this, { session, onAgent });
     this.agent = byId("agent");
     this.prompt = byId("prompt");
     this.send = byId("send");
     this.token = byId("token");
     this.token.value = session.token;
+    this.prompt.value = session.draft;
+    this.prompt.addEventListener("input", () => session.set({ draft: this.prompt.value }));
     byId("composer").addEventListener("submit", (event) => {
       event.preventDefault();
       if (this.#running) onStop();
@@ -50,6 +52,8 @@ export class Composer {
 
   #tell() {
     byId("agent-about").textContent = visible(this.agents?.get(this.agent.value) ?? "");
+    byId("examples").hidden = true;
+    if (this.agent.value) this.onAgent(this.agent.value);
   }
 
   running(isRunning) {
@@ -60,6 +64,30 @@ export class Composer {
   }
 
   clear() {
-    this.prompt.value = "";
+    this.type("");
+  }
+
+  /** Puts words where the user would. */
+  type(words) {
+    this.prompt.value = words;
+    this.session.set({ draft: words });
+  }
+
+  choose(agent) {
+    if (!this.agents?.has(agent)) return;
+    this.agent.value = agent;
+    this.#tell();
+  }
+
+  /** Prompts that the card of an agent gives as examples. */
+  suggest(agent, examples) {
+    if (agent !== this.agent.value) return;
+    const pick = (words) => () => {
+      this.type(words);
+      this.prompt.focus();
+    };
+    const shown = examples.filter((words) => typeof words === "string" && words !== "").slice(0, 4);
+    byId("examples").replaceChildren(...shown.map((words) => el("button", { type: "button", class: "small", text: visible(words.slice(0, 80)), on: { click: pick(words) } })));
+    byId("examples").hidden = shown.length === 0;
   }
 }

@@ -11,10 +11,11 @@ const NEAR = 60;
 export class Conversation {
   #views = new Map();
   #waiting = new Set();
-  #settings = { thinking: true };
+  #settings;
   #moved = false;
 
-  constructor() {
+  constructor(onFork = () => {}) {
+    this.#settings = { thinking: true, onFork };
     this.log = byId("log");
     this.status = byId("spoken");
     this.empty = byId("empty");

@@ -33,12 +33,15 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+/** For `JSON.stringify`: numbers without the noise of binary fractions. */
+export const clean = (_, value) => (typeof value === "number" ? Number(number(value)) : value);
+
 /** JSON for people; what is no JSON stays as it is. */
-export function pretty(value) {
-  if (typeof value !== "string") return JSON.stringify(value, null, 2);
+export function pretty(value, replacer = undefined) {
+  if (typeof value !== "string") return JSON.stringify(value, replacer, 2);
   try {
     const parsed = JSON.parse(value);
-    return typeof parsed === "object" && parsed !== null ? JSON.stringify(parsed, null, 2) : value;
+    return typeof parsed === "object" && parsed !== null ? JSON.stringify(parsed, replacer, 2) : value;
   } catch {
     return value;
   }
@@ -82,6 +85,16 @@ export function fill(node, text) {
 /** A text cut to a length, with a sign that it was cut. */
 export function cut(text, length) {
   return text.length > length ? `${text.slice(0, length)}…` : text;
+}
+
+/** A number for people: without the noise of binary fractions. The raw event has it as it came. */
+export function number(value) {
+  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(12)));
+}
+
+/** "1 agent", "2 agents". */
+export function count(n, word) {
+  return `${n} ${word}${n === 1 ? "" : "s"}`;
 }
 
 export function duration(ms) {

@@ -1,9 +1,11 @@
 // The messages of a thread, as the next run of it needs them. Pure.
 
-/** From blocks of the main agent: what sub-agents said is not part of the thread. */
-export function messages(model) {
+/** From blocks of the main agent: what sub-agents said is not part of the thread. With `until`, only what was before that
+ *  block. */
+export function messages(model, until = undefined) {
   const list = [];
   for (const block of model.blocks) {
+    if (block === until) break;
     if (block.lane !== model.root) continue;
     // An answer goes with `resume`, it is no message.
     if (block.kind === "user" && !block.isAnswer) list.push({ id: block.id, role: "user", content: block.text });
@@ -26,10 +28,10 @@ function toolMessages(block) {
 }
 
 /** The body of a run. */
-export function runInput(thread, run, history, { prompt, resume, state } = {}) {
+export function runInput(thread, run, history, { prompt, resume, state, extra } = {}) {
   const spoken = prompt === undefined ? history : [...history, { id: `user-${run}`, role: "user", content: prompt }];
   return {
     threadId: thread, runId: run, protocolVersion: "1.0", state: state ?? {}, messages: spoken,
-    tools: [], context: [], forwardedProps: {}, ...(resume === undefined ? {} : { resume }),
+    tools: [], context: [], forwardedProps: {}, ...extra, ...(resume === undefined ? {} : { resume }),
   };
 }

@@ -2,9 +2,9 @@
 //
 //   lane   the run itself, or a sub-agent: `{ id, name, parent, depth, index, status, start, end, blocks }`
 //   block  one thing in a lane: `{ n, kind, lane, id, title, text, status, start, end, … }`
-//          status: open ── its end, the end of its lane or of the run ──► done | failed
+//          status: open ── its end, the end of its lane or of the run ──► done | failed | stopped
 //
-// Kinds: user, text, thinking, tool, activity, custom, step, lane (where a sub-agent began), note, error, end.
+// Kinds: user, text, thinking, tool, activity, custom, step, lane (where a sub-agent began), note, error, question, end.
 // `start` and `end` are `{ n, at }`: the event, and its time if there is one. Views read `dirty` and empty it.
 
 export class Model {
@@ -13,6 +13,8 @@ export class Model {
   runs = [];
   interrupts = [];
   usage = [];
+  /** What went wrong, in order: `{ n, lane, block, what }`. */
+  failures = [];
   state = undefined;
   patches = { applied: 0, failed: [] };
   /** Pointers into the state that changed since the view looked. */
@@ -26,6 +28,7 @@ export class Model {
   #open = new Map();
   #lanes = new Map();
   #calls = new Map();
+  #questions = new Map();
 
   constructor(prompts = new Map()) {
     this.prompts = prompts;
@@ -115,6 +118,31 @@ export class Model {
   closeAll(status) {
     for (const [key, block] of this.#open) this.#end(key, block, status);
     for (const lane of this.lanes) if (lane.status === "open" && lane !== this.root) this.closeLane(lane, status);
+  }
+
+  /** A question to a human; it stays where it was asked, and gets its answer when the next run brings it. */
+  ask(interrupt) {
+    this.#questions.set(interrupt.id, this.add("question", this.root, { id: interrupt.id, title: interrupt.message ?? interrupt.reason ?? "The agent asks.", interrupt }));
+  }
+
+  /** The answer to a question of this recording. False if the question is in none of its runs. */
+  answer(id, words) {
+    const block = this.#questions.get(id);
+    if (!block) return false;
+    block.answer = words;
+    this.dirty.add(block);
+    return true;
+  }
+
+  fail(lane, block, what) {
+    this.failures.push({ n: this.at.n, lane, block, what });
+  }
+
+  /** The name of a lane with those of its parents. */
+  path(lane) {
+    const names = [];
+    for (let at = lane; at && at !== this.root; at = at.parent) names.unshift(at.name);
+    return names.join(" › ") || lane.name;
   }
 
   rememberCall(id, block) {

@@ -1,12 +1,19 @@
 // The events as they came: a list of any length of which only the visible rows exist.
 
-import { byId, cut, duration, el, fill, pretty, setText, visible } from "./dom.js";
+import { byId, count, cut, duration, el, fill, pretty, setText, visible } from "./dom.js";
 import { Filter, GROUPS, summary } from "./filter.js";
 
 const ROW = 22;
 /** Rows made above and below what is seen, so that a wheel does not show a gap. */
 const SPARE = 6;
 const DETAIL_MOST = 100_000;
+
+/** Where an event stands in the log. */
+function placeWords({ stored, stands }) {
+  if (!stored) return "";
+  if (stands) return `merged: stored events ${stored.number - stands + 1}–${stored.number}`;
+  return `stored event ${stored.number}${stored.part > 1 ? `, part ${stored.part}` : ""}`;
+}
 
 export class RawList {
   #filter = new Filter();
@@ -17,8 +24,8 @@ export class RawList {
   #dirty = true;
   #moved = false;
 
-  constructor({ recording, hueOf, wake }) {
-    Object.assign(this, { recording, hueOf, wake });
+  constructor({ recording, hueOf, wake, onSelect }) {
+    Object.assign(this, { recording, hueOf, wake, onSelect });
     this.view = byId("raw-view");
     this.space = byId("raw-space");
     this.detail = byId("raw-detail");
@@ -100,7 +107,7 @@ export class RawList {
     this.#dirty = false;
     this.#listTypes(model);
     const { found } = this.#filter;
-    setText(this.count, this.#filter.isOpen ? `${end} events` : `${found.length} of ${end}`);
+    setText(this.count, this.#filter.isOpen ? count(end, "event") : `${found.length} of ${end}`);
     this.space.style.setProperty("height", `${found.length * ROW}px`);
     if (this.follow.checked) this.#scroll(found.length * ROW);
     this.#showRows(found);
@@ -126,6 +133,7 @@ export class RawList {
     const row = el("div", { role: "option", id: `event-${record.n}`, class: `row hue-${this.hueOf(record.lane)}`, "data-n": record.n, "aria-posinset": place + 1, "aria-setsize": found.length, "aria-selected": String(record.n === this.#selected) },
       el("span", { class: "n", text: record.n }), el("span", { class: "at", text: record.at === undefined ? "" : duration(record.at) }),
       el("span", { class: "dot" }), el("span", { class: "type", text: visible(cut(record.type, 60)) }),
+      record.stands ? el("span", { class: "stands", text: `×${record.stands}`, title: `stands for stored events ${record.stored.number - record.stands + 1} to ${record.stored.number}` }) : undefined,
       el("span", { class: "says", text: visible(cut(summary(record.event), 160)) }));
     row.style.setProperty("transform", `translateY(${place * ROW}px)`);
     this.space.append(row);
@@ -152,6 +160,8 @@ export class RawList {
     this.#mark(n, true);
     this.detail.hidden = false;
     byId("raw-detail-title").textContent = `Event ${n} · ${visible(cut(record.type, 60))}`;
+    byId("raw-detail-place").textContent = placeWords(record);
+    this.onSelect?.(record);
     fill(byId("raw-detail-text"), visible(cut(pretty(record.event), DETAIL_MOST)));
   }
 

@@ -10,12 +10,15 @@ export class Recording {
   requests = [];
   /** A word for the file that it is saved as. */
   name = "recording";
+  /** True if the gateway was asked for the stream that a slow frontend gets, with deltas merged. */
+  merges = false;
   #untimed = 0;
+  #heads = new Map();
 
-  /** What the user said to start a run: words, or the answer to a question. */
-  remember({ id, prompt, answer }) {
-    if (prompt !== undefined) this.prompts.set(id, { text: prompt });
-    else if (answer !== undefined) this.prompts.set(id, { text: answer, isAnswer: true });
+  /** What the user said to start a run: words, or the answers to questions by the id of their interrupt. */
+  remember({ id, prompt, answer, answers }) {
+    if (prompt !== undefined && prompt !== "") this.prompts.set(id, { text: prompt });
+    else if (answer !== undefined) this.prompts.set(id, { text: answer, isAnswer: true, answers });
   }
 
   get length() {
@@ -32,10 +35,32 @@ export class Recording {
     }
     if (typeof event !== "object" || event === null || Array.isArray(event)) event = { type: "(not JSON)", text };
     const record = { n: this.records.length, text, event, type: String(event.type), lane: event.subagentRunId ?? "", at, id };
+    this.#place(record);
     this.records.push(record);
     this.bytes += text.length;
     if (at === undefined) this.#untimed += 1;
     return record;
+  }
+
+  /** Notes where the event stands in the log; a delta that stands for several stored events is noted as such. */
+  #place(record) {
+    const place = placeOf(record.id);
+    if (!place) return;
+    const before = this.#heads.get(place.run) ?? 0;
+    record.stored = place;
+    if (this.merges && MERGEABLE.has(record.type) && place.number > before + 1) record.stands = place.number - before;
+    this.#heads.set(place.run, Math.max(before, place.number));
+  }
+
+  /** The number of events that the log holds of what is shown; none if it came from no log. */
+  get stored() {
+    if (this.#heads.size === 0) return undefined;
+    return [...this.#heads.values()].reduce((sum, head) => sum + head, 0);
+  }
+
+  /** Events that stand for several stored ones. */
+  get merged() {
+    return this.records.reduce((count, record) => count + (record.stands ? 1 : 0), 0);
   }
 
   /** True if every event has its time, so that there is a time axis. */
@@ -58,8 +83,28 @@ export class Recording {
   }
 }
 
-/** The times of a trace that was saved by `toTrace`, if it is one. */
+/** Events whose text may be several deltas of one block in one. */
+const MERGEABLE = new Set(["TEXT_MESSAGE_CONTENT", "REASONING_MESSAGE_CONTENT", "TOOL_CALL_ARGS"]);
+
+/** Where an event stands in the log, from its id `<run>.<number>.<k>`. */
+export function placeOf(id) {
+  const found = /^(.*)\.(\d+)\.(\d+)$/.exec(id ?? "");
+  return found ? { run: found[1], number: Number(found[2]), part: Number(found[3]) } : undefined;
+}
+
+/** The times of a trace that was saved by `toTrace` or written by `aqueduct record`, if it is one. */
 export function timesOf(trace) {
+  if (/^\{[^\n]*"aqueduct"\s*:\s*"recording"/.test(trace)) return recordedTimes(trace);
   const times = [...trace.matchAll(/^: at (\d+)$/gm)].map((found) => Number(found[1]));
   return times.length > 0 ? times : undefined;
+}
+
+/** The times of recorded frames; the first line is the head, and the end has no frame. */
+function recordedTimes(trace) {
+  const lines = trace.split("\n").slice(1).filter((line) => line !== "");
+  try {
+    return lines.map((line) => JSON.parse(line)).filter((line) => line.data !== undefined).map((line) => line.at);
+  } catch {
+    return undefined;
+  }
 }

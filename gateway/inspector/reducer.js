@@ -85,6 +85,7 @@ function toolResult(model, event, lane) {
   block.result = event.content;
   if (block.status === "open") model.close(keyOf("tool", event.toolCallId, block.lane), failed ? "failed" : "done");
   Object.assign(block, { status: failed ? "failed" : "done", end: model.at });
+  if (failed) model.fail(block.lane, block, `${block.title} failed`);
   model.touch(block);
 }
 
@@ -138,6 +139,9 @@ function runStarted(model, event) {
   model.interrupts = [];
   model.root.status = "open";
   const said = model.prompts.get(event.runId) ?? saidIn(event.input);
+  // Answers go to their questions; those whose question is not here are shown where they were given.
+  const strays = said?.answers?.filter(({ id, words }) => !model.answer(id, words));
+  if (strays && strays.length < said.answers.length) return;
   if (said) model.add("user", model.root, { id: `user-${event.runId}`, text: said.text, title: said.isAnswer ? "You answered" : "You", isAnswer: said.isAnswer });
 }
 
@@ -145,19 +149,36 @@ function runFinished(model, event) {
   const outcome = event.outcome?.type ?? "success";
   endRun(model, outcome, event.usage);
   model.interrupts = outcome === "interrupt" ? event.outcome.interrupts ?? [] : [];
+  model.interrupts.forEach((interrupt) => model.ask(interrupt));
   model.add("end", model.root, { title: outcome, value: event.result, interrupts: model.interrupts });
 }
 
 function runError(model, event) {
+  // 0.0.59 has no outcome for a run that was stopped, and says it by the code.
+  if (event.code === "cancelled") {
+    endRun(model, "cancelled", event.usage);
+    model.add("end", model.root, { title: "cancelled" });
+    return;
+  }
   endRun(model, "failed", event.usage);
-  model.add("error", model.root, { title: event.code ?? "the run failed", text: event.message ?? "", status: "failed" });
+  const block = model.add("error", model.root, { title: event.code ?? "the run failed", text: event.message ?? "", status: "failed" });
+  model.fail(model.root, block, event.message ?? "the run failed");
 }
 
+const ENDED = { failed: "failed", cancelled: "stopped" };
+
 function endRun(model, outcome, usage) {
-  model.closeAll(outcome === "failed" ? "failed" : "done");
-  Object.assign(model.root, { status: outcome === "failed" ? "failed" : "done", end: model.at });
+  const status = ENDED[outcome] ?? "done";
+  model.closeAll(status);
+  Object.assign(model.root, { status, end: model.at });
   Object.assign(model.runs.at(-1) ?? {}, { status: outcome, end: model.at });
   model.usage.push(...(usage ?? []));
+}
+
+function subagentError(model, event, lane) {
+  if (event.code === "cancelled") return model.closeLane(lane, "stopped");
+  model.closeLane(lane, "failed", { problem: event.message, code: event.code });
+  return model.fail(lane, lane.block ?? lane.blocks.at(-1), event.message ?? "failed");
 }
 
 const HANDLERS = {
@@ -196,5 +217,5 @@ const HANDLERS = {
   STEP_FINISHED: (model, event, lane) => model.close(keyOf("step", event.stepName, lane) + lane.id),
   SUBAGENT_STARTED: (model, event) => model.openLane(event.subagentRunId, event.name ?? event.subagentRunId, event.parentSubagentRunId, { about: event.description, call: event.parentToolCallId }),
   SUBAGENT_FINISHED: (model, event, lane) => model.closeLane(lane, event.outcome?.type === "suspended" ? "suspended" : "done", { result: event.result }),
-  SUBAGENT_ERROR: (model, event, lane) => model.closeLane(lane, "failed", { problem: event.message }),
+  SUBAGENT_ERROR: subagentError,
 };

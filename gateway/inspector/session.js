@@ -4,7 +4,7 @@ const KEY = "aqueduct.inspector";
 /** Runs of one thread that are shown again after a reload. */
 const RUNS_MOST = 20;
 
-const EMPTY = { token: "", agent: "", thread: "", runs: [], last: "" };
+const EMPTY = { token: "", agent: "", thread: "", runs: [], last: "", merge: false, draft: "" };
 
 export class Session {
   #kept;
@@ -35,6 +35,16 @@ export class Session {
     return this.#kept.runs;
   }
 
+  /** True to be sent merged deltas, as a slow frontend is. */
+  get merge() {
+    return this.#kept.merge;
+  }
+
+  /** What was typed and not yet taken by the gateway. */
+  get draft() {
+    return this.#kept.draft;
+  }
+
   /** The id of the last event that was received, as the gateway wrote it. */
   get last() {
     return this.#kept.last;
@@ -49,6 +59,11 @@ export class Session {
     this.#kept.runs = [...this.#kept.runs, run].slice(-RUNS_MOST);
     this.#kept.last = "";
     this.#save();
+  }
+
+  /** A run that the gateway never took. */
+  dropRun(id) {
+    this.set({ runs: this.#kept.runs.filter((run) => run.id !== id) });
   }
 
   forgetThread() {

@@ -3,6 +3,7 @@
 //   recording ── player (how far) ──► reducer ──► model ──► conversation, timeline, events, state, figures
 
 import { byId, setText } from "./dom.js";
+import { Artifacts } from "./artifacts.js";
 import { Conversation } from "./conversation.js";
 import { Model } from "./model.js";
 import { Player } from "./player.js";
@@ -24,17 +25,18 @@ export class Stage {
   #applied = 0;
   #scheduled = false;
 
-  constructor({ onFrame, onEvent }) {
+  constructor({ onFrame, onEvent, onFork, onSelect }) {
     this.onFrame = onFrame;
     const onPick = (block) => {
       this.raw.reveal(block.start.n);
       this.conversation.reveal(block);
       onEvent();
     };
-    this.conversation = new Conversation();
+    this.conversation = new Conversation(onFork);
+    this.artifacts = new Artifacts(onPick);
     const wake = () => this.wake();
     this.timeline = new Timeline({ onPick, wake });
-    this.raw = new RawList({ recording: new Recording(), hueOf: (lane) => this.model.lane(lane).index % 8, wake });
+    this.raw = new RawList({ recording: new Recording(), hueOf: (lane) => this.model.lane(lane).index % 8, wake, onSelect });
     this.tree = new StateTree();
     this.stats = new StatsView();
     this.show(new Recording());
@@ -93,6 +95,7 @@ export class Stage {
     const drawn = [
       this.timeline.render(this.model, now, this.recording.isTimed, isLive),
       this.tree.render(this.model, now),
+      this.artifacts.render(this.model, now),
       this.stats.render(this.model, this.recording, this.#applied, now, isLive ? this.clock?.() : undefined),
     ];
     this.#showControls();

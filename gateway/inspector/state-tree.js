@@ -1,6 +1,6 @@
 // The shared state as a tree, with what the last patches changed marked. Closed branches are not made.
 
-import { byId, cut, el, setText, visible } from "./dom.js";
+import { byId, cut, el, number, setText, visible } from "./dom.js";
 import { memberPointer } from "./patch.js";
 
 /** Members of one value that are listed. */
@@ -45,7 +45,7 @@ export class StateTree {
     const isNew = changed.has(pointer) && pointer !== "";
     const label = el("span", { class: "key", text: visible(String(key)) });
     if (typeof value !== "object" || value === null) {
-      const shown = el("span", { class: `value ${value === null ? "null" : typeof value}`, text: visible(cut(JSON.stringify(value), 2000)) });
+      const shown = el("span", { class: `value ${value === null ? "null" : typeof value}`, text: typeof value === "number" ? number(value) : visible(cut(JSON.stringify(value), 2000)), title: typeof value === "number" ? String(value) : null });
       return el("div", { class: isNew ? "leaf changed" : "leaf" }, label, shown);
     }
     const entries = Array.isArray(value) ? value.map((item, index) => [index, item]) : Object.entries(value);

@@ -1,6 +1,6 @@
 // Figures in the bar and in their own panel.
 
-import { byId, duration, el, setText, visible } from "./dom.js";
+import { byId, duration, el, number, setText, visible } from "./dom.js";
 import { figures, usageRows } from "./stats.js";
 
 const PAUSE = 250;
@@ -25,6 +25,10 @@ export class StatsView {
     this.#drawn = now;
     const found = figures(recording.records, end, clock, recording.requests.at(-1));
     setText(byId("fig-events"), String(found.events));
+    setText(byId("fig-stored"), recording.stored === undefined ? "–" : String(recording.stored));
+    const merged = recording.merges ? recording.merged : 0;
+    byId("merge-about").hidden = !recording.merges;
+    setText(byId("merge-about"), `${merged} merged`);
     setText(byId("fig-first"), duration(found.first));
     setText(byId("fig-rate"), rate(clock === undefined ? found.mean : found.rate));
     setText(byId("fig-last"), duration(found.last));
@@ -35,7 +39,7 @@ export class StatsView {
   #fill(model, recording, found) {
     const rows = [
       ["First event", duration(found.first)], ["First word of the answer", duration(found.answer)], ["Last event", duration(found.last)],
-      ["Events", String(found.events)], ["Events per second, mean", rate(found.mean)], ["Characters", String(recording.bytes)],
+      ["AG-UI events", String(found.events)], ["Events in the log", recording.stored === undefined ? "–" : String(recording.stored)], ["Events per second, mean", rate(found.mean)], ["Characters", String(recording.bytes)],
       ["Lanes", String(model.lanes.length)], ["Blocks", String(model.blocks.length)], ["Runs", model.runs.map((run) => run.status).join(", ") || "–"],
     ];
     const timings = el("table", {}, el("caption", { text: "Timings, from the request" }), el("tbody", {}, ...rows.map(([name, value]) => el("tr", {}, el("th", { scope: "row", text: name }), el("td", { text: value })))));
@@ -44,11 +48,11 @@ export class StatsView {
   }
 }
 
-const COLUMNS = { model: "Model", inputTokens: "In", cachedInputTokens: "Cached", outputTokens: "Out", reasoningTokens: "Reasoning", totalTokens: "Total" };
+const COLUMNS = { model: "Model", inputTokens: "In", cachedInputTokens: "Cached", outputTokens: "Out", reasoningTokens: "Reasoning", totalTokens: "Total", cost: "Cost" };
 
 function usageTable(usage) {
   const rows = usageRows(usage);
   if (rows.length === 0) return el("p", { class: "meta", text: "No usage was reported." });
-  const cells = (row) => Object.keys(COLUMNS).map((name) => el("td", { text: name === "model" ? visible(`${row.provider} ${row.model}`.trim() || "–") : String(row[name] ?? "–") }));
+  const cells = (row) => Object.keys(COLUMNS).map((name) => el("td", { text: name === "model" ? visible(`${row.provider} ${row.model}`.trim() || "–") : row[name] === undefined ? "–" : number(row[name]) }));
   return el("table", { class: "usage" }, el("caption", { text: "Usage, in tokens" }), el("thead", {}, el("tr", {}, ...Object.values(COLUMNS).map((text) => el("th", { scope: "col", text })))), el("tbody", {}, ...rows.map((row) => el("tr", {}, ...cells(row)))));
 }

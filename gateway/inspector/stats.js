@@ -23,7 +23,7 @@ function rate(timed, now) {
   return count;
 }
 
-const COUNTS = ["inputTokens", "outputTokens", "totalTokens", "reasoningTokens", "cachedInputTokens", "cacheWriteInputTokens"];
+const COUNTS = ["inputTokens", "outputTokens", "totalTokens", "reasoningTokens", "cachedInputTokens", "cacheWriteInputTokens", "cost"];
 
 /** Usage per provider and model. What was not reported stays unknown: it is never shown as 0. */
 export function usageRows(usage) {

@@ -2,8 +2,9 @@
 //
 // A canvas, because there may be tens of thousands of bars; the same as a table is in `timeline-table.js`.
 
-import { byId, cut, duration, visible } from "./dom.js";
+import { byId, cut, duration, number, visible } from "./dom.js";
 import { TimelineTable } from "./timeline-table.js";
+import { Window } from "./window.js";
 
 const ROW = 20;
 const BAR = 12;
@@ -20,13 +21,28 @@ export function barsOf(blocks, axis, now) {
   });
 }
 
-/** Round steps for an axis of this length, at most `most` of them. Pure. */
-export function ticks(length, most) {
-  if (!(length > 0)) return [0];
-  const rough = length / Math.max(1, most);
+/** Round steps from `from` to `to`, at most `most` of them and none smaller than `least`. Pure. */
+export function ticks(to, most, { from = 0, least = 0 } = {}) {
+  const length = to - from;
+  if (!(length > 0)) return [from];
+  const rough = Math.max(least, length / Math.max(1, most));
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
-  return Array.from({ length: Math.floor(length / step) + 1 }, (_, index) => index * step);
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough * (1 - 1e-9));
+  const first = Math.ceil(from / step - 1e-9);
+  // Each is a product, rounded: a sum of tenths is no tenth.
+  return Array.from({ length: Math.max(1, Math.floor(to / step + 1e-9) - first + 1) }, (_, index) => Number(((first + index) * step).toPrecision(12)));
+}
+
+/** Of the width, for the names of lanes: as much as the longest needs, up to this share. */
+const NAMES_MOST = 0.45;
+const INDENT = 10;
+
+const NAME_FONT = "12px system-ui, sans-serif";
+const indentOf = (lane) => 4 + Math.min(lane.depth, 5) * INDENT;
+
+function aboutBar(block) {
+  const span = block.end?.at !== undefined && block.start.at !== undefined ? ` · ${duration(block.end.at - block.start.at)}` : "";
+  return `${block.lane.name}: ${block.kind} ${block.title}${span}\n${cut(block.text, 80)}`;
 }
 
 export class Timeline {
@@ -34,6 +50,9 @@ export class Timeline {
   #bars = [];
   #drawn = 0;
   #colours;
+  /** Where time is drawn: `{ left, width }`. */
+  #plot = { left: 132, width: 1 };
+  #rows = [];
 
   constructor({ onPick, wake }) {
     this.wake = wake;
@@ -42,6 +61,7 @@ export class Timeline {
     this.tip = byId("timeline-tip");
     this.axis = "time";
     this.onPick = onPick;
+    this.window = new Window(this.box, { onChange: () => this.touch(), plot: () => this.#plot });
     this.table = new TimelineTable(onPick, () => this.touch());
     // Asking the page for a size makes it lay everything out: it tells by itself.
     this.width = 0;
@@ -53,7 +73,7 @@ export class Timeline {
     this.canvas.addEventListener("pointermove", (event) => this.#point(event));
     this.canvas.addEventListener("pointerleave", () => (this.tip.hidden = true));
     this.canvas.addEventListener("click", (event) => {
-      const bar = this.#barAt(event);
+      const bar = this.window.hasMoved ? undefined : this.#barAt(event);
       if (bar) this.onPick(bar.block);
     });
     this.#readColours();
@@ -99,43 +119,70 @@ export class Timeline {
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, width, height);
     const end = axis === "time" ? model.at.at ?? 0 : Math.max(0, model.at.n);
-    const gutter = width < 500 ? 76 : 132;
-    const x = (value) => gutter + (Math.max(0, value) / Math.max(end, 1)) * (width - gutter - 10);
-    this.#axis(pen, { axis, end, x, width, height });
+    this.#rows = rows.map((lane) => ({ lane, path: model.path(lane) }));
+    const gutter = this.#gutter(pen, rows);
+    this.#plot = { left: gutter, width: width - gutter - 10 };
+    const { from, to } = this.window;
+    const x = (value) => gutter + ((Math.max(0, value) / Math.max(end, 1) - from) / (to - from)) * this.#plot.width;
+    const seen = { from: from * end, to: to * end };
+    this.#axis(pen, { axis, seen, x, width, height });
     this.#lanes(pen, rows, { axis, end, x, gutter });
-    this.#blocks(pen, model, row, { axis, end, x });
+    pen.save();
+    pen.beginPath();
+    pen.rect(gutter, 0, width - gutter, height);
+    pen.clip();
+    this.#spans(pen, rows, { axis, end, x });
+    this.#blocks(pen, model, row, { axis, end, x, seen });
+    pen.restore();
     const what = axis === "time" ? duration(end) : `${end + 1} events`;
     this.canvas.setAttribute("aria-label", `Timeline: ${rows.length} lanes, ${this.#bars.length} blocks, ${what}. The button “Table” shows the same as text.`);
   }
 
-  #axis(pen, { axis, end, x, width, height }) {
+  /** Wide enough for the longest name, as far as there is room. */
+  #gutter(pen, rows) {
+    pen.font = NAME_FONT;
+    const widest = rows.reduce((most, lane) => Math.max(most, indentOf(lane) + 8 + pen.measureText(visible(lane.name)).width), 60);
+    return Math.round(Math.min(widest + 12, this.width * NAMES_MOST));
+  }
+
+  #axis(pen, { axis, seen, x, width, height }) {
     pen.font = "11px ui-monospace, monospace";
     pen.fillStyle = this.#colours.faint;
     pen.strokeStyle = this.#colours.line;
     pen.lineWidth = 1;
-    for (const tick of ticks(end, width / 110)) {
+    for (const tick of ticks(seen.to, width / 110, { from: seen.from, least: axis === "time" ? 0 : 1 })) {
       const at = Math.round(x(tick)) + 0.5;
       pen.beginPath();
       pen.moveTo(at, AXIS - 4);
       pen.lineTo(at, height);
       pen.stroke();
-      const words = axis === "time" ? (tick === 0 ? "0" : duration(tick)) : String(tick);
+      const words = axis === "time" ? (tick === 0 ? "0" : duration(tick)) : number(tick);
       pen.fillText(words, Math.min(at + 3, width - pen.measureText(words).width - 4), 11);
     }
   }
 
-  #lanes(pen, rows, { axis, end, x, gutter }) {
-    const place = (mark) => (axis === "time" ? mark?.at : mark?.n);
-    pen.font = "12px system-ui, sans-serif";
+  #lanes(pen, rows, { gutter }) {
+    pen.font = NAME_FONT;
     rows.forEach((lane, index) => {
       const y = AXIS + index * ROW + ROW / 2;
       const hue = this.#colours.hues[lane.index % 8];
-      const indent = 4 + Math.min(lane.depth, 5) * 10;
+      const indent = indentOf(lane);
       pen.fillStyle = hue;
       pen.fillRect(indent, y - 4, 3, 9);
       pen.fillStyle = lane.status === "failed" ? this.#colours.bad : this.#colours.text;
-      // Some 6.5 pixels per letter: a name that is squeezed cannot be read.
-      pen.fillText(cut(visible(lane.name), Math.floor((gutter - indent - 20) / 6.5)), indent + 8, y + 4);
+      const name = visible(lane.name);
+      const room = gutter - indent - 12;
+      const fits = pen.measureText(name).width <= room;
+      // Some 6.5 pixels per letter: a name that is squeezed cannot be read. The whole name is in the tip.
+      pen.fillText(fits ? name : cut(name, Math.max(1, Math.floor(room / 6.5) - 1)), indent + 8, y + 4);
+    });
+  }
+
+  #spans(pen, rows, { axis, end, x }) {
+    const place = (mark) => (axis === "time" ? mark?.at : mark?.n);
+    rows.forEach((lane, index) => {
+      const y = AXIS + index * ROW + ROW / 2;
+      const hue = this.#colours.hues[lane.index % 8];
       const from = x(place(lane.start) ?? 0);
       pen.globalAlpha = 0.25;
       pen.fillStyle = hue;
@@ -144,10 +191,11 @@ export class Timeline {
     });
   }
 
-  #blocks(pen, model, row, { axis, end, x }) {
+  #blocks(pen, model, row, { axis, end, x, seen }) {
     this.#bars = [];
     const last = new Map();
     for (const { block, from, to } of barsOf(model.blocks, axis, end)) {
+      if (to < seen.from || from > seen.to) continue;
       const y = AXIS + row.get(block.lane) * ROW + (ROW - BAR) / 2;
       const left = x(from);
       const width = Math.max(2, x(to) - left);
@@ -178,12 +226,12 @@ export class Timeline {
 
   #point(event) {
     const bar = this.#barAt(event);
-    this.tip.hidden = bar === undefined;
+    const row = this.#rows[Math.floor((event.offsetY - AXIS) / ROW)];
+    const name = bar || event.offsetX > this.#plot.left ? undefined : row?.path;
+    this.tip.hidden = bar === undefined && name === undefined;
     this.canvas.classList.toggle("on-bar", bar !== undefined);
-    if (!bar) return;
-    const { block } = bar;
-    const span = block.end?.at !== undefined && block.start.at !== undefined ? ` · ${duration(block.end.at - block.start.at)}` : "";
-    this.tip.textContent = visible(`${block.lane.name}: ${block.kind} ${block.title}${span}\n${cut(block.text, 80)}`);
+    if (this.tip.hidden) return;
+    this.tip.textContent = visible(name ?? aboutBar(bar.block));
     const left = Math.min(event.offsetX + 12, this.width - 240);
     this.tip.style.setProperty("left", `${Math.max(0, left)}px`);
     this.tip.style.setProperty("top", `${event.offsetY + 14}px`);

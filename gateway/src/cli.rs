@@ -1,5 +1,6 @@
 //! The commands and their options. What a command does is in the module of its name.
 
+mod reach;
 mod recordings;
 mod streams;
 mod tools;
@@ -7,15 +8,17 @@ mod tools;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::serve::DEMO_PORT;
 
+pub use reach::{CallerArgs, ReachArgs, UrlProtocol};
 pub use recordings::{RecordArgs, ReplayArgs};
 pub use streams::{
-    ClientDialect, ConvertArgs, FromDialect, QuestionView, SubagentView, TextView, ToDialect, VerifyArgs,
+    ClientDialect, ConvertArgs, DiffArgs, FromDialect, QuestionView, ReportFormat, SubagentView, TextView,
+    ToDialect, VerifyArgs,
 };
-pub use tools::{BenchArgs, CompletionsArgs, MockArgs};
+pub use tools::{BenchArgs, CompletionsArgs, DoctorArgs, ManArgs, MockArgs};
 
 /// Carries any agent's stream to any agent frontend, intact.
 #[derive(Debug, Parser)]
@@ -40,6 +43,10 @@ pub enum Command {
     Convert(ConvertArgs),
     /// Check an AG-UI stream strictly
     Verify(VerifyArgs),
+    /// Compare two recorded streams by content
+    Diff(DiffArgs),
+    /// Look at an agent: what it speaks, what would not work, and the lines of configuration for it
+    Doctor(DoctorArgs),
     /// Write what an agent sends to a file, with its timing
     Record(RecordArgs),
     /// Play a recorded stream, at the terminal or as an agent
@@ -50,6 +57,10 @@ pub enum Command {
     Bench(BenchArgs),
     /// Write a completion script for a shell
     Completions(CompletionsArgs),
+    /// Write manual pages
+    Man(ManArgs),
+    /// Write a configuration to begin with
+    Init(InitArgs),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -61,6 +72,10 @@ pub enum Command {
 pub enum ConfigCommand {
     /// Find what is wrong with a configuration, with file, line and key
     Check(ConfigArgs),
+    /// Show the configuration as the gateway uses it, with all defaults; secrets by their names
+    Print(ConfigArgs),
+    /// Write the JSON Schema of the configuration, for editors
+    Schema,
 }
 
 const EXIT_CODES: &str = "\
@@ -137,14 +152,17 @@ pub struct RunArgs {
     /// An agent of the configuration, or the URL of an agent
     #[arg(value_name = "AGENT|URL")]
     pub target: String,
-    /// What to say to it
-    pub prompt: String,
-    /// What the URL speaks
-    #[arg(long, value_enum, default_value_t = UrlProtocol::Auto)]
-    pub protocol: UrlProtocol,
-    /// The configuration file, for an agent by name
-    #[arg(long, value_name = "PATH", default_value = "aqueduct.toml")]
-    pub config: PathBuf,
+    /// What to say to it. Without it, a chat: every line of standard input is a prompt
+    pub prompt: Option<String>,
+    /// Go on with a chat after the prompt
+    #[arg(short = 'i', long)]
+    pub chat: bool,
+    /// The thread to talk in; a new one without it
+    #[arg(long, value_name = "ID")]
+    pub thread: Option<String>,
+    /// How the agent is reached.
+    #[command(flatten)]
+    pub reach: ReachArgs,
     /// How the run is written.
     #[command(flatten)]
     pub form: OutputForm,
@@ -162,29 +180,23 @@ pub struct OutputForm {
     pub events: bool,
 }
 
-/// What an agent at a URL speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum UrlProtocol {
-    /// A2A if there is an agent card, else AG-UI
-    Auto,
-    /// A2A
-    A2a,
-    /// AG-UI
-    Agui,
-}
-
 const RUN_HELP: &str = "\
-Shows the answer as it comes: sub-agents by name, tool calls and their results, thinking dimmed. A question is asked, and
-the next line of standard input is the answer. Ctrl-C stops the agent, not only the display.
+Shows the answer as it comes: sub-agents by name, tool calls and their results, thinking dimmed, Markdown rendered. Without a
+prompt it is a chat: lines are prompts of one thread, arrows bring earlier ones back, /help lists what else can be typed.
+
+A question is answered by the next line: words, JSON, or one line per field if it asks for an object. Ctrl-C stops the run at
+the agent; a second one, or one at the prompt, leaves. Colours and line editing are for terminals; NO_COLOR and TERM=dumb
+are respected, and lines are as wide as the terminal.
 
 Examples:
+  aqueduct run demo                          (a chat, while `aqueduct demo` runs)
   aqueduct run weather \"Will it rain?\"
-  aqueduct run demo \"Write about Rust\"     (while `aqueduct demo` runs)
-  aqueduct run http://127.0.0.1:8787/agents/team \"Write about Rust\"
+  aqueduct run http://127.0.0.1:8787/agents/team \"Write about Rust\" --chat
+  aqueduct run https://agent.example.org \"Hello\" --token env:TOKEN --ca ca.pem -H 'X-Team: blue'
   aqueduct run https://agent.example.org \"Hello\" --protocol a2a --json | jq .text
 
 Exit codes:
-  0  the run succeeded, or waits for an answer that cannot be given here
+  0  the run succeeded, or waits for an answer that cannot be given here; a chat was left
   1  the run failed or was cancelled
   2  wrong arguments, or no such agent";
 
@@ -209,3 +221,38 @@ Exit codes:
   0  nothing is wrong
   1  something is wrong
   2  the file cannot be opened";
+
+/// Options of `init`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = INIT_HELP)]
+pub struct InitArgs {
+    /// The configuration file to write
+    #[arg(long, value_name = "PATH", default_value = "aqueduct.toml")]
+    pub config: PathBuf,
+    /// An A2A agent by its address
+    #[arg(long, value_name = "URL", conflicts_with = "agui")]
+    pub a2a: Option<String>,
+    /// An AG-UI agent by its address
+    #[arg(long, value_name = "URL")]
+    pub agui: Option<String>,
+    /// The name of the agent here
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// Overwrite the file if it exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+const INIT_HELP: &str = "\
+Asks what is not said, if it is run at a terminal.
+
+Examples:
+  aqueduct init
+  aqueduct init --a2a https://weather.example.org --name weather
+
+Exit codes:
+  0  the file was written
+  2  wrong arguments, or the file exists or cannot be written";

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Invariants: payloads do not depend on how the bytes were cut; no more than one line and one value are held, each
-//! up to [`MAX_BYTES`]; an error names line and column. A value in which the input ends is handed out as cut. What a
-//! payload means is not known here.
+//! up to [`MAX_BYTES`]; an error names line and column. A value in which the input ends is handed out as cut. Of what
+//! `aqueduct record` wrote, the payloads are the recorded frames. What a payload means is not known here.
 
 mod json;
 
@@ -22,6 +22,7 @@ use aqueduct_transport_http::sse;
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 
+use crate::recording::{self, RecordedLine};
 use json::Value;
 
 /// Bytes of one line or value. The line of a workflow event can repeat a whole conversation; 16 MiB is a long one with
@@ -83,6 +84,8 @@ pub(crate) struct PayloadReader {
     framing: Framing,
     ready: VecDeque<Payload>,
     failed: bool,
+    has_begun: bool,
+    recorded: Option<recording::Dialect>,
 }
 
 #[derive(Debug, Default)]
@@ -137,7 +140,31 @@ impl PayloadReader {
 
     /// The next payload.
     pub(crate) fn poll_payload(&mut self) -> Option<Payload> {
-        self.ready.pop_front()
+        loop {
+            let payload = self.ready.pop_front()?;
+            if !std::mem::replace(&mut self.has_begun, true) {
+                self.recorded = recording::head_of(&payload.text);
+                if self.recorded.is_some() {
+                    continue;
+                }
+            }
+            if self.recorded.is_none() {
+                return Some(payload);
+            }
+            match recording::line_of(&payload.text) {
+                Some(RecordedLine::Frame((event, data))) => {
+                    return Some(Payload { text: data, event, ..payload });
+                }
+                Some(RecordedLine::End) => {}
+                // No line of a recording: whoever reads it finds out, at its place.
+                None => return Some(payload),
+            }
+        }
+    }
+
+    /// The dialect of a recording, once its first payload was polled; `None` for any other input.
+    pub(crate) fn recorded(&self) -> Option<recording::Dialect> {
+        self.recorded
     }
 
     fn check_length(&mut self) -> Result<(), InputError> {

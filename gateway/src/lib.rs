@@ -3,7 +3,7 @@
 //! ```text
 //! main ──► run(args) ──► cli ──► serve | demo | mock ──► routes ──┐
 //!                            ├──► run ────────────────────┴──► service ──► source (an agent)
-//!                            └──► convert | verify | record | replay | bench | completions | config check
+//!                            └──► convert | verify | diff | doctor | record | replay | bench | completions | man | init | config
 //! ```
 //!
 //! | module | what |
@@ -16,6 +16,8 @@
 //! | [`talk`] | an agent at the terminal |
 //! | [`convert`] | a filter from any input dialect to any output dialect |
 //! | [`verify`] | the strict check of an AG-UI stream, as a report for people |
+//! | [`diff`] | two streams compared by content |
+//! | [`doctor`] | what an agent speaks, and what would not work |
 //! | [`record`], [`replay`] | a stream with its timing, to a file and back ([`recording`]) |
 //! | [`mock`] | a scripted agent on a socket, as A2A and AG-UI |
 //! | [`mod@bench`] | the whole path over sockets, measured |
@@ -29,9 +31,15 @@ pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod convert;
+pub mod diff;
+pub mod doctor;
 pub mod exit;
+mod identity;
+pub mod init;
 mod input;
+mod man;
 pub mod mock;
+mod progress;
 pub mod record;
 pub mod recording;
 mod remote;
@@ -79,14 +87,30 @@ fn dispatch(command: cli::Command) -> exit::Code {
             clap_complete::generate(args.shell, &mut command, "aqueduct", &mut out);
             exit::OK
         }
+        cli::Command::Man(args) => man::command(&args, &mut out, &mut notes),
+        cli::Command::Doctor(args) => doctor::command(&args, &mut out, &mut notes),
+        cli::Command::Diff(args) => diff::command(&args, &mut std::io::stdin().lock(), &mut out, &mut notes),
         cli::Command::Convert(args) => {
             convert::command(&args, &mut std::io::stdin().lock(), &mut out, &mut notes)
         }
         cli::Command::Verify(args) => {
             verify::command(&args, &mut std::io::stdin().lock(), &mut out, &mut notes)
         }
+        cli::Command::Init(args) => {
+            let is_asked = std::io::IsTerminal::is_terminal(&std::io::stdin());
+            let mut input = std::io::stdin().lock();
+            let input = is_asked.then_some(&mut input as &mut dyn std::io::BufRead);
+            init::command(&args, input, &mut out, &mut notes)
+        }
         cli::Command::Config(cli::ConfigCommand::Check(args)) => {
             config::command(&args, std::env::vars(), &mut out, &mut notes)
+        }
+        cli::Command::Config(cli::ConfigCommand::Print(args)) => {
+            config::print(&args, std::env::vars(), &mut out, &mut notes)
+        }
+        cli::Command::Config(cli::ConfigCommand::Schema) => {
+            writeln!(out, "{:#}", config::schema()).ok();
+            exit::OK
         }
     };
     // A reader that has gone (`| head`) is no failure of this command.

@@ -37,6 +37,7 @@ pub fn command(args: &MockArgs, out: &mut dyn Write, notes: &mut dyn Write) -> e
 
 async fn serve(script: Script, name: &str, args: &MockArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut config = configuration(Arc::new(script), name, args.listen);
+    config.server.push = PushAccess::Public;
     if args.allow_loopback_push {
         config.server.push = PushAccess::Any;
     }
@@ -44,7 +45,7 @@ async fn serve(script: Script, name: &str, args: &MockArgs, out: &mut dyn Write)
     let listening = Listening::bind(Gateway::new(config)?).await?.playing(name);
     let address = *listening.addresses()?.first().context("no address")?;
     greet(address, name, out).ok();
-    stop_on_signal(listening.shutdown())?;
+    stop_on_signal(&listening)?;
     listening.serve().await;
     Ok(())
 }

@@ -8,9 +8,9 @@
 mod stop;
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal as _, Write};
+use std::io::{BufWriter, Write};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use aqueduct::a2a::remote::RawAnswer;
@@ -18,20 +18,19 @@ use aqueduct_adapter_agui::config::{Dialect as AguiDialect, Settings};
 use aqueduct_adapter_agui::convert::converters;
 use aqueduct_adapter_agui::encode::WatcherEncoder;
 use aqueduct_adapter_agui::version::Encoding;
-use aqueduct_core::service::{Caller, EventEncoder as _, EventStream, PayloadSink, RunService as _};
+use aqueduct_core::service::{EventEncoder as _, EventStream, PayloadSink, RunService as _};
 use aqueduct_core::{AgentRequest, RunInput};
 use aqueduct_transport_http::SseStream;
 use futures_util::StreamExt as _;
 
 use crate::cli::RecordArgs;
 use crate::config::{AgentSource, Config};
+use crate::progress::{Progress, count};
 use crate::recording::{Dialect, Head, Writer};
-use crate::service::{Gateway, GatewayService, now};
+use crate::service::{Gateway, now};
+use crate::source::Forwarded;
 use crate::{exit, remote, talk};
 use stop::Stop;
-
-/// How often progress is told at a terminal.
-const PROGRESS: Duration = Duration::from_millis(200);
 
 /// Runs the command.
 pub fn command(
@@ -42,8 +41,8 @@ pub fn command(
 ) -> exit::Code {
     let environment = environment.into_iter().collect();
     let work = async {
-        let (config, name) = talk::resolve(&args.target, args.protocol, &args.config, environment).await?;
-        Ok((config, name))
+        let found = talk::resolve(&args.target, &args.reach, environment);
+        Progress::new().during("looking for the agent", found).await
     };
     let (config, name) = match talk::block_on(work) {
         Ok(found) => found,
@@ -69,7 +68,8 @@ async fn record(
     notes: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let Asked { dialect, incoming, stop } = ask(args, config, name).await?;
+    let asked = Progress::new().during("waiting for the agent", ask(args, config, name)).await?;
+    let Asked { dialect, incoming, stop } = asked;
     let head = Head::new(dialect, args.target.as_str(), args.prompt.as_str());
     // The file is made once there is something to write: a typing error leaves no empty one behind.
     let mut file = match &args.output {
@@ -84,11 +84,12 @@ async fn record(
         None => out,
     };
     let mut writer = Writer::new(to, &head)?;
-    let cut = copy(incoming, stop, begun, &mut writer, notes).await?;
+    let cut = copy(incoming, stop, begun, &mut writer).await?;
     writer.end(begun.elapsed(), cut.as_deref())?;
     let (frames, bytes) = (writer.frames, writer.bytes);
     let how = cut.map_or_else(|| "closed".to_owned(), |reason| format!("cut: {reason}"));
-    writeln!(notes, "{frames} frames, {bytes} bytes in {:.1} s; {how}", begun.elapsed().as_secs_f64()).ok();
+    let (frames, bytes) = (count(frames, "frame"), count(bytes, "byte"));
+    writeln!(notes, "{frames}, {bytes} in {:.1} s; {how}", begun.elapsed().as_secs_f64()).ok();
     Ok(())
 }
 
@@ -111,13 +112,14 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
     let input = RunInput::prompt(thread.clone(), format!("{thread}-1"), &args.prompt);
     let agent = config.agents.get_mut(name).with_context(|| format!("there is no agent {name}"))?;
     agent.tokens.clear();
-    let request = AgentRequest::new(input);
+    let mut request = AgentRequest::new(input);
+    request.context = Arc::new(Forwarded::from_pairs(args.reach.caller.headers.clone()));
     let told = |failure: aqueduct_core::RunFailure| anyhow::anyhow!("{} ({})", failure.message, failure.code);
     match agent.source.clone() {
         AgentSource::A2a { .. } => {
-            let source = remote::a2a(agent)?;
+            let source = remote::a2a(agent, None)?;
             let Some((dialect, answer)) = source.open_raw(&request).await.map_err(told)? else {
-                return as_events(config, name, request).await;
+                return as_events(args, config, name, request).await;
             };
             let (incoming, stop) = match answer {
                 RawAnswer::Stream(stream) => {
@@ -132,20 +134,25 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
             Ok(Asked { dialect: Dialect::of_a2a(dialect), incoming, stop })
         }
         AgentSource::Agui { .. } => {
-            let (_, stream) = remote::agui(agent)?.open(&request).await.map_err(told)?;
+            let (_, stream) = remote::agui(agent, None)?.open(&request).await.map_err(told)?;
             let incoming = Incoming::Stream(Box::new(stream));
             Ok(Asked { dialect: Dialect::Agui, incoming, stop: Stop::HangUp })
         }
-        _ => as_events(config, name, request).await,
+        _ => as_events(args, config, name, request).await,
     }
 }
 
 /// What a frontend gets of an agent whose own frames cannot be written.
-async fn as_events(mut config: Config, name: &str, request: AgentRequest) -> anyhow::Result<Asked> {
+async fn as_events(
+    args: &RecordArgs,
+    mut config: Config,
+    name: &str,
+    request: AgentRequest,
+) -> anyhow::Result<Asked> {
     config.server.tokens.clear();
-    let service = GatewayService(Gateway::new(config)?);
+    let service = Gateway::new(config)?;
     let input = Arc::unwrap_or_clone(request.input);
-    let started = service.start(&Caller::default(), name, input).await?;
+    let started = service.runs().start(&talk::caller(&args.reach.caller), name, input).await?;
     let encoder = WatcherEncoder::new(converters(&Settings::new(AguiDialect::V1_0)), Encoding::Sse);
     let stop = Stop::Run { service, run: started.run_id };
     let incoming = Incoming::Events(started.events, Box::new(encoder));
@@ -158,7 +165,6 @@ async fn copy(
     mut stop: Stop,
     begun: Instant,
     writer: &mut Writer<'_>,
-    notes: &mut dyn Write,
 ) -> anyhow::Result<Option<String>> {
     let mut progress = Progress::new();
     let mut interrupts = talk::Interrupts::new()?;
@@ -181,12 +187,9 @@ async fn copy(
                     stop.note(&data);
                     writer.frame(at, event.as_deref(), &data)?;
                 }
-                progress.tell(writer, at, notes);
+                progress.tell(&format!("{}, {} bytes", count(writer.frames, "frame"), writer.bytes));
             }
-            Next::End(cut) => {
-                progress.clear(notes);
-                return Ok(cut);
-            }
+            Next::End(cut) => return Ok(cut),
         }
     }
 }
@@ -229,33 +232,5 @@ impl PayloadSink for Payloads {
         let mut payload = Vec::new();
         write(&mut payload);
         self.0.push(String::from_utf8_lossy(&payload).into_owned());
-    }
-}
-
-/// Counts on one line of a terminal, now and then.
-struct Progress {
-    is_terminal: bool,
-    told: Option<Instant>,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self { is_terminal: std::io::stderr().is_terminal(), told: None }
-    }
-
-    fn tell(&mut self, writer: &Writer<'_>, at: Duration, notes: &mut dyn Write) {
-        if !self.is_terminal || self.told.is_some_and(|told| told.elapsed() < PROGRESS) {
-            return;
-        }
-        self.told = Some(Instant::now());
-        let (frames, bytes) = (writer.frames, writer.bytes);
-        write!(notes, "\r{frames} frames, {bytes} bytes, {:.1} s ", at.as_secs_f64()).ok();
-        notes.flush().ok();
-    }
-
-    fn clear(&self, notes: &mut dyn Write) {
-        if self.told.is_some() {
-            write!(notes, "\r\u{1b}[2K").ok();
-        }
     }
 }

@@ -20,6 +20,9 @@ use aqueduct_adapter_a2a::wire::Dialect as A2aDialect;
 use aqueduct_core::ByteString;
 use serde::{Deserialize, Serialize};
 
+use crate::cli::FromDialect;
+use crate::input::{Payload, PayloadReader};
+
 /// Bytes of a recording. It is held in memory while it is played; a run of the gateway may have 64 MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -86,6 +89,34 @@ impl Head {
             agent: agent.into(),
             prompt: prompt.into(),
         }
+    }
+}
+
+/// Returns the dialect of a recording whose first line this is; `None` if it is no such line.
+pub(crate) fn head_of(line: &str) -> Option<Dialect> {
+    let head: Head = line.contains("\"aqueduct\"").then(|| serde_json::from_str(line).ok())??;
+    (head.aqueduct == "recording" && head.version == 1).then_some(head.dialect)
+}
+
+/// The name and the data of a recorded frame.
+pub(crate) type FrameText = (Option<ByteString>, ByteString);
+
+/// A later line of a recording.
+pub(crate) enum RecordedLine {
+    Frame(FrameText),
+    End,
+}
+
+/// Returns what a later line of a recording holds; `None` for what is no such line.
+pub(crate) fn line_of(line: &str) -> Option<RecordedLine> {
+    let line: Line<'_> = serde_json::from_str(line).ok()?;
+    match (line.data, line.end) {
+        (Some(data), None) => {
+            let event = line.event.map(|event| event.as_ref().into());
+            Some(RecordedLine::Frame((event, data.as_ref().into())))
+        }
+        (None, Some(_)) => Some(RecordedLine::End),
+        _ => None,
     }
 }
 
@@ -200,7 +231,39 @@ impl Recording {
             std::fs::File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
         let length = file.metadata().map(|about| about.len()).unwrap_or_default();
         anyhow::ensure!(length <= MAX_BYTES, "{} is longer than {MAX_BYTES} bytes", path.display());
-        Self::read(&mut std::io::BufReader::new(file)).with_context(|| path.display().to_string())
+        let text = std::io::read_to_string(file).with_context(|| path.display().to_string())?;
+        let is_recording = text.lines().next().is_some_and(|line| line.contains("\"aqueduct\""));
+        let read = if is_recording { Self::read(&mut text.as_bytes()) } else { Self::of_stream(&text) };
+        read.with_context(|| path.display().to_string())
+    }
+
+    /// Reads a stream that is no recording: its frames come at once, or at the times that the inspector wrote beside them.
+    fn of_stream(text: &str) -> anyhow::Result<Self> {
+        let dialect = match crate::convert::detect(text.as_bytes()) {
+            Some(FromDialect::Agui) => Dialect::Agui,
+            Some(FromDialect::A2a) => Dialect::A2a,
+            Some(FromDialect::A2a03) => Dialect::A2a03,
+            _ => anyhow::bail!("neither a recording (`aqueduct record`) nor an AG-UI or A2A stream"),
+        };
+        let mut reader = PayloadReader::default();
+        reader.handle_bytes(text.as_bytes()).and_then(|()| reader.handle_eof())?;
+        let payloads: Vec<Payload> = std::iter::from_fn(|| reader.poll_payload()).collect();
+        let times = text.lines().filter_map(|line| line.strip_prefix(": at ")?.trim().parse().ok());
+        let times: Vec<u64> = times.collect();
+        let at = |index: usize| {
+            let known = times.get(index).filter(|_| times.len() == payloads.len());
+            Duration::from_millis(known.copied().unwrap_or_default())
+        };
+        let frames = payloads.iter().enumerate();
+        let frames: Vec<Frame> = frames
+            .map(|(index, payload)| Frame {
+                at: at(index),
+                event: payload.event.clone(),
+                data: payload.text.clone(),
+            })
+            .collect();
+        let end = End { at: frames.last().map(|frame| frame.at).unwrap_or_default(), cut: None };
+        Ok(Self { head: Head::new(dialect, "", ""), frames, end })
     }
 
     /// Reads a recording. Errors name the line.

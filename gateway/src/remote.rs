@@ -1,16 +1,20 @@
 //! Remote agents as the configuration describes them.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use anyhow::Context as _;
-use aqueduct::a2a::{Address, Binding, Version};
-use aqueduct::remote::RemoteSettings;
+use aqueduct::a2a::{Address, Binding, CardKey, CardSigner, Version};
+use aqueduct::remote::{CareSettings, RemoteSettings};
 use aqueduct::{a2a, agui};
 use aqueduct_adapter_a2a::DecodeConfig;
+use aqueduct_transport_http::CallWatch;
 
-use crate::config::{A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource};
+use crate::config::{A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, Server};
 use crate::tls;
 
 /// Returns the A2A agent of this configuration.
-pub(crate) fn a2a(agent: &Agent) -> anyhow::Result<a2a::RemoteAgent> {
+pub(crate) fn a2a(agent: &Agent, watch: Option<Arc<dyn CallWatch>>) -> anyhow::Result<a2a::RemoteAgent> {
     let AgentSource::A2a { address, binding, version, stream, .. } = &agent.source else {
         anyhow::bail!("not an A2A agent");
     };
@@ -24,31 +28,71 @@ pub(crate) fn a2a(agent: &Agent) -> anyhow::Result<a2a::RemoteAgent> {
     };
     let mut builder = a2a::RemoteAgent::builder(address)
         .version(version)
-        .settings(settings(agent)?)
+        .settings(settings(agent, watch)?)
         .decode(DecodeConfig { stream: *stream, ..DecodeConfig::root() });
     if let Some(binding) = binding {
-        builder = builder.binding(match binding {
-            A2aBinding::JsonRpc => Binding::JsonRpc,
-            A2aBinding::Rest => Binding::HttpJson,
-            A2aBinding::Grpc => Binding::Grpc,
-        });
+        builder = builder.binding(binding_of(*binding));
     }
-    Ok(builder.build()?)
+    Ok(builder.card_keys(card_keys(agent)?).build()?)
+}
+
+/// Returns the keys that the agent's card must be signed by.
+pub(crate) fn card_keys(agent: &Agent) -> anyhow::Result<Vec<CardKey>> {
+    let read = |file: &PathBuf| {
+        let pem = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        CardKey::from_pem(&pem).with_context(|| file.display().to_string())
+    };
+    agent.card_keys.iter().map(read).collect()
+}
+
+/// Returns the key that signs cards.
+pub(crate) fn card_signer(server: &Server) -> anyhow::Result<Option<CardSigner>> {
+    let Some(file) = &server.card_key else { return Ok(None) };
+    let pem = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    Ok(Some(
+        CardSigner::from_pem(&pem, server.card_key_id.as_str())
+            .with_context(|| file.display().to_string())?,
+    ))
+}
+
+/// Returns the binding that the configuration names.
+pub(crate) fn binding_of(named: A2aBinding) -> Binding {
+    match named {
+        A2aBinding::JsonRpc => Binding::JsonRpc,
+        A2aBinding::Rest => Binding::HttpJson,
+        A2aBinding::Grpc => Binding::Grpc,
+    }
 }
 
 /// Returns the AG-UI agent of this configuration.
-pub(crate) fn agui(agent: &Agent) -> anyhow::Result<agui::RemoteAgent> {
+pub(crate) fn agui(agent: &Agent, watch: Option<Arc<dyn CallWatch>>) -> anyhow::Result<agui::RemoteAgent> {
     let AgentSource::Agui { url } = &agent.source else { anyhow::bail!("not an AG-UI agent") };
-    Ok(agui::RemoteAgent::with_settings(url.as_str(), &settings(agent)?)?)
+    Ok(agui::RemoteAgent::with_settings(url.as_str(), &settings(agent, watch)?)?)
 }
 
-fn settings(agent: &Agent) -> anyhow::Result<RemoteSettings> {
+/// Limits, retries and the circuit of an agent.
+fn care(agent: &Agent) -> CareSettings {
+    let limits = &agent.limits;
+    CareSettings::default()
+        .with_concurrency(limits.concurrency)
+        .with_rate(limits.rate.map(|rate| u32::try_from(rate).unwrap_or(u32::MAX)))
+        .with_connect_retries(agent.retries)
+        .with_circuit(agent.circuit.failures, agent.circuit.pause)
+        .with_patience(agent.timeouts.connect)
+}
+
+fn settings(agent: &Agent, watch: Option<Arc<dyn CallWatch>>) -> anyhow::Result<RemoteSettings> {
     let settings = RemoteSettings::default()
         .with_connect_timeout(agent.timeouts.connect)
         .with_response_timeout(agent.timeouts.response)
         .with_idle_timeout(agent.timeouts.idle)
         .with_frame_bytes(agent.limits.frame)
+        .with_care(care(agent))
         .with_tls(tls::of_client(agent.tls.as_ref()).context("tls")?);
+    let settings = match watch {
+        Some(watch) => settings.with_watch(watch),
+        None => settings,
+    };
     Ok(match &agent.credentials {
         Some(credentials) => settings.with_credentials(credentials.reveal()),
         None => settings,

@@ -1,37 +1,49 @@
-//! `aqueduct run`: an agent at the terminal.
+//! `aqueduct run`: an agent at the terminal, for one prompt or as a chat.
 //!
 //! The run goes the same way as in the gateway (source, stream machine, log); only the watcher is a terminal. So what
 //! is seen here is what a frontend gets.
 //!
 //! ```text
-//! prompt ──► run ──► shown ──► success, failure: over
+//! prompt ──► run ──► shown ──► success, failure: over, or the next line of a chat ──► prompt
 //!             ▲        └────► questions ── answers from standard input ──┐
 //!             └──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Ctrl-C cancels the run at its agent; a second one leaves at once.
+//! Ctrl-C cancels the run at its agent; a second one leaves at once. At the prompt of a chat it leaves.
 
+mod answer;
 mod interrupts;
+mod lines;
+mod markdown;
 mod screen;
+mod style;
 mod target;
 
-use std::io::{IsTerminal as _, Write};
+use std::io::Write;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use aqueduct_core::canonical;
 use aqueduct_core::event::RunFinished;
 use aqueduct_core::service::{Caller, EventStream, RunService as _};
-use aqueduct_core::{BlockEvent, InterruptReply, RunId, RunInput, RunMerger, RunOutcome};
+use aqueduct_core::{
+    BlockEvent, Channel, ContentBlock, InterruptReply, Message, Role, RunId, RunInput, RunMerger, RunOutcome,
+};
 use futures_util::StreamExt as _;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::cli::{OutputForm, RunArgs};
 use crate::config::{Config, OnDisconnect};
 use crate::exit;
-use crate::service::{Gateway, GatewayService, now};
+use crate::progress::Progress;
+use crate::service::{Gateway, now};
+use answer::Field;
 pub(crate) use interrupts::Interrupts;
+use lines::{Line, Lines};
 use screen::Screen;
-pub(crate) use target::{one_agent, resolve};
+use style::Style;
+pub(crate) use target::{a2a, caller, dress, find_card, one_agent, resolve};
 
 /// Runs the command.
 pub fn command(
@@ -42,8 +54,15 @@ pub fn command(
 ) -> exit::Code {
     let environment = environment.into_iter().collect();
     let talk = async {
-        let (config, name) = resolve(&args.target, args.protocol, &args.config, environment).await?;
-        converse(config, &name, &args.prompt, args.form, out).await
+        let found = resolve(&args.target, &args.reach, environment);
+        let (config, name) = Progress::new().during("looking for the agent", found).await?;
+        let mut talk = Talk::new(config, &name, args.form)?;
+        talk.caller = caller(&args.reach.caller);
+        talk.thread = args.thread.clone().unwrap_or(talk.thread);
+        match &args.prompt {
+            Some(prompt) if !args.chat => talk.say(prompt, out).await.map(End::code),
+            prompt => talk.chat(prompt.as_deref(), out).await,
+        }
     };
     match block_on(talk) {
         Ok(code) => code,
@@ -62,43 +81,299 @@ pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
     result
 }
 
-/// Talks to an agent until it has nothing more to say, and nothing more to ask.
+/// Says one thing to an agent, until it has nothing more to say and nothing more to ask.
 pub(crate) async fn converse(
-    mut config: Config,
+    config: Config,
     name: &str,
     prompt: &str,
     form: OutputForm,
     out: &mut dyn Write,
 ) -> anyhow::Result<exit::Code> {
-    // Whoever runs a command has the configuration and its secrets: there is nobody to keep out.
-    config.server.tokens.clear();
-    let agent = config.agents.get_mut(name).with_context(|| format!("there is no agent {name}"))?;
-    agent.tokens.clear();
-    agent.on_disconnect = OnDisconnect::Cancel;
-    let service = GatewayService(Gateway::new(config)?);
-    let mut view = View::new(form);
-    let mut interrupts = Interrupts::new()?;
-    let thread = format!("cli-{}", now().0);
-    let mut input = RunInput::prompt(thread.clone(), format!("{thread}-1"), prompt);
-    for turn in 2.. {
-        let started = service.start(&Caller::default(), name, input.clone()).await?;
-        let end = watch(&service, &started.run_id, started.events, &mut view, &mut interrupts, out).await;
-        let Some(BlockEvent::RunFinished(finished)) = end else { return Ok(exit::FAILED) };
-        match finished.outcome {
-            RunOutcome::Success => return Ok(exit::OK),
-            RunOutcome::Interrupted if !matches!(view, View::Screen(_)) => return Ok(exit::OK),
-            RunOutcome::Interrupted => match answers(&finished, &mut interrupts).await? {
-                Answers::Given(replies) => {
-                    input.run_id = RunId::from(format!("{thread}-{turn}"));
-                    input.resume = replies;
-                }
-                Answers::None => return Ok(exit::OK),
-                Answers::Stopped => return Ok(exit::FAILED),
-            },
-            _ => return Ok(exit::FAILED),
+    Talk::new(config, name, form)?.say(prompt, out).await.map(End::code)
+}
+
+/// What a chat understands beside prompts.
+const HELP: &str = "\
+/new     begin a new thread
+/thread  tell the thread, to go on with it later by --thread
+/quit    leave, as Ctrl-D and Ctrl-C do
+Anything else is said to the agent.";
+
+/// A conversation with one agent.
+struct Talk {
+    gateway: Arc<Gateway>,
+    agent: String,
+    caller: Caller,
+    thread: String,
+    turn: usize,
+    /// What was said in the thread so far: an AG-UI agent is sent all of it.
+    history: Vec<Message>,
+    view: View,
+    lines: Lines,
+    interrupts: Interrupts,
+}
+
+/// How a prompt was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Done,
+    /// The agent waits for an answer that cannot be given here.
+    Waiting,
+    Failed,
+    /// Ctrl-C, twice or at a question.
+    Left,
+}
+
+impl End {
+    fn code(self) -> exit::Code {
+        match self {
+            Self::Done | Self::Waiting => exit::OK,
+            Self::Failed | Self::Left => exit::FAILED,
         }
     }
-    Ok(exit::OK)
+}
+
+impl Talk {
+    fn new(mut config: Config, name: &str, form: OutputForm) -> anyhow::Result<Self> {
+        // Whoever runs a command has the configuration and its secrets: there is nobody to keep out.
+        config.server.tokens.clear();
+        let agent = config.agents.get_mut(name).with_context(|| format!("there is no agent {name}"))?;
+        agent.tokens.clear();
+        agent.on_disconnect = OnDisconnect::Cancel;
+        Ok(Self {
+            gateway: Gateway::new(config)?,
+            agent: name.to_owned(),
+            caller: Caller::default(),
+            thread: format!("cli-{}", now().0),
+            turn: 0,
+            history: Vec::new(),
+            view: View::new(form),
+            lines: Lines::new(),
+            interrupts: Interrupts::new()?,
+        })
+    }
+
+    /// Lines are prompts, until the input ends or Ctrl-C.
+    async fn chat(&mut self, first: Option<&str>, out: &mut dyn Write) -> anyhow::Result<exit::Code> {
+        let mut code = exit::OK;
+        let mut next = first.map(str::to_owned);
+        if self.lines.is_terminal() && next.is_none() {
+            writeln!(out, "A chat with {}: /help lists commands, Ctrl-D leaves.", self.agent)?;
+        }
+        loop {
+            let line = match next.take() {
+                Some(prompt) => Line::Text(prompt),
+                None => self.lines.next("> ", true, &mut self.interrupts).await?,
+            };
+            match line {
+                Line::End | Line::Stopped => return Ok(code),
+                Line::Text(line) if line.is_empty() => {}
+                Line::Text(line) if line.starts_with('/') => {
+                    if !self.command(&line, out)? {
+                        return Ok(code);
+                    }
+                }
+                Line::Text(prompt) => {
+                    let end = self.say(&prompt, out).await?;
+                    // In a pipe the code tells of the worst run; a person has seen it.
+                    if end.code() != exit::OK && !self.lines.is_terminal() {
+                        code = end.code();
+                    }
+                    if end == End::Left {
+                        return Ok(end.code());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Obeys a command; false to leave.
+    fn command(&mut self, line: &str, out: &mut dyn Write) -> std::io::Result<bool> {
+        match line {
+            "/quit" | "/exit" | "/q" => return Ok(false),
+            "/new" => {
+                (self.thread, self.turn) = (format!("cli-{}", now().0), 0);
+                self.history.clear();
+                writeln!(out, "a new thread: {}", self.thread)?;
+            }
+            "/thread" => writeln!(out, "{}", self.thread)?,
+            _ => writeln!(out, "{HELP}")?,
+        }
+        Ok(true)
+    }
+
+    /// Says something, and answers what the agent asks.
+    async fn say(&mut self, prompt: &str, out: &mut dyn Write) -> anyhow::Result<End> {
+        let mut spoken = Message::new(Role::User);
+        spoken.contents.push(ContentBlock::text(prompt.to_owned()));
+        self.history.push(spoken);
+        let mut input = RunInput::prompt(self.thread.clone(), String::new(), prompt);
+        input.messages.clone_from(&self.history);
+        loop {
+            self.turn += 1;
+            input.run_id = RunId::from(format!("{}-{}", self.thread, self.turn));
+            if self.turn > 1 || !self.thread.starts_with("cli-") {
+                // A thread of an earlier command has runs of these names already.
+                input.run_id = RunId::from(format!("{}-{}-{}", self.thread, now().0, self.turn));
+            }
+            let started = self.gateway.runs().start(&self.caller, &self.agent, input.clone()).await?;
+            let end = self.watch(&started.run_id, started.events, out).await;
+            let finished = match end {
+                Watched::Left => return Ok(End::Left),
+                Watched::Ended(Some(BlockEvent::RunFinished(finished))) => finished,
+                Watched::Ended(_) => return Ok(End::Failed),
+            };
+            match finished.outcome {
+                RunOutcome::Success => return Ok(End::Done),
+                RunOutcome::Interrupted if !matches!(self.view, View::Screen(_)) => return Ok(End::Waiting),
+                RunOutcome::Interrupted => match self.answers(&finished, out).await? {
+                    Answers::Given(replies) => input.resume = replies,
+                    Answers::None => return Ok(End::Waiting),
+                    Answers::Stopped => return Ok(End::Left),
+                },
+                _ => return Ok(End::Failed),
+            }
+        }
+    }
+
+    /// Shows the events of one run; Ctrl-C cancels it.
+    async fn watch(&mut self, run: &RunId, mut events: EventStream, out: &mut dyn Write) -> Watched {
+        let mut last = None;
+        let mut is_stopped = false;
+        let mut merger = Some(RunMerger::default());
+        let mut progress = Progress::new();
+        loop {
+            let shown = tokio::select! {
+                event = events.next() => {
+                    progress.clear();
+                    let Some(event) = event.map(|numbered| numbered.event) else {
+                        self.remember(merger);
+                        // Ctrl-C while the run ended with a question: whoever left is not asked any more.
+                        return match last {
+                            Some(end) if is_stopped && asks(&end) => Watched::Left,
+                            last => Watched::Ended(last),
+                        };
+                    };
+                    if merger.as_mut().is_some_and(|merger| merger.handle_event(&event).is_err()) {
+                        merger = None;
+                    }
+                    let shown = self.view.show(&event, out);
+                    last = Some(event);
+                    progress = Progress::new();
+                    shown
+                }
+                shown = self.view.pause(out) => shown,
+                () = tokio::time::sleep(TICK), if self.view.is_quiet() => {
+                    progress.tell(if is_stopped { "stopping the agent" } else { "waiting for the agent" });
+                    Ok(())
+                }
+                () = self.interrupts.next() => {
+                    progress.clear();
+                    if is_stopped {
+                        return Watched::Left;
+                    }
+                    is_stopped = true;
+                    self.gateway.runs().cancel(&self.caller, run).await.ok();
+                    Ok(())
+                }
+            };
+            // The output has no reader any more: the run is of no use.
+            if shown.is_err() {
+                self.gateway.runs().cancel(&self.caller, run).await.ok();
+                return Watched::Left;
+            }
+        }
+    }
+
+    /// What the agent answered is part of the next prompt's history.
+    fn remember(&mut self, merger: Option<RunMerger>) {
+        let Some(merger) = merger.filter(RunMerger::is_ended) else { return };
+        let said = merger.finish().response.messages.into_iter();
+        self.history
+            .extend(said.filter(|message| message.channel == Channel::Answer && message.role != Role::User));
+    }
+
+    /// Asks for the answers, one after the other.
+    async fn answers(&mut self, finished: &RunFinished, out: &mut dyn Write) -> anyhow::Result<Answers> {
+        let mut replies = Vec::new();
+        for pending in &finished.interrupts {
+            let field = Field::answer(pending.interrupt.response_schema.as_ref());
+            let payload = match self.answer(&field, out).await? {
+                Ok(payload) => payload,
+                Err(left) => return Ok(left),
+            };
+            replies.push(InterruptReply { id: pending.interrupt.id.clone(), resolved: true, payload });
+        }
+        Ok(Answers::Given(replies))
+    }
+
+    /// The answer to one question: a line, or a line for each member of an object.
+    async fn answer(
+        &mut self,
+        field: &Field,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Result<Option<Value>, Answers>> {
+        let members = field.members();
+        loop {
+            let line = match self.ask(field).await? {
+                Ok(line) => line,
+                Err(left) => return Ok(Err(left)),
+            };
+            if line.is_empty() && !members.is_empty() {
+                break;
+            }
+            match field.read(&line) {
+                Ok(value) => return Ok(Ok(value)),
+                Err(what) => self.complain(&what, out)?,
+            }
+        }
+        let mut object = Map::new();
+        for member in &members {
+            loop {
+                let line = match self.ask(member).await? {
+                    Ok(line) => line,
+                    Err(left) => return Ok(Err(left)),
+                };
+                match member.read(&line) {
+                    Ok(Some(value)) => drop(object.insert(member.name.clone(), value)),
+                    Ok(None) => {}
+                    Err(what) => {
+                        self.complain(&what, out)?;
+                        continue;
+                    }
+                }
+                break;
+            }
+        }
+        Ok(Ok(Some(Value::Object(object))))
+    }
+
+    async fn ask(&mut self, field: &Field) -> anyhow::Result<Result<String, Answers>> {
+        let hint = field.hint();
+        let prompt = if hint.is_empty() { "> ".to_owned() } else { format!("{hint} > ") };
+        Ok(match self.lines.next(&prompt, false, &mut self.interrupts).await? {
+            Line::Text(line) => Ok(line),
+            Line::End => Err(Answers::None),
+            Line::Stopped => Err(Answers::Stopped),
+        })
+    }
+
+    fn complain(&self, what: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+        // A pipe gives the same answer again to nobody.
+        anyhow::ensure!(self.lines.is_terminal(), "the answer does not fit: {what}");
+        writeln!(out, "{what}")?;
+        Ok(())
+    }
+}
+
+/// Between two looks at the clock while nothing comes.
+const TICK: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// How a run was watched.
+enum Watched {
+    /// To its end; without one, the log was lost.
+    Ended(Option<BlockEvent>),
+    Left,
 }
 
 enum View {
@@ -112,7 +387,7 @@ impl View {
         match form {
             OutputForm { json: true, .. } => Self::Value(Box::default()),
             OutputForm { events: true, .. } => Self::Events,
-            _ => Self::Screen(Box::new(Screen::new(std::io::stdout().is_terminal()))),
+            _ => Self::Screen(Box::new(Screen::new(Style::of_output()))),
         }
     }
 
@@ -131,6 +406,11 @@ impl View {
         out.flush()
     }
 
+    /// True if a line of progress would stand alone.
+    fn is_quiet(&self) -> bool {
+        if let Self::Screen(screen) = self { screen.is_quiet() } else { true }
+    }
+
     /// Shows what waits for the speaker to pause, once it has paused.
     async fn pause(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
         let Self::Screen(screen) = self else { return std::future::pending().await };
@@ -141,46 +421,6 @@ impl View {
     }
 }
 
-/// Shows the events of one run; Ctrl-C cancels it.
-async fn watch(
-    service: &GatewayService,
-    run: &RunId,
-    mut events: EventStream,
-    view: &mut View,
-    interrupts: &mut Interrupts,
-    out: &mut dyn Write,
-) -> Option<BlockEvent> {
-    let mut last = None;
-    let mut is_stopped = false;
-    loop {
-        let shown = tokio::select! {
-            event = events.next() => {
-                let Some(event) = event.map(|numbered| numbered.event) else {
-                    // Ctrl-C while the run ended with a question: whoever left is not asked any more.
-                    return last.filter(|end| !(is_stopped && asks(end)));
-                };
-                let shown = view.show(&event, out);
-                last = Some(event);
-                shown
-            }
-            shown = view.pause(out) => shown,
-            () = interrupts.next() => {
-                if is_stopped {
-                    return None;
-                }
-                is_stopped = true;
-                service.cancel(&Caller::default(), run).await.ok();
-                Ok(())
-            }
-        };
-        // Nobody reads any more: the run is of no use.
-        if shown.is_err() {
-            service.cancel(&Caller::default(), run).await.ok();
-            return None;
-        }
-    }
-}
-
 /// True for the end of a run that waits for an answer.
 fn asks(end: &BlockEvent) -> bool {
     matches!(end, BlockEvent::RunFinished(finished) if finished.outcome == RunOutcome::Interrupted)
@@ -188,34 +428,8 @@ fn asks(end: &BlockEvent) -> bool {
 
 enum Answers {
     Given(Vec<InterruptReply>),
-    /// Nobody is there to answer.
+    /// There is nobody to answer.
     None,
     /// Ctrl-C.
     Stopped,
-}
-
-/// Asks for the answers, one line each.
-async fn answers(finished: &RunFinished, interrupts: &mut Interrupts) -> anyhow::Result<Answers> {
-    let mut replies = Vec::new();
-    for pending in &finished.interrupts {
-        if std::io::stdin().is_terminal() {
-            let mut stderr = std::io::stderr();
-            write!(stderr, "> ").and_then(|()| stderr.flush()).ok();
-        }
-        let line = tokio::select! {
-            line = tokio::task::spawn_blocking(read_line) => line??,
-            () = interrupts.next() => return Ok(Answers::Stopped),
-        };
-        let Some(line) = line else { return Ok(Answers::None) };
-        let payload = Some(serde_json::Value::from(line));
-        replies.push(InterruptReply { id: pending.interrupt.id.clone(), resolved: true, payload });
-    }
-    Ok(Answers::Given(replies))
-}
-
-/// A line of standard input; none at its end.
-fn read_line() -> std::io::Result<Option<String>> {
-    let mut line = String::new();
-    let length = std::io::stdin().read_line(&mut line)?;
-    Ok((length > 0).then(|| line.trim().to_owned()))
 }

@@ -3,6 +3,8 @@
 pub(crate) use aqueduct_transport_http::tls::{Authorities, TlsError};
 use aqueduct_transport_http::tls::{ClientTls, Identity, ServerTls};
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use crate::config;
 
 /// What the port shows and asks for.
@@ -19,4 +21,17 @@ pub(crate) fn of_client(files: Option<&config::ClientTls>) -> Result<ClientTls, 
     let identity = files.identity.as_ref();
     let identity = identity.map(|(chain, key)| Identity::from_files(chain, key)).transpose()?;
     Ok(ClientTls { authorities, identity })
+}
+
+/// Returns a number that differs when the files of an agent's certificates hold something else; files that cannot be read
+/// count as empty.
+pub(crate) fn fingerprint(files: Option<&config::ClientTls>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    if let Some(config::ClientTls { ca, identity }) = files {
+        let identity = identity.iter().flat_map(|(chain, key)| [chain, key]);
+        for file in ca.iter().chain(identity) {
+            std::fs::read(file).unwrap_or_default().hash(&mut hasher);
+        }
+    }
+    hasher.finish()
 }

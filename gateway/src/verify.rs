@@ -1,6 +1,8 @@
 //! `aqueduct verify`: the strict AG-UI verifier of the adapter, as a report for people or programs.
 //!
-//! The rules are the adapter's; here is only where the stream comes from and how findings are written.
+//! The rules are the adapter's; here is only where the stream comes from. How findings are written is in `report`.
+
+mod report;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,16 +10,19 @@ use std::io::{BufRead, BufReader, Read, Write};
 use anyhow::Context as _;
 use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::input::run_agent_input;
-use aqueduct_adapter_agui::verify::{Level, Severity, TextVerifier, Verifier, Violation};
+use aqueduct_adapter_agui::verify::{Level, TextVerifier, Verifier};
 use aqueduct_core::RunInput;
 use aqueduct_transport_http::{Client, ClientConfig, sse};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use serde_json::json;
 
-use crate::cli::{ClientDialect, VerifyArgs};
-use crate::exit;
+use crate::cli::{ClientDialect, FromDialect, ReportFormat, VerifyArgs};
+use crate::convert::detect;
 use crate::input::{self, MAX_BYTES};
+use crate::progress::Progress;
+use crate::recording::RecordedLine;
+use crate::{config, exit, recording, tls};
+pub(crate) use report::{Findings, to_json};
 
 /// Runs the command.
 pub fn command(
@@ -29,8 +34,9 @@ pub fn command(
     match findings(args, input) {
         Ok(found) => {
             // A reader that has gone does not change what was found.
-            report(&found, args.json, out).ok();
-            if found.is_empty() { exit::OK } else { exit::FAILED }
+            let format = if args.json { ReportFormat::Json } else { args.format };
+            report::write(&found, format, out).ok();
+            if found.found.is_empty() { exit::OK } else { exit::FAILED }
         }
         Err(error) => {
             writeln!(notes, "aqueduct verify: {error:#}").ok();
@@ -39,36 +45,53 @@ pub fn command(
     }
 }
 
-fn findings(args: &VerifyArgs, input: &mut dyn Read) -> anyhow::Result<Vec<Violation>> {
-    if args.target == "-" {
-        return judge(verifier(args), &mut BufReader::new(input)).context("standard input");
+fn findings(args: &VerifyArgs, input: &mut dyn Read) -> anyhow::Result<Findings> {
+    let target = args.target.clone();
+    if target == "-" {
+        let found = judge(verifier(args), &mut BufReader::new(input)).context("standard input")?;
+        return Ok(Findings { target: "stdin".to_owned(), ..found });
     }
-    if args.target.starts_with("http://") || args.target.starts_with("https://") {
+    if target.starts_with("http://") || target.starts_with("https://") {
         return crate::runtime()?.block_on(verify_url(args));
     }
-    let file = File::open(&args.target).with_context(|| format!("{} cannot be opened", args.target))?;
-    judge(verifier(args), &mut BufReader::new(file)).with_context(|| args.target.clone())
+    let file = File::open(&target).with_context(|| format!("{target} cannot be opened"))?;
+    let found = judge(verifier(args), &mut BufReader::new(file)).with_context(|| target.clone())?;
+    Ok(Findings { target, ..found })
 }
 
 /// Runs the agent once and judges its answer. The answer's framing is judged too, so its bytes are taken as they come.
-async fn verify_url(args: &VerifyArgs) -> anyhow::Result<Vec<Violation>> {
+async fn verify_url(args: &VerifyArgs) -> anyhow::Result<Findings> {
     let dialect = dialect(args.dialect);
     let input = run_agent_input(&RunInput::prompt("verify-thread", "verify-run", &args.prompt), dialect);
-    let request = http::Request::post(&args.target)
+    let mut request = http::Request::post(&args.target)
         .header("content-type", "application/json")
-        .header("accept", sse::MEDIA_TYPE)
-        .body(Bytes::from(serde_json::to_vec(&input)?))?;
-    let client = Client::new(ClientConfig::default())?;
-    let (_, mut bytes) = client.open_bytes(request, sse::is_event_stream).await?;
+        .header("accept", sse::MEDIA_TYPE);
+    if let Some(token) = args.caller.token()? {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    for (name, value) in &args.caller.headers {
+        request = request.header(name, value);
+    }
+    let request = request.body(Bytes::from(serde_json::to_vec(&input)?))?;
+    let files = config::ClientTls { ca: args.caller.ca().map(Into::into), identity: None };
+    let tls = tls::of_client(Some(&files)).context("--ca")?;
+    let client = Client::new(ClientConfig { tls, ..ClientConfig::default() })?;
+    let mut progress = Progress::new();
+    let opened = client.open_bytes(request, sse::is_event_stream);
+    let (_, mut bytes) = progress.during("waiting for the agent", opened).await?;
     let mut verifier = verifier(args);
-    while let Some(chunk) = bytes.next().await {
+    let mut events = 0;
+    while let Some(chunk) = progress.during("the agent streams", bytes.next()).await {
         match chunk {
-            Ok(chunk) => verifier.handle_bytes(&chunk),
+            Ok(chunk) => {
+                events += memchr::memmem::find_iter(&chunk, b"data:").count();
+                verifier.handle_bytes(&chunk);
+            }
             // A broken connection is a stream without its end, which the verifier reports.
             Err(_) => break,
         }
     }
-    Ok(verifier.handle_end())
+    Ok(Findings { target: args.target.clone(), found: verifier.handle_end(), lines: Vec::new(), events })
 }
 
 fn dialect(dialect: ClientDialect) -> Dialect {
@@ -85,73 +108,95 @@ fn verifier(args: &VerifyArgs) -> TextVerifier {
     TextVerifier::new(Verifier::new(dialect, level))
 }
 
+/// How a stream is framed, told by its first line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    Sse,
+    Lines,
+    Recording,
+}
+
 /// Bytes go to the verifier as they are: it also judges the framing.
-pub(crate) fn judge(mut verifier: TextVerifier, input: &mut dyn BufRead) -> anyhow::Result<Vec<Violation>> {
-    let mut is_sse = None;
+pub(crate) fn judge(mut verifier: TextVerifier, input: &mut dyn BufRead) -> anyhow::Result<Findings> {
+    let mut framing = None;
     let mut line = Vec::new();
-    let mut number = 0;
-    loop {
+    let mut lines = Vec::new();
+    let mut in_event = false;
+    for number in 1.. {
         line.clear();
-        number += 1;
         let limit = MAX_BYTES as u64 + 1;
         input.take(limit).read_until(b'\n', &mut line)?;
         anyhow::ensure!(line.len() <= MAX_BYTES, "line {number} is longer than {MAX_BYTES} bytes");
         if line.is_empty() {
-            return Ok(verifier.handle_end());
+            break;
         }
-        if is_sse.is_none() {
-            is_sse = input::is_sse(&line, number)?;
+        let text = line.trim_ascii();
+        if framing.is_none() {
+            framing = framing_of(&line, number)?;
+            if framing == Some(Framing::Recording) {
+                continue;
+            }
         }
-        match is_sse {
+        match framing {
             None => {}
-            Some(true) => verifier.handle_bytes(&line),
-            Some(false) if line.trim_ascii().is_empty() => {}
-            Some(false) => verifier.handle_payload(&String::from_utf8_lossy(line.trim_ascii())),
+            Some(Framing::Sse) => {
+                if text.starts_with(b"data") && !std::mem::replace(&mut in_event, true) {
+                    refuse_others(text.strip_prefix(b"data:").unwrap_or(text), lines.is_empty())?;
+                    lines.push(number);
+                }
+                in_event &= !text.is_empty();
+                verifier.handle_bytes(&line);
+            }
+            Some(_) if text.is_empty() => {}
+            Some(Framing::Lines) => {
+                refuse_others(text, lines.is_empty())?;
+                lines.push(number);
+                verifier.handle_payload(&String::from_utf8_lossy(text));
+            }
+            Some(Framing::Recording) => {
+                if let Some(RecordedLine::Frame((_, data))) =
+                    recording::line_of(&String::from_utf8_lossy(text))
+                {
+                    lines.push(number);
+                    verifier.handle_payload(&data);
+                }
+            }
         }
     }
+    let found = verifier.handle_end();
+    Ok(Findings { target: String::new(), found, events: lines.len(), lines })
 }
 
-/// Writes findings.
-fn report(found: &[Violation], as_json: bool, out: &mut dyn Write) -> std::io::Result<()> {
-    for violation in found {
-        let Violation { index, event, rule, severity, what } = violation;
-        if as_json {
-            let line = to_json(violation);
-            writeln!(out, "{line}")?;
-            continue;
+/// The framing that a first line tells; `None` for a line of white space.
+fn framing_of(line: &[u8], number: usize) -> anyhow::Result<Option<Framing>> {
+    let Some(is_sse) = input::is_sse(line, number)? else { return Ok(None) };
+    if is_sse {
+        return Ok(Some(Framing::Sse));
+    }
+    match recording::head_of(&String::from_utf8_lossy(line)) {
+        None => Ok(Some(Framing::Lines)),
+        Some(recording::Dialect::Agui) => Ok(Some(Framing::Recording)),
+        Some(_) => anyhow::bail!("this is a recording of A2A: {CONVERT_FIRST}"),
+    }
+}
+
+const CONVERT_FIRST: &str = "convert it first, `aqueduct convert FILE --to agui | aqueduct verify -`";
+
+/// A stream that is whole and in another dialect is no AG-UI stream with many faults.
+fn refuse_others(payload: &[u8], is_first: bool) -> anyhow::Result<()> {
+    match is_first.then(|| detect(payload)).flatten() {
+        None | Some(FromDialect::Agui | FromDialect::Auto) => Ok(()),
+        Some(FromDialect::Magentic) if !is_workflow(payload) => Ok(()),
+        Some(FromDialect::Magentic) => {
+            anyhow::bail!("this is a stream of Microsoft Agent Framework: {CONVERT_FIRST}")
         }
-        let event = if event.is_empty() { "(no event)" } else { event };
-        writeln!(out, "event {index} {event}: {} ({})", rule.id(), word(*severity))?;
-        writeln!(out, "    {what}")?;
-        writeln!(out, "    fix: {}", rule.fix())?;
+        Some(_) => anyhow::bail!("this is a stream of A2A: {CONVERT_FIRST}"),
     }
-    if !as_json {
-        writeln!(out, "{}", summary(found))?;
-    }
-    Ok(())
 }
 
-/// A finding for programs.
-pub(crate) fn to_json(violation: &Violation) -> serde_json::Value {
-    let Violation { index, event, rule, severity, what } = violation;
-    json!({
-        "index": index, "event": event, "rule": rule.id(), "severity": word(*severity),
-        "what": what, "fix": rule.fix(),
-    })
-}
-
-fn summary(found: &[Violation]) -> String {
-    if found.is_empty() {
-        return "nothing found".to_owned();
-    }
-    let rejected = found.iter().filter(|violation| violation.severity == Severity::Rejected).count();
-    let unnoticed = found.len() - rejected;
-    format!("{} found: {rejected} that clients reject, {unnoticed} that they do not notice", found.len())
-}
-
-fn word(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Rejected => "rejected",
-        Severity::Unnoticed => "unnoticed",
-    }
+/// An event whose `type` is no AG-UI type may still be meant as one; these members are of workflows alone.
+fn is_workflow(payload: &[u8]) -> bool {
+    ["\"event_class\"", "\"executor_id\"", "\"update\""]
+        .iter()
+        .any(|member| memchr::memmem::find(payload, member.as_bytes()).is_some())
 }

@@ -27,6 +27,7 @@
 //!
 //! What is *not* here: protocols, sockets, and a clock. Times enter as arguments.
 
+mod claims;
 pub mod codec;
 #[cfg(feature = "disk")]
 pub mod disk;
@@ -51,7 +52,8 @@ pub use error::{LogError, Refused};
 pub use follow::Follow;
 pub use limits::LogLimits;
 pub use log::{
-    Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunPlace, RunQuery, RunState, is_log_metadata,
+    Control, Lease, LogScope, Note, Page, RELEASED, RunLog, RunMeta, RunPlace, RunQuery, RunState,
+    is_log_metadata,
 };
 pub use memory::MemoryLog;
 #[cfg(feature = "redis")]

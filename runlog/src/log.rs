@@ -4,13 +4,18 @@
 //!            open                append (terminal)
 //!  nothing ───────► owned ──────────────────────► closed ── expire ──► nothing
 //!                   │   ▲ renew
-//!     lease passes  ▼   │ take_over (a higher epoch; whoever held it before is fenced)
-//!                   lapsed
+//!    lease passes,  ▼   │ take_over (a higher epoch; the previous holder is fenced)
+//!  released, silent lapsed
 //! ```
 //!
-//! Times enter as arguments. Replicas that share an engine must agree on the time to within a third of a lease.
+//! A lease lapses in three ways: its time is over, its holder releases it, or its holder is a replica that has been silent
+//! ([`RunLog::beat`]).
+//!
+//! Times enter as arguments. Replicas that share an engine must agree on the time to within a third of a lease; silence is
+//! measured by the engine's own clock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aqueduct_core::service::{BoxFuture, NumberedEvent};
 use aqueduct_core::{BlockEvent, InterruptReply, RunId, ThreadId, Timestamp, wellknown};
@@ -18,20 +23,76 @@ use serde_json::Value;
 
 use crate::error::{LogError, Refused};
 
+/// The end of a lease that was released, or whose holder has been silent: any replica may take the run over at once.
+pub const RELEASED: Timestamp = Timestamp(0);
+
 /// What is known of a run beside its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunMeta {
-    /// The run.
+    /// The key of the run in the log ([`key`](Self::key)): clients know it by its [`public_id`](Self::public_id).
     pub run_id: RunId,
     /// Its conversation.
     pub thread_id: ThreadId,
     /// The agent.
     pub agent: String,
-    /// Who may see it: compared with the caller's identity on every verb, and nothing else. Empty if nobody is asked who
-    /// they are.
+    /// The stored form of the principal that the run belongs to; empty for the anonymous one.
     pub owner: String,
     /// When it was opened.
     pub opened_at: Timestamp,
+}
+
+/// Separates owner and id in the key of a run. Stored forms of principals do not contain it.
+const KEY: char = '~';
+
+impl RunMeta {
+    /// Returns the key of the run that `owner` calls `run`. Run ids are chosen by clients: two owners may choose the same
+    /// one, and neither learns of the other.
+    pub fn key(owner: &str, run: &RunId) -> RunId {
+        if owner.is_empty() && !run.as_str().contains(KEY) {
+            return run.detached();
+        }
+        RunId::new(format!("{owner}{KEY}{run}"))
+    }
+
+    /// Returns the id by which the owner of the run knows it. Runs of version 0.1 have it as their key.
+    pub fn public_id(&self) -> RunId {
+        Self::id_of(&self.owner, &self.run_id)
+    }
+
+    /// Returns the id by which the owner of the run with this key knows it, where the owner is not at hand.
+    pub fn id_in(key: &RunId) -> RunId {
+        key.as_str().split_once(KEY).map_or_else(|| key.clone(), |(_, id)| RunId::from(id))
+    }
+
+    /// Returns the id of the run that has this key and belongs to `owner`.
+    pub fn id_of(owner: &str, key: &RunId) -> RunId {
+        let own = key.as_str().strip_prefix(owner).and_then(|rest| rest.strip_prefix(KEY));
+        own.map_or_else(|| key.clone(), RunId::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_that_choose_one_id_have_different_keys() {
+        let ids = ["r", "alice~r", "~r", "~", "bob~alice~r"];
+        let owners = ["", "alice", "bob", "acme:alice"];
+        let mut keys = std::collections::HashSet::new();
+        for owner in owners {
+            for id in ids {
+                let run_id = RunMeta::key(owner, &RunId::from(id));
+                assert!(keys.insert(run_id.clone()), "{owner} {id}");
+                let (thread_id, agent, owner) = ("t".into(), String::new(), owner.to_owned());
+                let meta = RunMeta { run_id, thread_id, agent, owner, opened_at: Timestamp(0) };
+                assert_eq!(meta.public_id().as_str(), id);
+            }
+        }
+        let (thread_id, agent, owner) = ("t".into(), String::new(), "gateway/0".to_owned());
+        let old = RunMeta { run_id: "r".into(), thread_id, agent, owner, opened_at: Timestamp(0) };
+        assert_eq!(old.public_id().as_str(), "r", "a run of version 0.1");
+    }
 }
 
 /// The right to append to a run, for a time. A later lease on the same run ends it.
@@ -79,6 +140,11 @@ impl RunState {
     /// True if the run goes on and nobody may be sure of appending to it.
     pub fn is_lapsed(&self, now: Timestamp) -> bool {
         self.closed_at.is_none() && self.lease_until < now
+    }
+
+    /// Returns `true` if the run goes on and its last holder has released it, or was found silent.
+    pub fn is_released(&self) -> bool {
+        self.closed_at.is_none() && self.lease_until <= RELEASED
     }
 
     /// Its place in lists.
@@ -198,6 +264,24 @@ pub trait RunLog: Send + Sync + 'static {
     /// Holds leases until that time, and gives those that are lost: taken over, or of runs that ended or are gone.
     fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>>;
 
+    /// Ends leases now: other replicas take the runs over at once. Leases that are lost already are left alone.
+    fn release(&self, leases: Vec<Lease>) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(async move { self.renew(leases, RELEASED).await.map(drop) })
+    }
+
+    /// Waits until a lease was released, by any replica. An engine that no other process shares never returns.
+    fn released(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    /// Tells other replicas that this one is alive, and releases the leases of replicas that have been silent for longer
+    /// than `silence`; returns how many. To be called several times within `silence`. An engine that no other process
+    /// shares does nothing.
+    fn beat(&self, silence: Duration) -> BoxFuture<'_, Result<usize, LogError>> {
+        let _ = silence;
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
     /// Appends events, all or none, and gives the number of the last. A terminal event must be the last of its batch and
     /// closes the run at `now`; there is always room for it. What is refused comes back.
     fn append(
@@ -282,7 +366,24 @@ pub trait RunLog: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(vec![Vec::new(); keys.len()])))
     }
 
-    /// Whether the log can be used now.
+    /// Claims a key for `value` until that time, and returns the value that holds it: another one if the key was claimed
+    /// for that before and the claim has not lapsed. Of several that try at once one succeeds. The holder may claim again,
+    /// which moves the end of its claim; an `until` that is not after `now` gives the key back, or takes nothing.
+    fn claim(
+        &self,
+        key: String,
+        value: String,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<String, LogError>>;
+
+    /// Returns how many connections to the server of the log broke and were made again; `None` for an engine without a
+    /// server.
+    fn reconnects(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether the log can be written now. Returns soon, also if it cannot.
     fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
         Box::pin(std::future::ready(Ok(())))
     }

@@ -55,7 +55,8 @@ impl Remains {
     pub fn end(mut self, meta: &RunMeta, failure: RunFailure) -> Vec<BlockEvent> {
         let mut events = Vec::new();
         let run = self.run.take().unwrap_or_else(|| {
-            let mut info = RunInfo::new(meta.thread_id.as_bytes().clone(), meta.run_id.as_bytes().clone());
+            let mut info =
+                RunInfo::new(meta.thread_id.as_bytes().clone(), meta.public_id().as_bytes().clone());
             info.agent = Some(meta.agent.as_str().into());
             let info = Arc::new(info);
             events.push(BlockEvent::RunStarted(Arc::clone(&info)));
@@ -68,7 +69,9 @@ impl Remains {
             events.push(BlockEvent::LaneClosed { lane, outcome });
         }
         self.close_within(None, &mut events);
-        events.push(BlockEvent::RunFailed(Box::new(RunFailed { run, failure, usage: self.usage })));
+        let mut failed = RunFailed::new(run, failure);
+        failed.usage = self.usage;
+        events.push(BlockEvent::RunFailed(Box::new(failed)));
         events
     }
 

@@ -1,32 +1,51 @@
-//! [`AccessPolicy`]: which principal a caller is. The host decides; the engine compares.
+//! [`AccessPolicy`]: which identity a caller has. The host decides; the engine compares.
 //!
 //! A run belongs to the principal that started it. What belongs to another principal does not exist for a caller; a
 //! caller without any identity is told to bring one.
+//!
+//! ```text
+//! Caller ── AccessPolicy::identify ──┬ refused ──► Unauthenticated
+//!                                    └ Identity ──┬ may not run the agent, does not own the run ──► NotFound
+//!                                                 └ ──► Principal, stored with the run
+//! ```
 
 use std::fmt;
 use std::sync::Arc;
 
-use aqueduct_core::Principal;
-use aqueduct_core::service::{AgentInfo, Caller, RefusalKind, ServiceError};
-use aqueduct_runlog::RunMeta;
+use aqueduct_core::service::{AgentInfo, BoxFuture, Caller, RefusalKind, ServiceError};
+use aqueduct_core::{Identity, Principal, RunId};
+use aqueduct_runlog::{RunMeta, RunState};
 
 use crate::agents::AgentEntry;
-use crate::runs::Runs;
+use crate::runs::{Runs, refuse};
 
-/// Decides which principal a caller is.
+/// Decides which identity a caller has.
 pub trait AccessPolicy: fmt::Debug + Send + Sync + 'static {
-    /// Returns the principal of the caller at an agent, which may be retired; `None` if the caller may not use the agent.
-    fn identify(&self, caller: &Caller, agent: &str) -> Option<Principal>;
+    /// Returns the identity of the caller.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a caller without a valid proof, with [`RefusalKind::Unauthenticated`]; such a caller learns nothing about
+    /// which agents and runs exist.
+    fn identify(&self, caller: &Caller) -> Result<Arc<Identity>, ServiceError>;
 
-    /// Returns `true` if the caller has no identity at any agent although some require one. Such a caller learns nothing
-    /// about which agents and runs exist.
-    fn is_stranger(&self, _caller: &Caller) -> bool {
-        false
+    /// Checks the proof of a caller where that takes time, and returns the caller with the result. Without, [`identify`]
+    /// does it at every look-up.
+    ///
+    /// [`identify`]: Self::identify
+    fn authenticate(&self, caller: Caller) -> BoxFuture<'_, Caller> {
+        Box::pin(std::future::ready(caller))
     }
 
-    /// Returns the refusal of a caller that has to bring an identity.
-    fn refusal(&self) -> ServiceError {
-        ServiceError::new(RefusalKind::Unauthenticated, "send a token: `Authorization: Bearer …`")
+    /// Returns `true` if the identity may run the agent, which may be retired.
+    fn may_run(&self, identity: &Identity, agent: &str) -> bool {
+        identity.may_run(agent)
+    }
+
+    /// Returns the refusal that takes the place of [`RefusalKind::NotFound`] for an identity that would see more with a
+    /// proof; `None` if it has one, or nothing needs one.
+    fn challenge(&self, _identity: &Identity) -> Option<ServiceError> {
+        None
     }
 }
 
@@ -35,21 +54,31 @@ pub trait AccessPolicy: fmt::Debug + Send + Sync + 'static {
 pub struct OpenAccess;
 
 impl AccessPolicy for OpenAccess {
-    fn identify(&self, _caller: &Caller, _agent: &str) -> Option<Principal> {
-        Some(Principal::anonymous())
+    fn identify(&self, _caller: &Caller) -> Result<Arc<Identity>, ServiceError> {
+        Ok(Arc::default())
     }
 }
 
 impl Runs {
+    /// Returns the identity of the caller.
+    ///
+    /// # Errors
+    ///
+    /// [`RefusalKind::Unauthenticated`] if the caller has to bring a proof, or its proof does not hold.
+    pub fn identify(&self, caller: &Caller) -> Result<Arc<Identity>, ServiceError> {
+        self.0.host.access.identify(caller).inspect_err(|_| self.0.metrics.count_denied())
+    }
+
     /// Returns the principal that the caller is at that agent.
     ///
     /// # Errors
     ///
-    /// [`RefusalKind::NotFound`] if there is no such agent, [`RefusalKind::Unauthenticated`] if the caller has to bring an
-    /// identity.
+    /// [`RefusalKind::NotFound`] if there is no such agent or the caller may not run it, [`RefusalKind::Unauthenticated`]
+    /// if the caller has to bring a proof.
     pub fn authenticate(&self, caller: &Caller, agent: &str) -> Result<Principal, ServiceError> {
-        self.entry(agent).ok_or_else(|| self.no_such_agent(caller, agent))?;
-        self.0.host.access.identify(caller, agent).ok_or_else(|| self.unauthenticated())
+        let identity = self.identify(caller)?;
+        let is_there = self.entry(agent).is_some() && self.0.host.access.may_run(&identity, agent);
+        if is_there { Ok(identity.principal.clone()) } else { Err(self.no_such_agent(caller, agent)) }
     }
 
     /// Returns the refusal of a request for an agent that does not exist.
@@ -65,38 +94,64 @@ impl Runs {
         self.not_found(caller, "there is no such thread".to_owned())
     }
 
-    /// Strangers learn nothing about what exists.
+    /// Callers that prove nothing learn nothing about what exists.
     fn not_found(&self, caller: &Caller, message: String) -> ServiceError {
-        if self.0.host.access.is_stranger(caller) {
-            return self.unauthenticated();
+        let challenge = match self.identify(caller) {
+            Ok(identity) => self.0.host.access.challenge(&identity),
+            Err(refused) => return refused,
+        };
+        let denied = challenge.inspect(|_| self.0.metrics.count_denied());
+        denied.unwrap_or_else(|| ServiceError::new(RefusalKind::NotFound, message))
+    }
+
+    /// Returns `true` if the identity may see the run.
+    pub(crate) fn may_see(&self, identity: &Identity, run: &RunMeta) -> bool {
+        let owns = || identity.owners().contains(&run.owner);
+        identity.is_admin
+            || (self.setup().agents.known(&run.agent).is_some()
+                && self.0.host.access.may_run(identity, &run.agent)
+                && owns())
+    }
+
+    /// Returns the id by which the identity finds the run: its own id for the owner, the key for an admin.
+    pub fn id_for(identity: &Identity, run: &RunMeta) -> RunId {
+        if identity.owners().contains(&run.owner) { run.public_id() } else { run.run_id.clone() }
+    }
+
+    /// Returns the run that the caller knows by that id. An admin knows the runs of others by their keys.
+    ///
+    /// # Errors
+    ///
+    /// Runs of others do not exist, and the log may be unavailable.
+    pub async fn find_run(&self, caller: &Caller, run: &RunId) -> Result<RunState, ServiceError> {
+        let identity = self.identify(caller)?;
+        let own = RunMeta::key(&identity.principal.to_string(), run);
+        let mut keys = vec![own];
+        if (identity.is_admin || !identity.former.is_empty()) && keys.first() != Some(run) {
+            keys.push(run.clone());
         }
-        ServiceError::new(RefusalKind::NotFound, message)
-    }
-
-    fn unauthenticated(&self) -> ServiceError {
-        self.0.metrics.count_denied();
-        self.0.host.access.refusal()
-    }
-
-    /// Returns `true` if the run belongs to the caller.
-    pub(crate) fn owns(&self, caller: &Caller, run: &RunMeta) -> bool {
-        let principal = self.0.host.access.identify(caller, &run.agent);
-        self.setup().agents.known(&run.agent).is_some()
-            && principal.is_some_and(|principal| principal.to_string() == run.owner)
+        for key in &keys {
+            match self.0.log.state(key).await {
+                Ok(state) if self.may_see(&identity, &state.meta) => return Ok(state),
+                Err(error) if error.is_temporary() => return Err(refuse(&error)),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Err(self.no_such_run(caller))
     }
 
     /// Returns the agents that the caller may run, in the order of their names.
     pub(crate) fn list(&self, caller: &Caller) -> Result<Vec<AgentInfo>, ServiceError> {
-        let (setup, access) = (self.setup(), &self.0.host.access);
-        let may_run = |entry: &&Arc<AgentEntry>| access.identify(caller, entry.name()).is_some();
+        let (setup, access, identity) = (self.setup(), &self.0.host.access, self.identify(caller)?);
+        let may_run = |entry: &&Arc<AgentEntry>| access.may_run(&identity, entry.name());
         let info = |entry: &Arc<AgentEntry>| AgentInfo {
             name: entry.name().to_owned(),
             description: entry.options().description.clone(),
         };
         let agents: Vec<AgentInfo> = setup.agents.all().into_iter().filter(may_run).map(info).collect();
-        if agents.is_empty() && access.is_stranger(caller) {
-            return Err(self.unauthenticated());
+        match access.challenge(&identity) {
+            Some(refusal) if agents.is_empty() => Err(refusal),
+            _ => Ok(agents),
         }
-        Ok(agents)
     }
 }

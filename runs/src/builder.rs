@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use aqueduct_core::{Agent, RunInput};
+use aqueduct_core::{Agent, RunInput, Timestamp};
 use aqueduct_runlog::{MemoryLog, RunLog};
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::access::{AccessPolicy, OpenAccess};
 use crate::agents::AgentEntry;
 use crate::extension::RunExtensions;
 use crate::publish::{LineDecoder, text};
-use crate::runs::Runs;
+use crate::runs::{Runs, now};
 use crate::settings::{AgentOptions, Settings};
 
 /// Makes a decoder for one publisher.
@@ -20,6 +20,9 @@ pub type MakeDecoder = fn() -> Box<dyn LineDecoder>;
 /// Writes what a run is asked, for the log: the messages of the input from that place on. Returns `None` if there is
 /// nothing to keep.
 pub type RecordInput = fn(&RunInput, usize) -> Option<Value>;
+
+/// The clock by which an engine counts leases and the age of runs.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Builds [`Runs`].
 ///
@@ -50,6 +53,7 @@ pub(crate) struct Host {
     pub(crate) extensions: Option<Arc<dyn RunExtensions>>,
     pub(crate) formats: HashMap<String, MakeDecoder>,
     pub(crate) record_input: Option<RecordInput>,
+    pub(crate) clock: Clock,
 }
 
 impl std::fmt::Debug for RunsBuilder {
@@ -65,6 +69,7 @@ impl Default for RunsBuilder {
             extensions: None,
             formats: HashMap::from([(text::NAME.to_owned(), text_lines as MakeDecoder)]),
             record_input: None,
+            clock: Arc::new(now),
         };
         Self { log: None, settings: Settings::default(), agents: Vec::new(), host }
     }
@@ -134,6 +139,12 @@ impl RunsBuilder {
     /// Sets how the log keeps what runs are asked. Without, the log cannot restate threads.
     pub fn record_input(mut self, record: RecordInput) -> Self {
         self.host.record_input = Some(record);
+        self
+    }
+
+    /// Sets the clock that leases and the age of runs are counted by. Without, it is that of the machine.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.host.clock = clock;
         self
     }
 

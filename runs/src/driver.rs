@@ -8,7 +8,9 @@
 //!      │ `run_timeout`
 //!      ├─────────────────────────────────────────────────────────► ended: failed
 //!      ├ the stream ends ────────────────────────────────────────► ended as it says, or cut
-//!      └ the lease is lost ──────────────────────────────────────► left to the replica that took the run over
+//!      ├ the lease is lost ──────────────────────────────────────► left to the replica that took the run over
+//!      ├ the log has lost the run ───────────────────────────────► ended: `log_lost`, and the agent by policy
+//!      └ the engine leaves ([`leaving`](crate::leaving)) ─────────► handed over, or ended: `gateway_lost`
 //! ```
 //!
 //! One task: the stream of the agent is polled here ([`input`]), and what is ready is appended together. The log always
@@ -28,10 +30,10 @@ use std::time::Duration;
 use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{
-    CancelToken, Checkpoint, MessageId, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError,
+    CancelToken, Checkpoint, MessageId, RunFailure, RunId, RunInfo, SourceEvent, StreamContext, StreamError,
     Timestamp,
 };
-use aqueduct_runlog::{Control, Lease, LogError};
+use aqueduct_runlog::{Control, Lease, LogError, LogScope, RunMeta};
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -40,8 +42,11 @@ use crate::agents::AgentEntry;
 use crate::extension::RunExtension;
 use crate::feed::{Begin, Feed};
 use crate::handle::RunHandle;
-use crate::runs::{Runs, now};
-use crate::settings::OnDisconnect;
+use crate::leaving::Stage;
+use crate::runs::Runs;
+use crate::settings::{OnDisconnect, OnLogLoss};
+use crate::takeover::GATEWAY_LOST;
+pub(crate) use append::left_by_extension;
 use input::{Batch, Input};
 use turn::RunTurn;
 
@@ -57,6 +62,12 @@ pub(crate) const LOG_PAUSE: Duration = Duration::from_millis(500);
 /// The outcome of a run that another replica took over.
 const TAKEN_OVER: &str = "taken_over";
 
+/// The outcome of a run that was left to other replicas.
+const HANDED_OVER: &str = "handed_over";
+
+/// The outcome of a run that its log has lost.
+const LOG_LOST: &str = "log_lost";
+
 /// The run took longer than it may.
 const RUN_TIMEOUT: &str = "run_timeout";
 
@@ -70,6 +81,8 @@ pub(crate) struct Drive {
     pub(crate) request: AgentRequest,
     /// The message ids of the thread's earlier runs, for an agent whose ids are kept.
     pub(crate) kept_ids: Option<Vec<String>>,
+    /// The id under which the events show the run, if the client did not choose the one of the log.
+    pub(crate) shown: Option<RunId>,
 }
 
 impl Drive {
@@ -91,7 +104,7 @@ impl Drive {
         let run_id = self.lease.run_id.clone();
         let started_at = Instant::now();
         tracing::info!(
-            run = run_id.as_str(),
+            run = self.request.input.run_id.as_str(),
             thread = self.request.input.thread_id.as_str(),
             agent = self.agent.name(),
             "run started"
@@ -105,22 +118,42 @@ impl Drive {
         let machine = Box::new(Machine::new(&self, begin, held.lost.clone()));
         let outcome = machine.run(&mut input).await;
         drop((held, counted));
+        if outcome == HANDED_OVER {
+            self.release().await;
+        }
         self.handle.end();
         if let Some(extension) = self.extension.take() {
             extension.handle_end();
         }
         self.runs.active().remove(&run_id);
-        metrics.run_ended(&outcome, started_at.elapsed());
+        metrics.run_ended(self.agent.name(), &outcome, started_at.elapsed());
         tracing::info!(
-            run = run_id.as_str(),
+            run = self.request.input.run_id.as_str(),
             agent = self.agent.name(),
             outcome = outcome.as_str(),
             ms = u64::try_from(started_at.elapsed().as_millis()).unwrap_or(u64::MAX),
             "run ended"
         );
-        if outcome != TAKEN_OVER {
+        if self.tells_agent(&outcome) {
             self.say_goodbye(input).await;
         }
+    }
+
+    /// Returns `true` if the agent's work is over with the run here.
+    fn tells_agent(&self, outcome: &str) -> bool {
+        match outcome {
+            TAKEN_OVER | HANDED_OVER => false,
+            LOG_LOST => self.runs.setup().settings.on_log_loss == OnLogLoss::Cancel,
+            _ => true,
+        }
+    }
+
+    /// Leaves the run to other replicas, or to the next start.
+    async fn release(&self) {
+        if let Err(error) = self.runs.run_log().release(vec![self.lease.clone()]).await {
+            tracing::warn!(run = self.lease.run_id.as_str(), %error, "the lease was not released: it lapses");
+        }
+        self.handle.leave();
     }
 
     async fn say_goodbye(&self, input: Input) {
@@ -134,11 +167,19 @@ impl Drive {
         let input = &self.request.input;
         RunInfo {
             thread_id: input.thread_id.detached(),
-            run_id: input.run_id.detached(),
-            parent_run_id: input.parent_run_id.as_ref().map(aqueduct_core::RunId::detached),
+            run_id: RunMeta::id_in(&self.lease.run_id),
+            parent_run_id: input.parent_run_id.as_ref().map(RunId::detached),
             agent: Some(self.agent.name().to_owned().into()),
         }
     }
+}
+
+/// Where a run can go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GoesOn {
+    HereAlone,
+    /// The log holds where the agent's work is found again.
+    Anywhere,
 }
 
 /// The stream machine of a run, its log, and the clocks around it.
@@ -160,6 +201,8 @@ struct Machine<'d> {
     is_takeover: bool,
     /// Where the agent's work is found, until the log has it.
     checkpoint: Option<Checkpoint>,
+    /// Where the run can go on, as far as the log tells.
+    goes_on: GoesOn,
     /// The agent had more events ready than are handled together.
     is_flooded: bool,
 }
@@ -172,16 +215,20 @@ impl<'d> Machine<'d> {
             Begin::New => {
                 let context = StreamContext::with_limits(drive.info(), options.limits.clone());
                 let context = context.with_known_calls(drive.request.input.known_calls());
+                let context = match &drive.shown {
+                    Some(shown) => context.with_shown_id(shown.clone()),
+                    None => context,
+                };
                 (drive.keeping_ids(context), None, false, Duration::ZERO)
             }
             Begin::Takeover { context, response_id, opened_at } => {
-                (*context, response_id, true, since(opened_at))
+                (*context, response_id, true, elapsed(opened_at, drive.runs.now()))
             }
         };
         Self {
             drive,
             context,
-            turn: RunTurn::new(&drive.lease.run_id, response_id),
+            turn: RunTurn::new(&drive.request.input.run_id, response_id),
             outcome: String::new(),
             is_stopping: false,
             deadline: Instant::now() + limit.saturating_sub(spent),
@@ -190,6 +237,7 @@ impl<'d> Machine<'d> {
             messages_seen: 0,
             is_takeover,
             checkpoint: None,
+            goes_on: if is_takeover { GoesOn::Anywhere } else { GoesOn::HereAlone },
             is_flooded: false,
         }
     }
@@ -227,6 +275,7 @@ impl<'d> Machine<'d> {
                 batch = input.next() => self.handle_batch(batch, input).await,
             }
             self.append().await;
+            self.handle_stage().await;
             if std::mem::take(&mut self.is_flooded) {
                 // An agent that is always ready must not starve the watchers of its run.
                 tokio::task::yield_now().await;
@@ -309,23 +358,54 @@ impl<'d> Machine<'d> {
             Err(error) if error.is_temporary() => tokio::time::sleep(LOG_PAUSE).await,
             Err(error) => {
                 tracing::warn!(run, %error, "the lease of the run is lost");
-                self.leave();
+                self.handle_log_error(&error);
             }
         }
     }
 
     /// The run belongs to another replica: nothing more is written, and the agent is let go.
     fn leave(&mut self) {
-        TAKEN_OVER.clone_into(&mut self.outcome);
+        self.stop_writing(TAKEN_OVER);
+    }
+
+    /// Ends the driver and not the run: nothing more is written.
+    fn stop_writing(&mut self, outcome: &str) {
+        outcome.clone_into(&mut self.outcome);
         self.lost.cancel();
-        self.context.handle_failure(RunFailure::new(TAKEN_OVER, "another replica has taken the run over"));
+        self.context.handle_failure(RunFailure::new(TAKEN_OVER, "the run is not driven here any more"));
+    }
+
+    /// The log refused for good.
+    fn handle_log_error(&mut self, error: &LogError) {
+        match error {
+            LogError::Fenced { .. } | LogError::Closed(_) => self.leave(),
+            _ => self.stop_writing(LOG_LOST),
+        }
+    }
+
+    /// Leaves with the engine, as far as the run can.
+    async fn handle_stage(&mut self) {
+        let stage = self.drive.runs.0.leaving.stage();
+        if stage == Stage::Serving || self.is_stopping || self.context.is_ended() {
+            return;
+        }
+        let is_kept = self.goes_on == GoesOn::Anywhere && self.drive.runs.scope() > LogScope::Process;
+        let is_last = stage == Stage::LastCall;
+        if is_kept && (is_last || !self.drive.handle.is_fed()) {
+            self.stop_writing(HANDED_OVER);
+        } else if is_last {
+            self.drive.handle.cancel_token().cancel();
+            let message = "the gateway was stopped before the run ended, and the run cannot go on elsewhere: run it again";
+            self.context.handle_failure(RunFailure::new(GATEWAY_LOST, message));
+            self.append().await;
+        }
     }
 
     /// The run has no watchers here; it may have some at another replica.
     async fn handle_unwatched(&mut self) {
         let run = &self.drive.lease.run_id;
         let state = self.drive.runs.run_log().state(run).await;
-        let remote = state.map_or(0, |state| state.watched_until.0.saturating_sub(now().0));
+        let remote = state.map_or(0, |state| state.watched_until.0.saturating_sub(self.drive.runs.now().0));
         match u64::try_from(remote) {
             Ok(remote) if remote > 0 => {
                 self.unwatched = Some(Instant::now() + Duration::from_millis(remote));
@@ -366,9 +446,9 @@ impl<'d> Machine<'d> {
     }
 }
 
-/// How long ago that was.
-fn since(then: Timestamp) -> Duration {
-    Duration::from_millis(u64::try_from(now().0.saturating_sub(then.0)).unwrap_or_default())
+/// Returns the time between the two; none if they are the other way round.
+fn elapsed(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::from_millis(u64::try_from(now.0.saturating_sub(then.0)).unwrap_or_default())
 }
 
 async fn unwatched(since: Option<Instant>) {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! RunExtensions::attach ──► RunExtension ── begin ──► CallContext of the agent's calls
-//!                              │  observe: every source event, before it is logged
+//!                              │  observe: every source event; observe_events: every canonical event before it is
+//!                              │  logged; handle_appended: how long the log took
 //!                              │  lanes of sub-agents: RunHandle::lanes (a channel, made on first use)
 //!                              └  handle_message: what other replicas send to the owner of the run
 //! ```
@@ -11,10 +12,11 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aqueduct_core::agent::CallContext;
 use aqueduct_core::service::{BoxFuture, Caller};
-use aqueduct_core::{RunInput, SourceEvent};
+use aqueduct_core::{BlockEvent, Principal, RunInput, SourceEvent, ThreadId};
 use serde_json::Value;
 
 use crate::handle::RunHandle;
@@ -22,7 +24,29 @@ use crate::handle::RunHandle;
 /// Attaches extensions to runs.
 pub trait RunExtensions: fmt::Debug + Send + Sync + 'static {
     /// Returns what is attached to a run that is driven here from now on; `None` for nothing.
-    fn attach(&self, run: &Arc<RunHandle>) -> Option<Arc<dyn RunExtension>>;
+    fn attach(&self, run: &Arc<RunHandle>, origin: &RunOrigin<'_>) -> Option<Arc<dyn RunExtension>>;
+}
+
+/// How a run comes to be driven here.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RunOrigin<'a> {
+    /// The name of its agent.
+    pub agent: &'a str,
+    /// Its thread.
+    pub thread_id: &'a ThreadId,
+    /// The surface by which the caller or the publisher came ([`Caller::surface`]); empty for a takeover.
+    pub surface: &'static str,
+    /// Set for a takeover: what the extension of the former owner left ([`RunExtension::checkpoint`]), null if it left
+    /// nothing.
+    pub takeover: Option<Value>,
+}
+
+impl<'a> RunOrigin<'a> {
+    /// Returns the origin of a new run.
+    pub(crate) fn new(agent: &'a str, thread_id: &'a ThreadId, surface: &'static str) -> Self {
+        Self { agent, thread_id, surface, takeover: None }
+    }
 }
 
 /// A run that a caller starts.
@@ -33,6 +57,8 @@ pub struct RunStart<'a> {
     pub input: &'a RunInput,
     /// The caller that starts it.
     pub caller: &'a Caller,
+    /// The principal of the caller, to which the run belongs.
+    pub principal: &'a Principal,
     /// Headers of the caller that the agent receives.
     pub headers: Vec<(String, String)>,
 }
@@ -44,6 +70,17 @@ pub trait RunExtension: fmt::Debug + Send + Sync + 'static {
 
     /// Observes an event of the agent or of a lane, before it is logged.
     fn observe(&self, _event: &SourceEvent) {}
+
+    /// Observes canonical events that are appended to the log next.
+    fn observe_events(&self, _events: &[BlockEvent]) {}
+
+    /// Events are in the log; appending them took this long.
+    fn handle_appended(&self, _took: Duration) {}
+
+    /// Returns what is kept with the agent's checkpoint, for the replica that takes the run over.
+    fn checkpoint(&self) -> Option<Value> {
+        None
+    }
 
     /// Returns an event of a lane as it is shown.
     fn place_lane(&self, event: SourceEvent) -> SourceEvent {

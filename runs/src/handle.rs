@@ -10,14 +10,15 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use aqueduct_core::service::NumberedEvent;
-use aqueduct_core::{CancelToken, RunId, SourceEvent};
-use aqueduct_runlog::Follow;
+use aqueduct_core::event::RunFailed;
+use aqueduct_core::service::{BoxFuture, NumberedEvent};
+use aqueduct_core::{BlockEvent, CancelToken, RunFailure, RunId, RunInfo, SourceEvent};
+use aqueduct_runlog::{Follow, LogError, RunMeta};
 use futures_util::Stream;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{Notify, mpsc};
@@ -34,6 +35,8 @@ pub struct RunHandle {
     cancel: CancelToken,
     ended: CancelToken,
     watchers: AtomicUsize,
+    /// The run goes on elsewhere, by the decision of its driver here.
+    is_left: AtomicBool,
     /// Turned when the number of watchers has changed, or lanes were opened; the driver alone waits for it.
     changed: Notify,
     lanes: Mutex<Lanes>,
@@ -60,6 +63,7 @@ impl RunHandle {
             cancel: CancelToken::new(),
             ended: CancelToken::new(),
             watchers: AtomicUsize::new(0),
+            is_left: AtomicBool::new(false),
             changed: Notify::new(),
             lanes: Mutex::new(Lanes::Unused),
         }
@@ -126,9 +130,34 @@ impl RunHandle {
         self.ended.cancel();
     }
 
+    /// Returns the number of watchers here.
+    pub(crate) fn watchers(&self) -> usize {
+        self.watchers.load(Ordering::SeqCst)
+    }
+
     /// Returns `true` if the run has no watchers here.
     pub(crate) fn is_unwatched(&self) -> bool {
-        self.watchers.load(Ordering::SeqCst) == 0
+        self.watchers() == 0
+    }
+
+    /// The run is handed over: its watchers here stop.
+    pub(crate) fn leave(&self) {
+        self.is_left.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns `true` once the run was handed over.
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_left.load(Ordering::SeqCst)
+    }
+
+    /// Lets the driver look at its surroundings.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Returns `true` while a sub-agent may send events into the run.
+    pub(crate) fn is_fed(&self) -> bool {
+        matches!(&*self.lock_lanes(), Lanes::Open(sender, _) if sender.strong_count() > 1)
     }
 
     /// Waits until watchers or lanes have changed since this was last awaited.
@@ -187,16 +216,47 @@ impl Drop for WatchGuard {
     }
 }
 
-/// The events of a run for one watcher. A log that fails ends them without a terminal event, which a transport reports
-/// as a broken connection.
+/// The code of a run whose log has lost it.
+const LOG_LOST: &str = "log_lost";
+
+/// The events of a run for one watcher.
+///
+/// A log that fails for a time, and a run that is handed over, end them without a terminal event, which a transport reports
+/// as a resumable end. A log that has lost the run ends them with a failure that is in no log: nothing else could follow.
 pub(crate) struct Watched {
+    run: RunId,
     follow: Follow,
+    /// The last number given.
+    last: u64,
     _guard: Option<WatchGuard>,
+    /// Ready when the watcher has to stop before the end of the run.
+    halted: BoxFuture<'static, ()>,
+    /// It was polled.
+    is_asked: bool,
+    is_over: bool,
 }
 
 impl Watched {
-    pub(crate) fn new(follow: Follow, guard: Option<WatchGuard>) -> Self {
-        Self { follow, _guard: guard }
+    pub(crate) fn new(
+        run: &RunId,
+        follow: Follow,
+        guard: Option<WatchGuard>,
+        halted: BoxFuture<'static, ()>,
+    ) -> Self {
+        Self { run: run.clone(), follow, last: 0, _guard: guard, halted, is_asked: false, is_over: false }
+    }
+
+    fn handle_error(&mut self, error: &LogError) -> Option<NumberedEvent> {
+        self.is_over = true;
+        tracing::warn!(run = self.run.as_str(), %error, "a watcher lost its run");
+        let is_lost =
+            matches!(error, LogError::NotFound(_) | LogError::Lost { .. } | LogError::Unreadable { .. });
+        is_lost.then(|| {
+            let failure = RunFailure::new(LOG_LOST, format!("{error}: start the run again"));
+            let run = Arc::new(RunInfo::new("", RunMeta::id_in(&self.run).as_bytes().clone()));
+            let event = BlockEvent::RunFailed(Box::new(RunFailed::new(run, failure)));
+            NumberedEvent { number: self.last + 1, event }
+        })
     }
 }
 
@@ -204,14 +264,28 @@ impl Stream for Watched {
     type Item = NumberedEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<NumberedEvent>> {
-        match ready!(Pin::new(&mut self.follow).poll_next(cx)) {
-            Some(Ok(event)) => Poll::Ready(Some(event)),
-            Some(Err(error)) => {
-                tracing::warn!(%error, "a watcher lost its run");
-                Poll::Ready(None)
-            }
-            None => Poll::Ready(None),
+        if self.is_over {
+            return Poll::Ready(None);
         }
+        let Poll::Ready(next) = Pin::new(&mut self.follow).poll_next(cx) else {
+            if !std::mem::replace(&mut self.is_asked, true) {
+                // A stream that is over at once would say that the run has ended.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            ready!(self.halted.as_mut().poll(cx));
+            self.is_over = true;
+            return Poll::Ready(None);
+        };
+        self.is_asked = true;
+        Poll::Ready(match next {
+            Some(Ok(event)) => {
+                self.last = event.number;
+                Some(event)
+            }
+            Some(Err(error)) => self.handle_error(&error),
+            None => None,
+        })
     }
 }
 

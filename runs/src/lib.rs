@@ -20,6 +20,7 @@
 //! | [`side`] | runs by which replicas talk to the owner of another run |
 //! | `driver`, `feed`, `input` | one run from its first event to its last |
 //! | `replica`, `sweeper`, `takeover`, `previous` | leases, and runs whose owner is gone |
+//! | `leaving`, `outage` | runs that are handed over, and a log that cannot be used |
 //! | `threads`, `listing`, `complete` | history of threads, lists of runs, the merged turn as a value |
 //!
 //! Invariants: every event is in the log before a watcher sees it; every log ends, also when the agent, the watcher or the
@@ -47,17 +48,21 @@
 
 pub mod access;
 pub mod agents;
+mod audit;
 pub mod builder;
 mod complete;
 mod driver;
 pub mod extension;
 mod feed;
 pub mod handle;
+mod leaving;
 mod listing;
 pub mod metrics;
+mod outage;
 mod previous;
 pub mod publish;
 mod replica;
+mod reply;
 pub mod runs;
 mod service;
 pub mod settings;
@@ -69,10 +74,10 @@ mod threads;
 pub use access::{AccessPolicy, OpenAccess};
 pub use agents::AgentEntry;
 pub use builder::RunsBuilder;
-pub use extension::{RunExtension, RunExtensions, RunStart};
+pub use extension::{RunExtension, RunExtensions, RunOrigin, RunStart};
 pub use handle::{LaneRefused, LaneSender, RunHandle};
 pub use metrics::RunMetrics;
 pub use publish::LineDecoder;
 pub use runs::{Runs, now};
-pub use settings::{AgentOptions, OnDisconnect, Settings};
+pub use settings::{AgentOptions, OnDisconnect, OnLogLoss, Settings};
 pub use side::{SideEar, SideRun};

@@ -1,7 +1,6 @@
-//! Lists of runs: a caller sees those of its own principals, and no others.
+//! Lists of runs: a caller sees those of its own principal, an admin those of all.
 
-use std::collections::HashMap;
-
+use aqueduct_core::Identity;
 use aqueduct_core::service::{Caller, ServiceError};
 use aqueduct_runlog::{LogError, RunQuery, RunState};
 
@@ -18,17 +17,14 @@ impl Runs {
     ///
     /// The caller has to bring an identity, or the log cannot be read.
     pub async fn list_runs(&self, caller: &Caller, most: usize) -> Result<Vec<RunState>, ServiceError> {
-        // Strangers are told to bring a token, as for the list of agents.
-        let listed = self.list(caller)?;
-        let mut agents: HashMap<String, Vec<String>> = HashMap::new();
-        for agent in listed {
-            if let Some(principal) = self.0.host.access.identify(caller, &agent.name) {
-                agents.entry(principal.to_string()).or_default().push(agent.name);
-            }
-        }
+        // Callers without proof are told to bring one, as for the list of agents.
+        self.list(caller)?;
+        let identity = self.identify(caller)?;
+        let owners =
+            if identity.is_admin { vec![None] } else { identity.owners().into_iter().map(Some).collect() };
         let mut runs = Vec::new();
-        for (owner, agents) in agents {
-            let found = self.newest_of(owner, &agents, most).await;
+        for owner in owners {
+            let found = self.newest_of(owner, &identity, most).await;
             runs.extend(found.map_err(|error| refuse(&error))?);
         }
         runs.sort_by_cached_key(|run| std::cmp::Reverse(run.place()));
@@ -36,21 +32,21 @@ impl Runs {
         Ok(runs)
     }
 
-    /// The newest runs of an owner that some of these agents had; no more pages are read than that takes.
+    /// The newest runs of an owner, or of all, that the identity may see; no more pages are read than that takes.
     async fn newest_of(
         &self,
-        owner: String,
-        agents: &[String],
+        owner: Option<String>,
+        identity: &Identity,
         most: usize,
     ) -> Result<Vec<RunState>, LogError> {
         let mut runs = Vec::new();
-        let mut query = RunQuery { owner: Some(owner), newest_first: true, ..RunQuery::default() };
+        let mut query = RunQuery { owner, newest_first: true, ..RunQuery::default() };
         while runs.len() < most {
             let page = self.run_log().list(query.clone(), PAGE).await?;
             let Some(last) = page.last() else { break };
             query.after = Some(last.place());
-            let is_shown = |run: &RunState| agents.contains(&run.meta.agent) && !is_box(&run.meta.thread_id);
-            runs.extend(page.into_iter().filter(is_shown));
+            let is_run = |run: &RunState| !is_box(&run.meta.thread_id) && !run.meta.agent.is_empty();
+            runs.extend(page.into_iter().filter(|run| is_run(run) && self.may_see(identity, &run.meta)));
         }
         Ok(runs)
     }

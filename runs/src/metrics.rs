@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Outcomes that are told apart; codes of agents are foreign text, so any other counts as one.
+/// Outcomes of one agent that are told apart; codes of agents are foreign text, so any other counts as one.
 const OUTCOMES: usize = 64;
 
 /// The counters.
@@ -23,8 +23,8 @@ pub struct RunMetrics {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Ended {
-    /// How many, by outcome or by the code of their failure.
-    pub by_outcome: BTreeMap<String, u64>,
+    /// How many, by agent, and by outcome or the code of their failure.
+    pub by_agent: BTreeMap<String, BTreeMap<String, u64>>,
     /// How long they took together.
     pub seconds: f64,
 }
@@ -80,14 +80,15 @@ impl RunMetrics {
         Counted(self)
     }
 
-    pub(crate) fn run_ended(&self, outcome: &str, took: Duration) {
+    pub(crate) fn run_ended(&self, agent: &str, outcome: &str, took: Duration) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.seconds += took.as_secs_f64();
         let is_word =
             outcome.len() <= 64 && outcome.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        let is_counted = ended.by_outcome.contains_key(outcome) || ended.by_outcome.len() < OUTCOMES;
+        let by_outcome = ended.by_agent.entry(agent.to_owned()).or_default();
+        let is_counted = by_outcome.contains_key(outcome) || by_outcome.len() < OUTCOMES;
         let outcome = if is_word && is_counted { outcome } else { "other" };
-        *ended.by_outcome.entry(outcome.to_owned()).or_default() += 1;
+        *by_outcome.entry(outcome.to_owned()).or_default() += 1;
     }
 
     pub(crate) fn count_events(&self, count: usize) {

@@ -19,6 +19,12 @@ const FOLDED_RUNS: usize = 256;
 /// Events that are read together.
 const PAGE: usize = 512;
 
+/// The runs of a thread, newest first. Runs of other owners are not read: they cannot crowd out those of this one.
+fn thread_query(owner: &str, thread: &ThreadId) -> RunQuery {
+    let (thread_id, owner) = (Some(thread.clone()), Some(owner.to_owned()));
+    RunQuery { thread_id, owner, newest_first: true, ..RunQuery::default() }
+}
+
 impl Runs {
     /// Returns what the last run of the thread left at the agent; `None` if the agent itself knows as much.
     pub(crate) async fn previous(
@@ -64,10 +70,8 @@ impl Runs {
         run: &RunId,
         fold: &mut dyn ThreadFold,
     ) -> Result<(), LogError> {
-        let query = RunQuery { thread_id: Some(thread.clone()), newest_first: true, ..RunQuery::default() };
-        let is_of_agent = |state: &RunState| {
-            state.meta.agent == entry.name() && state.meta.owner == owner && state.meta.run_id != *run
-        };
+        let query = thread_query(owner, thread);
+        let is_of_agent = |state: &RunState| state.meta.agent == entry.name() && state.meta.run_id != *run;
         let states = self.run_log().list(query, FOLDED_RUNS).await?;
         for state in states.into_iter().rev().filter(is_of_agent) {
             let mut after = state.earliest.saturating_sub(1);
@@ -88,10 +92,8 @@ impl Runs {
         thread: &ThreadId,
         run: &RunId,
     ) -> Result<Option<PreviousRun>, LogError> {
-        let query = RunQuery { thread_id: Some(thread.clone()), newest_first: true, ..RunQuery::default() };
-        let is_of_agent = |state: &RunState| {
-            state.meta.agent == entry.name() && state.meta.owner == owner && state.meta.run_id != *run
-        };
+        let query = thread_query(owner, thread);
+        let is_of_agent = |state: &RunState| state.meta.agent == entry.name() && state.meta.run_id != *run;
         // One without a checkpoint came to nothing at the agent.
         let states = self.run_log().list(query, RUNS).await?.into_iter().filter(is_of_agent);
         let Some((state, checkpoint)) =
@@ -99,8 +101,8 @@ impl Runs {
         else {
             return Ok(None);
         };
-        let run = state.meta.run_id;
-        let last = self.run_log().read(&run, state.head.saturating_sub(1), 1).await?;
+        let run = state.meta.public_id();
+        let last = self.run_log().read(&state.meta.run_id, state.head.saturating_sub(1), 1).await?;
         let is_waiting = last.events.iter().any(|event| {
             matches!(&event.event, BlockEvent::RunFinished(end) if end.outcome == RunOutcome::Interrupted)
         });

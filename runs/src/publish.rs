@@ -41,8 +41,9 @@ use tokio::sync::{Mutex, watch};
 
 use crate::agents::AgentEntry;
 use crate::driver::Drive;
+use crate::extension::RunOrigin;
 use crate::feed::{Feed, FeedSender};
-use crate::runs::{Runs, now, refuse};
+use crate::runs::Runs;
 use mailbox::Mailbox;
 
 /// Decodes the lines of a publisher.
@@ -71,13 +72,18 @@ pub trait LineDecoder: Send + 'static {
     fn replies_taken(&self, line: &str) -> Vec<InterruptId>;
 }
 
+/// The surface of runs that frameworks publish.
+const PUBLISH: &str = "publish";
+
 /// Numbers the runs whose publishers named none.
 static NEXT_RUN: AtomicU64 = AtomicU64::new(1);
 
 /// A run that is fed by a publisher.
 #[derive(Debug)]
 pub(crate) struct Published {
-    /// The run that the publication began with.
+    /// The key of the run that the publication began with.
+    key: RunId,
+    /// The id of that run.
     run_id: RunId,
     agent: Arc<AgentEntry>,
     principal: Principal,
@@ -171,12 +177,12 @@ impl Runs {
                 format!("format {:?} is not known: use one of {}", request.format, known.join(", "));
             return Err(ServiceError::new(RefusalKind::Invalid, message));
         };
-        let known = request.run_id.clone().and_then(|run| {
-            let known = self.published().get(&run).cloned()?;
-            Some((run, known))
-        });
-        if let Some((run, known)) = known {
-            return self.continue_run(run, known, &agent, &principal, &caller).await;
+        let known = request
+            .run_id
+            .as_ref()
+            .and_then(|run| self.published().get(&RunMeta::key(&principal.to_string(), run)).cloned());
+        if let Some(known) = known {
+            return self.continue_run(known, &agent, &principal, &caller).await;
         }
         self.check_room()?;
         self.open_published(request, agent, principal, make()).await
@@ -184,7 +190,6 @@ impl Runs {
 
     async fn continue_run(
         self,
-        run: RunId,
         known: Arc<Published>,
         agent: &AgentEntry,
         principal: &Principal,
@@ -193,7 +198,7 @@ impl Runs {
         if known.agent.name() != agent.name() || known.principal != *principal {
             return Err(self.no_such_run(caller));
         }
-        let ingest = PublisherIngest::new(self, run, known).await;
+        let ingest = PublisherIngest::new(self, known).await;
         Ok(Box::new(ingest))
     }
 
@@ -205,20 +210,23 @@ impl Runs {
         decoder: Box<dyn LineDecoder>,
     ) -> Result<Box<dyn Ingest>, ServiceError> {
         let run_id = request.run_id.unwrap_or_else(|| {
-            RunId::from(format!("published-{}-{}", now().0, NEXT_RUN.fetch_add(1, Ordering::Relaxed)))
+            RunId::from(format!("published-{}-{}", self.now().0, NEXT_RUN.fetch_add(1, Ordering::Relaxed)))
         });
         let thread = request.thread_id.unwrap_or_else(|| run_id.as_bytes().clone());
         let mut input = RunInput::prompt(thread, run_id.as_bytes().clone(), "");
         input.messages.clear();
+        let owner = principal.to_string();
+        let key = RunMeta::key(&owner, &run_id);
         let meta = RunMeta {
-            run_id: run_id.clone(),
+            run_id: key.clone(),
             thread_id: input.thread_id.clone(),
             agent: agent.name().to_owned(),
-            owner: principal.to_string(),
-            opened_at: now(),
+            owner,
+            opened_at: self.now(),
         };
-        let lease = self.run_log().open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
-        let (handle, extension) = self.attach(&run_id);
+        let lease = self.open_log(meta).await?;
+        let origin = RunOrigin::new(agent.name(), &input.thread_id, PUBLISH);
+        let (handle, extension) = self.attach(&key, &origin);
         let (sender, feed) = Feed::published();
         let state = State {
             decoder,
@@ -230,7 +238,8 @@ impl Runs {
             mailbox: None,
         };
         let published = Arc::new(Published {
-            run_id: run_id.clone(),
+            key: key.clone(),
+            run_id,
             agent: Arc::clone(&agent),
             principal: principal.clone(),
             thread: input.thread_id.clone(),
@@ -239,19 +248,27 @@ impl Runs {
             turns: AtomicU64::new(0),
             boxes: AtomicU64::new(0),
         });
-        self.published().insert(run_id.clone(), Arc::clone(&published));
+        self.published().insert(key, Arc::clone(&published));
         let mut request = AgentRequest::new(input);
         request.principal = principal;
-        let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request, kept_ids: None };
+        let drive = Drive {
+            runs: self.clone(),
+            agent,
+            lease,
+            handle,
+            extension,
+            request,
+            kept_ids: None,
+            shown: None,
+        };
         drive.spawn(feed);
-        Ok(Box::new(PublisherIngest::new(self, run_id, published).await))
+        Ok(Box::new(PublisherIngest::new(self, published).await))
     }
 }
 
 /// One publisher of a run.
 struct PublisherIngest {
     runs: Runs,
-    run_id: RunId,
     published: Arc<Published>,
     turn: u64,
     acknowledged: u64,
@@ -261,10 +278,10 @@ struct PublisherIngest {
 }
 
 impl PublisherIngest {
-    async fn new(runs: Runs, run_id: RunId, published: Arc<Published>) -> Self {
+    async fn new(runs: Runs, published: Arc<Published>) -> Self {
         let turn = published.turns.fetch_add(1, Ordering::Relaxed) + 1;
         let acknowledged = published.state.lock().await.acknowledged;
-        Self { runs, run_id, published, turn, acknowledged, finished: false, given: Vec::new() }
+        Self { runs, published, turn, acknowledged, finished: false, given: Vec::new() }
     }
 
     async fn take(&mut self, number: u64, payload: Bytes) -> Result<u64, ServiceError> {
@@ -311,14 +328,14 @@ impl PublisherIngest {
         state.out = None;
         state.mailbox = None;
         self.finished = true;
-        self.runs.published().remove(&self.run_id);
+        self.runs.published().remove(&self.published.key);
         read.map_err(|message| ServiceError::new(RefusalKind::Invalid, message))
     }
 }
 
 impl Ingest for PublisherIngest {
     fn run_id(&self) -> &RunId {
-        &self.run_id
+        &self.published.run_id
     }
 
     fn acknowledged(&self) -> u64 {
@@ -343,7 +360,7 @@ impl Drop for PublisherIngest {
         if self.finished {
             return;
         }
-        let (runs, run, published) = (self.runs.clone(), self.run_id.clone(), Arc::clone(&self.published));
+        let (runs, published) = (self.runs.clone(), Arc::clone(&self.published));
         let turn = self.turn;
         // Without a runtime the process is ending, and everything with it.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -353,7 +370,7 @@ impl Drop for PublisherIngest {
                 let mut state = published.state.lock().await;
                 state.out = None;
                 state.mailbox = None;
-                runs.published().remove(&run);
+                runs.published().remove(&published.key);
             }
         });
     }

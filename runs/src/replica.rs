@@ -6,7 +6,7 @@
 //! watcher of a run elsewhere ── watch ──► RunLog::watched ──► its owner does not take it for unwatched
 //! ```
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +20,9 @@ use crate::runs::Runs;
 /// Renewals within one lease: two may fail before it lapses.
 const RENEWALS: u32 = 3;
 
+/// Signs of life within the silence after which a replica is taken for dead.
+const BEATS: u32 = 5;
+
 /// How often runs that were kept long enough are forgotten.
 const EXPIRY: Duration = Duration::from_secs(60);
 
@@ -29,18 +32,23 @@ const TOLD_AT_ONCE: usize = 64;
 /// The leases and the watchers of this replica.
 #[derive(Debug, Default)]
 pub(crate) struct Replica {
-    held: Mutex<HashMap<RunId, (Lease, CancelToken)>>,
+    pub(crate) held: Mutex<BTreeMap<RunId, (Lease, CancelToken)>>,
     /// Runs of other replicas that are watched here, and by how many.
-    watched: Mutex<HashMap<RunId, usize>>,
+    watched: Mutex<BTreeMap<RunId, usize>>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Replica {
     fn leases(&self) -> Vec<Lease> {
         locked(&self.held).values().map(|(lease, _)| lease.clone()).collect()
+    }
+
+    /// Returns the number of leases that are held.
+    pub(crate) fn count(&self) -> usize {
+        locked(&self.held).len()
     }
 
     /// True if a run is driven here.
@@ -126,7 +134,24 @@ impl Runs {
                 self.expire().await;
             }
         };
-        let ((), (), ()) = futures_util::future::join3(self.keep_leases(), self.sweep(), expire).await;
+        let watch_over = futures_util::future::join(self.beat(), self.probe_log());
+        let leases = futures_util::future::join3(self.keep_leases(), self.sweep(), expire);
+        let _ = futures_util::future::join(leases, watch_over).await;
+    }
+
+    /// Tells other replicas that this one is alive, and finds those that are not, without end.
+    async fn beat(&self) {
+        let silence = self.setup().settings.silence;
+        let mut pace = tokio::time::interval(silence / BEATS);
+        pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            pace.tick().await;
+            match self.run_log().beat(silence).await {
+                Ok(0) => {}
+                Ok(runs) => tracing::warn!(runs, ?silence, "leases of a silent replica were released"),
+                Err(error) => tracing::debug!(%error, "no sign of life could be given"),
+            }
+        }
     }
 
     /// Renews leases and tells of watchers, without end. Neither waits for the other: a lease that is renewed late is lost.

@@ -1,28 +1,31 @@
 //! [`Runs`]: the engine, and how runs start.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aqueduct_core::agent::{AgentRequest, CallContext, ThreadFold};
 use aqueduct_core::service::{Caller, EventStream, RefusalKind, ServiceError, StartedRun};
-use aqueduct_core::{Agent, CancelToken, RunId, RunInput, Timestamp};
-use aqueduct_runlog::{Follow, LogError, LogScope, RunLog, RunMeta};
+use aqueduct_core::{Agent, CancelToken, Principal, RunId, RunInput, Timestamp};
+use aqueduct_runlog::{Follow, Lease, LogError, LogScope, RunLog, RunMeta};
 
 use crate::agents::{AgentEntry, Agents};
 use crate::builder::{Host, RunsBuilder};
 use crate::driver::Drive;
-use crate::extension::{RunExtension, RunStart};
+use crate::extension::{RunExtension, RunOrigin, RunStart};
 use crate::feed::Feed;
 use crate::handle::{RunHandle, Watched};
+use crate::leaving::Leaving;
 use crate::metrics::RunMetrics;
+use crate::outage::Outage;
 use crate::publish::Published;
 use crate::replica::Replica;
+use crate::reply::{Reply, ReplyRun};
 use crate::settings::{AgentOptions, Settings};
 use crate::threads::ThreadIndex;
 
-/// Headers that an agent always receives: the trace context of W3C.
-const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
+/// Headers that an agent always receives: the trace context and the baggage of W3C.
+const TRACE_HEADERS: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 
 /// The run engine. Clones share it.
 #[derive(Clone)]
@@ -32,13 +35,16 @@ pub(crate) struct Engine {
     pub(crate) setup: RwLock<Arc<Setup>>,
     pub(crate) log: Arc<dyn RunLog>,
     pub(crate) host: Host,
-    pub(crate) active: Mutex<HashMap<RunId, Arc<RunHandle>>>,
+    /// Ordered, as all maps that are walked here are: the same calls have the same effects in the same order.
+    pub(crate) active: Mutex<BTreeMap<RunId, Arc<RunHandle>>>,
     /// Runs that frameworks feed.
-    pub(crate) published: Mutex<HashMap<RunId, Arc<Published>>>,
+    pub(crate) published: Mutex<BTreeMap<RunId, Arc<Published>>>,
     pub(crate) threads: ThreadIndex,
     pub(crate) replica: Replica,
     pub(crate) metrics: Arc<RunMetrics>,
     draining: CancelToken,
+    pub(crate) leaving: Leaving,
+    pub(crate) outage: Outage,
 }
 
 /// What can be replaced while runs go on.
@@ -87,6 +93,8 @@ impl Runs {
             replica: Replica::default(),
             metrics: Arc::default(),
             draining: CancelToken::new(),
+            leaving: Leaving::default(),
+            outage: Outage::default(),
         }))
     }
 
@@ -110,12 +118,12 @@ impl Runs {
         Self::with_parts(Arc::new(log), setup.settings, agents, self.0.host.clone())
     }
 
-    /// Replaces settings and agents as a whole. Runs under way keep what they started with; the lease and the scope of the
-    /// log stay.
+    /// Replaces settings and agents as a whole. Runs under way keep what they started with; the lease, the silence and the
+    /// scope of the log stay.
     pub fn replace(&self, settings: Settings, agents: impl IntoIterator<Item = Arc<AgentEntry>>) {
         self.change_setup(|setup| {
-            let (lease, scope) = (setup.settings.lease, setup.settings.scope);
-            setup.settings = Settings { lease, scope, ..settings };
+            let Settings { lease, silence, scope, .. } = setup.settings;
+            setup.settings = Settings { lease, silence, scope, ..settings };
             setup.agents = setup.agents.replaced(agents);
         });
     }
@@ -161,6 +169,16 @@ impl Runs {
         self.active().len()
     }
 
+    /// Returns the number of watchers of the runs that are driven here.
+    pub fn watchers(&self) -> usize {
+        self.active().values().map(|run| run.watchers()).sum()
+    }
+
+    /// Returns the number of leases that are held here.
+    pub fn leases(&self) -> usize {
+        self.0.replica.count()
+    }
+
     /// Refuses new runs from now on; those under way may end.
     pub fn drain(&self) {
         self.0.draining.cancel();
@@ -179,7 +197,7 @@ impl Runs {
     /// Forgets ended runs that were kept long enough.
     pub async fn expire(&self) {
         let keep = i64::try_from(self.setup().settings.keep.as_millis()).unwrap_or(i64::MAX);
-        let before = Timestamp(now().0.saturating_sub(keep));
+        let before = Timestamp(self.now().0.saturating_sub(keep));
         if let Ok(forgotten) = self.0.log.expire(before).await
             && forgotten > 0
         {
@@ -187,10 +205,15 @@ impl Runs {
         }
     }
 
+    /// Returns the time, as the log counts it, by the clock of this engine.
+    pub fn now(&self) -> Timestamp {
+        (self.0.host.clock)()
+    }
+
     /// Returns when a lease that is taken now lapses.
     pub(crate) fn lease_until(&self) -> Timestamp {
         let lease = i64::try_from(self.setup().settings.lease.as_millis()).unwrap_or(i64::MAX);
-        Timestamp(now().0.saturating_add(lease))
+        Timestamp(self.now().0.saturating_add(lease))
     }
 
     /// Returns which processes read the log.
@@ -198,18 +221,23 @@ impl Runs {
         self.setup().settings.scope.unwrap_or_else(|| self.0.log.scope())
     }
 
-    pub(crate) fn active(&self) -> MutexGuard<'_, HashMap<RunId, Arc<RunHandle>>> {
+    pub(crate) fn active(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<RunHandle>>> {
         self.0.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn published(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Published>>> {
+    pub(crate) fn published(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<Published>>> {
         self.0.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the handle of a run that is going to be driven here, and what the host attaches to it.
-    pub(crate) fn attach(&self, run: &RunId) -> (Arc<RunHandle>, Option<Arc<dyn RunExtension>>) {
+    pub(crate) fn attach(
+        &self,
+        run: &RunId,
+        origin: &RunOrigin<'_>,
+    ) -> (Arc<RunHandle>, Option<Arc<dyn RunExtension>>) {
         let handle = Arc::new(RunHandle::new(run.clone()));
-        let extension = self.0.host.extensions.as_ref().and_then(|extensions| extensions.attach(&handle));
+        let extensions = self.0.host.extensions.as_ref();
+        let extension = extensions.and_then(|extensions| extensions.attach(&handle, origin));
         (handle, extension)
     }
 
@@ -222,32 +250,68 @@ impl Runs {
         let principal = self.authenticate(&caller, &name)?;
         let agent = self.entry(&name).ok_or_else(|| self.no_such_agent(&caller, &name))?;
         self.check_room()?;
-        if agent.is_published() {
-            return self.answer_published(agent, principal, input).await;
-        }
-        let run_id = input.run_id.detached();
-        let meta = RunMeta {
-            run_id: run_id.clone(),
-            thread_id: input.thread_id.detached(),
-            agent: name,
-            owner: principal.to_string(),
-            opened_at: now(),
+        let owner = principal.to_string();
+        let (run, claim) = match self.take_reply(&name, &owner, &input).await? {
+            Reply::Taken(run, claim) => (run, claim),
+            Reply::Repeats(run) => return self.repeat_run(&owner, run).await,
         };
-        let owner = meta.owner.clone();
-        let lease = self.0.log.open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
+        let key = RunMeta::key(&owner, &run.id);
+        let Some(claim) = claim else { return self.open_start(caller, agent, principal, input, run).await };
+        match self.clone().open_start(caller, agent, principal, input, run.clone()).await {
+            Ok(started) => {
+                self.keep_claim(&claim).await;
+                Ok(started)
+            }
+            // The same reply, at the same time, was quicker.
+            Err(error) if error.kind == RefusalKind::Conflict && self.run_log().state(&key).await.is_ok() => {
+                self.repeat_run(&owner, run.id).await
+            }
+            Err(error) => {
+                self.release_claim(&claim, &key).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn open_start(
+        self,
+        caller: Caller,
+        agent: Arc<AgentEntry>,
+        principal: Principal,
+        mut input: RunInput,
+        run: ReplyRun,
+    ) -> Result<StartedRun, ServiceError> {
+        if agent.is_published() {
+            return self.answer_published(agent, principal, input, run).await;
+        }
+        let ReplyRun { id: run_id, shown } = run;
+        input.run_id = run_id.clone();
+        let owner = principal.to_string();
+        let key = RunMeta::key(&owner, &run_id);
+        let meta = RunMeta {
+            run_id: key.clone(),
+            thread_id: input.thread_id.detached(),
+            agent: agent.name().to_owned(),
+            owner: owner.clone(),
+            opened_at: self.now(),
+        };
+        let lease = self.open_log(meta).await?;
         let ((), previous, fold) = futures_util::future::join3(
             self.note_input(&lease, &owner, &input),
-            self.previous(&agent, &owner, &input.thread_id, &run_id),
-            self.fold_thread(&agent, &owner, &input.thread_id, &run_id),
+            self.previous(&agent, &owner, &input.thread_id, &key),
+            self.fold_thread(&agent, &owner, &input.thread_id, &key),
         )
         .await;
-        let (handle, extension) = self.attach(&run_id);
+        let origin = RunOrigin::new(agent.name(), &input.thread_id, caller.surface);
+        let (handle, extension) = self.attach(&key, &origin);
         // The watcher is there before the run begins: a run is never unwatched by accident.
-        let events = self.watched(&run_id, Some(&handle), 0);
+        let events = self.watched(&key, Some(&handle), 0);
         let headers = forwarded(&caller, agent.options());
         let context: Arc<dyn CallContext> = match &extension {
             Some(extension) => {
-                Arc::clone(extension).begin(RunStart { input: &input, caller: &caller, headers }).await
+                Arc::clone(extension)
+                    .begin(RunStart { input: &input, caller: &caller, principal: &principal, headers })
+                    .await
             }
             None => Arc::new(Forwarded(headers)),
         };
@@ -256,14 +320,25 @@ impl Runs {
         request.keeps_checkpoints = true;
         let kept_ids = fold.as_ref().map(|fold| fold.message_ids());
         request.thread = fold.map(ThreadFold::finish);
-        let drive = Drive { runs: self, agent, lease, handle, extension, request, kept_ids };
+        let drive = Drive { runs: self, agent, lease, handle, extension, request, kept_ids, shown };
         drive.spawn(Feed::Agent);
-        Ok(StartedRun { run_id, events })
+        Ok(StartedRun::new(run_id, events))
+    }
+
+    /// Opens a run in the log. A run id that is taken is one of the same owner, and named as the owner knows it.
+    pub(crate) async fn open_log(&self, meta: RunMeta) -> Result<Lease, ServiceError> {
+        let public = meta.public_id();
+        let opened = self.0.log.open(meta, self.lease_until()).await;
+        opened.map_err(|error| match error {
+            LogError::Exists(_) => refuse(&LogError::Exists(public)),
+            error => refuse(&error),
+        })
     }
 
     pub(crate) fn watched(&self, run: &RunId, handle: Option<&Arc<RunHandle>>, after: u64) -> EventStream {
         let follow = Follow::new(Arc::clone(&self.0.log), run.clone(), after);
-        Box::pin(Watched::new(follow, handle.map(RunHandle::watch)))
+        let halted = Box::pin(self.0.leaving.halted(handle.cloned()));
+        Box::pin(Watched::new(run, follow, handle.map(RunHandle::watch), halted))
     }
 
     pub(crate) fn check_room(&self) -> Result<(), ServiceError> {
@@ -271,6 +346,7 @@ impl Runs {
             let message = "the service is stopping: retry, or use another replica";
             return Err(ServiceError::new(RefusalKind::Unavailable, message));
         }
+        self.check_log()?;
         let limit = self.setup().settings.limit;
         if self.active_runs() >= limit {
             let message = format!("run limit reached (`runs.limit` = {limit}): retry later");

@@ -1,14 +1,12 @@
 //! The verbs of the engine as a [`RunService`].
 
-use std::sync::Arc;
-
 use aqueduct_core::service::{
     AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RunService, ServiceError, StartedRun,
 };
 use aqueduct_core::{RunId, RunInput};
 use aqueduct_runlog::{Control, LogError, RunState};
 
-use crate::handle::RunHandle;
+use crate::audit::Action;
 use crate::runs::{Runs, refuse};
 
 impl RunService for Runs {
@@ -19,14 +17,17 @@ impl RunService for Runs {
 
     fn admit(&self, caller: &Caller, agent: Option<&str>) -> Result<(), ServiceError> {
         match agent {
-            Some(name) if self.entry(name).is_none() => Err(self.no_such_agent(caller, name)),
             Some(name) => self.authenticate(caller, name).map(drop),
             None => self.list(caller).map(drop),
         }
     }
 
-    fn agent_of<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move { self.run_log().state(run).await.ok().map(|state| state.meta.agent) })
+    fn authenticate(&self, caller: Caller) -> BoxFuture<'_, Caller> {
+        self.0.host.access.authenticate(caller)
+    }
+
+    fn agent_of<'a>(&'a self, caller: &'a Caller, run: &'a RunId) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move { self.find_run(caller, run).await.ok().map(|state| state.meta.agent) })
     }
 
     fn start(
@@ -35,7 +36,13 @@ impl RunService for Runs {
         agent: &str,
         input: RunInput,
     ) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
-        Box::pin(self.clone().start_run(caller.clone(), agent.to_owned(), input))
+        let (caller, agent) = (caller.clone(), agent.to_owned());
+        Box::pin(async move {
+            let run = input.run_id.detached();
+            let started = self.clone().start_run(caller.clone(), agent.clone(), input).await;
+            self.audit(&caller, Action { verb: "start", agent: &agent, run: run.as_str() }, &started);
+            started
+        })
     }
 
     fn watch(
@@ -45,12 +52,20 @@ impl RunService for Runs {
         after: u64,
     ) -> BoxFuture<'_, Result<EventStream, ServiceError>> {
         let (caller, run) = (caller.clone(), run.clone());
-        Box::pin(async move { self.watch_run(&caller, run, after).await })
+        Box::pin(async move {
+            let watched = self.watch_run(&caller, run.clone(), after).await;
+            self.audit(&caller, Action { verb: "watch", agent: "", run: run.as_str() }, &watched);
+            watched
+        })
     }
 
     fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>> {
         let (caller, run) = (caller.clone(), run.clone());
-        Box::pin(async move { self.cancel_run(&caller, run).await })
+        Box::pin(async move {
+            let cancelled = self.cancel_run(&caller, run.clone()).await;
+            self.audit(&caller, Action { verb: "cancel", agent: "", run: run.as_str() }, &cancelled);
+            cancelled
+        })
     }
 
     fn publish(
@@ -58,50 +73,59 @@ impl RunService for Runs {
         caller: &Caller,
         request: PublishRequest,
     ) -> BoxFuture<'_, Result<Box<dyn Ingest>, ServiceError>> {
-        Box::pin(self.clone().publish_run(caller.clone(), request))
+        let caller = caller.clone();
+        Box::pin(async move {
+            let (agent, run) = (request.agent.clone(), request.run_id.clone());
+            let published = self.clone().publish_run(caller.clone(), request).await;
+            let run = run.as_ref().map_or("", RunId::as_str);
+            self.audit(&caller, Action { verb: "publish", agent: &agent, run }, &published);
+            published
+        })
     }
 }
 
 impl Runs {
-    /// Returns the run, if the caller may see it, and its handle if it is driven here.
-    async fn find_run(
-        &self,
-        caller: &Caller,
-        run: &RunId,
-    ) -> Result<(RunState, Option<Arc<RunHandle>>), ServiceError> {
-        let state = match self.0.log.state(run).await {
-            Ok(state) => state,
-            Err(error) if error.is_temporary() => return Err(refuse(&error)),
-            Err(_) => return Err(self.no_such_run(caller)),
-        };
-        if !self.owns(caller, &state.meta) {
-            return Err(self.no_such_run(caller));
-        }
-        Ok((state, self.active().get(run).cloned()))
-    }
-
     async fn watch_run(&self, caller: &Caller, run: RunId, after: u64) -> Result<EventStream, ServiceError> {
-        let (state, handle) = self.find_run(caller, &run).await?;
+        let state = self.find_run(caller, &run).await?;
+        let run = state.meta.run_id.clone();
+        let handle = self.active().get(&run).cloned();
         if after.saturating_add(1) < state.earliest {
-            return Err(refuse(&LogError::Gone { run, earliest: state.earliest }));
+            return Err(refuse(&LogError::Gone { run: state.meta.public_id(), earliest: state.earliest }));
+        }
+        if state.closed_at.is_none() {
+            self.check_log()?;
         }
         self.0.metrics.count_resume();
+        if state.closed_at.is_some() && after >= state.head {
+            return Ok(Box::pin(futures_util::stream::empty()));
+        }
         let events = self.watched(&run, handle.as_ref(), after);
         let is_remote = handle.is_none() && state.closed_at.is_none();
         Ok(if is_remote { self.watched_remotely(&run, events) } else { events })
     }
 
     async fn cancel_run(&self, caller: &Caller, run: RunId) -> Result<bool, ServiceError> {
-        let (state, handle) = self.find_run(caller, &run).await?;
+        let state = self.find_run(caller, &run).await?;
+        let run = state.meta.run_id.clone();
+        let handle = self.active().get(&run).cloned();
         match handle {
             Some(handle) => {
-                tracing::info!(run = run.as_str(), "cancelled by its owner");
                 handle.cancel_token().cancel();
                 Ok(true)
             }
-            None if state.closed_at.is_some() => Ok(false),
+            None if state.closed_at.is_some() => self.cancel_reply(&state).await,
             None => self.cancel_remotely(&run).await,
         }
+    }
+
+    /// Cancels the run that replies under the id of this ended one, which is the only id that its client knows.
+    async fn cancel_reply(&self, ended: &RunState) -> Result<bool, ServiceError> {
+        let Some(run) = self.live_reply(&ended.meta).await.map_err(|error| refuse(&error))? else {
+            return Ok(false);
+        };
+        let Some(handle) = self.active().get(&run).cloned() else { return self.cancel_remotely(&run).await };
+        handle.cancel_token().cancel();
+        Ok(true)
     }
 
     /// Cancels a run that another replica drives. Returns `false` if it has ended.

@@ -22,8 +22,13 @@ pub struct Settings {
     pub limit: usize,
     /// How long the lease of a run lasts after its owner was last heard of. Fixed for the life of the engine.
     pub lease: Duration,
+    /// How long a replica that shares the log may be silent before others take its runs over. Fixed for the life of the
+    /// engine.
+    pub silence: Duration,
     /// How long an ended run can be watched.
     pub keep: Duration,
+    /// What becomes of an agent's work when the log has lost its run.
+    pub on_log_loss: OnLogLoss,
     /// Which processes read the log; `None` for what the log says of itself.
     pub scope: Option<LogScope>,
 }
@@ -33,7 +38,9 @@ impl Default for Settings {
         Self {
             limit: 10_000,
             lease: Duration::from_secs(15),
+            silence: Duration::from_secs(2),
             keep: Duration::from_secs(60 * 60),
+            on_log_loss: OnLogLoss::default(),
             scope: None,
         }
     }
@@ -52,6 +59,18 @@ impl Settings {
         self
     }
 
+    /// Returns the settings with another time that a replica may be silent.
+    pub fn with_silence(mut self, silence: Duration) -> Self {
+        self.silence = silence;
+        self
+    }
+
+    /// Returns the settings with another rule for runs that the log has lost.
+    pub fn with_on_log_loss(mut self, on_log_loss: OnLogLoss) -> Self {
+        self.on_log_loss = on_log_loss;
+        self
+    }
+
     /// Returns the settings with another time for which ended runs are kept.
     pub fn with_keep(mut self, keep: Duration) -> Self {
         self.keep = keep;
@@ -63,6 +82,17 @@ impl Settings {
         self.scope = Some(scope);
         self
     }
+}
+
+/// What becomes of an agent's work when the log has lost its run (keys that vanished, a store that came back empty): no
+/// watcher can see the rest of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnLogLoss {
+    /// The agent is told to stop.
+    #[default]
+    Cancel,
+    /// The agent is left to finish.
+    Keep,
 }
 
 /// What becomes of a run without watchers.

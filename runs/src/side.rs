@@ -10,10 +10,10 @@ use aqueduct_core::{BlockEvent, RunId, RunInfo, SourceEvent, StreamContext};
 use aqueduct_runlog::{Control, Lease, LogError, RunLog, RunMeta};
 
 use crate::replica::HeldLease;
-use crate::runs::{Runs, now};
+use crate::runs::Runs;
 
 /// Whose side runs are. No principal of a caller has this name alone.
-const OWNER: &str = "aqueduct";
+const OWNER: &str = "aqueduct/side";
 
 /// The pause before a log that cannot be used is tried again.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -38,13 +38,13 @@ impl SideRun {
     pub async fn open(runs: &Runs, beside: &RunId) -> Result<Self, LogError> {
         let mut word = [0; 16];
         getrandom::fill(&mut word).map_err(|error| LogError::Unavailable(error.to_string()))?;
-        let run_id = RunId::from(format!("{OWNER}-side-{:032x}", u128::from_ne_bytes(word)));
+        let run_id = RunId::from(format!("aqueduct-side-{:032x}", u128::from_ne_bytes(word)));
         let meta = RunMeta {
             run_id: run_id.clone(),
             thread_id: beside.as_bytes().clone().into(),
             agent: String::new(),
             owner: OWNER.to_owned(),
-            opened_at: now(),
+            opened_at: runs.now(),
         };
         let info = RunInfo::new(beside.as_bytes().clone(), run_id.as_bytes().clone());
         let lease = runs.run_log().open(meta, runs.lease_until()).await?;
@@ -67,7 +67,7 @@ impl SideRun {
         let invalid = |error: aqueduct_core::StreamError| LogError::Unavailable(error.to_string());
         self.context.handle_event(event).map_err(invalid)?;
         let ready: Vec<BlockEvent> = std::iter::from_fn(|| self.context.poll_event()).collect();
-        self.runs.run_log().append(&self.lease, ready, now()).await.map_err(LogError::from)?;
+        self.runs.run_log().append(&self.lease, ready, self.runs.now()).await.map_err(LogError::from)?;
         Ok(())
     }
 

@@ -1,17 +1,19 @@
 //! Looks for runs whose owner is gone: no run stays open.
 //!
 //! ```text
-//! every fifth of a lease:  lapsed runs ──► take over, go on or end ([`takeover`](crate::takeover))
-//!                          └ not within a lease after the log could not be used: owners must get a chance to renew
+//! every fifth of a lease, ──► lapsed runs ──► take over, go on or end ([`takeover`](crate::takeover))
+//! and when a lease was        └ not within a lease after the log could not be used: owners must get a chance to renew;
+//! released                      but released ones at once
 //! ```
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use aqueduct_runlog::{LogError, RunState};
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
-use crate::runs::{Runs, now};
+use crate::runs::Runs;
 
 /// Looks within one lease.
 const LOOKS: u32 = 5;
@@ -19,7 +21,7 @@ const LOOKS: u32 = 5;
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Runs that are taken over in one look, and how many of them at once.
 const RUNS: usize = 1_000;
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 64;
 
 impl Runs {
     /// Takes over runs whose lease has lapsed, without end.
@@ -35,13 +37,18 @@ impl Runs {
                 trouble = Some(Instant::now());
             }
             match lapsed {
-                Ok(lapsed) if trouble.is_none_or(|since| since.elapsed() > lease) => {
+                Ok(mut lapsed) => {
+                    if trouble.is_some_and(|since| since.elapsed() <= lease) {
+                        lapsed.retain(RunState::is_released);
+                    }
                     self.take_over_all(lapsed).await;
                 }
-                Ok(_) => {}
                 Err(error) => tracing::warn!(%error, "the run log cannot be swept"),
             }
-            tokio::time::sleep((lease / LOOKS).min(LONGEST_PAUSE)).await;
+            tokio::select! {
+                () = tokio::time::sleep((lease / LOOKS).min(LONGEST_PAUSE)) => {}
+                () = self.run_log().released() => {}
+            }
         }
     }
 
@@ -58,8 +65,16 @@ impl Runs {
 
     /// What is driven here is alive, however late its renewal is.
     async fn look(&self) -> Result<Vec<RunState>, LogError> {
-        let lapsed = self.run_log().lapsed(now(), RUNS).await?;
-        Ok(lapsed.into_iter().filter(|run| !self.0.replica.holds(&run.meta.run_id)).collect())
+        let now = self.now();
+        let mut lapsed = self.run_log().lapsed(now, RUNS).await?;
+        lapsed.retain(|run| !self.0.replica.holds(&run.meta.run_id));
+        // Replicas that look at about the same time begin with different runs.
+        lapsed.sort_by_cached_key(|run| {
+            let mut order = DefaultHasher::new();
+            (now.0, run.meta.run_id.as_str()).hash(&mut order);
+            order.finish()
+        });
+        Ok(lapsed)
     }
 
     async fn take_over_all(&self, lapsed: Vec<RunState>) {

@@ -18,15 +18,16 @@ use aqueduct_core::{
 use aqueduct_runlog::{Lease, LogError, Remains, RunState, is_log_metadata};
 
 use crate::agents::AgentEntry;
-use crate::driver::Drive;
+use crate::driver::{Drive, left_by_extension};
+use crate::extension::RunOrigin;
 use crate::feed::{Feed, TakenOver};
-use crate::runs::{Runs, now};
+use crate::runs::Runs;
 
 /// Events that are read at once.
 const PAGE: usize = 1_000;
 
 /// The owner of a run is gone, and the run cannot go on.
-const GATEWAY_LOST: &str = "gateway_lost";
+pub(crate) const GATEWAY_LOST: &str = "gateway_lost";
 
 /// What the log of a lapsed run comes to.
 struct Read {
@@ -62,7 +63,7 @@ impl Runs {
         if self.is_draining() {
             return Ok(());
         }
-        let lease = match self.run_log().take_over(&run.meta.run_id, now(), self.lease_until()).await {
+        let lease = match self.run_log().take_over(&run.meta.run_id, self.now(), self.lease_until()).await {
             Ok(lease) => lease,
             // Another replica was quicker, or the run has ended.
             Err(LogError::Held { .. } | LogError::Closed(_) | LogError::NotFound(_)) => return Ok(()),
@@ -98,15 +99,28 @@ impl Runs {
             "a run of a lost replica goes on here"
         );
         self.metrics().count_takeover();
-        let (handle, extension) = self.attach(&meta.run_id);
+        let origin = RunOrigin {
+            takeover: Some(left_by_extension(&taken.takeover.checkpoint)),
+            ..RunOrigin::new(&meta.agent, &meta.thread_id, "")
+        };
+        let (handle, extension) = self.attach(&meta.run_id, &origin);
         let mut input =
-            RunInput::prompt(meta.thread_id.as_bytes().clone(), meta.run_id.as_bytes().clone(), "");
+            RunInput::prompt(meta.thread_id.as_bytes().clone(), meta.public_id().as_bytes().clone(), "");
         input.messages.clear();
         let mut request = AgentRequest::new(input);
         request.keeps_checkpoints = true;
         request.principal = Principal::from_stored(&meta.owner);
         let feed = Feed::Takeover(Box::new(taken));
-        let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request, kept_ids: None };
+        let drive = Drive {
+            runs: self.clone(),
+            agent,
+            lease,
+            handle,
+            extension,
+            request,
+            kept_ids: None,
+            shown: None,
+        };
         drive.spawn(feed);
     }
 
@@ -114,8 +128,8 @@ impl Runs {
         let message =
             "the gateway that ran this is gone, and its agent cannot be asked to go on: run it again";
         let end = remains.end(&run.meta, RunFailure::new(GATEWAY_LOST, message));
-        self.run_log().append(lease, end, now()).await.map_err(LogError::from)?;
-        self.metrics().run_ended(GATEWAY_LOST, Duration::ZERO);
+        self.run_log().append(lease, end, self.now()).await.map_err(LogError::from)?;
+        self.metrics().run_ended(&run.meta.agent, GATEWAY_LOST, Duration::ZERO);
         tracing::warn!(
             run = run.meta.run_id.as_str(),
             agent = run.meta.agent,
@@ -132,7 +146,8 @@ impl Runs {
     ) -> Result<Read, LogError> {
         let mut after = run.earliest - 1;
         let meta = &run.meta;
-        let info = RunInfo::new(meta.thread_id.as_bytes().clone(), meta.run_id.as_bytes().clone());
+        let mut info = RunInfo::new(meta.thread_id.as_bytes().clone(), meta.public_id().as_bytes().clone());
+        info.agent = Some(meta.agent.as_str().into());
         // Half of its events do not show where a run stands.
         let resumable = entry
             .filter(|_| after == 0)

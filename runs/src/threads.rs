@@ -27,7 +27,7 @@ pub(crate) struct ThreadIndex(Mutex<HashMap<(String, ThreadId), RunId>>);
 
 impl ThreadIndex {
     /// Returns the place of the first message of the input that the log does not hold yet.
-    async fn first_new(&self, log: &dyn RunLog, owner: &str, input: &RunInput) -> usize {
+    async fn first_new(&self, log: &dyn RunLog, owner: &str, run: &RunId, input: &RunInput) -> usize {
         let key = (owner.to_owned(), input.thread_id.detached());
         let first = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let is_held = match &first {
@@ -42,7 +42,7 @@ impl ThreadIndex {
         if index.len() >= THREADS {
             index.clear();
         }
-        index.insert(key, input.run_id.detached());
+        index.insert(key, run.clone());
         0
     }
 }
@@ -51,7 +51,7 @@ impl Runs {
     /// Notes in the log what a run is asked. A log that does not take it costs the thread this part of its history.
     pub(crate) async fn note_input(&self, lease: &Lease, owner: &str, input: &RunInput) {
         let Some(record) = self.0.host.record_input else { return };
-        let from = self.0.threads.first_new(&**self.run_log(), owner, input).await;
+        let from = self.0.threads.first_new(&**self.run_log(), owner, &lease.run_id, input).await;
         let Some(value) = record(input, from) else { return };
         if let Err(error) = self.run_log().annotate(lease, Note::Input(Arc::new(value))).await {
             let run = lease.run_id.as_str();
@@ -59,7 +59,7 @@ impl Runs {
         }
     }
 
-    /// Returns the runs of a thread that this caller may see, oldest first.
+    /// Returns the runs of a thread of this caller, oldest first.
     ///
     /// # Errors
     ///
@@ -69,14 +69,19 @@ impl Runs {
         caller: &Caller,
         thread: &ThreadId,
     ) -> Result<Vec<RunState>, ServiceError> {
+        let identity = self.identify(caller)?;
         let mut runs = Vec::new();
-        let mut query = RunQuery { thread_id: Some(thread.clone()), ..RunQuery::default() };
-        loop {
-            let page = self.run_log().list(query.clone(), PAGE).await.map_err(|error| refuse(&error))?;
-            let Some(last) = page.last() else { break };
-            query.after = Some(last.place());
-            runs.extend(page.into_iter().filter(|run| self.owns(caller, &run.meta)));
+        for owner in identity.owners() {
+            let mut query =
+                RunQuery { thread_id: Some(thread.clone()), owner: Some(owner), ..RunQuery::default() };
+            loop {
+                let page = self.run_log().list(query.clone(), PAGE).await.map_err(|error| refuse(&error))?;
+                let Some(last) = page.last() else { break };
+                query.after = Some(last.place());
+                runs.extend(page.into_iter().filter(|run| self.may_see(&identity, &run.meta)));
+            }
         }
+        runs.sort_by_cached_key(RunState::place);
         if runs.is_empty() { Err(self.no_such_thread(caller)) } else { Ok(runs) }
     }
 }

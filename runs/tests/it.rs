@@ -14,16 +14,16 @@ use std::time::Duration;
 
 use aqueduct_core::agent::{AgentRequest, CallContext, Checkpoint, Takeover};
 use aqueduct_core::service::{
-    BoxFuture, Caller, EventStream, NumberedEvent, RefusalKind, RunService as _, StartedRun,
+    BoxFuture, Caller, EventStream, NumberedEvent, RefusalKind, RunService as _, ServiceError, StartedRun,
 };
 use aqueduct_core::{
-    Agent, BlockEvent, Interrupt, Principal, RunInput, RunOutcome, Source, SourceEvent, SourceStream, Update,
-    Usage,
+    Agent, BlockEvent, Identity, Interrupt, Principal, RunInput, RunOutcome, Source, SourceEvent,
+    SourceStream, Update, Usage,
 };
-use aqueduct_runlog::{Control, MemoryLog, RunLog as _};
+use aqueduct_runlog::{Control, LogScope, MemoryLog, RunLog as _};
 use aqueduct_runs::{
-    AccessPolicy, AgentEntry, AgentOptions, OnDisconnect, RunExtension, RunExtensions, RunHandle, RunStart,
-    Runs, Settings,
+    AccessPolicy, AgentEntry, AgentOptions, OnDisconnect, RunExtension, RunExtensions, RunHandle, RunOrigin,
+    RunStart, Runs, Settings,
 };
 use futures_util::{StreamExt as _, stream};
 use serde_json::json;
@@ -280,6 +280,75 @@ async fn a_run_goes_on_at_another_replica_from_its_checkpoint() {
     assert_eq!(other.metrics().taken_over(), 1);
 }
 
+/// The same agent at two replicas of one log; `told` counts the requests that were cancelled.
+fn replicas_of(log: &Arc<MemoryLog>, scope: LogScope) -> (Runs, Runs, Arc<AtomicUsize>) {
+    let told = Arc::new(AtomicUsize::new(0));
+    let replica = || {
+        let settings = Settings::default().with_scope(scope);
+        let agent = Watchful(Arc::clone(&told));
+        Runs::builder().agent("a", agent).shared_log(Arc::clone(log) as _).settings(settings).build()
+    };
+    (replica(), replica(), told)
+}
+
+/// [`Resumable`], which counts who told it to stop.
+struct Watchful(Arc<AtomicUsize>);
+
+impl Agent for Watchful {
+    fn run(&self, request: AgentRequest) -> SourceStream {
+        let (cancel, told) = (request.cancel.clone(), Arc::clone(&self.0));
+        tokio::spawn(async move {
+            cancel.cancelled().await;
+            told.fetch_add(1, Ordering::SeqCst);
+        });
+        Resumable.run(request)
+    }
+
+    fn can_resume(&self, checkpoint: &Checkpoint) -> bool {
+        Resumable.can_resume(checkpoint)
+    }
+
+    fn resume(&self, request: AgentRequest, takeover: Takeover) -> SourceStream {
+        Resumable.resume(request, takeover)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_handed_over_goes_on_at_another_replica_at_once() {
+    let log = Arc::new(MemoryLog::default());
+    let (one, other, told) = replicas_of(&log, LogScope::Replicas);
+    let mut started = start(&one, "a", "r").await;
+    let mut seen = Vec::new();
+    while text(&seen) != "first " {
+        seen.push(started.events.next().await.unwrap());
+    }
+    one.hand_over();
+    one.left().await;
+    assert_eq!(all(started.events).await, [], "a resumable end is no terminal event");
+    assert!(log.state(&"r".into()).await.unwrap().is_released());
+    other.sweep_once().await.unwrap();
+    let last = seen.last().unwrap().number;
+    seen.extend(all(other.watch(&Caller::default(), &"r".into(), last).await.unwrap()).await);
+    assert_eq!((text(&seen).as_str(), outcome(&seen)), ("first second", Some(RunOutcome::Success)));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(told.load(Ordering::SeqCst), 0, "the agent was told to stop");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_cannot_go_on_elsewhere_gets_time_and_then_ends_honestly() {
+    let log = Arc::new(MemoryLog::default());
+    let (one, _, told) = replicas_of(&log, LogScope::Process);
+    let started = start(&one, "a", "r").await;
+    one.hand_over();
+    assert!(tokio::time::timeout(Duration::from_secs(5), one.left()).await.is_err(), "it goes on");
+    one.last_call();
+    let events = all(started.events).await;
+    assert_eq!((text(&events).as_str(), failure(&events).as_deref()), ("first ", Some("gateway_lost")));
+    one.left().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(told.load(Ordering::SeqCst), 1, "nobody reads what the agent says any more");
+}
+
 #[tokio::test]
 async fn runs_keep_the_agent_that_they_started_with() {
     let (go, gone) = tokio::sync::oneshot::channel::<()>();
@@ -309,12 +378,12 @@ async fn runs_keep_the_agent_that_they_started_with() {
 struct ByToken;
 
 impl AccessPolicy for ByToken {
-    fn identify(&self, caller: &Caller, _agent: &str) -> Option<Principal> {
-        Principal::new("acme", caller.token.clone()?)
-    }
-
-    fn is_stranger(&self, caller: &Caller) -> bool {
-        caller.token.is_none()
+    fn identify(&self, caller: &Caller) -> Result<Arc<Identity>, ServiceError> {
+        let refused = || ServiceError::new(RefusalKind::Unauthenticated, "send a token");
+        let principal = caller.token.clone().and_then(|token| Principal::new("acme", token));
+        let mut identity = Identity::new(principal.ok_or_else(refused)?);
+        identity.is_admin = identity.principal.subject() == "root";
+        Ok(Arc::new(identity))
     }
 }
 
@@ -326,7 +395,7 @@ async fn what_belongs_to_another_principal_does_not_exist() {
     let (ada, bob) = (caller("ada"), caller("bob"));
     let run = runs.start(&ada, "echo", input("r")).await.unwrap().run_id;
     assert!(runs.watch(&ada, &run, 0).await.is_ok());
-    let kind = |error: aqueduct_core::service::ServiceError| error.kind;
+    let kind = |error: ServiceError| error.kind;
     assert_eq!(runs.watch(&bob, &run, 0).await.map(drop).map_err(kind), Err(RefusalKind::NotFound));
     assert_eq!(runs.cancel(&bob, &run).await.map_err(kind), Err(RefusalKind::NotFound));
     assert_eq!(
@@ -340,6 +409,24 @@ async fn what_belongs_to_another_principal_does_not_exist() {
     assert_eq!(runs.list_runs(&ada, 9).await.unwrap().len(), 1);
     assert_eq!(runs.list_runs(&bob, 9).await.unwrap().len(), 0);
     assert_eq!(runs.list_agents(&Caller::default()).await.map_err(kind), Err(RefusalKind::Unauthenticated));
+    // A run id is the caller's own: that another principal uses it cannot be told.
+    let same = runs.start(&bob, "echo", input("r")).await.unwrap();
+    assert_eq!(same.run_id, run);
+    assert_eq!(
+        runs.start(&bob, "echo", input("r")).await.map(drop).map_err(kind),
+        Err(RefusalKind::Conflict)
+    );
+    assert_eq!(runs.thread_runs(&bob, &"thread".into()).await.unwrap().len(), 1);
+    // An admin sees the runs of all, by their keys.
+    let root = caller("root");
+    let seen = runs.list_runs(&root, 9).await.unwrap();
+    assert_eq!(seen.len(), 2);
+    let identity = runs.identify(&root).unwrap();
+    for run in &seen {
+        let id = Runs::id_for(&identity, &run.meta);
+        assert!(runs.watch(&root, &id, 0).await.is_ok(), "{id}");
+        assert_eq!(runs.watch(&bob, &id, 0).await.map(drop).map_err(kind), Err(RefusalKind::NotFound));
+    }
 }
 
 /// Shows a sub-agent in the run while the agent calls it.
@@ -350,7 +437,7 @@ struct Lanes;
 struct LaneOfRun(Arc<RunHandle>);
 
 impl RunExtensions for Lanes {
-    fn attach(&self, run: &Arc<RunHandle>) -> Option<Arc<dyn RunExtension>> {
+    fn attach(&self, run: &Arc<RunHandle>, _: &RunOrigin<'_>) -> Option<Arc<dyn RunExtension>> {
         Some(Arc::new(LaneOfRun(Arc::clone(run))))
     }
 }
@@ -431,7 +518,7 @@ async fn another_replica_cancels_by_the_log() {
 struct Endless;
 
 impl RunExtensions for Endless {
-    fn attach(&self, _run: &Arc<RunHandle>) -> Option<Arc<dyn RunExtension>> {
+    fn attach(&self, _run: &Arc<RunHandle>, _: &RunOrigin<'_>) -> Option<Arc<dyn RunExtension>> {
         Some(Arc::new(Self))
     }
 }

@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 
 use aqueduct_adapter_agui::config::{Dialect, Settings};
 use aqueduct_adapter_agui::wire::Event;
-use aqueduct_core::{BlockEvent, BlockId, Channel, RunInfo, SpanKind};
+use aqueduct_core::{BlockEvent, BlockId, Channel, Role, RunInfo, RunMerger, SpanKind};
 use aqueduct_tests::fixture::fixtures;
 use aqueduct_tests::{a2a, agui, magentic};
+use aqueduct_transport_grpc::convert::{completed_from_proto, completed_to_proto};
 use serde_json::Value;
 
 /// Agents and what they said.
@@ -127,6 +128,39 @@ fn of_agui(events: &[Event], thoughts: &HashSet<&str>) -> Told {
 fn canonical_events_keep_the_contract() {
     for row in rows() {
         assert_eq!(of_blocks(&row.blocks), row.wanted, "{}", row.name);
+    }
+}
+
+/// What a caller of `Complete` gets, over the wire and back.
+fn of_value(blocks: &[BlockEvent]) -> Told {
+    let mut merger = RunMerger::default();
+    for event in blocks {
+        merger.handle_event(event).unwrap();
+    }
+    let run = completed_from_proto(completed_to_proto(&merger.finish()).unwrap()).unwrap();
+    let said = |channel| {
+        let messages = run.response.messages.iter();
+        let spoken = messages.filter(|message| message.channel == channel && message.role == Role::Assistant);
+        let spoken = spoken.map(|message| (message.source.name().to_owned(), message.text()));
+        spoken.filter(|(_, text)| !text.is_empty()).collect()
+    };
+    let outcome = run.status().to_owned();
+    Told { answer: said(Channel::Answer), work: said(Channel::Intermediate), outcome }
+}
+
+/// The table is in the order of the run; a value groups messages by agent.
+fn grouped(mut told: Told) -> Told {
+    for said in [&mut told.answer, &mut told.work] {
+        let agents: Vec<String> = said.iter().map(|(agent, _)| agent.clone()).collect();
+        said.sort_by_key(|(agent, _)| agents.iter().position(|name| name == agent));
+    }
+    told
+}
+
+#[test]
+fn the_run_as_one_value_keeps_the_contract() {
+    for row in rows() {
+        assert_eq!(grouped(of_value(&row.blocks)), grouped(row.wanted), "{}", row.name);
     }
 }
 

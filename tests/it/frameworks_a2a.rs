@@ -2,7 +2,7 @@
 //! both dialects and A2A fold to the content that `tests/interop/frameworks/scenarios.json` states, scenario by scenario.
 
 use aqueduct_adapter_a2a::wire;
-use aqueduct_adapter_agui::config::{Dialect, Settings};
+use aqueduct_adapter_agui::config::{Dialect, Errors, Settings, Subagents};
 use aqueduct_adapter_agui::verify::{Level, Rule, verify};
 use aqueduct_core::{BlockEvent, RunInfo, SpanKind, ToolCallId};
 use aqueduct_tests::fixture::{Fixture, fixtures};
@@ -110,7 +110,9 @@ fn agui_is_legal_for_the_strictest_reader() {
 }
 
 fn through_agui(run: &[BlockEvent], known: &[ToolCallId], dialect: Dialect) -> Vec<BlockEvent> {
-    let events = agui::convert(run, &Settings::new(dialect));
+    // What is written for readers alone is no content: names of sub-agents, and failures in words.
+    let settings = Settings::new(dialect).with_subagents(Subagents::Attributed).with_errors(Errors::Error);
+    let events = agui::convert(run, &settings);
     agui::decode_sse(agui::sse_body(&events).as_bytes(), None, known)
 }
 

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings};
+use aqueduct_adapter_agui::config::{Dialect, Errors, Interrupts, Settings, Subagents};
 use aqueduct_adapter_agui::fold::Fold;
 use aqueduct_adapter_agui::wire::RunAgentInput;
 use aqueduct_core::{BlockEvent, RunInfo, ToolCallId};
@@ -182,7 +182,11 @@ frameworks! {
 fn faults(recording: &Recording) -> Vec<String> {
     let mut faults = vec![recording.fault("canonical", Content::of_blocks(&recording.blocks))];
     for dialect in [Dialect::V1_0, Dialect::V0_0_59] {
-        let settings = Settings::new(dialect).with_interrupts(Interrupts::Interrupt);
+        // What is written for readers alone is no content: names of sub-agents, and failures in words.
+        let settings = Settings::new(dialect)
+            .with_subagents(Subagents::Attributed)
+            .with_errors(Errors::Error)
+            .with_interrupts(Interrupts::Interrupt);
         let events = agui::convert(&recording.blocks, &settings);
         faults.push(recording.fault(&format!("AG-UI {dialect:?}"), Content::of_agui(&events)));
     }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
-use aqueduct_adapter_agui::convert::converters;
+use aqueduct_adapter_agui::config::{Dialect, Errors, Interrupts, Settings, Subagents};
+use aqueduct_adapter_agui::convert::View;
 use aqueduct_adapter_agui::decode::Decoder;
 use aqueduct_adapter_agui::encode;
 use aqueduct_adapter_agui::verify::SseSplitter;
@@ -11,16 +11,21 @@ use aqueduct_adapter_agui::wire::{Event, Message, RunAgentInput};
 use aqueduct_core::{BlockEvent, ByteString, IntermediateView, RunInfo, StreamContext, ToolCallId};
 use serde_json::Value;
 
+/// The settings of a dialect that add no words of our own: what a client holds is what the source sent.
+pub fn plain(dialect: Dialect) -> Settings {
+    Settings::new(dialect).with_errors(Errors::Error).with_labels(false)
+}
+
 /// Every combination of settings.
 pub fn all_settings() -> Vec<Settings> {
     let mut all = Vec::new();
     for dialect in [Dialect::V1_0, Dialect::V0_0_59] {
-        for subagents in [Subagents::Attributed, Subagents::Inline, Subagents::Hidden] {
+        for subagents in [Subagents::Attributed, Subagents::Inline, Subagents::Tool, Subagents::Hidden] {
             for intermediate in
                 [IntermediateView::Reasoning, IntermediateView::Text, IntermediateView::Hidden]
             {
                 for interrupts in [Interrupts::Interrupt, Interrupts::Text] {
-                    let settings = Settings::new(dialect).with_subagents(subagents);
+                    let settings = plain(dialect).with_subagents(subagents);
                     all.push(settings.with_intermediate(intermediate).with_interrupts(interrupts));
                 }
             }
@@ -31,10 +36,9 @@ pub fn all_settings() -> Vec<Settings> {
 
 /// The AG-UI events of a stream.
 pub fn convert(events: &[BlockEvent], settings: &Settings) -> Vec<Event> {
-    let set = converters(settings);
-    let mut out = Vec::new();
+    let (mut view, mut out) = (View::new(settings), Vec::new());
     for event in events {
-        set.convert(event, &mut out);
+        view.convert(event, &mut out);
     }
     out
 }

@@ -21,3 +21,12 @@ pub mod magentic;
 pub mod oracle;
 pub mod process;
 pub mod view;
+
+/// The Rust snippets of the front page and the guides, compiled as doctests.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../README.md")]
+    pub struct Readme;
+    #[doc = include_str!("../../docs/guides/own-agent.md")]
+    pub struct OwnAgent;
+}

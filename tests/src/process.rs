@@ -37,6 +37,18 @@ impl Program {
         self.child.id()
     }
 
+    /// Waits for its end, but not for longer than that. Returns `false` if it goes on.
+    pub fn ends_within(&mut self, limit: std::time::Duration) -> bool {
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < limit {
+            if self.child.try_wait().unwrap().is_some() {
+                return true;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        false
+    }
+
     /// The next line of its standard error. The test runner ends a test that waits for ever.
     pub fn error_line(&mut self) -> String {
         let errors = self.errors.as_mut().expect("somebody else reads them");

@@ -27,13 +27,13 @@ use std::future::Future;
 use std::time::Duration;
 
 use aqueduct_core::service::{AgentInfo, PublishRequest};
-use aqueduct_core::{RunId, RunInput};
+use aqueduct_core::{CompletedRun, RunId, RunInput};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use crate::config::ClientConfig;
-use crate::convert::{input_to_proto, text, to_bytes};
+use crate::convert::{completed_from_proto, input_to_proto, text, to_bytes};
 use crate::error::ClientError;
 use crate::proto;
 use crate::proto::agent_stream_client::AgentStreamClient;
@@ -56,6 +56,10 @@ pub struct Token(MetadataValue<Ascii>);
 
 impl Token {
     /// A token, without the word `Bearer`.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Token`] if the token cannot be sent as metadata.
     pub fn new(token: &str) -> Result<Self, ClientError> {
         let mut value: MetadataValue<Ascii> =
             format!("Bearer {token}").parse().map_err(|_| ClientError::Token)?;
@@ -76,6 +80,10 @@ impl fmt::Debug for Token {
 
 impl Client {
     /// Connects to `http://host:port` or `https://host:port`.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if the address is malformed, TLS cannot be set up, or the server cannot be reached.
     pub async fn connect(address: &str, config: ClientConfig) -> Result<Self, ClientError> {
         let channel = channel(address, &config).await?;
         let inner = AgentStreamClient::new(channel).max_decoding_message_size(config.limits.message_bytes);
@@ -83,6 +91,10 @@ impl Client {
     }
 
     /// The agents that this caller may run.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if the service refuses, or cannot be reached in time.
     pub async fn list_agents(&self) -> Result<Vec<AgentInfo>, ClientError> {
         let request = self.short(proto::ListAgentsRequest {});
         let mut inner = self.inner.clone();
@@ -95,6 +107,10 @@ impl Client {
     }
 
     /// Starts a run.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if the input has no form, the service refuses, or it cannot be reached in time.
     pub async fn run(&self, agent: &str, input: &RunInput) -> Result<RunStream, ClientError> {
         let request =
             proto::RunRequest { agent: agent.to_owned().into(), input: Some(input_to_proto(input)?) };
@@ -103,7 +119,26 @@ impl Client {
         self.opened(0, async move { inner.run(request).await }).await
     }
 
+    /// Starts a run, and returns all of it as one value once it has ended. Waits as long as the run takes: bound it by a
+    /// timeout around the future, which stops watching the run when it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The service refused, could not be reached, or lost the run. A run that failed is no error:
+    /// [`CompletedRun::outcome`] says so.
+    pub async fn complete(&self, agent: &str, input: &RunInput) -> Result<CompletedRun, ClientError> {
+        let request =
+            proto::RunRequest { agent: agent.to_owned().into(), input: Some(input_to_proto(input)?) };
+        let mut inner = self.inner.clone();
+        let answer = inner.complete(self.request(request)).await.map_err(to_error)?;
+        Ok(completed_from_proto(answer.into_inner())?)
+    }
+
     /// Watches a run after an event.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if the service refuses, or cannot be reached in time.
     pub async fn watch(&self, run: &RunId, after: u64) -> Result<RunStream, ClientError> {
         let mut inner = self.inner.clone();
         let request = self.request(proto::WatchRequest { run_id: to_bytes(run.as_bytes()), after });
@@ -111,6 +146,10 @@ impl Client {
     }
 
     /// Stops a run; tells whether it was running.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if the service refuses, or cannot be reached in time.
     pub async fn cancel(&self, run: &RunId) -> Result<bool, ClientError> {
         let request = self.short(proto::CancelRequest { run_id: to_bytes(run.as_bytes()) });
         let mut inner = self.inner.clone();
@@ -118,6 +157,10 @@ impl Client {
     }
 
     /// Opens a run that the caller feeds. The same run again continues after a cut: see [`Publisher::resume`].
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if the service refuses, or cannot be reached in time.
     pub async fn publish(&self, request: PublishRequest) -> Result<Publisher, ClientError> {
         let opening =
             Publisher::open(self.inner.clone(), |stream| self.request(stream), &self.config, request);

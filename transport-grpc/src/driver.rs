@@ -64,6 +64,9 @@ pub(crate) struct EventPump {
     writer: EventWriter,
     shared: Arc<Shared>,
     last: u64,
+    /// The reader comes back, and the events were not asked for yet: if they are over at once, it has the terminal event
+    /// already.
+    is_after_end: bool,
     /// More waits for the reader than the last message could hold.
     is_behind: bool,
     state: State,
@@ -96,6 +99,7 @@ impl EventPump {
             events,
             writer: EventWriter::new(run),
             last: after,
+            is_after_end: after > 0,
             is_behind: false,
             state: State::Fresh,
             server_end: bounds.server_end(),
@@ -112,8 +116,16 @@ impl EventPump {
         let merge_bytes = if self.is_behind { self.shared.limits.merge_bytes } else { 0 };
         let mut waiting = Coalescer::default();
         while self.may_follow() && !self.is_full(waiting.waiting_bytes()) {
+            let is_after_end = std::mem::replace(&mut self.is_after_end, false);
             match self.events.as_mut().poll_next(cx) {
                 Poll::Pending => break,
+                // The first message names the run, also in a stream that is over.
+                Poll::Ready(None) if is_after_end && matches!(self.state, State::Fresh) => {
+                    self.is_after_end = true;
+                    self.events = Box::pin(futures_util::stream::empty());
+                    break;
+                }
+                Poll::Ready(None) if is_after_end => self.end(Ok(())),
                 Poll::Ready(None) => {
                     self.push_all(&mut waiting);
                     self.end(Err(self.shared.statuses.lost(self.last)));

@@ -29,8 +29,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use aqueduct_core::service::RunService;
-use aqueduct_transport_http::{BodyLimitLift, Counters, StallWatched};
+use aqueduct_core::service::{Proof, RunService};
+use aqueduct_transport_http::{BodyLimitLift, Counters, StallWatched, Total};
 use axum::Router;
 use axum::body::Body as AxumBody;
 use axum::response::{IntoResponse as _, Response as AxumResponse};
@@ -91,6 +91,13 @@ pub(crate) fn admitted<B>(request: Request<B>) -> Request<B> {
     request
 }
 
+/// Returns the response to a caller whose proof was refused: nothing of its request is read.
+pub(crate) fn refused(extensions: &http::Extensions, shared: &Shared) -> Option<Response<Body>> {
+    let Some(Proof::Refused(error)) = extensions.get::<Proof>() else { return None };
+    shared.counters.count(Total::Refusals);
+    Some(shared.statuses.refused(error.clone()).into_http())
+}
+
 /// Marks a response whose stalled readers are found by [`StallWatch`].
 pub(crate) fn stall_watched(mut response: Response<Body>) -> Response<Body> {
     response.extensions_mut().insert(StallWatched);
@@ -115,6 +122,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
+        if let Some(refused) = refused(request.extensions(), &self.shared) {
+            return Box::pin(async { Ok(refused) });
+        }
         // A publisher may rest between payloads for as long as it likes.
         let limit = (!request.uri().path().ends_with("/Publish")).then_some(self.shared.timeouts.request);
         let statuses = self.shared.statuses;

@@ -12,6 +12,7 @@
 //!
 //! Programs send no `Origin` and pass. This is no authentication: a caller that passes has proved nothing.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -26,11 +27,15 @@ use crate::refusal::Refusal;
 
 /// The hosts and origins whose requests are admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one choice of the operator, by its own name")]
 pub struct Admission {
     /// Names of the server beside the loopback names: `example.org` (any port) or `example.org:8443`.
     pub hosts: Vec<String>,
     /// Admits every host: for a server behind a proxy that checks it.
     pub any_host: bool,
+    /// Admits every IP address as a host. A page cannot point its own name at a server by an address (no DNS rebinding);
+    /// probes and scrapers name a server so.
+    pub any_address: bool,
     /// Origins of pages that are admitted beside the server's own: `https://app.example.org`.
     pub origins: Vec<String>,
     /// Admits the loopback names as hosts, and pages of loopback origins at loopback hosts.
@@ -41,7 +46,14 @@ pub struct Admission {
 
 impl Default for Admission {
     fn default() -> Self {
-        Self { hosts: Vec::new(), any_host: false, origins: Vec::new(), loopback: true, cors: false }
+        Self {
+            hosts: Vec::new(),
+            any_host: false,
+            any_address: false,
+            origins: Vec::new(),
+            loopback: true,
+            cors: false,
+        }
     }
 }
 
@@ -57,6 +69,7 @@ impl Admission {
             return false;
         };
         self.any_host
+            || (self.any_address && is_address(authority.host()))
             || (self.loopback && is_loopback(authority.host()))
             || self.hosts.iter().any(|allowed| {
                 allowed.eq_ignore_ascii_case(host) || allowed.eq_ignore_ascii_case(authority.host())
@@ -115,6 +128,10 @@ fn split_origin(origin: &str) -> Option<(u16, Authority)> {
     };
     let authority = authority.parse().ok().filter(|_| !authority.contains('@'))?;
     Some((default_port, authority))
+}
+
+fn is_address(host: &str) -> bool {
+    host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -188,6 +205,18 @@ mod tests {
         for origin in ["null", "file://localhost", "localhost", "http://", "http://localhost/x"] {
             assert!(!admission.allows_origin(origin, "localhost"), "{origin}");
         }
+    }
+
+    #[test]
+    fn addresses_pass_where_they_may_and_names_still_do_not() {
+        let admission = Admission { any_address: true, ..Admission::default() };
+        for host in ["10.1.2.3", "10.1.2.3:8080", "[fd00::1]:8080", "localhost"] {
+            assert!(admission.allows_host(host), "{host}");
+        }
+        for host in ["evil.example", "10.1.2.3.evil.example", "10.1.2", "a@10.1.2.3"] {
+            assert!(!admission.allows_host(host), "{host}");
+        }
+        assert!(!admission.allows_origin("http://evil.example", "10.1.2.3"));
     }
 
     #[test]

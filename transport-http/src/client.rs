@@ -10,8 +10,8 @@
 //! a host that nobody configured; every wait and every size has a limit; dropping a future or a stream ends the request
 //! at once, which the upstream sees.
 //!
-//! It does not retry (except where a reused connection turns out closed before a byte was sent), reconnect, or know
-//! what a payload means.
+//! It does not retry (except where a reused connection turns out closed before a byte was sent, and connects where the
+//! client's [`CallWatch`] says so), reconnect, or know what a payload means.
 
 mod connect;
 mod framing;
@@ -19,6 +19,7 @@ mod loan;
 mod parked;
 mod resolve;
 mod stream;
+mod watch;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -38,10 +39,14 @@ use self::parked::Parked;
 use self::resolve::Resolver;
 use self::stream::StreamBody;
 pub use self::stream::{ByteStream, SseStream};
+pub use self::watch::{CallGuard, CallRefused, CallWatch};
 
 use crate::config::{ClientConfig, ClientLimits, ClientTimeouts, HttpVersions};
 use crate::error::ClientError;
 use crate::sse;
+
+/// A response, where its socket is found, and the guard of the call.
+type Sent = (Response<Incoming>, Option<LoanRef>, Option<Box<dyn CallGuard>>);
 
 /// hyper panics below this.
 const LEAST_BUFFER_BYTES: usize = 8192;
@@ -58,12 +63,17 @@ pub struct Client {
     limits: ClientLimits,
     timeouts: ClientTimeouts,
     parked: Arc<Parked>,
+    watch: Option<Arc<dyn CallWatch>>,
 }
 
 impl Client {
     /// A client; no connection is made yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if TLS cannot be set up.
     pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
-        let ClientConfig { limits, timeouts, versions, pinned, .. } = config;
+        let ClientConfig { limits, timeouts, versions, pinned, watch, .. } = config;
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder
             .pool_timer(TokioTimer::new())
@@ -82,8 +92,9 @@ impl Client {
         let connector = tcp;
         let parked = Parked::new(limits.idle_connections, timeouts.keep);
         let is_http2 = versions == HttpVersions::Http2;
-        let connector = TimedConnector::new(connector, timeouts.connect, Arc::clone(&parked), is_http2);
-        Ok(Self { http: builder.build(connector), limits, timeouts, parked })
+        let connector = TimedConnector::new(connector, timeouts.connect, Arc::clone(&parked), is_http2)
+            .watched(watch.clone());
+        Ok(Self { http: builder.build(connector), limits, timeouts, parked, watch })
     }
 
     /// The same client with other timeouts (that for connecting stays as it was). Connections are shared.
@@ -92,13 +103,42 @@ impl Client {
     }
 
     /// Sends a request and reads the answer whole, whatever its status.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if the peer cannot be reached, breaks a limit or a timeout, or the connection is cut. A status
+    /// of 400 and above is a response.
     pub async fn request(&self, request: Request<Bytes>) -> Result<Response<Bytes>, ClientError> {
         let upstream = upstream_of(&request);
-        let (response, _) = self.send(request, &upstream).await?;
-        self.read_whole(response, &upstream).await
+        let (response, _, guard) = self.send(request, &upstream).await?;
+        let read = self.read_whole(response, &upstream).await;
+        if let (Err(error), Some(mut guard)) = (&read, guard) {
+            guard.handle_failure(error);
+        }
+        read
+    }
+
+    /// Begins a call that is sent by another client to the same upstream, such as one of gRPC. Returns `None` if calls are
+    /// not watched.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::NotSent`] if the watch does not let it pass.
+    pub async fn begin_call(
+        &self,
+        head: &mut http::request::Parts,
+    ) -> Result<Option<Box<dyn CallGuard>>, ClientError> {
+        let Some(watch) = &self.watch else { return Ok(None) };
+        let upstream = head.uri.authority().map_or("", |authority| authority.as_str()).to_owned();
+        let refused = |CallRefused { code, reason }| ClientError::NotSent { upstream, code, reason };
+        watch.begin(head).await.map(Some).map_err(refused)
     }
 
     /// Sends a request that is answered with server-sent events.
+    ///
+    /// # Errors
+    ///
+    /// As [`request`](Self::request); [`ClientError::NotAStream`] holds a response that is no event stream.
     pub async fn open_stream(&self, request: Request<Bytes>) -> Result<SseStream, ClientError> {
         let (head, bytes) = self.open_bytes(request, sse::is_event_stream).await?;
         Ok(SseStream::new(head, bytes, self.limits.events))
@@ -106,30 +146,65 @@ impl Client {
 
     /// Sends a request that is answered with a stream of one of several media types: `accepts` is asked whether a
     /// `Content-Type` is one of them. The chunks are as the network cut them.
+    ///
+    /// # Errors
+    ///
+    /// As [`request`](Self::request); [`ClientError::NotAStream`] holds a response that is no stream.
     pub async fn open_bytes(
         &self,
         request: Request<Bytes>,
         accepts: impl FnOnce(&str) -> bool,
     ) -> Result<(Response<()>, ByteStream), ClientError> {
         let upstream = upstream_of(&request);
-        let (response, loan) = self.send(request, &upstream).await?;
+        let (response, loan, guard) = self.send(request, &upstream).await?;
         if !(is_content(response.status()) && accepts(content_type(response.headers()))) {
             let response = self.read_whole(response, &upstream).await?;
             return Err(ClientError::NotAStream(Box::new(response)));
         }
         let head = detached(&response);
         let body = StreamBody::new(response, loan, &self.parked);
-        Ok((head, ByteStream::new(body, upstream, self.timeouts.idle)))
+        Ok((head, ByteStream::new(body, upstream, self.timeouts.idle).guarded(guard)))
     }
 
-    /// The response, and where its socket is found.
-    async fn send(
+    /// The response, where its socket is found, and the guard of the call.
+    async fn send(&self, request: Request<Bytes>, upstream: &str) -> Result<Sent, ClientError> {
+        let (mut head, body) = request.into_parts();
+        let mut guard = self.begin_call(&mut head).await?;
+        let mut attempt = 1;
+        let answered = loop {
+            let request = Request::from_parts(head.clone(), Full::new(body.clone()));
+            let answered = self.send_once(request, upstream).await;
+            let pause = match (&answered, &self.watch) {
+                (Err(ClientError::Connect { .. }), Some(watch)) => watch.retry_connect(attempt),
+                _ => None,
+            };
+            let Some(pause) = pause else { break answered };
+            attempt += 1;
+            tokio::time::sleep(pause).await;
+        };
+        match (answered, &mut guard) {
+            (Ok((response, loan)), _) => {
+                if let Some(guard) = &mut guard {
+                    guard.handle_head(response.status());
+                }
+                Ok((response, loan, guard))
+            }
+            (Err(error), guard) => {
+                if let Some(guard) = guard {
+                    guard.handle_failure(&error);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn send_once(
         &self,
-        request: Request<Bytes>,
+        request: Request<Full<Bytes>>,
         upstream: &str,
     ) -> Result<(Response<Incoming>, Option<LoanRef>), ClientError> {
         // In a box: what it takes to ask is much larger than what is left of it once the stream runs.
-        let response = Box::pin(self.http.request(request.map(Full::new)));
+        let response = Box::pin(self.http.request(request));
         let limit = self.timeouts.response;
         let response = tokio::time::timeout(limit, response).await;
         let mut response = response

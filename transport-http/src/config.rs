@@ -157,6 +157,15 @@ mod server {
         pub retry: Duration,
     }
 
+    impl StreamOptions {
+        /// Returns the options of one request: `merge=false` in its query keeps every event apart, for readers that count
+        /// them.
+        pub(crate) fn for_query(&self, query: Option<&str>) -> Self {
+            let is_apart = query.is_some_and(|query| query.split('&').any(|pair| pair == "merge=false"));
+            Self { merge_bytes: if is_apart { 0 } else { self.merge_bytes }, ..self.clone() }
+        }
+    }
+
     impl Default for StreamOptions {
         fn default() -> Self {
             Self {
@@ -187,6 +196,8 @@ mod client {
         /// The address to connect to, whatever the name in a URL leads to: for a caller who has looked at the address
         /// and must not be led elsewhere. Certificates are still checked for the name.
         pub pinned: Option<std::net::IpAddr>,
+        /// Watches every call: limits, retries of connects, measures. None for none of them.
+        pub watch: Option<std::sync::Arc<dyn crate::CallWatch>>,
         /// Whom to trust and who we are.
         #[cfg(feature = "tls")]
         pub tls: crate::tls::ClientTls,

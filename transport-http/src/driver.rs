@@ -101,7 +101,8 @@ struct EventFeed {
     ids: Option<Box<str>>,
     /// The event and how many of its payloads the reader has already.
     received: (u64, u64),
-    /// The reader comes back and there was no event for it yet: if none comes, it has the terminal event already.
+    /// The reader comes back, and the events were not asked for yet: if they are over at once, it has the terminal event
+    /// already.
     is_after_end: bool,
 }
 
@@ -125,7 +126,10 @@ impl EventFeed {
         hint: usize,
     ) -> Poll<Result<bool, StreamError>> {
         let polled = match self.events.as_mut().poll_next(cx) {
-            Poll::Pending => return Poll::Pending,
+            Poll::Pending => {
+                self.is_after_end = false;
+                return Poll::Pending;
+            }
             Poll::Ready(Some(event)) => {
                 let is_terminal = event.event.is_terminal();
                 self.handle_event(event, out, hint);

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use aqueduct_core::service::{Caller, EventEncoder, RunService};
+use aqueduct_core::service::{Caller, EventEncoder, Proof, RunService};
 use aqueduct_core::{RunId, RunInput};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -66,10 +66,11 @@ pub async fn start_run(
     let started = async {
         let caller = caller_from(request.headers(), request.extensions());
         service.admit(&caller, Some(agent))?;
+        let options = options.for_query(request.uri().query());
         let (parts, body) = read_json(request).await?;
         let RunRequest { input, encoder } = parse(&parts, &body)?;
         let run = service.start(&caller, agent, input).await?;
-        Ok(stream_response(&EventPosition::start(run.run_id), run.events, encoder, options))
+        Ok(stream_response(&EventPosition::start(run.run_id), run.events, encoder, &options))
     };
     started.await.unwrap_or_else(Refusal::into_response)
 }
@@ -85,10 +86,14 @@ pub async fn watch_run(
     let watched = async {
         let position = last_position(run, &parts.headers)?;
         let events = service.watch(&caller(parts), run, position.after()).await?;
-        Ok(stream_response(&position, events, encoder, options))
+        Ok(stream_response(&position, events, encoder, &options.for_query(parts.uri.query())))
     };
     watched.await.unwrap_or_else(Refusal::into_response)
 }
+
+/// The surface that a request came to, a word of the host: an extension that a host sets before its routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Surface(pub &'static str);
 
 /// Returns the caller of a request, as far as the request shows it.
 pub fn caller(parts: &Parts) -> Caller {
@@ -103,11 +108,17 @@ pub fn caller_from(headers: &HeaderMap, extensions: &Extensions) -> Caller {
         headers: headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
         peer: extensions.get::<PeerAddr>().map(|peer| peer.0.to_string()),
         certificate: extensions.get::<PeerCertificate>().map(|certificate| certificate.0.clone()),
+        surface: extensions.get::<Surface>().map_or("", |surface| surface.0),
+        proof: extensions.get::<Proof>().cloned().unwrap_or_default(),
     }
 }
 
 /// Reads a body that must be JSON by its content type: a form or plain text can be sent by any web page without
 /// asking, JSON cannot. On a server other than ours, which sets no limits, the default ones hold.
+///
+/// # Errors
+///
+/// A refusal if the content type is another, or the body is too long, too slow or broke off.
 pub async fn read_json(request: Request<Body>) -> Result<(Parts, Bytes), Refusal> {
     if !is_json(request.headers()) {
         let message = "the body must be JSON: send it with `Content-Type: application/json`";
@@ -117,6 +128,10 @@ pub async fn read_json(request: Request<Body>) -> Result<(Parts, Bytes), Refusal
 }
 
 /// Reads a body of any type, within the same limits. Whoever uses it refuses what a web page could send without asking.
+///
+/// # Errors
+///
+/// A refusal if the body is too long, too slow or broke off.
 pub async fn read_body(request: Request<Body>) -> Result<(Parts, Bytes), Refusal> {
     let (parts, body) = request.into_parts();
     let limits = parts.extensions.get::<BodyLimits>().cloned().unwrap_or_default();

@@ -67,6 +67,9 @@ pub enum StreamError {
     /// The peer took nothing for too long.
     #[error("the peer took no byte of the stream within the limit `write_stall`: it may resume")]
     WriteStall,
+    /// The proof of the reader expired or was revoked.
+    #[error("the token expired or was revoked: resume from the last position with a new one")]
+    ProofEnded,
 }
 
 #[cfg(feature = "server")]
@@ -75,7 +78,7 @@ impl StreamError {
     pub fn fault(&self) -> Fault {
         match self {
             Self::LostRun => Fault::Caller,
-            Self::WriteStall => Fault::Peer,
+            Self::WriteStall | Self::ProofEnded => Fault::Peer,
         }
     }
 
@@ -100,6 +103,16 @@ pub enum ClientError {
         /// Scheme, host and port.
         upstream: String,
         /// Why not.
+        reason: String,
+    },
+    /// The watch of the client did not let the call pass.
+    #[error("{reason}")]
+    NotSent {
+        /// Host and port.
+        upstream: String,
+        /// A stable word of the watch.
+        code: &'static str,
+        /// Why not, and what to do.
         reason: String,
     },
     /// The request was sent, but no proper response came.
@@ -160,6 +173,7 @@ impl ClientError {
             Self::Connect { .. } | Self::Request { .. } | Self::Cut { .. } | Self::Timeout { .. } => {
                 Fault::Network
             }
+            Self::NotSent { .. } => Fault::Caller,
             #[cfg(feature = "tls")]
             Self::Tls(_) => Fault::Caller,
         }

@@ -59,6 +59,8 @@ mod error;
 #[cfg(feature = "server")]
 mod position;
 #[cfg(feature = "server")]
+mod proof;
+#[cfg(feature = "server")]
 mod refusal;
 #[cfg(feature = "server")]
 mod server;
@@ -71,7 +73,7 @@ pub use admission::Admission;
 #[cfg(feature = "server")]
 pub use aqueduct_core::CancelToken;
 #[cfg(feature = "client")]
-pub use client::{ByteStream, Client, SseStream};
+pub use client::{ByteStream, CallGuard, CallRefused, CallWatch, Client, SseStream};
 #[cfg(any(feature = "server", feature = "client"))]
 pub use config::HttpVersions;
 #[cfg(feature = "client")]
@@ -84,7 +86,7 @@ pub use counters::{Counters, Gauge, OpenGuard, Sample, Total};
 pub use driver::{payload_response, stream_response};
 #[cfg(feature = "server")]
 pub use endpoint::{
-    RunRequest, caller, caller_from, read_body, read_json, run_endpoint, start_run, watch_run,
+    RunRequest, Surface, caller, caller_from, read_body, read_json, run_endpoint, start_run, watch_run,
 };
 #[cfg(feature = "client")]
 pub use error::ClientError;
@@ -94,7 +96,9 @@ pub use error::{ServerError, StreamError};
 #[cfg(feature = "server")]
 pub use position::EventPosition;
 #[cfg(feature = "server")]
-pub use refusal::Refusal;
+pub use proof::{authenticated, proof_end};
+#[cfg(feature = "server")]
+pub use refusal::{Refusal, RefusalReason};
 #[cfg(feature = "server")]
 pub use server::{BodyLimitLift, Drained, PeerAddr, PeerCertificate, Server, StallWatched, Stopping};
 #[cfg(feature = "tls")]

@@ -7,6 +7,7 @@ use serde_json::json;
 
 /// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Refusal {
     /// The status.
     pub status: StatusCode,
@@ -16,6 +17,15 @@ pub struct Refusal {
     pub message: String,
     /// The earliest event that is still kept, where that is the reason.
     pub earliest: Option<u64>,
+}
+
+/// Why a response refuses its request, as an extension of the response: for logs and metrics of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusalReason {
+    /// A stable word.
+    pub code: &'static str,
+    /// The sentence that the caller reads.
+    pub message: String,
 }
 
 impl Refusal {
@@ -60,6 +70,7 @@ impl IntoResponse for Refusal {
         }
         let body = json!({ "error": error }).to_string();
         let mut response = (self.status, body).into_response();
+        response.extensions_mut().insert(RefusalReason { code: self.code, message: self.message });
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         match self.status {

@@ -44,6 +44,8 @@ use self::stopping::Open;
 use crate::config::{HttpVersions, Limits, ServerConfig, Timeouts};
 use crate::counters::{Counters, Gauge, Total};
 use crate::error::ServerError;
+#[cfg(feature = "tls")]
+use crate::tls::LiveTls;
 
 /// How long to wait when the kernel has no more sockets to give: they come back as connections end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -65,12 +67,17 @@ pub struct Server {
     listener: TcpListener,
     config: ServerConfig,
     counters: Counters,
+    leaving: CancelToken,
     #[cfg(feature = "tls")]
-    tls: Option<Arc<rustls::ServerConfig>>,
+    tls: Option<LiveTls>,
 }
 
 impl Server {
     /// Listens on `address`; port 0 takes a free one.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if the address is taken or not of this machine, or TLS cannot be set up.
     pub async fn bind(
         address: impl ToSocketAddrs + std::fmt::Debug,
         config: ServerConfig,
@@ -82,21 +89,42 @@ impl Server {
     }
 
     /// Takes a socket that listens already.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if TLS cannot be set up.
     pub fn from_listener(listener: TcpListener, config: ServerConfig) -> Result<Self, ServerError> {
         #[cfg(feature = "tls")]
-        let tls = config.tls.clone().map(|tls| tls.into_config(protocols(config.versions))).transpose()?;
+        let tls = config.tls.clone().map(|tls| LiveTls::new(tls, protocols(config.versions))).transpose()?;
         Ok(Self {
             listener,
             config,
             counters: Counters::default(),
+            leaving: CancelToken::new(),
             #[cfg(feature = "tls")]
             tls,
         })
     }
 
+    /// Tells health checks by that token that the server is about to stop, before it does.
+    pub fn leaving_by(mut self, leaving: CancelToken) -> Self {
+        self.leaving = leaving;
+        self
+    }
+
     /// Where it listens.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`] if the system does not tell.
     pub fn local_addr(&self) -> Result<SocketAddr, ServerError> {
         self.listener.local_addr().map_err(ServerError::Socket)
+    }
+
+    /// Returns its TLS configuration, to be replaced when certificates are renewed; `None` if it speaks plain text.
+    #[cfg(feature = "tls")]
+    pub fn tls(&self) -> Option<LiveTls> {
+        self.tls.clone()
     }
 
     /// Its live counts.
@@ -116,7 +144,7 @@ impl Server {
             timeouts,
             versions,
             counters: self.counters,
-            stopping: Stopping::new(stop),
+            stopping: Stopping::new(self.leaving, stop),
             #[cfg(feature = "tls")]
             tls: self.tls,
         });
@@ -147,7 +175,7 @@ struct Shared {
     stopping: Stopping,
     builder: Builder<TokioExecutor>,
     #[cfg(feature = "tls")]
-    tls: Option<Arc<rustls::ServerConfig>>,
+    tls: Option<LiveTls>,
 }
 
 /// The HTTP library with our limits.

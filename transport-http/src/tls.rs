@@ -18,6 +18,8 @@ pub mod server;
 pub use client::ClientTls;
 pub use error::TlsError;
 pub use pem::{Authorities, Identity};
+#[cfg(feature = "server")]
+pub use server::LiveTls;
 pub use server::ServerTls;
 
 fn provider() -> std::sync::Arc<rustls::crypto::CryptoProvider> {

@@ -37,12 +37,20 @@ pub struct Client {
 
 impl Client {
     /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// An error if the address is malformed, the server cannot be reached, or refuses the handshake.
     pub async fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let socket = connect::open(options).await?;
         Ok(Self { link: Link::open(socket, options), patience: options.request_timeout })
     }
 
     /// The agents that may be run.
+    ///
+    /// # Errors
+    ///
+    /// An error if the service refuses, or the connection is lost.
     pub async fn list_agents(&self) -> Result<Vec<AgentInfo>, Error> {
         let answer = self.ask(&Outgoing::of("list"), Expected::Agents).await?;
         Ok(answer)
@@ -50,23 +58,39 @@ impl Client {
 
     /// Starts a run of `agent` (or of the path's agent) with `input`, a JSON text that is passed on as it is. Answers
     /// to the interrupts of an earlier run stand in the input too: resuming is starting in the same thread.
+    ///
+    /// # Errors
+    ///
+    /// An error if the service refuses, or the connection is lost.
     pub async fn start(&self, agent: Option<&str>, input: &str) -> Result<RunEvents, Error> {
         let input = raw(input)?;
         self.ask(&Outgoing { agent, input: Some(input), ..Outgoing::of("start") }, Expected::Run).await
     }
 
     /// Follows a run from the event after number `after` on.
+    ///
+    /// # Errors
+    ///
+    /// An error if the service refuses, or the connection is lost.
     pub async fn watch(&self, run: &str, after: u64) -> Result<RunEvents, Error> {
         self.ask(&Outgoing { run: Some(run), after: Some(after), ..Outgoing::of("watch") }, Expected::Run)
             .await
     }
 
     /// Stops a run; tells whether it was running.
+    ///
+    /// # Errors
+    ///
+    /// An error if the service refuses, or the connection is lost.
     pub async fn cancel(&self, run: &str) -> Result<bool, Error> {
         self.ask(&Outgoing { run: Some(run), ..Outgoing::of("cancel") }, Expected::Cancelled).await
     }
 
     /// Opens a run that this side feeds. The same run again continues it.
+    ///
+    /// # Errors
+    ///
+    /// An error if the service refuses, or the connection is lost.
     pub async fn publish(&self, request: &PublishRequest) -> Result<Publisher, Error> {
         let message = Outgoing {
             agent: Some(&request.agent),

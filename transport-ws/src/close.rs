@@ -24,6 +24,7 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 /// A close code and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CloseReason {
     /// The code.
     pub code: u16,

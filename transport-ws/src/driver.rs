@@ -33,7 +33,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use aqueduct_transport_http::Total;
+use aqueduct_transport_http::{Stopping, Total, proof_end};
 use futures_util::{Sink, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
@@ -67,7 +67,44 @@ pub(crate) struct Connection<IO> {
     /// True once our half of a broken connection is shut.
     shut: bool,
     clock: Clock,
-    stopping: Pin<Box<dyn Future<Output = ()> + Send>>,
+    end: ServerEnd,
+    /// The end of the caller's proof, from when its identity is known.
+    proof_end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+/// How far the server is with its end.
+struct ServerEnd {
+    stage: EndStage,
+    /// Ready when the next stage has come.
+    next: Pin<Box<dyn Future<Output = ()> + Send>>,
+    stopping: Stopping,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EndStage {
+    Serving,
+    Draining,
+    Closing,
+}
+
+impl ServerEnd {
+    fn new(stopping: Stopping) -> Self {
+        let draining = stopping.draining.clone();
+        let next = Box::pin(async move { draining.cancelled().await });
+        Self { stage: EndStage::Serving, next, stopping }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> EndStage {
+        while self.stage != EndStage::Closing && self.next.as_mut().poll(cx).is_ready() {
+            let closing = self.stopping.closing.clone();
+            self.next = Box::pin(async move { closing.cancelled().await });
+            self.stage = match self.stage {
+                EndStage::Serving => EndStage::Draining,
+                _ => EndStage::Closing,
+            };
+        }
+        self.stage
+    }
 }
 
 enum Phase {
@@ -90,7 +127,7 @@ where
     let io = Metered::new(io);
     // Boxed, so that the task does not keep room for this moment all its life.
     let socket = Box::pin(WebSocketStream::from_raw_socket(io, Role::Server, Some(codec))).await;
-    let Upgrade { mode, agent, caller, stop, .. } = upgrade;
+    let Upgrade { mode, agent, caller, stopping, .. } = upgrade;
     let caller = Arc::new(caller);
     let session: Box<dyn Session> = match mode {
         Mode::Multiplexed(encoding) => {
@@ -109,7 +146,8 @@ where
         broken: false,
         shut: false,
         clock,
-        stopping: Box::pin(async move { stop.cancelled().await }),
+        end: ServerEnd::new(stopping),
+        proof_end: None,
     };
     poll_fn(|cx| connection.poll(cx)).await;
     connection.hang_up().await;
@@ -139,9 +177,28 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
     }
 
     fn poll_stop(&mut self, cx: &mut Context<'_>) {
-        if matches!(self.phase, Phase::Open(_)) && self.stopping.as_mut().poll(cx).is_ready() {
-            let hint = "the server stops; resumable: connect again and watch from your last number";
-            self.close(CloseReason::new(CloseReason::GOING_AWAY, hint));
+        let Phase::Open(session) = &self.phase else { return };
+        let is_over = match self.end.poll(cx) {
+            EndStage::Serving => false,
+            EndStage::Draining => session.is_idle() && self.outbox.is_empty(),
+            EndStage::Closing => true,
+        };
+        if is_over {
+            self.close(going_away());
+        }
+        self.poll_proof(cx);
+    }
+
+    /// Closes the connection when the proof of its caller expires or is revoked.
+    fn poll_proof(&mut self, cx: &mut Context<'_>) {
+        let Phase::Open(session) = &self.phase else { return };
+        if self.proof_end.is_none() {
+            let identity = session.identity().filter(|identity| !identity.principal.is_anonymous());
+            self.proof_end = identity.cloned().map(|identity| Box::pin(proof_end(identity)) as _);
+        }
+        if self.proof_end.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
+            let hint = "the token expired or was revoked; resumable: connect with a new one and watch from your last number";
+            self.close(CloseReason::new(CloseReason::UNAUTHENTICATED, hint));
         }
     }
 
@@ -278,7 +335,10 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
                 }
                 session.poll_fill(cx, &mut self.batch);
                 if let (true, Some(reason)) = (self.batch.is_empty(), session.finished()) {
-                    self.close(reason);
+                    // A run that was handed over is lost to this server alone.
+                    let is_handed_over =
+                        self.end.stage != EndStage::Serving && reason.code == CloseReason::INTERNAL;
+                    self.close(if is_handed_over { going_away() } else { reason });
                     return true;
                 }
                 let waiting = self.outbox.len();
@@ -338,4 +398,9 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         // A failure here changes nothing: the socket is dropped next.
         drop(tokio::time::timeout(patience, ended).await);
     }
+}
+
+fn going_away() -> CloseReason {
+    let hint = "the server stops; resumable: connect again and watch from your last number";
+    CloseReason::new(CloseReason::GOING_AWAY, hint)
 }

@@ -5,13 +5,14 @@
 //! ```
 //!
 //! Sockets, TLS, the request head and admission by `Host` and `Origin` belong to the server. An upgraded connection
-//! keeps its place among the server's connections; it is closed with 1001 when the server drains.
+//! keeps its place among the server's connections; when the server drains it is closed with 1001, as soon as nothing is
+//! followed or published on it, and when the server closes in any case.
 
 use std::fmt;
 use std::sync::Arc;
 
 use aqueduct_core::protocol::Protocol;
-use aqueduct_core::service::RunService;
+use aqueduct_core::service::{Proof, RunService};
 use aqueduct_transport_http::{Counters, Gauge, Refusal, Stopping, Total};
 use axum::Router;
 use axum::body::Body;
@@ -78,22 +79,25 @@ impl Endpoint {
                 let message = "name an agent: /agents/{name}/ws";
                 return Refusal::new(StatusCode::NOT_FOUND, "not_found", message).into_response();
             }
-            named.upgrade(Some(&name), request)
+            named.upgrade(Some(&name), request).await
         };
         Router::new()
-            .route("/ws", get(async move |request: Request| unnamed.upgrade(None, request)))
+            .route("/ws", get(async move |request: Request| unnamed.upgrade(None, request).await))
             .route("/agents/{name}/ws", get(of_agent))
     }
 
     /// Answers a request, and drives the connection to its end in a task of its own if it is upgraded. `agent` is what
     /// the path names.
-    pub fn upgrade(&self, agent: Option<&str>, mut request: Request) -> Response {
+    pub async fn upgrade(&self, agent: Option<&str>, mut request: Request) -> Response {
         let upgraded = hyper::upgrade::on(&mut request);
         let (parts, _) = request.into_parts();
-        let upgrade = match self.accept(&parts, agent) {
+        let mut upgrade = match self.accept(&parts, agent) {
             Ok(upgrade) => upgrade,
             Err(refusal) => return refused(refusal),
         };
+        if upgrade.caller.proof == Proof::Unchecked {
+            upgrade.caller = self.shared.service.authenticate(upgrade.caller).await;
+        }
         let response = upgrade.response().map(|()| Body::empty());
         let endpoint = self.clone();
         let connection = async move {
@@ -118,7 +122,7 @@ impl Endpoint {
             let message = "the server stops: connect to another replica, or later";
             Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message))
         } else {
-            handshake::accept(head, agent, stopping.draining)
+            handshake::accept(head, agent, stopping)
         };
         let counted = if decision.is_ok() { Total::Connections } else { Total::Refusals };
         self.shared.counters.count(counted);

@@ -97,7 +97,7 @@ impl Error {
                     | 1012
                     | 1013
             ),
-            Self::Rejected { code, .. } => code == "busy" || code == "unavailable",
+            Self::Rejected { code, .. } => matches!(&**code, "busy" | "unavailable" | "lost"),
             _ => false,
         }
     }

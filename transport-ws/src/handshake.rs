@@ -3,10 +3,9 @@
 //! Nothing here touches a socket. `Host` and `Origin` were checked before, by the server's
 //! [`Admission`](aqueduct_transport_http::Admission).
 
-use aqueduct_core::CancelToken;
 use aqueduct_core::protocol::Encoding;
-use aqueduct_core::service::Caller;
-use aqueduct_transport_http::{Refusal, caller_from};
+use aqueduct_core::service::{Caller, Proof};
+use aqueduct_transport_http::{Refusal, Stopping, caller_from};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode, Version, request};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -24,6 +23,7 @@ pub enum Mode {
 
 /// A request that may be upgraded.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Upgrade {
     /// What was agreed on.
     pub mode: Mode,
@@ -31,8 +31,9 @@ pub struct Upgrade {
     pub agent: Option<String>,
     /// The caller, as the request shows it.
     pub caller: Caller,
-    /// Cancelled when the connection is to close with 1001.
-    pub stop: CancelToken,
+    /// The end of the server: when it drains a connection closes with 1001 once nothing is followed or published on it; when
+    /// it closes, at once.
+    pub stopping: Stopping,
     accept_key: HeaderValue,
     subprotocol: Option<&'static str>,
 }
@@ -53,22 +54,24 @@ impl Upgrade {
     }
 }
 
-/// Decides about a request. `agent` is what its path names; the connection closes when `stop` is cancelled.
+/// Decides about a request. `agent` is what its path names; `stopping` is the end of the server.
 ///
 /// # Errors
 ///
 /// Returns a refusal with the status that RFC 6455 wants.
-pub fn accept(head: &request::Parts, agent: Option<&str>, stop: CancelToken) -> Result<Upgrade, Refusal> {
+pub fn accept(head: &request::Parts, agent: Option<&str>, stopping: Stopping) -> Result<Upgrade, Refusal> {
     let key = check_upgrade(head)?;
     let offer = Offer::read(&head.headers);
     let (mode, subprotocol) = offer.choose(agent.is_some())?;
     let accept_key = HeaderValue::from_str(&derive_accept_key(key))
         .map_err(|_| Refusal::invalid("the header Sec-WebSocket-Key cannot be answered: send another"))?;
     let mut caller = caller_from(&head.headers, &head.extensions);
-    caller.token = caller.token.or_else(|| offer.token.map(str::to_owned));
+    if caller.token.is_none() && offer.token.is_some() {
+        (caller.token, caller.proof) = (offer.token.map(str::to_owned), Proof::Unchecked);
+    }
     // The headers of the handshake describe no caller, and one may hold a token.
     caller.headers.retain(|(name, _)| !name.starts_with("sec-websocket-"));
-    Ok(Upgrade { mode, agent: agent.map(str::to_owned), caller, stop, accept_key, subprotocol })
+    Ok(Upgrade { mode, agent: agent.map(str::to_owned), caller, stopping, accept_key, subprotocol })
 }
 
 /// The rules of RFC 6455 §4.2.1; gives the key.

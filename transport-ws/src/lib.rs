@@ -28,6 +28,7 @@
 //! | `server` | the endpoint (on by default) |
 //! | `client` | the connecting side |
 //! | `tls` | TLS by rustls for the client |
+//! | `testing` | checks of messages for the fuzz targets |
 
 #[cfg(feature = "client")]
 pub mod client;
@@ -44,6 +45,8 @@ pub mod handshake;
 #[cfg(any(feature = "client", feature = "server"))]
 mod message;
 pub mod subprotocol;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use aqueduct_core::protocol::Encoding;
 #[cfg(feature = "tls")]
@@ -56,3 +59,5 @@ pub use endpoint::Endpoint;
 pub use error::{Error, Fault};
 #[cfg(feature = "server")]
 pub use handshake::{Mode, Upgrade};
+#[cfg(feature = "server")]
+pub use message::request::OPERATIONS;

@@ -3,6 +3,7 @@
 //! Cheap steps come first, so that a slip costs seconds. Each step is announced, timed and repeatable by hand:
 //! a failure ends with the command to type. What is missing on the machine is said before anything long runs.
 
+mod builds;
 mod features;
 mod tools;
 
@@ -12,14 +13,27 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::fuzz::{self, Fuzzing};
 use crate::invocation::Invocation;
 use crate::project::Project;
-use crate::{codegen, interop, tidy};
+use crate::simulate::{self, Worlds};
+use crate::{codegen, interop, mutants, tidy};
+
+/// How much to run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Tier {
+    /// Also run what takes long: frameworks, fuzzing, worlds, mutants, the oldest compiler
+    #[arg(long)]
+    nightly: bool,
+}
 
 /// Runs every step; an error names the step that failed and how to repeat it.
-pub(crate) fn run(project: &Project) -> Result<()> {
+pub(crate) fn run(project: &Project, tier: &Tier) -> Result<()> {
     let mut passed = Vec::new();
-    let steps = steps(project);
+    let mut steps = steps(project);
+    if tier.nightly {
+        steps.extend(nightly_steps());
+    }
     for step in &steps {
         println!("\n==> {}", step.name);
         let started = Instant::now();
@@ -84,9 +98,28 @@ fn steps(project: &Project) -> Vec<Step> {
         task("features", "cargo xtask test", features::check),
         task("codegen", "cargo xtask codegen --check", |project| codegen::run(project, true)),
         call("tests", tools::test_runner(project).args(everything).args(without_peers(project))),
+        task("simulation", "cargo xtask simulate", |project| simulate::run(project, &Worlds::of_ci())),
+        task("fuzz", "cargo xtask fuzz --own", |project| fuzz::run(project, &Fuzzing::of_ci())),
+        task("wasm", "cargo xtask test", builds::check_wasm),
         call("doctests", doctests),
         call("rustdoc", rustdoc),
         task("interop", "cargo xtask interop", |project| interop::run(project, None, false)),
+    ]
+}
+
+/// What takes long, or needs more than CI has.
+fn nightly_steps() -> Vec<Step> {
+    let task = |name, command, task| Step { name, action: Action::Task(command, task) };
+    vec![
+        task("oldest compiler", "cargo xtask test --nightly", builds::check_oldest),
+        task("dependencies", "cargo xtask test --nightly", builds::check_dependencies),
+        task("semver", "cargo xtask test --nightly", builds::check_semver),
+        task("more worlds", "cargo xtask simulate --from 2000 --seeds 50000", |project| {
+            simulate::run(project, &Worlds::of_the_night())
+        }),
+        task("more fuzz", "cargo xtask fuzz", |project| fuzz::run(project, &Fuzzing::of_the_night())),
+        task("frameworks", "cargo xtask interop --nightly", interop::run_nightly),
+        task("mutants", "cargo xtask mutants", |project| mutants::run(project, None)),
     ]
 }
 

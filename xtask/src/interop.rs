@@ -6,6 +6,7 @@
 mod a2a;
 mod agui;
 mod frameworks;
+mod frontends;
 mod gateway;
 mod inspector;
 mod magentic;
@@ -13,6 +14,7 @@ pub(crate) mod peers;
 mod programs;
 mod resume;
 mod runlog;
+mod soak;
 mod tee;
 mod transports;
 
@@ -57,14 +59,24 @@ const SUITES: &[Suite] = &[
     Suite::new("a2a", a2a::prepare),
     Suite::new("agui", agui::prepare),
     Suite::nightly("frameworks", frameworks::prepare),
+    Suite::nightly("frontends", frontends::prepare),
     Suite::new("gateway", gateway::prepare),
     Suite::new("inspector", inspector::prepare),
     Suite::new("magentic", magentic::prepare),
     Suite::new("resume", resume::prepare),
     Suite::new("runlog", runlog::prepare),
+    Suite::nightly("soak", soak::prepare),
     Suite::new("tee", tee::prepare),
     Suite::new("transports", transports::prepare),
 ];
+
+/// Runs the suites that CI leaves out.
+pub(crate) fn run_nightly(project: &Project) -> Result<()> {
+    for suite in SUITES.iter().filter(|suite| suite.nightly) {
+        run(project, Some(suite.name), true)?;
+    }
+    Ok(())
+}
 
 /// Runs one suite, or all; the nightly ones only if `nightly` is set or one is named.
 pub(crate) fn run(project: &Project, only: Option<&str>, nightly: bool) -> Result<()> {
@@ -77,6 +89,15 @@ pub(crate) fn run(project: &Project, only: Option<&str>, nightly: bool) -> Resul
         run_tests(project, suite.name, env)?;
     }
     Ok(())
+}
+
+/// Runs the soak with that seed, for that long.
+pub(crate) fn soak(project: &Project, seed: u64, minutes: u64) -> Result<()> {
+    programs::build(project)?;
+    let mut env = soak::prepare(project)?;
+    env.push(("AQUEDUCT_SOAK_SEED", seed.to_string()));
+    env.push(("AQUEDUCT_SOAK_SECONDS", (minutes * 60).to_string()));
+    run_tests(project, "soak", env)
 }
 
 /// Suites whose bench compares with packages of its own, pinned in their folder `bench`, and where the bench finds them.

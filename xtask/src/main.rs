@@ -7,9 +7,15 @@
 mod bench;
 mod ci;
 mod codegen;
+mod dist;
+mod fuzz;
 mod interop;
 mod invocation;
+mod mutants;
 mod project;
+mod release;
+mod simulate;
+mod site;
 mod tidy;
 
 use std::path::PathBuf;
@@ -33,9 +39,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Run all that CI runs, in its order; stop at the first failure
-    Ci,
+    Ci(ci::Tier),
     /// The same as `ci`: the one command which tells whether a change is good
-    Test,
+    Test(ci::Tier),
     /// Check the rules that no compiler knows: dependency direction, names, sizes, docs, paths
     Tidy,
     /// Write the generated code anew
@@ -52,6 +58,24 @@ enum Task {
         #[arg(long)]
         nightly: bool,
     },
+    /// Let three replicas and 300 clients live through random faults
+    Soak {
+        /// Where the faults come from: the same seed gives the same ones
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// How long
+        #[arg(long, default_value_t = 2)]
+        minutes: u64,
+    },
+    /// Run fuzz targets, all or one
+    Fuzz(fuzz::Fuzzing),
+    /// Change the code in small ways and see whether a test notices
+    Mutants {
+        /// One package only [default: all of the list]
+        package: Option<String>,
+    },
+    /// Live worlds of replicas, faults and clients, and check what was seen in them
+    Simulate(simulate::Worlds),
     /// Run the benches, all or one, with the rest of the arguments passed on
     Bench {
         /// Name of one bench [default: all]
@@ -59,6 +83,16 @@ enum Task {
         /// Arguments for the bench itself, after `--`
         #[arg(last = true)]
         args: Vec<String>,
+    },
+    /// Put the binary and the SDKs into packages: archive, wheel, npm, Debian; with checksums and a bill of materials
+    Dist(dist::DistArgs),
+    /// Render the documentation as a site, with mdBook
+    Site,
+    /// Check everything that a release needs; uploads nothing
+    Release {
+        /// Required: uploading is a person's step, listed in RELEASING.md
+        #[arg(long)]
+        dry_run: bool,
     },
 }
 
@@ -76,10 +110,17 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<()> {
     let project = Project::locate(cli.root)?;
     match cli.task {
-        Task::Ci | Task::Test => ci::run(&project),
+        Task::Ci(tier) | Task::Test(tier) => ci::run(&project, &tier),
         Task::Tidy => tidy::run(&project),
         Task::Codegen { check } => codegen::run(&project, check),
         Task::Interop { suite, nightly } => interop::run(&project, suite.as_deref(), nightly),
+        Task::Dist(args) => dist::run(&project, &args),
+        Task::Site => site::run(&project),
+        Task::Release { dry_run } => release::run(&project, dry_run),
+        Task::Soak { seed, minutes } => interop::soak(&project, seed, minutes),
+        Task::Fuzz(fuzzing) => fuzz::run(&project, &fuzzing),
+        Task::Mutants { package } => mutants::run(&project, package.as_deref()),
+        Task::Simulate(worlds) => simulate::run(&project, &worlds),
         Task::Bench { name, args } => bench::run(&project, name.as_deref(), &args),
     }
 }

@@ -80,6 +80,16 @@ impl<'a> Package<'a> {
         self.text("name")
     }
 
+    /// Returns its version.
+    pub(crate) fn version(self) -> &'a str {
+        self.text("version")
+    }
+
+    /// Returns whether `cargo publish` takes it.
+    pub(crate) fn is_published(self) -> bool {
+        self.0.get("publish").is_none_or(Value::is_null)
+    }
+
     /// The path of its manifest.
     pub(crate) fn manifest_path(self) -> &'a Path {
         Path::new(self.text("manifest_path"))

@@ -7,11 +7,13 @@ use super::print::Print;
 use super::sink::Sink;
 use super::{Decoder, metadata};
 use crate::config::SubAgents;
+use crate::frontend::StateChange;
 use crate::wire::Raw;
 
 impl Decoder {
     /// Reports the tokens that an event or artifact says were spent, once.
     pub(super) fn book_usage(&mut self, own: Option<&Raw<'_>>, sink: &mut Sink<'_>) {
+        self.note_state(own, sink);
         let named = own.filter(|raw| raw.as_str().contains("usage")).and_then(Raw::to_object);
         let Some((key, usage)) = named.and_then(|own| self.config.recognisers.usage(&own)) else { return };
         if self.memory.spent.len() >= self.config.limits.messages.max(1) {
@@ -20,6 +22,23 @@ impl Decoder {
         if key.is_empty() || self.memory.spent.insert(Print::number(&key)) {
             sink.push(SourceEvent::Usage { source: self.source.clone(), usage });
         }
+    }
+
+    /// Emits the change of the shared state that metadata tells.
+    fn note_state(&mut self, own: Option<&Raw<'_>>, sink: &mut Sink<'_>) {
+        let named = own.filter(|raw| raw.as_str().contains("\"state")).and_then(Raw::to_object);
+        let Some((key, change)) = named.and_then(|own| self.config.recognisers.state(&own)) else { return };
+        if key.is_empty() || self.memory.spent.insert(Print::number(&format!("{key} state"))) {
+            self.emit_state(change, sink);
+        }
+    }
+
+    pub(super) fn emit_state(&self, change: StateChange, sink: &mut Sink<'_>) {
+        let source = self.source.clone();
+        sink.push(match change {
+            StateChange::Snapshot(state) => SourceEvent::StateSnapshot { source, state },
+            StateChange::Delta(patch) => SourceEvent::StateDelta { source, patch },
+        });
     }
 
     /// Returns the sub-agent that speaks by the metadata of an event or artifact, if lanes are wanted.

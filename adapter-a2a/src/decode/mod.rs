@@ -63,6 +63,8 @@ pub enum Settled {
     Cancelled,
     /// It waits for the user.
     Interrupted,
+    /// It waits for the results of tools that the frontend offered.
+    CalledFrontend,
 }
 
 /// What the end of the stream would mean now.

@@ -24,6 +24,9 @@ pub(super) struct Place {
     pub(super) last: bool,
 }
 
+/// The member of a card that holds the operations on it, as frontends of A2UI read it.
+const OPERATIONS: &str = "a2ui_operations";
+
 impl Decoder {
     /// An update at a place.
     pub(super) fn update_at(&self, place: &Place, block: ContentBlock) -> Update {
@@ -131,6 +134,10 @@ impl Decoder {
         match self.config.recognisers.part(&part) {
             Some(Sign::Several(signs)) => {
                 for sign in signs {
+                    if let Sign::Card { kind, key, operation } = &sign {
+                        self.emit_card(kind, key, operation, place, sink);
+                        continue;
+                    }
                     let id = ByteString::from(format!("{}#{}", place.message_id, self.memory.next()));
                     let beside = std::mem::take(&mut place.metadata);
                     self.emit_sign(sign, "", &id, beside, place, sink);
@@ -150,6 +157,7 @@ impl Decoder {
                 }
                 self.emit_sign(sign, "", &id, beside, place, sink);
             }
+            Some(Sign::State(change)) => self.emit_state(change, sink),
             Some(Sign::Card { kind, key, operation }) => self.emit_card(kind, &key, &operation, place, sink),
             _ => self.emit_custom(&part, place, sink),
         }
@@ -191,9 +199,9 @@ impl Decoder {
     ) {
         let id = ByteString::from(format!("{kind}:{key}"));
         let (name, value) = if self.memory.note_card(&id, &self.config.limits) {
-            (wellknown::ACTIVITY, json!({"type": kind, "content": {"operations": [operation]}}))
+            (wellknown::ACTIVITY, json!({"type": kind, "content": {OPERATIONS: [operation]}}))
         } else {
-            let patch = json!([{"op": "add", "path": "/operations/-", "value": operation}]);
+            let patch = json!([{"op": "add", "path": format!("/{OPERATIONS}/-"), "value": operation}]);
             (wellknown::ACTIVITY_DELTA, json!({"type": kind, "patch": patch}))
         };
         self.answer_shown |= place.channel == Channel::Answer;
@@ -231,7 +239,12 @@ impl Decoder {
                 self.form = Some(form);
                 return;
             }
-            Sign::Thinking | Sign::Intermediate | Sign::Final | Sign::Card { .. } | Sign::Several(_) => {
+            Sign::Thinking
+            | Sign::Intermediate
+            | Sign::Final
+            | Sign::State(_)
+            | Sign::Card { .. }
+            | Sign::Several(_) => {
                 return;
             }
         };

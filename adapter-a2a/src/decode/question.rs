@@ -4,7 +4,9 @@
 //! question that repeats the answered one is held back: if anything follows, the agent has gone on; if the stream ends
 //! with it, the question stands.
 
-use aqueduct_core::{ByteString, Channel, Interrupt, InterruptId, Metadata, SourceEvent, Timestamp};
+use aqueduct_core::{
+    ByteString, Channel, ContentBlock, Interrupt, InterruptId, Metadata, SourceEvent, Timestamp,
+};
 use serde_json::Value;
 
 use super::print::Print;
@@ -13,6 +15,7 @@ use super::status::{joined_text, other_parts, response_schema};
 use super::{AtEnd, Decoder, Settled, metadata, shared};
 use crate::config::{AuthRequired, InterruptView};
 use crate::question::{self, Question};
+use crate::recognise::Sign;
 use crate::wire::{Message, Part, TaskState};
 
 /// What a question is known by.
@@ -67,6 +70,9 @@ impl Decoder {
             self.memory.messages.note(message, &text, true, &self.config.limits);
         }
         let asked = Asked::of(message.as_ref(), at, self.memory.turn);
+        if let Some(message) = message.as_ref().filter(|message| self.calls_frontend(message)) {
+            return self.call_frontend(message, asked, sink);
+        }
         let is_answered = self.config.follow_up
             && self.memory.asked.as_ref().is_some_and(|answered| asked.repeats(answered));
         let interrupts = self.questions(state, message.as_ref(), beside);
@@ -87,6 +93,35 @@ impl Decoder {
         } else {
             self.finish(Settled::Interrupted, sink.out);
         }
+    }
+
+    /// Returns `true` if a task waits for nothing but tools that the frontend offered.
+    fn calls_frontend(&self, message: &Message<'_>) -> bool {
+        let offered = &self.config.frontend_tools;
+        let is_call = |part: &Part<'_>| match self.config.recognisers.part(part) {
+            Some(Sign::ToolStarted(start)) => offered.iter().any(|name| **name == *start.name),
+            _ => false,
+        };
+        let mut calls = message.parts.iter().filter(|part| part.as_text().is_none()).peekable();
+        !offered.is_empty() && calls.peek().is_some() && calls.all(is_call)
+    }
+
+    /// The calls, and the end of the turn: the frontend runs them, and the next turn brings their results.
+    fn call_frontend(&mut self, message: &Message<'_>, asked: Asked, sink: &mut Sink<'_>) {
+        self.memory.interrupts.clear();
+        self.memory.asked = Some(asked);
+        let words = message.text();
+        if !words.trim().is_empty() {
+            let text = ContentBlock::text(words);
+            sink.push(self.update(text, Channel::Intermediate).last());
+        }
+        for (at, part) in message.parts.iter().enumerate() {
+            let Some(Sign::ToolStarted(start)) = self.config.recognisers.part(part) else { continue };
+            let id = ByteString::from(format!("{}#{at}", &*message.message_id));
+            let call = self.calls.start(start, id, self.config.limits.open_calls);
+            sink.push(self.update(call, Channel::Answer).last());
+        }
+        self.finish(Settled::CalledFrontend, sink.out);
     }
 
     /// A question as words of the answer, for frontends without interrupts.

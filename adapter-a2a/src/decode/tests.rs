@@ -266,15 +266,23 @@ fn tool_data_parts_are_tools_wherever_they_stand() {
 fn surfaces_are_cards_that_grow() {
     let begin = json!({"data": {"beginRendering": {"surfaceId": "s", "root": "r"}}});
     let update = json!({"data": {"surfaceUpdate": {"surfaceId": "s", "components": []}}});
-    let message = json!({"messageId": "m", "role": "ROLE_AGENT", "parts": [begin, update]});
+    let several = json!({"data": [begin["data"], update["data"]], "mediaType": "application/json+a2ui"});
+    let later = json!({"data": {"paintSurface": {"surfaceId": "s"}}, "mediaType": "application/a2ui+json"});
+    for parts in [json!([begin, update]), json!([several]), json!([begin, later])] {
+        surfaces(&parts);
+    }
+}
+
+fn surfaces(parts: &Value) {
+    let message = json!({"messageId": "m", "role": "ROLE_AGENT", "parts": parts});
     let trace = traced(DecodeConfig::root(), &[status("TASK_STATE_WORKING", message), done()]);
     let lines: Vec<_> = trace.lines().filter(|line| line.starts_with("custom run/2")).collect();
     assert_eq!(lines.len(), 2, "both changes are of one card: {trace}");
     assert!(lines[0].contains(
-        r#""aqueduct.activity" {"type":"a2ui-surface","content":{"operations":[{"beginRendering""#
+        r#""aqueduct.activity" {"type":"a2ui-surface","content":{"a2ui_operations":[{"beginRendering""#
     ));
     assert!(lines[1].contains(
-        r#""aqueduct.activity.delta" {"type":"a2ui-surface","patch":[{"op":"add","path":"/operations/-""#
+        r#""aqueduct.activity.delta" {"type":"a2ui-surface","patch":[{"op":"add","path":"/a2ui_operations/-""#
     ));
 }
 

@@ -19,6 +19,10 @@ use crate::wire::Raw;
 /// The metadata key of a mark; its number changes when an older reader would misread it.
 pub const KEY: &str = "aqueduct/v1";
 
+/// The URI of the A2A extension whose clients are sent marks, and the pieces of a stream that have no other place in A2A:
+/// tool calls, lanes, thoughts, steps, state and usage. `docs/a2a.md` §7 is its specification.
+pub const EXTENSION: &str = "urn:aqueduct:a2a:stream:v1";
+
 /// The media type of data parts that carry steps, state, usage and lanes.
 pub const MEDIA_TYPE: &str = "application/vnd.aqueduct.v1+json";
 

@@ -9,6 +9,10 @@ use crate::version::Version;
 use crate::wire::StreamItem;
 
 /// Reads one event of a stream; nothing if it is an empty message, which says nothing.
+///
+/// # Errors
+///
+/// An error if the bytes are no message of the version.
 pub fn read_event(version: Version, message: &[u8]) -> Result<Option<StreamItem<'static>>, DecodeError> {
     Ok(match version {
         Version::V1 => StreamItem::from_v1(v1::StreamResponse::decode(message)?),
@@ -18,6 +22,10 @@ pub fn read_event(version: Version, message: &[u8]) -> Result<Option<StreamItem<
 
 /// Reads the answer to a call about one task: the task or the message it was answered with. Nothing if the answer
 /// holds neither, or the call is about something else.
+///
+/// # Errors
+///
+/// An error if the bytes are no message of the version.
 pub fn read_task_answer(
     call: &Call,
     version: Version,

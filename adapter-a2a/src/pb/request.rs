@@ -35,6 +35,10 @@ pub struct GrpcRequest {
 
 impl Endpoint {
     /// Writes a call for gRPC, in the package of the endpoint's version.
+    ///
+    /// # Errors
+    ///
+    /// An error if the version has no such call, or a value has no protobuf form.
     pub fn grpc_request(&self, call: &Call) -> Result<GrpcRequest, RequestError> {
         let version = self.version;
         let service = service(version);

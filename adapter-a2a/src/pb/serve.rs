@@ -84,6 +84,10 @@ fn details(error: &ServerError) -> Vec<prost_types::Any> {
 impl AgentServer {
     /// Answers a request of the package of that version. `card` is this agent's card with the addresses that this
     /// client can reach.
+    ///
+    /// # Errors
+    ///
+    /// The status that the caller gets, with the details that the version prescribes.
     pub async fn handle_grpc(
         &self,
         caller: Caller,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | part `adk_type: function_call`, name `adk_request_…`, `adk_is_long_running` | the question of an `input-required` that follows |
 //! | event or artifact `adk_usage_metadata`, `adk_event_id` | tokens spent, told once per event |
+//! | event or artifact `adk_actions.stateDelta`, `adk_event_id` | members of the state that were set, told once per event |
 //! | event or artifact `adk_author`, `adk_app_name` | who speaks; the app is the agent itself |
 //!
 //! Other calls and their responses are read as tool calls by [`ToolDataParts`](super::ToolDataParts).
@@ -12,6 +13,7 @@ use aqueduct_core::{Metadata, Usage};
 use serde_json::Value;
 
 use super::{Recogniser, Sign};
+use crate::frontend::StateChange;
 use crate::wire::{Content, Part};
 
 /// Calls of the framework to the user start with this.
@@ -48,6 +50,14 @@ impl Recogniser for AdkMarks {
             ..Usage::default()
         };
         (usage != Usage::default()).then(|| (event.to_owned(), usage))
+    }
+
+    fn state(&self, metadata: &Metadata) -> Option<(String, StateChange)> {
+        let mut changed = metadata.get("adk_actions")?.get("stateDelta")?.as_object()?.clone();
+        // Gone with the invocation.
+        changed.retain(|name, _| !name.starts_with("temp:"));
+        let event = metadata.get("adk_event_id").and_then(Value::as_str).unwrap_or_default();
+        Some((event.to_owned(), StateChange::of_members(&changed)?))
     }
 
     fn author(&self, metadata: &Metadata) -> Option<(String, Option<String>)> {

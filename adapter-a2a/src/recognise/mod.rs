@@ -33,6 +33,7 @@ pub use langgraph::LangGraphData;
 pub use notice::StatusNotices;
 pub use thought::ThoughtParts;
 
+use crate::frontend::{FrontendState, StateChange};
 use crate::wire::{Artifact, Message, Part};
 
 /// What a recogniser saw.
@@ -57,6 +58,8 @@ pub enum Sign {
     Plan(Value),
     /// The form that goes with the next question to the user.
     InputForm(Value),
+    /// The state that the agent shares with a frontend.
+    State(StateChange),
     /// Several things in one part.
     Several(Vec<Sign>),
     /// One more operation on a progress card.
@@ -134,6 +137,13 @@ pub trait Recogniser: fmt::Debug + Send + Sync {
         None
     }
 
+    /// A change of the shared state that the metadata of an event or artifact tells, with the event that it is of, where
+    /// that is known: one and the same is told once.
+    fn state(&self, metadata: &Metadata) -> Option<(String, StateChange)> {
+        let _ = metadata;
+        None
+    }
+
     /// Who speaks by the metadata of an event or artifact (empty if that is not said), and the name of the agent itself
     /// where it is said.
     fn author(&self, metadata: &Metadata) -> Option<(String, Option<String>)> {
@@ -149,8 +159,9 @@ pub trait Recogniser: fmt::Debug + Send + Sync {
 }
 
 /// All that are known here, in the order they are asked.
-static KNOWN: [&dyn Recogniser; 8] = [
+static KNOWN: [&dyn Recogniser; 9] = [
     &AdkMarks,
+    &FrontendState,
     &ToolDataParts,
     &ThoughtParts,
     &A2uiParts,
@@ -216,6 +227,10 @@ impl Recognisers {
 
     pub(crate) fn usage(&self, metadata: &Metadata) -> Option<(String, Usage)> {
         self.all().find_map(|recogniser| recogniser.usage(metadata))
+    }
+
+    pub(crate) fn state(&self, metadata: &Metadata) -> Option<(String, StateChange)> {
+        self.all().find_map(|recogniser| recogniser.state(metadata))
     }
 
     pub(crate) fn author(&self, metadata: &Metadata) -> Option<(String, Option<String>)> {

@@ -54,21 +54,22 @@ fn spliced(body: &str) -> String {
 
 #[test]
 fn an_entry_is_written_and_no_other_byte_is_touched() {
-    let with = |message: &str| {
+    let with = |params: &str| {
         format!(
-            r#"{{ "method":"SendMessage",  "params":{{"message":{message}, "x":1.50e3}} , "id":12345678901234567890}}"#
+            r#"{{ "method":"SendMessage",  "params":{{"message":{{"metadata":{{"a":1}}}}, "x":1.50e3{params}}} , "id":12345678901234567890}}"#
         )
     };
-    for (message, expected) in [
-        ("{}", r#"{"metadata":{"k":"new"}}"#),
-        (r#"{"messageId":"m"}"#, r#"{"messageId":"m","metadata":{"k":"new"}}"#),
-        (r#"{"metadata":null,"x":1}"#, r#"{"metadata":{"k":"new"},"x":1}"#),
-        (r#"{"metadata": { } }"#, r#"{"metadata": {"k":"new" } }"#),
-        (r#"{"metadata":{"a":1}}"#, r#"{"metadata":{"k":"new","a":1}}"#),
-        (r#"{"metadata":{"a":1, "k" : "old"}}"#, r#"{"metadata":{"a":1, "k" : "new"}}"#),
+    for (params, expected) in [
+        ("", r#","metadata":{"k":"new"}"#),
+        (r#","metadata":null"#, r#","metadata":{"k":"new"}"#),
+        (r#", "metadata": { } "#, r#", "metadata": {"k":"new" } "#),
+        (r#","metadata":{"a":1}"#, r#","metadata":{"k":"new","a":1}"#),
+        (r#","metadata":{"a":1, "k" : "old"}"#, r#","metadata":{"a":1, "k" : "new"}"#),
     ] {
-        assert_eq!(spliced(&with(message)), with(expected));
+        assert_eq!(spliced(&with(params)), with(expected));
     }
+    let rest = PassingCall::of_rest("POST", "message:send", " {\"message\":{}} ");
+    assert_eq!(rest.with_metadata("k", "v").unwrap(), " {\"message\":{},\"metadata\":{\"k\":\"v\"}} ");
 }
 
 #[test]
@@ -79,6 +80,22 @@ fn metadata_of_the_message_counts_before_that_of_the_call() {
     assert_eq!((&*call.context_id, &*call.task_id), ("C", "T"));
     assert_eq!(call.metadata("k").as_deref(), Some("a\"b"));
     assert_eq!(call.metadata("l").as_deref(), Some("d"));
+}
+
+#[test]
+fn an_entry_leaves_the_metadata_of_the_message() {
+    for (metadata, expected) in [
+        (r#"{"k":"old"}"#, json!({})),
+        (r#"{ "k" : "old" , "a":1}"#, json!({"a": 1})),
+        (r#"{"a":1, "k":"old"}"#, json!({"a": 1})),
+        (r#"{"a":1,"k":"o,\"ld","b":2}"#, json!({"a": 1, "b": 2})),
+        (r#"{"a":{"k":1}}"#, json!({"a": {"k": 1}})),
+    ] {
+        let body = format!(r#"{{"params":{{"message":{{"metadata":{metadata}}}}},"method":"SendMessage"}}"#);
+        let written: Value = serde_json::from_str(&spliced(&body)).unwrap();
+        assert_eq!(written["params"]["message"]["metadata"], expected, "{metadata}");
+        assert_eq!(written["params"]["metadata"], json!({"k": "new"}), "{metadata}");
+    }
 }
 
 fn arbitrary_json() -> impl Strategy<Value = Value> {
@@ -97,20 +114,23 @@ proptest! {
     /// Whatever else is in a message, the entry is there afterwards, and the rest is as it was.
     #[test]
     fn any_message_takes_an_entry(
-        mut message in prop::collection::hash_map("[a-z\"]{0,4}", arbitrary_json(), 0..4),
+        message in prop::collection::hash_map("[a-z\"]{0,4}", arbitrary_json(), 0..4),
         metadata in prop::option::of(prop::collection::hash_map("[a-z/]{0,4}", arbitrary_json(), 0..4)),
     ) {
+        let mut body = json!({"method": "SendMessage", "params": {"message": message}});
         if let Some(metadata) = &metadata {
-            message.insert("metadata".to_owned(), Value::Object(metadata.clone().into_iter().collect()));
+            body["params"]["metadata"] = Value::Object(metadata.clone().into_iter().collect());
         }
-        let body = json!({"method": "SendMessage", "params": {"message": message}});
         let written: Value = serde_json::from_str(&spliced(&body.to_string())).unwrap();
         let mut expected = body;
-        let place = &mut expected["params"]["message"];
+        let place = &mut expected["params"];
         if !place["metadata"].is_object() {
             place["metadata"] = json!({});
         }
         place["metadata"]["k"] = json!("new");
+        if let Some(Value::Object(own)) = place["message"].get_mut("metadata") {
+            own.shift_remove("k");
+        }
         prop_assert_eq!(written, expected);
     }
 }

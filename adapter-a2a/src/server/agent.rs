@@ -7,11 +7,13 @@ use aqueduct_core::service::{BoxFuture, Caller, RunService};
 use super::card::CardConfig;
 use super::config::ServerConfig;
 use super::host::Host;
+use super::plain::PlainView;
 use super::store::TaskStore;
 use super::task::{TaskState, Turn};
 use super::watch::{Watcher, within};
 use super::{Answer, CallContext, CallHandler, ServerError};
 use crate::call::Call;
+use crate::mark::EXTENSION;
 use crate::version::Version;
 use crate::wire::time::format;
 use crate::wire::{ErrorKind, StateClass, StreamItem, TaskState as State};
@@ -74,7 +76,28 @@ impl AgentServer {
         self.answer(caller, context, call).await
     }
 
+    /// Answers a call as the client reads it.
     async fn answer(&self, caller: Caller, context: CallContext, call: Call) -> Result<Answer, ServerError> {
+        let view = self.plain_view(&context);
+        let answer = self.answer_whole(caller, context, call).await?;
+        Ok(match view {
+            Some(view) => view.show(answer),
+            None => answer,
+        })
+    }
+
+    /// Returns the view of a client that did not activate the extension.
+    pub(super) fn plain_view(&self, context: &CallContext) -> Option<PlainView> {
+        let is_plain = !context.extensions.iter().any(|uri| uri == EXTENSION);
+        is_plain.then(|| PlainView::new(self.shared.config.limits.artifact_bytes))
+    }
+
+    async fn answer_whole(
+        &self,
+        caller: Caller,
+        context: CallContext,
+        call: Call,
+    ) -> Result<Answer, ServerError> {
         let shared = &self.shared;
         // Who asks comes before what is asked: strangers learn nothing.
         let owner = shared.host.identify(&caller)?;

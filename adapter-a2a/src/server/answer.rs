@@ -52,6 +52,7 @@ impl fmt::Debug for Answer {
 
 /// Some of a caller's tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct TaskPage {
     /// The tasks, those whose status is newest first.
     pub tasks: Vec<Task<'static>>,

@@ -12,6 +12,9 @@ use aqueduct_core::fingerprint::hash_bytes;
 use serde_json::{Map, Value, json};
 
 use super::http::{HttpAnswer, HttpBody, HttpCall};
+use crate::frontend;
+use crate::mark::EXTENSION;
+use crate::signature;
 use crate::version::{Binding, JSON, Version};
 use crate::wire::time::format_http;
 
@@ -35,8 +38,11 @@ pub struct CardConfig {
     pub output_modes: Vec<String>,
     /// What it is good at. A card must name one thing at least; without any, the agent as a whole is it.
     pub skills: Vec<Skill>,
-    /// How and where it can be reached, best first. Addresses are absolute; that of gRPC is `host:port`.
+    /// How and where it can be reached, best first. Addresses are absolute and have a scheme, that of gRPC
+    /// too: some clients refuse a card with one that has none.
     pub interfaces: Vec<(Binding, String)>,
+    /// The bindings that the card names, best first. Empty: all.
+    pub bindings: Vec<Binding>,
     /// The tenant that gRPC clients must send back, where their address leads to several agents. 0.3 has no tenant, so
     /// with one its clients are not shown gRPC.
     pub grpc_tenant: String,
@@ -53,6 +59,8 @@ pub struct CardConfig {
     /// True to leave out what is 0.3's, members and interfaces: strict readers of 1.0 take nothing else. Clients of 0.3 then
     /// find no card, but are served all the same.
     pub only_v1: bool,
+    /// Its signature: the protected header and the bytes ([`signature`](crate::signature)).
+    pub signature: Option<(String, Vec<u8>)>,
     /// Since when it says this, for caches.
     pub modified: Option<Timestamp>,
 }
@@ -70,6 +78,10 @@ pub struct Skill {
     pub tags: Vec<String>,
     /// What one could ask.
     pub examples: Vec<String>,
+    /// Media types it reads; those of the card if empty.
+    pub input_modes: Vec<String>,
+    /// Media types it writes; those of the card if empty.
+    pub output_modes: Vec<String>,
 }
 
 /// How long caches may show a card without asking, in seconds. Cards change when a configuration does.
@@ -108,6 +120,9 @@ impl CardConfig {
         }
         if !self.only_v1 {
             self.put_v03(&mut card);
+        }
+        if let Some((protected, signed)) = &self.signature {
+            signature::sign(&mut card, protected, signed);
         }
         Value::Object(card)
     }
@@ -164,19 +179,34 @@ impl CardConfig {
             if self.extended {
                 object.insert("extendedAgentCard".to_owned(), true.into());
             }
-            if !self.extensions.is_empty() {
-                let list =
-                    self.extensions.iter().map(|(uri, required)| json!({"uri": uri, "required": required}));
-                object.insert("extensions".to_owned(), Value::Array(list.collect()));
-            }
+            let own = json!({
+                "uri": EXTENSION,
+                "description": "Tool calls, sub-agents, thoughts, steps, state and usage of the stream",
+                "required": false
+            });
+            let frontend = json!({
+                "uri": frontend::EXTENSION,
+                "description": "State, context and tools of a frontend, and state that comes back",
+                "required": false
+            });
+            let others =
+                self.extensions.iter().map(|(uri, required)| json!({"uri": uri, "required": required}));
+            object.insert("extensions".to_owned(), others.chain([own, frontend]).collect());
         }
         capabilities
     }
 
     fn skills_json(&self) -> Value {
         let skill = |skill: &Skill| {
+            let modes =
+                |own: &[String], all: &[String]| json!(or_text(if own.is_empty() { all } else { own }));
             let mut value = json!({
-                "id": skill.id, "name": skill.name, "description": skill.description, "tags": skill.tags
+                "id": skill.id,
+                "name": skill.name,
+                "description": skill.description,
+                "tags": skill.tags,
+                "inputModes": modes(&skill.input_modes, &self.input_modes),
+                "outputModes": modes(&skill.output_modes, &self.output_modes),
             });
             if let (false, Some(object)) = (skill.examples.is_empty(), value.as_object_mut()) {
                 object.insert("examples".to_owned(), json!(skill.examples));
@@ -189,7 +219,7 @@ impl CardConfig {
                 name: self.name.clone(),
                 description: self.description.clone(),
                 tags: vec!["agent".to_owned()],
-                examples: Vec::new(),
+                ..Skill::default()
             };
             return json!([skill(&whole)]);
         }
@@ -204,8 +234,12 @@ impl CardConfig {
             answer.headers.push(("allow", "GET".to_owned()));
             return answer;
         }
-        let body = self.to_json().to_string().into_bytes();
-        let tag = format!("\"{:016x}\"", hash_bytes(0, &body));
+        let body = self.to_json();
+        let signed = body.as_object().map(signature::payload).unwrap_or_default();
+        let body = body.to_string().into_bytes();
+        // Signatures of one card differ, where their algorithm uses randomness.
+        let same = if self.signature.is_some() { &signed } else { &body };
+        let tag = format!("\"{:016x}\"", hash_bytes(0, same));
         let modified = self.modified.and_then(format_http);
         let is_tag = |known: &str| known == "*" || known.trim_start_matches("W/") == tag;
         let is_known = match call.caller.header("if-none-match") {

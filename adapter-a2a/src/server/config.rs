@@ -9,6 +9,7 @@ use crate::config::Notes;
 
 /// How an agent is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each says whether one thing is shown or done")]
 pub struct ServerConfig {
     /// How intermediate text is shown. As text by default, in `working` statuses.
     pub intermediate: IntermediateView,
@@ -16,6 +17,9 @@ pub struct ServerConfig {
     pub thinking: bool,
     /// True to tell lanes, steps, state and usage, as `working` statuses.
     pub signals: bool,
+    /// True to show sub-agents. Without, only what concerns the whole task is shown of them: text on the answer channel,
+    /// changes of the state, and questions.
+    pub subagents: bool,
     /// When thoughts and intermediate text leave.
     pub notes: Notes,
     /// How long the first answer to a message waits for the agent to say that it answers with a message instead of
@@ -49,6 +53,7 @@ impl Default for ServerConfig {
             intermediate: IntermediateView::Text,
             thinking: true,
             signals: true,
+            subagents: true,
             notes: Notes::Lines,
             reply_window: Duration::from_millis(500),
             cancel_wait: Duration::from_secs(8),

@@ -23,6 +23,7 @@ pub struct ServerError {
 
 /// A member of a request that is at fault (`google.rpc.BadRequest.FieldViolation`).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FieldViolation {
     /// Its path, e.g. `message.parts`.
     pub field: String,

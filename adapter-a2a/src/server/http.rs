@@ -14,6 +14,7 @@ use super::agent::AgentServer;
 use super::card::CardConfig;
 use super::{CallContext, ServerError};
 use super::{jsonrpc, rest};
+use crate::mark::EXTENSION;
 use crate::version::{EXTENSIONS_HEADER, EXTENSIONS_HEADER_V03, JSON, VERSION_HEADER, Version};
 use crate::wire::ErrorKind;
 
@@ -102,7 +103,8 @@ impl HttpAnswer {
 impl AgentServer {
     /// Answers a request. `card` is this agent's card with the addresses that this client can reach.
     pub async fn handle_http(&self, call: HttpCall<'_>, card: &CardConfig) -> HttpAnswer {
-        if crate::card::WELL_KNOWN_PATHS.contains(&call.path) {
+        let path = call.path.trim_end_matches('/');
+        if crate::card::WELL_KNOWN_PATHS.contains(&path) {
             return card.answer(&call);
         }
         let is_rpc = matches!(call.path, "" | "/");
@@ -113,8 +115,9 @@ impl AgentServer {
         };
         let asked = extensions(call.caller);
         let config = self.config();
-        let is_known =
-            |uri: &String| config.extensions.contains(uri) || config.required_extensions.contains(uri);
+        let is_known = |uri: &String| {
+            uri == EXTENSION || config.extensions.contains(uri) || config.required_extensions.contains(uri)
+        };
         let activated: Vec<String> = asked.into_iter().filter(is_known).collect();
         answer.with_extensions(&activated, version)
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use aqueduct_core::event::RunFailed;
-use aqueduct_core::{BlockEvent, RunFailure, RunId, RunInfo};
+use aqueduct_core::{BlockEvent, BlockHead, Channel, RunFailure, RunId, RunInfo, SpanKind};
 
 use super::config::ServerConfig;
 use crate::config::Settings;
@@ -18,6 +18,7 @@ pub(super) struct Items {
     writer: ItemWriter,
     task_id: Arc<str>,
     context_id: Arc<str>,
+    hides_subagents: bool,
 }
 
 impl Items {
@@ -28,7 +29,8 @@ impl Items {
         settings.signals = config.signals;
         settings.notes = config.notes;
         let writer = ItemWriter::new(converters(&settings), settings.notes);
-        Self { writer, task_id: task_id.into(), context_id: context_id.into() }
+        let hides_subagents = !config.subagents;
+        Self { writer, task_id: task_id.into(), context_id: context_id.into(), hides_subagents }
     }
 
     /// Appends what `event` looks like. The task itself was told before the run began, so the beginning of a run is
@@ -36,7 +38,7 @@ impl Items {
     pub(super) fn convert(&mut self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
         if matches!(event, BlockEvent::RunStarted(_)) {
             out.push(StreamItem::Status(self.status(TaskState::Working)));
-        } else {
+        } else if !(self.hides_subagents && is_of_subagent(event)) {
             self.writer.handle_event(event, out);
         }
     }
@@ -56,10 +58,20 @@ impl Items {
     /// The end of a run that the service lost.
     pub(super) fn lost(&self, run: &RunId) -> BlockEvent {
         let words = "the run was lost before it ended: what there is of its answer may be incomplete";
-        BlockEvent::RunFailed(Box::new(RunFailed {
-            run: Arc::new(RunInfo::new(self.context_id.to_string(), run.as_bytes().clone())),
-            failure: RunFailure::new(RunFailure::UPSTREAM_ENDED, words),
-            usage: Vec::new(),
-        }))
+        let run = Arc::new(RunInfo::new(self.context_id.to_string(), run.as_bytes().clone()));
+        let failure = RunFailure::new(RunFailure::UPSTREAM_ENDED, words);
+        BlockEvent::RunFailed(Box::new(RunFailed::new(run, failure)))
     }
+}
+
+/// Returns `true` for what a sub-agent does that does not concern the whole task.
+fn is_of_subagent(event: &BlockEvent) -> bool {
+    let is_answer = |block: &BlockHead| block.kind == SpanKind::Text && block.channel == Channel::Answer;
+    let concerns_all = match event {
+        BlockEvent::StateSnapshot { .. }
+        | BlockEvent::StateDelta { .. }
+        | BlockEvent::InterruptRequested(_) => true,
+        event => event.block().is_some_and(|block| is_answer(block)),
+    };
+    !concerns_all && event.lane().is_some_and(|lane| !lane.is_root())
 }

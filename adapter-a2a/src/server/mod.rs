@@ -28,6 +28,7 @@ mod jsonrpc;
 mod list;
 mod params;
 mod payload;
+mod plain;
 mod push;
 mod record;
 mod reply;
@@ -58,6 +59,7 @@ pub use host::Host;
 #[cfg(feature = "proto")]
 pub(crate) use http::extensions;
 pub use http::{HttpAnswer, HttpBody, HttpCall};
+pub use params::method_names;
 pub use payload::ItemPayloads;
 pub use push::{PushPolicy, PushRequest, PushSender, is_public};
 pub use reply::MESSAGE_REPLY;
@@ -67,6 +69,7 @@ use crate::version::Version;
 
 /// What a request says beside its call.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CallContext {
     /// The version that the client speaks. Whoever reads the request has refused versions that are not spoken here.
     pub version: Version,

@@ -52,6 +52,11 @@ impl Method {
     }
 }
 
+/// Returns the methods that a server answers, by their names in 1.0.
+pub fn method_names() -> impl Iterator<Item = &'static str> {
+    Method::NAMES.iter().map(|(_, name, _)| *name)
+}
+
 /// Who spells the parameters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spelling {

@@ -25,6 +25,7 @@ use super::task::{TaskEntry, Turn};
 use super::watch::{Decided, Watcher, decide};
 use super::{Answer, CallContext, ServerError};
 use crate::call::SendMessage;
+use crate::frontend;
 use crate::wire::time::format;
 use crate::wire::{Content, ErrorKind, Message, Part, Raw, StateClass, Task, TaskState, TaskStatus, Text};
 
@@ -131,7 +132,7 @@ impl AgentServer {
         let maker = Items::new(&shared.config, &task.id, &task.context_id);
         let entry = Arc::new(TaskEntry::new(owner, task.clone(), run_id, maker, now));
         if let Some(push) = send.push {
-            self.add_push(&entry, push, context.version)?;
+            self.add_push(&entry, push, context)?;
         }
         // First the place, then the run: a run without a place would have to be stopped again.
         shared.store.insert(&entry)?;
@@ -161,7 +162,7 @@ impl AgentServer {
         }
         let questions = self.claim(&entry)?;
         if let Some(push) = send.push.take() {
-            self.add_push(&entry, push, context.version).inspect_err(|_| entry.lock().is_claimed = false)?;
+            self.add_push(&entry, push, context).inspect_err(|_| entry.lock().is_claimed = false)?;
         }
         name_task(&mut send.message, &entry.id, &entry.context_id);
         let run_id = RunId::from(shared.host.new_id());
@@ -289,6 +290,9 @@ fn run_input(send: &SendMessage, context_id: &str, run_id: &RunId, context: &Cal
     let mut input = RunInput::prompt(context_id.to_owned(), run_id.as_bytes().clone(), "");
     input.messages = vec![said];
     input.forwarded = forwarded(send, context);
+    if let Some(metadata) = input.messages.first().and_then(|said| said.metadata.clone()) {
+        frontend::take_given(&mut input, &metadata);
+    }
     input
 }
 

@@ -33,6 +33,10 @@ impl<'a> Frame<'a> {
     }
 
     /// Reads the payload.
+    ///
+    /// # Errors
+    ///
+    /// An error if the text is no frame of the dialect.
     pub fn parse(&self, dialect: Dialect) -> Result<FrameContent<'a>, DecodeError> {
         let content = FrameContent::parse(self.data, dialect)?;
         Ok(match content {
@@ -61,6 +65,10 @@ pub enum FrameContent<'a> {
 impl<'a> FrameContent<'a> {
     /// Reads a payload. The dialect matters only for data parts of 0.3 over REST: all else is told by its
     /// members, so a peer that answers in another dialect than it was asked in is understood.
+    ///
+    /// # Errors
+    ///
+    /// An error if the text is no frame of the dialect.
     pub fn parse(data: &'a str, dialect: Dialect) -> Result<Self, DecodeError> {
         let mut content = Self::parse_any(data)?;
         if dialect == Dialect::V03Rest

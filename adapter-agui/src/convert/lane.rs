@@ -1,12 +1,12 @@
 //! Sub-agents and steps.
 //!
-//! | | `Attributed` | `Inline` | `Hidden` |
-//! |---|---|---|---|
-//! | lane opens | `SUBAGENT_STARTED` | `STEP_STARTED` with the agent's name | nothing |
-//! | lane closes | `SUBAGENT_FINISHED`, `SUBAGENT_ERROR` | a `CUSTOM` notice if it failed, `STEP_FINISHED` | nothing |
-//! | step of a sub-agent | under its name | under `agent/step` | nothing |
+//! | | `Attributed` | `Inline` | `Tool` | `Hidden` |
+//! |---|---|---|---|---|
+//! | lane opens | `SUBAGENT_STARTED` | `STEP_STARTED` with the agent's name | `TOOL_CALL_START`, `_ARGS` | nothing |
+//! | lane closes | `SUBAGENT_FINISHED`, `SUBAGENT_ERROR` | a `CUSTOM` notice if it failed, `STEP_FINISHED` | `TOOL_CALL_END`, `_RESULT` | nothing |
+//! | step of a sub-agent | under its name | under `agent/step` | nothing | nothing |
 //!
-//! `Tool` is made of `Attributed` by [`ToolView`](super::ToolView).
+//! `Tool`: a lane that a tool call of its parent opened is that call, and gets none of its own.
 //!
 //! Inline, the lane's own step is tagged with the lane and its inner steps are prefixed with the agent's name:
 //! two open steps never have one name and one tag, which clients would refuse.
@@ -14,18 +14,24 @@
 use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, Lane, LaneOutcome, Metadata, wellknown};
 use serde_json::{Value, json};
 
-use super::show::{META_OUTCOME, agent_name, converter, noted};
+use super::run::say_failure;
+use super::show::{META_IS_ERROR, META_OUTCOME, converter, noted, shown_name};
 use crate::config::{Dialect, Settings, Subagents};
+use crate::ids::CALL_RESULT;
 use crate::wire::{
-    Custom, Event, StepFinished, StepStarted, SubagentError, SubagentFinished, SubagentFinishedOutcome,
-    SubagentStarted, SubagentSuccessOutcome, SuspendedOutcome,
+    Content, Custom, Event, StepFinished, StepStarted, SubagentError, SubagentFinished,
+    SubagentFinishedOutcome, SubagentStarted, SubagentSuccessOutcome, SuspendedOutcome, ToolCallArgs,
+    ToolCallEnd, ToolCallResult, ToolCallStart, ToolRole,
 };
 
-/// What an agent without a name is called.
-const NAMELESS: &str = "agent";
+/// Members of a sub-agent's metadata that say what it was asked.
+const ASKED: [&str; 6] = ["input", "task", "prompt", "query", "instructions", "message"];
 
 /// The code of a sub-agent that somebody stopped.
 const CANCELLED: &str = aqueduct_core::RunFailure::CANCELLED;
+
+/// What is written of such a sub-agent.
+const STOPPED: &str = "the sub-agent was cancelled";
 
 converter! {
     /// `SUBAGENT_*`, or steps, by the setting.
@@ -35,19 +41,25 @@ converter! {
 impl BlockEventConverter<Event> for LaneConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
         match (event, self.settings.subagents) {
-            (BlockEvent::LaneOpened(lane), Subagents::Attributed | Subagents::Tool) => {
-                out.push(started(lane));
-            }
+            (BlockEvent::LaneOpened(lane), Subagents::Attributed) => out.push(started(lane)),
+            (BlockEvent::LaneOpened(lane), Subagents::Tool) => self.call(lane, out),
             (BlockEvent::LaneOpened(lane), Subagents::Inline) => out.push(Event::StepStarted(StepStarted {
                 step_name: shown_name(lane),
                 subagent_run_id: self.settings.tag(lane),
                 ..StepStarted::default()
             })),
-            (BlockEvent::LaneClosed { lane, outcome }, Subagents::Attributed | Subagents::Tool) => {
+            (BlockEvent::LaneClosed { lane, outcome }, Subagents::Attributed) => {
                 out.push(ended(lane, outcome, self.settings.dialect));
+            }
+            (BlockEvent::LaneClosed { lane, outcome }, Subagents::Tool) => {
+                if is_call(lane) {
+                    end_call(lane, outcome, out);
+                }
+                self.tell_failure(lane, outcome, out);
             }
             (BlockEvent::LaneClosed { lane, outcome }, Subagents::Inline) => {
                 self.end_inline(lane, outcome, out);
+                self.tell_failure(lane, outcome, out);
             }
             _ => {}
         }
@@ -55,6 +67,24 @@ impl BlockEventConverter<Event> for LaneConverter {
 }
 
 impl LaneConverter {
+    fn call(self, lane: &Lane, out: &mut Vec<Event>) {
+        let Some(label) = self.settings.label(lane).filter(|_| is_call(lane)) else { return };
+        let tool_call_id = lane.id.as_bytes().clone();
+        let tool_call_name = ByteString::from(label);
+        let start =
+            ToolCallStart { tool_call_id: tool_call_id.clone(), tool_call_name, ..ToolCallStart::default() };
+        out.push(Event::ToolCallStart(start));
+        let delta = ByteString::from(asked(lane).to_string());
+        out.push(Event::ToolCallArgs(ToolCallArgs { tool_call_id, delta, ..ToolCallArgs::default() }));
+    }
+
+    /// Writes the failure as a text where the settings say so: no frontend shows a failed call as failed.
+    fn tell_failure(self, lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
+        let LaneOutcome::Failed(failure) = outcome else { return };
+        let name = self.settings.label(lane).map_or_else(|| shown_name(lane), ByteString::from);
+        say_failure(self.settings, lane.id.as_str(), &name, &failure.message, out);
+    }
+
     fn end_inline(self, lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
         let subagent_run_id = self.settings.tag(lane);
         let mut metadata = Metadata::new();
@@ -87,8 +117,47 @@ impl LaneConverter {
     }
 }
 
-fn shown_name(lane: &Lane) -> ByteString {
-    agent_name(lane).unwrap_or(ByteString::from_static(NAMELESS))
+/// True for a lane that is shown as a call of its own.
+fn is_call(lane: &Lane) -> bool {
+    !lane.is_root() && lane.parent_call.is_none()
+}
+
+/// What the sub-agent was asked, as arguments of a call.
+fn asked(lane: &Lane) -> Value {
+    let asked = ASKED.iter().find_map(|name| lane.source.metadata()?.get(*name)).cloned();
+    let asked = asked.or_else(|| lane.source.description().map(|text| Value::from(&**text)));
+    asked.map_or_else(|| json!({}), |asked| json!({ "input": asked }))
+}
+
+/// Ends the call of a lane. The result of a success without a value is empty: [`View`](super::View) writes the
+/// sub-agent's text into it.
+fn end_call(lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
+    let tool_call_id = lane.id.as_bytes().clone();
+    out.push(Event::ToolCallEnd(ToolCallEnd {
+        tool_call_id: tool_call_id.clone(),
+        ..ToolCallEnd::default()
+    }));
+    let mut metadata = Metadata::new();
+    let mut fail = |message: &ByteString| {
+        metadata.insert(META_IS_ERROR.to_owned(), Value::Bool(true));
+        message.clone()
+    };
+    let content = match outcome {
+        LaneOutcome::Success(Some(Value::String(value))) => ByteString::from(&**value),
+        LaneOutcome::Success(Some(value)) if !value.is_null() => ByteString::from(value.to_string()),
+        LaneOutcome::Success(_) => ByteString::default(),
+        LaneOutcome::Suspended => ByteString::from_static("waits for a reply"),
+        LaneOutcome::Failed(failure) => fail(&failure.message),
+        _ => fail(&ByteString::from_static(STOPPED)),
+    };
+    out.push(Event::from(ToolCallResult {
+        base: noted(metadata),
+        subagent_run_id: None,
+        message_id: ByteString::from(format!("{tool_call_id}{CALL_RESULT}")),
+        tool_call_id,
+        content: Content::Text(content),
+        role: Some(ToolRole::Tool),
+    }));
 }
 
 fn started(lane: &Lane) -> Event {
@@ -121,11 +190,7 @@ fn ended(lane: &Lane, outcome: &LaneOutcome, dialect: Dialect) -> Event {
         }
         LaneOutcome::Failed(failure) => error(subagent_run_id, failure.message.clone(), failure.code.clone()),
         // A sub-agent that was stopped did not do what it was for, and the protocol has no word for it.
-        _ => error(
-            subagent_run_id,
-            ByteString::from_static("the sub-agent was cancelled"),
-            ByteString::from_static(CANCELLED),
-        ),
+        _ => error(subagent_run_id, ByteString::from_static(STOPPED), ByteString::from_static(CANCELLED)),
     }
 }
 
@@ -142,14 +207,14 @@ converter! {
 impl BlockEventConverter<Event> for StepConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
         match event {
-            BlockEvent::StepStarted { lane, name } if !self.settings.hides(lane) => {
+            BlockEvent::StepStarted { lane, name } if self.shows(lane) => {
                 out.push(Event::StepStarted(StepStarted {
                     step_name: step_name(self.settings, lane, name),
                     subagent_run_id: self.settings.tag(lane),
                     ..StepStarted::default()
                 }));
             }
-            BlockEvent::StepFinished { lane, name } if !self.settings.hides(lane) => {
+            BlockEvent::StepFinished { lane, name } if self.shows(lane) => {
                 out.push(Event::StepFinished(StepFinished {
                     step_name: step_name(self.settings, lane, name),
                     subagent_run_id: self.settings.tag(lane),
@@ -158,6 +223,12 @@ impl BlockEventConverter<Event> for StepConverter {
             }
             _ => {}
         }
+    }
+}
+
+impl StepConverter {
+    fn shows(self, lane: &Lane) -> bool {
+        !self.settings.hides(lane) && self.settings.label(lane).is_none()
     }
 }
 

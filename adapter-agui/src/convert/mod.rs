@@ -38,11 +38,12 @@ pub(crate) use history::readable;
 pub use lane::{LaneConverter, StepConverter};
 pub use run::{InterruptConverter, RunConverter, UsageConverter};
 pub use show::{META_AUTHOR, META_CHANNEL, META_CONTINUES, META_IS_ERROR, META_OUTCOME, META_REPLACES};
+pub(crate) use show::{text_prefix, thought_prefix, tool_prefix};
 pub use state::StateConverter;
 pub use text::TextConverter;
 pub use thinking::ThinkingConverter;
 pub use tool::{ToolResultConverter, ToolUseConverter};
-pub use tool_view::ToolView;
+pub use tool_view::View;
 
 use crate::config::Settings;
 use crate::wire::Event;

@@ -5,7 +5,7 @@ use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, Metadata, RunFa
 use serde_json::Value;
 
 use super::show::{agent_name, converter, noted};
-use crate::config::{Dialect, Errors, Interrupts};
+use crate::config::{Dialect, Errors, Interrupts, Settings};
 use crate::ids::{FAILURE_PREFIX, QUESTION_PREFIX};
 use crate::version::PROTOCOL_VERSION;
 use crate::wire::{
@@ -35,7 +35,7 @@ impl BlockEventConverter<Event> for RunConverter {
             BlockEvent::RunFinished(finished) => self.finish(finished, out),
             BlockEvent::RunFailed(failed) => {
                 if self.settings.errors == Errors::Text {
-                    say_failure(failed, out);
+                    say_run_failure(failed, out);
                 }
                 out.push(self.failure(failed));
             }
@@ -152,8 +152,25 @@ impl RunConverter {
     }
 }
 
+/// How many bytes of a tool's error are repeated in the text that tells of its failure; the result has all of it.
+const MAX_TOLD: usize = 500;
+
+/// The failure of a sub-agent or a tool as a text message, where failures are shown as such. Its id is that of the lane or
+/// the result behind a word that no minted id begins with.
+pub(super) fn say_failure(settings: Settings, id: &str, name: &str, message: &str, out: &mut Vec<Event>) {
+    if settings.errors != Errors::Text {
+        return;
+    }
+    let end = (0..=MAX_TOLD.min(message.len())).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0);
+    let (told, rest) = message.split_at(end);
+    let name = if name.is_empty() { "The tool" } else { name };
+    let text = format!("⚠ {name} failed: {told}{}", if rest.is_empty() { "" } else { "…" });
+    let message_id = ByteString::from(format!("{FAILURE_PREFIX}{id}"));
+    say(message_id, ByteString::from(text.trim_end_matches([' ', ':'])), None, Metadata::new(), out);
+}
+
 /// The failure as a text message. Its id is that of the run behind a word that no minted id begins with.
-fn say_failure(failed: &RunFailed, out: &mut Vec<Event>) {
+fn say_run_failure(failed: &RunFailed, out: &mut Vec<Event>) {
     let message_id = ByteString::from(format!("{FAILURE_PREFIX}{}", failed.run.run_id));
     let code = Value::from(&*failed.failure.code);
     let metadata = Metadata::from_iter([("aqueduct.error".to_owned(), code)]);

@@ -20,6 +20,12 @@ pub const META_OUTCOME: &str = "aqueduct.outcome";
 /// Metadata key: the name of who wrote a text, where no sub-agent is known.
 pub const META_AUTHOR: &str = "aqueduct.author";
 
+/// What an agent without a name is called.
+const NAMELESS: &str = "agent";
+
+/// What stands between the names of agents, and between an agent and its tool, where sub-agents are shown as tool calls.
+const JOINT: &str = " › ";
+
 /// Declares a converter that holds the settings.
 macro_rules! converter {
     ($(#[$doc:meta])* $name:ident) => {
@@ -46,15 +52,50 @@ impl Settings {
         self.subagents == Subagents::Hidden && !lane.is_root()
     }
 
-    /// True if the text is not shown. The answer of the run is, whoever gives it.
+    /// True if the text is not shown. The answer of the run is, whoever gives it; where sub-agents are tool calls, their other
+    /// texts are the results of those.
     pub(super) fn hides_text(self, block: &BlockHead) -> bool {
-        self.hides(&block.lane) && block.channel != Channel::Answer
+        let is_silent = matches!(self.subagents, Subagents::Hidden | Subagents::Tool);
+        is_silent && !block.lane.is_root() && block.channel != Channel::Answer
     }
 
-    /// The tag of what belongs to the lane; none for the root.
+    /// The tag of what belongs to the lane; none for the root, and none where the reader is not told of sub-agents.
     pub(super) fn tag(self, lane: &Lane) -> Option<ByteString> {
-        (!lane.is_root() && self.subagents != Subagents::Hidden).then(|| lane.id.as_bytes().clone())
+        let is_tagged = matches!(self.subagents, Subagents::Attributed | Subagents::Inline);
+        (is_tagged && !lane.is_root()).then(|| lane.id.as_bytes().clone())
     }
+
+    /// The label of a sub-agent whose work is shown among the root's.
+    pub(super) fn label(self, lane: &Lane) -> Option<String> {
+        if self.subagents == Subagents::Tool { label(lane) } else { None }
+    }
+}
+
+/// The name of a lane's agent, also of one that has none.
+pub(super) fn shown_name(lane: &Lane) -> ByteString {
+    agent_name(lane).unwrap_or(ByteString::from_static(NAMELESS))
+}
+
+/// The names of the agents from the one that the root called down to the lane's own; none for the root.
+fn label(lane: &Lane) -> Option<String> {
+    let parent = lane.parent.as_ref()?;
+    let above = label(parent).map(|above| above + JOINT).unwrap_or_default();
+    Some(above + &shown_name(lane))
+}
+
+/// What stands before the name of a sub-agent's tool.
+pub(crate) fn tool_prefix(lane: &Lane) -> Option<String> {
+    label(lane).map(|label| label + JOINT)
+}
+
+/// What stands before a text of a sub-agent, in Markdown.
+pub(crate) fn text_prefix(lane: &Lane) -> Option<String> {
+    label(lane).map(|label| format!("**{label}:** "))
+}
+
+/// What stands before a sub-agent's thought.
+pub(crate) fn thought_prefix(lane: &Lane) -> Option<String> {
+    label(lane).map(|label| label + ": ")
 }
 
 /// The name of a lane's agent; none for the root.

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::converters;
-use crate::config::{Dialect, Interrupts, Settings, Subagents};
+use crate::config::{Dialect, Errors, Interrupts, Settings, Subagents};
 use crate::verify::{Level, verify};
 use crate::wire::Event;
 
@@ -166,7 +166,8 @@ fn a_structured_result_is_parts_only_where_they_are_known() {
     let result = content(new(), parts.clone());
     assert_eq!(result["content"], parts);
     assert_eq!(result["metadata"], json!({"aqueduct.isError": true}));
-    assert_eq!(content(old(), parts.clone())["content"], json!(parts.to_string()));
+    let silent = old().with_errors(Errors::Error);
+    assert_eq!(content(silent, parts.clone())["content"], json!(parts.to_string()));
     for odd in [json!([]), json!([{"type": "smell"}]), json!({"a": 1}), json!([{"type": "text"}])] {
         assert_eq!(content(new(), odd.clone())["content"], json!(odd.to_string()));
     }
@@ -295,7 +296,7 @@ fn sub_agents_attributed() {
 
 #[test]
 fn sub_agents_inline() {
-    let events = inner(old(), delegation());
+    let events = inner(old().with_subagents(Subagents::Inline), delegation());
     assert!(events.iter().all(|event| !event["type"].as_str().unwrap().starts_with("SUBAGENT")));
     assert_eq!(
         events[2],
@@ -409,10 +410,10 @@ fn endings() {
     );
     let failure = || RunFailure::new("agent_failed", "it broke");
     let failed = || vec![SourceEvent::Failed(failure())];
-    assert_eq!(
-        ending(old(), failed()),
-        [json!({"type": "RUN_ERROR", "code": "agent_failed", "message": "it broke"})]
-    );
+    let error = json!({"type": "RUN_ERROR", "code": "agent_failed", "message": "it broke"});
+    assert_eq!(ending(new(), failed()), std::slice::from_ref(&error));
+    let shown = ending(old(), failed());
+    assert_eq!((&shown[1]["delta"], &shown[3]), (&json!("it broke"), &error));
     let pending = || vec![update(ContentBlock::tool_use("c1", "ask", "{}")), success()];
     let last = ending(new(), pending()).pop().unwrap();
     assert_eq!(last["outcome"], json!({"type": "success", "pendingToolCallIds": ["c1"]}));

@@ -1,9 +1,13 @@
 //! Text blocks as text messages.
+//!
+//! Where sub-agents have no tag that a frontend shows, a text of one begins with its name, by the setting
+//! [`labels`](crate::config::Settings::labels).
 
 use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, ByteString, Role};
 use serde_json::Value;
 
-use super::show::{META_AUTHOR, agent_name, converter, head_base};
+use super::show::{META_AUTHOR, agent_name, converter, head_base, text_prefix};
+use crate::config::Subagents;
 use crate::wire::{Event, TextMessageContent, TextMessageEnd, TextMessageStart, TextRole};
 
 converter! {
@@ -11,16 +15,27 @@ converter! {
     TextConverter
 }
 
+impl TextConverter {
+    fn prefix(self, block: &BlockHead) -> Option<String> {
+        let may_label = self.settings.labels && self.settings.subagents != Subagents::Attributed;
+        text_prefix(&block.lane).filter(|_| may_label && !self.settings.hides(&block.lane))
+    }
+
+    fn said(self, block: &BlockHead, delta: ByteString) -> Event {
+        Event::TextMessageContent(TextMessageContent {
+            message_id: block.id.as_bytes().clone(),
+            delta,
+            subagent_run_id: self.settings.tag(&block.lane),
+            ..TextMessageContent::default()
+        })
+    }
+}
+
 impl BlockEventConverter<Event> for TextConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
         match event {
             BlockEvent::BlockDelta { block, delta } if !self.settings.hides_text(block) => {
-                out.push(Event::TextMessageContent(TextMessageContent {
-                    message_id: block.id.as_bytes().clone(),
-                    delta: delta.clone(),
-                    subagent_run_id: self.settings.tag(&block.lane),
-                    ..TextMessageContent::default()
-                }));
+                out.push(self.said(block, delta.clone()));
             }
             BlockEvent::BlockStarted(block) if !self.settings.hides_text(block) => {
                 out.push(Event::TextMessageStart(TextMessageStart {
@@ -30,6 +45,7 @@ impl BlockEventConverter<Event> for TextConverter {
                     name: author(block),
                     subagent_run_id: self.settings.tag(&block.lane),
                 }));
+                out.extend(self.prefix(block).map(|prefix| self.said(block, ByteString::from(prefix))));
             }
             BlockEvent::BlockEnded { block, .. } if !self.settings.hides_text(block) => {
                 out.push(Event::TextMessageEnd(TextMessageEnd {

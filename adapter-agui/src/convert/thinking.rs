@@ -1,8 +1,10 @@
 //! Thinking blocks, and intermediate text that is shown as thinking, as reasoning messages in a span.
+//!
+//! Where sub-agents are shown as tool calls, a thought of one begins with its name: nothing else would tell whose it is.
 
-use aqueduct_core::{BlockEvent, BlockEventConverter};
+use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, SpanKind};
 
-use super::show::{converter, head_base};
+use super::show::{converter, head_base, thought_prefix};
 use crate::wire::{
     EncryptedSubtype, Event, ReasoningEncryptedValue, ReasoningEnd, ReasoningMessageContent,
     ReasoningMessageEnd, ReasoningMessageStart, ReasoningRole, ReasoningStart,
@@ -23,7 +25,8 @@ impl BlockEventConverter<Event> for ThinkingConverter {
         else {
             return;
         };
-        if self.settings.hides(&block.lane) {
+        let is_text = block.kind == SpanKind::Text;
+        if self.settings.hides(&block.lane) || (is_text && self.settings.hides_text(block)) {
             return;
         }
         let message_id = block.id.as_bytes().clone();
@@ -45,8 +48,17 @@ impl BlockEventConverter<Event> for ThinkingConverter {
                     ..ReasoningStart::default()
                 }));
                 let (base, role) = (head_base(block), ReasoningRole::Reasoning);
-                let start = ReasoningMessageStart { base, subagent_run_id, message_id, role };
+                let prefix = self.settings.label(&block.lane).and_then(|_| thought_prefix(&block.lane));
+                let start =
+                    ReasoningMessageStart { base, subagent_run_id, message_id: message_id.clone(), role };
                 out.push(Event::ReasoningMessageStart(start));
+                out.extend(prefix.map(|prefix| {
+                    let delta = ByteString::from(prefix);
+                    let base = crate::wire::Base::default();
+                    let subagent_run_id = None;
+                    let said = ReasoningMessageContent { base, subagent_run_id, message_id, delta };
+                    Event::ReasoningMessageContent(said)
+                }));
             }
             BlockEvent::ThinkingEncrypted { value, .. } => {
                 out.push(Event::ReasoningEncryptedValue(ReasoningEncryptedValue {

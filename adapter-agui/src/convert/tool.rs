@@ -2,11 +2,12 @@
 
 use aqueduct_core::block::ToolOutput;
 use aqueduct_core::event::ToolResultEvent;
-use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, ByteString};
+use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, ByteString, Lane};
 use serde_json::Value;
 
-use super::show::{META_IS_ERROR, converter, head_base, origin_base};
-use crate::config::Dialect;
+use super::run::say_failure;
+use super::show::{META_IS_ERROR, converter, head_base, origin_base, tool_prefix};
+use crate::config::{Dialect, Settings, Subagents};
 use crate::wire::object::{At, FromWire as _};
 use crate::wire::{
     Content, ContentPart, Event, PartSource, Strictness, ToolCallArgs, ToolCallEnd, ToolCallResult,
@@ -33,8 +34,8 @@ impl BlockEventConverter<Event> for ToolUseConverter {
                 out.push(Event::ToolCallStart(ToolCallStart {
                     base: head_base(block),
                     tool_call_id: block.id.as_bytes().clone(),
-                    tool_call_name: block.tool_name.clone(),
-                    parent_message_id: parent(block),
+                    tool_call_name: shown_name(self.settings, &block.lane, &block.tool_name),
+                    parent_message_id: parent(block).filter(|_| self.settings.label(&block.lane).is_none()),
                     subagent_run_id: self.settings.tag(&block.lane),
                 }));
             }
@@ -56,8 +57,14 @@ fn parent(block: &BlockHead) -> Option<ByteString> {
     block.parent.as_ref().map(|parent| parent.as_bytes().clone())
 }
 
+/// The tool's name, behind that of its agent where nothing else tells whose tool it is.
+fn shown_name(settings: Settings, lane: &Lane, name: &ByteString) -> ByteString {
+    let prefix = settings.label(lane).and_then(|_| tool_prefix(lane));
+    prefix.map_or_else(|| name.clone(), |prefix| ByteString::from(prefix + name))
+}
+
 converter! {
-    /// `TOOL_CALL_RESULT`.
+    /// `TOOL_CALL_RESULT`, and a text where failures are shown as such.
     ToolResultConverter
 }
 
@@ -80,6 +87,11 @@ impl BlockEventConverter<Event> for ToolResultConverter {
             content: self.content(result),
             role: Some(ToolRole::Tool),
         }));
+        // A reader of attributed events knows of failures by itself.
+        if result.is_error && (result.lane.is_root() || self.settings.subagents != Subagents::Attributed) {
+            let name = shown_name(self.settings, &result.lane, &result.tool_name);
+            say_failure(self.settings, result.id.as_str(), &name, &result.output.to_text(), out);
+        }
     }
 }
 

@@ -1,170 +1,120 @@
-//! [`ToolView`]: sub-agents as tool calls, for frontends that show tool calls and nothing of sub-agents.
+//! [`View`]: the converters of a reader, and the state that [`Subagents::Tool`] needs beside them.
 //!
-//! | attributed | in this view |
+//! | of a sub-agent | with [`Subagents::Tool`] |
 //! |---|---|
-//! | `SUBAGENT_STARTED` of a tool call of the parent | nothing: that call shows what it was asked and its answer |
-//! | `SUBAGENT_STARTED` else | a call named after the agent, with what it was asked |
-//! | texts of the sub-agent | held as its answer |
-//! | `SUBAGENT_FINISHED` | the call's result: the agent's value, or its last text |
-//! | `SUBAGENT_ERROR` | the call's result, marked as an error |
-//! | its thoughts, calls, steps, cards; agents below it | nothing |
-//! | its changes of the state | the same, without tag |
-//! | a run whose root says nothing | the last sub-agent's answer as a text, before the end |
+//! | opened by a tool call of its parent | nothing: that call shows what it was asked and its answer |
+//! | opened else | a call named after the agent (`a › b` for a sub-agent `b` of `a`), with what it was asked |
+//! | text on the answer channel | a text, as it comes, behind the agent's name |
+//! | other text | only in the result |
+//! | thoughts | a thought that begins with the agent's name |
+//! | tool calls | calls named `agent › tool` |
+//! | closes well | the call's result: the agent's value, or all its texts |
+//! | waits for a reply | the call's result says so |
+//! | fails | the call's result, marked as an error, after the texts it had; a text where failures are shown as such |
+//! | state, cards, other content | the same, without tag |
 //!
-//! Invariants: what leaves is balanced if what enters is; held text is bounded by [`MAX_HELD`] per open sub-agent. A
-//! watcher that begins in the middle sees no result of a call whose start it has not seen.
+//! All but the texts in results is the work of converters, which keep no state. The texts are held here: a reader that begins in the
+//! middle must be told of what went before by [`View::skip`], or its results hold the rest alone.
+//!
+//! Invariants: what leaves is balanced if what enters is; held text is bounded by [`MAX_HELD`] per open sub-agent.
 
 use std::collections::HashMap;
 
-use aqueduct_core::{ByteString, Metadata};
-use serde_json::{Value, json};
+use aqueduct_core::{BlockEvent, BlockId, ByteString, ConverterSet, LaneId, SpanKind};
 
-use super::show::{META_IS_ERROR, noted};
-use crate::wire::{
-    Content, Event, RunFinishedOutcome, SubagentFinished, SubagentFinishedOutcome, SubagentStarted,
-    TextMessageContent, TextMessageEnd, TextMessageStart, TextRole, ToolCallArgs, ToolCallEnd,
-    ToolCallResult, ToolCallStart, ToolRole,
-};
+use super::converters;
+use super::show::META_IS_ERROR;
+use crate::config::{Settings, Subagents};
+use crate::wire::{Content, Event, ToolCallResult};
 
-/// How many bytes of a sub-agent's text are held as its answer; more is cut off.
+/// How many bytes of a sub-agent's texts are held for its result; more is cut off.
 const MAX_HELD: usize = 1 << 20;
 
-/// Members of a sub-agent's metadata that say what it was asked.
-const ASKED: [&str; 6] = ["input", "task", "prompt", "query", "instructions", "message"];
+/// What stands between the texts of a sub-agent.
+const GAP: &str = "\n\n";
 
-/// A sub-agent that works.
-#[derive(Debug, Default)]
-struct Agent {
-    /// True if it is shown as a call of its own.
-    is_call: bool,
-    /// The message that its text belongs to, and the text.
-    message: ByteString,
-    text: String,
+/// Canonical events as one reader sees them.
+#[derive(Debug)]
+pub struct View {
+    converters: ConverterSet<Event>,
+    held: Option<Held>,
 }
 
-/// Turns attributed events into events that show sub-agents as tool calls.
-#[derive(Debug, Default)]
-pub struct ToolView {
-    agents: HashMap<ByteString, Agent>,
-    /// True if the root has said something.
-    has_spoken: bool,
-    /// The latest answer of a sub-agent, as message id and text.
-    latest: Option<(ByteString, String)>,
-}
+impl View {
+    /// The view that these settings describe.
+    pub fn new(settings: &Settings) -> Self {
+        let held = (settings.subagents == Subagents::Tool).then(Held::default);
+        Self { converters: converters(settings), held }
+    }
 
-impl ToolView {
+    /// The view of these converters alone.
+    pub fn from_converters(converters: ConverterSet<Event>) -> Self {
+        Self { converters, held: None }
+    }
+
     /// Takes the next event, and appends what is shown of it.
-    pub fn handle_event(&mut self, mut event: Event, out: &mut Vec<Event>) {
-        match &mut event {
-            Event::SubagentStarted(started) => return self.start(started, out),
-            Event::SubagentFinished(finished) => return self.finish(finished, out),
-            Event::SubagentError(error) => {
-                if let Some(agent) = self.agents.remove(&error.subagent_run_id).filter(|agent| agent.is_call)
-                {
-                    let answer = Value::from(&*error.message);
-                    end_call(&error.subagent_run_id, Some(&answer), agent.text, true, out);
-                }
-                return;
+    pub fn convert(&mut self, event: &BlockEvent, out: &mut Vec<Event>) {
+        let start = out.len();
+        self.converters.convert(event, out);
+        let Some(held) = &mut self.held else { return };
+        match (event, out.get_mut(start + 1)) {
+            (BlockEvent::LaneClosed { lane, .. }, Some(Event::ToolCallResult(result))) => {
+                held.write_result(&lane.id, result);
             }
-            Event::StateSnapshot(state) => state.subagent_run_id = None,
-            Event::StateDelta(state) => state.subagent_run_id = None,
-            Event::RunFinished(finished) => {
-                if let Some(RunFinishedOutcome::Interrupt(outcome)) = &mut finished.outcome {
-                    outcome.interrupts.iter_mut().for_each(|interrupt| interrupt.subagent_run_id = None);
-                }
-                self.answer(out);
-            }
-            event => {
-                if let Some(tag) = event.subagent_run_id().cloned() {
-                    return self.hold(&tag, event);
-                }
-                self.has_spoken |= matches!(event, Event::TextMessageContent(_));
-            }
-        }
-        out.push(event);
-    }
-
-    fn start(&mut self, started: &SubagentStarted, out: &mut Vec<Event>) {
-        let is_call = started.parent_tool_call_id.is_none() && started.parent_subagent_run_id.is_none();
-        let id = started.subagent_run_id.clone();
-        self.agents.insert(id.clone(), Agent { is_call, ..Agent::default() });
-        if !is_call {
-            return;
-        }
-        let metadata = started.base.metadata();
-        let asked = ASKED.iter().find_map(|name| metadata?.get(*name)).cloned();
-        let asked = asked.or_else(|| started.description.as_ref().map(|text| Value::from(&**text)));
-        out.push(Event::ToolCallStart(ToolCallStart {
-            tool_call_id: id.clone(),
-            tool_call_name: started.name.clone(),
-            ..ToolCallStart::default()
-        }));
-        let arguments = asked.map_or_else(|| json!({}), |asked| json!({ "input": asked }));
-        let delta = ByteString::from(arguments.to_string());
-        out.push(Event::ToolCallArgs(ToolCallArgs { tool_call_id: id, delta, ..ToolCallArgs::default() }));
-    }
-
-    fn finish(&mut self, finished: &SubagentFinished, out: &mut Vec<Event>) {
-        let Some(agent) = self.agents.remove(&finished.subagent_run_id) else { return };
-        if !agent.text.is_empty() {
-            self.latest = Some((agent.message, agent.text.clone()));
-        }
-        let is_suspended = matches!(finished.outcome, Some(SubagentFinishedOutcome::Suspended(_)));
-        if agent.is_call && is_suspended {
-            let tool_call_id = finished.subagent_run_id.clone();
-            out.push(Event::ToolCallEnd(ToolCallEnd { tool_call_id, ..ToolCallEnd::default() }));
-        } else if agent.is_call {
-            end_call(&finished.subagent_run_id, finished.result.as_ref(), agent.text, false, out);
+            _ => held.note(event),
         }
     }
 
-    /// Each message of a sub-agent takes the place of the one before: the last one is its answer.
-    fn hold(&mut self, tag: &ByteString, event: &Event) {
-        let Event::TextMessageContent(content) = event else { return };
-        let Some(agent) = self.agents.get_mut(tag) else { return };
-        if agent.message != content.message_id {
-            agent.message = content.message_id.clone();
-            agent.text.clear();
-        }
-        let room = MAX_HELD.saturating_sub(agent.text.len()).min(content.delta.len());
-        let room = (0..=room).rev().find(|at| content.delta.is_char_boundary(*at)).unwrap_or(0);
-        agent.text.push_str(content.delta.get(..room).unwrap_or_default());
+    /// True if what is shown of an event depends on earlier events of the run.
+    pub fn has_state(&self) -> bool {
+        self.held.is_some()
     }
 
-    fn answer(&mut self, out: &mut Vec<Event>) {
-        let Some((message_id, text)) = self.latest.take().filter(|_| !self.has_spoken) else { return };
-        out.push(Event::TextMessageStart(TextMessageStart {
-            message_id: message_id.clone(),
-            role: Some(TextRole::Assistant),
-            ..TextMessageStart::default()
-        }));
-        let (delta, base) = (ByteString::from(text), crate::wire::Base::default());
-        let content =
-            TextMessageContent { base, message_id: message_id.clone(), delta, subagent_run_id: None };
-        out.push(Event::TextMessageContent(content));
-        out.push(Event::TextMessageEnd(TextMessageEnd { message_id, ..TextMessageEnd::default() }));
+    /// Takes an event that the reader has seen already.
+    pub fn skip(&mut self, event: &BlockEvent) {
+        if let Some(held) = &mut self.held {
+            held.note(event);
+        }
     }
 }
 
-fn end_call(id: &ByteString, value: Option<&Value>, text: String, is_error: bool, out: &mut Vec<Event>) {
-    out.push(Event::ToolCallEnd(ToolCallEnd { tool_call_id: id.clone(), ..ToolCallEnd::default() }));
-    let content = match value {
-        Some(Value::String(value)) => value.clone(),
-        Some(value) if !value.is_null() => value.to_string(),
-        _ => text,
-    };
-    let mut metadata = Metadata::new();
-    if is_error {
-        metadata.insert(META_IS_ERROR.to_owned(), Value::Bool(true));
+/// The texts of the sub-agents that work, each with the block that its end belongs to.
+#[derive(Debug, Default)]
+struct Held(HashMap<LaneId, (Option<BlockId>, String)>);
+
+impl Held {
+    fn note(&mut self, event: &BlockEvent) {
+        match event {
+            BlockEvent::BlockDelta { block, delta }
+                if block.kind == SpanKind::Text && !block.lane.is_root() =>
+            {
+                let (last, text) = self.0.entry(block.lane.id.clone()).or_default();
+                if last.as_ref() != Some(&block.id) {
+                    *last = Some(block.id.clone());
+                    if !text.is_empty() {
+                        text.push_str(GAP);
+                    }
+                }
+                let room = MAX_HELD.saturating_sub(text.len()).min(delta.len());
+                let room = (0..=room).rev().find(|at| delta.is_char_boundary(*at)).unwrap_or(0);
+                text.push_str(delta.get(..room).unwrap_or_default());
+            }
+            BlockEvent::LaneClosed { lane, .. } => drop(self.0.remove(&lane.id)),
+            _ => {}
+        }
     }
-    out.push(Event::from(ToolCallResult {
-        base: noted(metadata),
-        subagent_run_id: None,
-        message_id: ByteString::from(format!("{id}/result")),
-        tool_call_id: id.clone(),
-        content: Content::Text(content.into()),
-        role: Some(ToolRole::Tool),
-    }));
+
+    fn write_result(&mut self, lane: &LaneId, result: &mut ToolCallResult) {
+        let Some((_, text)) = self.0.remove(lane) else { return };
+        let is_error = result.base.metadata().is_some_and(|metadata| metadata.contains_key(META_IS_ERROR));
+        if let Content::Text(content) = &mut result.content {
+            if content.is_empty() {
+                *content = ByteString::from(text);
+            } else if is_error {
+                *content = ByteString::from(format!("{text}{GAP}{content}"));
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -174,17 +124,13 @@ mod tests {
 
     use super::*;
     use crate::config::{Dialect, Settings, Subagents};
-    use crate::convert::converters;
     use crate::verify::{Level, verify};
 
     fn viewed(events: Vec<SourceEvent>, dialect: Dialect) -> Vec<Event> {
-        let set = converters(&Settings::new(dialect).with_subagents(Subagents::Tool));
-        let (mut view, mut shown, mut out) = (ToolView::default(), Vec::new(), Vec::new());
-        for event in run_to_end(events) {
-            set.convert(&event, &mut shown);
-        }
-        for event in shown {
-            view.handle_event(event, &mut out);
+        let mut view = View::new(&Settings::new(dialect).with_subagents(Subagents::Tool));
+        let mut out = Vec::new();
+        for event in &run_to_end(events) {
+            view.convert(event, &mut out);
         }
         out
     }
@@ -197,6 +143,11 @@ mod tests {
         Update::new(block).from_source(&agent()).in_message(message).into()
     }
 
+    fn intermediate(text: &str, message: &str) -> SourceEvent {
+        let update = Update::text(text).from_source(&agent()).in_message(message);
+        Update { channel: aqueduct_core::Channel::Intermediate, ..update }.into()
+    }
+
     fn kinds(events: &[Event]) -> Vec<&str> {
         events.iter().map(Event::kind).collect()
     }
@@ -206,10 +157,9 @@ mod tests {
         let out = viewed(
             vec![
                 SourceEvent::LaneOpened(agent()),
-                of_agent(ContentBlock::thinking("hm"), "t"),
-                of_agent(ContentBlock::text("Looking."), "m1"),
-                of_agent(ContentBlock::text("Found "), "m2"),
-                of_agent(ContentBlock::text("it."), "m2"),
+                intermediate("Looking.", "m1"),
+                intermediate("Found ", "m2"),
+                intermediate("it.", "m2"),
                 SourceEvent::LaneClosed { source: agent(), outcome: LaneOutcome::Success(None) },
                 Update::text("Done.").into(),
                 SourceEvent::Finished { outcome: RunOutcome::Success, result: None },
@@ -217,11 +167,11 @@ mod tests {
             Dialect::V0_0_59,
         );
         let call = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT"];
-        assert_eq!(kinds(&out)[1..5], call);
+        assert_eq!(kinds(&out)[1..5], call, "{out:#?}");
         assert!(matches!(&out[1], Event::ToolCallStart(start) if start.tool_call_name == "researcher"));
         assert!(matches!(&out[2], Event::ToolCallArgs(args) if args.delta == r#"{"input":"Find it."}"#));
         let Event::ToolCallResult(result) = &out[4] else { panic!() };
-        assert_eq!(result.content, Content::Text("Found it.".into()));
+        assert_eq!(result.content, Content::Text("Looking.\n\nFound it.".into()));
         assert!(out.iter().all(|event| event.subagent_run_id().is_none()));
     }
 
@@ -239,14 +189,116 @@ mod tests {
             _ => None,
         });
         let result = result.unwrap();
-        assert_eq!(result.content, Content::Text("no way".into()));
+        assert_eq!(result.content, Content::Text("Found it.\n\nno way".into()));
         assert_eq!(result.base.metadata().unwrap()[META_IS_ERROR], true);
-        // The root says nothing: the agent's answer is the run's.
-        let out = viewed(lane(LaneOutcome::Success(None)), Dialect::V1_0);
-        assert!(
-            out.iter()
-                .any(|event| matches!(event, Event::TextMessageContent(text) if text.delta == "Found it."))
+        // What a sub-agent says as the run's answer is shown as it comes, behind its name.
+        for dialect in [Dialect::V1_0, Dialect::V0_0_59] {
+            let out = viewed(lane(LaneOutcome::Success(None)), dialect);
+            let said = if dialect == Dialect::V1_0 { "Found it." } else { "**researcher:** Found it." };
+            assert_eq!(
+                (texts(&out).concat(), results(&out)),
+                (said.to_owned(), vec!["Found it.".to_owned()])
+            );
+        }
+    }
+
+    #[test]
+    fn the_work_of_a_sub_agent_is_shown_under_its_name() {
+        let checker = agent().child("b").named("checker");
+        let end = SourceEvent::Finished { outcome: RunOutcome::Success, result: None };
+        let out = viewed(
+            vec![
+                of_agent(ContentBlock::thinking("hm"), "t"),
+                of_agent(ContentBlock::tool_use("c", "search", "{}"), "c"),
+                of_agent(ContentBlock::tool_result("c", "42"), "r"),
+                Update::text("Right.").from_source(&checker).into(),
+                SourceEvent::LaneClosed { source: checker, outcome: LaneOutcome::Success(None) },
+                SourceEvent::LaneClosed { source: agent(), outcome: LaneOutcome::Suspended },
+                Update::text("Done.").into(),
+                end,
+            ],
+            Dialect::V0_0_59,
         );
+        let names = out.iter().filter_map(|event| match event {
+            Event::ToolCallStart(start) => Some(&*start.tool_call_name),
+            _ => None,
+        });
+        assert_eq!(names.collect::<Vec<_>>(), ["researcher", "researcher › search", "researcher › checker"]);
+        let thought = out.iter().filter_map(|event| match event {
+            Event::ReasoningMessageContent(said) => Some(&*said.delta),
+            _ => None,
+        });
+        assert_eq!(thought.collect::<String>(), "researcher: hm");
+        assert_eq!(results(&out), ["42", "Right.", "waits for a reply"]);
+        assert!(out.iter().all(|event| event.subagent_run_id().is_none()));
+    }
+
+    #[test]
+    fn failures_are_written_as_texts_where_the_settings_say_so() {
+        let failed = LaneOutcome::Failed(RunFailure::new("e", "no way"));
+        let mut refused = ContentBlock::tool_result("c", "refused");
+        if let ContentBlock::ToolResult(result) = &mut refused {
+            result.is_error = true;
+        }
+        let events = vec![
+            of_agent(ContentBlock::tool_use("c", "fetch", "{}"), "c"),
+            of_agent(refused, "r"),
+            intermediate("I began.", "m"),
+            SourceEvent::LaneClosed { source: agent(), outcome: failed },
+            SourceEvent::Finished { outcome: RunOutcome::Success, result: None },
+        ];
+        let told = |dialect| {
+            let out = viewed(events.clone(), dialect);
+            assert_eq!(results(&out), ["refused", "I began.\n\nno way"]);
+            texts(&out)
+        };
+        assert_eq!(told(Dialect::V1_0), Vec::<String>::new());
+        let both = ["⚠ researcher › fetch failed: refused", "⚠ researcher failed: no way"];
+        assert_eq!(told(Dialect::V0_0_59), both);
+    }
+
+    /// A client that was cut has seen the call begin: it must see it end as if it had not been cut.
+    #[test]
+    fn a_reader_that_begins_in_the_middle_sees_the_same_end() {
+        let events = run_to_end(vec![
+            intermediate("Found ", "m"),
+            intermediate("it.", "m"),
+            SourceEvent::LaneClosed { source: agent(), outcome: LaneOutcome::Success(None) },
+            SourceEvent::Finished { outcome: RunOutcome::Success, result: None },
+        ]);
+        for cut in 0..events.len() {
+            let mut view = View::new(&Settings::new(Dialect::V0_0_59));
+            let mut out = Vec::new();
+            let (seen, rest) = events.split_at(cut);
+            for event in seen {
+                view.skip(event);
+            }
+            for event in rest {
+                view.convert(event, &mut out);
+            }
+            let is_closed = seen.iter().any(|event| matches!(event, BlockEvent::LaneClosed { .. }));
+            let expected: &[&str] = if is_closed { &[] } else { &["Found it."] };
+            assert_eq!(results(&out), expected, "cut before {cut}");
+        }
+    }
+
+    fn texts(events: &[Event]) -> Vec<String> {
+        let text = |event: &Event| match event {
+            Event::TextMessageContent(said) => Some(said.delta.to_string()),
+            _ => None,
+        };
+        events.iter().filter_map(text).collect()
+    }
+
+    fn results(events: &[Event]) -> Vec<String> {
+        let result = |event: &Event| match event {
+            Event::ToolCallResult(result) => match &result.content {
+                Content::Text(text) => Some(text.to_string()),
+                Content::Parts(_) => None,
+            },
+            _ => None,
+        };
+        events.iter().filter_map(result).collect()
     }
 
     #[test]

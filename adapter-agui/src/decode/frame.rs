@@ -13,6 +13,10 @@ use crate::wire::{
 };
 
 /// Reads a payload in the forgiving way: `null` for absent and times with a fraction are understood.
+///
+/// # Errors
+///
+/// An error if the payload is no event.
 pub fn read_payload(payload: &ByteString) -> Result<Event, DecodeError> {
     match read_delta(payload) {
         Some(event) => Ok(event),

@@ -21,6 +21,10 @@ impl ProtoFrames {
     }
 
     /// The next complete frame, without its length.
+    ///
+    /// # Errors
+    ///
+    /// An error if a frame is longer than the limit; nothing follows then.
     pub fn poll_frame(&mut self) -> Result<Option<Bytes>, DecodeError> {
         let Some(prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
         let length = u32::from_be_bytes(*prefix) as usize;
@@ -35,6 +39,10 @@ impl ProtoFrames {
     }
 
     /// The stream is over: an error if it ended inside a frame.
+    ///
+    /// # Errors
+    ///
+    /// An error if the bytes ended inside a frame.
     pub fn handle_end(&self) -> Result<(), DecodeError> {
         if self.buffer.is_empty() { Ok(()) } else { Err(DecodeError::CutOff) }
     }

@@ -113,23 +113,39 @@ impl Decoder {
     }
 
     /// Takes one JSON payload.
+    ///
+    /// # Errors
+    ///
+    /// An error if the payload is no event; the stream can go on with the next one where the error says so.
     pub fn handle_payload(&mut self, payload: &ByteString) -> Result<(), DecodeError> {
         self.handle_event(read_payload(payload)?)
     }
 
     /// Takes one JSON payload as bytes. Text and ids that leave share them.
+    ///
+    /// # Errors
+    ///
+    /// As [`handle_payload`](Self::handle_payload).
     pub fn handle_bytes(&mut self, payload: bytes::Bytes) -> Result<(), DecodeError> {
         let payload = ByteString::try_from(payload).map_err(|_| DecodeError::Utf8)?;
         self.handle_payload(&payload)
     }
 
     /// Takes one protobuf frame, without its length.
+    ///
+    /// # Errors
+    ///
+    /// As [`handle_payload`](Self::handle_payload).
     #[cfg(feature = "proto")]
     pub fn handle_frame(&mut self, frame: bytes::Bytes) -> Result<(), DecodeError> {
         self.handle_event(crate::proto::decode_event(frame)?)
     }
 
     /// Takes one event.
+    ///
+    /// # Errors
+    ///
+    /// As [`handle_payload`](Self::handle_payload).
     pub fn handle_event(&mut self, event: Event) -> Result<(), DecodeError> {
         if self.ended {
             return Err(DecodeError::AfterEnd(event.kind().to_owned()));

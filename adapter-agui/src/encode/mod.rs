@@ -59,6 +59,10 @@ impl EncodeError {
 }
 
 /// Appends the event as one JSON object, without line breaks.
+///
+/// # Errors
+///
+/// An error if a value cannot be written as JSON.
 pub fn json(event: &Event, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     if write_delta(event, out) {
         return Ok(());
@@ -71,6 +75,10 @@ pub fn json(event: &Event, out: &mut Vec<u8>) -> Result<(), EncodeError> {
 }
 
 /// Appends the event as one SSE frame: `id:` if there is one, `data:`, a blank line.
+///
+/// # Errors
+///
+/// An error if a value cannot be written as JSON.
 pub fn sse(event: &Event, id: Option<&str>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let start = out.len();
     if let Some(id) = id {
@@ -88,6 +96,10 @@ pub fn sse(event: &Event, id: Option<&str>, out: &mut Vec<u8>) -> Result<(), Enc
 }
 
 /// Appends the event as one protobuf frame: the length in four bytes, big-endian, and the event.
+///
+/// # Errors
+///
+/// An error if the event has no protobuf form, or its frame is too long.
 #[cfg(feature = "proto")]
 pub fn proto_frame(event: &Event, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let start = out.len();

@@ -5,8 +5,8 @@ use aqueduct_core::{BlockEvent, ByteString, ConverterSet, wellknown};
 use serde_json::json;
 
 use super::{EncodeError, MAX_FRAME};
-use crate::config::{Settings, Subagents};
-use crate::convert::{ToolView, converters};
+use crate::config::Settings;
+use crate::convert::View;
 use crate::version::Encoding;
 use crate::wire::{Custom, Event};
 
@@ -17,44 +17,25 @@ const MAX_DELTA: usize = 1024 * 1024;
 /// Converts and encodes for one watcher. Its buffers are reused: a delta costs no allocation.
 #[derive(Debug)]
 pub struct WatcherEncoder {
-    converters: ConverterSet<Event>,
+    view: View,
     encoding: Encoding,
     events: Vec<Event>,
-    shown_run_id: Option<ByteString>,
-    /// Sub-agents as tool calls, where the settings say so.
-    tools: Option<ToolView>,
 }
 
 impl WatcherEncoder {
     /// An encoder with these converters. Without the feature `proto` everything is sent as JSON.
     pub fn new(converters: ConverterSet<Event>, encoding: Encoding) -> Self {
-        let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Sse };
-        Self { converters, encoding, events: Vec::new(), shown_run_id: None, tools: None }
+        Self::for_view(View::from_converters(converters), encoding)
     }
 
     /// An encoder for these settings, with the converters of this crate.
     pub fn for_settings(settings: &Settings, encoding: Encoding) -> Self {
-        let mut encoder = Self::new(converters(settings), encoding);
-        encoder.tools = (settings.subagents == Subagents::Tool).then(ToolView::default);
-        encoder
+        Self::for_view(View::new(settings), encoding)
     }
 
-    /// Shows the run under this id: the one that the client sent, where the log has the run under another one.
-    pub fn with_shown_run_id(mut self, id: impl Into<ByteString>) -> Self {
-        self.shown_run_id = Some(id.into());
-        self
-    }
-
-    fn show_run_id(&self, event: &mut Event) {
-        let Some(id) = &self.shown_run_id else { return };
-        match event {
-            Event::RunStarted(started) => {
-                started.run_id = id.clone();
-                started.parent_run_id.take_if(|parent| parent == id);
-            }
-            Event::RunFinished(finished) => finished.run_id = id.clone(),
-            _ => {}
-        }
+    fn for_view(view: View, encoding: Encoding) -> Self {
+        let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Sse };
+        Self { view, encoding, events: Vec::new() }
     }
 
     fn push(&self, event: &Event, sink: &mut dyn PayloadSink) {
@@ -91,14 +72,8 @@ impl WatcherEncoder {
 impl EventEncoder for WatcherEncoder {
     fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
         let mut events = std::mem::take(&mut self.events);
-        self.converters.convert(event, &mut events);
-        if let Some(view) = &mut self.tools {
-            let mut shown = Vec::with_capacity(events.len());
-            events.drain(..).for_each(|event| view.handle_event(event, &mut shown));
-            events = shown;
-        }
-        for event in &mut events {
-            self.show_run_id(event);
+        self.view.convert(event, &mut events);
+        for event in &events {
             self.push(event, sink);
         }
         events.clear();
@@ -111,6 +86,14 @@ impl EventEncoder for WatcherEncoder {
 
     fn is_binary(&self) -> bool {
         self.encoding == Encoding::Proto
+    }
+
+    fn has_state(&self) -> bool {
+        self.view.has_state()
+    }
+
+    fn skip(&mut self, event: &BlockEvent) {
+        self.view.skip(event);
     }
 }
 
@@ -157,6 +140,7 @@ mod tests {
 
     use super::*;
     use crate::config::Dialect;
+    use crate::convert::converters;
     use crate::wire::Strictness;
 
     #[derive(Default)]
@@ -195,20 +179,6 @@ mod tests {
             super::super::proto_frame(&event, &mut frame).unwrap();
             assert_eq!(payload, frame);
         }
-    }
-
-    #[test]
-    fn a_run_is_shown_under_the_id_that_the_client_sent() {
-        let set = converters(&Settings::new(Dialect::V1_0));
-        let mut encoder = WatcherEncoder::new(set, Encoding::Sse).with_shown_run_id("mine");
-        let mut sink = Payloads::default();
-        let end = SourceEvent::Finished { outcome: aqueduct_core::RunOutcome::Success, result: None };
-        for event in run_to_end([SourceEvent::from(Update::text("Hi")), end]) {
-            encoder.encode(&event, &mut sink);
-        }
-        let (first, last) = (read(&sink.0[0]), read(sink.0.last().unwrap()));
-        assert!(matches!(first, Event::RunStarted(started) if started.run_id == "mine"));
-        assert!(matches!(last, Event::RunFinished(finished) if finished.run_id == "mine"));
     }
 
     #[test]

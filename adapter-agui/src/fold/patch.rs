@@ -15,6 +15,7 @@ use crate::wire::PatchOperation;
 
 /// What one patch may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PatchLimits {
     /// Operations in one patch. Agents send one to some tens.
     pub operations: usize,
@@ -72,11 +73,20 @@ impl fmt::Display for PatchError {
 impl std::error::Error for PatchError {}
 
 /// Applies the operations in order, within the default limits. Nothing is changed if one of them cannot be.
+///
+/// # Errors
+///
+/// An error that names the operation that is malformed, does not fit or exceeds a limit; the document is as it was
+/// before.
 pub fn apply(target: &mut Value, operations: &[PatchOperation]) -> Result<(), PatchError> {
     apply_within(target, operations, &PatchLimits::default())
 }
 
 /// Applies the operations in order, within these limits. Nothing is changed if one of them cannot be.
+///
+/// # Errors
+///
+/// As [`apply`], by these limits.
 pub fn apply_within(
     target: &mut Value,
     operations: &[PatchOperation],

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use aqueduct_core::block::ToolUse;
+use aqueduct_core::block::{Text, Thinking, ToolResult, ToolUse};
 use aqueduct_core::{ByteString, ContentBlock, Message, MessageId, Role, RunInput, Source, ToolCallId};
 
 use super::IdMap;
@@ -19,7 +19,7 @@ enum Kind {
 }
 
 pub(super) fn apply(map: &IdMap, input: &mut RunInput) {
-    let messages = without_questions(map, std::mem::take(&mut input.messages));
+    let messages = without_questions(map, without_views(map, std::mem::take(&mut input.messages)));
     let mut places: HashMap<(Kind, ByteString), usize> = HashMap::new();
     let mut out: Vec<Message> = Vec::with_capacity(messages.len());
     for mut message in messages {
@@ -37,6 +37,46 @@ pub(super) fn apply(map: &IdMap, input: &mut RunInput) {
     input.messages = out;
 }
 
+/// A call that shows a sub-agent, with its result, is no call of the source; and the names of sub-agents stand in its calls and
+/// thoughts for readers alone.
+fn without_views(map: &IdMap, mut messages: Vec<Message>) -> Vec<Message> {
+    for message in &mut messages {
+        let label = message.id.as_ref().and_then(|id| map.labels.get(id.as_str()));
+        message.contents.iter_mut().for_each(|block| strip_label(map, label, block));
+    }
+    let is_view = |block: &ContentBlock| {
+        let (ContentBlock::ToolUse(ToolUse { id, .. }) | ContentBlock::ToolResult(ToolResult { id, .. })) =
+            block
+        else {
+            return false;
+        };
+        id.as_ref().is_some_and(|id| map.views.contains(id.as_str()))
+    };
+    messages.retain_mut(|message| {
+        let was_empty = message.contents.is_empty();
+        message.contents.retain(|block| !is_view(block));
+        was_empty || !message.contents.is_empty()
+    });
+    messages
+}
+
+fn strip_label(map: &IdMap, label: Option<&String>, block: &mut ContentBlock) {
+    match block {
+        ContentBlock::ToolUse(call) => {
+            let label = call.id.as_ref().and_then(|id| map.labels.get(id.as_str()));
+            let name = call.name.as_ref().zip(label).and_then(|(name, label)| name.strip_prefix(&**label));
+            if let Some(name) = name.map(ByteString::from) {
+                call.name = Some(name);
+            }
+        }
+        ContentBlock::Thinking(Thinking { text, .. }) | ContentBlock::Text(Text { text }) => {
+            let stripped = label.and_then(|label| text.strip_prefix(&**label)).map(ByteString::from);
+            *text = stripped.unwrap_or_else(|| text.clone());
+        }
+        _ => {}
+    }
+}
+
 /// A failure or question that was shown as text, and the user's message that follows the latter, are not messages of the
 /// source. The last message is never such an answer: one that answers now was made `resume` before, and a snapshot may have
 /// taken an earlier answer out of the client's history.
@@ -45,7 +85,7 @@ fn without_questions(map: &IdMap, messages: Vec<Message>) -> Vec<Message> {
     let is_question =
         |message: &Message| message.id.as_ref().is_some_and(|id| map.questions.contains(id.as_str()));
     let mut keep = |message: &Message| {
-        if message.id.as_ref().is_some_and(|id| map.failures.contains(id.as_str())) {
+        if message.id.as_ref().is_some_and(|id| map.views.contains(id.as_str())) {
             return false;
         }
         if is_question(message) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::IdMap;
 use crate::config::{Dialect, Settings};
-use crate::convert::converters;
+use crate::convert::{View, converters};
 use crate::decode::Decoder;
 use crate::fold::Fold;
 use crate::input::{read_input, run_agent_input, run_input};
@@ -189,16 +189,25 @@ fn map_of(events: Vec<SourceEvent>, known: &[&str]) -> (IdMap, Vec<BlockEvent>) 
 
 /// What goes upstream when a client sends back what it built from these events.
 fn back(map: &IdMap, events: &[BlockEvent], more: Vec<Value>) -> Value {
-    let (mut client, mut shown) = (Fold::new(), Vec::new());
-    let set = converters(&Settings::new(Dialect::V1_0).with_interrupts(crate::Interrupts::Text));
+    let settings = Settings::new(Dialect::V1_0).with_interrupts(crate::Interrupts::Text);
+    let mut messages = held(settings, events);
+    messages.as_array_mut().unwrap().extend(more);
+    upstream(map, &messages)
+}
+
+/// The messages that a client holds which is shown the events in this way.
+fn held(settings: Settings, events: &[BlockEvent]) -> Value {
+    let (mut client, mut shown, mut view) = (Fold::new(), Vec::new(), View::new(&settings));
     for event in events {
-        set.convert(event, &mut shown);
+        view.convert(event, &mut shown);
     }
     for event in &shown {
         client.handle_event(event);
     }
-    let mut messages = serde_json::to_value(client.messages(Dialect::V1_0)).unwrap();
-    messages.as_array_mut().unwrap().extend(more);
+    serde_json::to_value(client.messages(settings.dialect)).unwrap()
+}
+
+fn upstream(map: &IdMap, messages: &Value) -> Value {
     let body = json!({"threadId": "t", "runId": "next", "messages": messages});
     let mut input: RunInput = run_input(read_input(body.to_string().as_bytes()).unwrap());
     map.apply(&mut input);
@@ -275,4 +284,29 @@ fn a_failure_shown_as_text_stays_here() {
     let mut input = run_input(read_input(body.to_string().as_bytes()).unwrap());
     map.apply(&mut input);
     assert_eq!(input.messages.len(), 1);
+}
+
+#[test]
+fn calls_that_show_sub_agents_stay_here_and_names_are_taken_off() {
+    let agent = aqueduct_core::Source::root().child("a").named("scout");
+    let of = |block| SourceEvent::from(Update::new(block).from_source(&agent).last());
+    let failed = aqueduct_core::LaneOutcome::Failed(aqueduct_core::RunFailure::new("e", "no way"));
+    let (map, events) = map_of(
+        vec![
+            of(ContentBlock::thinking("hm")),
+            of(ContentBlock::tool_use("c", "look", "{}")),
+            of(ContentBlock::tool_result("c", "21")),
+            SourceEvent::LaneClosed { source: agent.clone(), outcome: failed },
+            Update::text("Done.").in_message("m").last().into(),
+        ],
+        &[],
+    );
+    let messages = held(Settings::new(Dialect::V0_0_59), &events);
+    let names = |messages: &Value| messages.to_string().matches("scout").count();
+    assert_eq!(names(&messages), 4, "{messages:#}");
+    let upstream = upstream(&map, &messages);
+    assert_eq!(names(&upstream), 0, "{upstream:#}");
+    let roles: Vec<_> = upstream.as_array().unwrap().iter().map(|message| &message["role"]).collect();
+    assert_eq!(roles, ["reasoning", "assistant", "tool", "assistant"], "{upstream:#}");
+    assert_eq!(upstream[1]["toolCalls"][0]["function"]["name"], "look");
 }

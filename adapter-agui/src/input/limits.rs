@@ -5,6 +5,7 @@ use crate::wire::{Message, RunAgentInput};
 
 /// The limits of a posted input. Its size as a whole is a transport's to bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InputLimits {
     /// Bytes of an id. Ids are kept in memory and in the log, and are repeated on every event of a run; those of
     /// real clients have at most about 100 bytes.

@@ -26,6 +26,10 @@ pub fn encode_event(event: &Event, out: &mut Vec<u8>) -> bool {
 }
 
 /// Reads the bytes of one event.
+///
+/// # Errors
+///
+/// An error if the bytes are no event, or one that has no form here.
 pub fn decode_event(bytes: Bytes) -> Result<Event, DecodeError> {
     let mut reader = Reader::new(bytes);
     let mut event = None;

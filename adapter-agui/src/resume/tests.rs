@@ -1,11 +1,9 @@
 //! What becomes of a user's words, by what was asked.
 
-use aqueduct_core::{
-    Interrupt, RunFailure, RunId, RunInfo, RunInput, RunOutcome, Source, SourceEvent, StreamContext, Update,
-};
+use aqueduct_core::{Interrupt, RunInput};
 use serde_json::{Value, json};
 
-use super::{OpenInterrupts, resume_from_text, resumed_run_id, resumes_same_run};
+use super::resume_from_text;
 
 fn asking(reason: &str, schema: Option<Value>) -> Interrupt {
     let mut interrupt = Interrupt::new("i", reason.to_owned());
@@ -99,45 +97,4 @@ fn an_input_that_answers_itself_stays_as_it_is() {
         assert!(!resume_from_text(&mut input, [&open]));
         assert_eq!(input, before);
     }
-}
-
-fn run(open: &mut OpenInterrupts, events: Vec<SourceEvent>) {
-    let mut context = StreamContext::new(RunInfo::new("t", "r"));
-    for event in events {
-        context.handle_event(event).unwrap();
-    }
-    std::iter::from_fn(|| context.poll_event()).for_each(|event| open.handle_event(&event));
-}
-
-#[test]
-fn interrupts_stay_open_until_an_agent_has_taken_the_answer() {
-    let ask = || {
-        let interrupt = asking("x", None);
-        let asked = SourceEvent::InterruptRequested { source: Source::root(), interrupt };
-        vec![asked, SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None }]
-    };
-    let fail = || SourceEvent::Failed(RunFailure::new("unreachable", "no"));
-    let mut open = OpenInterrupts::default();
-    run(&mut open, ask());
-    assert_eq!(open.open().count(), 1);
-    run(&mut open, vec![fail()]);
-    assert!(!open.is_empty(), "the answer never arrived");
-    run(&mut open, vec![fail()]);
-    assert!(open.is_empty(), "a second failure closes the interrupts, so the thread takes messages again");
-    run(&mut open, ask());
-    run(&mut open, vec![Update::text("Go").into(), fail()]);
-    assert!(open.is_empty(), "the agent went on");
-    run(&mut open, ask());
-    run(&mut open, vec![SourceEvent::Finished { outcome: RunOutcome::Success, result: None }]);
-    assert!(open.is_empty());
-}
-
-#[test]
-fn a_run_that_resumes_under_the_id_of_the_one_that_asked_is_recognised() {
-    let mut input = RunInput::prompt("t", "r", "hello");
-    assert!(!resumes_same_run(&input, |_| true), "a second run of the same id that answers nothing");
-    input.forwarded = json!({"command": {"resume": true}});
-    assert!(resumes_same_run(&input, |id| id.as_str() == "r"));
-    assert!(!resumes_same_run(&input, |_| false));
-    assert_eq!(resumed_run_id(&RunId::from("r"), 1).as_str(), "r~resume1");
 }

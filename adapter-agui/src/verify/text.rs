@@ -193,6 +193,7 @@ fn find<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
 
 /// One frame of an SSE stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SseFrame {
     /// Its `data:` lines, joined; or its size, if it is over the limit.
     pub data: Result<String, usize>,

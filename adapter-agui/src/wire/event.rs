@@ -190,11 +190,19 @@ impl Event {
     }
 
     /// Reads one JSON object.
+    ///
+    /// # Errors
+    ///
+    /// An error if the text is no JSON object with a known type and its members.
     pub fn from_json(text: &str, strictness: Strictness) -> Result<Self, DecodeError> {
         Ok(Self::from_value(serde_json::from_str(text)?, strictness)?)
     }
 
     /// Reads an event out of a JSON value.
+    ///
+    /// # Errors
+    ///
+    /// As `from_json`.
     pub fn from_value(value: Value, strictness: Strictness) -> Result<Self, WireError> {
         let at = At::root("event", strictness);
         let mut members = super::object::members(value, &at)?;

@@ -33,6 +33,10 @@ impl PatchOperation {
     }
 
     /// Says what a 1.0 client would not take: a missing member, or a bad pointer.
+    ///
+    /// # Errors
+    ///
+    /// An error that names the first operation that is malformed.
     pub fn check(&self) -> Result<(), &'static str> {
         if !self.is_known() {
             return Err("one of the operations of RFC 6902 in `op`");

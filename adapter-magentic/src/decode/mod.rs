@@ -92,6 +92,10 @@ impl Decoder {
     }
 
     /// Takes the next line, without its end.
+    ///
+    /// # Errors
+    ///
+    /// An error says what is wrong with the line, and whether the stream can go on.
     pub fn handle_line(&mut self, text: &ByteString) -> Result<(), DecodeError> {
         let line = self.parse(text)?;
         let restarts = self.run.is_ended() && self.config.numbering == Numbering::Run;
@@ -107,6 +111,10 @@ impl Decoder {
     }
 
     /// Takes the end of the input. A run that was cut short is not ended here: the stream machine says so.
+    ///
+    /// # Errors
+    ///
+    /// An error if the lines ended before the workflow did, and the configuration calls that a failure.
     pub fn handle_eof(&mut self) -> Result<(), DecodeError> {
         let lost = self.sequence.give_up();
         self.tell_lost(lost);
@@ -127,6 +135,10 @@ impl Decoder {
     }
 
     /// Puts the answer to an interrupt into the framework's words. The request waits no longer.
+    ///
+    /// # Errors
+    ///
+    /// An error if no request of that id waits, or the reply does not fit it.
     pub fn handle_reply(&mut self, reply: &InterruptReply) -> Result<Reply, ReplyError> {
         let id = reply.id.as_str();
         let unknown = || ReplyError::UnknownRequest { id: id.to_owned() };

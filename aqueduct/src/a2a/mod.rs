@@ -4,11 +4,16 @@
 pub mod remote;
 #[cfg(feature = "http")]
 pub mod server;
+pub mod signing;
 
+#[cfg(feature = "http")]
+pub use aqueduct_adapter_a2a::server::{CardConfig, PushPolicy, ServerConfig, TaskLimits};
 #[cfg(feature = "http")]
 pub use remote::{Address, RemoteAgent, RemoteBuilder};
 #[cfg(feature = "http")]
-pub use server::{Card, Servers};
+pub use server::{Card, Cards, Servers, WELL_KNOWN, look_up_uri, several_agents};
+
+pub use signing::{CardKey, CardSigner};
 
 pub use aqueduct_adapter_a2a::config::DecodeConfig;
 pub use aqueduct_adapter_a2a::version::{Binding, Version};

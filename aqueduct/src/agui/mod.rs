@@ -12,4 +12,4 @@ pub use aqueduct_adapter_agui::{Dialect, Interrupts, Settings, Subagents};
 #[cfg(feature = "http")]
 pub use remote::RemoteAgent;
 #[cfg(feature = "http")]
-pub use router::{router, router_with, start};
+pub use router::{router, router_with};

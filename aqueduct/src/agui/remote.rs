@@ -17,12 +17,13 @@ use aqueduct_adapter_agui::config::Dialect;
 use aqueduct_adapter_agui::decode::Decoder;
 use aqueduct_adapter_agui::ids::IdMap;
 use aqueduct_adapter_agui::input::run_agent_input;
-use aqueduct_adapter_agui::resume::{OpenInterrupts, resume_from_text};
+use aqueduct_adapter_agui::resume::resume_from_text;
 use aqueduct_adapter_agui::wire::RunAgentInput;
 use aqueduct_core::agent::ThreadFold;
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{
-    Agent, AgentRequest, BlockEvent, RunFailure, RunInput, RunOutcome, SourceEvent, SourceStream,
+    Agent, AgentRequest, BlockEvent, OpenInterrupts, RunFailure, RunInput, RunOutcome, SourceEvent,
+    SourceStream,
 };
 use aqueduct_transport_http::sse::Event;
 use aqueduct_transport_http::{ClientError, SseStream};
@@ -30,7 +31,7 @@ use futures_core::Stream;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::remote::{Connection, RemoteSettings, failure_of, invalid, unsent};
+use crate::remote::{AgentHealth, Connection, RemoteSettings, failure_of, invalid, unsent};
 
 /// Events of one read that are decoded before the first is returned.
 const EVENTS_TOGETHER: usize = 128;
@@ -78,6 +79,11 @@ impl RemoteAgent {
     pub fn with_settings(url: impl Into<String>, settings: &RemoteSettings) -> Result<Self, Error> {
         let url = url.into();
         Ok(Self { shared: Arc::new(Shared { connection: Connection::new(&url, settings)?, url }) })
+    }
+
+    /// Returns what the calls to the agent came to.
+    pub fn health(&self) -> AgentHealth {
+        self.shared.connection.health()
     }
 
     /// Posts the input of a run, and returns it with the stream of the answer, undecoded: for recorders.

@@ -16,8 +16,7 @@ use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
 use aqueduct_runs::Runs;
 use aqueduct_transport_http::{
-    EventPosition, Refusal, RunRequest, StreamOptions, caller, read_json, start_run, stream_response,
-    watch_run,
+    EventPosition, Refusal, StreamOptions, caller, read_json, stream_response, watch_run,
 };
 use axum::Router;
 use axum::body::Body;
@@ -41,7 +40,7 @@ pub fn router(runs: &Runs) -> Router {
 pub fn router_with(runs: &Runs, protocol: AguiProtocol, options: StreamOptions) -> Router {
     Router::new()
         .route("/agents", get(agents))
-        .route("/agents/{name}", post(start_agent))
+        .route("/agents/{name}", post(start))
         .route("/runs/{run}/events", get(watch))
         .route("/runs/{run}/cancel", post(cancel))
         .route("/threads/{thread}", get(thread))
@@ -53,13 +52,6 @@ pub(super) struct Shared {
     pub(super) runs: Runs,
     pub(super) protocol: AguiProtocol,
     pub(super) options: StreamOptions,
-}
-
-impl Shared {
-    /// Returns the name of the agent that a run is of; empty if the log does not hold the run.
-    pub(super) async fn agent_of(&self, run: &RunId) -> String {
-        self.runs.run_log().state(run).await.map(|state| state.meta.agent).unwrap_or_default()
-    }
 }
 
 pub(super) fn accept(headers: &HeaderMap) -> Option<&str> {
@@ -86,27 +78,33 @@ async fn agents(State(shared): State<Shared>, request: Request) -> Response {
     }
 }
 
-async fn start_agent(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
-    start(&shared.runs, &shared.protocol, &name, request, &shared.options).await
+/// Streams the events of the run, or with `Accept: application/json` returns the ended run as one value.
+async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
+    let response = if wants_value(request.headers()) {
+        complete(&shared.runs, &shared.protocol, &name, request).await
+    } else {
+        stream(&shared, &name, request).await
+    };
+    response.unwrap_or_else(Refusal::into_response)
 }
 
-/// Starts the run of `name` that a `POST` asks for, for hosts with routes of their own. The response streams its events, or
-/// with `Accept: application/json` holds the ended run as one value.
-pub async fn start(
-    runs: &Runs,
-    protocol: &AguiProtocol,
-    name: &str,
-    request: Request,
-    options: &StreamOptions,
-) -> Response {
-    if wants_value(request.headers()) {
-        return complete(runs, protocol, name, request).await.unwrap_or_else(Refusal::into_response);
+async fn stream(shared: &Shared, name: &str, request: Request) -> Result<Response, Refusal> {
+    let (parts, body) = request.into_parts();
+    let caller = caller(&parts);
+    // Before the body is read: a caller without access costs nothing.
+    shared.runs.admit(&caller, Some(name))?;
+    let (parts, body) = read_json(Request::from_parts(parts, body)).await?;
+    let mut version = None;
+    let read = shared.protocol.read(name, &body, |declared| {
+        version = declared.map(str::to_owned);
+        negotiate(accept(&parts.headers), declared)
+    })?;
+    let thread = read.input.thread_id.clone();
+    let run = shared.runs.start(&caller, name, read.input).await?;
+    if run.is_repeat {
+        return threads::repeat(shared, &caller, (&thread, run.run_id), version, read.encoder).await;
     }
-    let read = |parts: &http::request::Parts, body: &bytes::Bytes| {
-        let read = protocol.read(name, body, |declared| negotiate(accept(&parts.headers), declared))?;
-        Ok(RunRequest { input: read.input, encoder: read.encoder })
-    };
-    start_run(runs, name, request, read, options).await
+    Ok(stream_response(&EventPosition::start(run.run_id), run.events, read.encoder, &shared.options))
 }
 
 /// Returns `true` if the first media type of `Accept` is JSON: clients of streams name an event stream, and `curl` sends
@@ -152,9 +150,12 @@ async fn watch(
     let run = RunId::from(run);
     let (parts, _) = request.into_parts();
     let declared = query.protocol_version.as_deref();
-    let agent = shared.agent_of(&run).await;
+    let agent = shared.runs.agent_of(&caller(&parts), &run).await.unwrap_or_default();
     let encoding = negotiate(accept(&parts.headers), declared);
-    let encoder = Box::new(shared.protocol.watcher(&agent, declared, encoding));
+    let mut encoder = Box::new(shared.protocol.watcher(&agent, declared, encoding));
+    let last_id = parts.headers.get("last-event-id").and_then(|id| EventPosition::parse(id.to_str().ok()?));
+    let seen = last_id.map_or_else(|| query.after.unwrap_or(0), |position| position.after());
+    threads::catch_up(&shared, &run, seen, &mut encoder).await;
     let Some(after) = query.after.filter(|_| !parts.headers.contains_key("last-event-id")) else {
         return watch_run(&shared.runs, &run, &parts, encoder, &shared.options).await;
     };

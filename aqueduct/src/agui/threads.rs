@@ -13,21 +13,21 @@
 //!
 //! What a fold does not hold (steps, the life of sub-agents, custom events of ended runs) is not restated.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use aqueduct_adapter_agui::convert::converters;
+use aqueduct_adapter_agui::convert::View;
 use aqueduct_adapter_agui::encode::WatcherEncoder;
 use aqueduct_adapter_agui::fold::Fold;
 use aqueduct_adapter_agui::version::negotiate;
 use aqueduct_core::event::{CustomEvent, Lane, Origin};
 use aqueduct_core::service::{
-    EventEncoder, NumberedEvent, PayloadSink, RefusalKind, RunService as _, ServiceError,
+    Caller, EventEncoder, NumberedEvent, PayloadSink, RefusalKind, RunService as _, ServiceError,
 };
 use aqueduct_core::{BlockEvent, Channel, RunId, RunInfo, Source, ThreadId, wellknown};
 use aqueduct_runlog::{LogError, RunState, is_log_metadata};
 use aqueduct_transport_http::{EventPosition, Refusal, caller, stream_response};
 use axum::response::Response;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
 use http::request::Parts;
 
@@ -55,7 +55,7 @@ pub(super) async fn restate(
     let plan = Plan::new(&runs, last_position(parts)?).ok_or_else(foreign_id)?;
     let reader = Reader { shared, declared };
     let encoding = negotiate(accept(&parts.headers), declared);
-    let inner = shared.protocol.watcher(&plan.run.meta.agent, declared, encoding);
+    let mut inner = shared.protocol.watcher(&plan.run.meta.agent, declared, encoding);
     let mut held = Fold::new();
     for run in plan.before {
         reader.fold(run, &mut held, false).await?;
@@ -64,15 +64,63 @@ pub(super) async fn restate(
         let end = reader.fold(plan.run, &mut held, true).await?.ok_or_else(foreign_id)?;
         let mut first = vec![BlockEvent::RunStarted(run_of(&end).ok_or_else(foreign_id)?)];
         first.extend(reader.snapshots(&held, plan.run));
-        let encoder = Restating { inner, first: Some(First::Before(first)) };
+        let encoder = Restating { inner: Box::new(inner), first: Some(First::Before(first)) };
         let events = Box::pin(stream::iter([NumberedEvent { number: 1, event: end }]));
         return Ok(stream_response(&plan.position, events, Box::new(encoder), &shared.options));
     }
     reader.fold_asked(plan.run, &mut held).await?;
+    catch_up(shared, &plan.run.meta.run_id, plan.position.after(), &mut inner).await;
     let first = (plan.position.number <= 1).then(|| First::After(reader.snapshots(&held, plan.run)));
-    let events = shared.runs.watch(&caller, &plan.run.meta.run_id, plan.position.after()).await?;
-    let encoder = Restating { inner, first };
+    let events = shared.runs.watch(&caller, &plan.run.meta.public_id(), plan.position.after()).await?;
+    let encoder = Restating { inner: Box::new(inner), first };
     Ok(stream_response(&plan.position, events, Box::new(encoder), &shared.options))
+}
+
+/// Answers a reply that was sent before: with the thread as it stands once the run that took the reply has ended. A
+/// client that has received the events of that run sees nothing twice, and one that lost them sees all.
+pub(super) async fn repeat(
+    shared: &Shared,
+    caller: &Caller,
+    (thread, run): (&ThreadId, RunId),
+    declared: Option<String>,
+    encoder: Box<dyn EventEncoder>,
+) -> Result<Response, Refusal> {
+    let mut runs = shared.runs.thread_runs(caller, thread).await?;
+    let at = runs.iter().position(|state| state.meta.public_id() == run).ok_or_else(foreign_id)?;
+    runs.truncate(at + 1);
+    let key = runs.last().map(|state| state.meta.run_id.clone()).ok_or_else(foreign_id)?;
+    let position = EventPosition::start(RunId::from(format!("{run}{HISTORY}")));
+    let first = Arc::new(OnceLock::new());
+    let encoder = Restating { inner: encoder, first: Some(First::Later(Arc::clone(&first))) };
+    let (owned, options) = (shared.clone(), shared.options.clone());
+    let end = stream::once(async move {
+        owned.runs.run_log().changed(&key, u64::MAX).await.ok()?;
+        let reader = Reader { shared: &owned, declared: declared.as_deref() };
+        let (last, before) = runs.split_last()?;
+        let mut held = Fold::new();
+        for run in before.iter().filter(|run| run.closed_at.is_some()) {
+            reader.fold(run, &mut held, false).await.ok()?;
+        }
+        let end = reader.fold(last, &mut held, true).await.ok()??;
+        let mut events = vec![BlockEvent::RunStarted(run_of(&end)?)];
+        events.extend(reader.snapshots(&held, last));
+        first.set(events).ok();
+        Some(NumberedEvent { number: 1, event: end })
+    });
+    let events = Box::pin(end.filter_map(std::future::ready));
+    Ok(stream_response(&position, events, Box::new(encoder), &options))
+}
+
+/// Tells an encoder with state what its reader has seen already, up to the event of this number. A log that no longer holds the
+/// run's first events leaves the encoder without them.
+pub(super) async fn catch_up(shared: &Shared, run: &RunId, after: u64, encoder: &mut WatcherEncoder) {
+    let mut at = 0;
+    while encoder.has_state() && at < after {
+        let Ok(page) = shared.runs.run_log().read(run, at, PAGE).await else { return };
+        let Some(last) = page.events.last().map(|event| event.number) else { return };
+        page.events.iter().filter(|event| event.number <= after).for_each(|event| encoder.skip(&event.event));
+        at = last;
+    }
 }
 
 /// What is sent, and from where.
@@ -89,7 +137,7 @@ struct Plan<'r> {
 impl<'r> Plan<'r> {
     /// The run that is under way, else the last one; or the one that the reader was at. None if that is not of the thread.
     fn new(runs: &'r [RunState], last: Option<EventPosition>) -> Option<Self> {
-        let at = |id: &str| runs.iter().position(|run| run.meta.run_id.as_str() == id);
+        let at = |id: &str| runs.iter().position(|run| run.meta.public_id().as_str() == id);
         let (at, is_ended, position) = match last {
             None => match runs.iter().rposition(|run| run.closed_at.is_none()) {
                 Some(at) => (at, false, None),
@@ -102,8 +150,8 @@ impl<'r> Plan<'r> {
         };
         let run = runs.get(at)?;
         let before = runs.iter().take(at).filter(|run| run.closed_at.is_some()).collect();
-        let id = &run.meta.run_id;
-        let start = if is_ended { RunId::from(format!("{id}{HISTORY}")) } else { id.clone() };
+        let id = run.meta.public_id();
+        let start = if is_ended { RunId::from(format!("{id}{HISTORY}")) } else { id };
         Some(Self {
             run,
             before,
@@ -148,25 +196,19 @@ impl Reader<'_> {
         held: &mut Fold,
         keeps_end: bool,
     ) -> Result<Option<BlockEvent>, Refusal> {
-        let id = &run.meta.run_id;
-        let log = self.shared.runs.run_log();
-        let converters = converters(&self.shared.protocol.settings(&run.meta.agent, self.declared));
-        if let Some(asked) = log.input(id).await.map_err(|error| lost(&error))? {
-            held.handle_asked(&asked);
-        }
+        let (log, id) = (self.shared.runs.run_log(), &run.meta.run_id);
+        let mut view = View::new(&self.shared.protocol.settings(&run.meta.agent, self.declared));
         // A trimmed run cannot be restated: the log no longer holds its first events.
         let (mut after, mut out) = (run.earliest.saturating_sub(1), Vec::new());
+        self.fold_asked(run, held).await?;
         loop {
             let page = log.read(id, after, PAGE).await.map_err(|error| lost(&error))?;
             let Some(last) = page.events.last().map(|event| event.number) else { return Ok(None) };
             for NumberedEvent { event, .. } in page.events {
                 match &event {
                     end if keeps_end && end.is_terminal() => return Ok(Some(event)),
-                    BlockEvent::Custom(custom) if custom.name == wellknown::INPUT => {
-                        held.handle_asked(&custom.value);
-                    }
                     event if is_log_metadata(event) => {}
-                    event => converters.convert(event, &mut out),
+                    event => view.convert(event, &mut out),
                 }
                 out.drain(..).for_each(|event| held.handle_event(&event));
             }
@@ -175,7 +217,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Folds the input of a run that is under way.
+    /// Folds the input of a run.
     async fn fold_asked(&self, run: &RunState, held: &mut Fold) -> Result<(), Refusal> {
         let (log, id) = (self.shared.runs.run_log(), &run.meta.run_id);
         // The input is noted before the first event.
@@ -213,11 +255,13 @@ fn lost(error: &LogError) -> Refusal {
 
 /// Writes the snapshots with the first event, as payloads of it.
 struct Restating {
-    inner: WatcherEncoder,
+    inner: Box<dyn EventEncoder>,
     first: Option<First>,
 }
 
 enum First {
+    /// Known when the first event is written.
+    Later(Arc<OnceLock<Vec<BlockEvent>>>),
     Before(Vec<BlockEvent>),
     After(Vec<BlockEvent>),
 }
@@ -226,6 +270,7 @@ impl EventEncoder for Restating {
     fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
         let (before, after) = match self.first.take() {
             None => (Vec::new(), Vec::new()),
+            Some(First::Later(events)) => (events.get().cloned().unwrap_or_default(), Vec::new()),
             Some(First::Before(events)) => (events, Vec::new()),
             Some(First::After(events)) => (Vec::new(), events),
         };

@@ -35,6 +35,7 @@ pub fn failure_code(error: &ClientError) -> &'static str {
     match error {
         ClientError::NotAStream(_) => REFUSED,
         ClientError::Connect { .. } => UNREACHABLE,
+        ClientError::NotSent { code, .. } => code,
         #[cfg(feature = "tls")]
         ClientError::Tls(_) => UNREACHABLE,
         ClientError::Timeout { .. } => TIMEOUT,

@@ -2,14 +2,18 @@
 //!
 //! ```text
 //! RemoteSettings ──► Connection ──► request: headers of the run's context, of the protocol, credentials ──► Client
+//!                                                                                    limits, circuit: Care ──┘
 //! ```
 //!
 //! Credentials and configured headers are sent to the configured host alone: a card can name any other. Redirects are
 //! not followed. This module knows no agent protocol.
 
+mod care;
 mod describe;
 mod memory;
 mod settings;
+
+use std::sync::Arc;
 
 #[cfg(any(feature = "a2a", feature = "agui"))]
 use aqueduct_core::RunFailure;
@@ -20,6 +24,7 @@ use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Request, Uri, header};
 
 use crate::error::Error;
+pub use care::{AgentHealth, BUSY, CIRCUIT_OPEN, Care, CareSettings, CareWatch};
 pub use describe::{
     REFUSED, TIMEOUT, UNAUTHORIZED, UNREACHABLE, describe_refusal, failure_code, failure_of, is_json, unsent,
 };
@@ -32,6 +37,7 @@ pub struct Connection {
     client: Client,
     credentials: Option<Secret>,
     headers: Vec<(HeaderName, HeaderValue)>,
+    care: Arc<Care>,
     /// The only host that receives credentials and configured headers.
     trusted: Option<Authority>,
 }
@@ -49,9 +55,13 @@ impl Connection {
         let Some(authority) = uri.authority().filter(|_| is_http) else {
             return Err(Error::address(url, &"an address starts with http:// or https:// and names a host"));
         };
-        let client = Client::new(client_config(settings)).map_err(Error::Client)?;
+        let care = Arc::new(Care::new(settings.care.clone(), settings.watch.clone()));
+        let config =
+            ClientConfig { watch: Some(Arc::new(CareWatch(Arc::clone(&care)))), ..client_config(settings) };
+        let client = Client::new(config).map_err(Error::Client)?;
         Ok(Self {
             client,
+            care,
             credentials: settings.credentials.clone(),
             headers: settings.headers.clone(),
             trusted: Some(authority.clone()),
@@ -61,6 +71,11 @@ impl Connection {
     /// Returns the HTTP client, for callers that read answers themselves.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Returns what the calls to the agent came to.
+    pub fn health(&self) -> AgentHealth {
+        self.care.health()
     }
 
     /// Builds a request with the headers of `context`, then `headers`, then what the settings add.

@@ -1,10 +1,13 @@
 //! [`RemoteSettings`]: how a remote agent is called.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use aqueduct_transport_http::CallWatch;
 use http::{HeaderName, HeaderValue};
 
+use super::care::CareSettings;
 use crate::error::Error;
 
 /// Bytes of one event of a stream, or of one answer. A tool result can be large; a file in an event is larger.
@@ -44,6 +47,10 @@ pub struct RemoteSettings {
     pub idle_timeout: Duration,
     /// Bytes of one event of a stream, or of one answer.
     pub frame_bytes: usize,
+    /// Limits, retries of connects, and when the agent is given up for a while.
+    pub care: CareSettings,
+    /// Watches the calls that are sent: measures, trace context.
+    pub watch: Option<Arc<dyn CallWatch>>,
     /// Trusted authorities and the client certificate; by default the public authorities and none.
     #[cfg(feature = "tls")]
     pub tls: aqueduct_transport_http::tls::ClientTls,
@@ -58,6 +65,8 @@ impl Default for RemoteSettings {
             response_timeout: RESPONSE_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
             frame_bytes: FRAME_BYTES,
+            care: CareSettings::default(),
+            watch: None,
             #[cfg(feature = "tls")]
             tls: aqueduct_transport_http::tls::ClientTls::default(),
         }
@@ -106,6 +115,18 @@ impl RemoteSettings {
     /// Sets the bytes of one event of a stream, or of one answer.
     pub fn with_frame_bytes(mut self, bytes: usize) -> Self {
         self.frame_bytes = bytes;
+        self
+    }
+
+    /// Sets limits, retries of connects, and when the agent is given up for a while.
+    pub fn with_care(mut self, care: CareSettings) -> Self {
+        self.care = care;
+        self
+    }
+
+    /// Watches the calls that are sent.
+    pub fn with_watch(mut self, watch: Arc<dyn CallWatch>) -> Self {
+        self.watch = Some(watch);
         self
     }
 

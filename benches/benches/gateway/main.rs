@@ -9,6 +9,7 @@
 //! ```
 //!
 //! * `burst`: one stream as fast as it goes, in CPU of the relay and in time of the clock;
+//! * `telemetry`: the burst with traces exported, against none;
 //! * `paced`: a hundred streams of fifty chunks a second;
 //! * `idle`: memory of a stream that has begun and says nothing, at ten thousand, or as many as the system allows files;
 //! * `start`: how soon the program answers, what it holds then, and how large it is.
@@ -30,6 +31,7 @@ mod clients;
 mod parts;
 mod relays;
 mod start;
+mod telemetry;
 
 fn main() {
     // What cargo adds.
@@ -37,6 +39,7 @@ fn main() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["server", "agent"] => agent::run(),
+        ["server", "collector"] => telemetry::run_collector(),
         ["server", "proxy", agent] => bridge::run_proxy(agent),
         ["server", "bridge", agent] => bridge::run(agent),
         ["client", role, rest @ ..] => clients::run(role, rest),
@@ -55,6 +58,9 @@ fn measure(is_wanted: impl Fn(&str) -> bool) {
     }
     if is_wanted("burst") {
         parts::burst();
+    }
+    if is_wanted("telemetry") {
+        telemetry::report();
     }
     if is_wanted("paced") {
         parts::paced();

@@ -26,13 +26,18 @@ pub(crate) fn burst() {
     let agent = Server::own("agent", &[]);
     let mut known: Vec<f64> = Vec::new();
     for relay in Relay::all(&agent) {
-        let rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| drain(&relay)).collect();
-        let best = |pick: fn(&(f64, f64)) -> f64| rounds[1..].iter().map(pick).fold(f64::INFINITY, f64::min);
-        let (cpu, clock) = (best(|round| round.0), best(|round| round.1));
+        let (cpu, clock) = best_burst(&relay);
         known.push(cpu);
         let over = |other: usize| known.get(other).map_or(1.0, |other| cpu / other);
         println!("{:<22} {cpu:>13.3} {:>9.2} {:>10.2} {clock:>13.3}", relay.name, over(0), over(1));
     }
+}
+
+/// The best of some bursts, as [`drain`] measures them.
+pub(crate) fn best_burst(relay: &Relay) -> (f64, f64) {
+    let rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| drain(relay)).collect();
+    let best = |pick: fn(&(f64, f64)) -> f64| rounds[1..].iter().map(pick).fold(f64::INFINITY, f64::min);
+    (best(|round| round.0), best(|round| round.1))
 }
 
 /// Microseconds per chunk: of CPU, and of the clock.

@@ -48,10 +48,16 @@ fn bridge(agent: &str) -> Relay {
 }
 
 fn aqueduct(agent: &str) -> Option<Relay> {
+    aqueduct_with(agent, "")
+}
+
+/// The released program with more in its configuration.
+pub(crate) fn aqueduct_with(agent: &str, more: &str) -> Option<Relay> {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("aqueduct.toml");
     let mut toml =
         "[server]\nconnections = 30000\n[runs]\nlimit = 30000\n[log]\nlevel = \"warn\"\n".to_owned();
+    toml.push_str(more);
     for mode in ["burst", "paced", "idle"] {
         let a2a =
             format!("a2a = {{ url = \"http://{agent}/{mode}\", binding = \"jsonrpc\", version = \"0.3\" }}");

@@ -45,7 +45,7 @@ impl RunService for BenchService {
                 None => burst(&prompt),
                 Some((client, address)) => relay(client, address).await,
             };
-            Ok(StartedRun { run_id: input.run_id, events })
+            Ok(StartedRun::new(input.run_id, events))
         })
     }
 
@@ -127,14 +127,8 @@ fn head() -> Arc<BlockHead> {
 }
 
 fn finished() -> BlockEvent {
-    BlockEvent::RunFinished(Box::new(RunFinished {
-        run: Arc::new(RunInfo::new("thread", "run")),
-        outcome: RunOutcome::Success,
-        result: None,
-        interrupts: Vec::new(),
-        pending_calls: Vec::new(),
-        usage: Vec::new(),
-    }))
+    let run = Arc::new(RunInfo::new("thread", "run"));
+    BlockEvent::RunFinished(Box::new(RunFinished::new(run, RunOutcome::Success)))
 }
 
 /// Writes the text of a delta as it is, and nothing else: what an adapter costs is measured elsewhere.

@@ -215,6 +215,7 @@ fn finished(end: &RunFinished) -> Object {
     let mut object = Object::new("run.finished")
         .text("run", end.run.run_id.as_str())
         .text("outcome", outcome)
+        .maybe("finishReason", end.finish_reason.as_deref())
         .maybe_value("result", end.result.clone());
     if !end.interrupts.is_empty() {
         object = object.value("interrupts", end.interrupts.iter().map(pending).collect());

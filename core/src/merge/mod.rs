@@ -44,6 +44,7 @@ pub enum Placement {
 
 /// Settings of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct MergeSettings {
     /// Where updates without response id go.
     pub without_response_id: Placement,
@@ -55,6 +56,7 @@ pub struct MergeSettings {
 
 /// How much a merge may hold: all of a turn's text is in memory until it is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MergeLimits {
     /// Messages of one turn.
     pub messages: usize,
@@ -140,6 +142,10 @@ impl MessageMerger {
     }
 
     /// Takes the next update of the turn.
+    ///
+    /// # Errors
+    ///
+    /// [`MergeError`] if the turn exceeds a limit; the merge is as it was before.
     pub fn handle_update(&mut self, mut update: Update) -> Result<(), MergeError> {
         update.drop_empty_ids();
         let bytes = self.bytes + size(&update.block);

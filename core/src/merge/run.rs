@@ -12,6 +12,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use bytestring::ByteString;
 use serde_json::Value;
 
 use super::{MergeError, MergeSettings, MessageMerger};
@@ -40,6 +41,15 @@ pub struct CompletedRun {
 }
 
 impl CompletedRun {
+    /// Returns a run with this content and end, without value and interrupts.
+    pub fn new(
+        run: Option<Arc<RunInfo>>,
+        response: Response,
+        outcome: Result<RunOutcome, Box<RunFailure>>,
+    ) -> Self {
+        Self { run, response, outcome, result: None, interrupts: Vec::new() }
+    }
+
     /// Returns the answer: the text of all messages on the answer channel.
     pub fn text(&self) -> String {
         self.response.text()
@@ -70,6 +80,7 @@ pub struct RunMerger {
     result: Option<Value>,
     interrupts: Vec<Interrupt>,
     usage: Vec<Usage>,
+    finish_reason: Option<ByteString>,
 }
 
 impl Default for RunMerger {
@@ -91,6 +102,7 @@ impl RunMerger {
             result: None,
             interrupts: Vec::new(),
             usage: Vec::new(),
+            finish_reason: None,
         }
     }
 
@@ -134,6 +146,7 @@ impl RunMerger {
                 self.result.clone_from(&end.result);
                 self.interrupts = end.interrupts.iter().map(|pending| pending.interrupt.clone()).collect();
                 self.usage.clone_from(&end.usage);
+                self.finish_reason.clone_from(&end.finish_reason);
             }
             BlockEvent::RunFailed(end) => {
                 self.outcome = Some(Err(Box::new(end.failure.clone())));
@@ -155,18 +168,15 @@ impl RunMerger {
         let fallback = || self.run.as_ref().map(|run| ResponseId::new(run.run_id.as_bytes().clone()));
         let id = self.response_id.clone().or_else(fallback).unwrap_or_else(|| ResponseId::from(""));
         let mut response = self.merger.finish(id);
+        response.agent = response.only_agent();
         response.usage = self.usage;
+        response.finish_reason = self.finish_reason;
         let cut = || {
             let message = "the events of the run ended without a terminal event: watch the run again";
             Err(Box::new(RunFailure::new(RunFailure::UPSTREAM_ENDED, message)))
         };
-        CompletedRun {
-            run: self.run,
-            response,
-            outcome: self.outcome.unwrap_or_else(cut),
-            result: self.result,
-            interrupts: self.interrupts,
-        }
+        let run = CompletedRun::new(self.run, response, self.outcome.unwrap_or_else(cut));
+        CompletedRun { result: self.result, interrupts: self.interrupts, ..run }
     }
 
     fn start(&mut self, head: &Arc<BlockHead>) -> Result<(), MergeError> {
@@ -188,7 +198,7 @@ impl RunMerger {
         Ok(())
     }
 
-    fn append(&mut self, head: &Arc<BlockHead>, delta: bytestring::ByteString) -> Result<(), MergeError> {
+    fn append(&mut self, head: &Arc<BlockHead>, delta: ByteString) -> Result<(), MergeError> {
         let is_first = self.replacing.remove(&head.id);
         let mode = if is_first { Mode::Replace } else { Mode::Append };
         let block = match head.kind {
@@ -215,7 +225,7 @@ impl RunMerger {
 }
 
 /// A fragment of a call, under its outgoing id.
-fn call(head: &BlockHead, arguments: bytestring::ByteString) -> ContentBlock {
+fn call(head: &BlockHead, arguments: ByteString) -> ContentBlock {
     let (id, name) = (Some(head.tool_call_id()), Some(head.tool_name.clone()));
     ContentBlock::ToolUse(ToolUse { id, name, arguments })
 }
@@ -257,9 +267,10 @@ mod tests {
             Update::text("moment.").in_message("m1").last().into(),
             Update::tool_use("call_1", "search", json!({ "q": "x" })).into(),
             Update::tool_result("call_1", "42").into(),
-            Update::text("It is 42.").in_message("m2").into(),
+            Update::text("It is 42.").in_message("m2").finishing("stop").into(),
             SourceEvent::finished(),
         ]);
+        assert_eq!(run.response.finish_reason.as_deref(), Some("stop"));
         assert_eq!(run.outcome, Ok(RunOutcome::Success));
         assert_eq!(run.response.text(), "One moment.It is 42.");
         let calls: Vec<&str> =

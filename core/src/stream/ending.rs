@@ -36,6 +36,7 @@ impl StreamContext {
             interrupts,
             pending_calls: self.lanes.pending_calls(),
             usage: self.usage.totals(),
+            finish_reason: self.finish_reason.take(),
         };
         self.out.emit(BlockEvent::RunFinished(Box::new(finished)));
         self.ended = true;

@@ -53,10 +53,10 @@ pub use limits::Limits;
 
 use crate::block::{ContentBlock, ToolOutput, ToolResult, ToolUse};
 use crate::event::{BlockEvent, Lane, PendingInterrupt, SpanKind};
-use crate::id::{LaneId, ResponseId, ToolCallId};
+use crate::id::{LaneId, ResponseId, RunId, ToolCallId};
 use crate::run::{Interrupt, RunFailure, RunInfo, RunOutcome, Usage};
 use crate::source::Source;
-use crate::update::{Mode, SourceEvent, Update};
+use crate::update::{Channel, Mode, SourceEvent, Update};
 use crate::usage_sum::UsageSum;
 use lanes::{LaneState, LaneTable};
 use outlet::Outlet;
@@ -74,6 +74,8 @@ pub struct StreamContext {
     lanes: LaneTable,
     questions: Questions,
     usage: UsageSum,
+    /// The last reason that came with the answer.
+    finish_reason: Option<ByteString>,
     out: Outlet,
     ended: bool,
 }
@@ -95,9 +97,19 @@ impl StreamContext {
             lanes: LaneTable::new(root_id),
             questions: Questions::default(),
             usage: UsageSum::default(),
+            finish_reason: None,
             out,
             ended: false,
         }
+    }
+
+    /// Emits the run under this id; ids of blocks and lanes are still made from the other one. For a run that a client
+    /// started under the id of an earlier run of the thread.
+    pub fn with_shown_id(mut self, id: RunId) -> Self {
+        self.run = Arc::new(RunInfo { run_id: id, ..RunInfo::clone(&self.run) });
+        self.out.discard();
+        self.out.emit(BlockEvent::RunStarted(Arc::clone(&self.run)));
+        self
     }
 
     /// Declares tool calls of earlier runs of the thread: a result for one of them is no orphan, and no call of
@@ -120,6 +132,10 @@ impl StreamContext {
     }
 
     /// Takes anything a source says.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamError`] says whose fault it is, and whether the stream can go on.
     pub fn handle_event(&mut self, event: SourceEvent) -> Result<(), StreamError> {
         if self.ended {
             return Err(StreamError::Ended);
@@ -162,6 +178,10 @@ impl StreamContext {
     }
 
     /// Takes a fragment of content.
+    ///
+    /// # Errors
+    ///
+    /// As [`handle_event`](Self::handle_event).
     pub fn handle_update(&mut self, mut update: Update) -> Result<(), StreamError> {
         if self.ended {
             return Err(StreamError::Ended);
@@ -189,6 +209,7 @@ impl StreamContext {
                 self.show_custom(custom, &update)
             }
         }?;
+        self.note_finish_reason(&update);
         self.book_usage(&update)
     }
 
@@ -289,6 +310,14 @@ impl StreamContext {
         }
         state.tools.handle_result(key, result, &lane, update, &mut self.out);
         Ok(())
+    }
+
+    /// Copies the reason: it must not keep the buffer of its message alive until the end of the run.
+    fn note_finish_reason(&mut self, update: &Update) {
+        let reason = update.details.as_ref().and_then(|details| details.finish_reason.as_deref());
+        if let Some(reason) = reason.filter(|_| update.channel == Channel::Answer) {
+            self.finish_reason = Some(reason.to_owned().into());
+        }
     }
 
     fn book_usage(&mut self, update: &Update) -> Result<(), StreamError> {

@@ -1,7 +1,8 @@
 //! A machine that goes on where another one stopped: its state, from the events that left.
 //!
 //! What a machine knows beyond its events is lost, and little: arguments of a tool call whose name has not come, the
-//! source's own name of a step that was shown under another, and which of several reports of usage took whose place.
+//! source's own name of a step that was shown under another, which of several reports of usage took whose place, and a finish
+//! reason that came before the end.
 
 use std::sync::Arc;
 
@@ -13,11 +14,10 @@ use crate::wellknown;
 
 impl StreamContext {
     /// A run that began elsewhere. Tell it all events that left there, by [`handle_past`](Self::handle_past), before
-    /// anything else; then it goes on: what is open stays open, what was said is known, no id is used again.
+    /// anything else; then it goes on: what is open stays open, what was said is known, no id is used again. A run of which
+    /// no event left begins here.
     pub fn resuming(run: RunInfo, limits: Limits) -> Self {
-        let mut context = Self::with_limits(run, limits);
-        context.out.discard();
-        context
+        Self::with_limits(run, limits)
     }
 
     /// Takes note of an event that left before.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::UrlProtocol;
+use super::ReachArgs;
 use crate::source::replay::Speed;
 
 /// Options of `record`.
@@ -20,21 +20,19 @@ pub struct RecordArgs {
     /// The file to write; standard output without it
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// What the URL speaks
-    #[arg(long, value_enum, default_value_t = UrlProtocol::Auto)]
-    pub protocol: UrlProtocol,
-    /// The configuration file, for an agent by name
-    #[arg(long, value_name = "PATH", default_value = "aqueduct.toml")]
-    pub config: PathBuf,
+    /// How the agent is reached.
+    #[command(flatten)]
+    pub reach: ReachArgs,
 }
 
 const RECORD_HELP: &str = "\
 Asks once and writes every frame of the answer as it came, with the milliseconds since the request. Of an agent that
-speaks neither A2A nor AG-UI the AG-UI events are written that the gateway makes of it. Ctrl-C ends the recording; an A2A
-agent works on.
+speaks neither A2A nor AG-UI the AG-UI events are written that the gateway makes of it. Ctrl-C stops the agent, whose last
+events are recorded; a second one leaves. `replay`, `convert`, `verify`, `diff` and the inspector read the file.
 
 Examples:
   aqueduct record http://127.0.0.1:9999 \"Will it rain?\" -o rain.jsonl
+  aqueduct record https://agent.example.org \"Hello\" --token env:TOKEN -o hello.jsonl
   aqueduct record weather \"Will it rain?\" --config /etc/aqueduct.toml -o rain.jsonl
 
 Exit codes:
@@ -46,7 +44,7 @@ Exit codes:
 #[derive(Debug, Clone, Args)]
 #[command(after_help = REPLAY_HELP)]
 pub struct ReplayArgs {
-    /// A file that `record` wrote
+    /// A file that `record` wrote, or a stream as server-sent events or JSON lines
     pub file: PathBuf,
     /// Serve it as the agent `replay` at this address, instead of showing it here
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -65,6 +63,7 @@ recording is an agent as `replay = { file = \"rain.jsonl\" }`.
 
 Examples:
   aqueduct replay rain.jsonl
+  aqueduct replay trace.sse --speed max          (saved by the inspector)
   aqueduct replay rain.jsonl --listen 127.0.0.1:8787 --speed 10
 
 Exit codes:

@@ -1,13 +1,20 @@
 //! Options of the commands that read recorded or piped streams: `convert` and `verify`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
+
+use super::CallerArgs;
 
 /// Options of `convert`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = CONVERT_HELP)]
 pub struct ConvertArgs {
-    /// The dialect of the input
-    #[arg(long, value_enum)]
+    /// The file to read; standard input without it, or for `-`
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// The dialect of the input; the input tells without it. A wrong one is an error
+    #[arg(long, value_enum, default_value_t = FromDialect::Auto)]
     pub from: FromDialect,
     /// The dialect of the output
     #[arg(long, value_enum)]
@@ -15,7 +22,7 @@ pub struct ConvertArgs {
     /// Write server-sent events instead of JSON lines
     #[arg(long)]
     pub sse: bool,
-    /// How sub-agents are shown in AG-UI [default: attributed in 1.0, inline in 0.0.59]
+    /// How sub-agents are shown in AG-UI [default: attributed in 1.0, tool in 0.0.59]
     #[arg(long, value_enum)]
     pub subagents: Option<SubagentView>,
     /// How the work on the way to the answer is shown in AG-UI
@@ -32,24 +39,44 @@ pub struct ConvertArgs {
     pub run: Option<String>,
 }
 
+impl ConvertArgs {
+    /// From one dialect to another, with nothing set.
+    pub(crate) fn plain(from: FromDialect, to: ToDialect) -> Self {
+        let intermediate = TextView::Reasoning;
+        Self {
+            file: None,
+            from,
+            to,
+            sse: false,
+            subagents: None,
+            intermediate,
+            interrupts: None,
+            thread: None,
+            run: None,
+        }
+    }
+}
+
 const CONVERT_HELP: &str = "\
-Reads standard input, server-sent events or JSON lines, and writes standard output. A stream that was cut or
+Reads server-sent events, JSON lines, or what `record` wrote, and writes standard output. A stream that was cut or
 failed comes out ended, and says so. Several runs in one input come out as several runs.
 
 Examples:
+  aqueduct convert rain.jsonl --to agui --sse
   curl -sN http://agent/… | aqueduct convert --from a2a --to agui
   aqueduct convert --from magentic --to agui --sse < workflow.jsonl
-  aqueduct convert --from agui --to blocks < recorded.sse
 
 Exit codes:
   0  converted, whatever the outcome of the stream
-  1  the input cannot be read (the message names line and column)
-  2  wrong arguments";
+  1  the input cannot be read (the message names line and column), or is not what `--from` says
+  2  wrong arguments, or the file cannot be opened";
 
 /// Input dialects of `convert`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[non_exhaustive]
 pub enum FromDialect {
+    /// What the input tells
+    Auto,
     /// A2A 1.0 (JSON-RPC or HTTP+JSON)
     A2a,
     /// A2A 0.3 (JSON-RPC or HTTP+JSON)
@@ -85,6 +112,8 @@ pub enum SubagentView {
     Attributed,
     /// As part of the run
     Inline,
+    /// As tool calls named after the agents
+    Tool,
     /// Not at all
     Hidden,
 }
@@ -113,7 +142,8 @@ pub enum QuestionView {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = VERIFY_HELP)]
 pub struct VerifyArgs {
-    /// A file with an AG-UI stream (server-sent events or JSON lines), `-` for standard input, or the URL of an agent
+    /// A file with an AG-UI stream (server-sent events, JSON lines, or what `record` wrote), `-` for standard input, or the
+    /// URL of an agent
     #[arg(value_name = "FILE|URL")]
     pub target: String,
     /// What to say to the agent at a URL
@@ -125,10 +155,58 @@ pub struct VerifyArgs {
     /// Report only what a client rejects, not what it loses without noticing
     #[arg(long)]
     pub client: bool,
-    /// Write the report as JSON lines
+    /// How the report is written
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Write the report as JSON lines: `--format json`
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// As whom the agent at a URL is called.
+    #[command(flatten)]
+    pub caller: CallerArgs,
+}
+
+/// How findings are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// For people: rule, position, what is wrong, what to do
+    Text,
+    /// One object per finding
+    Json,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// The XML of `JUnit`, for CI servers
+    Junit,
+}
+
+/// Options of `diff`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = DIFF_HELP)]
+pub struct DiffArgs {
+    /// A recorded stream of any dialect; `-` for standard input
+    pub left: String,
+    /// Another one
+    pub right: String,
+    /// The dialect of both; each tells its own without it
+    #[arg(long, value_enum, default_value_t = FromDialect::Auto)]
+    pub from: FromDialect,
+    /// Write differences as JSON lines
     #[arg(long)]
     pub json: bool,
 }
+
+const DIFF_HELP: &str = "\
+Compares what two streams say: outcome, messages and who wrote them, tool calls and results, custom content, questions, usage.
+Ids, times, and how the text was cut into events are no content.
+
+Examples:
+  aqueduct diff before.jsonl after.jsonl
+  aqueduct diff recorded.sse - --json < other.sse
+
+Exit codes:
+  0  no difference
+  1  they differ
+  2  wrong arguments, or one of them cannot be read";
 
 /// AG-UI clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -143,11 +221,12 @@ pub enum ClientDialect {
 
 const VERIFY_HELP: &str = "\
 Checks what the official client checks, and what it misses: lost content, shared ids, results without a call, a
-missing end. Each finding names the event (counted from 0), the rule, what is wrong and what to do.
+missing end. Each finding names the line and the event (counted from 0), the rule, what is wrong and what to do.
 
 Examples:
   aqueduct verify recorded.sse
   aqueduct verify http://127.0.0.1:8787/agents/team --prompt \"Write about Rust\"
+  aqueduct verify https://agent.example.org/agui --token env:TOKEN --format sarif > verify.sarif
   curl -sN http://agent/… | aqueduct verify - --dialect 0.0.59
 
 Exit codes:

@@ -1,9 +1,11 @@
-//! Options of `mock`, `bench` and `completions`.
+//! Options of `mock`, `bench`, `doctor`, `completions` and `man`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+
+use super::{CallerArgs, UrlProtocol};
 
 /// Options of `mock`.
 #[derive(Debug, Clone, Args)]
@@ -86,4 +88,59 @@ Examples:
 
 Exit codes:
   0  written
+  2  wrong arguments";
+
+/// Options of `doctor`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = DOCTOR_HELP)]
+pub struct DoctorArgs {
+    /// The URL of an agent
+    pub url: String,
+    /// What the URL speaks
+    #[arg(long, value_enum, default_value_t = UrlProtocol::Auto)]
+    pub protocol: UrlProtocol,
+    /// What to say to it, to see how it streams
+    #[arg(long, default_value = "Hello")]
+    pub prompt: String,
+    /// Look only: say nothing to the agent
+    #[arg(long)]
+    pub no_run: bool,
+    /// The name of the agent in the configuration that is written; from its card without it
+    #[arg(long)]
+    pub name: Option<String>,
+    /// As whom.
+    #[command(flatten)]
+    pub caller: CallerArgs,
+}
+
+const DOCTOR_HELP: &str = "\
+Reads the card, says which versions and bindings there are and which one the gateway would use, asks the agent once and tells
+how it streams, whether it wants credentials, and what would not work. Ends with the lines of configuration for the agent.
+
+Examples:
+  aqueduct doctor http://127.0.0.1:9999
+  aqueduct doctor https://agent.example.org --token env:TOKEN --no-run
+
+Exit codes:
+  0  the agent works
+  1  something would not work
+  2  wrong arguments";
+
+/// Options of `man`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = MAN_HELP)]
+pub struct ManArgs {
+    /// The folder to write `aqueduct.1`, `aqueduct-serve.1` … to; the page of the program goes to standard output without it
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+const MAN_HELP: &str = "\
+Examples:
+  aqueduct man | man -l -
+  aqueduct man --out ~/.local/share/man/man1
+
+Exit codes:
+  0  written
+  1  the folder cannot be written
   2  wrong arguments";

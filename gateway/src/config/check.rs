@@ -7,16 +7,21 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::document::{At, did_you_mean};
-use super::model::{Agent, AgentSource, Config, OnDisconnect, RunLogEngine};
+use super::model::{Agent, AgentSource, Config, OnDisconnect, RunLogEngine, Secret, Telemetry};
+use crate::identity::check_keys;
+use crate::remote;
 use crate::tls::{self, Authorities, TlsError};
 
 /// Checks a configuration as a whole.
 pub(super) fn check(config: &Config, at: &At<'_>) {
     check_server(config, at);
     check_run_log(&config.runs.log, at);
+    check_telemetry(config, at);
     for (name, agent) in &config.agents {
         check_agent(config, name, agent, at);
     }
+    check_principals(config, at);
+    check_issuers(config, at);
     check_exposure(config, at);
     if config.agents.is_empty() && !at.has_failed("") {
         at.fail(
@@ -29,7 +34,9 @@ pub(super) fn check(config: &Config, at: &At<'_>) {
 fn check_server(config: &Config, at: &At<'_>) {
     let server = &config.server;
     let mut taken: Vec<&SocketAddr> = Vec::new();
-    for (key, addresses) in [("server.listen", &server.listen), ("server.grpc", &server.grpc)] {
+    let keys =
+        [("server.listen", &server.listen), ("server.grpc", &server.grpc), ("server.admin", &server.admin)];
+    for (key, addresses) in keys {
         for address in addresses {
             if address.port() != 0 && taken.contains(&address) {
                 at.fail(key, format!("{address} is there twice: listen on another port, or remove one"));
@@ -44,6 +51,12 @@ fn check_server(config: &Config, at: &At<'_>) {
         let what =
             "has no effect beyond loopback without `server.origins`: name the origins of the pages there";
         at.fail("server.cors", what);
+    }
+    if let Err(error) = remote::card_signer(server) {
+        at.fail(
+            "server.card_key",
+            format!("{error:#}: give a private key of Ed25519 or P-256 in PEM (PKCS#8)"),
+        );
     }
     if let Some(files) = &server.tls
         && let Err(error) = tls::of_server(files).and_then(|tls| tls.into_config(&[]))
@@ -91,6 +104,31 @@ fn check_run_log(log: &RunLogEngine, at: &At<'_>) {
     }
 }
 
+fn check_telemetry(config: &Config, at: &At<'_>) {
+    if config.telemetry.otlp.is_some() {
+        if cfg!(not(feature = "otel")) {
+            let what =
+                "this program was built without traces: build it with the feature `otel`, or remove this";
+            at.fail("telemetry.otlp", what);
+        }
+        return;
+    }
+    let (set, default) = (&config.telemetry, Telemetry::default());
+    let without_effect = [
+        ("protocol", set.protocol != default.protocol),
+        ("token", set.token.is_some()),
+        ("sample", set.sample != default.sample),
+        ("content", set.content),
+        ("service", set.service != default.service),
+    ];
+    for (key, _) in
+        without_effect.into_iter().filter(|(_, is_set)| *is_set && !at.has_failed("telemetry.otlp"))
+    {
+        let what = "has no effect without `telemetry.otlp`: name a collector there, or remove this";
+        at.fail(&format!("telemetry.{key}"), what);
+    }
+}
+
 fn check_agent(config: &Config, name: &str, agent: &Agent, at: &At<'_>) {
     let key = |key: &str| format!("agents.{name}.{key}");
     if let AgentSource::FanOut { agents } = &agent.source {
@@ -100,6 +138,10 @@ fn check_agent(config: &Config, name: &str, agent: &Agent, at: &At<'_>) {
         let set = [
             ("credentials", agent.credentials.is_some()),
             ("forward_headers", !agent.forward_headers.is_empty()),
+            ("limits.concurrency", agent.limits.concurrency.is_some()),
+            ("limits.rate", agent.limits.rate.is_some()),
+            ("retries", at.has(&key("retries"))),
+            ("circuit", at.has(&key("circuit"))),
         ];
         for (option, _) in set.into_iter().chain([("tls", agent.tls.is_some())]).filter(|(_, is_set)| *is_set)
         {
@@ -108,6 +150,9 @@ fn check_agent(config: &Config, name: &str, agent: &Agent, at: &At<'_>) {
     }
     if agent.on_disconnect == OnDisconnect::Cancel && at.has(&key("grace")) {
         at.fail(&key("grace"), "has no effect with `on_disconnect = \"cancel\"`: remove one of the two");
+    }
+    if let Err(error) = remote::card_keys(agent) {
+        at.fail(&key("card_keys"), format!("{error:#}: give public keys of Ed25519 or P-256 in PEM"));
     }
     if let Err(error) = tls::of_client(agent.tls.as_ref()).and_then(|tls| tls.into_config(&[])) {
         let files = agent.tls.as_ref();
@@ -140,6 +185,82 @@ fn check_fan_out(config: &Config, key: &str, agents: &[String], at: &At<'_>) {
     }
 }
 
+/// An issuer has one source of keys, which can be read.
+fn check_issuers(config: &Config, at: &At<'_>) {
+    for (name, issuer) in &config.issuers {
+        let key = |key: &str| format!("issuers.{name}.{key}");
+        if issuer.keys_file.is_some() && issuer.keys_url.is_some() {
+            at.fail(&key("keys_url"), "expected `keys_file` or `keys_url`, found both: remove one");
+        }
+        if let Some(file) = &issuer.keys_file
+            && let Err(error) = std::fs::read(file).map_err(Into::into).and_then(|text| check_keys(&text))
+        {
+            at.fail(&key("keys_file"), format!("{error:#}; give a JSON Web Key Set (RFC 7517)"));
+        }
+        if issuer.tenant_claim.is_some() && !issuer.tenant.is_empty() {
+            at.fail(&key("tenant"), "has no effect with `tenant_claim`: remove one of the two");
+        }
+        if issuer.admin_role.is_some() != issuer.roles_claim.is_some() {
+            at.fail(&key("admin_role"), "`admin_role` and `roles_claim` need each other: set both or none");
+        }
+        if let Err(error) = tls::of_client(issuer.tls.as_ref()).and_then(|tls| tls.into_config(&[])) {
+            fail_tls(at, &key("tls"), &[], &error);
+        }
+    }
+}
+
+/// Characters of the shortest token that is not guessed: 16 of base64 are 96 bits.
+const TOKEN_CHARS: usize = 16;
+
+/// Principals have proofs that are long enough and theirs alone, and agents that exist.
+fn check_principals(config: &Config, at: &At<'_>) {
+    let mut taken: Vec<(&str, &Secret)> = Vec::new();
+    for (name, principal) in &config.principals {
+        let key = |key: &str| format!("principals.{name}.{key}");
+        let own = principal.token.iter().map(|token| ("token", token));
+        let own: Vec<_> = own.chain(principal.tokens.iter().map(|token| ("tokens", token))).collect();
+        let has_proof = !own.is_empty() || !principal.certificates.is_empty();
+        if !has_proof && !at.has_failed(&format!("principals.{name}")) {
+            at.fail(&format!("principals.{name}"), "has no proof: set `token`, such as `\"env:NAME\"`");
+        }
+        let has_authorities = config.server.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        if !principal.certificates.is_empty() && !has_authorities {
+            at.fail(&key("certificates"), "has no effect without `server.tls.client_ca`: set it");
+        }
+        for name in &principal.certificates {
+            if !["CN=", "dns:", "email:", "uri:"].iter().any(|kind| name.starts_with(kind)) {
+                at.fail(
+                    &key("certificates"),
+                    format!("expected `CN=…`, `dns:…`, `email:…` or `uri:…`, found `{name}`"),
+                );
+            }
+        }
+        for (member, token) in own {
+            if token.reveal().chars().count() < TOKEN_CHARS {
+                let what = format!("the token has fewer than {TOKEN_CHARS} characters: use a longer one");
+                at.fail(&key(member), what);
+            }
+            match taken.iter().find(|(_, other)| *other == token) {
+                Some((other, _)) if *other == name => {
+                    at.fail(&key(member), "the token is there twice: remove one");
+                }
+                Some((other, _)) => {
+                    at.fail(
+                        &key(member),
+                        format!("the token is that of `principals.{other}` too: use another"),
+                    );
+                }
+                None => taken.push((name, token)),
+            }
+        }
+        for agent in principal.agents.iter().flatten().filter(|agent| !at.has(&format!("agents.{agent}"))) {
+            let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
+            let guess = did_you_mean(agent, &known);
+            at.fail(&key("agents"), format!("there is no agent `{agent}`: correct the name{guess}"));
+        }
+    }
+}
+
 fn reaches_out(addresses: &[SocketAddr]) -> bool {
     addresses.iter().any(|address| !address.ip().is_loopback())
 }
@@ -154,11 +275,14 @@ fn check_exposure(config: &Config, at: &At<'_>) {
     if let Some((name, _)) = open
         && let Some((key, _)) = exposed.into_iter().find(|(_, exposed)| *exposed)
         && server.tokens.is_empty()
+        && config.principals.is_empty()
+        && config.issuers.is_empty()
+        && !at.has_failed("principals")
         && !server.allow_unauthenticated
         && !at.has_failed("server.tokens")
     {
         let what = format!(
-            "listens beyond loopback, and agent `{name}` asks for no token: set `server.tokens` or its `tokens`, \
+            "listens beyond loopback, and agent `{name}` asks for no token: add `[principals.NAME]` with a `token`, \
              or `server.allow_unauthenticated = true` if strangers are kept out otherwise"
         );
         at.fail(key, what);

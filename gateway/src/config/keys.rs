@@ -13,6 +13,8 @@ pub(crate) struct Key {
     /// As it would be written; empty for none.
     pub(crate) default: &'static str,
     pub(crate) expected: String,
+    /// `true` for one that may be absent, tables included.
+    pub(crate) is_optional: bool,
     /// Keys of the table that it holds.
     pub(crate) members: Vec<Key>,
 }
@@ -25,7 +27,7 @@ impl Key {
         }
         let about: Vec<&str> = about.iter().map(|line| line.trim()).collect();
         let (about, expected) = (about.join(" "), K::expected());
-        vec![Self { name, about, default, expected, members: K::members() }]
+        vec![Self { name, about, default, expected, is_optional: K::IS_OPTIONAL, members: K::members() }]
     }
 }
 
@@ -106,7 +108,7 @@ pub(crate) use keys;
 
 /// The rows of a table of the documentation: a key, what it holds, its default if `has_defaults`, its meaning.
 pub(crate) fn rows(text: &mut String, path: &str, keys: &[Key], has_defaults: bool) {
-    for Key { name, about, default, expected, members } in keys {
+    for Key { name, about, default, expected, members, .. } in keys {
         let name = if path.is_empty() { (*name).to_owned() } else { format!("{path}.{name}") };
         if has_defaults && !members.is_empty() {
             rows(text, &name, members, has_defaults);

@@ -40,6 +40,9 @@ pub(crate) trait Kind {
     /// True if its keys stand in the table of the key, not in one of its own.
     const IS_INLINE: bool = false;
 
+    /// True if the key may be absent without a default.
+    const IS_OPTIONAL: bool = false;
+
     /// How a value is written, for messages and for the documentation.
     fn expected() -> String;
 
@@ -93,16 +96,35 @@ kinds! {
         Some(host.to_owned())
     };
     /// What pages carry as `Origin`.
-    Origin -> String: "origins (`https://example.org`, without a path)", |at| {
+    Origin -> String: "origins (`https://example.org`, without a path or a default port)", |at| {
         let origin = at.text()?;
-        let is_origin = |rest: &str| !rest.is_empty() && !rest.contains(['/', '?', '#', '*']);
-        let is_good = origin == "null" || origin.split_once("://").is_some_and(|(_, rest)| is_origin(rest));
+        // Browsers leave the default port out, so an origin with it would never match.
+        let is_origin = |scheme: &str, rest: &str| {
+            let never = [("http", ":80"), ("https", ":443")];
+            !rest.is_empty()
+                && !rest.contains(['/', '?', '#', '*', '@'])
+                && !never.iter().any(|(of, port)| scheme == *of && rest.ends_with(port))
+        };
+        let is_good = origin == "null" || origin.split_once("://").is_some_and(|(scheme, rest)| is_origin(scheme, rest));
         is_good.then(|| origin.to_owned())
     };
     Delay -> Duration: "a duration (`500ms`, `30s`, `5m`, `1h`)", |at| duration(at.text()?);
     Count -> usize: "a whole number from 1", |at| count(at)?.try_into().ok();
     /// A count that may exceed the memory.
     LongCount -> u64: "a whole number from 1", count;
+    /// A count that may be none.
+    Whole -> u32: "a whole number", |at| {
+        at.loose_text().map_or_else(|| number(at), |text| text.parse().ok())?.try_into().ok()
+    };
+    /// A part of all.
+    ShareOfOne -> Share: "a number from 0 to 1", |at| {
+        let share = match at.value() {
+            DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
+            DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
+            _ => at.loose_text()?.parse::<f64>().ok(),
+        };
+        share.and_then(Share::new)
+    };
     /// In bytes.
     Size -> usize: "a size in bytes (`65536`, `64KiB`, `10MiB`)",
         |at| at.text().map_or_else(|| number(at), size).filter(|size| *size > 0)?.try_into().ok();
@@ -123,6 +145,25 @@ kinds! {
     Folder -> PathBuf: "the path of a folder", |at| Some(at.beside(at.text().filter(|path| !path.is_empty())?));
     /// Any TOML value, as JSON; a date is its text.
     Json -> serde_json::Value: "any value", |at| Some(json(at.value()));
+}
+
+/// A part of all, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Share(u32);
+
+impl Share {
+    const WHOLE: f64 = 1e6;
+
+    /// Returns the part; `None` if it is not from 0 to 1.
+    pub fn new(share: f64) -> Option<Self> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to a million")]
+        (0.0..=1.0).contains(&share).then(|| Self((share * Self::WHOLE).round() as u32))
+    }
+
+    /// Returns the part as a number from 0 to 1.
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0) / Self::WHOLE
+    }
 }
 
 /// A choice that is written as a word.

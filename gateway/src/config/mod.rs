@@ -13,6 +13,7 @@
 //! | `model` | the keys of the configuration, and what they become |
 //! | `build` | keys that together make one field |
 //! | `check` | what concerns the whole |
+//! | `print`, `schema` | the configuration with all defaults; its JSON Schema |
 //!
 //! Invariants: a key is written once, in a `keys!` table, and everything else goes by it, the documentation included;
 //! all errors are reported at once, each with file, line, column and key; a secret never stands in the file, in a message
@@ -25,6 +26,8 @@ mod error;
 mod keys;
 mod kind;
 mod model;
+mod print;
+mod schema;
 mod shape;
 
 #[cfg(test)]
@@ -38,11 +41,13 @@ use std::path::Path;
 pub(crate) use document::{At, Environment, default_of, read};
 pub use error::{ConfigError, Place};
 pub(crate) use keys::{Build, Key, Keys, keys, rows};
+pub use kind::Share;
 pub(crate) use kind::{Choice, Delay, Flag, Json, Kind, LongCount, Text, Word, Wrong, choices, words};
 pub use model::{
-    A2aAddress, A2aBinding, A2aExposure, A2aVersion, Agent, AgentSource, CardAccess, ClientTls, Config,
-    DialectChoice, Inspector, Limits, Log, LogFormat, LogLevel, OnDisconnect, PushAccess, RelateBy,
-    RunLogEngine, Runs, Secret, Server, ServerTls, TeeSettings, Timeouts,
+    A2aAddress, A2aBinding, A2aExposure, A2aVersion, Agent, AgentSource, CardAccess, Circuit, ClientTls,
+    Config, DialectChoice, Inspector, Issuer, JwtAlgorithm, Limits, Log, LogFormat, LogLevel, OnDisconnect,
+    OnLogLoss, OtlpProtocol, PrincipalConfig, PushAccess, RelateBy, Role, RunLogEngine, Runs, Secret, Server,
+    ServerTls, TeeSettings, Telemetry, Timeouts,
 };
 pub(crate) use shape::{Inline, List, Maybe, Needed, Section, Tables};
 
@@ -82,6 +87,55 @@ pub fn command(
     }
 }
 
+/// Runs `aqueduct config print`.
+pub fn print(
+    args: &ConfigArgs,
+    environment: impl IntoIterator<Item = (String, String)>,
+    out: &mut dyn Write,
+    notes: &mut dyn Write,
+) -> exit::Code {
+    let path = &args.config;
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => {
+            writeln!(notes, "aqueduct config: {} cannot be read: {error}", path.display()).ok();
+            return exit::USAGE;
+        }
+    };
+    match effective(path, &text, environment) {
+        Ok(text) => {
+            write!(out, "{text}").ok();
+            exit::OK
+        }
+        Err(errors) => {
+            for error in &errors {
+                writeln!(notes, "{error}").ok();
+            }
+            exit::FAILED
+        }
+    }
+}
+
+/// Returns the configuration as the gateway uses it, as TOML: the file, the environment over it, and the defaults. Secrets
+/// are shown by their names.
+pub fn effective(
+    path: &Path,
+    text: &str,
+    environment: impl IntoIterator<Item = (String, String)>,
+) -> Result<String, Vec<ConfigError>> {
+    let mut printed = String::new();
+    read::<Config>(path, text, &environment.into_iter().collect(), |config, at| {
+        check::check(config, at);
+        printed = print::effective(at, &Config::keys());
+    })?;
+    Ok(printed)
+}
+
+/// Returns the JSON Schema of the configuration, for editors.
+pub fn schema() -> serde_json::Value {
+    schema::schema(&Config::keys())
+}
+
 /// A configuration with all defaults and these agents.
 pub fn with_agents(agents: BTreeMap<String, Agent>) -> Config {
     Config { agents, ..Config::default() }
@@ -101,12 +155,14 @@ pub fn reference() -> String {
     let mut text = String::new();
     for section in Config::keys() {
         let (name, path, members) = match section.members.first() {
-            Some(named) if named.name == "*" => ("agents.NAME", "agents.*", &named.members),
-            _ => (section.name, section.name, &section.members),
+            Some(named) if named.name == "*" => {
+                (format!("{}.NAME", section.name), format!("{}.*", section.name), &named.members)
+            }
+            _ => (section.name.to_owned(), section.name.to_owned(), &section.members),
         };
         // Writing to a `String` cannot fail.
         write!(text, "\n### `[{name}]`\n\n| key | what | default | meaning |\n|---|---|---|---|\n").ok();
-        rows(&mut text, path, members, true);
+        rows(&mut text, &path, members, true);
     }
     text
 }

@@ -15,10 +15,10 @@ use aqueduct_core::IntermediateView;
 use super::build::{ClientTlsKeys, RunLogKeys, ServerTlsKeys, SourceKeys};
 use super::keys::keys;
 use super::kind::{
-    Address, BaseUrl, Count, Delay, Flag, HeaderName, Host, LongCount, Origin, SecretName, Size, Text, Word,
-    choices, words,
+    Address, BaseUrl, Count, Delay, File, Flag, HeaderName, Host, LongCount, Origin, SecretName, Share,
+    ShareOfOne, Size, Text, Url, Whole, Word, choices, words,
 };
-use super::shape::{Inline, List, Maybe, Named, Section};
+use super::shape::{Inline, List, Maybe, Named, Needed, Section};
 use crate::source::replay::Speed;
 use crate::source::script::Script;
 
@@ -33,8 +33,14 @@ keys! {
         runs: Runs as Section<Runs>,
         /// How calls of sub-agents are shown inside the run that makes them.
         tee: TeeSettings as Section<TeeSettings>,
+        /// Traces, exported over OTLP.
+        telemetry: Telemetry as Section<Telemetry>,
         /// The page for developers.
         inspector: Inspector as Section<Inspector>,
+        /// Who may call, by the names under which runs are stored.
+        principals: BTreeMap<String, PrincipalConfig> as Named<PrincipalConfig>,
+        /// Issuers of OIDC whose tokens are taken, by names that become part of their principals.
+        issuers: BTreeMap<String, Issuer> as Named<Issuer>,
         /// The agents, by their names.
         agents: BTreeMap<String, Agent> as Named<Agent>,
     }
@@ -45,10 +51,16 @@ keys! {
         listen: Vec<SocketAddr> as List<Address, 1> = "[\"127.0.0.1:8080\"]",
         /// The address under which clients reach the gateway, for A2A cards; without it, the `Host` they ask for.
         public_url: Option<String> as Maybe<BaseUrl>,
+        /// The private key that signs A2A cards (Ed25519 or P-256, PKCS#8 in PEM).
+        card_key: Option<PathBuf> as Maybe<File>,
+        /// The name of that key in signatures.
+        card_key_id: String as Text = "aqueduct",
         /// Where A2A clients may want to be called back: nowhere, at public addresses, or anywhere the gateway reaches.
-        push: PushAccess as Word<PushAccess> = "public",
+        push: PushAccess as Word<PushAccess> = "off",
         /// Where to listen for gRPC alone, with health, reflection and publishing; running and watching work on `listen` too.
         grpc: Vec<SocketAddr> as List<Address, 1>,
+        /// Where to listen for `/healthz`, `/readyz` and `/metrics` alone, without TLS and under any `Host`. With it, metrics are on no other port. Keep it inside.
+        admin: Vec<SocketAddr> as List<Address, 1>,
         /// Listens beyond loopback although some agent asks for no token. For networks that keep strangers out by themselves.
         allow_unauthenticated: bool as Flag = "false",
         /// Names under which the gateway may be asked, beside those of loopback: `example.org` or `example.org:8443`.
@@ -59,10 +71,14 @@ keys! {
         origins: Vec<String> as List<Origin> = "[]",
         /// Tells browsers that pages of allowed origins may read the answers.
         cors: bool as Flag = "false",
-        /// Bearer tokens that are good for every agent.
+        /// Bearer tokens that are good for every agent. Each is a principal whose name is derived from the token: prefer `[principals.NAME]`.
         tokens: Vec<Secret> as List<SecretName> = "[]",
-        /// How long open runs may take to end after SIGTERM.
+        /// How long the gateway still listens after SIGTERM while `/readyz` says 503, so that load balancers send nothing new.
+        pre_stop: Duration as Delay = "3s",
+        /// How long runs that cannot go on elsewhere may take to end after that.
         drain: Duration as Delay = "20s",
+        /// Reads the configuration again when its file changes, or a certificate that it names; SIGHUP always does.
+        watch: bool as Flag = "false",
         /// Connections at once. Those above wait to be accepted.
         connections: usize as Count = "10000",
         /// The longest request body: a whole history with its attachments.
@@ -79,6 +95,8 @@ keys! {
         level: LogLevel as Word<LogLevel> = "info",
         /// How lines look.
         format: LogFormat as Word<LogFormat> = "text",
+        /// Logs every request that was answered too, with its status and how long it took.
+        access: bool as Flag = "false",
     }
 
     /// `[runs]`.
@@ -89,6 +107,10 @@ keys! {
         log: RunLogEngine as Inline<RunLogKeys>,
         /// How long a run may go without a sign of life of the gateway that drives it, before another takes it over.
         lease: Duration as Delay = "10s",
+        /// How long a gateway that shares the log may be silent before others take its runs over.
+        silence: Duration as Delay = "2s",
+        /// What becomes of an agent's work when the log has lost its run.
+        on_log_loss: OnLogLoss as Word<OnLogLoss> = "cancel",
         /// How long an ended run can be watched again.
         keep: Duration as Delay = "1h",
         /// Events of one run. A run with more is a loop, and fails.
@@ -101,8 +123,24 @@ keys! {
 
     /// `[tee]`.
     pub struct TeeSettings {
-        /// What relates the call of a sub-agent to a run, in this order; `[]` relates nothing.
-        relate_by: Vec<RelateBy> as List<Word<RelateBy>> = "[\"token\", \"trace\", \"context\"]",
+        /// What relates the call of a sub-agent to a run of the same principal, in this order; `[]` relates nothing. Without it: `token`, `trace` and `context` where there is one principal, `token` alone where there are more.
+        relate_by: Option<Vec<RelateBy>> as Maybe<List<Word<RelateBy>>>,
+    }
+
+    /// `[telemetry]`.
+    pub struct Telemetry {
+        /// Where a collector takes OTLP: `http://collector:4317` for gRPC, `http://collector:4318` for HTTP. Without it there are no traces.
+        otlp: Option<String> as Maybe<Url>,
+        /// How OTLP is sent.
+        protocol: OtlpProtocol as Word<OtlpProtocol> = "grpc",
+        /// The bearer token for the collector.
+        token: Option<Secret> as Maybe<SecretName>,
+        /// The share of runs that are traced, where the caller's trace context does not decide.
+        sample: Share as ShareOfOne = "1",
+        /// Records messages, arguments and results of tools in spans. They may hold what users wrote.
+        content: bool as Flag = "false",
+        /// `service.name` of the spans.
+        service: String as Text = "aqueduct",
     }
 
     /// `[inspector]`.
@@ -111,6 +149,58 @@ keys! {
         enabled: bool as Flag = "false",
         /// The longest trace that the inspector converts or judges: 50,000 events are some 10 MiB.
         trace: usize as Size = "32MiB",
+        /// Where traces are shown, with `{trace}` for the id of one: the list of runs links there.
+        traces: Option<String> as Maybe<Text>,
+    }
+
+    /// `[principals.NAME]`.
+    pub struct PrincipalConfig {
+        /// The tenant that the principal belongs to. Name and tenant are stored with its runs: changing either hides them.
+        tenant: String as Text,
+        /// The bearer token that proves it, of at least 16 characters.
+        token: Option<Secret> as Maybe<SecretName>,
+        /// More tokens that prove it: while one is replaced by another, both are here.
+        tokens: Vec<Secret> as List<SecretName> = "[]",
+        /// The agents that it may run; without it, all.
+        agents: Option<Vec<String>> as Maybe<List<Text>>,
+        /// Client certificates that prove it, by one of their names: `CN=…`, `dns:…`, `email:…` or `uri:…`. Needs `server.tls.client_ca`.
+        certificates: Vec<String> as List<Text> = "[]",
+        /// `admin` sees and cancels the runs of all principals.
+        role: Role as Word<Role> = "user",
+        /// Owners that version 0.1 stored for it: `gateway/0` was the first of `server.tokens`, `NAME/0` the first token of an agent.
+        was: Vec<String> as List<Text> = "[]",
+    }
+
+    /// `[issuers.NAME]`.
+    pub struct Issuer {
+        /// The claim `iss` of its tokens, and where its discovery document is, below `/.well-known/openid-configuration`.
+        issuer: String as Needed<Url>,
+        /// Values of the claim `aud` that are taken.
+        audiences: Vec<String> as Needed<List<Text, 1>>,
+        /// A file with its keys (JWKS), instead of discovery.
+        keys_file: Option<PathBuf> as Maybe<File>,
+        /// The address of its keys (JWKS), instead of discovery.
+        keys_url: Option<String> as Maybe<Url>,
+        /// How old keys may become before they are fetched again. A token with an unknown key has them fetched at once.
+        refresh: Duration as Delay = "15m",
+        /// Algorithms of signatures that are taken.
+        algorithms: Vec<JwtAlgorithm> as List<Word<JwtAlgorithm>, 1> = "[\"RS256\", \"ES256\", \"EdDSA\"]",
+        /// By how much clocks may differ.
+        leeway: Duration as Delay = "30s",
+        /// The claim that names the subject. Paths have dots: `resource.id`.
+        subject_claim: String as Text = "sub",
+        /// The tenant of all its principals.
+        tenant: String as Text,
+        /// The claim that names the tenant, instead of `tenant`.
+        tenant_claim: Option<String> as Maybe<Text>,
+        /// The claim that lists the agents that the principal may run; without it, all.
+        agents_claim: Option<String> as Maybe<Text>,
+        /// The claim that lists roles, such as `realm_access.roles`.
+        roles_claim: Option<String> as Maybe<Text>,
+        /// The role that makes an admin.
+        admin_role: Option<String> as Maybe<Text>,
+        /// Whom fetches of keys trust, and as whom they come.
+        tls: Option<ClientTls> as Maybe<Section<ClientTlsKeys>>,
     }
 
     /// `[agents.NAME]`.
@@ -121,26 +211,40 @@ keys! {
         source: AgentSource as Inline<SourceKeys>,
         /// The AG-UI dialect of the output; `auto` goes by what the client declares.
         dialect: DialectChoice as Word<DialectChoice> = "auto",
-        /// How sub-agents are shown. Without it: `attributed` in 1.0, `inline` in 0.0.59.
+        /// How sub-agents are shown. Without it: `attributed` in 1.0, `tool` in 0.0.59.
         subagents: Option<Subagents> as Maybe<Word<Subagents>>,
         /// How the work on the way to the answer is shown.
         intermediate: IntermediateView as Word<IntermediateView> = "reasoning",
         /// How questions to a human are shown. Without it: `interrupt` in 1.0, `text` in 0.0.59.
         interrupts: Option<Interrupts> as Maybe<Word<Interrupts>>,
-        /// How a failure is shown: `text` writes it as a message too, for frontends that show nothing of `RUN_ERROR`.
-        errors: Errors as Word<Errors> = "error",
+        /// How a failure is shown: `text` writes it as a message too, for frontends that show nothing of `RUN_ERROR` and a
+        /// failed tool as done. Without it: `error` in 1.0, `text` in 0.0.59.
+        errors: Option<Errors> as Maybe<Word<Errors>>,
+        /// Whether a text of a sub-agent begins with its name (`**historian:** …`) where `subagents` is `inline` or `tool`. Without it:
+        /// no in 1.0, yes in 0.0.59.
+        labels: Option<bool> as Maybe<Flag>,
+        /// The A2A bindings that its card names, best first.
+        bindings: Vec<A2aBinding> as List<Word<A2aBinding>> = "[\"jsonrpc\", \"rest\", \"grpc\"]",
+        /// Public keys (PEM), one of which must have signed the card of an `a2a` agent.
+        card_keys: Vec<PathBuf> as List<File> = "[]",
         /// Who may see its A2A card: callers that may use the agent, or all.
         card: CardAccess as Word<CardAccess> = "agent",
         /// Limits in time.
         timeouts: Timeouts as Section<Timeouts>,
         /// Limits in size.
         limits: Limits as Section<Limits>,
+        /// How often a connection that cannot be made is tried again, with growing pauses, and one retry for ten calls at most.
+        retries: u32 as Whole = "2",
+        /// When the agent is given up for a while.
+        circuit: Circuit as Section<Circuit>,
         /// Headers of the caller that the agent gets too, by name.
         forward_headers: Vec<String> as List<HeaderName> = "[]",
         /// The bearer token that the agent gets.
         credentials: Option<Secret> as Maybe<SecretName>,
-        /// Bearer tokens that are good for this agent.
+        /// Bearer tokens that are good for this agent, as `server.tokens`: prefer `[principals.NAME]`.
         tokens: Vec<Secret> as List<SecretName> = "[]",
+        /// Principals (`NAME`, `TENANT:NAME`) whose calls of this agent may belong to runs of others: those of supervisors that call with a token of their own.
+        supervisors: Vec<String> as List<Text> = "[]",
         /// What becomes of a run without watchers.
         on_disconnect: OnDisconnect as Word<OnDisconnect> = "continue",
         /// How long a run that goes on without watchers waits for one, before it is cancelled.
@@ -169,6 +273,18 @@ keys! {
         lanes: usize as Count = "1024",
         /// Blocks open at once in one sub-agent.
         blocks: usize as Count = "256",
+        /// Calls and streams of the agent at once. Those above wait for `timeouts.connect`, then fail as `upstream_busy`.
+        concurrency: Option<usize> as Maybe<Count>,
+        /// Calls to the agent per second, with bursts of as many. Those above wait as long, and fail likewise.
+        rate: Option<usize> as Maybe<Count>,
+    }
+
+    /// `[agents.NAME.circuit]`.
+    pub struct Circuit {
+        /// Calls in a row that find no agent, before none is sent for `pause`; 0 for never. They fail as `upstream_circuit_open`.
+        failures: u32 as Whole = "5",
+        /// How long no call is sent; then one tries.
+        pause: Duration as Delay = "10s",
     }
 }
 
@@ -187,9 +303,9 @@ choices! {
     /// Where A2A clients may want to be called back.
     pub enum PushAccess {
         /// Nowhere.
+        #[default]
         Off = "off",
         /// At addresses of the public internet.
-        #[default]
         Public = "public",
         /// Anywhere that the gateway can reach.
         Any = "any",
@@ -215,6 +331,14 @@ choices! {
         Json = "json",
     }
 
+    /// How OTLP is sent.
+    #[expect(missing_docs, reason = "the names are those of the protocol")]
+    pub enum OtlpProtocol {
+        #[default]
+        Grpc = "grpc",
+        Http = "http",
+    }
+
     /// What relates the call of a sub-agent to a run.
     pub enum RelateBy {
         /// The token that the run's agent was given.
@@ -224,6 +348,28 @@ choices! {
         Trace = "trace",
         /// The A2A context id.
         Context = "context",
+    }
+
+    /// What a principal may do beyond its own runs.
+    pub enum Role {
+        /// Nothing.
+        #[default]
+        User = "user",
+        /// It sees and cancels the runs of all principals.
+        Admin = "admin",
+    }
+
+    /// An algorithm of signatures.
+    #[expect(missing_docs, reason = "the names are those of RFC 7518 and RFC 8037")]
+    pub enum JwtAlgorithm {
+        #[default]
+        Rs256 = "RS256",
+        Rs384 = "RS384",
+        Rs512 = "RS512",
+        Ps256 = "PS256",
+        Es256 = "ES256",
+        Es384 = "ES384",
+        EdDsa = "EdDSA",
     }
 
     /// How to talk to an A2A agent.
@@ -268,6 +414,15 @@ choices! {
         Agent = "agent",
         /// Everybody.
         Public = "public",
+    }
+
+    /// What becomes of an agent's work when the log has lost its run.
+    pub enum OnLogLoss {
+        /// The agent is told to stop.
+        #[default]
+        Cancel = "cancel",
+        /// The agent is left to finish.
+        Keep = "keep",
     }
 
     /// What the engine does with a run whose last watcher has left.

@@ -59,6 +59,8 @@ pub(crate) struct Maybe<K>(PhantomData<K>);
 impl<K: Kind> Kind for Maybe<K> {
     type Value = Option<K::Value>;
 
+    const IS_OPTIONAL: bool = true;
+
     fn expected() -> String {
         K::expected()
     }

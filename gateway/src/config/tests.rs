@@ -24,9 +24,12 @@ fn every_default_can_be_read() {
         |name: &str| ["A2A", "REPLAY", "MAGENTIC", "PREFIX"].iter().any(|source| name.contains(source));
     defaults.retain(|(name, _)| !is_other(name));
     assert!(defaults.len() > 30, "{defaults:?}");
-    let agent = "[agents.a.agui]\nurl = \"http://a\"\n";
+    let agent = "[agents.a.agui]\nurl = \"http://a\"\n[principals.a]\ntoken = \"env:TOKEN\"\n\
+         [issuers.a]\nissuer = \"http://a\"\naudiences = [\"a\"]\n";
+    let token = ("TOKEN".to_owned(), "0123456789abcdef".to_owned());
+    defaults.push(token.clone());
     let config = load(Path::new("x.toml"), agent, defaults).unwrap();
-    assert_eq!(config, load(Path::new("x.toml"), agent, []).unwrap());
+    assert_eq!(config, load(Path::new("x.toml"), agent, [token]).unwrap());
 
     let config = Config::default();
     assert_eq!(config.server.listen, ["127.0.0.1:8080".parse().unwrap()]);

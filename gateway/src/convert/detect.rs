@@ -5,7 +5,7 @@
 //! | AG-UI | `type` in capitals (`RUN_STARTED`) |
 //! | A2A 0.3 | `kind` (`status-update`), with or without the JSON-RPC envelope; or a message with `content` |
 //! | A2A 1.0 | `task`, `message`, `statusUpdate` or `artifactUpdate`, with or without the envelope |
-//! | magentic | any other object with `type`, `event_class` or `update` |
+//! | magentic | any other object with `type`, `event_class` or `update`; a line of its recorder (`recorder`) |
 //!
 //! What cannot be read is not an error here: the conversion will say where and why.
 
@@ -15,7 +15,7 @@ use crate::cli::FromDialect;
 use crate::input::PayloadReader;
 
 /// Payloads that are looked at: a recorder may put lines of its own first.
-const LOOKED_AT: usize = 16;
+pub(super) const LOOKED_AT: usize = 16;
 
 /// The dialect of a whole recording; none if nothing tells.
 pub(crate) fn detect(recording: &[u8]) -> Option<FromDialect> {
@@ -24,9 +24,12 @@ pub(crate) fn detect(recording: &[u8]) -> Option<FromDialect> {
     if reader.handle_bytes(recording).is_ok() {
         reader.handle_eof().ok();
     }
-    std::iter::from_fn(|| reader.poll_payload())
-        .take(LOOKED_AT)
-        .find_map(|payload| of_payload(&serde_json::from_str(&payload.text).ok()?))
+    std::iter::from_fn(|| reader.poll_payload()).take(LOOKED_AT).find_map(|payload| of_text(&payload.text))
+}
+
+/// The dialect that one payload tells.
+pub(super) fn of_text(payload: &str) -> Option<FromDialect> {
+    of_payload(&serde_json::from_str(payload).ok()?)
 }
 
 fn of_payload(payload: &Value) -> Option<FromDialect> {
@@ -45,7 +48,8 @@ fn of_payload(payload: &Value) -> Option<FromDialect> {
         return Some(result.and_then(of_a2a).unwrap_or(FromDialect::A2a));
     }
     of_a2a(object).or_else(|| {
-        let is_magentic = ["event_class", "update"].iter().any(|member| object.contains_key(*member));
+        let is_magentic =
+            ["event_class", "update", "recorder"].iter().any(|member| object.contains_key(*member));
         is_magentic.then_some(FromDialect::Magentic)
     })
 }
@@ -77,6 +81,7 @@ mod tests {
             ("{\"note\":\"mine\"}\n{\"seq\":0,\"type\":\"started\"}\n", Some(FromDialect::Magentic)),
             ("{\"seq\":0,\"event_class\":\"WorkflowStartedEvent\"}\n", Some(FromDialect::Magentic)),
             ("{\"seq\":0,\"update\":{}}\n", Some(FromDialect::Magentic)),
+            ("{\"recorder\":\"exception\",\"message\":\"no\"}\n", Some(FromDialect::Magentic)),
             ("hello", None),
             ("", None),
             ("{\"a\":1}\n", None),

@@ -18,12 +18,13 @@ mod tests;
 
 use std::io::{ErrorKind, Read, Write};
 
-use aqueduct_core::RunFailure;
+use aqueduct_core::{BlockEvent, RunFailure};
+use clap::ValueEnum as _;
 use thiserror::Error;
 
-use crate::cli::ConvertArgs;
-use crate::exit;
+use crate::cli::{ConvertArgs, FromDialect, ToDialect};
 use crate::input::{InputError, Payload, PayloadReader};
+use crate::{exit, recording};
 pub(crate) use detect::detect;
 use runs::Runs;
 use source::SourceReader;
@@ -46,12 +47,33 @@ pub enum ConvertError {
         /// What is wrong there.
         what: String,
     },
+    /// The input is in another dialect. Nothing came out.
+    #[error("line {line}: the input is {}, not {}: use `--from {}`, or leave `--from` out", word(*found), word(*wanted), word(*found))]
+    WrongDialect {
+        /// The line that tells, counted from 1.
+        line: usize,
+        /// What `--from` says.
+        wanted: FromDialect,
+        /// What the input is.
+        found: FromDialect,
+    },
+    /// Nothing in the input is of a dialect that is known. Nothing came out.
+    #[error(
+        "the input is no stream that is known: AG-UI or A2A as server-sent events or JSON, Microsoft Agent Framework as JSON \
+         lines, or what `aqueduct record` wrote"
+    )]
+    Unknown,
     /// Reading failed.
     #[error("the input cannot be read: {0}")]
     Input(std::io::Error),
     /// Writing failed.
     #[error("the output cannot be written: {0}")]
     Output(std::io::Error),
+}
+
+/// The word of a dialect on the command line.
+fn word(dialect: FromDialect) -> String {
+    dialect.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 impl From<InputError> for ConvertError {
@@ -67,7 +89,17 @@ pub fn command(
     out: &mut dyn Write,
     notes: &mut dyn Write,
 ) -> exit::Code {
-    match convert(args, input, out, notes) {
+    let file = args.file.as_ref().filter(|file| file.as_os_str() != "-");
+    let converted = match file.map(std::fs::File::open) {
+        None => convert(args, input, out, notes),
+        Some(Ok(mut file)) => convert(args, &mut file, out, notes),
+        Some(Err(error)) => {
+            let file = args.file.clone().unwrap_or_default();
+            writeln!(notes, "aqueduct convert: {} cannot be opened: {error}", file.display()).ok();
+            return exit::USAGE;
+        }
+    };
+    match converted {
         Ok(()) => exit::OK,
         // The reader has all it wanted (`| head`).
         Err(ConvertError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => exit::OK,
@@ -85,11 +117,13 @@ pub fn convert(
     out: &mut dyn Write,
     notes: &mut dyn Write,
 ) -> Result<(), ConvertError> {
-    let mut source = SourceReader::new(args.from);
+    let mut source = Source::new(args.from);
     let mut runs = Runs::new(args.thread.clone(), args.run.clone(), Writer::new(args));
     let result = pump(input, &mut source, &mut runs, out);
     match &result {
-        Ok(()) => source.handle_eof(&mut runs),
+        Ok(()) => source.handle_eof(&mut runs)?,
+        // Nothing of an input in another dialect is worth writing.
+        Err(ConvertError::WrongDialect { .. } | ConvertError::Unknown) => return result,
         Err(error) => {
             runs.fail(&RunFailure::new(RunFailure::UPSTREAM_INVALID, error.to_string()));
         }
@@ -102,9 +136,103 @@ pub fn convert(
     result
 }
 
+/// The input, once its dialect is known.
+///
+/// ```text
+/// `--from auto`:  looking ── a payload tells ──► reading          `--from X`:  reading; a payload that tells Y is an error
+/// ```
+struct Source {
+    wanted: FromDialect,
+    reader: Option<SourceReader>,
+    /// Payloads that came before the one that tells.
+    held: Vec<Payload>,
+    is_known: bool,
+    is_empty: bool,
+}
+
+impl Source {
+    fn new(wanted: FromDialect) -> Self {
+        let reader = (wanted != FromDialect::Auto).then(|| SourceReader::new(wanted));
+        Self { wanted, reader, held: Vec::new(), is_known: false, is_empty: true }
+    }
+
+    fn handle_payload(
+        &mut self,
+        payload: Payload,
+        recorded: Option<recording::Dialect>,
+        runs: &mut Runs,
+    ) -> Result<(), ConvertError> {
+        self.is_empty &= payload.is_cut;
+        let found = if self.is_known {
+            None
+        } else {
+            recorded.map(of_recording).or_else(|| detect::of_text(&payload.text))
+        };
+        if let Some(found) = found {
+            self.is_known = true;
+            if !reads(self.wanted, found, &payload.text) {
+                return Err(ConvertError::WrongDialect {
+                    line: payload.place.line,
+                    wanted: self.wanted,
+                    found,
+                });
+            }
+            self.reader.get_or_insert_with(|| SourceReader::new(found));
+        }
+        let Some(reader) = &mut self.reader else {
+            self.held.push(payload);
+            return if self.held.len() < detect::LOOKED_AT { Ok(()) } else { Err(ConvertError::Unknown) };
+        };
+        for payload in self.held.drain(..).chain([payload]) {
+            read_payload(&payload, reader, runs)?;
+        }
+        Ok(())
+    }
+
+    fn handle_eof(&mut self, runs: &mut Runs) -> Result<(), ConvertError> {
+        if let Some(reader) = &mut self.reader {
+            reader.handle_eof(runs);
+        }
+        // A cut input has no whole payload that could tell; one with payloads that tell nothing is something else. Readers pass
+        // on what they do not know, so that output alone proves nothing; AG-UI has no event without its type.
+        let is_nothing =
+            !self.is_known && !self.is_empty && (self.wanted != FromDialect::Agui || !runs.any());
+        if is_nothing { Err(ConvertError::Unknown) } else { Ok(()) }
+    }
+}
+
+fn of_recording(dialect: recording::Dialect) -> FromDialect {
+    match dialect {
+        recording::Dialect::Agui => FromDialect::Agui,
+        recording::Dialect::A2a => FromDialect::A2a,
+        recording::Dialect::A2a03 | recording::Dialect::A2a03Rest => FromDialect::A2a03,
+    }
+}
+
+/// Returns `true` if a reader of the wanted dialect reads what was found. Items of A2A without an envelope, and errors, may be
+/// of either version.
+fn reads(wanted: FromDialect, found: FromDialect, payload: &str) -> bool {
+    let is_either = !payload.contains("\"jsonrpc\"") || payload.contains("\"error\"");
+    let is_older = found == FromDialect::A2a && wanted == FromDialect::A2a03 && is_either;
+    wanted == FromDialect::Auto || wanted == found || is_older
+}
+
+/// Returns one event of a run as the events of a protocol, in their default settings. Converters keep no state, so the start
+/// of the run and the event are all that is needed.
+pub(crate) fn form_of(to: ToDialect, start: &BlockEvent, event: &BlockEvent) -> Vec<serde_json::Value> {
+    let mut writer = Writer::new(&ConvertArgs::plain(FromDialect::Agui, to));
+    writer.write(start);
+    if !matches!(event, BlockEvent::RunStarted(_)) {
+        writer.buffer().clear();
+        writer.write(event);
+    }
+    let lines = writer.buffer().split(|byte| *byte == b'\n');
+    lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+}
+
 fn pump(
     input: &mut dyn Read,
-    source: &mut SourceReader,
+    source: &mut Source,
     runs: &mut Runs,
     out: &mut dyn Write,
 ) -> Result<(), ConvertError> {
@@ -119,7 +247,7 @@ fn pump(
         let bytes = chunk.get(..length).unwrap_or_default();
         let read = if bytes.is_empty() { reader.handle_eof() } else { reader.handle_bytes(bytes) };
         while let Some(payload) = reader.poll_payload() {
-            read_payload(&payload, source, runs)?;
+            source.handle_payload(payload, reader.recorded(), runs)?;
         }
         runs.write_to(out)?;
         read?;

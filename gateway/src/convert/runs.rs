@@ -12,6 +12,7 @@ use aqueduct_core::{ByteString, RunFailure, RunInfo, SourceEvent, StreamContext,
 
 use super::ConvertError;
 use super::writer::Writer;
+use crate::progress::count;
 
 /// What a source tells about a run that begins.
 #[derive(Debug, Default)]
@@ -115,7 +116,9 @@ impl Runs {
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = self.writer.notes();
         if self.late > 0 {
-            notes.push(format!("{} payloads after the end of their run were left out", self.late));
+            let late = count(self.late as u64, "payload");
+            let (was, run) = if self.late == 1 { ("was", "its run") } else { ("were", "their run") };
+            notes.push(format!("{late} after the end of {run} {was} left out"));
         }
         notes
     }

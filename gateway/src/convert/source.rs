@@ -31,7 +31,7 @@ impl SourceReader {
         match dialect {
             FromDialect::A2a => Self::A2a(Box::new(A2aReader::new(Dialect::V1))),
             FromDialect::A2a03 => Self::A2a(Box::new(A2aReader::new(Dialect::V03JsonRpc))),
-            FromDialect::Agui => Self::Agui(Box::default()),
+            FromDialect::Agui | FromDialect::Auto => Self::Agui(Box::default()),
             FromDialect::Magentic => {
                 let config =
                     magentic::Config { numbering: magentic::Numbering::Run, ..magentic::Config::default() };

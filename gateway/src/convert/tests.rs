@@ -8,6 +8,7 @@ use super::{ConvertError, convert};
 
 fn args(from: FromDialect, to: ToDialect) -> ConvertArgs {
     ConvertArgs {
+        file: None,
         from,
         to,
         sse: false,
@@ -128,7 +129,7 @@ fn what_follows_the_end_is_left_out_and_told() {
     let (result, out, notes) = run(&args(AGUI, ToDialect::Agui), input);
     result.unwrap();
     assert_eq!(events(&out), ["RUN_STARTED", "RUN_ERROR"]);
-    assert!(notes.contains("1 payloads after the end"), "{notes}");
+    assert!(notes.contains("1 payload after the end of its run was left out"), "{notes}");
 }
 
 #[test]

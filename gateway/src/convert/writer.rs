@@ -3,10 +3,10 @@
 use aqueduct_adapter_a2a::ItemWriter;
 use aqueduct_adapter_a2a::wire::{Dialect as A2aDialect, StreamItem};
 use aqueduct_adapter_agui::config::{Dialect, Interrupts, Settings, Subagents};
-use aqueduct_adapter_agui::convert::converters;
+use aqueduct_adapter_agui::convert::View;
 use aqueduct_adapter_agui::encode;
 use aqueduct_adapter_agui::wire::Event;
-use aqueduct_core::{BlockEvent, ConverterSet, IntermediateView, RunInfo, RunMerger, canonical};
+use aqueduct_core::{BlockEvent, IntermediateView, RunInfo, RunMerger, canonical};
 
 use crate::cli::{ConvertArgs, QuestionView, SubagentView, TextView, ToDialect};
 
@@ -21,7 +21,7 @@ pub(super) struct Writer {
 #[derive(Debug)]
 enum Target {
     Agui {
-        set: Box<ConverterSet<Event>>,
+        view: Box<View>,
         scratch: Vec<Event>,
     },
     /// Made when a run starts: every item of a task carries its id.
@@ -78,8 +78,8 @@ impl Writer {
                     frame(*sse, buffer, |out| out.extend_from_slice(line.as_bytes()));
                 }
             }
-            Target::Agui { set, scratch } => {
-                set.convert(event, scratch);
+            Target::Agui { view, scratch } => {
+                view.convert(event, scratch);
                 for event in scratch.drain(..) {
                     let start = buffer.len();
                     let mut written = Ok(());
@@ -129,6 +129,7 @@ fn agui(args: &ConvertArgs, dialect: Dialect) -> Target {
         settings = settings.with_subagents(match view {
             SubagentView::Attributed => Subagents::Attributed,
             SubagentView::Inline => Subagents::Inline,
+            SubagentView::Tool => Subagents::Tool,
             SubagentView::Hidden => Subagents::Hidden,
         });
     }
@@ -138,5 +139,5 @@ fn agui(args: &ConvertArgs, dialect: Dialect) -> Target {
             QuestionView::Text => Interrupts::Text,
         });
     }
-    Target::Agui { set: Box::new(converters(&settings)), scratch: Vec::new() }
+    Target::Agui { view: Box::new(View::new(&settings)), scratch: Vec::new() }
 }

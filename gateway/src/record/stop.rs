@@ -1,12 +1,14 @@
 //! Ctrl-C while a stream is recorded: the agent is told to stop, as far as its protocol knows how.
 
+use std::sync::Arc;
+
 use aqueduct::a2a::RemoteAgent;
 use aqueduct_adapter_a2a::wire::{Dialect, FrameContent};
 use aqueduct_core::RunId;
 use aqueduct_core::agent::NoContext;
 use aqueduct_core::service::{Caller, RunService as _};
 
-use crate::service::GatewayService;
+use crate::service::Gateway;
 
 /// How the agent is told.
 pub(super) enum Stop {
@@ -15,7 +17,7 @@ pub(super) enum Stop {
     /// A task is cancelled, once the stream has named it.
     Task { source: Box<RemoteAgent>, dialect: Dialect, task: Option<String> },
     /// A run of our own is cancelled, and its agent with it.
-    Run { service: GatewayService, run: RunId },
+    Run { service: Arc<Gateway>, run: RunId },
 }
 
 impl Stop {
@@ -34,7 +36,9 @@ impl Stop {
         match self {
             Self::HangUp | Self::Task { task: None, .. } => false,
             Self::Task { source, task: Some(task), .. } => source.cancel_raw(task.clone(), &NoContext).await,
-            Self::Run { service, run } => service.cancel(&Caller::default(), run).await.unwrap_or(false),
+            Self::Run { service, run } => {
+                service.runs().cancel(&Caller::default(), run).await.unwrap_or(false)
+            }
         }
     }
 }

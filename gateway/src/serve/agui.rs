@@ -3,23 +3,26 @@
 use std::sync::Arc;
 
 use aqueduct_adapter_agui::config::{Dialect, Settings};
-use aqueduct_adapter_agui::encode::WatcherEncoder;
 use aqueduct_adapter_agui::protocol::AguiProtocol;
-use aqueduct_adapter_agui::version::{dialect_for, negotiate};
-use http::HeaderMap;
-use http::header::ACCEPT;
+use aqueduct_adapter_agui::version::dialect_for;
 
 use crate::config::{Agent, DialectChoice};
 use crate::service::Gateway;
 
 /// How an agent is shown to a client that declared this version.
-pub(super) fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
+fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
     let dialect = match agent.dialect {
         DialectChoice::Auto => dialect_for(declared),
         DialectChoice::V1_0 => Dialect::V1_0,
         DialectChoice::V0_0_59 => Dialect::V0_0_59,
     };
-    let mut settings = Settings::new(dialect).with_intermediate(agent.intermediate).with_errors(agent.errors);
+    let mut settings = Settings::new(dialect).with_intermediate(agent.intermediate);
+    if let Some(errors) = agent.errors {
+        settings = settings.with_errors(errors);
+    }
+    if let Some(labels) = agent.labels {
+        settings = settings.with_labels(labels);
+    }
     if let Some(subagents) = agent.subagents {
         settings = settings.with_subagents(subagents);
     }
@@ -29,17 +32,21 @@ pub(super) fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
     settings
 }
 
-/// The encoder for a watcher.
-pub(super) fn encoder(agent: &Agent, declared: Option<&str>, headers: &HeaderMap) -> WatcherEncoder {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    let settings = settings_for(agent, declared);
-    WatcherEncoder::for_settings(&settings, negotiate(accept, declared))
-}
-
 /// Returns the protocol with the settings of the configuration. An agent that is not there is refused by the engine.
 pub(super) fn protocol(gateway: &Arc<Gateway>) -> AguiProtocol {
     let gateway = Arc::clone(gateway);
     AguiProtocol::new(move |agent, declared| {
-        settings_for(&gateway.agent_config(agent).unwrap_or_default(), declared)
+        let settings = settings_for(&gateway.agent_config(agent).unwrap_or_default(), declared);
+        count(&gateway, settings);
+        settings
     })
+}
+
+/// Counts the dialect that a client reads.
+fn count(gateway: &Gateway, settings: Settings) {
+    let dialect = match settings.dialect {
+        Dialect::V1_0 => "1.0",
+        Dialect::V0_0_59 => "0.0.59",
+    };
+    gateway.metrics().count_dialect("agui", dialect);
 }

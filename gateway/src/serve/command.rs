@@ -1,16 +1,17 @@
 //! The command `serve`, and what commands that serve have in common.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use aqueduct_core::CancelToken;
 
 use super::Listening;
+use super::reload::Origin;
 use crate::cli::ServeArgs;
-use crate::config::{self, Config};
-use crate::service::{Changes, Gateway};
+use crate::config::{self, Config, RunLogEngine};
+use crate::service::Gateway;
 use crate::{exit, telemetry};
 
 /// Runs `aqueduct serve`.
@@ -38,8 +39,8 @@ pub fn serve(
     }
     match config::load(&args.config, &text, environment.clone()) {
         Ok(config) => {
-            let again = Again { file: args.config.clone(), environment };
-            finish("serve", run(config, Some(again), out), notes)
+            let origin = Origin { file: args.config.clone(), environment };
+            finish("serve", run(config, Some(origin), out), notes)
         }
         Err(errors) => {
             for error in &errors {
@@ -70,74 +71,76 @@ pub(super) fn finish(command: &str, result: anyhow::Result<()>, notes: &mut dyn 
     }
 }
 
-/// Where a configuration came from, to be read again.
-struct Again {
-    file: PathBuf,
-    environment: Vec<(String, String)>,
-}
-
-impl Again {
-    /// Reads it, and goes on with it if it is good. What is wrong is logged, and nothing changes.
-    fn reload(&self, gateway: &Gateway) {
-        let read = load_config(&self.file, self.environment.iter().cloned());
-        match read.and_then(|config| gateway.reload(config)) {
-            Ok(Changes { added, changed, removed }) => {
-                tracing::info!(?added, ?changed, ?removed, "configuration reloaded");
-            }
-            Err(error) => tracing::error!(error = format!("{error:#}"), "configuration not reloaded"),
-        }
-    }
-}
-
-/// SIGHUP reads the configuration again.
-#[cfg(unix)]
-fn reload_on_signal(gateway: Arc<Gateway>, again: Again) -> anyhow::Result<()> {
-    let mut hangups = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
-        .context("SIGHUP cannot be waited for")?;
-    tokio::spawn(async move {
-        while hangups.recv().await.is_some() {
-            again.reload(&gateway);
-        }
-    });
-    Ok(())
-}
-
-fn run(config: Config, again: Option<Again>, out: &mut dyn Write) -> anyhow::Result<()> {
+fn run(config: Config, origin: Option<Origin>, out: &mut dyn Write) -> anyhow::Result<()> {
     telemetry::start(&config.log);
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let names: Vec<String> = config.agents.keys().cloned().collect();
     crate::runtime()?.block_on(async {
         let gateway = Gateway::new(config)?;
-        #[cfg(unix)]
-        if let Some(again) = again {
-            reload_on_signal(Arc::clone(&gateway), again)?;
+        let listening = Listening::bind(Arc::clone(&gateway)).await?;
+        if let Some(origin) = origin {
+            origin.follow(&gateway)?;
         }
-        #[cfg(not(unix))]
-        drop(again);
-        let listening = Listening::bind(gateway).await?;
+        log_start(&listening)?;
         for address in listening.addresses()? {
             for name in &names {
                 writeln!(out, "{scheme}://{address}/agents/{name}").ok();
             }
         }
         out.flush().ok();
-        stop_on_signal(listening.shutdown())?;
+        stop_on_signal(&listening)?;
         listening.serve().await;
         Ok(())
     })
 }
 
-/// SIGTERM and Ctrl-C turn the switch.
-pub(crate) fn stop_on_signal(shutdown: CancelToken) -> anyhow::Result<()> {
+/// One line with what is needed to know which gateway this is.
+fn log_start(listening: &Listening) -> anyhow::Result<()> {
+    let config = listening.gateway.config();
+    let engine = match config.runs.log {
+        RunLogEngine::Memory => "memory",
+        RunLogEngine::Disk(_) => "disk",
+        RunLogEngine::Redis { .. } => "redis",
+    };
+    let agents: Vec<&str> = config.agents.keys().map(String::as_str).collect();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        listen = words(&listening.addresses()?),
+        grpc = words(&listening.grpc_addresses()?),
+        admin = words(&listening.admin_addresses()?),
+        tls = config.server.tls.is_some(),
+        engine,
+        agents = agents.join(","),
+        "started"
+    );
+    Ok(())
+}
+
+fn words(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// SIGTERM makes it leave; Ctrl-C, or a second SIGTERM, stops it without the time for load balancers.
+pub(crate) fn stop_on_signal(listening: &Listening) -> anyhow::Result<()> {
+    let (leaving, shutdown) = (listening.leaving(), listening.shutdown());
     #[cfg(unix)]
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .context("SIGTERM cannot be waited for")?;
     tokio::spawn(async move {
         #[cfg(unix)]
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {
+                    if leaving.is_cancelled() {
+                        break;
+                    }
+                    leaving.cancel();
+                }
+                _ = tokio::signal::ctrl_c() => break,
+            }
         }
+        #[cfg(not(unix))]
+        drop(leaving);
         #[cfg(not(unix))]
         tokio::signal::ctrl_c().await.ok();
         shutdown.cancel();

@@ -28,30 +28,30 @@ pub const DEMO_PORT: u16 = 8787;
 
 /// The agents behind A2A: name, script, what to expect.
 const AGENTS: [(&str, &str, &str); 8] = [
-    ("tools", include_str!("../../../scripts/demo-tools.toml"), "tool notices, a tool call, an answer"),
-    ("thinking", include_str!("../../../scripts/demo-thinking.toml"), "thinking, apart from the answer"),
-    ("team", include_str!("../../../scripts/demo-team.toml"), "two sub-agents side by side, then a summary"),
+    ("tools", include_str!("../../scripts/demo-tools.toml"), "tool notices, a tool call, an answer"),
+    ("thinking", include_str!("../../scripts/demo-thinking.toml"), "thinking, apart from the answer"),
+    ("team", include_str!("../../scripts/demo-team.toml"), "two sub-agents side by side, then a summary"),
     (
         "artifacts",
-        include_str!("../../../scripts/demo-artifacts.toml"),
+        include_str!("../../scripts/demo-artifacts.toml"),
         "two artifacts that grow at once, a file, a table",
     ),
     (
         "question",
-        include_str!("../../../scripts/demo-question.toml"),
+        include_str!("../../scripts/demo-question.toml"),
         "a question to you, and a run that goes on with your answer",
     ),
     (
         "failure",
-        include_str!("../../../scripts/demo-failure.toml"),
+        include_str!("../../scripts/demo-failure.toml"),
         "a sub-agent that fails half-way, and says so",
     ),
     (
         "researcher",
-        include_str!("../../../scripts/demo-researcher.toml"),
+        include_str!("../../scripts/demo-researcher.toml"),
         "half of `demo`: notices, an artifact",
     ),
-    ("writer", include_str!("../../../scripts/demo-writer.toml"), "half of `demo`: thinking, an answer"),
+    ("writer", include_str!("../../scripts/demo-writer.toml"), "half of `demo`: thinking, an answer"),
 ];
 
 /// The agent that asks several of them at once.
@@ -93,6 +93,8 @@ pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, D
     let mut config = config::with_agents(agents);
     config.server.listen = vec![listen];
     config.inspector.enabled = true;
+    // Pages of this machine may use the demo from any port: a frontend's development server, for one.
+    config.server.cors = true;
     config.log.level = LogLevel::Warn;
     Ok((Gateway::new(config)?, running))
 }
@@ -130,7 +132,7 @@ fn run(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> anyhow::R
         };
         let address = *listening.addresses()?.first().context("no address")?;
         greet(address, out).ok();
-        stop_on_signal(listening.shutdown())?;
+        stop_on_signal(&listening)?;
         listening.serve().await;
         drop(agents);
         Ok(())
@@ -138,30 +140,61 @@ fn run(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> anyhow::R
 }
 
 fn greet(address: SocketAddr, out: &mut dyn Write) -> std::io::Result<()> {
-    writeln!(out, "A2A agents that play scripts, behind a gateway that shows them as AG-UI:\n")?;
+    let program = program();
+    let gateway = format!("http://{address}");
+    writeln!(out, "A2A agents that play scripts, behind a gateway that shows them as AG-UI.\n")?;
+    writeln!(out, "See a team at work, in a browser:\n\n    {gateway}/inspector\n")?;
+    writeln!(
+        out,
+        "or in another terminal:\n\n    {program} run {gateway}/agents/team \"Write about Rust\"\n"
+    )?;
+    writeln!(out, "Then try:\n")?;
+    for (what, command) in [
+        ("a chat", format!("{program} run {gateway}/agents/question")),
+        ("a failure", format!("{program} run {gateway}/agents/failure \"Go\"")),
+        ("what an agent speaks", format!("{program} doctor {gateway}/a2a/team")),
+        (
+            "a recording, checked",
+            format!(
+                "{program} record {gateway}/agents/team \"Go\" --protocol agui -o team.jsonl && {program} verify team.jsonl"
+            ),
+        ),
+        (
+            "the bytes of a frontend",
+            format!("curl -N {gateway}/agents/team -H 'Content-Type: application/json' -d '{INPUT}'"),
+        ),
+    ] {
+        writeln!(out, "  {what}:\n    {command}")?;
+    }
+    writeln!(out, "\nThe agents, for any AG-UI client (CopilotKit's HttpAgent for one):\n")?;
     let (name, _, about) = BOTH;
     let all = [(name, about)].into_iter().chain(AGENTS.map(|(name, _, about)| (name, about)));
     for (name, about) in all {
-        writeln!(out, "http://{address}/agents/{name}")?;
+        writeln!(out, "{gateway}/agents/{name}")?;
         writeln!(out, "    {about}")?;
     }
-    writeln!(out, "\nSee them live in a browser:\n")?;
-    writeln!(out, "    http://{address}/inspector\n")?;
-    writeln!(out, "or in another terminal:\n")?;
-    if address.port() == DEMO_PORT {
-        writeln!(out, "    aqueduct run demo \"Write about Rust\"")?;
-    }
-    writeln!(out, "    aqueduct run http://{address}/agents/team \"Write about Rust\"\n")?;
-    writeln!(out, "or as the bytes that a frontend gets:\n")?;
-    let input = concat!(
-        r#"{"threadId":"t1","runId":"'$(date +%s%N)'","protocolVersion":"1.0","state":{},"messages":"#,
-        r#"[{"id":"m1","role":"user","content":"Write about Rust"}],"tools":[],"context":[],"forwardedProps":{}}"#
-    );
-    writeln!(out, "    curl -N http://{address}/agents/team -H 'Content-Type: application/json' \\")?;
-    writeln!(out, "      -d '{input}'\n")?;
-    writeln!(
-        out,
-        "Any AG-UI client can use these addresses, CopilotKit's HttpAgent for one. Ctrl-C stops the demo."
-    )?;
+    writeln!(out, "\nCtrl-C stops the demo.")?;
     out.flush()
+}
+
+/// A run for `curl`, with a run id of its own each time.
+const INPUT: &str = concat!(
+    r#"{"threadId":"t1","runId":"'$(date +%s%N)'","protocolVersion":"1.0","state":{},"messages":"#,
+    r#"[{"id":"m1","role":"user","content":"Write about Rust"}],"tools":[],"context":[],"forwardedProps":{}}"#
+);
+
+/// How this program is called from a shell: by its name if the shell finds it, else by its path.
+fn program() -> String {
+    let Ok(own) = std::env::current_exe().and_then(std::fs::canonicalize) else {
+        return "aqueduct".to_owned();
+    };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let first =
+        std::env::split_paths(&path).map(|folder| folder.join("aqueduct")).find(|file| file.is_file());
+    if first.and_then(|file| std::fs::canonicalize(file).ok()).is_some_and(|file| file == own) {
+        return "aqueduct".to_owned();
+    }
+    let own = own.to_string_lossy().into_owned();
+    let is_plain = own.chars().all(|c| c.is_alphanumeric() || "/._-+".contains(c));
+    if is_plain { own } else { format!("'{}'", own.replace('\'', "'\\''")) }
 }

@@ -1,9 +1,10 @@
-//! The inspector: a page for developers at `/inspector`, and the three questions that only it asks.
+//! The inspector: a page for developers at `/inspector`, and the questions that only it asks.
 //!
 //! | path | what | who gets in |
 //! |---|---|---|
 //! | `/inspector`, `/inspector/{file}` | the page: no word about agents or runs is in it | everybody |
-//! | `/inspector/runs` | the runs of the caller that the log still holds | as the list of agents |
+//! | `/inspector/runs` | the runs of the caller that the log still holds, with filters | as the list of agents |
+//! | `/inspector/runs/{run}/forms` | one event of a run in every protocol | as the run |
 //! | `/inspector/convert` | a recording in any dialect, as AG-UI with a verdict | as the list of agents |
 //! | `/inspector/verify` | the verifier's verdict on a stream | as the list of agents |
 //!
@@ -12,27 +13,30 @@
 //! page load scripts, styles and data from this origin alone, and never lets text become markup.
 
 mod assets;
+mod forms;
+mod runs;
 mod trace;
 
 use std::sync::Arc;
 
+use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
 use aqueduct_transport_http::{Refusal, caller, read_json};
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
 use http::{HeaderValue, StatusCode, header};
 use serde::de::DeserializeOwned;
-use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::routes::{Shared, json};
+use forms::FormsQuery;
+use runs::{RunsQuery, Summaries};
 
 /// Recordings that are converted or judged at once: it is work for a processor, and runs must not wait for it.
 const AT_ONCE: usize = 2;
-/// Past runs that are listed: a list to choose from, not an archive.
-const RUNS: usize = 200;
 
 /// What a route of the inspector answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,17 +44,21 @@ pub(super) enum Part {
     Page,
     File,
     Runs,
+    Forms,
     Convert,
     Verify,
 }
 
-/// Room for work on recordings.
+/// What the inspector holds between requests: room for work on recordings, and summaries of ended runs.
 #[derive(Debug, Clone)]
-pub(super) struct Work(Arc<Semaphore>);
+pub(super) struct Work {
+    room: Arc<Semaphore>,
+    summaries: Summaries,
+}
 
 impl Default for Work {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
+        Self { room: Arc::new(Semaphore::new(AT_ONCE)), summaries: Summaries::default() }
     }
 }
 
@@ -58,7 +66,8 @@ pub(super) fn handler(part: Part) -> MethodRouter<Shared> {
     match part {
         Part::Page => get(page),
         Part::File => get(file),
-        Part::Runs => get(runs),
+        Part::Runs => get(list_runs),
+        Part::Forms => get(event_forms),
         Part::Convert => post(convert),
         Part::Verify => post(verify),
     }
@@ -72,22 +81,37 @@ async fn file(Path(name): Path<String>) -> Response {
     assets::response(&name)
 }
 
-async fn runs(State(shared): State<Shared>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
-    let runs = match shared.gateway.runs_of(&caller(&parts), RUNS).await {
-        Ok(runs) => runs,
-        Err(error) => return Refusal::from(error).into_response(),
+/// Where `/` leads. Relative, so that a prefix before it is kept.
+pub(super) fn home() -> Response {
+    Redirect::temporary("inspector").into_response()
+}
+
+async fn list_runs(
+    State(shared): State<Shared>,
+    query: Result<Query<RunsQuery>, QueryRejection>,
+    request: Request,
+) -> Response {
+    let Ok(Query(query)) = query else {
+        return Refusal::invalid("`since`, `until` and `limit` are whole numbers").into_response();
     };
-    let list: Vec<_> = runs
-        .iter()
-        .map(|run| {
-            json!({
-                "run": run.meta.run_id.as_str(), "thread": run.meta.thread_id.as_str(), "agent": run.meta.agent,
-                "openedAt": run.meta.opened_at.0, "endedAt": run.closed_at.map(|at| at.0), "events": run.head,
-            })
-        })
-        .collect();
-    json(&json!({ "runs": list }))
+    let (parts, _) = request.into_parts();
+    let listed = runs::list(&shared.gateway, &shared.inspector.summaries, &caller(&parts), &query).await;
+    listed.map_or_else(|error| Refusal::from(error).into_response(), |list| json(&list))
+}
+
+async fn event_forms(
+    State(shared): State<Shared>,
+    Path(run): Path<String>,
+    query: Result<Query<FormsQuery>, QueryRejection>,
+    request: Request,
+) -> Response {
+    let Ok(Query(query)) = query else {
+        return Refusal::invalid("`number` is the number of an event").into_response();
+    };
+    let (parts, _) = request.into_parts();
+    let (caller, run) = (caller(&parts), RunId::from(run));
+    let found = forms::of(&shared.gateway, &caller, &run, &query).await;
+    found.map_or_else(|error| Refusal::from(error).into_response(), |forms| json(&forms))
 }
 
 async fn convert(State(shared): State<Shared>, request: Request) -> Response {
@@ -113,9 +137,9 @@ async fn answer<Q: DeserializeOwned + Send + 'static>(
     let answered = async {
         let (parts, body) = request.into_parts();
         // Who may not see any agent is refused before the body is read.
-        shared.service.list_agents(&caller(&parts)).await?;
+        shared.gateway.runs().list_agents(&caller(&parts)).await?;
         // The body is read inside: so no more than so many recordings are held, however many are sent.
-        let place = shared.inspector.0.acquire().await.map_err(|_| stopped())?;
+        let place = shared.inspector.room.acquire().await.map_err(|_| stopped())?;
         let (_, body) = read_json(Request::from_parts(parts, body)).await?;
         let worked = tokio::task::spawn_blocking(move || {
             let asked = serde_json::from_slice(&body).map_err(|error| Refusal::invalid(error.to_string()))?;

@@ -1,49 +1,53 @@
 //! `aqueduct serve`: the gateway on its sockets.
 //!
 //! ```text
-//! bind ──► serve ── SIGTERM, SIGINT ──► draining: not ready, no new runs, open ones may end ──► `drain` is nearly over:
-//!                                       what is left is cancelled ──► stopped
+//! bind ──► serving ── SIGTERM ──► leaving: not ready, no new runs, all else works ── `pre_stop` ──► draining
+//!             └───── SIGINT ──────────────────────────────────────────────────────────────────────►    │
+//!      draining: no new connections; runs that can go on elsewhere are handed over, the others may end ┘
+//!         └ `drain` is nearly over: what is left fails as `gateway_lost` ──► stopped
 //! ```
+//!
+//! Nothing is cancelled at an agent whose run goes on elsewhere: with a shared log another replica takes it over at once,
+//! with a log on disk the next start does.
 //!
 //! Every route is in the table of [`routes`]; admission by host and origin stands before all of them. WebSocket and gRPC
 //! are routes of the same server; an address for gRPC alone has the gRPC routes and no others.
 
 mod a2a;
-mod a2a_grpc;
 mod agui;
 mod command;
 mod cut;
 mod demo;
 mod inspector;
+mod probes;
 mod proxy;
+mod reload;
 mod requests;
 pub mod routes;
-mod threads;
-mod ws;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use aqueduct::a2a::Servers;
+use aqueduct::grpc;
 use aqueduct_core::CancelToken;
 use aqueduct_core::service::RunService;
-use aqueduct_transport_grpc::{Config as GrpcConfig, Limits as GrpcLimits, Services, unimplemented};
-use aqueduct_transport_http::{Admission, Counters, Drained, Server, ServerConfig};
+use aqueduct_transport_http::{Admission, Counters, Drained, Server, ServerConfig, authenticated};
 use axum::Router;
 use tokio::task::JoinSet;
 
-use a2a::A2aServers;
-use a2a_grpc::{A2aV1, A2aV03};
 pub use command::serve;
 pub(crate) use command::{load_config, run_config, stop_on_signal};
 pub use demo::{DEMO_PORT, DemoAgents, demo, demo_gateway};
+use probes::Probes;
 
 use crate::config::Config;
-use crate::service::{Gateway, GatewayService};
+use crate::service::Gateway;
 use crate::tls;
 
-/// How long before the end of the drain the runs that are left are cancelled, so that their readers are told.
+/// How long before the end of the drain the runs that are left end, so that their readers are told.
 const LAST_CALL: Duration = Duration::from_secs(2);
 
 /// The counts of the transports, by the name under which metrics show them. Several of one name are added up.
@@ -53,12 +57,15 @@ pub(crate) type TransportCounters = Vec<(&'static str, Counters)>;
 #[derive(Debug)]
 pub struct Listening {
     gateway: Arc<Gateway>,
-    a2a: A2aServers,
+    a2a: Servers,
     servers: Vec<Server>,
     /// Addresses for gRPC alone.
     grpc_servers: Vec<Server>,
+    /// Addresses for probes and metrics alone.
+    admin_servers: Vec<Server>,
     grpc: Router,
     counters: TransportCounters,
+    leaving: CancelToken,
     shutdown: CancelToken,
 }
 
@@ -66,23 +73,30 @@ impl Listening {
     /// Listens on every configured address.
     pub async fn bind(gateway: Arc<Gateway>) -> anyhow::Result<Self> {
         let config = gateway.config();
+        let leaving = CancelToken::new();
         let (mut servers, mut grpc_servers) = (Vec::new(), Vec::new());
         for address in &config.server.listen {
-            servers.push(Server::bind(*address, server_config(&config, ServerConfig::default())?).await?);
+            let server = Server::bind(*address, server_config(&config, ServerConfig::default())?).await?;
+            servers.push(server.leaving_by(leaving.clone()));
         }
         for address in &config.server.grpc {
-            grpc_servers
-                .push(Server::bind(*address, server_config(&config, ServerConfig::http2_only())?).await?);
+            let server = Server::bind(*address, server_config(&config, ServerConfig::http2_only())?).await?;
+            grpc_servers.push(server.leaving_by(leaving.clone()));
         }
-        let service: Arc<dyn RunService> = Arc::new(GatewayService(Arc::clone(&gateway)));
-        let a2a = A2aServers::new(&gateway, &service);
-        let grpc = Services::new(service, grpc_config(&config))
-            .mount_raw(Arc::new(A2aV1(a2a.clone())))
-            .mount_raw(Arc::new(A2aV03(a2a.clone())));
+        let mut admin_servers = Vec::new();
+        for address in &config.server.admin {
+            let plain = ServerConfig { tls: None, ..server_config(&config, ServerConfig::default())? };
+            admin_servers.push(Server::bind(*address, plain).await?);
+        }
+        for tls in servers.iter().chain(&grpc_servers).filter_map(Server::tls) {
+            gateway.renew_certificates_of(tls);
+        }
+        let a2a = a2a::servers(&gateway);
+        let grpc = grpc::mount_a2a(grpc::services(gateway.runs(), grpc_config(&config)), &a2a);
         let mut counters = vec![("grpc", grpc.counters())];
         counters.extend(servers.iter().chain(&grpc_servers).map(|server| ("http", server.counters())));
         let (grpc, shutdown) = (grpc.router()?, CancelToken::new());
-        Ok(Self { gateway, a2a, servers, grpc_servers, grpc, counters, shutdown })
+        Ok(Self { gateway, a2a, servers, grpc_servers, admin_servers, grpc, counters, leaving, shutdown })
     }
 
     /// Serves that agent over A2A at `/` too, and hangs up where its script says so.
@@ -101,6 +115,16 @@ impl Listening {
         Ok(self.grpc_servers.iter().map(Server::local_addr).collect::<Result<_, _>>()?)
     }
 
+    /// The switch that makes it leave: it stops after `server.pre_stop`.
+    pub fn leaving(&self) -> CancelToken {
+        self.leaving.clone()
+    }
+
+    /// Where it listens for probes and metrics alone.
+    pub fn admin_addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
+        Ok(self.admin_servers.iter().map(Server::local_addr).collect::<Result<_, _>>()?)
+    }
+
     /// The switch that stops it.
     pub fn shutdown(&self) -> CancelToken {
         self.shutdown.clone()
@@ -108,14 +132,17 @@ impl Listening {
 
     /// Serves until the switch is turned and everything has ended.
     pub async fn serve(self) {
-        let (gateway, shutdown) = (Arc::clone(&self.gateway), self.shutdown.clone());
+        let gateway = Arc::clone(&self.gateway);
+        let (leaving, shutdown) = (self.leaving.clone(), self.shutdown.clone());
         let mut tasks = self.start();
         let mut housekeeping = JoinSet::new();
         housekeeping.spawn(gateway.runs().clone().run_housekeeping());
-        shutdown.cancelled().await;
-        gateway.drain();
+        leave(&gateway, &leaving, &shutdown).await;
         let drain = gateway.config().server.drain;
         tracing::info!(runs = gateway.active_runs(), ?drain, "draining");
+        gateway.runs().hand_over();
+        let runs = gateway.runs().clone();
+        let mut left = tokio::spawn(async move { runs.left().await });
         let last_call = tokio::spawn(last_call(Arc::clone(&gateway), drain.saturating_sub(LAST_CALL)));
         while let Some(drained) = tasks.join_next().await {
             let cut = drained.map(|drained| drained.cut).unwrap_or_default();
@@ -124,50 +151,72 @@ impl Listening {
             }
         }
         last_call.abort();
-        leave(&gateway).await;
+        gateway.runs().last_call();
+        if tokio::time::timeout(LAST_CALL, &mut left).await.is_err() {
+            left.abort();
+            tracing::warn!(runs = gateway.active_runs(), "runs were left behind");
+        }
         housekeeping.shutdown().await;
+        gateway.stop_telemetry().await;
         tracing::info!("stopped");
     }
 
     /// Starts every server with its routes.
     fn start(self) -> JoinSet<Drained> {
-        let Self { gateway, a2a, servers, grpc_servers, grpc, mut counters, shutdown } = self;
-        let service = Arc::new(GatewayService(Arc::clone(&gateway)));
-        let sockets = ws::endpoint(Arc::clone(&service) as _, &gateway);
+        let Self { gateway, a2a, servers, grpc_servers, admin_servers, grpc, mut counters, shutdown, .. } =
+            self;
+        let sockets = routes::sockets(&gateway);
         counters.push(("ws", sockets.counters()));
-        let router = routes::router(&gateway, &service, counters, &a2a).merge(sockets.router());
-        let router = admission(&gateway.config()).apply(router.merge(grpc.clone()));
-        let router = if a2a.root().is_some() { cut::cutting(router) } else { router };
-        let router = requests::identified(router);
+        let probes = Probes { gateway: Arc::clone(&gateway), counters: Arc::new(counters) };
+        // Browsers cannot open a connection for gRPC alone, so there is no page to keep out.
+        let known: Arc<dyn RunService> = Arc::new(gateway.runs().clone());
+        let alone = grpc.clone().fallback(grpc::unimplemented);
+        let alone = layered(&gateway, authenticated(alone, Arc::clone(&known)));
+        let router = routes::router(&gateway, &a2a, &sockets, grpc);
+        let router = authenticated(router, known);
+        let admission = admission(&gateway.config());
+        // Metrics are asked for by the address of a pod, too.
+        let metrics = Admission { any_address: true, ..admission.clone() }.apply(probes.walled_routes());
+        let router = admission.apply(router).merge(metrics).merge(probes.open_routes(false));
+        let router = layered(&gateway, if a2a.root().is_some() { cut::cutting(router) } else { router });
         let mut tasks = JoinSet::new();
         for server in servers {
             tasks.spawn(server.serve(router.clone(), shutdown.clone()));
         }
-        // Browsers cannot open such a connection, so there is no page to keep out.
-        let alone = grpc.fallback(unimplemented);
         for server in grpc_servers {
             tasks.spawn(server.serve(alone.clone(), shutdown.clone()));
+        }
+        for server in admin_servers {
+            tasks.spawn(server.serve(probes.open_routes(true), shutdown.clone()));
         }
         tasks
     }
 }
 
-/// Runs that nobody watches may be left: their agents are told.
-async fn leave(gateway: &Gateway) {
-    gateway.stop_all();
-    let empty = async {
-        while gateway.active_runs() > 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+/// Puts around the routes of every address what is done once per request, before its body is read.
+fn layered(gateway: &Arc<Gateway>, router: Router) -> Router {
+    requests::identified(router, gateway)
+}
+
+/// Waits for a switch. After the first one load balancers get `pre_stop` to look elsewhere.
+async fn leave(gateway: &Gateway, leaving: &CancelToken, shutdown: &CancelToken) {
+    tokio::select! {
+        () = shutdown.cancelled() => {}
+        () = leaving.cancelled() => {
+            gateway.drain();
+            let pre_stop = gateway.config().server.pre_stop;
+            tracing::info!(runs = gateway.active_runs(), ?pre_stop, "leaving: not ready, and no new runs");
+            tokio::time::timeout(pre_stop, shutdown.cancelled()).await.ok();
         }
-    };
-    if tokio::time::timeout(LAST_CALL, empty).await.is_err() {
-        tracing::warn!(runs = gateway.active_runs(), "runs were left behind");
     }
+    leaving.cancel();
+    shutdown.cancel();
+    gateway.drain();
 }
 
 async fn last_call(gateway: Arc<Gateway>, after: Duration) {
     tokio::time::sleep(after).await;
-    gateway.stop_all();
+    gateway.runs().last_call();
 }
 
 fn admission(config: &Config) -> Admission {
@@ -190,7 +239,7 @@ fn server_config(config: &Config, base: ServerConfig) -> anyhow::Result<ServerCo
     Ok(server)
 }
 
-fn grpc_config(config: &Config) -> GrpcConfig {
-    let limits = GrpcLimits { merge_bytes: config.server.merge, ..GrpcLimits::default() };
-    GrpcConfig { limits, ..GrpcConfig::default() }
+fn grpc_config(config: &Config) -> grpc::Config {
+    let limits = grpc::Limits { merge_bytes: config.server.merge, ..grpc::Limits::default() };
+    grpc::Config { limits, ..grpc::Config::default() }
 }

@@ -1,44 +1,55 @@
-//! Every request has an id: the caller's `X-Request-Id`, or one of our own. It is in every line that is logged while the
-//! request is answered, the beginning of a run among them, and in the answer.
+//! What every request gets before its route, and what is told of it afterwards.
 //!
-//! Queries and headers are not logged: tokens travel in them.
+//! ```text
+//! request ──► id (`X-Request-Id`, the caller's or a new one), surface ──► route ──► counted; logged if refused or wanted
+//! ```
+//!
+//! The id is in every line that is logged while the request is answered, the beginning of a run among them, and in the
+//! answer. A refusal is logged with its code, its reason and the key of the configuration that decides about it. Queries
+//! and headers are not logged: tokens travel in them.
 
+use std::borrow::Cow;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
+use aqueduct_transport_http::{RefusalReason, Surface};
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::{Next, from_fn};
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tracing::Instrument as _;
+
+use crate::service::Gateway;
+use crate::telemetry::metrics::{RefusalLabels, RequestLabels};
 
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 /// Characters of a caller's id. A UUID has 36; more would be a payload in our logs.
 const LONGEST: usize = 64;
 
-/// Gives every request of the router its id.
-pub(super) fn identified(router: Router) -> Router {
-    router.layer(from_fn(identify))
+/// Gives every request of the router its id and its surface, and counts it.
+pub(super) fn identified(router: Router, gateway: &Arc<Gateway>) -> Router {
+    router.layer(from_fn_with_state(Arc::clone(gateway), identify))
 }
 
-async fn identify(request: Request, next: Next) -> Response {
+async fn identify(State(gateway): State<Arc<Gateway>>, mut request: Request, next: Next) -> Response {
     let id = request.headers().get(&HEADER).and_then(given).unwrap_or_else(made);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let span = tracing::info_span!("request", id, %method, path);
+    let surface = surface_of(&path);
+    request.extensions_mut().insert(Surface(surface));
+    let page = Page::of(&method, request.headers());
+    let span = tracing::info_span!("request", id, %method, path, trace = tracing::field::Empty);
     async move {
-        let begun = Instant::now();
+        let begun_at = Instant::now();
         let mut response = next.run(request).await;
-        let status = response.status().as_u16();
-        let ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if status >= 400 {
-            tracing::info!(status, ms, "refused");
-        } else {
-            tracing::debug!(status, ms, "answered");
-        }
+        let ms = u64::try_from(begun_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let told = Told { gateway: &gateway, surface, path: &path, ms };
+        told.count(&response);
+        told.log(&response);
+        page.log(&gateway, &response);
         // An id that came in as a header, or is made of digits, can go out as one.
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(HEADER, value);
@@ -47,6 +58,132 @@ async fn identify(request: Request, next: Next) -> Response {
     }
     .instrument(span)
     .await
+}
+
+/// Returns the surface of a path, as metrics name it.
+fn surface_of(path: &str) -> &'static str {
+    let mut segments = path.trim_start_matches('/').split('/');
+    match (segments.next().unwrap_or_default(), segments.nth(1)) {
+        ("ws", _) | ("agents", Some("ws")) => "ws",
+        ("agents" | "runs" | "threads", _) => "agui",
+        ("a2a" | ".well-known", _) => "a2a",
+        ("aqueduct.v1.AgentStream", _) => "grpc",
+        ("lf.a2a.v1.A2AService" | "a2a.v1.A2AService", _) => "a2a_grpc",
+        ("inspector", _) => "inspector",
+        ("healthz" | "readyz" | "metrics", _) => "probe",
+        _ => "other",
+    }
+}
+
+/// A request that was answered.
+struct Told<'a> {
+    gateway: &'a Gateway,
+    surface: &'static str,
+    path: &'a str,
+    ms: u64,
+}
+
+impl Told<'_> {
+    /// The agent of the path, if it is one of the configuration: callers choose no labels.
+    fn agent(&self) -> String {
+        let mut segments = self.path.trim_start_matches('/').split('/');
+        let name = match segments.next() {
+            Some("agents" | "a2a") => segments.next().unwrap_or_default(),
+            _ => "",
+        };
+        self.gateway.agent(name).map(|agent| agent.name.clone()).unwrap_or_default()
+    }
+
+    fn count(&self, response: &Response) {
+        let (surface, metrics) = (self.surface, self.gateway.metrics());
+        let status = response.status().as_u16();
+        metrics.requests.get_or_create(&RequestLabels { surface, agent: self.agent(), status }).inc();
+        if let Some((code, _)) = refusal_of(response) {
+            let code = code.into_owned();
+            metrics.refusals.get_or_create(&RefusalLabels { surface, code }).inc();
+        }
+    }
+
+    fn log(&self, response: &Response) {
+        let (status, ms) = (response.status().as_u16(), self.ms);
+        let Some((code, reason)) = refusal_of(response) else {
+            if self.gateway.config().log.access {
+                tracing::info!(status, ms, "answered");
+            } else {
+                tracing::debug!(status, ms, "answered");
+            }
+            return;
+        };
+        let key = key_of(&code);
+        if status >= 500 {
+            tracing::warn!(status, ms, code = &*code, key, reason = &*reason, "refused");
+        } else {
+            tracing::info!(status, ms, code = &*code, key, reason = &*reason, "refused");
+        }
+    }
+}
+
+/// Returns the code and the reason of a refusal; `None` for an answer that is none.
+fn refusal_of(response: &Response) -> Option<(Cow<'static, str>, Cow<'_, str>)> {
+    if let Some(RefusalReason { code, message }) = response.extensions().get() {
+        return Some((Cow::Borrowed(code), Cow::Borrowed(message)));
+    }
+    let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+    if let Some(code) = text("grpc-status").filter(|code| *code != "0") {
+        let code = code.parse::<u8>().unwrap_or(2);
+        return Some((format!("grpc_{code}").into(), text("grpc-message").unwrap_or_default().into()));
+    }
+    let status = response.status();
+    let is_refusal = status.is_client_error() || status.is_server_error();
+    let reason = status.canonical_reason().unwrap_or_default();
+    is_refusal.then(|| (format!("http_{}", status.as_u16()).into(), Cow::Borrowed(reason)))
+}
+
+/// Returns the key of the configuration that decides about a refusal; empty if none does.
+fn key_of(code: &str) -> &'static str {
+    match code {
+        "host_not_allowed" => "server.hosts",
+        "origin_not_allowed" => "server.origins",
+        "unauthenticated" | "grpc_16" => "server.tokens",
+        "busy" | "grpc_8" => "runs.limit",
+        "body_too_long" => "server.body",
+        "upstream_timeout" => "agents.NAME.timeouts",
+        "not_found" => "agents",
+        _ => "",
+    }
+}
+
+/// A request that a browser sends for a page of another origin.
+struct Page {
+    origin: Option<String>,
+    is_preflight: bool,
+}
+
+impl Page {
+    fn of(method: &Method, headers: &HeaderMap) -> Self {
+        let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+        let is_preflight =
+            *method == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+        Self { origin: origin.map(str::to_owned), is_preflight }
+    }
+
+    /// Logs what to set, if the browser is going to hide the answer from the page.
+    fn log(&self, gateway: &Gateway, response: &Response) {
+        let Some(origin) = self.origin.as_deref().filter(|_| self.is_preflight) else { return };
+        if response.headers().contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) {
+            return;
+        }
+        let is_foreign = response
+            .extensions()
+            .get()
+            .is_some_and(|reason: &RefusalReason| reason.code == "origin_not_allowed");
+        let remedy = match (is_foreign, gateway.config().server.cors) {
+            (true, true) => "add the origin to `server.origins`",
+            (true, false) => "add the origin to `server.origins`, and set `server.cors = true`",
+            (false, _) => "set `server.cors = true`",
+        };
+        tracing::warn!(origin, remedy, "a page may not use this gateway: its preflight was refused");
+    }
 }
 
 /// The caller's id, if it is one: short, and nothing that could forge a line of a log.
@@ -81,5 +218,14 @@ mod tests {
             );
         }
         assert_ne!(made(), made());
+    }
+
+    #[test]
+    fn every_route_has_a_surface() {
+        for route in crate::serve::routes::ROUTES {
+            assert_ne!(surface_of(route.path), "other", "{}", route.path);
+        }
+        assert_eq!([surface_of("/agents/a"), surface_of("/agents/a/ws")], ["agui", "ws"]);
+        assert_eq!(surface_of("/"), "other");
     }
 }

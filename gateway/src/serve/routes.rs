@@ -3,31 +3,28 @@
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::Arc;
-use std::time::Duration;
 
-use aqueduct_core::RunId;
-use aqueduct_core::service::RunService as _;
-use aqueduct_transport_grpc::unimplemented;
-use aqueduct_transport_http::{EventPosition, Refusal, StreamOptions, caller, stream_response, watch_run};
+use aqueduct::a2a::{Servers, WELL_KNOWN, look_up_uri, several_agents};
+use aqueduct::grpc::unimplemented;
+use aqueduct::ws;
+use aqueduct_transport_http::{Refusal, StreamOptions};
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
-use axum::middleware::map_request;
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
+use axum::middleware::{Next, from_fn_with_state, map_request};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
 use axum::{RequestExt as _, Router};
 use http::{HeaderValue, StatusCode, header};
-use serde::Deserialize;
-use serde_json::json;
 
-use super::a2a::A2aServers;
-use super::{TransportCounters, agui, inspector, proxy, threads};
+use super::{agui, inspector, proxy};
 use crate::config::Config;
-use crate::service::{Gateway, GatewayService};
+use crate::service::Gateway;
 
 /// What stands before a route, beside the walls that stand before all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing: it tells nothing about agents or runs.
+    /// Nothing, not even the walls: it tells whether the gateway works, and nothing else.
+    Probe,
+    /// Nothing: it tells nothing about runs.
     Public,
     /// A token, if the agent wants one.
     Agent,
@@ -58,20 +55,11 @@ pub struct Route {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Healthy,
-    Ready,
-    Metrics,
-    Agents,
-    Start,
-    /// Of the WebSocket endpoint.
-    Socket,
-    Watch,
-    Cancel,
-    Thread,
-    /// Of the gRPC services.
-    Grpc,
-    A2a,
+    /// Of the probes.
+    Probe,
     Inspector(inspector::Part),
+    /// A route of [`aqueduct::agui`], [`aqueduct::a2a`], [`aqueduct::ws`] or [`aqueduct::grpc`].
+    Surface,
 }
 
 const fn route(method: &'static str, path: &'static str, access: Access, kind: Kind) -> Route {
@@ -80,29 +68,30 @@ const fn route(method: &'static str, path: &'static str, access: Access, kind: K
 
 /// Every route there is. Those of the inspector answer only where the configuration wants it.
 pub const ROUTES: &[Route] = &[
-    route("GET", "/healthz", Access::Public, Kind::Healthy),
-    route("GET", "/readyz", Access::Public, Kind::Ready),
-    route("GET", "/metrics", Access::Public, Kind::Metrics),
-    route("GET", "/agents", Access::List, Kind::Agents),
-    route("POST", "/agents/{name}", Access::Agent, Kind::Start),
-    route("GET", "/ws", Access::Socket, Kind::Socket),
-    route("GET", "/agents/{name}/ws", Access::Socket, Kind::Socket),
-    route("GET", "/runs/{run}/events", Access::Run, Kind::Watch),
-    route("POST", "/runs/{run}/cancel", Access::Run, Kind::Cancel),
-    route("POST", "/a2a/{name}", Access::Agent, Kind::A2a),
-    route("POST", "/a2a/{name}/", Access::Agent, Kind::A2a),
-    route("GET", "/a2a/{name}/.well-known/agent-card.json", Access::Agent, Kind::A2a),
-    route("GET", "/a2a/{name}/.well-known/agent.json", Access::Agent, Kind::A2a),
-    route("GET", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
-    route("POST", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
-    route("DELETE", "/a2a/{name}/{*call}", Access::Agent, Kind::A2a),
-    route("GET", "/threads/{thread}", Access::Thread, Kind::Thread),
-    route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Grpc),
-    route("POST", "/lf.a2a.v1.A2AService/{method}", Access::Grpc, Kind::Grpc),
-    route("POST", "/a2a.v1.A2AService/{method}", Access::Grpc, Kind::Grpc),
+    route("GET", "/healthz", Access::Probe, Kind::Probe),
+    route("GET", "/readyz", Access::Probe, Kind::Probe),
+    route("GET", "/metrics", Access::Public, Kind::Probe),
+    route("GET", "/agents", Access::List, Kind::Surface),
+    route("POST", "/agents/{name}", Access::Agent, Kind::Surface),
+    route("GET", "/ws", Access::Socket, Kind::Surface),
+    route("GET", "/agents/{name}/ws", Access::Socket, Kind::Surface),
+    route("GET", "/runs/{run}/events", Access::Run, Kind::Surface),
+    route("POST", "/runs/{run}/cancel", Access::Run, Kind::Surface),
+    route("POST", "/a2a/{name}", Access::Agent, Kind::Surface),
+    route("POST", "/a2a/{name}/", Access::Agent, Kind::Surface),
+    route("GET", "/a2a/{name}/.well-known/agent-card.json", Access::Agent, Kind::Surface),
+    route("GET", "/a2a/{name}/.well-known/agent.json", Access::Agent, Kind::Surface),
+    route("GET", "/a2a/{name}/{*call}", Access::Agent, Kind::Surface),
+    route("POST", "/a2a/{name}/{*call}", Access::Agent, Kind::Surface),
+    route("DELETE", "/a2a/{name}/{*call}", Access::Agent, Kind::Surface),
+    route("GET", "/threads/{thread}", Access::Thread, Kind::Surface),
+    route("POST", "/aqueduct.v1.AgentStream/{method}", Access::Grpc, Kind::Surface),
+    route("POST", "/lf.a2a.v1.A2AService/{method}", Access::Grpc, Kind::Surface),
+    route("POST", "/a2a.v1.A2AService/{method}", Access::Grpc, Kind::Surface),
     route("GET", "/inspector", Access::Public, Kind::Inspector(inspector::Part::Page)),
     route("GET", "/inspector/{file}", Access::Public, Kind::Inspector(inspector::Part::File)),
     route("GET", "/inspector/runs", Access::List, Kind::Inspector(inspector::Part::Runs)),
+    route("GET", "/inspector/runs/{run}/forms", Access::Run, Kind::Inspector(inspector::Part::Forms)),
     route("POST", "/inspector/convert", Access::List, Kind::Inspector(inspector::Part::Convert)),
     route("POST", "/inspector/verify", Access::List, Kind::Inspector(inspector::Part::Verify)),
 ];
@@ -110,59 +99,46 @@ pub const ROUTES: &[Route] = &[
 #[derive(Debug, Clone)]
 pub(super) struct Shared {
     pub(super) gateway: Arc<Gateway>,
-    pub(super) service: Arc<GatewayService>,
-    counters: Arc<TransportCounters>,
-    a2a: A2aServers,
+    a2a: Servers,
     pub(super) inspector: inspector::Work,
 }
 
-/// The router of all routes but those of WebSocket and gRPC, which their transports bring, without admission.
-pub(crate) fn router(
-    gateway: &Arc<Gateway>,
-    service: &Arc<GatewayService>,
-    counters: TransportCounters,
-    a2a: &A2aServers,
-) -> Router {
-    let shared = Shared {
-        gateway: Arc::clone(gateway),
-        service: Arc::clone(service),
-        counters: Arc::new(counters),
-        a2a: a2a.clone(),
-        inspector: inspector::Work::default(),
-    };
+/// The router of all routes, without admission: the surfaces of `aqueduct` as the configuration wants them, and what the
+/// gateway adds to them. `sockets` is the WebSocket endpoint, `grpc` are the routes of the gRPC services. Those of the probes
+/// are elsewhere.
+pub(crate) fn router(gateway: &Arc<Gateway>, a2a: &Servers, sockets: &ws::Endpoint, grpc: Router) -> Router {
     let config = &*gateway.config();
-    let mut router = Router::new();
-    for route in ROUTES {
-        let is_inspector = matches!(route.kind, Kind::Inspector(_));
-        if is_inspector && !config.inspector.enabled {
-            continue;
+    let shared =
+        Shared { gateway: Arc::clone(gateway), a2a: a2a.clone(), inspector: inspector::Work::default() };
+    let agui = aqueduct::agui::router_with(gateway.runs(), agui::protocol(gateway), stream_options(config));
+    let a2a = a2a.router_of_all().layer(from_fn_with_state(shared.clone(), proxied));
+    let within = |router: Router, longest: usize| {
+        if longest >= longest_body(config) {
+            return router;
         }
-        let handler = match route.kind {
-            Kind::Healthy => get(healthy),
-            Kind::Ready => get(readiness),
-            Kind::Metrics => get(metrics),
-            Kind::Agents => get(agents),
-            Kind::Start => post(start),
-            Kind::Socket | Kind::Grpc => continue,
-            Kind::Watch => get(watch),
-            Kind::Cancel => post(cancel),
-            Kind::Thread => get(thread),
-            Kind::A2a => match route.method {
-                "GET" => get(a2a_call),
-                "DELETE" => delete(a2a_call),
-                _ => post(a2a_call),
-            },
-            Kind::Inspector(part) => inspector::handler(part),
-        };
-        let longest = if is_inspector { config.inspector.trace } else { config.server.body };
-        let handler = if longest < longest_body(config) {
-            handler.layer(map_request(move |request| ready(limit_body(request, longest))))
-        } else {
-            handler
-        };
-        router = router.route(route.path, handler);
+        router.layer(map_request(move |request| ready(limit_body(request, longest))))
+    };
+    let mut inspector = Router::new();
+    for route in ROUTES {
+        match route.kind {
+            Kind::Inspector(part) if config.inspector.enabled => {
+                inspector = inspector.route(route.path, inspector::handler(part));
+            }
+            Kind::Inspector(_) | Kind::Surface | Kind::Probe => {}
+        }
     }
-    router.fallback(elsewhere).with_state(shared)
+    let own = Router::new().fallback(elsewhere).with_state(shared.clone()).merge(agui).merge(a2a);
+    within(own, config.server.body)
+        .merge(within(inspector.with_state(shared), config.inspector.trace))
+        .merge(sockets.router())
+        .merge(grpc)
+}
+
+/// The WebSocket endpoint: AG-UI as the protocol of its connections.
+pub(super) fn sockets(gateway: &Arc<Gateway>) -> ws::Endpoint {
+    let limits = ws::Limits { merge_bytes: gateway.config().server.merge, ..ws::Limits::default() };
+    let config = ws::Config { limits, ..ws::Config::default() };
+    ws::endpoint(gateway.runs(), Arc::new(agui::protocol(gateway)), config)
 }
 
 /// The longest body of any route: what the server takes at all.
@@ -177,8 +153,8 @@ fn limit_body(mut request: Request, longest: usize) -> Request {
     request.with_limited_body()
 }
 
-pub(super) fn stream_options(gateway: &Gateway) -> StreamOptions {
-    StreamOptions { ids: true, merge_bytes: gateway.config().server.merge, ..StreamOptions::default() }
+fn stream_options(config: &Config) -> StreamOptions {
+    StreamOptions { ids: true, merge_bytes: config.server.merge, ..StreamOptions::default() }
 }
 
 pub(super) fn json(value: &serde_json::Value) -> Response {
@@ -187,130 +163,34 @@ pub(super) fn json(value: &serde_json::Value) -> Response {
     response
 }
 
-async fn healthy() -> Response {
-    json(&json!({ "status": "ok" }))
-}
-
-/// How long the log may take to answer before the gateway calls itself unready.
-const READY_WITHIN: Duration = Duration::from_secs(1);
-
-async fn readiness(State(shared): State<Shared>) -> Response {
-    if shared.gateway.is_draining() {
-        let message = "the gateway is stopping";
-        return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message).into_response();
-    }
-    // Who asks waits a second or two; a log that takes longer is no use either.
-    let checked = tokio::time::timeout(READY_WITHIN, shared.gateway.log().check()).await;
-    let trouble = match checked {
-        Ok(Ok(())) => return json(&json!({ "status": "ready" })),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("the run log does not answer within {READY_WITHIN:?}"),
-    };
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", trouble).into_response()
-}
-
-async fn metrics(State(shared): State<Shared>) -> Response {
-    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let text = shared.gateway.metrics().render(shared.gateway.runs().metrics(), &shared.counters, tasks);
-    let mut response = Response::new(Body::from(text));
-    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
-}
-
-async fn agents(State(shared): State<Shared>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
-    match shared.service.list_agents(&caller(&parts)).await {
-        Ok(agents) => {
-            let list: Vec<_> = agents
-                .iter()
-                .map(|agent| {
-                    let url = format!("/agents/{}", agent.name);
-                    json!({ "name": agent.name, "description": agent.description, "url": url })
-                })
-                .collect();
-            json(&json!({ "agents": list }))
-        }
-        Err(error) => Refusal::from(error).into_response(),
-    }
-}
-
-async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
-    let (runs, protocol) = (shared.gateway.runs(), agui::protocol(&shared.gateway));
-    aqueduct::agui::start(runs, &protocol, &name, request, &stream_options(&shared.gateway)).await
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WatchQuery {
-    /// Only events with higher numbers.
-    after: Option<u64>,
-    /// The AG-UI version that the watcher reads.
-    protocol_version: Option<String>,
-}
-
-async fn watch(
-    State(shared): State<Shared>,
-    Path(run): Path<String>,
-    query: Result<Query<WatchQuery>, axum::extract::rejection::QueryRejection>,
-    request: Request,
-) -> Response {
-    let Ok(Query(query)) = query else {
-        return Refusal::invalid("`after` is the number of an event").into_response();
-    };
-    let run = RunId::from(run);
-    let (parts, _) = request.into_parts();
-    let agent = shared.gateway.agent_of(&run).await.unwrap_or_default();
-    let encoder = Box::new(agui::encoder(&agent, query.protocol_version.as_deref(), &parts.headers));
-    let Some(after) = query.after.filter(|_| !parts.headers.contains_key("last-event-id")) else {
-        return watch_run(&*shared.service, &run, &parts, encoder, &stream_options(&shared.gateway)).await;
-    };
-    match shared.service.watch(&caller(&parts), &run, after).await {
-        Ok(events) => {
-            let position = EventPosition { run, number: after, payloads: 0 };
-            stream_response(&position, events, encoder, &stream_options(&shared.gateway))
-        }
-        Err(error) => Refusal::from(error).into_response(),
-    }
-}
-
-async fn cancel(State(shared): State<Shared>, Path(run): Path<String>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
-    match shared.service.cancel(&caller(&parts), &RunId::from(run)).await {
-        Ok(cancelled) => json(&json!({ "cancelled": cancelled })),
-        Err(error) => Refusal::from(error).into_response(),
-    }
-}
-
-async fn a2a_call(
+/// Lets a call pass to an A2A agent, or has it answered by the gateway's own server, which comes next.
+async fn proxied(
     State(shared): State<Shared>,
     Path(path): Path<HashMap<String, String>>,
     request: Request,
+    next: Next,
 ) -> Response {
     let name = path.get("name").map(String::as_str).unwrap_or_default();
+    if name == WELL_KNOWN {
+        return look_up(&shared, request, next).await;
+    }
     match shared.gateway.agent(name).and_then(proxy::Passable::of) {
-        Some(agent) => proxy::pass(&shared.gateway, &shared.a2a, &agent, request).await,
-        None => proxy::serve(&shared.gateway, &shared.a2a, name, request).await,
+        Some(agent) => proxy::pass(&shared.gateway, &shared.a2a, &agent, request, next).await,
+        None => proxy::serve(&shared.gateway, &shared.a2a, name, request, next).await,
     }
 }
 
-async fn thread(
-    State(shared): State<Shared>,
-    Path(thread): Path<String>,
-    Query(query): Query<ThreadQuery>,
-    request: Request,
-) -> Response {
-    let (parts, _) = request.into_parts();
-    let (declared, thread) = (query.protocol_version.as_deref(), thread.into());
-    let restated = threads::restate(&shared.gateway, &shared.service, &thread, declared, &parts);
-    restated.await.unwrap_or_else(IntoResponse::into_response)
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ThreadQuery {
-    /// The AG-UI version that the watcher reads.
-    protocol_version: Option<String>,
+/// A look-up of a card that names no agent: that of an agent to which calls pass, or one of the gateway's own.
+async fn look_up(shared: &Shared, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let Some(name) = shared.a2a.looked_up(&parts) else { return several_agents().into_response() };
+    let Some(agent) = shared.gateway.agent(&name).and_then(proxy::Passable::of) else {
+        return next.run(Request::from_parts(parts, body)).await;
+    };
+    if let Some(uri) = look_up_uri(&parts.uri, &name) {
+        parts.uri = uri;
+    }
+    proxy::pass(&shared.gateway, &shared.a2a, &agent, Request::from_parts(parts, body), next).await
 }
 
 /// What is on no route: an A2A agent at `/`, if there is one.
@@ -321,6 +201,10 @@ async fn elsewhere(State(shared): State<Shared>, request: Request) -> Response {
     }
     if let Some(name) = shared.a2a.root() {
         return shared.a2a.answer(name, request).await;
+    }
+    let is_home = request.uri().path() == "/" && request.method() == http::Method::GET;
+    if is_home && shared.gateway.config().inspector.enabled {
+        return inspector::home();
     }
     Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here: see GET /agents").into_response()
 }

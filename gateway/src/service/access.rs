@@ -1,29 +1,25 @@
-//! Access by bearer tokens: a caller is the number of its token.
-//!
-//! An agent with tokens (its own, or those of the gateway) is protected. Tokens are compared in constant time, all of
-//! them, so that neither their number nor their content can be measured.
+//! Access by the identities of the configuration.
 
+use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-use aqueduct_core::Principal;
-use aqueduct_core::service::Caller;
+use aqueduct_core::Identity;
+use aqueduct_core::service::{BoxFuture, Caller, Proof, ServiceError};
 use aqueduct_runs::AccessPolicy;
-use subtle::{Choice, ConstantTimeEq as _};
 
 use super::SharedSetup;
 use super::setup::Setup;
-use crate::config::Secret;
 
-/// Access by the tokens of the configuration.
-pub(super) struct TokenAccess(SharedSetup);
+/// Access by the identities of the configuration, which a reload replaces.
+pub(super) struct ConfiguredAccess(SharedSetup);
 
-impl std::fmt::Debug for TokenAccess {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TokenAccess").finish_non_exhaustive()
+impl fmt::Debug for ConfiguredAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfiguredAccess").finish_non_exhaustive()
     }
 }
 
-impl TokenAccess {
+impl ConfiguredAccess {
     pub(super) fn new(setup: SharedSetup) -> Self {
         Self(setup)
     }
@@ -33,47 +29,28 @@ impl TokenAccess {
     }
 }
 
-impl AccessPolicy for TokenAccess {
-    fn identify(&self, caller: &Caller, agent: &str) -> Option<Principal> {
-        let setup = self.setup();
-        let agent = setup.known(agent)?;
-        let (own, common) = (&agent.config.tokens, &setup.config.server.tokens);
-        if own.is_empty() && common.is_empty() {
-            return Some(Principal::anonymous());
-        }
-        let token = caller.token.as_deref().unwrap_or_default();
-        // Each is looked at, whichever fits.
-        let (of_agent, of_gateway) = (position(own, token), position(common, token));
-        match (of_gateway, of_agent) {
-            (Some(index), _) => Some(Principal::from_stored(&format!("gateway/{index}"))),
-            (None, Some(index)) => Some(Principal::from_stored(&format!("{}/{index}", agent.name))),
-            (None, None) => None,
-        }
+impl AccessPolicy for ConfiguredAccess {
+    fn identify(&self, caller: &Caller) -> Result<Arc<Identity>, ServiceError> {
+        self.setup().identities.identify(caller)
     }
 
-    /// True if there are tokens and the caller has none of them.
-    fn is_stranger(&self, caller: &Caller) -> bool {
-        let token = caller.token.as_deref().unwrap_or_default();
+    fn authenticate(&self, mut caller: Caller) -> BoxFuture<'_, Caller> {
         let setup = self.setup();
-        let common = &setup.config.server.tokens;
-        let mut protected = !common.is_empty();
-        let mut known = position(common, token).is_some();
-        for agent in setup.agents.values() {
-            protected |= !agent.config.tokens.is_empty();
-            known |= position(&agent.config.tokens, token).is_some();
-        }
-        protected && !known
+        Box::pin(async move {
+            caller.proof = match setup.identities.authenticate(&caller).await {
+                Ok(identity) => Proof::Verified(identity),
+                Err(refusal) => Proof::Refused(refusal),
+            };
+            caller
+        })
     }
-}
 
-/// Which of the secrets the token is. Every secret is compared, and every byte of it.
-fn position(secrets: &[Secret], token: &str) -> Option<usize> {
-    let mut found = None;
-    for (index, secret) in secrets.iter().enumerate() {
-        let same: Choice = secret.reveal().as_bytes().ct_eq(token.as_bytes());
-        if bool::from(same) {
-            found = Some(index);
-        }
+    fn may_run(&self, identity: &Identity, agent: &str) -> bool {
+        let setup = self.setup();
+        setup.identities.may_run(&setup.config, identity, agent)
     }
-    found
+
+    fn challenge(&self, identity: &Identity) -> Option<ServiceError> {
+        self.setup().identities.challenge(identity)
+    }
 }

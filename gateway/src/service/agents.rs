@@ -6,14 +6,17 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use aqueduct::FanOut;
 use aqueduct::a2a::RemoteAgent;
+use aqueduct::remote::AgentHealth;
 use aqueduct_core::{Agent as RunAgent, Limits};
 use aqueduct_runs::{AgentEntry as RunEntry, AgentOptions, OnDisconnect};
+use aqueduct_transport_http::CallWatch;
 
 use crate::config::{self, A2aBinding, A2aExposure, Agent, AgentSource, Config};
 use crate::recording::Recording;
-use crate::remote;
 use crate::source::ReplaySource;
 use crate::source::script::{Script, ScriptSource};
+use crate::telemetry::{Metrics, Tracing, UpstreamWatch};
+use crate::tls;
 
 /// What an agent says about itself that is for its A2A card.
 #[derive(Debug, Default)]
@@ -22,11 +25,14 @@ pub(crate) struct CardTraits {
     pub(crate) only_v1: bool,
     /// Media types that the agent reads; all if there are none.
     pub(crate) input_modes: Vec<String>,
+    /// What one could say to the agent.
+    pub(crate) examples: Vec<String>,
 }
 
 impl CardTraits {
     fn of(script: &Script) -> Self {
-        Self { only_v1: script.is_card_v1, input_modes: script.input_modes.clone() }
+        let (input_modes, examples) = (script.input_modes.clone(), script.examples.clone());
+        Self { only_v1: script.is_card_v1, input_modes, examples }
     }
 }
 
@@ -37,6 +43,9 @@ pub(crate) struct AgentEntry {
     /// How its A2A card differs from that of others.
     pub(crate) card: CardTraits,
     pub(crate) config: Agent,
+    /// What its certificates and keys held when they were read.
+    tls_files: u64,
+    remote: Option<Remote>,
     /// An A2A agent, to which calls can pass through.
     pub(crate) a2a: Option<RemoteAgent>,
     /// The agent as the run engine has it.
@@ -49,20 +58,54 @@ impl std::fmt::Debug for AgentEntry {
     }
 }
 
+/// What watches the calls to remote agents.
+#[derive(Debug, Clone)]
+pub(super) struct Watches {
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) tracing: Option<Arc<Tracing>>,
+}
+
+impl Watches {
+    fn of(&self, agent: &str) -> Arc<dyn CallWatch> {
+        Arc::new(UpstreamWatch::new(agent, &self.metrics, self.tracing.as_ref()))
+    }
+}
+
+/// An agent at another address.
+enum Remote {
+    A2a(RemoteAgent),
+    Agui(aqueduct::agui::RemoteAgent),
+}
+
+impl AgentEntry {
+    /// Returns what the calls to the agent came to; `None` for an agent that is not called.
+    pub(crate) fn health(&self) -> Option<AgentHealth> {
+        self.remote.as_ref().map(|remote| match remote {
+            Remote::A2a(agent) => agent.health(),
+            Remote::Agui(agent) => agent.health(),
+        })
+    }
+}
+
 /// Builds all agents: those that fan out last, because they need the others. Those that were there and are configured as
 /// before stay as they are, with what they remember.
 pub(super) fn build(
     config: &Config,
     before: &HashMap<String, Arc<AgentEntry>>,
+    watches: &Watches,
 ) -> anyhow::Result<HashMap<String, Arc<AgentEntry>>> {
     let mut built: HashMap<String, Arc<AgentEntry>> = HashMap::new();
     let is_fan_out = |agent: &Agent| matches!(agent.source, AgentSource::FanOut { .. });
     for last in [false, true] {
         for (name, agent) in config.agents.iter().filter(|(_, agent)| is_fan_out(agent) == last) {
-            let kept = before.get(name).filter(|entry| entry.config == *agent && !is_read_anew(agent));
+            let files = tls::fingerprint(agent.tls.as_ref());
+            let is_same = |entry: &&Arc<AgentEntry>| entry.config == *agent && entry.tls_files == files;
+            let kept = before.get(name).filter(is_same).filter(|_| !is_read_anew(agent));
             let entry = match kept {
                 Some(entry) => Arc::clone(entry),
-                None => Arc::new(entry(name, agent, &built).with_context(|| format!("agent {name}"))?),
+                None => {
+                    Arc::new(entry(name, agent, &built, watches).with_context(|| format!("agent {name}"))?)
+                }
             };
             built.insert(name.clone(), entry);
         }
@@ -76,19 +119,31 @@ fn is_read_anew(agent: &Agent) -> bool {
     matches!(agent.source, Script { .. } | Replay { .. } | FanOut { .. })
 }
 
-fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -> anyhow::Result<AgentEntry> {
+fn entry(
+    name: &str,
+    agent: &Agent,
+    others: &HashMap<String, Arc<AgentEntry>>,
+    watches: &Watches,
+) -> anyhow::Result<AgentEntry> {
     let mut description = agent.description.clone();
     let mut card = CardTraits::default();
     let mut a2a = None;
+    let mut remote: Option<Remote> = None;
+    let watch = || watches.of(name);
     let source: Option<Arc<dyn RunAgent>> = match &agent.source {
         AgentSource::A2a { binding, expose, .. } => {
-            let source = remote::a2a(agent)?;
+            let source = crate::remote::a2a(agent, Some(watch()))?;
+            remote = Some(Remote::A2a(source.clone()));
             // gRPC does not pass: such an agent is served.
             let passes = *expose == A2aExposure::Proxy && *binding != Some(A2aBinding::Grpc);
             a2a = passes.then(|| source.clone());
             Some(Arc::new(source))
         }
-        AgentSource::Agui { .. } => Some(Arc::new(remote::agui(agent)?)),
+        AgentSource::Agui { .. } => {
+            let source = crate::remote::agui(agent, Some(watch()))?;
+            remote = Some(Remote::Agui(source.clone()));
+            Some(Arc::new(source))
+        }
         AgentSource::Magentic => None,
         AgentSource::Script { file } => {
             let script = Script::load(file)?;
@@ -121,7 +176,16 @@ fn entry(name: &str, agent: &Agent, others: &HashMap<String, Arc<AgentEntry>>) -
         Some(source) => RunEntry::new(name, source, options),
         None => RunEntry::published(name, options),
     });
-    Ok(AgentEntry { name: name.to_owned(), description, card, config: agent.clone(), a2a, runs })
+    Ok(AgentEntry {
+        name: name.to_owned(),
+        description,
+        card,
+        config: agent.clone(),
+        tls_files: tls::fingerprint(agent.tls.as_ref()),
+        a2a,
+        remote,
+        runs,
+    })
 }
 
 /// What the run engine is told of an agent's configuration.

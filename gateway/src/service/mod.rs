@@ -12,25 +12,29 @@
 mod access;
 mod agents;
 mod engine;
-pub(crate) mod metrics;
+mod extension;
 mod setup;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use anyhow::Context as _;
+use aqueduct::remote::AgentHealth;
 use aqueduct_adapter_agui::fold;
-use aqueduct_core::service::{
-    AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RunService, ServiceError, StartedRun,
-};
-use aqueduct_core::{RunId, RunInput, ThreadId, Timestamp};
+use aqueduct_core::service::{Caller, ServiceError};
+use aqueduct_core::{RunId, Timestamp};
 use aqueduct_runlog::{LogError, LogScope, RunLog, RunState};
 use aqueduct_runs::{Runs, Settings};
+use aqueduct_transport_http::tls::LiveTls;
 
-use crate::config::{Agent, Config, RunLogEngine};
-use crate::tee::{Tee, TeeExtensions};
-use access::TokenAccess;
+use crate::config::{Agent, Config, OnLogLoss, RunLogEngine};
+use crate::tee::Tee;
+use crate::telemetry::{Metrics, Tracing};
+use crate::tls;
+use access::ConfiguredAccess;
 pub(crate) use agents::AgentEntry;
+use agents::Watches;
 pub(crate) use aqueduct_runs::now;
-use metrics::Metrics;
+use extension::GatewayExtensions;
 pub use setup::Changes;
 use setup::Setup;
 
@@ -43,6 +47,9 @@ pub struct Gateway {
     runs: Runs,
     metrics: Arc<Metrics>,
     tee: Arc<Tee>,
+    tracing: Option<Arc<Tracing>>,
+    /// The certificates of its ports.
+    certificates: RwLock<Vec<LiveTls>>,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -61,22 +68,35 @@ impl Gateway {
     /// A gateway with a log of another engine.
     pub fn with_log(config: Config, log: Arc<dyn RunLog>) -> anyhow::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::default());
-        let tee = Tee::new(config.tee.relate_by.clone(), Arc::clone(&log), Arc::clone(&metrics));
+        let tracing = Tracing::start(&config.telemetry)?;
         let settings = settings(&config);
-        let setup = Setup::new(config)?;
+        let watches = Watches { metrics: Arc::clone(&metrics), tracing: tracing.clone() };
+        let setup = Setup::new(config, watches)?;
+        let tee = Tee::new(setup.relate_by(), Arc::clone(&log), Arc::clone(&metrics));
         let entries = setup.run_entries();
         let setup = Arc::new(RwLock::new(Arc::new(setup)));
         let mut builder = Runs::builder()
             .shared_log(log)
             .settings(settings)
-            .access(Arc::new(TokenAccess::new(Arc::clone(&setup))))
-            .extensions(Arc::new(TeeExtensions(Arc::clone(&tee))))
+            .access(Arc::new(ConfiguredAccess::new(Arc::clone(&setup))))
+            .extensions(Arc::new(GatewayExtensions {
+                tee: Arc::clone(&tee),
+                metrics: Arc::clone(&metrics),
+                tracing: tracing.clone(),
+            }))
             .ingest_format("magentic", aqueduct::magentic::decoder)
             .record_input(fold::asked);
         for entry in entries {
             builder = builder.entry(entry);
         }
-        Ok(Arc::new(Self { setup, runs: builder.build(), metrics, tee }))
+        Ok(Arc::new(Self {
+            setup,
+            runs: builder.build(),
+            metrics,
+            tee,
+            tracing,
+            certificates: RwLock::default(),
+        }))
     }
 
     fn setup(&self) -> Arc<Setup> {
@@ -88,11 +108,24 @@ impl Gateway {
         &self.runs
     }
 
-    /// Goes on with another configuration. Runs under way keep what they began with.
+    /// Replaces the certificates of a port too, when the configuration is read again.
+    pub(crate) fn renew_certificates_of(&self, port: LiveTls) {
+        self.certificates.write().unwrap_or_else(PoisonError::into_inner).push(port);
+    }
+
+    /// Goes on with another configuration. Runs under way keep what they began with. Certificates are read again, and new
+    /// connections see them.
     pub fn reload(&self, config: Config) -> anyhow::Result<Changes> {
+        let tls = config.server.tls.as_ref().map(tls::of_server).transpose().context("server.tls")?;
         let mut setup = self.setup.write().unwrap_or_else(PoisonError::into_inner);
-        let (next, changes) = setup.next(config)?;
+        let (next, mut changes) = setup.next(config)?;
+        if let Some(tls) = tls {
+            for port in &*self.certificates.read().unwrap_or_else(PoisonError::into_inner) {
+                changes.certificate |= port.replace(tls.clone()).context("server.tls")?;
+            }
+        }
         self.runs.replace(settings(&next.config), next.run_entries());
+        self.tee.relate_by(next.relate_by());
         *setup = Arc::new(next);
         Ok(changes)
     }
@@ -116,9 +149,30 @@ impl Gateway {
         self.setup().agents.get(name).cloned()
     }
 
-    /// How the agent of a run is configured.
-    pub(crate) async fn agent_of(&self, run: &RunId) -> Option<Agent> {
-        self.agent_config(&self.runs.agent_of(run).await?)
+    /// What the calls to remote agents came to, by the name of the agent.
+    pub(crate) fn remote_agents(&self) -> Vec<(String, AgentHealth)> {
+        let setup = self.setup();
+        let mut agents: Vec<_> =
+            setup.agents.iter().filter_map(|(name, agent)| Some((name.clone(), agent.health()?))).collect();
+        agents.sort_by(|a, b| a.0.cmp(&b.0));
+        agents
+    }
+
+    /// Exports the spans that are left. To be called when everything has ended.
+    pub(crate) async fn stop_telemetry(&self) {
+        if let Some(tracing) = &self.tracing {
+            tracing.stop().await;
+        }
+    }
+
+    /// Returns `true` if the configuration has no proofs at all, so that all callers are one principal.
+    pub(crate) fn is_open(&self) -> bool {
+        self.setup().identities.is_open()
+    }
+
+    /// Returns `true` if callers of the agent must prove who they are.
+    pub(crate) fn protects(&self, agent: &str) -> bool {
+        self.setup().identities.protects(agent)
     }
 
     /// Returns the configuration of an agent, also of one that a reload removed.
@@ -129,10 +183,6 @@ impl Gateway {
     /// Who the caller is to this agent, as the log keeps it.
     pub(crate) fn authenticate(&self, agent: &AgentEntry, caller: &Caller) -> Result<String, ServiceError> {
         self.runs.authenticate(caller, &agent.name).map(|principal| principal.to_string())
-    }
-
-    pub(crate) fn no_such_agent(&self, caller: &Caller, name: &str) -> ServiceError {
-        self.runs.no_such_agent(caller, name)
     }
 
     /// Its counts.
@@ -155,15 +205,6 @@ impl Gateway {
         self.runs.drives(run)
     }
 
-    /// The runs of a thread that this caller may see, oldest first.
-    pub(crate) async fn thread_runs(
-        &self,
-        caller: &Caller,
-        thread: &ThreadId,
-    ) -> Result<Vec<RunState>, ServiceError> {
-        self.runs.thread_runs(caller, thread).await
-    }
-
     /// The runs of this caller that the log still holds, newest first, at most `most`.
     pub(crate) async fn runs_of(&self, caller: &Caller, most: usize) -> Result<Vec<RunState>, ServiceError> {
         self.runs.list_runs(caller, most).await
@@ -182,11 +223,6 @@ impl Gateway {
     /// True once no new runs are taken.
     pub fn is_draining(&self) -> bool {
         self.runs.is_draining()
-    }
-
-    /// Stops all runs.
-    pub fn stop_all(&self) {
-        self.runs.stop_all();
     }
 
     /// Forgets ended runs whose time is over.
@@ -211,53 +247,10 @@ fn settings(config: &Config) -> Settings {
         .with_limit(config.runs.limit)
         .with_lease(config.runs.lease)
         .with_keep(config.runs.keep)
+        .with_silence(config.runs.silence)
+        .with_on_log_loss(match config.runs.on_log_loss {
+            OnLogLoss::Cancel => aqueduct_runs::OnLogLoss::Cancel,
+            OnLogLoss::Keep => aqueduct_runs::OnLogLoss::Keep,
+        })
         .with_scope(scope)
-}
-
-/// The gateway as a service.
-#[derive(Debug, Clone)]
-pub struct GatewayService(pub Arc<Gateway>);
-
-impl RunService for GatewayService {
-    fn list_agents(&self, caller: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>> {
-        self.0.runs.list_agents(caller)
-    }
-
-    fn admit(&self, caller: &Caller, agent: Option<&str>) -> Result<(), ServiceError> {
-        self.0.runs.admit(caller, agent)
-    }
-
-    fn start(
-        &self,
-        caller: &Caller,
-        agent: &str,
-        input: RunInput,
-    ) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
-        self.0.runs.start(caller, agent, input)
-    }
-
-    fn watch(
-        &self,
-        caller: &Caller,
-        run: &RunId,
-        after: u64,
-    ) -> BoxFuture<'_, Result<EventStream, ServiceError>> {
-        self.0.runs.watch(caller, run, after)
-    }
-
-    fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>> {
-        self.0.runs.cancel(caller, run)
-    }
-
-    fn agent_of<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Option<String>> {
-        self.0.runs.agent_of(run)
-    }
-
-    fn publish(
-        &self,
-        caller: &Caller,
-        request: PublishRequest,
-    ) -> BoxFuture<'_, Result<Box<dyn Ingest>, ServiceError>> {
-        self.0.runs.publish(caller, request)
-    }
 }

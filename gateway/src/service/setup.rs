@@ -6,26 +6,30 @@
 //! ```
 //!
 //! Invariants: a reload changes everything it can or nothing; an agent that is configured as before keeps what it
-//! remembers; a token keeps its number for as long as the gateway lives, so nobody inherits the runs of another.
+//! remembers; a proof that is no longer configured is revoked.
 
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use aqueduct_core::Timestamp;
 
+use super::agents::Watches;
 use super::{AgentEntry, agents, now};
-use crate::config::{Config, Secret};
+use crate::config::{Config, RelateBy};
+use crate::identity::Identities;
 
 /// A configuration and its agents.
 pub(super) struct Setup {
     pub(super) config: Arc<Config>,
+    /// Who callers are.
+    pub(super) identities: Identities,
     /// When it became so.
     pub(super) since: Timestamp,
     pub(super) agents: HashMap<String, Arc<AgentEntry>>,
     /// Agents that are no longer configured; their runs can still be watched.
     retired: HashMap<String, Arc<AgentEntry>>,
+    /// What watches the calls to remote agents.
+    watches: Watches,
 }
 
 /// What a reload did.
@@ -37,12 +41,26 @@ pub struct Changes {
     pub changed: Vec<String>,
     /// Agents that are gone.
     pub removed: Vec<String>,
+    /// `true` if the gateway shows another certificate from now on.
+    pub certificate: bool,
 }
 
 impl Setup {
-    pub(super) fn new(config: Config) -> anyhow::Result<Self> {
-        let agents = agents::build(&config, &HashMap::new())?;
-        Ok(Self { config: Arc::new(config), since: now(), agents, retired: HashMap::new() })
+    pub(super) fn new(config: Config, watches: Watches) -> anyhow::Result<Self> {
+        let agents = agents::build(&config, &HashMap::new(), &watches)?;
+        let identities = Identities::new(&config, std::iter::empty())?;
+        let (config, since, retired) = (Arc::new(config), now(), HashMap::new());
+        Ok(Self { config, identities, since, agents, retired, watches })
+    }
+
+    /// How calls of sub-agents are related to runs: by what can be guessed only where there is nobody to guess it.
+    pub(super) fn relate_by(&self) -> Vec<RelateBy> {
+        let set = self.config.tee.relate_by.clone();
+        set.unwrap_or_else(|| {
+            let all = [RelateBy::Token, RelateBy::Trace, RelateBy::Context];
+            let count = if self.identities.is_shared() { 1 } else { all.len() };
+            all.into_iter().take(count).collect()
+        })
     }
 
     /// The agents as the run engine has them.
@@ -56,15 +74,9 @@ impl Setup {
     }
 
     /// What the gateway would be with another configuration.
-    pub(super) fn next(&self, mut config: Config) -> anyhow::Result<(Self, Changes)> {
+    pub(super) fn next(&self, config: Config) -> anyhow::Result<(Self, Changes)> {
         check_restart(&self.config, &config)?;
-        keep_numbers(&self.config.server.tokens, &mut config.server.tokens);
-        for (name, agent) in &mut config.agents {
-            if let Some(before) = self.known(name) {
-                keep_numbers(&before.config.tokens, &mut agent.tokens);
-            }
-        }
-        let agents = agents::build(&config, &self.agents)?;
+        let agents = agents::build(&config, &self.agents, &self.watches)?;
         let mut retired = self.retired.clone();
         let mut changes = Changes::default();
         for (name, entry) in &agents {
@@ -82,7 +94,11 @@ impl Setup {
         for names in [&mut changes.added, &mut changes.changed, &mut changes.removed] {
             names.sort_unstable();
         }
-        Ok((Self { config: Arc::new(config), since: now(), agents, retired }, changes))
+        let former = retired.iter().map(|(name, entry)| (name.as_str(), &entry.config));
+        let mut identities = Identities::new(&config, former)?;
+        identities.replace(&self.identities);
+        let (config, since, watches) = (Arc::new(config), now(), self.watches.clone());
+        Ok((Self { config, identities, since, agents, retired, watches }, changes))
     }
 }
 
@@ -90,53 +106,25 @@ impl Setup {
 fn check_restart(old: &Config, new: &Config) -> anyhow::Result<()> {
     let mut server = new.server.clone();
     server.tokens.clone_from(&old.server.tokens);
-    server.drain = old.server.drain;
+    (server.pre_stop, server.drain) = (old.server.pre_stop, old.server.drain);
     server.public_url.clone_from(&old.server.public_url);
+    // Other files are read as the same files would be; only whether TLS is spoken is a matter of the socket.
+    if server.tls.is_some() && old.server.tls.is_some() {
+        server.tls.clone_from(&old.server.tls);
+    }
     let mut runs = new.runs.clone();
-    (runs.limit, runs.keep) = (old.runs.limit, old.runs.keep);
+    (runs.limit, runs.keep, runs.on_log_loss) = (old.runs.limit, old.runs.keep, old.runs.on_log_loss);
     let sections = [
-        ("[server] beside `tokens`, `drain` and `public_url`", server == old.server),
+        (
+            "[server] beside `tokens`, `pre_stop`, `drain`, `public_url` and the files of `tls`",
+            server == old.server,
+        ),
         ("[log]", new.log == old.log),
-        ("[runs] beside `limit` and `keep`", runs == old.runs),
+        ("[runs] beside `limit`, `keep` and `on_log_loss`", runs == old.runs),
         ("[inspector]", new.inspector == old.inspector),
+        ("[telemetry]", new.telemetry == old.telemetry),
     ];
     let changed: Vec<&str> = sections.iter().filter(|(_, same)| !same).map(|(name, _)| *name).collect();
     anyhow::ensure!(changed.is_empty(), "needs a restart, and nothing was changed: {}", changed.join(", "));
     Ok(())
-}
-
-/// Callers are known by the number of their token. One that stays keeps its number; the number of one that goes is held
-/// by a token that nobody has.
-fn keep_numbers(old: &[Secret], new: &mut Vec<Secret>) {
-    if new.is_empty() {
-        return;
-    }
-    let mut kept: Vec<Secret> =
-        old.iter().map(|token| if new.contains(token) { token.clone() } else { nobodys() }).collect();
-    kept.extend(new.drain(..).filter(|token| !old.contains(token)));
-    *new = kept;
-}
-
-fn nobodys() -> Secret {
-    let half = || RandomState::new().hash_one(0);
-    Secret::new(format!("{:016x}{:016x}{:016x}", half(), half(), half()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_keeps_its_number_and_leaves_it_to_nobody() {
-        let secrets = |all: &[&str]| all.iter().map(|text| Secret::new(*text)).collect::<Vec<_>>();
-        let old = secrets(&["ann", "bob"]);
-        let mut new = secrets(&["cid", "bob"]);
-        keep_numbers(&old, &mut new);
-        assert_eq!(new.len(), 3);
-        assert_eq!((&new[1], &new[2]), (&Secret::new("bob"), &Secret::new("cid")));
-        assert!(new[0] != Secret::new("ann") && new[0].reveal().len() == 48);
-        let mut open = Vec::new();
-        keep_numbers(&old, &mut open);
-        assert_eq!(open, [], "an agent that asks for no token any more asks for none");
-    }
 }

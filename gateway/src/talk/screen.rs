@@ -1,62 +1,96 @@
-//! A run as text for people: sub-agents by name, tools, thinking dimmed.
+//! A run as text for people: sub-agents by name, tools, thinking dimmed, artifacts and files named.
 //!
 //! Several blocks may be written to at the same time, and a terminal has one line at a time. So one block speaks, word
-//! by word as it comes; what others say meanwhile waits until it is a line, until they are done, or until the speaker
-//! pauses.
+//! by word as it comes; what others say and do meanwhile waits until the speaker has ended a line, has ended, or pauses.
 //!
 //! ```text
-//!            delta of B: a line of it is full                  B is the speaker
-//! A speaks ───────────────────────────────────► B's line ──► (nobody speaks) ──► whoever comes next speaks
-//!    │ A ends, or says nothing for `PAUSE`                          ▲
-//!    └──────────────────────────────────────► all that waits ───────┘
+//!            the speaker ends a line                    the speaker says more
+//! A speaks ────────────────────────► all whole lines ──────────────────────► A speaks
+//!    │ A ends, or says nothing for `PAUSE`
+//!    └──────────────────────────────► all that waits ──► the next block to say something speaks
 //! ```
 //!
-//! Invariants: a line belongs to one block and begins with the name of its agent; what a block says comes out whole and
-//! in order, and before anything else that its agent does.
+//! Invariants: a line belongs to one block and begins with the name of its agent; no line is cut for another agent unless
+//! its block pauses; what an agent says and does comes out whole and in order.
 
+use std::collections::HashSet;
 use std::io::{Result, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aqueduct_core::{BlockEvent, BlockHead, Channel, Lane, LaneOutcome, RunOutcome, SpanKind, wellknown};
+use aqueduct_core::{
+    BlockEvent, BlockHead, Channel, Lane, LaneId, LaneOutcome, RunOutcome, SpanKind, wellknown,
+};
+use serde_json::Value;
 use tokio::time::Instant;
+
+use super::markdown::Markdown;
+use super::style::Style;
 
 const DIM: &str = "\u{1b}[2m";
 const RED: &str = "\u{1b}[31m";
 const CYAN: &str = "\u{1b}[36m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// Characters of a line that waits. Most terminals show it without wrapping, with the agent's name before it.
-const LINE: usize = 72;
 /// How long the speaker may be silent while others wait. Models pause less between words; people notice more.
 const PAUSE: Duration = Duration::from_millis(300);
+/// Characters of a structured value.
+const VALUE: usize = 200;
+/// Metadata of an A2A artifact's first chunk.
+const ARTIFACT_NAME: &str = "a2a.artifactName";
 
-/// Writes events. Colours only where the reader is a terminal.
+/// Writes events.
 #[derive(Debug)]
 pub(super) struct Screen {
-    colours: bool,
-    /// The block that the unfinished line belongs to, and when it last said something.
-    speaker: Option<(Arc<BlockHead>, Instant)>,
-    /// What other blocks said meanwhile, in the order in which they began.
-    waiting: Vec<(Arc<BlockHead>, String)>,
+    style: Style,
+    speaker: Option<Speaker>,
+    /// What others said and did meanwhile, in the order in which it began.
+    waiting: Vec<Waiting>,
+}
+
+/// The block that the unfinished line belongs to.
+#[derive(Debug)]
+struct Speaker {
+    block: Arc<BlockHead>,
+    spoke: Instant,
+    text: Markdown,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    Text { block: Arc<BlockHead>, text: String, is_over: bool },
+    Note { lane: Arc<Lane>, colour: &'static str, words: String },
+}
+
+impl Waiting {
+    fn lane(&self) -> &LaneId {
+        match self {
+            Self::Text { block, .. } => &block.lane.id,
+            Self::Note { lane, .. } => &lane.id,
+        }
+    }
 }
 
 impl Screen {
-    pub(super) fn new(colours: bool) -> Self {
-        Self { colours, speaker: None, waiting: Vec::new() }
+    pub(super) fn new(style: Style) -> Self {
+        Self { style, speaker: None, waiting: Vec::new() }
     }
 
-    /// When the speaker has been silent for too long; none if nobody waits.
+    /// True if no line is unfinished.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.speaker.is_none()
+    }
+
+    /// When the speaker has been silent for too long; none if nothing waits.
     pub(super) fn due(&self) -> Option<Instant> {
-        let (_, spoke) = self.speaker.as_ref().filter(|_| !self.waiting.is_empty())?;
-        Some(*spoke + PAUSE)
+        let speaker = self.speaker.as_ref().filter(|_| !self.waiting.is_empty())?;
+        Some(speaker.spoke + PAUSE)
     }
 
-    /// The speaker has been silent: those who wait are heard.
+    /// The speaker has been silent: what waits is written.
     pub(super) fn handle_pause(&mut self, now: Instant, out: &mut dyn Write) -> Result<()> {
         if self.due().is_some_and(|due| due <= now) {
-            self.end_line(out)?;
-            self.flush_waiting(|_| true, out)?;
+            self.flush_all(out)?;
         }
         Ok(())
     }
@@ -71,31 +105,27 @@ impl Screen {
             BlockEvent::BlockEnded { block, .. } => self.end_block(block, now, out),
             BlockEvent::ToolResult(result) => {
                 let colour = if result.is_error { RED } else { CYAN };
-                self.note(&result.lane, colour, &format!("← {}", printable(&result.output.to_text())), out)
+                self.note(&result.lane, colour, format!("← {}", printable(&result.output.to_text())), out)
             }
-            BlockEvent::LaneOpened(lane) => self.note(lane, DIM, "begins", out),
+            BlockEvent::LaneOpened(lane) => self.note(lane, DIM, "begins".to_owned(), out),
             BlockEvent::LaneClosed { lane, outcome } => match &**outcome {
-                LaneOutcome::Success(_) => self.note(lane, DIM, "is done", out),
-                LaneOutcome::Suspended => self.note(lane, DIM, "waits", out),
-                LaneOutcome::Cancelled => self.note(lane, DIM, "was cancelled", out),
+                LaneOutcome::Success(_) => self.note(lane, DIM, "is done".to_owned(), out),
+                LaneOutcome::Suspended => self.note(lane, DIM, "waits".to_owned(), out),
+                LaneOutcome::Cancelled => self.note(lane, DIM, "was cancelled".to_owned(), out),
                 LaneOutcome::Failed(failure) => {
-                    self.note(lane, RED, &format!("failed: {}", printable(&failure.message)), out)
+                    self.note(lane, RED, format!("failed: {}", printable(&failure.message)), out)
                 }
                 _ => Ok(()),
             },
-            BlockEvent::Custom(custom) if custom.name == wellknown::FILE => {
-                let name = custom.value.get("name").or_else(|| custom.value.get("url"));
-                let name = name.and_then(serde_json::Value::as_str).unwrap_or("without a name");
-                self.note(&custom.lane, CYAN, &format!("file {}", printable(name)), out)
-            }
-            BlockEvent::Custom(custom) if custom.name == wellknown::NOTICE => {
-                let text = custom.value.get("text").and_then(serde_json::Value::as_str).unwrap_or_default();
-                self.note(&custom.lane, DIM, &printable(text), out)
-            }
+            BlockEvent::Custom(custom) => match about(&custom.name, &custom.value) {
+                Some((colour, words)) => self.note(&custom.lane, colour, words, out),
+                None => Ok(()),
+            },
             BlockEvent::InterruptRequested(pending) => {
                 let question =
                     pending.interrupt.message.as_deref().unwrap_or("The agent waits for your answer.");
-                self.note(&pending.lane, CYAN, &format!("? {}", printable(question)), out)
+                self.flush_all(out)?;
+                self.note(&pending.lane, CYAN, format!("? {}", printable(question)), out)
             }
             BlockEvent::RunFinished(end) => {
                 self.flush_all(out)?;
@@ -116,88 +146,163 @@ impl Screen {
         }
     }
 
-    /// Takes what a block says: at once if it speaks or nobody does, else until it is a line.
+    /// Takes what a block says: at once if it speaks or nothing else does, else it waits.
     fn hear(&mut self, block: &Arc<BlockHead>, text: &str, now: Instant, out: &mut dyn Write) -> Result<()> {
         match &mut self.speaker {
-            Some((speaker, spoke)) if speaker.id == block.id => {
-                *spoke = now;
-                return self.say(block, text, out);
+            Some(speaker) if speaker.block.id == block.id => {
+                speaker.spoke = now;
+                let written = speaker.text.push(text);
+                self.say(block, &written, out)?;
+                if text.ends_with('\n') && self.has_whole() {
+                    self.end_line(out)?;
+                    return self.flush_whole(out);
+                }
+                Ok(())
             }
             None => {
                 let before = self.take_waiting(block);
-                self.begin(block, out)?;
-                self.speaker = Some((Arc::clone(block), now));
-                return self.say(block, &format!("{before}{text}"), out);
+                self.speak(block, &format!("{before}{text}"), now, out)
             }
-            Some(_) => {}
+            Some(_) => {
+                let waits = self.waiting.iter_mut().find_map(|waits| match waits {
+                    Waiting::Text { block: other, text, .. } if other.id == block.id => Some(text),
+                    _ => None,
+                });
+                match waits {
+                    Some(waits) => waits.push_str(text),
+                    None => self.waiting.push(Waiting::Text {
+                        block: Arc::clone(block),
+                        text: text.to_owned(),
+                        is_over: false,
+                    }),
+                }
+                Ok(())
+            }
         }
-        let waits = self.waiting.iter().position(|(waits, _)| waits.id == block.id);
-        let index = waits.unwrap_or(self.waiting.len());
-        if waits.is_none() {
-            self.waiting.push((Arc::clone(block), String::new()));
-        }
-        let Some((_, buffer)) = self.waiting.get_mut(index) else { return Ok(()) };
-        buffer.push_str(text);
-        let Some(end) = line_end(buffer) else { return Ok(()) };
-        let rest = buffer.split_off(end);
-        let line = std::mem::replace(buffer, rest);
-        self.end_line(out)?;
-        self.whole_line(block, &line, out)
+    }
+
+    /// A block begins a line of its own, and speaks.
+    fn speak(&mut self, block: &Arc<BlockHead>, text: &str, now: Instant, out: &mut dyn Write) -> Result<()> {
+        let indent = self.begin(block, out)?;
+        let mut speaker =
+            Speaker { block: Arc::clone(block), spoke: now, text: self.markdown(block, indent) };
+        let written = speaker.text.push(text);
+        self.speaker = Some(speaker);
+        self.say(block, &written, out)
+    }
+
+    fn markdown(&self, block: &BlockHead, indent: usize) -> Markdown {
+        let is_styled =
+            self.style.colours && block.kind == SpanKind::Text && block.channel == Channel::Answer;
+        Markdown::new(self.style.width, indent, is_styled)
     }
 
     fn end_block(&mut self, block: &Arc<BlockHead>, now: Instant, out: &mut dyn Write) -> Result<()> {
-        if self.speaker.as_ref().is_some_and(|(speaker, _)| speaker.id == block.id) {
+        if self.speaker.as_ref().is_some_and(|speaker| speaker.block.id == block.id) {
             self.end_line(out)?;
-            // Whoever has waited longest speaks next.
-            if let Some((next, _)) = self.waiting.first() {
-                let next = Arc::clone(next);
-                return self.hear(&next, "", now, out);
+            self.flush_whole(out)?;
+            // The block that has waited longest speaks next.
+            let next = self.waiting.iter().find_map(|waits| match waits {
+                Waiting::Text { block, is_over: false, .. } => Some(Arc::clone(block)),
+                _ => None,
+            });
+            return next.map_or(Ok(()), |next| self.hear(&next, "", now, out));
+        }
+        for waits in &mut self.waiting {
+            if let Waiting::Text { block: other, is_over, .. } = waits
+                && other.id == block.id
+            {
+                *is_over = true;
             }
-            return Ok(());
         }
-        let is_waiting =
-            self.waiting.iter().any(|(waits, text)| waits.id == block.id && has_line(waits, text));
-        let text = self.take_waiting(block);
-        if !is_waiting {
-            return Ok(());
-        }
-        self.end_line(out)?;
-        self.whole_line(block, &text, out)
+        Ok(())
     }
 
     fn take_waiting(&mut self, block: &BlockHead) -> String {
-        let index = self.waiting.iter().position(|(waits, _)| waits.id == block.id);
-        index.map(|index| self.waiting.remove(index).1).unwrap_or_default()
+        let place = self
+            .waiting
+            .iter()
+            .position(|waits| matches!(waits, Waiting::Text { block: other, .. } if other.id == block.id));
+        match place.map(|place| self.waiting.remove(place)) {
+            Some(Waiting::Text { text, .. }) => text,
+            _ => String::new(),
+        }
     }
 
-    fn flush_waiting(&mut self, whose: impl Fn(&BlockHead) -> bool, out: &mut dyn Write) -> Result<()> {
-        let (now, later) = std::mem::take(&mut self.waiting).into_iter().partition(|(block, _)| whose(block));
-        self.waiting = later;
-        let now: Vec<(Arc<BlockHead>, String)> = now;
-        for (block, text) in now.iter().filter(|(block, text)| has_line(block, text)) {
-            self.whole_line(block, text, out)?;
+    /// True if something waits that can be written as whole lines.
+    fn has_whole(&self) -> bool {
+        self.waiting.iter().any(|waits| match waits {
+            Waiting::Text { text, is_over, .. } => *is_over || text.contains('\n'),
+            Waiting::Note { .. } => true,
+        })
+    }
+
+    /// Writes whole lines of what waits; what an agent has not finished holds back what it did after.
+    fn flush_whole(&mut self, out: &mut dyn Write) -> Result<()> {
+        let mut held = HashSet::new();
+        let mut later = Vec::new();
+        for waits in std::mem::take(&mut self.waiting) {
+            if held.contains(waits.lane()) {
+                later.push(waits);
+                continue;
+            }
+            match waits {
+                Waiting::Text { block, mut text, is_over: false } => {
+                    held.insert(block.lane.id.clone());
+                    let rest = text.split_off(text.rfind('\n').map_or(0, |end| end + 1));
+                    self.whole(&block, &text, out)?;
+                    later.push(Waiting::Text { block, text: rest, is_over: false });
+                }
+                waits => self.write(waits, out)?,
+            }
         }
+        self.waiting = later;
         Ok(())
     }
 
     fn flush_all(&mut self, out: &mut dyn Write) -> Result<()> {
         self.end_line(out)?;
-        self.flush_waiting(|_| true, out)
+        std::mem::take(&mut self.waiting).into_iter().try_for_each(|waits| self.write(waits, out))
     }
 
-    fn whole_line(&mut self, block: &BlockHead, text: &str, out: &mut dyn Write) -> Result<()> {
-        self.begin(block, out)?;
-        self.say(block, text.trim_end_matches(['\n', ' ']), out)?;
+    fn write(&mut self, waits: Waiting, out: &mut dyn Write) -> Result<()> {
+        match waits {
+            Waiting::Text { block, text, .. } => {
+                // A call without arguments is a line too.
+                if text.is_empty() && block.kind == SpanKind::ToolUse {
+                    self.begin(&block, out)?;
+                    return writeln!(out);
+                }
+                self.whole(&block, &text, out)
+            }
+            Waiting::Note { lane, colour, words } => self.write_note(&lane, colour, &words, out),
+        }
+    }
+
+    /// Text that is written at once, on lines of its own.
+    fn whole(&mut self, block: &BlockHead, text: &str, out: &mut dyn Write) -> Result<()> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let indent = self.begin(block, out)?;
+        let mut markdown = self.markdown(block, indent);
+        let written = format!("{}{}", markdown.push(text.trim_end_matches(['\n', ' '])), markdown.finish());
+        self.say(block, &written, out)?;
         writeln!(out)
     }
 
-    /// The beginning of a line: whose it is, and the tool's name if it is a call.
-    fn begin(&mut self, block: &BlockHead, out: &mut dyn Write) -> Result<()> {
-        self.name(&block.lane, out)?;
+    /// The beginning of a line: whose it is, the artifact that begins, the tool's name if it is a call. Returns its columns.
+    fn begin(&mut self, block: &BlockHead, out: &mut dyn Write) -> Result<usize> {
+        let name = block.origin.metadata.as_ref().and_then(|metadata| metadata.get(ARTIFACT_NAME)?.as_str());
+        if let Some(name) = name.filter(|_| block.continues.is_none()) {
+            self.name(&block.lane, out)?;
+            self.paint(CYAN, &format!("artifact {}\n", printable(name)), out)?;
+        }
+        let indent = self.name(&block.lane, out)?;
         if block.kind == SpanKind::ToolUse {
             self.paint(CYAN, &format!("→ {} ", printable(&block.tool_name)), out)?;
         }
-        Ok(())
+        Ok(indent)
     }
 
     fn say(&self, block: &BlockHead, text: &str, out: &mut dyn Write) -> Result<()> {
@@ -205,24 +310,56 @@ impl Screen {
         if is_aside { self.paint(DIM, text, out) } else { write!(out, "{text}") }
     }
 
-    /// Something that an agent does, after all that it said.
-    fn note(&mut self, lane: &Lane, colour: &str, words: &str, out: &mut dyn Write) -> Result<()> {
+    /// Something that an agent does, after all that it said; at once if no other agent is in the middle of a line.
+    fn note(
+        &mut self,
+        lane: &Arc<Lane>,
+        colour: &'static str,
+        words: String,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let is_other = self.speaker.as_ref().is_some_and(|speaker| speaker.block.lane.id != lane.id);
+        if is_other {
+            self.waiting.push(Waiting::Note { lane: Arc::clone(lane), colour, words });
+            return Ok(());
+        }
         self.end_line(out)?;
-        self.flush_waiting(|block| block.lane.id == lane.id, out)?;
-        self.name(lane, out)?;
-        self.paint(colour, &format!("{words}\n"), out)
+        let (own, others) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|waits| *waits.lane() == lane.id);
+        self.waiting = others;
+        let own: Vec<Waiting> = own;
+        own.into_iter().try_for_each(|waits| self.write(waits, out))?;
+        self.write_note(lane, colour, &words, out)
     }
 
-    fn name(&self, lane: &Lane, out: &mut dyn Write) -> Result<()> {
-        if lane.is_root() { Ok(()) } else { self.paint(DIM, &format!("[{}] ", printable(lane.name())), out) }
+    fn write_note(&self, lane: &Lane, colour: &str, words: &str, out: &mut dyn Write) -> Result<()> {
+        let indent = self.name(lane, out)?;
+        let mut text = Markdown::new(self.style.width, indent, false);
+        let written = format!("{}{}", text.push(words), text.finish());
+        self.paint(colour, &format!("{written}\n"), out)
+    }
+
+    /// Writes the name of the agent, and returns its columns.
+    fn name(&self, lane: &Lane, out: &mut dyn Write) -> Result<usize> {
+        if lane.is_root() {
+            return Ok(0);
+        }
+        let name = format!("[{}] ", printable(lane.name()));
+        self.paint(DIM, &name, out)?;
+        // A name that takes half of the line is no indent for what follows.
+        let columns = name.chars().count();
+        Ok(if columns * 2 < self.style.width { columns } else { 0 })
     }
 
     fn end_line(&mut self, out: &mut dyn Write) -> Result<()> {
-        if self.speaker.take().is_some() { writeln!(out) } else { Ok(()) }
+        let Some(mut speaker) = self.speaker.take() else { return Ok(()) };
+        let rest = speaker.text.finish();
+        self.say(&speaker.block, &rest, out)?;
+        writeln!(out)
     }
 
     fn paint(&self, colour: &str, text: &str, out: &mut dyn Write) -> Result<()> {
-        if !self.colours || text.is_empty() {
+        if !self.style.colours || text.is_empty() {
             return write!(out, "{text}");
         }
         // The colour ends before the line does, or it would reach into the prompt of a shell.
@@ -231,18 +368,26 @@ impl Screen {
     }
 }
 
-/// True if there is something to show of what waits: words, or a call.
-fn has_line(block: &BlockHead, text: &str) -> bool {
-    !text.is_empty() || block.kind == SpanKind::ToolUse
-}
-
-/// Where a line of the text ends: after a line break, or after a word once it is long enough.
-fn line_end(text: &str) -> Option<usize> {
-    if let Some(end) = text.rfind('\n') {
-        return Some(end + 1);
+/// Words about content without a kind of its own, for content that is for people.
+fn about(name: &str, value: &Value) -> Option<(&'static str, String)> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    match name {
+        wellknown::FILE => {
+            let name = text("name").or_else(|| text("url")).unwrap_or("without a name");
+            let size = text("data").map(|data| format!("{} bytes", data.len() * 3 / 4));
+            let more: Vec<&str> = text("mediaType").into_iter().chain(size.as_deref()).collect();
+            let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+            Some((CYAN, format!("file {}{}", printable(name), printable(&more))))
+        }
+        wellknown::NOTICE => Some((DIM, printable(text("text").unwrap_or_default()))),
+        wellknown::DATA => {
+            let json = value.to_string();
+            let end = json.char_indices().nth(VALUE).map_or(json.len(), |(end, _)| end);
+            let sign = if end < json.len() { "…" } else { "" };
+            Some((CYAN, format!("data {}{sign}", printable(json.get(..end).unwrap_or_default()))))
+        }
+        _ => None,
     }
-    let is_long = text.chars().nth(LINE).is_some();
-    is_long.then(|| text.rfind(' ').map_or(text.len(), |space| space + 1))
 }
 
 /// An agent's text must not steer the terminal: no control characters but line breaks and tabs.

@@ -1,18 +1,22 @@
-//! Who a command talks to: an agent of the configuration, or one at an address.
+//! Who a command talks to: an agent of the configuration, or one at an address; and as whom.
 
-use aqueduct_adapter_a2a::config::StreamShape;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use aqueduct_adapter_a2a::call::card_request;
 use aqueduct_adapter_a2a::card::{card_urls, parse};
+use aqueduct_adapter_a2a::config::StreamShape;
+use aqueduct_core::service::Caller;
 use aqueduct_transport_http::{Client, ClientConfig, ClientTimeouts};
 use bytes::Bytes;
 
-use crate::cli::UrlProtocol;
-use crate::config::{self, A2aAddress, A2aExposure, A2aVersion, Agent, AgentSource, Config};
+use crate::cli::{CallerArgs, ReachArgs, UrlProtocol};
+use crate::config::{
+    self, A2aAddress, A2aExposure, A2aVersion, Agent, AgentSource, ClientTls, Config, Secret,
+};
 use crate::serve::{DEMO_PORT, load_config};
+use crate::tls;
 
 /// The name of an agent that was given by its address.
 const BY_URL: &str = "agent";
@@ -23,42 +27,85 @@ const DEMO: &str = "demo";
 /// The configuration that has the agent, and its name there.
 pub(crate) async fn resolve(
     target: &str,
-    protocol: UrlProtocol,
-    file: &Path,
+    reach: &ReachArgs,
     environment: Vec<(String, String)>,
 ) -> anyhow::Result<(Config, String)> {
-    if target == DEMO && !file.exists() {
-        let url = format!("http://127.0.0.1:{DEMO_PORT}/agents/{DEMO}");
-        return Ok((one_agent(BY_URL, AgentSource::Agui { url }), BY_URL.to_owned()));
+    let (mut config, name) = find(target, reach, environment).await?;
+    if let Some(agent) = config.agents.get_mut(&name) {
+        dress(agent, &reach.caller)?;
     }
-    if !target.starts_with("http://") && !target.starts_with("https://") {
-        let config = load_config(file, environment)?;
-        anyhow::ensure!(
-            config.agents.contains_key(target),
-            "there is no agent {target} in {}: it has {}",
-            file.display(),
-            config.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
-        );
-        return Ok((config, target.to_owned()));
+    Ok((config, name))
+}
+
+async fn find(
+    target: &str,
+    reach: &ReachArgs,
+    environment: Vec<(String, String)>,
+) -> anyhow::Result<(Config, String)> {
+    if is_url(target) {
+        let is_a2a = match reach.protocol {
+            UrlProtocol::A2a => true,
+            UrlProtocol::Agui => false,
+            UrlProtocol::Auto => find_card(target, &reach.caller).await.is_ok_and(|card| card.is_some()),
+        };
+        let source = if is_a2a { a2a(target) } else { AgentSource::Agui { url: target.to_owned() } };
+        return Ok((one_agent(BY_URL, source), BY_URL.to_owned()));
     }
-    let is_a2a = match protocol {
-        UrlProtocol::A2a => true,
-        UrlProtocol::Agui => false,
-        UrlProtocol::Auto => has_card(target).await,
-    };
-    let source = if is_a2a {
-        let address = A2aAddress::Url(target.to_owned());
-        AgentSource::A2a {
-            address,
-            binding: None,
-            version: A2aVersion::V1_0,
-            expose: A2aExposure::Proxy,
-            stream: StreamShape::Auto,
-        }
+    let file = &reach.config;
+    // The demo is there in every folder, unless the configuration of this one has an agent of that name.
+    let config = if target == DEMO {
+        load_config(file, environment).ok()
     } else {
-        AgentSource::Agui { url: target.to_owned() }
+        Some(load_config(file, environment)?)
     };
-    Ok((one_agent(BY_URL, source), BY_URL.to_owned()))
+    match config {
+        Some(config) if config.agents.contains_key(target) => Ok((config, target.to_owned())),
+        _ if target == DEMO => {
+            let address = format!("127.0.0.1:{DEMO_PORT}");
+            let runs = tokio::net::TcpStream::connect(&address).await;
+            runs.with_context(|| format!("no demo runs at {address}: start it with `aqueduct demo`"))?;
+            let url = format!("http://{address}/agents/{DEMO}");
+            Ok((one_agent(BY_URL, AgentSource::Agui { url }), BY_URL.to_owned()))
+        }
+        config => {
+            let names =
+                config.map(|config| config.agents.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
+            anyhow::bail!("there is no agent {target} in {}: it has {}", file.display(), names.join(", "))
+        }
+    }
+}
+
+fn is_url(target: &str) -> bool {
+    target.starts_with("http://") || target.starts_with("https://")
+}
+
+/// An A2A agent at an address, asked as its card says.
+pub(crate) fn a2a(url: &str) -> AgentSource {
+    AgentSource::A2a {
+        address: A2aAddress::Url(url.to_owned()),
+        binding: None,
+        version: A2aVersion::V1_0,
+        expose: A2aExposure::Proxy,
+        stream: StreamShape::Auto,
+    }
+}
+
+/// Gives an agent the credentials, authorities and headers of the command line.
+pub(crate) fn dress(agent: &mut Agent, caller: &CallerArgs) -> anyhow::Result<()> {
+    if let Some(token) = caller.token()? {
+        agent.credentials = Some(Secret::new(&token));
+    }
+    if let Some(ca) = caller.ca() {
+        let identity = agent.tls.take().and_then(|tls| tls.identity);
+        agent.tls = Some(ClientTls { ca: Some(ca.to_owned()), identity });
+    }
+    agent.forward_headers.extend(caller.headers.iter().map(|(name, _)| name.clone()));
+    Ok(())
+}
+
+/// The caller of runs that a command starts: its headers are those of the command line.
+pub(crate) fn caller(args: &CallerArgs) -> Caller {
+    Caller { headers: args.headers.clone(), ..Caller::default() }
 }
 
 /// A configuration with one agent.
@@ -67,23 +114,47 @@ pub(crate) fn one_agent(name: &str, source: AgentSource) -> Config {
     config::with_agents(BTreeMap::from([(name.to_owned(), agent)]))
 }
 
-/// True if an agent card is found where cards are. Only the address itself is asked, not its host: an AG-UI agent may
-/// live beside an A2A agent.
-async fn has_card(url: &str) -> bool {
+/// A client that calls as the command line says.
+fn client(caller: &CallerArgs) -> anyhow::Result<Client> {
     let timeouts = ClientTimeouts { response: Duration::from_secs(5), ..ClientTimeouts::default() };
-    let Ok(client) = Client::new(ClientConfig { timeouts, ..ClientConfig::default() }) else { return false };
+    let files = ClientTls { ca: caller.ca().map(Into::into), identity: None };
+    let tls = tls::of_client(Some(&files)).context("--ca")?;
+    Ok(Client::new(ClientConfig { timeouts, tls, ..ClientConfig::default() })?)
+}
+
+/// The address and the text of an agent card, if one is found where cards are. Only the address itself is asked, not its
+/// host: an AG-UI agent may live beside an A2A agent.
+///
+/// # Errors
+///
+/// The address cannot be reached, or refuses the caller.
+pub(crate) async fn find_card(url: &str, caller: &CallerArgs) -> anyhow::Result<Option<(String, String)>> {
+    let client = client(caller)?;
+    let token = caller.token()?;
+    let mut refused = None;
     for card in card_urls(url).into_iter().take(2) {
         let wanted = card_request(card);
         let mut request = http::Request::get(&wanted.url);
         for (name, value) in &wanted.headers {
             request = request.header(*name, value);
         }
-        let Ok(request) = request.body(Bytes::new()) else { return false };
-        let Ok(response) = client.request(request).await else { return false };
+        if let Some(token) = &token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        for (name, value) in &caller.headers {
+            request = request.header(name, value);
+        }
+        let response = client.request(request.body(Bytes::new())?).await?;
         let text = String::from_utf8_lossy(response.body());
         if response.status().is_success() && parse(&text).is_ok_and(|card| !card.name.is_empty()) {
-            return true;
+            return Ok(Some((wanted.url, text.into_owned())));
+        }
+        if [401, 403].contains(&response.status().as_u16()) {
+            refused = Some(response.status());
         }
     }
-    false
+    match refused {
+        Some(status) => anyhow::bail!("the card is refused with {status}: give a token with `--token`"),
+        None => Ok(None),
+    }
 }

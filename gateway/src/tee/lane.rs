@@ -18,7 +18,7 @@ use super::call::{CallKind, LaneCall};
 use super::relate::Anchor;
 use super::tap::{Tap, TapConfig};
 use super::trail::Trail;
-use crate::service::metrics::Metrics;
+use crate::telemetry::Metrics;
 
 /// How long a run may hold back a call whose events it does not take. Logs answer within milliseconds; one that takes
 /// longer than this is broken, and the supervisor must not break with it.

@@ -39,7 +39,7 @@ mod tapped;
 mod token;
 pub(crate) mod trail;
 
-pub(crate) use relate::Tee;
-pub(crate) use run::TeeExtensions;
+pub(crate) use relate::{Requester, Tee};
+pub(crate) use run::TeeRun;
 pub(crate) use tapped::Tapped;
 pub(crate) use trail::Trail;

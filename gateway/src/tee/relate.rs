@@ -12,9 +12,11 @@
 //! Anchors are where their run is driven. What leads to a run is told to all gateways that share the log, which then
 //! ask its owner ([`remote`](super::remote)); so what one alone has, one alone has among all of them.
 //!
-//! Traces and contexts can be guessed by those who may call the agent at all, which is why each way can be switched off.
+//! A call belongs to a run of its own principal alone, unless the called agent names the principal of the call as a
+//! supervisor. Traces and contexts can be guessed, which is why each way can be switched off, and why tokens alone relate
+//! where there is more than one principal.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use aqueduct_adapter_a2a::relay::PassingCall;
 use aqueduct_core::{RunId, Source, Timestamp};
@@ -26,12 +28,15 @@ use super::index::Index;
 use super::run::TeeRun;
 use super::token::RunToken;
 use crate::config::RelateBy;
-use crate::service::metrics::Metrics;
 use crate::service::now;
+use crate::telemetry::Metrics;
 
 /// How long gateways that share a log know what leads to a run whose own gateway died. Others take back what they told
 /// when the run ends; a run that lasts longer than a day is found by its own gateway alone.
 const TOLD_FOR_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// A run, its key, and the principal that it belongs to.
+pub(super) type OwnedRun = (Arc<TeeRun>, RunId, String);
 
 /// An agent at work in a run, to which the lanes of the agents that it calls are attached.
 #[derive(Debug)]
@@ -40,6 +45,8 @@ pub(crate) struct Anchor {
     pub(super) run_id: RunId,
     /// The agent in its run.
     pub(crate) source: Source,
+    /// The stored form of the principal that the run belongs to.
+    owner: String,
     pub(super) token: Option<RunToken>,
     pub(super) trace: Option<String>,
     contexts: Mutex<Vec<String>>,
@@ -82,7 +89,8 @@ impl Anchor {
     pub(crate) fn child(self: &Arc<Self>, source: Source) -> Option<Arc<Self>> {
         let tee = self.tee.upgrade()?;
         let token = self.token.as_ref().and_then(RunToken::child);
-        Some(tee.anchor((Arc::clone(&self.run), self.run_id.clone()), source, token, self.trace.clone()))
+        let run = (Arc::clone(&self.run), self.run_id.clone(), self.owner.clone());
+        Some(tee.anchor(run, source, token, self.trace.clone()))
     }
 
     fn contexts(&self) -> MutexGuard<'_, Vec<String>> {
@@ -139,9 +147,25 @@ pub(crate) struct RemoteRun {
     pub(crate) clue: Clue,
 }
 
+/// Who sends a call that may belong to a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Requester {
+    /// The stored form of its principal.
+    pub(crate) owner: String,
+    /// Set if the called agent names the principal as a supervisor: its calls are for runs of any principal.
+    pub(crate) is_supervisor: bool,
+}
+
+impl Requester {
+    /// Returns `true` if calls of the requester may belong to runs of that owner.
+    fn may_act_for(&self, owner: &str) -> bool {
+        self.is_supervisor || self.owner == owner
+    }
+}
+
 /// All anchors of a gateway.
 pub(crate) struct Tee {
-    ways: Vec<RelateBy>,
+    ways: RwLock<Vec<RelateBy>>,
     index: Mutex<Index>,
     log: Arc<dyn RunLog>,
     metrics: Arc<Metrics>,
@@ -149,13 +173,22 @@ pub(crate) struct Tee {
 
 impl std::fmt::Debug for Tee {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tee").field("ways", &self.ways).finish_non_exhaustive()
+        f.debug_struct("Tee").field("ways", &self.ways()).finish_non_exhaustive()
     }
 }
 
 impl Tee {
     pub(crate) fn new(ways: Vec<RelateBy>, log: Arc<dyn RunLog>, metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { ways, index: Mutex::default(), log, metrics })
+        Arc::new(Self { ways: RwLock::new(ways), index: Mutex::default(), log, metrics })
+    }
+
+    /// Relates calls by these ways from now on.
+    pub(crate) fn relate_by(&self, ways: Vec<RelateBy>) {
+        *self.ways.write().unwrap_or_else(PoisonError::into_inner) = ways;
+    }
+
+    fn ways(&self) -> Vec<RelateBy> {
+        self.ways.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn log(&self) -> &Arc<dyn RunLog> {
@@ -171,42 +204,45 @@ impl Tee {
     }
 
     pub(super) fn has(&self, way: RelateBy) -> bool {
-        self.ways.contains(&way)
+        self.ways.read().unwrap_or_else(PoisonError::into_inner).contains(&way)
     }
 
     /// An anchor for the agent of a run, until it is dropped.
-    pub(super) fn root(self: &Arc<Self>, run: (Arc<TeeRun>, RunId), trace: Option<String>) -> Arc<Anchor> {
+    pub(super) fn root(self: &Arc<Self>, run: OwnedRun, trace: Option<String>) -> Arc<Anchor> {
         let token = if self.has(RelateBy::Token) { RunToken::mint() } else { None };
         self.anchor(run, Source::root(), token, trace)
     }
 
     fn anchor(
         self: &Arc<Self>,
-        (run, run_id): (Arc<TeeRun>, RunId),
+        (run, run_id, owner): OwnedRun,
         source: Source,
         token: Option<RunToken>,
         trace: Option<String>,
     ) -> Arc<Anchor> {
         let tee = Arc::downgrade(self);
-        let anchor = Arc::new(Anchor { run, run_id, source, token, trace, contexts: Mutex::default(), tee });
+        let anchor =
+            Arc::new(Anchor { run, run_id, source, owner, token, trace, contexts: Mutex::default(), tee });
         self.index().add(&anchor);
         anchor
     }
 
-    /// Whoever made a call, and how that was found. `is_here` knows the runs that are driven here.
+    /// The agent that made a call, and how it was found. Runs of principals for which the requester may not act are not
+    /// looked at: they neither are found nor make another one ambiguous. `is_here` knows the runs that are driven here.
     pub(crate) async fn relate(
         &self,
+        requester: &Requester,
         headers: &HeaderMap,
         call: &PassingCall<'_>,
         is_here: impl Fn(&RunId) -> bool + Send + Sync,
     ) -> Option<(Caller, RelateBy)> {
-        for clue in clues(&self.ways, headers, call) {
+        for clue in clues(&self.ways(), headers, call) {
             let way = clue.way();
-            let mut here = self.at_hand(&clue);
+            let mut here = self.at_hand(&clue, |anchor| requester.may_act_for(&anchor.owner));
             // Nobody else can have a token that somebody here has.
             let elsewhere = match way {
                 RelateBy::Token if !here.is_empty() => Vec::new(),
-                _ => self.elsewhere(&clue, &is_here).await,
+                _ => self.elsewhere(requester, &clue, &is_here).await,
             };
             match (here.len(), elsewhere.as_slice()) {
                 (1, []) => return here.pop().map(|anchor| (Caller::Here(anchor), way)),
@@ -217,31 +253,44 @@ impl Tee {
         None
     }
 
-    /// The anchor here that a clue leads to, if it leads to one alone.
-    pub(super) fn anchor_of(&self, clue: &Clue) -> Option<Arc<Anchor>> {
-        let mut found = self.at_hand(clue);
+    /// The anchor of a run that a clue leads to, if it leads to one alone.
+    pub(super) fn anchor_of(&self, run: &Arc<TeeRun>, clue: &Clue) -> Option<Arc<Anchor>> {
+        let mut found = self.at_hand(clue, |anchor| Arc::ptr_eq(&anchor.run, run));
         let anchor = found.pop()?;
         (found.is_empty() && self.has(clue.way())).then_some(anchor)
     }
 
-    /// The anchors here that a clue leads to.
-    fn at_hand(&self, clue: &Clue) -> Vec<Arc<Anchor>> {
-        let found = self.index().find(clue);
+    /// The anchors here that a clue leads to, of those that are wanted.
+    fn at_hand(&self, clue: &Clue, is_wanted: impl Fn(&Anchor) -> bool) -> Vec<Arc<Anchor>> {
+        // The last reference to an anchor forgets it in the index: none is dropped while the index is locked.
+        let all = self.index().find(clue);
+        let found = all.into_iter().filter(|anchor| is_wanted(anchor));
         // The run's own agent before its sub-agents: a supervisor often hands its own context on.
-        let (roots, lanes): (Vec<_>, Vec<_>) = found.into_iter().partition(|anchor| anchor.source.is_root());
+        let (roots, lanes): (Vec<_>, Vec<_>) = found.partition(|anchor| anchor.source.is_root());
         if roots.is_empty() { lanes } else { roots }
     }
 
     /// The runs of other gateways that a clue leads to. A log that cannot say so knows of none.
-    async fn elsewhere(&self, clue: &Clue, is_here: impl Fn(&RunId) -> bool) -> Vec<RunId> {
+    async fn elsewhere(
+        &self,
+        requester: &Requester,
+        clue: &Clue,
+        is_here: impl Fn(&RunId) -> bool,
+    ) -> Vec<RunId> {
         let found = self.log.related(vec![clue.key()]).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "the run log cannot say whether a call belongs to a run");
             Vec::new()
         });
         let mut open = Vec::new();
         for run in found.concat() {
+            if is_here(&run) {
+                continue;
+            }
             // Gateways that died took nothing back.
-            if !is_here(&run) && self.log.state(&run).await.is_ok_and(|state| state.closed_at.is_none()) {
+            if let Ok(state) = self.log.state(&run).await
+                && state.closed_at.is_none()
+                && requester.may_act_for(&state.meta.owner)
+            {
                 open.push(run);
             }
         }

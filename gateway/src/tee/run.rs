@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aqueduct_core::agent::CallContext;
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{ContentBlock, Source, SourceEvent};
-use aqueduct_runs::{RunExtension, RunExtensions, RunHandle, RunStart};
+use aqueduct_runs::{RunExtension, RunHandle, RunStart};
 use serde_json::Value;
 
 use super::calls::OpenCalls;
@@ -18,16 +18,6 @@ use super::relate::Tee;
 use super::remote::{RemoteCalls, take_message};
 use super::trail::Trail;
 use crate::source::Forwarded;
-
-/// Attaches the tee to runs.
-#[derive(Debug)]
-pub(crate) struct TeeExtensions(pub(crate) Arc<Tee>);
-
-impl RunExtensions for TeeExtensions {
-    fn attach(&self, run: &Arc<RunHandle>) -> Option<Arc<dyn RunExtension>> {
-        Some(Arc::new(TeeRun::new(&self.0, run)))
-    }
-}
 
 /// A run that is driven here.
 #[derive(Debug)]
@@ -44,7 +34,7 @@ pub(crate) struct TeeRun {
 }
 
 impl TeeRun {
-    pub(super) fn new(tee: &Arc<Tee>, handle: &Arc<RunHandle>) -> Self {
+    pub(crate) fn new(tee: &Arc<Tee>, handle: &Arc<RunHandle>) -> Self {
         Self {
             handle: Arc::clone(handle),
             tee: Arc::clone(tee),
@@ -64,7 +54,7 @@ impl TeeRun {
 impl RunExtension for TeeRun {
     fn begin(self: Arc<Self>, start: RunStart<'_>) -> BoxFuture<'_, Arc<dyn CallContext>> {
         Box::pin(async move {
-            let trail = Trail::begin(&self.tee, &self, start.input, start.caller);
+            let trail = Trail::begin(&self.tee, &self, start.input, (start.caller, start.principal));
             trail.publish().await;
             Arc::new(TeeContext::new(&Forwarded::from_pairs(start.headers), trail)) as Arc<dyn CallContext>
         })

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use aqueduct_core::service::Caller;
-use aqueduct_core::{RunInput, Source};
+use aqueduct_core::{Principal, RunInput, Source};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::clue::{LANE_HEADER, TOKEN_BAGGAGE, TOKEN_HEADER, baggage_members, trace_id};
@@ -41,11 +41,17 @@ pub(crate) enum Trail {
 
 impl Trail {
     /// For the agent of a run that this caller starts.
-    pub(crate) fn begin(tee: &Arc<Tee>, run: &Arc<TeeRun>, input: &RunInput, caller: &Caller) -> Self {
+    pub(crate) fn begin(
+        tee: &Arc<Tee>,
+        run: &Arc<TeeRun>,
+        input: &RunInput,
+        (caller, principal): (&Caller, &Principal),
+    ) -> Self {
+        let owner = principal.to_string();
         let is_lane = caller.header(LANE_HEADER).is_some();
         let given = caller.header("traceparent").and_then(trace_id);
         let trace = given.or_else(random_hex::<16>).filter(|_| tee.has(RelateBy::Trace) && !is_lane);
-        let anchor = tee.root((Arc::clone(run), input.run_id.detached()), trace);
+        let anchor = tee.root((Arc::clone(run), run.handle.id().clone(), owner), trace);
         if !is_lane {
             anchor.note_context(input.thread_id.as_str());
         }
@@ -135,7 +141,12 @@ mod tests {
         let caller = Caller { headers: headers.into_iter().collect(), ..Caller::default() };
         let input = RunInput::prompt("t", "r", "hi");
         let handle = Arc::new(aqueduct_runs::RunHandle::new("r".into()));
-        let trail = Trail::begin(&tee, &Arc::new(TeeRun::new(&tee, &handle)), &input, &caller);
+        let trail = Trail::begin(
+            &tee,
+            &Arc::new(TeeRun::new(&tee, &handle)),
+            &input,
+            (&caller, &Principal::anonymous()),
+        );
         drop(tee);
         trail
     }

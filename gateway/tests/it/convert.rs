@@ -22,7 +22,8 @@ fn fixtures() -> Vec<(PathBuf, &'static str)> {
             let dialect = if old { "a2a-0.3" } else { folder };
             // Cases for the verifier are no stream.
             let is_stream = is_stream && !path.to_str().unwrap().contains("_cases.");
-            if is_stream {
+            // What the recorded workflows come to is no stream.
+            if is_stream && !path.ends_with("magentic/expected.jsonl") {
                 found.push((path, dialect));
             }
         }
@@ -40,6 +41,7 @@ fn args(from: &str, to: ToDialect, sse: bool) -> ConvertArgs {
         _ => FromDialect::Magentic,
     };
     ConvertArgs {
+        file: None,
         from,
         to,
         sse,

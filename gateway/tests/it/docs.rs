@@ -1,9 +1,11 @@
 //! The documentation says what the code does.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use aqueduct_gateway::config::reference;
+use aqueduct_gateway::serve::routes::ROUTES;
 use aqueduct_gateway::source::script;
 use bytes::Bytes;
 use http::Request;
@@ -82,4 +84,31 @@ async fn the_examples_of_resume_md_are_true() {
         answer.split_once(&format!("id: {last}\n")).unwrap().1.split_once("\n\n").unwrap().1.as_bytes(),
         rest.body()
     );
+}
+
+/// Every route for people's programs is in the `OpenAPI` file, and every operation of the file is a route. gRPC has reflection,
+/// and the routes of the inspector are its own.
+#[test]
+fn openapi_json_lists_every_route() {
+    let text = fs::read_to_string(root().join("docs/reference/openapi.json")).unwrap();
+    let api: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let described: BTreeSet<(String, String)> = api["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, operations)| {
+            let operations = operations.as_object().unwrap().keys();
+            operations.map(move |method| (method.to_uppercase(), path.clone()))
+        })
+        .collect();
+    let is_described = |path: &str| {
+        let is_alias = path.ends_with('/') || path.ends_with("/agent.json");
+        !is_alias && !path.starts_with("/inspector") && !path.contains("/{method}")
+    };
+    let served: BTreeSet<(String, String)> = ROUTES
+        .iter()
+        .filter(|route| is_described(route.path))
+        .map(|route| (route.method.to_owned(), route.path.replace("{*call}", "{call}")))
+        .collect();
+    assert_eq!(described, served);
 }

@@ -10,12 +10,16 @@
     reason = "a panic is how a test says no, and a table of cases is read from top to bottom"
 )]
 
+mod chat;
 mod config;
 mod convert;
+mod deploy;
 mod docs;
+mod files;
 mod mock;
 mod operation;
 mod program;
 mod records;
 mod serve;
+mod snippets;
 mod terminal;

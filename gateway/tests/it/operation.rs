@@ -139,8 +139,8 @@ async fn sigterm_lets_open_runs_end() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn sigterm_cancels_what_does_not_end_in_time() {
-    let toml = "[server]\ndrain = \"3s\"\n[agents.a.script]\nfile = \"a.toml\"\n";
+async fn sigterm_ends_honestly_what_does_not_end_in_time() {
+    let toml = "[server]\npre_stop = \"1s\"\ndrain = \"3s\"\n[agents.a.script]\nfile = \"a.toml\"\n";
     let endless = "[[step]]\ntext = \"begun\"\n[[step]]\nsleep = \"1h\"\n";
     let process = Process::serve("drain-limit", &[("aqueduct.toml", toml), ("a.toml", endless)], &[]);
     let request = post(&process.url).body(body("r")).unwrap();
@@ -151,7 +151,7 @@ async fn sigterm_cancels_what_does_not_end_in_time() {
     while let Some(event) = stream.next().await {
         last = event.unwrap().data.to_string();
     }
-    assert!(last.contains("cancelled"), "readers are told: {last}");
+    assert!(last.contains("gateway_lost") && last.contains("was stopped"), "readers are told: {last}");
     assert_eq!(process.end().await.0, Some(0));
 }
 
@@ -187,6 +187,16 @@ async fn a_gateway_with_a_certificate_speaks_tls() {
     let plain = process.url.replace("https://", "http://");
     assert!(self::client().request(post(&plain).body(body("p")).unwrap()).await.is_err());
     assert!(self::client().request(post(&process.url).body(body("q")).unwrap()).await.is_err());
+    // Commands trust whom they are told to.
+    let ca = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ca-{}.pem", std::process::id()));
+    std::fs::write(&ca, &certificate).unwrap();
+    let (url, ca) = (process.url.clone(), ca.to_str().unwrap().to_owned());
+    let tried = tokio::task::spawn_blocking(move || {
+        let args = ["run", &url, "hello", "--protocol", "agui"];
+        let with = crate::program::aqueduct(&[&args[..], &["--ca", &ca]].concat(), b"");
+        (crate::program::code(&with), crate::program::code(&crate::program::aqueduct(&args, b"")))
+    });
+    assert_eq!(tried.await.unwrap(), (0, 1));
 }
 
 #[cfg(unix)]
@@ -226,7 +236,13 @@ async fn logs_have_ids_and_no_secrets() {
     let started = has("run started");
     assert_eq!((&started["run"], &started["span"]["id"]), (&"r2".into(), &"my-request".into()), "{started}");
     assert_eq!(has("run failed")["code"], "upstream_ended");
-    assert_eq!(has("refused")["span"]["id"], "my-request");
+    let refused = has("refused");
+    assert_eq!(refused["span"]["id"], "my-request");
+    assert_eq!((&refused["code"], &refused["key"]), (&"unauthenticated".into(), &"server.tokens".into()));
+    assert!(refused["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{refused}");
+    let begun = has("started");
+    assert_eq!((&begun["engine"], &begun["agents"]), (&"memory".into(), &"a".into()), "{begun}");
+    assert!(begun["version"].is_string() && begun["listen"].as_str().unwrap().starts_with("127.0.0.1:"));
 }
 
 /// Runs that are begun over a socket have the id of the request that opened it, those that are published among them.
@@ -312,5 +328,71 @@ async fn sighup_reloads_without_dropping_runs() {
         process.signal("-HUP");
         process.logged(told).await;
         assert_eq!(agents(&process).await, ["b"]);
+    }
+}
+
+/// A certificate that was renewed is shown to the next connection, after SIGHUP and by watching the file; connections that
+/// are open go on.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_renewed_certificate_is_served_after_a_reload() {
+    let (certificate, key, first) = certificate(&std::env::temp_dir());
+    let toml = "[server]\nwatch = true\n[server.tls]\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n\
+                [agents.a.script]\nfile = \"a.toml\"\n";
+    let files = [
+        ("aqueduct.toml", toml),
+        ("a.toml", "[[step]]\ntext = \"hi\"\n"),
+        ("c.pem", &*certificate),
+        ("k.pem", &*key),
+    ];
+    let process = Process::serve("renewed", &files, &[]);
+    let trusting = |authorities: &tls::Authorities| {
+        let tls = tls::ClientTls { authorities: Some(authorities.clone()), ..tls::ClientTls::default() };
+        Client::new(ClientConfig { tls, ..ClientConfig::default() }).unwrap()
+    };
+    let asked = async |client: &Client| {
+        let request = Request::get(format!("{}/healthz", process.root())).body(Bytes::new()).unwrap();
+        client.request(request).await.is_ok_and(|response| response.status() == 200)
+    };
+    let old = trusting(&first);
+    assert!(asked(&old).await);
+    let mut last = first;
+    for (turn, by_signal) in [(1, true), (2, false)] {
+        let (certificate, key, renewed) = self::certificate(&std::env::temp_dir());
+        process.replace("k.pem", &key);
+        process.replace("c.pem", &certificate);
+        if by_signal {
+            process.signal("-HUP");
+            process.logged("certificate=true why=\"SIGHUP\"").await;
+        } else {
+            process.logged("certificate=true why=\"its files changed\"").await;
+        }
+        assert!(asked(&trusting(&renewed)).await, "{turn}: the renewed certificate is shown");
+        assert!(!asked(&trusting(&last)).await, "{turn}: the former one is not");
+        last = renewed;
+    }
+    assert!(asked(&old).await, "a connection that was open goes on");
+    // A key of another certificate changes nothing.
+    let (_, key, _) = self::certificate(&std::env::temp_dir());
+    process.replace("k.pem", &key);
+    process.signal("-HUP");
+    process.logged("configuration not reloaded").await;
+    assert!(asked(&trusting(&last)).await);
+}
+
+/// A page whose preflight is refused is told to nobody but the log, with what to set.
+#[tokio::test]
+async fn a_refused_preflight_says_what_to_set() {
+    let toml = "log.format = \"json\"\n[agents.a.script]\nfile = \"a.toml\"\n";
+    let files = [("aqueduct.toml", toml), ("a.toml", "[[step]]\ntext = \"x\"\n")];
+    let process = Process::serve("preflight", &files, &[]);
+    for (origin, remedy) in [
+        ("https://app.example", "add the origin to `server.origins`, and set `server.cors = true`"),
+        ("http://localhost:3000", "set `server.cors = true`"),
+    ] {
+        let preflight = Request::builder().method("OPTIONS").uri(&process.url).header("origin", origin);
+        let preflight = preflight.header("access-control-request-method", "POST").body(Bytes::new()).unwrap();
+        client().request(preflight).await.unwrap();
+        process.logged(&format!("\"origin\":\"{origin}\",\"remedy\":\"{remedy}\"")).await;
     }
 }

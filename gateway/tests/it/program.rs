@@ -32,8 +32,21 @@ pub(crate) fn root() -> PathBuf {
 
 /// Every command there is, as the program lists them itself.
 fn commands() -> Vec<Vec<&'static str>> {
-    let names =
-        ["serve", "demo", "run", "convert", "verify", "record", "replay", "mock", "bench", "completions"];
+    let names = [
+        "serve",
+        "demo",
+        "run",
+        "convert",
+        "verify",
+        "diff",
+        "doctor",
+        "record",
+        "replay",
+        "mock",
+        "bench",
+        "completions",
+        "man",
+    ];
     let mut all: Vec<Vec<&str>> = names.iter().map(|name| vec![*name]).collect();
     all.push(vec!["config", "check"]);
     all

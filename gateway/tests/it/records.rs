@@ -150,3 +150,102 @@ async fn a_recording_is_served_as_an_agent() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+/// `run`, `record`, `verify` and `doctor` call as the command line says: with its token and its headers.
+#[tokio::test]
+async fn tokens_and_headers_reach_the_agent() {
+    let body = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n\
+                data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n";
+    for command in ["run", "record", "verify", "doctor"] {
+        let mut upstream = Upstream::saying(sse(body)).await;
+        let mut args = words(&[command, &upstream.url, "--token", "s3cret", "--header", "X-Team: blue"]);
+        match command {
+            "run" | "record" => args.extend(words(&["hello", "--protocol", "agui"])),
+            "doctor" => args.extend(words(&["--protocol", "agui"])),
+            _ => {}
+        }
+        let output = run(args).await;
+        let shown = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert_ne!(code(&output), 2, "{command}: {shown}");
+        assert!(!shown.contains("s3cret"), "{command}: {shown}");
+        let asked = upstream.asked.recv().await.unwrap();
+        let head = format!("{asked:?}").to_lowercase();
+        assert!(
+            head.contains("bearer s3cret") && head.contains("x-team") && head.contains("blue"),
+            "{command}: {head}"
+        );
+    }
+}
+
+/// The doctor says what a real A2A agent speaks, and writes lines that `config check` takes.
+#[tokio::test]
+async fn the_doctor_looks_at_an_agent_and_writes_its_configuration() {
+    let folder = Folder::new("doctor");
+    let script = folder.file("s.toml");
+    std::fs::write(
+        &script,
+        "description = \"Knows.\"\n[[step]]\nartifact = \"a\"\ntext = [\"one \", \"two\"]\n",
+    )
+    .unwrap();
+    let mut mock = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
+    mock.args(["mock", &script, "--listen", "127.0.0.1:0", "--name", "weather"]).stdout(Stdio::piped());
+    let mut mock = mock.spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(mock.stdout.take().unwrap()), &mut line)
+        .unwrap();
+    let (address, _) = line.trim().split_once("/agents/").unwrap();
+    let output = run(words(&["doctor", address])).await;
+    let shown = text(&output.stdout);
+    assert_eq!(code(&output), 0, "{shown}{}", text(&output.stderr));
+    for part in [
+        "A2A: the card is at",
+        "the gateway uses JsonRpc",
+        "artifact chunks",
+        &format!("a2a.url = \"{address}\""),
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let config = folder.file("aqueduct.toml");
+    let (_, lines) = shown.split_once("\n[agents.").unwrap();
+    std::fs::write(&config, format!("[agents.{lines}")).unwrap();
+    let checked = run(words(&["config", "check", "--config", &config])).await;
+    assert_eq!(code(&checked), 0, "{}{lines}", text(&checked.stderr));
+    // An AG-UI agent beside it, and one that is not there.
+    let output = run(words(&["doctor", line.trim()])).await;
+    assert_eq!(code(&output), 0, "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("AG-UI: clients take the stream"), "{}", text(&output.stdout));
+    mock.kill().unwrap();
+    mock.wait().unwrap();
+    let output = run(words(&["doctor", "http://127.0.0.1:9"])).await;
+    assert_eq!(code(&output), 1);
+    assert!(text(&output.stdout).contains("✗ it cannot be reached"), "{}", text(&output.stdout));
+}
+
+/// What the demo prints works as printed: each line is a command for a shell.
+#[cfg(unix)]
+#[tokio::test]
+async fn what_the_demo_prints_works_as_printed() {
+    let folder = Folder::new("demo");
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
+    demo.args(["demo", "--port", "0"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut demo = demo.spawn().unwrap();
+    let mut stdout = std::io::BufReader::new(demo.stdout.take().unwrap());
+    let mut printed = String::new();
+    while !printed.contains("Ctrl-C stops") {
+        assert_ne!(std::io::BufRead::read_line(&mut stdout, &mut printed).unwrap(), 0, "{printed}");
+    }
+    let own = std::fs::canonicalize(env!("CARGO_BIN_EXE_aqueduct")).unwrap();
+    let commands: Vec<&str> =
+        printed.lines().map(str::trim).filter(|line| line.starts_with(own.to_str().unwrap())).collect();
+    assert!(commands.len() >= 4, "{printed}");
+    for command in commands {
+        let mut shell = Command::new("sh");
+        let output =
+            shell.args(["-c", command]).current_dir(&folder.0).stdin(Stdio::null()).output().unwrap();
+        let expected = i32::from(command.contains("/agents/failure"));
+        let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(expected), "{command}\n{all}");
+    }
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+}

@@ -127,6 +127,33 @@ fn ctrl_c_while_recording_cancels_at_the_agent() {
     mock.wait().unwrap();
 }
 
+/// Prompts of a pipe are a chat too: one thread, each with the history of those before.
+#[test]
+fn lines_of_a_pipe_are_prompts_of_one_thread() {
+    let config = scripted("chat", "[[step]]\ntext = \"You said {prompt}.\"\n");
+    let output = aqueduct(&["run", "a", "--config", &config], b"one\n\ntwo\n/thread\n");
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[..2], ["You said one.", "You said two."]);
+    assert!(lines[2].starts_with("cli-"), "{shown}");
+    let output = aqueduct(&["run", "a", "--config", &config, "--thread", "mine"], b"/thread\n");
+    assert_eq!(text(&output.stdout), "mine\n");
+}
+
+#[test]
+fn an_answer_is_read_as_its_schema_wants_it() {
+    let config = scripted(
+        "schema",
+        "[[step]]\nask = \"How many?\"\nschema = { type = \"integer\", maximum = 9 }\n[[step]]\ntext = \"{answer} it is.\"\n",
+    );
+    let output = aqueduct(&["run", "a", "hi", "--config", &config], b"4\n");
+    assert_eq!(text(&output.stdout), "? How many?\n4 it is.\n", "{}", text(&output.stderr));
+    let output = aqueduct(&["run", "a", "hi", "--config", &config], b"12\n");
+    assert_eq!(code(&output), 2);
+    assert!(text(&output.stderr).contains("up to 9"), "{}", text(&output.stderr));
+}
+
 /// Ctrl-C at the prompt leaves, although a thread still reads.
 #[cfg(unix)]
 #[test]

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::read::Reader;
 use super::write::Writer;
-use super::{CodecError, VERSION, value};
+use super::{CodecError, FIRST_VERSION, value};
 use crate::log::Control;
 
 const CANCEL: u8 = 0;
@@ -15,9 +15,13 @@ const REPLY: u8 = 1;
 const MESSAGE: u8 = 2;
 
 /// A message as bytes.
+///
+/// # Errors
+///
+/// [`CodecError`] if a value is nested too deep.
 pub fn encode_control(message: &Control) -> Result<Vec<u8>, CodecError> {
     let mut to = Writer::default();
-    to.byte(VERSION);
+    to.byte(FIRST_VERSION);
     match message {
         Control::Cancel => to.byte(CANCEL),
         Control::Reply(reply) => {
@@ -35,10 +39,14 @@ pub fn encode_control(message: &Control) -> Result<Vec<u8>, CodecError> {
 }
 
 /// The message of these bytes.
+///
+/// # Errors
+///
+/// [`CodecError`] if the bytes are of another version, end too early or make no sense.
 pub fn decode_control(bytes: Bytes) -> Result<Control, CodecError> {
     let mut from = Reader::new(bytes);
     match from.byte("the version")? {
-        VERSION => {}
+        FIRST_VERSION => {}
         found => return Err(CodecError::UnknownVersion { found }),
     }
     let message = match from.byte("the kind of a message")? {
@@ -59,7 +67,7 @@ pub fn decode_control(bytes: Bytes) -> Result<Control, CodecError> {
 #[cfg(any(feature = "disk", feature = "redis"))]
 pub(crate) fn encode_value(value: &Value) -> Result<Vec<u8>, CodecError> {
     let mut to = Writer::default();
-    to.byte(VERSION);
+    to.byte(FIRST_VERSION);
     value::write(&mut to, value)?;
     Ok(to.bytes)
 }
@@ -69,7 +77,7 @@ pub(crate) fn encode_value(value: &Value) -> Result<Vec<u8>, CodecError> {
 pub(crate) fn decode_value(bytes: Bytes) -> Result<Value, CodecError> {
     let mut from = Reader::new(bytes);
     match from.byte("the version")? {
-        VERSION => {}
+        FIRST_VERSION => {}
         found => return Err(CodecError::UnknownVersion { found }),
     }
     let value = value::read(&mut from)?;

@@ -169,7 +169,12 @@ pub(super) fn read_finished(
     let length = from.length("pending calls")?;
     let call = |_| from.text("a tool call id").map(ToolCallId::new);
     let pending_calls = (0..length).map(call).collect::<Result<_, _>>()?;
-    Ok(RunFinished { run, outcome, result, interrupts, pending_calls, usage: read_usages(from)? })
+    let mut finished = RunFinished::new(run, outcome);
+    finished.result = result;
+    finished.interrupts = interrupts;
+    finished.pending_calls = pending_calls;
+    finished.usage = read_usages(from)?;
+    Ok(finished)
 }
 
 pub(super) fn write_failed(to: &mut Writer, end: &RunFailed) -> Result<(), CodecError> {
@@ -181,5 +186,7 @@ pub(super) fn write_failed(to: &mut Writer, end: &RunFailed) -> Result<(), Codec
 
 pub(super) fn read_failed(from: &mut Reader) -> Result<RunFailed, CodecError> {
     let run = Arc::new(read_run(from)?);
-    Ok(RunFailed { run, failure: read_failure(from)?, usage: read_usages(from)? })
+    let mut failed = RunFailed::new(run, read_failure(from)?);
+    failed.usage = read_usages(from)?;
+    Ok(failed)
 }

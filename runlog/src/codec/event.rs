@@ -13,7 +13,7 @@ use super::head::{
 use super::memory::Memory;
 use super::read::Reader;
 use super::write::Writer;
-use super::{CodecError, VERSION, ends, value};
+use super::{CodecError, FIRST_VERSION, VERSION, ends, value};
 
 /// The tags of version 1, in the order of `BlockEvent`'s variants.
 mod tag {
@@ -52,9 +52,13 @@ pub struct Encoder {
 
 impl Encoder {
     /// An event as bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`CodecError`] if the event has no form in this version, or a value is nested too deep.
     pub fn encode(&mut self, event: &BlockEvent) -> Result<Vec<u8>, CodecError> {
         let mut to = Writer::default();
-        to.byte(VERSION);
+        to.byte(version_of(event));
         self.write(&mut to, event)?;
         Ok(to.bytes)
     }
@@ -155,6 +159,9 @@ fn write_life(to: &mut Writer, event: &BlockEvent) -> Result<(), CodecError> {
         BlockEvent::RunFinished(end) => {
             to.byte(tag::RUN_FINISHED);
             ends::write_finished(to, end)?;
+            if version_of(event) == VERSION {
+                to.optional_text(end.finish_reason.as_deref());
+            }
         }
         BlockEvent::RunFailed(end) => {
             to.byte(tag::RUN_FAILED);
@@ -197,6 +204,14 @@ fn write_custom(to: &mut Writer, custom: &CustomEvent) -> Result<(), CodecError>
     write_origin(to, &custom.origin)
 }
 
+/// Returns the oldest version that can hold the event.
+fn version_of(event: &BlockEvent) -> u8 {
+    match event {
+        BlockEvent::RunFinished(end) if end.finish_reason.is_some() => VERSION,
+        _ => FIRST_VERSION,
+    }
+}
+
 /// Reads events.
 #[derive(Debug, Default)]
 pub struct Decoder {
@@ -206,13 +221,20 @@ pub struct Decoder {
 
 impl Decoder {
     /// The event of these bytes. Its texts are slices of them.
+    ///
+    /// # Errors
+    ///
+    /// [`CodecError`] if the bytes are of another version, end too early or make no sense.
     pub fn decode(&mut self, bytes: Bytes) -> Result<BlockEvent, CodecError> {
         let mut from = Reader::new(bytes);
-        match from.byte("the version")? {
-            VERSION => {}
+        let version = match from.byte("the version")? {
+            version @ FIRST_VERSION..=VERSION => version,
             found => return Err(CodecError::UnknownVersion { found }),
+        };
+        let mut event = self.read(&mut from)?;
+        if let (BlockEvent::RunFinished(end), VERSION) = (&mut event, version) {
+            end.finish_reason = from.optional_text("a finish reason")?;
         }
-        let event = self.read(&mut from)?;
         from.end()?;
         Ok(event)
     }

@@ -36,8 +36,16 @@ pub(crate) use read::Reader;
 #[cfg(feature = "disk")]
 pub(crate) use write::Writer;
 
-/// The version that is written.
-pub const VERSION: u8 = 1;
+/// The version that is written, and the newest that is read. An event that version 1 can hold is written in version 1, so
+/// that replicas of an older program read it.
+///
+/// | version | adds |
+/// |---|---|
+/// | 2 | the finish reason, behind the fields of `RunFinished` |
+pub const VERSION: u8 = 2;
+
+/// The version of everything that version 2 does not extend.
+pub(crate) const FIRST_VERSION: u8 = 1;
 
 /// JSON values nest at most this deep. Those that come from a parser nest at most half as deep.
 pub const MAX_DEPTH: usize = 256;

@@ -1,9 +1,11 @@
 //! The encoding: identity, old bytes, foreign bytes.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use aqueduct_core::event::RunFinished;
 use aqueduct_core::testing::{arb_ending, arb_source_events, run_to_end, scenarios};
-use aqueduct_core::{BlockEvent, InterruptReply};
+use aqueduct_core::{BlockEvent, InterruptReply, RunInfo, RunOutcome};
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -112,7 +114,7 @@ fn deltas_of_one_block_share_its_head_again() {
             _ => None,
         })
         .collect();
-    assert!(heads.windows(2).all(|pair| std::sync::Arc::ptr_eq(&pair[0], &pair[1])));
+    assert!(heads.windows(2).all(|pair| Arc::ptr_eq(&pair[0], &pair[1])));
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn what_nests_too_deep_is_refused_on_both_ways() {
     let reply = InterruptReply { id: "i".into(), resolved: true, payload: Some(deep) };
     assert_eq!(encode_control(&Control::Reply(reply)).unwrap_err(), CodecError::TooDeep);
     // version, reply, id `i`, resolved, a payload of arrays of one element
-    let mut bytes = vec![VERSION, 1, 1, b'i', 1, 1];
+    let mut bytes = vec![FIRST_VERSION, 1, 1, b'i', 1, 1];
     bytes.extend([7, 1].repeat(10 * MAX_DEPTH));
     assert_eq!(decode_control(bytes.into()).unwrap_err(), CodecError::TooDeep);
 }
@@ -170,4 +172,19 @@ fn version_1_stays_readable() {
     let records = read_records("events-v1.hex");
     assert!(records.len() > 100 && records.iter().all(|record| record[0] == 1));
     assert_eq!(told(&records), std::fs::read_to_string(fixture("events-v1.txt")).unwrap());
+}
+
+/// A finish reason is what version 2 adds; everything else is written as before.
+#[test]
+fn version_2_stays_readable() {
+    let mut finished = RunFinished::new(Arc::new(RunInfo::new("t", "r")), RunOutcome::Success);
+    let plain = encode(&[BlockEvent::RunFinished(Box::new(finished.clone()))]);
+    assert_eq!(plain[0][0], 1);
+    finished.finish_reason = Some("stop".into());
+    let event = BlockEvent::RunFinished(Box::new(finished));
+    let records = read_records("events-v2.hex");
+    assert_eq!(encode(std::slice::from_ref(&event)), records);
+    assert_eq!(decode(&records), [event]);
+    let cut = records[0][..records[0].len() - 1].to_vec();
+    assert!(Decoder::default().decode(cut.into()).is_err());
 }

@@ -8,8 +8,11 @@
 //! A folder is used by one process at a time. When a process starts, the runs that were open are there with lapsed
 //! leases: whoever held them is gone, and a sweeper ends them.
 //!
+//! A disk that fails (full, say) refuses everything until it can be written again (`recovery`).
+//!
 //! What is *not* here: replicas. Those need an engine that several processes can reach.
 
+mod recovery;
 mod store;
 mod view;
 mod writer;
@@ -22,9 +25,11 @@ use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::claims::Claims;
 use crate::error::{LogError, Refused};
 use crate::limits::LogLimits;
 use crate::log::{Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunQuery, RunState};
+use recovery::{Recovery, SharedStore};
 use store::Store;
 use view::{View, Views};
 use writer::{Command, QUEUE, Writer};
@@ -34,21 +39,28 @@ use writer::{Command, QUEUE, Writer};
 pub struct DiskLog {
     commands: Option<mpsc::Sender<Command>>,
     views: Arc<Views>,
-    store: Option<Store>,
+    store: SharedStore,
     thread: Option<std::thread::JoinHandle<()>>,
+    claims: Claims,
 }
 
 impl DiskLog {
     /// Opens the log in a folder, which is made if it is not there. Reads what is in it, so this blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`] if the folder cannot be used, is open elsewhere, or holds bytes of a newer version.
     pub fn open(folder: &Path, limits: LogLimits) -> Result<Self, LogError> {
         let store = Store::open(folder)?;
         let views = Arc::new(Views::default());
-        let writer = Writer::new(store.clone(), limits, Arc::clone(&views), store.load()?);
+        let found = store.load()?;
+        let store = SharedStore::new(store);
+        let writer = Writer::new(store.clone(), Recovery::new(folder), limits, Arc::clone(&views), found);
         let (commands, receiver) = mpsc::channel(QUEUE);
         let thread = std::thread::Builder::new().name("run-log".to_owned()).spawn(|| writer.run(receiver));
         let thread =
             thread.map_err(|error| LogError::Unavailable(format!("no thread for the disk: {error}")))?;
-        Ok(Self { commands: Some(commands), views, store: Some(store), thread: Some(thread) })
+        Ok(Self { commands: Some(commands), views, store, thread: Some(thread), claims: Claims::default() })
     }
 
     /// Sends a command and waits for its answer.
@@ -67,14 +79,14 @@ impl DiskLog {
         max: usize,
     ) -> Result<Vec<aqueduct_core::service::NumberedEvent>, LogError> {
         let gone = || LogError::Unavailable("the disk is closed".to_owned());
-        let (store, view) = (self.store.clone().ok_or_else(gone)?, Arc::clone(view));
+        let (store, view) = (self.store.get()?, Arc::clone(view));
         let read = move || store.read(&view.run_id, view.place, after, max);
         tokio::task::spawn_blocking(read).await.map_err(|_| gone())?
     }
 
     async fn read_input(&self, view: Arc<View>) -> Result<Option<Arc<Value>>, LogError> {
         let gone = || LogError::Unavailable("the disk is closed".to_owned());
-        let store = self.store.clone().ok_or_else(gone)?;
+        let store = self.store.get()?;
         let read = move || store.input(&view.run_id, view.place);
         tokio::task::spawn_blocking(read).await.map_err(|_| gone())?
     }
@@ -105,7 +117,7 @@ impl DiskLog {
 impl Drop for DiskLog {
     fn drop(&mut self) {
         self.commands = None;
-        self.store = None;
+        self.store.set(None);
         if let Some(thread) = self.thread.take() {
             // A writer that panicked has said so itself.
             thread.join().ok();
@@ -198,6 +210,21 @@ impl RunLog for DiskLog {
     fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
         let (view, lease) = (self.views.get(&lease.run_id), lease.clone());
         Box::pin(async move { view?.controls(&lease, seen).await })
+    }
+
+    fn claim(
+        &self,
+        key: String,
+        value: String,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<String, LogError>> {
+        let held = self.claims.claim(key, value, now, until);
+        Box::pin(std::future::ready(Ok(held)))
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(async move { self.ask(|answer| Command::Check { answer }).await? })
     }
 
     fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {

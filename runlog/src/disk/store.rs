@@ -77,6 +77,10 @@ fn key(place: u64, number: u64) -> [u8; 16] {
     key
 }
 
+fn key_range(place: u64) -> std::ops::RangeInclusive<[u8; 16]> {
+    key(place, 0)..=key(place, u64::MAX)
+}
+
 /// The second half of a key.
 fn number_of(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(8..)?.try_into().ok()?))
@@ -114,6 +118,34 @@ impl Store {
         Ok(found)
     }
 
+    /// The places of all runs, each with the number of its last event.
+    pub(super) fn places(&self) -> Result<Vec<(u64, u64)>, LogError> {
+        let mut places = Vec::new();
+        for entry in self.runs.iter() {
+            let key = entry.key().map_err(|error| unavailable(&error))?;
+            let place = key.get(..8).and_then(|place| place.try_into().ok()).map(u64::from_be_bytes);
+            let Some(place) = place else { continue };
+            let last = self.events.range(key_range(place)).next_back();
+            let last = last.map(|last| last.key().map_err(|error| unavailable(&error))).transpose()?;
+            places.push((place, last.and_then(|key| number_of(&key)).unwrap_or_default()));
+        }
+        Ok(places)
+    }
+
+    /// Makes a run what its ledger says: events and messages beyond it were never acknowledged.
+    pub(super) fn restore(&self, place: u64, ledger: &Ledger, last: u64) -> Result<(), LogError> {
+        let mut batch = self.batch();
+        for number in ledger.state.head + 1..=last {
+            batch.forget_event(place, number);
+        }
+        for entry in self.controls.range(key(place, count(ledger.controls) + 1)..=key(place, u64::MAX)) {
+            let key = entry.key().map_err(|error| unavailable(&error))?;
+            batch.batch.remove(&self.controls, key);
+        }
+        batch.record(place, ledger);
+        batch.commit()
+    }
+
     /// Finds the head and the bytes of a run that was open.
     fn count(&self, place: u64, ledger: &mut Ledger) -> Result<(), LogError> {
         if ledger.is_closed() {
@@ -124,7 +156,7 @@ impl Store {
             let note = self.note(&run, place, kind)?;
             ledger.bytes += note.map_or(0, |note| count(value_weight(&note)));
         }
-        let last = self.events.range(key(place, 0)..=key(place, u64::MAX)).next_back();
+        let last = self.events.range(key_range(place)).next_back();
         let Some(last) = last else { return Ok(()) };
         let last = last.key().map_err(|error| unavailable(&error))?;
         ledger.state.head = number_of(&last).unwrap_or_default();
@@ -156,7 +188,7 @@ impl Store {
             let value = entry.value().map_err(|error| unavailable(&error))?;
             decode_control(Bytes::copy_from_slice(&value)).map_err(unreadable(run))
         };
-        self.controls.range(key(place, 0)..=key(place, u64::MAX)).map(message).collect()
+        self.controls.range(key_range(place)).map(message).collect()
     }
 
     pub(super) fn read(
@@ -193,7 +225,7 @@ impl Store {
             first = last.saturating_add(1);
         }
         let mut batch = self.database.batch();
-        for entry in self.controls.range(key(place, 0)..=key(place, u64::MAX)) {
+        for entry in self.controls.range(key_range(place)) {
             let key = entry.key().map_err(|error| unavailable(&error))?;
             batch.remove(&self.controls, key);
         }
@@ -234,6 +266,11 @@ impl Batch<'_> {
             Note::Checkpoint(_) => CHECKPOINT,
         };
         self.batch.insert(&self.store.notes, key(place, kind), bytes);
+    }
+
+    /// Something to write, to see whether the disk takes it. No run has this place.
+    pub(super) fn probe(&mut self) {
+        self.batch.insert(&self.store.notes, key(u64::MAX, u64::MAX), []);
     }
 
     /// All of it or nothing, and after this call it is safe from the loss of power.

@@ -70,6 +70,10 @@ impl View {
         body.ledger = ledger;
     }
 
+    pub(super) fn ledger(&self) -> Ledger {
+        self.body().ledger.clone()
+    }
+
     pub(super) fn state(&self) -> RunState {
         self.body().ledger.state.clone()
     }
@@ -113,6 +117,11 @@ impl Views {
 
     pub(super) fn get(&self, run: &RunId) -> Result<Arc<View>, LogError> {
         self.runs().get(run).cloned().ok_or_else(|| LogError::NotFound(run.clone()))
+    }
+
+    /// The run at a place.
+    pub(super) fn at(&self, place: u64) -> Option<Arc<View>> {
+        self.runs().values().find(|view| view.place == place).cloned()
     }
 
     /// The runs that are wanted, in the order of the query.

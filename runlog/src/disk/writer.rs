@@ -5,8 +5,8 @@
 //!                                   └ while one group is synced, the next gathers
 //! ```
 //!
-//! Invariants: a command is answered after its change is safe; what watchers see is safe; a disk that fails once is not
-//! written again, because what it holds is no longer known: every command after that is refused.
+//! Invariants: a command is answered after its change is safe; what watchers see is safe; a disk that failed is not written
+//! before it was opened again and holds what was acknowledged (`recovery`): until then every command is refused.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 
+use super::recovery::{Recovery, SharedStore};
 use super::store::{Batch, Found, Store};
 use super::view::{View, Views};
 use crate::codec::{CodecError, Encoder, encode_control, encode_value};
@@ -75,6 +76,27 @@ pub(super) enum Command {
         before: Timestamp,
         answer: Answer<usize>,
     },
+    /// Writes something of no run.
+    Check {
+        answer: Answer<()>,
+    },
+}
+
+impl Command {
+    fn refuse(self, error: LogError) {
+        // A caller that has gone needs no answer.
+        match self {
+            Self::Open { answer, .. } | Self::TakeOver { answer, .. } => drop(answer.send(Err(error))),
+            Self::Renew { answer, .. } => drop(answer.send(Err(error))),
+            Self::Append { events, answer, .. } => drop(answer.send(Err(Refused::new(error, events)))),
+            Self::Annotate { answer, .. }
+            | Self::Watched { answer, .. }
+            | Self::Control { answer, .. }
+            | Self::Trim { answer, .. }
+            | Self::Check { answer } => drop(answer.send(Err(error))),
+            Self::Expire { answer, .. } => drop(answer.send(Err(error))),
+        }
+    }
 }
 
 /// What is told once a group is safe.
@@ -87,16 +109,22 @@ struct Owned {
 }
 
 pub(super) struct Writer {
-    store: Store,
+    store: SharedStore,
+    recovery: Recovery,
     limits: LogLimits,
     views: Arc<Views>,
     runs: HashMap<RunId, Owned>,
     next_place: u64,
-    broken: Option<LogError>,
 }
 
 impl Writer {
-    pub(super) fn new(store: Store, limits: LogLimits, views: Arc<Views>, found: Vec<Found>) -> Self {
+    pub(super) fn new(
+        store: SharedStore,
+        recovery: Recovery,
+        limits: LogLimits,
+        views: Arc<Views>,
+        found: Vec<Found>,
+    ) -> Self {
         let next_place = found.iter().map(|run| run.place + 1).max().unwrap_or(1);
         let mut runs = HashMap::new();
         for Found { place, ledger, controls } in found {
@@ -104,7 +132,7 @@ impl Writer {
             views.insert(&view);
             runs.insert(ledger.state.meta.run_id.clone(), Owned { place, ledger, view });
         }
-        Self { store, limits, views, runs, next_place, broken: None }
+        Self { store, recovery, limits, views, runs, next_place }
     }
 
     /// Works until nobody can ask any more.
@@ -116,7 +144,10 @@ impl Writer {
     }
 
     fn handle_group(&mut self, group: &mut Vec<Command>) {
-        let store = self.store.clone();
+        let store = match self.usable() {
+            Ok(store) => store,
+            Err(error) => return group.drain(..).for_each(|command| command.refuse(error.clone())),
+        };
         let mut batch = store.batch();
         let mut told: Vec<Told> = Vec::with_capacity(group.len());
         for command in group.drain(..) {
@@ -124,16 +155,28 @@ impl Writer {
                 told.push(tell);
             }
         }
-        let committed = match &self.broken {
-            Some(error) => Err(error.clone()),
-            None => batch.commit(),
-        };
+        let committed = batch.commit();
         if let Err(error) = &committed {
-            self.broken = Some(error.clone());
+            self.recovery.broken = Some(error.clone());
         }
         for tell in told {
             tell(committed.clone());
         }
+    }
+
+    /// The database, opened again if it failed. Then ledgers are what readers know.
+    fn usable(&mut self) -> Result<Store, LogError> {
+        if let Some(error) = self.recovery.broken.clone() {
+            if !self.recovery.recover(&self.store, &self.views) {
+                return Err(self.recovery.broken.clone().unwrap_or(error));
+            }
+            let views = &self.views;
+            self.runs.retain(|run, owned| {
+                owned.ledger = owned.view.ledger();
+                views.get(run).is_ok()
+            });
+        }
+        self.store.get()
     }
 
     fn handle_command(&mut self, command: Command, batch: &mut Batch<'_>) -> Option<Told> {
@@ -185,6 +228,10 @@ impl Writer {
             Command::Trim { run, earliest, answer } => {
                 let trimmed = self.trim(&run, earliest, batch);
                 then(trimmed, answer, |publish: Publish| publish(Vec::new()))
+            }
+            Command::Check { answer } => {
+                batch.probe();
+                then(Ok(()), answer, |()| ())
             }
             Command::Expire { before, answer } => {
                 // Nobody waits for more than the number, and a caller that has gone needs none.
@@ -311,7 +358,7 @@ impl Writer {
 
     fn forget(&mut self, run: &RunId) -> Result<(), LogError> {
         let Some(owned) = self.runs.get(run) else { return Ok(()) };
-        self.store.remove(owned.place, owned.ledger.state.earliest, owned.ledger.state.head)?;
+        self.store.get()?.remove(owned.place, owned.ledger.state.earliest, owned.ledger.state.head)?;
         self.runs.remove(run);
         self.views.remove(run);
         Ok(())

@@ -45,6 +45,16 @@ impl RunLog for Holed {
         self.0.annotate(lease, note)
     }
 
+    fn claim(
+        &self,
+        key: String,
+        value: String,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<String, LogError>> {
+        self.0.claim(key, value, now, until)
+    }
+
     fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
         self.0.input(run)
     }

@@ -17,6 +17,7 @@ use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use serde_json::Value;
 
+use crate::claims::Claims;
 use crate::error::{LogError, Refused};
 use crate::limits::{LogLimits, count};
 use crate::log::{Control, Lease, Note, Page, RunLog, RunMeta, RunQuery, RunState};
@@ -31,6 +32,7 @@ pub struct MemoryLog {
     /// Bytes that all runs hold. Beside the lock: it changes with every append.
     bytes: AtomicU64,
     relations: Relations,
+    claims: Claims,
 }
 
 /// All runs.
@@ -232,6 +234,16 @@ impl RunLog for MemoryLog {
     fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
         let (run, lease) = (self.run(&lease.run_id), lease.clone());
         Box::pin(async move { run?.controls(&lease, seen).await })
+    }
+
+    fn claim(
+        &self,
+        key: String,
+        value: String,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<String, LogError>> {
+        ready(Ok(self.claims.claim(key, value, now, until)))
     }
 
     fn relate(

@@ -20,7 +20,7 @@ use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::{BlockEvent, RunId};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::keys::Keys;
 use super::link::{BackOff, Link};
@@ -32,8 +32,8 @@ use crate::log::RunState;
 use crate::signal::{Progress, Signal};
 use crate::tail::Tail;
 
-/// How long an entry is kept that nobody waits for.
-const IDLE: Duration = Duration::from_secs(10);
+/// How long an entry is kept that nobody waits for, and how often the server is asked about all others.
+const IDLE: Duration = Duration::from_secs(5);
 /// Subscriptions that wait for the listener. Past it callers wait.
 const QUEUE: usize = 1024;
 /// Runs that are asked at once how far they are, after a connection was lost.
@@ -156,15 +156,23 @@ pub(super) struct Hub {
     link: Arc<Link>,
     entries: Mutex<HashMap<String, Arc<Entry>>>,
     subscribe: mpsc::Sender<String>,
+    /// Notified when a lease was released.
+    released: Notify,
 }
 
 impl Hub {
     /// A hub, and its listener as a task. The task ends with the hub.
     pub(super) fn start(keys: Keys, link: Arc<Link>) -> Arc<Self> {
         let (subscribe, wanted) = mpsc::channel(QUEUE);
-        let hub = Arc::new(Self { keys, link, entries: Mutex::default(), subscribe });
+        let (entries, released) = (Mutex::default(), Notify::new());
+        let hub = Arc::new(Self { keys, link, entries, subscribe, released });
         tokio::spawn(listen(Arc::downgrade(&hub), wanted));
         hub
+    }
+
+    /// Waits until a lease was released, or news may have been missed.
+    pub(super) async fn released(&self) {
+        self.released.notified().await;
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<String, Arc<Entry>>> {
@@ -243,6 +251,15 @@ impl Hub {
         idle
     }
 
+    /// Asks how far all runs are, beside everything else. Nodes of a cluster pass news on without acknowledgement, and keys
+    /// vanish without news (an eviction, a server that came back empty): both are noticed by asking. Once: the next turn
+    /// asks again, and tries that outlived theirs would pile up while a server is away.
+    pub(super) fn ask_all(self: &Arc<Self>) {
+        let hub = Arc::clone(self);
+        let entries: Vec<_> = hub.all().into_iter().map(|(_, entry)| entry).collect();
+        tokio::spawn(async move { hub.refresh(&entries).await.ok() });
+    }
+
     fn all(&self) -> Vec<(String, Arc<Entry>)> {
         self.entries().iter().map(|(channel, entry)| (channel.clone(), Arc::clone(entry))).collect()
     }
@@ -273,9 +290,11 @@ impl Listener<'_> {
     /// Hears until the connection or the hub is gone; true if it worked at all.
     async fn run(mut self, mut stream: PubSubStream, wanted: &mut mpsc::Receiver<String>) -> bool {
         let Some(hub) = self.hub.upgrade() else { return false };
-        let all = hub.all();
+        let (all, released) = (hub.all(), hub.keys.released());
         drop(hub);
-        if !self.hear(all.iter().map(|(channel, _)| channel.clone()).collect()).await {
+        if self.sink.subscribe(&released).await.is_err()
+            || !self.hear(all.iter().map(|(channel, _)| channel.clone()).collect()).await
+        {
             return false;
         }
         let mut idle = tokio::time::interval(IDLE);
@@ -284,6 +303,10 @@ impl Listener<'_> {
             tokio::select! {
                 message = stream.next() => {
                     let (Some(message), Some(hub)) = (message, self.hub.upgrade()) else { return true };
+                    if message.get_channel_name() == released {
+                        hub.released.notify_one();
+                        continue;
+                    }
                     let entry = hub.entries().get(message.get_channel_name()).cloned();
                     if let Some(entry) = entry {
                         entry.handle_news(message.get_payload_bytes());
@@ -297,9 +320,7 @@ impl Listener<'_> {
                 _ = idle.tick() => {
                     let Some(hub) = self.hub.upgrade() else { return true };
                     let left = hub.forget_idle();
-                    if hub.link.nodes().is_cluster() {
-                        ask_again(hub);
-                    }
+                    hub.ask_all();
                     if !left.is_empty() && self.sink.unsubscribe(left).await.is_err() {
                         return true;
                     }
@@ -322,13 +343,6 @@ impl Listener<'_> {
         refresh(hub, entries);
         true
     }
-}
-
-/// Nodes pass news on to each other without acknowledgement: what was lost on the way is noticed by asking. Once: the next
-/// turn asks again, and tries that outlived theirs would pile up while a node is away.
-fn ask_again(hub: Arc<Hub>) {
-    let entries: Vec<_> = hub.all().into_iter().map(|(_, entry)| entry).collect();
-    tokio::spawn(async move { hub.refresh(&entries).await.ok() });
 }
 
 /// Asked beside the listening: an answer may take long, and news must not wait for it.

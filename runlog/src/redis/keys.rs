@@ -79,10 +79,30 @@ impl Keys {
         format!("{}:relation:{key}", self.prefix)
     }
 
+    /// The value that holds a claimed key.
+    pub(super) fn claim(&self, key: &str) -> String {
+        format!("{}:claim:{key}", self.prefix)
+    }
+
     /// Open runs by the end of their lease. A run goes from here to [`Self::ended`], in this order: so both are on one
     /// node, under a tag that no run has.
     pub(super) fn leases(&self) -> String {
         format!("{}:{{open and ended}}:leases", self.prefix)
+    }
+
+    /// The replicas by the time of their last sign of life, in milliseconds of the server's clock.
+    pub(super) fn replicas(&self) -> String {
+        format!("{}:replicas", self.prefix)
+    }
+
+    /// What is written to see whether the server takes writes.
+    pub(super) fn probe(&self) -> String {
+        format!("{}:probe", self.prefix)
+    }
+
+    /// The channel on which released leases are announced.
+    pub(super) fn released(&self) -> String {
+        format!("{}:released", self.prefix)
     }
 
     /// Ended runs by their end.

@@ -88,8 +88,9 @@ impl Link {
         Some(Self { nodes: Nodes::new(clients)?, patience })
     }
 
-    pub(super) fn nodes(&self) -> &Nodes {
-        &self.nodes
+    /// Returns how many connections broke.
+    pub(super) fn broken(&self) -> u64 {
+        self.nodes.broken()
     }
 
     /// A connection for news, to the entry: what is published at one node of a cluster is heard at all.
@@ -155,6 +156,17 @@ impl Link {
         }
         let answers = commands.iter().zip(answers.unwrap_or_default());
         answers.filter_map(|((index, _), answer)| Some((*index, answer.ok()?))).collect()
+    }
+
+    /// Sends a command once. A redirection counts as an answer: the cluster is there.
+    pub(super) async fn try_once(&self, command: &Cmd) -> Result<(), LogError> {
+        let key = key_of(command);
+        let node = self.nodes.of(key);
+        match self.attempt(Work { command, script: None, key }, &node, false).await {
+            Ok(_) => Ok(()),
+            Err(error) if self.nodes.handle_redirect(&node, &error).is_some() => Ok(()),
+            Err(error) => Err(unavailable(&error)),
+        }
     }
 
     /// Has a command answered, as often as it takes.

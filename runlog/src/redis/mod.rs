@@ -23,6 +23,7 @@ mod link;
 mod lists;
 mod nodes;
 mod relations;
+mod replicas;
 mod reply;
 mod scripts;
 mod writer;
@@ -31,6 +32,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
@@ -44,6 +46,7 @@ pub use config::RedisConfig;
 use hub::Hub;
 use keys::Keys;
 use link::{Call, Link, unavailable};
+use replicas::Pulse;
 use reply::Reply;
 use writer::{Desk, Pens};
 
@@ -65,10 +68,17 @@ pub struct RedisLog {
     /// Tells the calls of this process apart from those of others.
     process: u64,
     calls: AtomicU64,
+    /// The name of this process among those that share the log.
+    replica: String,
+    pulse: Pulse,
 }
 
 impl RedisLog {
     /// A log on that server. Nothing is connected yet; the listener is a task of the current runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`] if the address or the authorities cannot be used. The server is not connected yet.
     pub fn new(config: &RedisConfig) -> Result<Self, LogError> {
         let clients = config.clients().map_err(|error| unavailable(&error))?;
         let link = Link::new(&clients, config.patience);
@@ -77,12 +87,15 @@ impl RedisLog {
         let hub = Hub::start(keys.clone(), Arc::clone(&link));
         let desk = Desk { link, keys, scripts: Arc::default(), limits: config.limits };
         let process = RandomState::new().build_hasher().finish();
-        Ok(Self { desk, hub, pens: Pens::default(), process, calls: AtomicU64::new(0) })
+        let (calls, replica) = (AtomicU64::new(0), format!("{process:016x}"));
+        Ok(Self { desk, hub, pens: Pens::default(), process, calls, replica, pulse: Pulse::default() })
     }
 
-    /// Whether the server answers.
-    pub async fn ping(&self) -> Result<(), LogError> {
-        self.do_all(&[::redis::cmd("PING")]).await
+    /// Whether the server takes writes: one attempt, without waiting for a server that is away.
+    async fn probe(&self) -> Result<(), LogError> {
+        let mut probe = ::redis::cmd("SET");
+        probe.arg(self.desk.keys.probe()).arg(&self.replica);
+        self.desk.link.try_once(&probe).await
     }
 
     /// A word that no other call has.
@@ -103,6 +116,7 @@ impl RedisLog {
             ("agent", &meta.agent),
             ("owner", &meta.owner),
             ("opened", &meta.opened_at.0.to_string()),
+            ("holder", &self.replica),
         ] {
             call = call.arg(name).arg(value);
         }
@@ -118,7 +132,7 @@ impl RedisLog {
     async fn take_over_run(&self, run: RunId, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
         let keys = &self.desk.keys;
         let call = Call::default().key(keys.meta(&run)).key(keys.events(&run));
-        let call = call.arg(self.nonce()).arg(now.0).arg(until.0);
+        let call = call.arg(self.nonce()).arg(now.0).arg(until.0).arg(&self.replica);
         let mut reply: Reply = self.desk.link.script(&self.desk.scripts.take_over, &call).await?;
         match reply.word.as_str() {
             "ok" => {
@@ -288,6 +302,18 @@ impl RedisLog {
         if reply.word == "ok" { Ok(()) } else { Err(reply.refusal(&run, 0)) }
     }
 
+    async fn take_claim(
+        &self,
+        key: String,
+        value: String,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<String, LogError> {
+        let call =
+            Call::default().key(self.desk.keys.claim(&key)).bytes(value.into_bytes()).arg(now.0).arg(until.0);
+        self.desk.link.script(&self.desk.scripts.claim, &call).await
+    }
+
     async fn trim_run(&self, run: RunId, earliest: u64) -> Result<(), LogError> {
         let keys = &self.desk.keys;
         let call = Call::default().key(keys.meta(&run)).key(keys.events(&run)).arg(earliest.min(LARGEST));
@@ -297,6 +323,10 @@ impl RedisLog {
 }
 
 impl RunLog for RedisLog {
+    fn reconnects(&self) -> Option<u64> {
+        Some(self.desk.link.broken())
+    }
+
     fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>> {
         Box::pin(self.open_run(meta, until))
     }
@@ -312,6 +342,18 @@ impl RunLog for RedisLog {
 
     fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>> {
         Box::pin(self.renew_runs(leases, until))
+    }
+
+    fn release(&self, leases: Vec<Lease>) -> BoxFuture<'_, Result<(), LogError>> {
+        Box::pin(self.release_runs(leases))
+    }
+
+    fn released(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.hub.released())
+    }
+
+    fn beat(&self, silence: Duration) -> BoxFuture<'_, Result<usize, LogError>> {
+        Box::pin(self.beat_once(silence))
     }
 
     fn append(
@@ -369,6 +411,16 @@ impl RunLog for RedisLog {
         Box::pin(self.await_controls(lease.clone(), seen))
     }
 
+    fn claim(
+        &self,
+        key: String,
+        value: String,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<String, LogError>> {
+        Box::pin(self.take_claim(key, value, now, until))
+    }
+
     fn relate(
         &self,
         run: &RunId,
@@ -387,7 +439,7 @@ impl RunLog for RedisLog {
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
-        Box::pin(self.ping())
+        Box::pin(self.probe())
     }
 
     fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {

@@ -58,6 +58,8 @@ struct Map {
     /// With a number, so that only the one that broke is thrown away.
     connections: HashMap<Node, (u64, MultiplexedConnection)>,
     made: u64,
+    /// Connections that broke.
+    broken: u64,
 }
 
 impl Nodes {
@@ -71,6 +73,7 @@ impl Nodes {
             slots: HashMap::new(),
             connections: HashMap::new(),
             made: 0,
+            broken: 0,
         };
         Some(Self { template, map: Mutex::new(map) })
     }
@@ -80,7 +83,8 @@ impl Nodes {
     }
 
     /// True once a server has redirected.
-    pub(super) fn is_cluster(&self) -> bool {
+    #[cfg(test)]
+    fn is_cluster(&self) -> bool {
         !self.map().slots.is_empty()
     }
 
@@ -129,11 +133,17 @@ impl Nodes {
         Ok(known)
     }
 
+    /// Returns how many connections broke.
+    pub(super) fn broken(&self) -> u64 {
+        self.map().broken
+    }
+
     /// A connection broke.
     pub(super) fn handle_broken(&self, node: &Node, number: u64) {
         let mut map = self.map();
         if map.connections.get(node).is_some_and(|(current, _)| *current == number) {
             map.connections.remove(node);
+            map.broken += 1;
         }
     }
 

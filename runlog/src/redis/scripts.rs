@@ -14,6 +14,8 @@ pub(super) struct Scripts {
     pub(super) trim: Script,
     pub(super) watched: Script,
     pub(super) annotate: Script,
+    pub(super) claim: Script,
+    pub(super) beat: Script,
 }
 
 impl Default for Scripts {
@@ -29,6 +31,8 @@ impl Default for Scripts {
             trim: Script::new(include_str!("scripts/trim.lua")),
             watched: Script::new(include_str!("scripts/watched.lua")),
             annotate: Script::new(include_str!("scripts/annotate.lua")),
+            claim: Script::new(include_str!("scripts/claim.lua")),
+            beat: Script::new(include_str!("scripts/beat.lua")),
         }
     }
 }

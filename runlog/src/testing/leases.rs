@@ -20,6 +20,7 @@ pub(super) async fn check(make: &impl AsyncFn() -> Arc<dyn RunLog>) {
     of_several_who_take_over_one_succeeds(&*make().await).await;
     a_renewed_lease_is_held_on_and_a_lost_one_is_told(&*make().await).await;
     lapsed_leases_are_listed(&*make().await).await;
+    a_released_lease_can_be_taken_over_at_once(&*make().await).await;
     who_watches_elsewhere_is_known(&*make().await).await;
 }
 
@@ -134,6 +135,19 @@ async fn lapsed_leases_are_listed(log: &dyn RunLog) {
     assert_eq!(ids(&log.lapsed(LATER, 9).await.unwrap()), ["b"]);
     log.take_over(&b.run_id, LATER, Timestamp(5_000)).await.unwrap();
     assert_eq!(log.lapsed(LATER, 9).await, Ok(Vec::new()));
+}
+
+async fn a_released_lease_can_be_taken_over_at_once(log: &dyn RunLog) {
+    let (kept, left, ended) = (open(log, "kept").await, open(log, "left").await, open(log, "ended").await);
+    append(log, &ended, &events(1), 5).await.unwrap();
+    log.release(vec![left.clone(), ended.clone()]).await.unwrap();
+    let lapsed = log.lapsed(Timestamp(2), 9).await.unwrap();
+    assert!(ids(&lapsed) == ["left"] && lapsed[0].is_released(), "{lapsed:?}");
+    assert!(log.take_over(&kept.run_id, Timestamp(2), UNTIL).await.is_err(), "another's lease stays");
+    let taken = log.take_over(&left.run_id, Timestamp(2), UNTIL).await.unwrap();
+    log.release(vec![left.clone()]).await.unwrap();
+    assert!(!log.state(&left.run_id).await.unwrap().is_released(), "a lost lease cannot be released");
+    append(log, &taken, &events(1), 3).await.unwrap();
 }
 
 async fn who_watches_elsewhere_is_known(log: &dyn RunLog) {

@@ -7,6 +7,7 @@
 //! | `leases` | opening, taking over, renewing, lists of runs |
 //! | `notes` | facts about a run beside its events |
 //! | `controls` | messages to whoever holds the lease |
+//! | `claims` | keys that one of several takes |
 //! | `relations` | keys that lead to runs |
 //! | `watchers` | following a run |
 
@@ -20,6 +21,7 @@
     reason = "a panic is how a test says no"
 )]
 
+mod claims;
 mod controls;
 mod events;
 mod leases;
@@ -46,6 +48,7 @@ pub async fn conform(make: impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     leases::check(&plain).await;
     notes::check(&make).await;
     controls::check(&make).await;
+    claims::check(&*plain().await).await;
     watchers::check(&plain).await;
 }
 

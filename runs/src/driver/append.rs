@@ -4,10 +4,18 @@ use std::sync::Arc;
 
 use aqueduct_core::{BlockEvent, Checkpoint, RunFailure};
 use aqueduct_runlog::{LogError, Note, Refused};
+use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{LOG_PAUSE, Machine};
-use crate::runs::now;
+use super::{GoesOn, LOG_PAUSE, Machine};
+
+/// The member of a checkpoint that holds what the extension of the run left.
+const OF_EXTENSION: &str = "aqueduct/extension";
+
+/// Returns what the extension of a run left in its checkpoint; null if it left nothing.
+pub(crate) fn left_by_extension(checkpoint: &Checkpoint) -> Value {
+    checkpoint.0.get(OF_EXTENSION).cloned().unwrap_or_default()
+}
 
 impl Machine<'_> {
     /// Puts what is ready into the log. A log that takes no more ends the run; one that is lost ends the driver.
@@ -21,7 +29,11 @@ impl Machine<'_> {
         }
         self.note_end(&ready);
         self.drive.runs.metrics().count_events(ready.len());
+        let begun_at = self.observe(&ready);
         let mut result = self.log(ready).await;
+        if let (Some(extension), Some(begun_at)) = (&self.drive.extension, begun_at) {
+            extension.handle_appended(begun_at.elapsed());
+        }
         if let Err(Refused { error, events }) = &mut result
             && matches!(**error, LogError::RunTooLong { .. })
         {
@@ -30,36 +42,76 @@ impl Machine<'_> {
             let mut ready = std::mem::take(events);
             ready.extend(std::iter::from_fn(|| self.context.poll_event()));
             self.note_end(&ready);
+            self.observe(&ready);
             result = self.log(ready).await;
         }
-        if let Err(error) = result {
+        if let Err(error) = result
+            && !self.is_ended_here().await
+        {
             tracing::error!(run = self.drive.lease.run_id.as_str(), %error, "the run log failed");
-            self.leave();
+            self.handle_log_error(&error.error);
         }
     }
 
+    /// Returns `true` if the log holds the end of the run under this lease: only the answer to it was lost.
+    async fn is_ended_here(&self) -> bool {
+        let lease = &self.drive.lease;
+        self.context.is_ended()
+            && self
+                .drive
+                .runs
+                .run_log()
+                .state(&lease.run_id)
+                .await
+                .is_ok_and(|state| state.closed_at.is_some() && state.epoch == lease.epoch)
+    }
+
+    /// Shows events to the extension of the run. Returns the time, if there is one.
+    fn observe(&self, events: &[BlockEvent]) -> Option<Instant> {
+        let extension = self.drive.extension.as_ref()?;
+        extension.observe_events(events);
+        Some(Instant::now())
+    }
+
     /// Before the events that follow it: a run with events and without its checkpoint cannot go on elsewhere.
-    async fn keep_checkpoint(&self, checkpoint: Checkpoint) {
+    async fn keep_checkpoint(&mut self, mut checkpoint: Checkpoint) {
         if self.lost.is_cancelled() {
             return;
         }
         let (log, lease) = (self.drive.runs.run_log(), &self.drive.lease);
-        let note = Note::Checkpoint(Arc::new(checkpoint.0));
-        if let Err(error) = log.annotate(lease, note).await {
-            tracing::warn!(run = lease.run_id.as_str(), %error, "the run cannot go on at another replica");
+        let left = self.drive.extension.as_ref().and_then(|extension| extension.checkpoint());
+        if let (Some(left), Some(object)) = (left, checkpoint.0.as_object_mut()) {
+            object.insert(OF_EXTENSION.to_owned(), left);
+        }
+        let can_resume = self.drive.agent.agent().is_some_and(|agent| agent.can_resume(&checkpoint));
+        match log.annotate(lease, Note::Checkpoint(Arc::new(checkpoint.0))).await {
+            Ok(()) if can_resume => self.goes_on = GoesOn::Anywhere,
+            Ok(()) => self.goes_on = GoesOn::HereAlone,
+            Err(error) => {
+                tracing::warn!(run = lease.run_id.as_str(), %error, "the run cannot go on at another replica");
+            }
         }
     }
 
     /// Appends; a log that cannot be used is tried again, with the same batch, while the lease may be ours.
     async fn log(&self, mut events: Vec<BlockEvent>) -> Result<u64, Refused> {
         let (log, lease) = (self.drive.runs.run_log(), &self.drive.lease);
+        // The same time for every try: an engine knows a batch that closed the run by it.
+        let now = self.drive.runs.now();
+        // The end of a run comes at its deadline; it is not given up at the first failure.
+        let patience = self.deadline.max(Instant::now() + self.drive.runs.setup().settings.lease);
         loop {
-            let refused = match log.append(lease, events, now()).await {
+            let refused = match log.append(lease, events, now).await {
                 Ok(head) => return Ok(head),
                 Err(refused) => refused,
             };
-            if !refused.error.is_temporary() || self.lost.is_cancelled() || Instant::now() > self.deadline {
+            if !refused.error.is_temporary() || self.lost.is_cancelled() || Instant::now() > patience {
                 return Err(refused);
+            }
+            if refused.events.is_empty() {
+                // The engine took the batch with it.
+                let lost = LogError::Lost { run: lease.run_id.clone(), from: 0 };
+                return Err(Refused::new(lost, Vec::new()));
             }
             tracing::warn!(run = lease.run_id.as_str(), error = %refused.error, "the run log is tried again");
             tokio::time::sleep(LOG_PAUSE).await;

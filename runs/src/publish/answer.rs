@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::service::{RefusalKind, ServiceError, StartedRun};
-use aqueduct_core::{ContentBlock, InterruptId, InterruptReply, Message, Principal, Role, RunInput};
+use aqueduct_core::{ContentBlock, InterruptId, InterruptReply, Message, Principal, Role, RunId, RunInput};
 use aqueduct_runlog::{Lease, RunMeta};
 use serde_json::Value;
 
 use super::{LineDecoder, Published, State};
 use crate::agents::AgentEntry;
 use crate::driver::Drive;
+use crate::extension::RunOrigin;
 use crate::feed::Feed;
-use crate::runs::{Runs, now, refuse};
+use crate::reply::ReplyRun;
+use crate::runs::Runs;
 
 impl Published {
     /// Replies that a line shows as taken have reached the workflow.
@@ -36,6 +38,7 @@ impl Runs {
         agent: Arc<AgentEntry>,
         principal: Principal,
         input: RunInput,
+        run: ReplyRun,
     ) -> Result<StartedRun, ServiceError> {
         let waiting: Vec<Arc<Published>> = {
             let all = self.published();
@@ -49,10 +52,10 @@ impl Runs {
         for published in waiting {
             let mut state = published.state.lock().await;
             if let Some(replies) = replies(&state, &input) {
-                return self.open_answer(&published, &mut state, input, replies).await;
+                return self.open_answer(&published, &mut state, (input, run), replies).await;
             }
         }
-        match self.answer_remotely(&agent, &principal, &input).await? {
+        match self.answer_remotely(&agent, &principal, &input, &run).await? {
             Some(started) => Ok(started),
             None => Err(nothing_to_answer(agent.name(), &input)),
         }
@@ -62,18 +65,19 @@ impl Runs {
         &self,
         published: &Arc<Published>,
         state: &mut State,
-        input: RunInput,
+        (input, run): (RunInput, ReplyRun),
         replies: Vec<InterruptReply>,
     ) -> Result<StartedRun, ServiceError> {
+        let owner = published.principal.to_string();
         let meta = RunMeta {
-            run_id: input.run_id.detached(),
+            run_id: RunMeta::key(&owner, &run.id),
             thread_id: input.thread_id.detached(),
             agent: published.agent.name().to_owned(),
-            owner: published.principal.to_string(),
-            opened_at: now(),
+            owner,
+            opened_at: self.now(),
         };
-        let lease = self.run_log().open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
-        Ok(self.begin_answer(published, state, lease, input, replies))
+        let lease = self.open_log(meta).await?;
+        Ok(self.begin_answer(published, state, (lease, run.shown), input, replies))
     }
 
     /// Drives a run that replies; its lease is held here.
@@ -81,13 +85,14 @@ impl Runs {
         &self,
         published: &Arc<Published>,
         state: &mut State,
-        lease: Lease,
+        (lease, shown): (Lease, Option<RunId>),
         mut input: RunInput,
         replies: Vec<InterruptReply>,
     ) -> StartedRun {
-        let run_id = lease.run_id.clone();
-        let (handle, extension) = self.attach(&run_id);
-        let events = self.watched(&run_id, Some(&handle), 0);
+        let run_id = input.run_id.detached();
+        let origin = RunOrigin::new(published.agent.name(), &input.thread_id, super::PUBLISH);
+        let (handle, extension) = self.attach(&lease.run_id, &origin);
+        let events = self.watched(&lease.run_id, Some(&handle), 0);
         // Results of calls that waited for the reply are no orphans.
         let mut earlier = Message::new(Role::Assistant);
         let calls = state.decoder.waiting_calls();
@@ -103,10 +108,11 @@ impl Runs {
         let agent = Arc::clone(&published.agent);
         let mut request = AgentRequest::new(input);
         request.principal = published.principal.clone();
-        let drive = Drive { runs: self.clone(), agent, lease, handle, extension, request, kept_ids: None };
+        let drive =
+            Drive { runs: self.clone(), agent, lease, handle, extension, request, kept_ids: None, shown };
         drive.spawn(feed);
         published.replies.send_modify(|waiting| waiting.extend(replies));
-        StartedRun { run_id, events }
+        StartedRun::new(run_id, events)
     }
 }
 

@@ -23,7 +23,8 @@ use super::Published;
 use super::answer::replies_to;
 use crate::agents::AgentEntry;
 use crate::driver::LOG_PAUSE;
-use crate::runs::{Runs, now, refuse};
+use crate::reply::ReplyRun;
+use crate::runs::{Runs, refuse};
 
 /// What the threads of boxes begin with. Threads of people do not begin with a control character; one that does shares
 /// its boxes with nobody, because its owner is asked for too.
@@ -66,16 +67,18 @@ fn asked_in(note: Option<&Value>) -> Vec<InterruptId> {
 }
 
 /// An answer on its way to whoever holds the box.
-fn letter(run: &RunId, replies: &[InterruptReply]) -> Option<Control> {
+fn letter(run: &ReplyRun, replies: &[InterruptReply]) -> Option<Control> {
     let told: Vec<Value> = replies
         .iter()
         .map(|reply| json!({ "id": reply.id.as_str(), "resolved": reply.resolved, "payload": reply.payload }))
         .collect();
-    let payload = Some(json!({ "run": run.as_str(), "replies": told }));
+    let payload = Some(
+        json!({ "run": run.id.as_str(), "shown": run.shown.as_ref().map(RunId::as_str), "replies": told }),
+    );
     Some(Control::Reply(InterruptReply { id: replies.first()?.id.clone(), resolved: true, payload }))
 }
 
-fn opened(letter: &InterruptReply) -> Option<(RunId, Vec<InterruptReply>)> {
+fn opened(letter: &InterruptReply) -> Option<(ReplyRun, Vec<InterruptReply>)> {
     let payload = letter.payload.as_ref()?;
     let read = |told: &Value| {
         Some(InterruptReply {
@@ -85,7 +88,8 @@ fn opened(letter: &InterruptReply) -> Option<(RunId, Vec<InterruptReply>)> {
         })
     };
     let replies = payload.get("replies")?.as_array()?.iter().map(read).collect::<Option<_>>()?;
-    Some((RunId::new(payload.get("run")?.as_str()?.to_owned()), replies))
+    let id = |name: &str| payload.get(name)?.as_str().map(|id| RunId::new(id.to_owned()));
+    Some((ReplyRun { id: id("run")?, shown: id("shown") }, replies))
 }
 
 impl Runs {
@@ -99,16 +103,16 @@ impl Runs {
             return None;
         }
         let meta = RunMeta {
-            run_id: RunId::new(format!("{}{MARK}{}", published.run_id, published.next_box())),
+            run_id: RunId::new(format!("{}{MARK}{}", published.key, published.next_box())),
             thread_id: box_thread(&published.thread),
             agent: published.agent.name().to_owned(),
             owner: published.principal.to_string(),
-            opened_at: now(),
+            opened_at: self.now(),
         };
         let lease = match self.put_up(&meta, asked).await {
             Ok(lease) => lease,
             Err(error) => {
-                tracing::warn!(run = published.run_id.as_str(), %error, "replies at other replicas do not come here");
+                tracing::warn!(run = published.key.as_str(), %error, "replies at other replicas do not come here");
                 return None;
             }
         };
@@ -129,6 +133,7 @@ impl Runs {
         let mut seen = 0;
         loop {
             let heard = tokio::select! {
+                biased;
                 () = held.lost.cancelled() => return,
                 () = closed.cancelled() => break,
                 heard = self.run_log().controls(&lease, seen) => heard,
@@ -147,24 +152,26 @@ impl Runs {
             }
         }
         let end = Remains::default().end(&meta, RunFailure::new(NOT_ASKED, "nothing is asked any more"));
-        if let Err(error) = self.run_log().append(&lease, end, now()).await {
+        if let Err(error) = self.run_log().append(&lease, end, self.now()).await {
             tracing::debug!(run = meta.run_id.as_str(), %error, "a box was not closed: it lapses");
         }
     }
 
     /// An answer that came to another replica: the run that it opened is driven here from now on.
     async fn take_letter(&self, published: &Arc<Published>, letter: &InterruptReply) {
-        let Some((run, replies)) = opened(letter) else { return };
+        let Some((reply, replies)) = opened(letter) else { return };
+        let run = reply.id.clone();
         let lease = match self.run_log().take_over(&run, AT_ONCE, self.lease_until()).await {
             Ok(lease) => lease,
             Err(error) => return tracing::warn!(run = run.as_str(), %error, "an answer cannot be taken over"),
         };
-        let mut input = RunInput::prompt(published.thread.as_bytes().clone(), run.as_bytes().clone(), "");
+        let public = RunMeta::id_of(&published.principal.to_string(), &run);
+        let mut input = RunInput::prompt(published.thread.as_bytes().clone(), public.as_bytes().clone(), "");
         input.messages.clear();
         let mut state = published.state.lock().await;
         let is_asked = |reply: &InterruptReply| state.asked.contains(&reply.id);
         if state.is_waiting && state.out.is_some() && replies.iter().all(is_asked) {
-            drop(self.begin_answer(published, &mut state, lease, input, replies));
+            drop(self.begin_answer(published, &mut state, (lease, reply.shown), input, replies));
             return;
         }
         // Somebody else was quicker.
@@ -177,7 +184,7 @@ impl Runs {
         let ended = match state {
             Ok(state) => {
                 let end = Remains::default().end(&state.meta, failure);
-                self.run_log().append(lease, end, now()).await.map_err(LogError::from).map(drop)
+                self.run_log().append(lease, end, self.now()).await.map_err(LogError::from).map(drop)
             }
             Err(error) => Err(error),
         };
@@ -192,29 +199,33 @@ impl Runs {
         agent: &AgentEntry,
         principal: &Principal,
         input: &RunInput,
+        run: &ReplyRun,
     ) -> Result<Option<StartedRun>, ServiceError> {
         let owner = principal.to_string();
         let found = self.find_box(agent, &owner, input).await.map_err(|error| refuse(&error))?;
         let Some((letterbox, replies)) = found else { return Ok(None) };
-        let run_id = input.run_id.detached();
+        let run_id = run.id.clone();
+        let key = RunMeta::key(&owner, &run_id);
         let meta = RunMeta {
-            run_id: run_id.clone(),
+            run_id: key.clone(),
             thread_id: input.thread_id.detached(),
             agent: agent.name().to_owned(),
             owner,
-            opened_at: now(),
+            opened_at: self.now(),
         };
-        let lease = self.run_log().open(meta, self.lease_until()).await.map_err(|error| refuse(&error))?;
-        let Some(letter) = letter(&run_id, &replies) else { return Ok(None) };
+        let lease = self.open_log(meta).await?;
+        let sent = ReplyRun { id: key.clone(), shown: run.shown.clone() };
+        let Some(letter) = letter(&sent, &replies) else { return Ok(None) };
         if let Err(error) = self.run_log().control(&letterbox, letter).await {
             let failure = RunFailure::new(NOT_ASKED, "the workflow does not wait for this answer any more");
-            self.end_unanswered(&run_id, &lease, failure).await;
+            self.end_unanswered(&key, &lease, failure).await;
             let gone = matches!(error, LogError::Closed(_) | LogError::NotFound(_));
             return if gone { Ok(None) } else { Err(refuse(&error)) };
         }
-        tracing::info!(run = run_id.as_str(), "an answer goes to the replica whose workflow waits for it");
-        let events = self.watched(&run_id, None, 0);
-        Ok(Some(StartedRun { events: self.watched_remotely(&run_id, events), run_id }))
+        tracing::info!(run = key.as_str(), "an answer goes to the replica whose workflow waits for it");
+        let events = self.watched(&key, None, 0);
+        let events = self.watched_remotely(&key, events);
+        Ok(Some(StartedRun::new(run_id, events)))
     }
 
     /// The box of a workflow that asks what is answered, and the answers.

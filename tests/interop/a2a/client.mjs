@@ -13,7 +13,14 @@ const { TaskState, Role } = require('@a2a-js/sdk');
 const { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } = require('@a2a-js/sdk/client');
 const { GrpcTransportFactory } = require('@a2a-js/sdk/client/grpc');
 
-const FACTORIES = { JSONRPC: JsonRpcTransportFactory, 'HTTP+JSON': RestTransportFactory, GRPC: GrpcTransportFactory };
+// grpc-js takes targets, not addresses: the scheme of the card's interface goes.
+class TargetFactory extends GrpcTransportFactory {
+  create(url, ...rest) {
+    return super.create(url.replace(/^http:\/\//, ''), ...rest);
+  }
+}
+
+const FACTORIES = { JSONRPC: JsonRpcTransportFactory, 'HTTP+JSON': RestTransportFactory, GRPC: TargetFactory };
 
 class Seen {
   artifacts = new Map();

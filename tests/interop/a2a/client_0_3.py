@@ -132,7 +132,8 @@ async def main(args):
     async with httpx.AsyncClient(timeout=60) as http:
         config = ClientConfig(
             httpx_client=http,
-            grpc_channel_factory=grpc.aio.insecure_channel,
+            # gRPC takes targets, not addresses: the scheme of the card's interface goes.
+            grpc_channel_factory=lambda url: grpc.aio.insecure_channel(url.removeprefix("http://")),
             supported_transports=[args.binding],
             use_client_preference=True,
         )

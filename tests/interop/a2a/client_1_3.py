@@ -167,7 +167,8 @@ async def main(args):
     async with httpx.AsyncClient(timeout=60) as http:
         config = ClientConfig(
             httpx_client=http,
-            grpc_channel_factory=grpc.aio.insecure_channel,
+            # gRPC takes targets, not addresses: the scheme of the card's interface goes.
+            grpc_channel_factory=lambda url: grpc.aio.insecure_channel(url.removeprefix("http://")),
             supported_protocol_bindings=[args.binding],
         )
         client = await ClientFactory(config).create_from_url(args.url)

@@ -9,12 +9,14 @@ import { parseArgs } from "node:util";
 import { Harness } from "./harness.mjs";
 import * as cuts from "./scenes-cuts.mjs";
 import * as files from "./scenes-files.mjs";
+import * as input from "./scenes-input.mjs";
+import * as log from "./scenes-log.mjs";
 import * as looks from "./scenes-looks.mjs";
 import * as runs from "./scenes-runs.mjs";
 
 const text = { type: "string" };
 const { values: options } = parseArgs({ options: { scene: text, project: text, chromium: text, url: text, fixtures: text, out: text, expect: text, patience: text } });
-const scenes = { ...runs, ...cuts, ...files, ...looks };
+const scenes = { ...runs, ...cuts, ...files, ...input, ...log, ...looks };
 const scene = scenes[options.scene];
 if (!scene) throw new Error(`no scene ${options.scene}; there is: ${Object.keys(scenes).join(", ")}`);
 

@@ -7,7 +7,7 @@ import { connect, createServer } from "node:net";
 const CUT = /net::ERR_(INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|CONNECTION_[A-Z]+|SOCKET_NOT_CONNECTED|NETWORK_CHANGED)/;
 
 /** Carries bytes to the gateway, until it is told not to. */
-class Proxy {
+export class Proxy {
   #open = new Set();
   isDown = false;
 
@@ -15,9 +15,14 @@ class Proxy {
     const proxy = new Proxy();
     const { hostname, port } = new URL(url);
     proxy.server = createServer((near) => proxy.#carry(near, connect(Number(port), hostname)));
-    await new Promise((resolve) => proxy.server.listen(0, "127.0.0.1", resolve));
+    await proxy.listen(0);
     proxy.origin = `http://127.0.0.1:${proxy.server.address().port}`;
     return proxy;
+  }
+
+  /** Listens, again at the same port after an end. */
+  listen(port = Number(new URL(this.origin).port)) {
+    return new Promise((resolve) => this.server.listen(port, "127.0.0.1", resolve));
   }
 
   #carry(near, far) {

@@ -1,6 +1,6 @@
 // Scenes with recordings, and with text that means harm.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const texts = (page, selector) => page.$$eval(selector, (nodes) => nodes.map((node) => node.textContent));
@@ -41,6 +41,25 @@ export async function drop_magentic(harness) {
   const page = await dropped(harness, "magentic/mag_tool_int.events.jsonl", "magentic, converted", "Run finished");
   await harness.verdict(page, "good");
   await harness.eventually(async () => assert.ok((await page.$$(".block.lane")).length > 0, "the participants are lanes"));
+}
+
+/** What `aqueduct record` writes: AG-UI at its times, A2A converted. */
+export async function drop_recording(harness) {
+  const write = (name, dialect, data) => {
+    const path = join(harness.options.out, name);
+    const head = { aqueduct: "recording", version: 1, dialect };
+    writeFileSync(path, [head, ...data.map((data, n) => ({ at: n * 700, data })), { at: 9000, end: "closed" }].map((line) => `${JSON.stringify(line)}\n`).join(""));
+    return path;
+  };
+  const page = await harness.open();
+  const events = [{ type: "RUN_STARTED", threadId: "t", runId: "r" }, { type: "TEXT_MESSAGE_CHUNK", messageId: "m", delta: "Recorded words" }, { type: "RUN_FINISHED", threadId: "t", runId: "r" }];
+  await harness.drop(page, write("recorded-agui.jsonl", "agui", events.map((event) => JSON.stringify(event))));
+  await harness.until(page, "the words", () => document.querySelector("#log").textContent.includes("Recorded words"));
+  await harness.eventually(async () => assert.ok((await texts(page, "#raw-space .at")).includes("1.4 s"), "its times are kept"));
+  const frames = [...readFileSync(join(harness.options.fixtures, "a2a/v1-jsonrpc-default.sse"), "utf8").matchAll(/^data: (.*)$/gm)].map((found) => found[1].trim());
+  await harness.drop(page, write("recorded-a2a.jsonl", "a2a", frames));
+  await harness.eventually(async () => assert.ok((await page.textContent("#file-about")).includes("a2a, converted"), await page.textContent("#file-about")));
+  await harness.verdict(page, "good");
 }
 
 /** By the button and the file dialogue too; what is no recording is told, and changes nothing. */

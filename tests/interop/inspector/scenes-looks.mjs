@@ -1,4 +1,4 @@
-// Scenes about size, sight and reach: 50,000 events, small and dark screens, keyboard and screen readers.
+// Scenes about size, sight and reach: 100,000 events, small and dark screens, keyboard and screen readers.
 import assert from "node:assert/strict";
 
 /** Runs in the page: the times of all frames from now on. */
@@ -30,7 +30,7 @@ async function watchWork(page) {
   };
 }
 
-/** 50,000 events: all of them arrive, few of them are nodes, and the page answers meanwhile. */
+/** 100,000 events in 50 lanes: all of them arrive, few of them are nodes, and the page answers meanwhile. */
 export async function many(harness) {
   const page = await harness.open();
   await page.evaluate(watchFrames);
@@ -41,9 +41,11 @@ export async function many(harness) {
   await page.click("#tab-events");
   await harness.phase(page, "finished");
   const live = { took: Date.now() - began, ...(await page.evaluate(frameTimes)), work: await work() };
+  // A busy machine draws them after the stream has ended.
+  for (let n = 0; n < 60 && Number(await page.textContent("#fig-events")) < 100_000; n += 1) await page.waitForTimeout(1_000);
   const events = await harness.eventually(async () => {
     const events = Number(await page.textContent("#fig-events"));
-    assert.ok(events >= 50_000, `${events} events`);
+    assert.ok(events >= 100_000, `${events} events`);
     return events;
   });
   await harness.eventually(async () => assert.ok((await page.$$("#raw-space .row")).length < 100, "rows out of sight do not exist"));
@@ -111,10 +113,10 @@ export async function keyboard(harness) {
   await harness.until(page, "an end", () => ["finished", "waiting", "failed"].includes(document.querySelector("#phase").dataset.phase));
   const nameless = await page.evaluate(() => {
     const named = (node) => node.labels?.length || node.getAttribute("aria-label") || node.getAttribute("aria-labelledby") || node.textContent.trim() || node.title;
-    return [...document.querySelectorAll("button, select, input, textarea, canvas, [role=tabpanel], [role=listbox], section, aside")].filter((node) => !named(node)).map((node) => node.outerHTML.slice(0, 80));
+    return [...document.querySelectorAll("button, nav, select, input, textarea, canvas, [role=tabpanel], [role=listbox], section, aside")].filter((node) => !named(node)).map((node) => node.outerHTML.slice(0, 80));
   });
   assert.deepEqual(nameless, []);
-  const landmarks = await page.evaluate(() => ["header", "main", "aside", "section"].map((tag) => document.querySelectorAll(tag).length));
+  const landmarks = await page.evaluate(() => ["header", "main", "aside", "section"].map((tag) => document.querySelectorAll(`${tag}:not([hidden])`).length));
   assert.deepEqual(landmarks, [1, 1, 1, 2]);
   for (const dark of [false, true]) {
     await page.emulateMedia({ colorScheme: dark ? "dark" : "light" });

@@ -149,7 +149,8 @@ export async function stop(harness) {
   await harness.say(page, "slow", "Speak");
   await harness.until(page, "some words", () => document.querySelector("#log").textContent.includes("two"));
   await page.click("#send");
-  await harness.phase(page, "cancelled");
+  await harness.phase(page, "stopped");
+  await harness.eventually(async () => assert.deepEqual(await texts(page, "#log .end span"), ["Run stopped"]));
   assert.ok(!(await page.textContent("#log")).includes("twenty"));
 }
 
@@ -159,7 +160,7 @@ export async function past(harness) {
   await harness.say(first, "release", "Is checkout healthy?");
   await harness.phase(first, "finished");
   const page = await harness.open();
-  await page.click("#tab-runs");
+  await page.click("#go-runs");
   await page.click("#runs-list tr:first-child button.small");
   await harness.phase(page, "replaying");
   await page.click("#replay");

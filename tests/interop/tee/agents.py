@@ -22,7 +22,6 @@ from a2a.helpers import get_stream_response_text, new_task_from_user_message, ne
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.tasks import TaskUpdater
 from a2a.types import Message, Part, Role, SendMessageRequest, TaskState
-from google.protobuf import json_format
 from starlette.applications import Starlette
 from supervisor import Supervisor, build_app
 
@@ -35,8 +34,7 @@ def handed_on(relate, context):
     if relate == "baggage":
         return {"baggage": given["baggage"]}, {}, ""
     if relate == "metadata":
-        metadata = json_format.MessageToDict(context.message.metadata)
-        return {}, {"aqueduct/run": metadata["aqueduct/run"]}, ""
+        return {}, {"aqueduct/run": context.metadata["aqueduct/run"]}, ""
     if relate == "trace":
         _, trace, _, flags = given["traceparent"].split("-")
         return {"traceparent": f"00-{trace}-{uuid.uuid4().hex[:16]}-{flags}"}, {}, ""

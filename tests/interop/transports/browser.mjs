@@ -1,7 +1,7 @@
 // A headless Chromium against a running WebSocket endpoint.
 //
 //   node browser.mjs --project <folder with node_modules> --chromium <program> --url <ws://host:port/ws>
-//                    --say <words> --expect <text>
+//                    --say <words> --expect <text> [--agent <name>]
 //
 // A page of this machine talks to the socket and reports the events; a page of a foreign origin is refused by the
 // server (403 in the handshake). Prints what it saw as one line of JSON; ends with an error if that is not what was expected.
@@ -20,6 +20,7 @@ const { values: options } = parseArgs({
     url: { type: "string" },
     say: { type: "string" },
     expect: { type: "string" },
+    agent: { type: "string", default: "echo" },
   },
 });
 const { chromium } = createRequire(join(options.project, "package.json"))("playwright-core");
@@ -33,8 +34,8 @@ const FLAGS = [
   "--disable-features=LocalNetworkAccessChecks,LocalNetworkAccessChecksWebSockets",
 ];
 
-/** Runs inside the page: one run of `echo`, to its end. */
-function talk({ url, say }) {
+/** Runs inside the page: one run of the agent, to its end. */
+function talk({ url, say, agent }) {
   return new Promise((resolve) => {
     const socket = new WebSocket(url, ["aqueduct.v1.json"]);
     const events = [];
@@ -43,7 +44,7 @@ function talk({ url, say }) {
       const messages = [{ id: "1", role: "user", content: say }];
       const rest = { tools: [], context: [], state: {}, forwardedProps: {}, protocolVersion: "1.0" };
       const input = { threadId: "t", runId: "browser", messages, ...rest };
-      socket.send(JSON.stringify({ type: "start", ref: "a", agent: "echo", input }));
+      socket.send(JSON.stringify({ type: "start", ref: "a", agent, input }));
     };
     socket.onmessage = ({ data }) => {
       const message = JSON.parse(data);
@@ -69,7 +70,7 @@ async function handshakes(page) {
 async function ownPage(context, address) {
   const page = await context.newPage();
   await page.goto(address);
-  const seen = await page.evaluate(talk, { url: options.url, say: options.say });
+  const seen = await page.evaluate(talk, { ...options });
   assert.equal(seen.ended?.type, "ended", JSON.stringify(seen));
   assert.equal(seen.protocol, "aqueduct.v1.json");
   const words = seen.events.filter(({ data }) => data.type === "TEXT_MESSAGE_CONTENT");
@@ -83,7 +84,7 @@ async function foreignPage(context) {
   await page.route(FOREIGN, (route) => route.fulfill({ contentType: "text/html", body: PAGE }));
   await page.goto(FOREIGN);
   const statuses = await handshakes(page);
-  const seen = await page.evaluate(talk, { url: options.url, say: options.say });
+  const seen = await page.evaluate(talk, { ...options });
   assert.equal(seen.closed, 1006, JSON.stringify(seen));
   assert.deepEqual(statuses, [403]);
 }

@@ -1,10 +1,11 @@
 """grpcio against a running gRPC service (`docs/grpc.md`).
 
-    python grpc_peer.py <host:port> --types <folder of .proto files | reflection> --say <words> --expect <text>
+    python grpc_peer.py <host:port> --types <folder of .proto files | reflection> --say <words> --expect <text> [--agent <name>]
 
-Lists, runs, watches from a number, cancels, feeds and asks for health, with messages and methods made either by
+Lists, runs, watches from a number, completes, cancels, feeds and asks for health, with messages and methods made either by
 grpcio-tools from our .proto file or from what the server's reflection tells. Prints what it saw as one line of JSON;
-ends with an error if that is not what was expected. `<words>` go to the agent `echo`, which says them again.
+ends with an error if that is not what was expected. `<words>` go to the agent `echo`, which says them again. Of a service
+with another agent, which it names, it expects that agent alone, and neither cancels nor feeds.
 """
 
 import argparse
@@ -77,11 +78,14 @@ class Peer:
         self.types = types
         self.stub = types.stub
 
-    def start(self, agent, run, text):
+    def request(self, agent, run, text):
         types = self.types
         message = types.Message(role=2, contents=[types.Content(text=text)])
         input_ = types.RunInput(thread_id="t", run_id=run, messages=[message])
-        return self.stub.Run(types.RunRequest(agent=agent, input=input_), timeout=DEADLINE)
+        return types.RunRequest(agent=agent, input=input_)
+
+    def start(self, agent, run, text):
+        return self.stub.Run(self.request(agent, run, text), timeout=DEADLINE)
 
     def watch(self, run, after=0):
         return self.stub.Watch(self.types.WatchRequest(run_id=run, after=after), timeout=DEADLINE)
@@ -101,8 +105,8 @@ def text_of(events, blocks):
     return "".join(delta.delta for delta in deltas if blocks[delta.block].kind == 1)
 
 
-def runs_and_watches(peer, run, said, expected):
-    events, blocks = events_of(peer.start("echo", run, said))
+def runs_and_watches(peer, agent, run, said, expected):
+    events, blocks = events_of(peer.start(agent, run, said))
     check(text_of(events, blocks), expected, "the text of the run")
     check([event.number for event in events], list(range(1, len(events) + 1)), "the numbers of the events")
     check(events[-1].run_finished.outcome, 1, "the outcome")
@@ -112,6 +116,14 @@ def runs_and_watches(peer, run, said, expected):
     kinds = lambda events: [event.WhichOneof("event") for event in events]
     check(kinds(again), kinds(events[after:]), f"the events after {after}")
     return len(events)
+
+
+def completes(peer, agent, run, said, expected):
+    value = peer.stub.Complete(peer.request(agent, run, said), timeout=DEADLINE)
+    check((value.run.run_id, value.WhichOneof("end"), value.outcome), (run, "outcome", 1), "the run as one value")
+    check(value.text, expected, "the answer of the run as one value")
+    spoken = [content.text for message in value.messages if message.role == 1 for content in message.contents]
+    check("".join(spoken), expected, "the messages of the run as one value")
 
 
 def cancels(peer, run):
@@ -160,16 +172,21 @@ def main():
     parser.add_argument("--types", required=True)
     parser.add_argument("--say", required=True)
     parser.add_argument("--expect", required=True)
+    parser.add_argument("--agent", default="echo")
     args = parser.parse_args()
     with grpc.insecure_channel(args.address) as channel:
         reflected = args.types == "reflection"
         peer = Peer(Reflected(channel) if reflected else Compiled(channel, pathlib.Path(args.types)))
         prefix = "reflected" if reflected else "compiled"
         listed = peer.stub.ListAgents(peer.types.ListAgentsRequest(), timeout=DEADLINE).agents
-        check([agent.name for agent in listed], ["echo", "mine", "slow"], "the agents")
-        events = runs_and_watches(peer, f"{prefix}-1", args.say, args.expect)
-        cancels(peer, f"{prefix}-2")
-        feeds(peer, f"{prefix}-3")
+        is_example = args.agent == "echo"
+        wanted = ["echo", "mine", "slow"] if is_example else [args.agent]
+        check([agent.name for agent in listed], wanted, "the agents")
+        events = runs_and_watches(peer, args.agent, f"{prefix}-1", args.say, args.expect)
+        completes(peer, args.agent, f"{prefix}-4", args.say, args.expect)
+        if is_example:
+            cancels(peer, f"{prefix}-2")
+            feeds(peer, f"{prefix}-3")
         is_refused(peer)
         health = health_pb2_grpc.HealthStub(channel)
         answer = health.Check(health_pb2.HealthCheckRequest(service=SERVICE), timeout=DEADLINE)

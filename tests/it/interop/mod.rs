@@ -3,10 +3,12 @@
 mod a2a;
 mod agui;
 mod frameworks;
+mod frontends;
 mod gateway;
 mod inspector;
 mod magentic;
 mod resume;
 mod runlog;
+mod soak;
 mod tee;
 mod transports;

@@ -32,8 +32,7 @@ async fn cut_everywhere(client: &Client, run: &RunId, events: &[BlockEvent]) {
     let told: Vec<NumberedEvent> =
         (1..).zip(events.iter().cloned()).map(|(number, event)| NumberedEvent { number, event }).collect();
     assert_eq!(whole, told, "{run:?}: uncut");
-    // After the last event there is nothing to come back for.
-    for cut in 0..whole.len() {
+    for cut in 0..=whole.len() {
         let mut seen = whole[..cut].to_vec();
         read(client, run, usize::MAX, &mut seen).await;
         assert_eq!(seen, whole, "{run:?}: after event {cut}");

@@ -78,7 +78,7 @@ impl MemoryService {
             return Err(ServiceError::new(RefusalKind::Conflict, "this run id was used before"));
         }
         agent(input, &run)?;
-        Ok(StartedRun { run_id: run.id.clone(), events: run.events_after(0) })
+        Ok(StartedRun::new(run.id.clone(), run.events_after(0)))
     }
 }
 

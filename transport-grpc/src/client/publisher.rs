@@ -101,6 +101,10 @@ impl Publisher {
     }
 
     /// Sends a payload and gives its number. Waits while the window is full.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if the service refuses, or the call is cut: see [`resume`](Self::resume).
     pub async fn send(&mut self, payload: impl Into<Bytes>) -> Result<u64, ClientError> {
         let payload = payload.into();
         while let Some(answered) = self.responses.message().now_or_never() {
@@ -117,6 +121,10 @@ impl Publisher {
     }
 
     /// Waits until everything that was sent is safe.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
     pub async fn flush(&mut self) -> Result<u64, ClientError> {
         while !self.unacknowledged.is_empty() {
             self.receive().await?;
@@ -125,6 +133,10 @@ impl Publisher {
     }
 
     /// The next answer of a human.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
     pub async fn reply(&mut self) -> Result<InterruptReply, ClientError> {
         loop {
             if let Some(reply) = self.replies.pop_front() {
@@ -135,6 +147,10 @@ impl Publisher {
     }
 
     /// Says that all was sent, and waits until the service has it; gives the highest number.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
     pub async fn finish(&mut self) -> Result<u64, ClientError> {
         self.submit(Kind::Finish(proto::PublishFinish {})).await?;
         while !self.is_finished {
@@ -144,6 +160,10 @@ impl Publisher {
     }
 
     /// Continues for a publisher that was cut: sends what the service does not have yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if the service refuses, or cannot be reached in time.
     pub async fn resume(&mut self, cut: Self) -> Result<(), ClientError> {
         for (number, payload) in cut.unacknowledged {
             if number < self.next {

@@ -25,6 +25,8 @@ pub struct RunStream {
     /// What went wrong behind the events that are ready.
     failure: Option<ClientError>,
     last: u64,
+    /// The number after which the reader came back, until an event follows it.
+    after: u64,
     is_over: bool,
 }
 
@@ -44,6 +46,7 @@ impl RunStream {
             ready: VecDeque::new(),
             failure: None,
             last: after,
+            after,
             is_over: false,
         };
         stream.take(first);
@@ -96,6 +99,8 @@ impl Stream for RunStream {
             match ready!(Pin::new(&mut self.messages).poll_next(cx)) {
                 Some(Ok(message)) => self.take(message),
                 Some(Err(status)) => self.failure = Some(to_error(status)),
+                // Nothing follows the terminal event, which the reader has.
+                None if self.after > 0 && self.last == self.after => self.is_over = true,
                 None => {
                     let message = "it ended without a terminal event".to_owned();
                     self.failure = Some(ClientError::Cut { code: tonic::Code::Ok, message });

@@ -17,6 +17,10 @@ use crate::proto;
 use proto::content::Content as Kind;
 
 /// The message for an input.
+///
+/// # Errors
+///
+/// [`ConvertError`] if a role has no form in this version of the protocol.
 pub fn input_to_proto(input: &RunInput) -> Result<proto::RunInput, ConvertError> {
     let context = |(description, value): &(_, _)| proto::ContextEntry {
         description: to_bytes(description),
@@ -36,6 +40,10 @@ pub fn input_to_proto(input: &RunInput) -> Result<proto::RunInput, ConvertError>
 }
 
 /// An input from a caller; JSON in it is nested no deeper than `depth`.
+///
+/// # Errors
+///
+/// [`ConvertError`] names the field that is missing or cannot be read.
 pub fn input_from_proto(input: proto::RunInput, depth: JsonDepth) -> Result<RunInput, ConvertError> {
     let messages = input.messages.into_iter().map(|message| message_from_proto(message, depth));
     let tools = input.tools.into_iter().map(|tool| tool_from_proto(tool, depth));
@@ -68,7 +76,7 @@ fn required(field: &'static str, bytes: Bytes) -> Result<aqueduct_core::ByteStri
     text(field, bytes)
 }
 
-fn message_to_proto(message: &Message) -> Result<proto::Message, ConvertError> {
+pub(super) fn message_to_proto(message: &Message) -> Result<proto::Message, ConvertError> {
     Ok(proto::Message {
         id: message.id.as_ref().map(|id| to_bytes(id.as_bytes())),
         role: role_to_proto(message.role)?.into(),
@@ -80,7 +88,7 @@ fn message_to_proto(message: &Message) -> Result<proto::Message, ConvertError> {
     })
 }
 
-fn message_from_proto(message: proto::Message, depth: JsonDepth) -> Result<Message, ConvertError> {
+pub(super) fn message_from_proto(message: proto::Message, depth: JsonDepth) -> Result<Message, ConvertError> {
     let contents = message.contents.into_iter().map(|content| content_from_proto(content, depth));
     Ok(Message {
         id: optional_text("message.id", message.id)?.map(MessageId::new),

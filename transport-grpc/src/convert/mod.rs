@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   NumberedEvent ──► EventWriter ──► StreamMessage ──► EventReader ──► NumberedEvent     (client's side: reader)
+//!   CompletedRun  ──► completed_to_proto ──► CompletedRun message ──► completed_from_proto ──► CompletedRun
 //!   RunInput      ──► input_to_proto ──► RunInput message ──► input_from_proto ──► RunInput
 //! ```
 //!
@@ -10,6 +11,7 @@
 //!
 //! Nothing here knows a socket, a status or a limit but the depth of JSON.
 
+mod complete;
 mod declare;
 mod error;
 mod input;
@@ -19,6 +21,7 @@ mod run;
 mod values;
 mod write;
 
+pub use complete::{completed_from_proto, completed_to_proto};
 pub use error::ConvertError;
 pub use input::{input_from_proto, input_to_proto};
 pub use read::EventReader;

@@ -15,7 +15,7 @@ use super::run::{
     failure_from_proto, interrupt_from_proto, origin_from_proto, output_from_proto, run_from_proto,
     usage_from_proto, usages_from_proto,
 };
-use super::values::{JsonDepth, json, optional_json, text};
+use super::values::{JsonDepth, json, optional_json, optional_text, text};
 use crate::proto;
 use proto::event::Event as Kind;
 
@@ -39,6 +39,10 @@ impl EventReader {
 
     /// Takes a message and hands its events to `take`, in order. An error ends the stream: what follows could not be
     /// understood.
+    ///
+    /// # Errors
+    ///
+    /// [`ConvertError`] names the field that is missing or cannot be read; the events before it were given.
     pub fn read(
         &mut self,
         message: proto::StreamMessage,
@@ -152,23 +156,20 @@ fn run_finished(known: &Known, event: proto::RunFinished) -> Result<BlockEvent, 
     let interrupts = event.interrupts.into_iter().map(|interrupt| pending(known, interrupt));
     let calls = event.pending_calls.into_iter();
     let calls = calls.map(|id| Ok(ToolCallId::new(text("run_finished.pending_calls", id)?)));
-    Ok(BlockEvent::RunFinished(Box::new(RunFinished {
-        run: run_from_proto(event.run)?,
-        outcome: outcome_from_proto(event.outcome)?,
-        result: optional_json("run_finished.result_json", event.result_json.as_ref(), JsonDepth::MOST)?,
-        interrupts: interrupts.collect::<Result<_, ConvertError>>()?,
-        pending_calls: calls.collect::<Result<_, ConvertError>>()?,
-        usage: usages_from_proto(event.usage)?,
-    })))
+    let mut end = RunFinished::new(run_from_proto(event.run)?, outcome_from_proto(event.outcome)?);
+    end.result = optional_json("run_finished.result_json", event.result_json.as_ref(), JsonDepth::MOST)?;
+    end.interrupts = interrupts.collect::<Result<_, ConvertError>>()?;
+    end.pending_calls = calls.collect::<Result<_, ConvertError>>()?;
+    end.usage = usages_from_proto(event.usage)?;
+    end.finish_reason = optional_text("run_finished.finish_reason", event.finish_reason)?;
+    Ok(BlockEvent::RunFinished(Box::new(end)))
 }
 
 fn run_failed(event: proto::RunFailed) -> Result<BlockEvent, ConvertError> {
     let failure = event.failure.ok_or(ConvertError::Missing { field: "run_failed.failure" })?;
-    Ok(BlockEvent::RunFailed(Box::new(RunFailed {
-        run: run_from_proto(event.run)?,
-        failure: failure_from_proto(failure)?,
-        usage: usages_from_proto(event.usage)?,
-    })))
+    let mut end = RunFailed::new(run_from_proto(event.run)?, failure_from_proto(failure)?);
+    end.usage = usages_from_proto(event.usage)?;
+    Ok(BlockEvent::RunFailed(Box::new(end)))
 }
 
 fn patch(bytes: &Bytes) -> Result<Vec<Value>, ConvertError> {

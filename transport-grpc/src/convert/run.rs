@@ -119,6 +119,10 @@ pub fn reply_to_proto(reply: &InterruptReply) -> proto::InterruptReply {
 }
 
 /// A human's answer.
+///
+/// # Errors
+///
+/// [`ConvertError`] names the field that is missing or cannot be read.
 pub fn reply_from_proto(
     reply: proto::InterruptReply,
     depth: JsonDepth,

@@ -12,8 +12,8 @@ use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::testing::{arb_ending, arb_source_events, run_to_end};
 use aqueduct_core::{
     BlockId, Channel, ContentBlock, Interrupt, InterruptId, InterruptReply, LaneId, LaneOutcome, Message,
-    MessageId, ResponseId, Role, RunFailure, RunId, RunInfo, RunInput, RunOutcome, Source, Timestamp,
-    ToolCallId, Track, Usage,
+    MessageId, ResponseId, Role, RunFailure, RunId, RunInfo, RunInput, RunMerger, RunOutcome, Source,
+    Timestamp, ToolCallId, Track, Usage,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -172,18 +172,16 @@ fn every_event(text: &str, value: &Value, metadata: Option<Arc<Map<String, Value
     let closed = |outcome| BlockEvent::LaneClosed { lane: Arc::clone(&lane), outcome: Box::new(outcome) };
     let ended = |block: &Arc<BlockHead>, reason| BlockEvent::BlockEnded { block: Arc::clone(block), reason };
     let finished = |outcome, result, interrupts| {
-        let run = Arc::clone(&run);
-        let pending_calls = vec![ToolCallId::from(text), ToolCallId::from("other")];
-        let usage = vec![usage.clone(), Usage::default()];
-        BlockEvent::RunFinished(Box::new(RunFinished {
-            run,
-            outcome,
-            result,
-            interrupts,
-            pending_calls,
-            usage,
-        }))
+        let mut end = RunFinished::new(Arc::clone(&run), outcome);
+        end.result = result;
+        end.interrupts = interrupts;
+        end.pending_calls = vec![ToolCallId::from(text), ToolCallId::from("other")];
+        end.usage = vec![usage.clone(), Usage::default()];
+        end.finish_reason = Some(text.into());
+        BlockEvent::RunFinished(Box::new(end))
     };
+    let mut failed = RunFailed::new(Arc::clone(&run), failure.clone());
+    failed.usage = vec![usage.clone()];
     vec![
         BlockEvent::RunStarted(Arc::clone(&run)),
         BlockEvent::LaneOpened(Arc::clone(&lane)),
@@ -222,7 +220,7 @@ fn every_event(text: &str, value: &Value, metadata: Option<Arc<Map<String, Value
         finished(RunOutcome::Success, Some(Value::Null), Vec::new()),
         finished(RunOutcome::Cancelled, None, Vec::new()),
         finished(RunOutcome::Interrupted, Some(value.clone()), vec![pending]),
-        BlockEvent::RunFailed(Box::new(RunFailed { run, failure, usage: vec![usage] })),
+        BlockEvent::RunFailed(Box::new(failed)),
     ]
 }
 
@@ -289,6 +287,21 @@ proptest! {
         assert_same(&events, &there_and_back(&events, batch));
         let rest = &events[start.index(events.len())..];
         assert_same(rest, &there_and_back(rest, batch));
+    }
+
+    #[test]
+    fn whole_runs_come_back_as_they_were(sources in arb_source_events(40), ending in arb_ending()) {
+        let mut merger = RunMerger::default();
+        for event in run_to_end(sources.into_iter().chain(ending)) {
+            merger.handle_event(&event).unwrap();
+        }
+        let run = merger.finish();
+        let written = completed_to_proto(&run).unwrap();
+        let answer = run.text();
+        prop_assert_eq!(&*written.text, answer.as_bytes());
+        let bytes = Bytes::from(written.encode_to_vec());
+        let read = completed_from_proto(proto::CompletedRun::decode(bytes).unwrap()).unwrap();
+        prop_assert_eq!(read, run);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::kinds::{channel_to_proto, end_reason_to_proto, outcome_to_proto};
 use super::run::{
     failure_to_proto, interrupt_to_proto, origin_to_proto, output_to_proto, run_to_proto, usage_to_proto,
 };
-use super::values::{json_to_bytes, to_bytes};
+use super::values::{json_to_bytes, optional_bytes, to_bytes};
 use crate::proto;
 use proto::event::Event as Kind;
 
@@ -34,6 +34,10 @@ impl EventWriter {
     }
 
     /// Adds an event to the message. If it has no form in `aqueduct.v1`, no event is added.
+    ///
+    /// # Errors
+    ///
+    /// [`ConvertError`] if the event has no form in this version of the protocol.
     pub fn push(&mut self, event: &NumberedEvent) -> Result<(), ConvertError> {
         let (lanes, blocks) = (self.message.lanes.len(), self.message.blocks.len());
         let kind = self.kind(&event.event)?;
@@ -171,6 +175,7 @@ impl EventWriter {
             interrupts: finished.interrupts.iter().map(|pending| self.pending(pending)).collect(),
             pending_calls: finished.pending_calls.iter().map(|id| to_bytes(id.as_bytes())).collect(),
             usage: finished.usage.iter().map(usage_to_proto).collect(),
+            finish_reason: optional_bytes(finished.finish_reason.as_ref()),
         }))
     }
 }

@@ -696,6 +696,9 @@ pub struct RunFinished {
     /// What it cost, by provider and model.
     #[prost(message, repeated, tag = "6")]
     pub usage: ::prost::alloc::vec::Vec<Usage>,
+    /// Why the model stopped, where the source says so: the last reason given with the answer.
+    #[prost(bytes = "bytes", optional, tag = "7")]
+    pub finish_reason: ::core::option::Option<::prost::bytes::Bytes>,
 }
 /// The run failed.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -722,6 +725,57 @@ pub struct Failure {
     /// What the source told beside it, as JSON text.
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub details_json: ::core::option::Option<::prost::bytes::Bytes>,
+}
+/// A whole run as one value.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CompletedRun {
+    /// Which run.
+    #[prost(message, optional, tag = "1")]
+    pub run: ::core::option::Option<RunInfo>,
+    /// The one response id of the turn.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub response_id: ::prost::bytes::Bytes,
+    /// The answer: the text of all messages of the assistant on CHANNEL_ANSWER, without separator.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub text: ::prost::bytes::Bytes,
+    /// Everything, the work included. The messages of one agent stand together, agents in the order in which they first
+    /// spoke; a call stands before its result.
+    #[prost(message, repeated, tag = "6")]
+    pub messages: ::prost::alloc::vec::Vec<Message>,
+    /// The earliest time known, in milliseconds since the Unix epoch.
+    #[prost(int64, optional, tag = "7")]
+    pub created_at_ms: ::core::option::Option<i64>,
+    /// Why the model stopped, where the source says so.
+    #[prost(bytes = "bytes", optional, tag = "8")]
+    pub finish_reason: ::core::option::Option<::prost::bytes::Bytes>,
+    /// The run's value, where it has one beside its text, as JSON text.
+    #[prost(bytes = "bytes", optional, tag = "9")]
+    pub result_json: ::core::option::Option<::prost::bytes::Bytes>,
+    /// What it waits for; `lane` is not set. Not empty if and only if the outcome is RUN_OUTCOME_INTERRUPTED.
+    #[prost(message, repeated, tag = "10")]
+    pub interrupts: ::prost::alloc::vec::Vec<PendingInterrupt>,
+    /// What it cost, by provider and model.
+    #[prost(message, repeated, tag = "11")]
+    pub usage: ::prost::alloc::vec::Vec<Usage>,
+    /// What the source told beside it: a JSON object.
+    #[prost(bytes = "bytes", optional, tag = "12")]
+    pub metadata_json: ::core::option::Option<::prost::bytes::Bytes>,
+    /// How it ended. Exactly one is set.
+    #[prost(oneof = "completed_run::End", tags = "3, 4")]
+    pub end: ::core::option::Option<completed_run::End>,
+}
+/// Nested message and enum types in `CompletedRun`.
+pub mod completed_run {
+    /// How it ended. Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum End {
+        /// It did not fail.
+        #[prost(enumeration = "super::RunOutcome", tag = "3")]
+        Outcome(i32),
+        /// It failed; what it made before is below.
+        #[prost(message, tag = "4")]
+        Failure(super::Failure),
+    }
 }
 /// Stops a run.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1147,6 +1201,22 @@ pub mod agent_stream_client {
             req.extensions_mut().insert(GrpcMethod::new("aqueduct.v1.AgentStream", "Run"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Starts a run, waits for its end, and gives all of it as one value: for callers that want no stream. What holds
+        /// for a call of Run that is cancelled holds here too. A run that failed is an answer, not an error.
+        pub async fn complete(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RunRequest>,
+        ) -> std::result::Result<tonic::Response<super::CompletedRun>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| tonic::Status::unknown(format!("Service was not ready: {}", e.into())))?;
+            let codec = crate::codec::MessageCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/aqueduct.v1.AgentStream/Complete");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("aqueduct.v1.AgentStream", "Complete"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Gives the events of a run after a number, then the live ones. Any number of watchers may watch one run.
         pub async fn watch(
             &mut self,
@@ -1233,6 +1303,12 @@ pub mod agent_stream_server {
             &self,
             request: tonic::Request<super::RunRequest>,
         ) -> std::result::Result<tonic::Response<Self::RunStream>, tonic::Status>;
+        /// Starts a run, waits for its end, and gives all of it as one value: for callers that want no stream. What holds
+        /// for a call of Run that is cancelled holds here too. A run that failed is an answer, not an error.
+        async fn complete(
+            &self,
+            request: tonic::Request<super::RunRequest>,
+        ) -> std::result::Result<tonic::Response<super::CompletedRun>, tonic::Status>;
         /// Server streaming response type for the Watch method.
         type WatchStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::StreamMessage, tonic::Status>,
@@ -1371,6 +1447,40 @@ pub mod agent_stream_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/aqueduct.v1.AgentStream/Complete" => {
+                    #[allow(non_camel_case_types)]
+                    struct CompleteSvc<T: AgentStream>(pub Arc<T>);
+                    impl<T: AgentStream> tonic::server::UnaryService<super::RunRequest> for CompleteSvc<T> {
+                        type Response = super::CompletedRun;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
+                        fn call(&mut self, request: tonic::Request<super::RunRequest>) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move { <T as AgentStream>::complete(&inner, request).await };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CompleteSvc(inner);
+                        let codec = crate::codec::MessageCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

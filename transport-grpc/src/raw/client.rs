@@ -52,11 +52,19 @@ pub enum RawError {
 
 impl RawClient {
     /// Connects to `http://host:port` or `https://host:port`.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if the address is malformed, TLS cannot be set up, or the server cannot be reached.
     pub async fn connect(address: &str, config: ClientConfig) -> Result<Self, ClientError> {
         Ok(Self { channel: channel(address, &config).await?, config })
     }
 
     /// Calls a method that answers with one message. Its deadline is `timeouts.call`.
+    ///
+    /// # Errors
+    ///
+    /// The status of the server, or one that says why it was not reached.
     pub async fn unary(&self, request: RawRequest) -> Result<Bytes, RawError> {
         let (path, mut request) = self.request(request)?;
         let limit = self.config.timeouts.call;
@@ -71,6 +79,10 @@ impl RawClient {
 
     /// Calls a method that answers with a stream. It must begin within `timeouts.open`; it has no deadline after that.
     /// Servers may begin it only with their first message.
+    ///
+    /// # Errors
+    ///
+    /// The status of the server, or one that says why it was not reached.
     pub async fn stream(&self, request: RawRequest) -> Result<RawStream, RawError> {
         let (path, request) = self.request(request)?;
         let mut grpc = self.grpc();

@@ -24,7 +24,7 @@ use super::pump::RawPump;
 use crate::call::Call;
 use crate::config::Config;
 use crate::driver::Shared;
-use crate::server::{TimedBody, admitted, stall_watched};
+use crate::server::{TimedBody, admitted, refused, stall_watched};
 use crate::stall::{StallWatch, WatchedStream};
 
 /// How the content types of gRPC begin.
@@ -35,6 +35,7 @@ pub type Payloads = Pin<Box<dyn Stream<Item = Result<Bytes, RawStatus>> + Send>>
 
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RawCall {
     /// The method, without the service.
     pub method: String,
@@ -130,6 +131,9 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         if !is_grpc(request.headers()) {
             return Box::pin(async { Ok(not_grpc()) });
+        }
+        if let Some(refused) = refused(request.extensions(), &self.shared) {
+            return Box::pin(async { Ok(refused) });
         }
         let method = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
         let named = request.headers().get(http::header::HOST).and_then(|host| host.to_str().ok());

@@ -4,13 +4,13 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use aqueduct_core::RunId;
-use aqueduct_core::service::{EventStream, PublishRequest, RunService, ServiceError};
+use aqueduct_core::service::{EventStream, PublishRequest, RunService, ServiceError, complete};
+use aqueduct_core::{ByteString, RunId, RunInput};
 use aqueduct_transport_http::Total;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use crate::call::Call;
-use crate::convert::{ConvertError, input_from_proto, optional_text, text};
+use crate::convert::{ConvertError, completed_to_proto, input_from_proto, optional_text, text};
 use crate::driver::{EventPump, Shared};
 use crate::proto;
 use crate::proto::agent_stream_server::AgentStream;
@@ -40,13 +40,24 @@ impl AgentStream for Handler {
     async fn run(&self, request: Request<proto::RunRequest>) -> Result<Response<Self::RunStream>, Status> {
         self.counted(async {
             let call = Call::of(&request);
-            let request = request.into_inner();
-            let agent = self.valid(text("agent", request.agent))?;
-            let input = request.input.ok_or(ConvertError::Missing { field: "input" });
-            let depth = self.shared.limits.json_depth;
-            let input = self.valid(input.and_then(|input| input_from_proto(input, depth)))?;
+            let (agent, input) = self.start_of(request.into_inner())?;
             let started = self.asked(&call, self.service.start(&call.caller, &agent, input)).await?;
             Ok(self.stream(&started.run_id, 0, started.events, &call))
+        })
+        .await
+    }
+
+    async fn complete(
+        &self,
+        request: Request<proto::RunRequest>,
+    ) -> Result<Response<proto::CompletedRun>, Status> {
+        self.counted(async {
+            let call = Call::of(&request);
+            let (agent, input) = self.start_of(request.into_inner())?;
+            let run = self.asked(&call, complete(&*self.service, &call.caller, &agent, input)).await?;
+            let statuses = self.shared.statuses;
+            let run = completed_to_proto(&run).map_err(|error| statuses.unwritable(&error))?;
+            Ok(Response::new(run))
         })
         .await
     }
@@ -120,6 +131,14 @@ impl Handler {
     ) -> Response<WatchedStream<EventPump>> {
         let pump = EventPump::new(run, after, events, call.bounds.clone(), Arc::clone(&self.shared));
         Response::new(self.stalls.watch(pump))
+    }
+
+    /// The agent and the input of a run that is to start.
+    fn start_of(&self, request: proto::RunRequest) -> Result<(ByteString, RunInput), Status> {
+        let agent = self.valid(text("agent", request.agent))?;
+        let input = request.input.ok_or(ConvertError::Missing { field: "input" });
+        let depth = self.shared.limits.json_depth;
+        Ok((agent, self.valid(input.and_then(|input| input_from_proto(input, depth)))?))
     }
 
     /// The first request of a publisher.

@@ -6,9 +6,8 @@
 //!
 //! The state is that of the server that the request came through ([`Stopping`]), so nothing has to report it.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 
-use aqueduct_core::CancelToken;
 use aqueduct_transport_http::Stopping;
 use futures_core::Stream;
 use futures_util::StreamExt as _;
@@ -41,28 +40,29 @@ impl health_server::Health for Health {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        let draining = draining(&request);
+        let stopping = stopping(&request);
         if !self.knows(&request.get_ref().service) {
             return Err(Status::not_found("there is no such service"));
         }
-        Ok(Response::new(state(&draining)))
+        Ok(Response::new(state(&stopping)))
     }
 
     async fn watch(
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let draining = draining(&request);
+        let stopping = stopping(&request);
         if !self.knows(&request.get_ref().service) {
             // The protocol wants this as a state: the service may come later.
             let unknown = futures_util::stream::iter([Ok(response(ServingStatus::ServiceUnknown))]);
             return Ok(Response::new(Box::pin(unknown.chain(futures_util::stream::pending()))));
         }
-        let now = state(&draining);
-        let is_serving = !draining.is_cancelled();
+        let now = state(&stopping);
+        let is_serving = !is_stopping(&stopping);
         let later = futures_util::stream::once(async move {
             if is_serving {
-                draining.cancelled().await;
+                let (leaving, draining) = (stopping.leaving.cancelled(), stopping.draining.cancelled());
+                futures_util::future::select(pin!(leaving), pin!(draining)).await;
                 Ok(response(ServingStatus::NotServing))
             } else {
                 std::future::pending().await
@@ -75,12 +75,16 @@ impl health_server::Health for Health {
     }
 }
 
-fn draining<T>(request: &Request<T>) -> CancelToken {
-    request.extensions().get::<Stopping>().map(|stopping| stopping.draining.clone()).unwrap_or_default()
+fn stopping<T>(request: &Request<T>) -> Stopping {
+    request.extensions().get::<Stopping>().cloned().unwrap_or_default()
 }
 
-fn state(draining: &CancelToken) -> HealthCheckResponse {
-    response(if draining.is_cancelled() { ServingStatus::NotServing } else { ServingStatus::Serving })
+fn is_stopping(stopping: &Stopping) -> bool {
+    stopping.leaving.is_cancelled() || stopping.draining.is_cancelled()
+}
+
+fn state(stopping: &Stopping) -> HealthCheckResponse {
+    response(if is_stopping(stopping) { ServingStatus::NotServing } else { ServingStatus::Serving })
 }
 
 fn response(status: ServingStatus) -> HealthCheckResponse {

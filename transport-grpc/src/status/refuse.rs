@@ -40,6 +40,12 @@ impl Statuses {
         self.status(Code::Internal, "INTERNAL", message, HashMap::new(), false)
     }
 
+    /// A whole run that cannot be converted.
+    pub(crate) fn unwritable(self, error: &ConvertError) -> Status {
+        let message = format!("the run cannot be sent as one value: {error}; watch its events instead");
+        self.status(Code::Internal, "INTERNAL", message, HashMap::new(), false)
+    }
+
     /// The service's events ended without a terminal one.
     pub(crate) fn lost(self, after: u64) -> Status {
         let message = "the service lost the run: its events ended without a terminal event; watch it again";

@@ -115,6 +115,41 @@ async fn the_input_arrives_whole_and_numbers_are_contiguous() {
 }
 
 #[tokio::test]
+async fn a_run_can_be_had_as_one_value() {
+    let service = MemoryService::default()
+        .with_agent("works", |_, run| {
+            let helper = Source::root().child("helper");
+            run.say(Update::text("looking").from_source(&helper).intermediate());
+            run.say(Update::text("It is ").in_message("m"));
+            run.say(Update::text("42.").in_message("m").finishing("stop"));
+            run.succeed();
+            Ok(())
+        })
+        .with_agent("fails", |_, run| {
+            run.say(Update::text("half"));
+            run.say(SourceEvent::failed("agent_failed", "no luck"));
+            Ok(())
+        });
+    let server = Running::serve(service, Config::default()).await;
+    let client = server.client().await;
+    let run = client.complete("works", &prompt("one")).await.unwrap();
+    assert_eq!((run.text(), run.is_success()), ("It is 42.".to_owned(), true));
+    assert_eq!(run.response.finish_reason.as_deref(), Some("stop"));
+    let texts: Vec<_> =
+        run.response.messages.iter().map(|message| (message.source.name(), message.text())).collect();
+    assert_eq!(texts, [("helper", "looking".to_owned()), ("", "It is 42.".to_owned())]);
+    assert_eq!(run.run.unwrap().run_id, run_id("one"));
+    // A run that failed is an answer, with what there is of it.
+    let run = client.complete("fails", &prompt("two")).await.unwrap();
+    assert_eq!(
+        (run.text(), run.failure().map(|failure| &*failure.code)),
+        ("half".to_owned(), Some("agent_failed"))
+    );
+    drop(client);
+    server.is_empty().await;
+}
+
+#[tokio::test]
 async fn ready_events_share_messages() {
     let server = example().await;
     let run = server.client().await.run("echo", &prompt("run")).await.unwrap();
@@ -291,6 +326,7 @@ async fn refusals_keep_their_kind_and_say_when_to_come_back() {
         let publish = PublishRequest { agent: "a".into(), thread_id: None, run_id: None, format: "f".into() };
         let errors = [
             client.run("a", &prompt("run")).await.unwrap_err(),
+            client.complete("a", &prompt("run")).await.unwrap_err(),
             client.watch(&run, 3).await.unwrap_err(),
             client.cancel(&run).await.unwrap_err(),
             client.list_agents().await.unwrap_err(),
@@ -304,7 +340,7 @@ async fn refusals_keep_their_kind_and_say_when_to_come_back() {
             raw_call(server.channel().await, "/aqueduct.v1.AgentStream/ListAgents", b"").await.unwrap_err();
         assert_eq!((status.code(), reason(&status).as_deref()), (code, Some(word)));
         assert_eq!(status.get_details_retry_info().is_some(), may_pass, "{kind:?}");
-        assert_eq!(server.counters.total(Total::Refusals), 6);
+        assert_eq!(server.counters.total(Total::Refusals), 7);
     }
 }
 
@@ -352,7 +388,7 @@ impl RunService for Losing {
         let events = run_to_end([Update::text("x").into()]).into_iter().take(3).zip(1..);
         let events = events.map(|(event, number)| NumberedEvent { number, event });
         let events: EventStream = Box::pin(futures_util::stream::iter(events.collect::<Vec<_>>()));
-        Box::pin(async { Ok(StartedRun { run_id: input.run_id, events }) })
+        Box::pin(async { Ok(StartedRun::new(input.run_id, events)) })
     }
 
     fn watch(&self, _: &Caller, _: &RunId, _: u64) -> BoxFuture<'_, Result<EventStream, ServiceError>> {
@@ -379,5 +415,6 @@ async fn a_run_that_the_service_lost_is_no_success() {
     assert_cut(&run.next().await.unwrap().unwrap_err(), tonic::Code::Unavailable);
     assert!(run.next().await.is_none());
     assert_eq!(run.last(), 3);
-    assert_cut(&client.watch(&run_id("run"), 3).await.unwrap_err(), tonic::Code::Unavailable);
+    // A stream that is empty after a number is one after the terminal event, and has ended well.
+    assert!(client.watch(&run_id("run"), 3).await.unwrap().next().await.is_none());
 }

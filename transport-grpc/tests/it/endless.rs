@@ -33,7 +33,7 @@ impl RunService for Endless {
             NumberedEvent { number, event: delta.clone() }
         });
         let events: EventStream = Box::pin(futures_util::stream::iter(events));
-        Box::pin(async move { Ok(StartedRun { run_id: input.run_id, events }) })
+        Box::pin(async move { Ok(StartedRun::new(input.run_id, events)) })
     }
 
     fn watch(&self, _: &Caller, _: &RunId, _: u64) -> BoxFuture<'_, Result<EventStream, ServiceError>> {

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::Uri;
 use hyper_util::client::legacy::connect::Connection;
@@ -19,6 +19,7 @@ use tower::Service;
 
 use super::loan::{IntoDuplex, Loan, Socket};
 use super::parked::Parked;
+use super::watch::CallWatch;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -37,11 +38,17 @@ pub(crate) struct TimedConnector<C> {
     parked: Arc<Parked>,
     /// HTTP/2 without asking.
     is_http2: bool,
+    watch: Option<Arc<dyn CallWatch>>,
 }
 
 impl<C> TimedConnector<C> {
     pub(crate) fn new(connector: C, limit: Duration, parked: Arc<Parked>, is_http2: bool) -> Self {
-        Self { connector, limit, parked, is_http2 }
+        Self { connector, limit, parked, is_http2, watch: None }
+    }
+
+    /// Tells the watch of each connection.
+    pub(crate) fn watched(self, watch: Option<Arc<dyn CallWatch>>) -> Self {
+        Self { watch, ..self }
     }
 }
 
@@ -66,8 +73,13 @@ where
             return Box::pin(std::future::ready(Ok(TokioIo::new(Loan::new(socket, is_http2)))));
         }
         let (connecting, limit) = (self.connector.call(target.clone()), self.limit);
+        let watch = self.watch.clone();
         Box::pin(async move {
+            let begun_at = Instant::now();
             let connected = tokio::time::timeout(limit, connecting).await;
+            if let Some(watch) = watch {
+                watch.handle_connect(begun_at.elapsed(), matches!(connected, Ok(Ok(_))));
+            }
             let io = connected.map_err(|_| ConnectTimeout { limit })?.map_err(Into::into)?;
             let negotiated = io.connected().is_negotiated_h2();
             let socket = Socket { io: io.into_duplex(), target, is_http2: negotiated };

@@ -18,6 +18,7 @@ use tokio::time::{Instant, Sleep};
 use super::framing::{BodyDecoder, Framing};
 use super::loan::{LoanRef, Socket};
 use super::parked::Parked;
+use super::watch::CallGuard;
 use super::{reason, timeout};
 use crate::error::ClientError;
 use crate::sse::{DecodeLimits, Decoder, Event};
@@ -163,11 +164,26 @@ pub struct ByteStream {
     /// Touched only when nothing is there to read; see `quiet_since`.
     timer: Option<Pin<Box<Sleep>>>,
     quiet_since: Instant,
+    /// The call, until its stream ends.
+    guard: Option<Box<dyn CallGuard>>,
 }
 
 impl ByteStream {
     pub(crate) fn new(body: StreamBody, upstream: String, idle: Duration) -> Self {
-        Self { body, upstream, idle, timer: None, quiet_since: Instant::now() }
+        Self { body, upstream, idle, timer: None, quiet_since: Instant::now(), guard: None }
+    }
+
+    /// Holds the guard of the call until the stream ends.
+    pub(crate) fn guarded(self, guard: Option<Box<dyn CallGuard>>) -> Self {
+        Self { guard, ..self }
+    }
+
+    /// The stream failed: its call is over.
+    fn fail(&mut self, error: ClientError) -> ClientError {
+        if let Some(mut guard) = self.guard.take() {
+            guard.handle_failure(&error);
+        }
+        error
     }
 
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<ClientError> {
@@ -194,13 +210,17 @@ impl Stream for ByteStream {
                 Some(Ok(bytes))
             }
             Poll::Ready(Some(Err(reason))) => {
-                Some(Err(ClientError::Cut { upstream: this.upstream.clone(), reason }))
+                let cut = ClientError::Cut { upstream: this.upstream.clone(), reason };
+                Some(Err(this.fail(cut)))
             }
-            Poll::Ready(None) => None,
+            Poll::Ready(None) => {
+                this.guard = None;
+                None
+            }
             Poll::Pending => {
                 let error = ready!(this.poll_idle(cx));
                 this.body = StreamBody::Ended;
-                Some(Err(error))
+                Some(Err(this.fail(error)))
             }
         })
     }

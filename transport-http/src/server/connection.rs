@@ -74,7 +74,7 @@ async fn handshake(shared: &Shared, stream: TcpStream) -> Option<Socket> {
     let Some(config) = &shared.tls else {
         return Some(Socket::Plain(stream));
     };
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(config));
+    let acceptor = tokio_rustls::TlsAcceptor::from(config.current());
     let handshake = tokio::time::timeout(shared.timeouts.handshake, acceptor.accept(stream));
     Some(Socket::Tls(Box::new(handshake.await.ok()?.ok()?)))
 }

@@ -1,7 +1,8 @@
-//! The end of a server, in two stages that services can see.
+//! The end of a server, in stages that services can see.
 //!
 //! ```text
-//! serving ──stop──► draining: no new connections or requests; streams may end by themselves
+//! serving ──► leaving: everything works; health checks say no, so that load balancers send nothing new (optional)
+//!     └──stop──► draining: no new connections or requests; streams may end by themselves
 //!                       └─ `drain` passed ──► closing: streams are asked to end ── `close` passed ──► cut
 //! ```
 //!
@@ -20,6 +21,8 @@ use crate::config::Timeouts;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Stopping {
+    /// Cancelled when health checks should fail although the server still accepts.
+    pub leaving: CancelToken,
     /// Cancelled when the server stops accepting.
     pub draining: CancelToken,
     /// Cancelled when the limit `drain` has passed: streams that are still open end now, or are cut.
@@ -27,8 +30,8 @@ pub struct Stopping {
 }
 
 impl Stopping {
-    pub(super) fn new(stop: CancelToken) -> Self {
-        Self { draining: stop, closing: CancelToken::new() }
+    pub(super) fn new(leaving: CancelToken, stop: CancelToken) -> Self {
+        Self { leaving, draining: stop, closing: CancelToken::new() }
     }
 }
 

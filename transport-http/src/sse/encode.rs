@@ -29,6 +29,10 @@ pub struct EncodeError {
 }
 
 /// Appends one event and the empty line that ends it. On an error nothing is appended.
+///
+/// # Errors
+///
+/// [`EncodeError`] if an id or a name cannot be written as one line.
 pub fn encode_event(fields: &EventFields<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let event = fields.event.map(|name| checked("event", name)).transpose()?;
     let id = fields.id.map(|id| checked("id", id)).transpose()?;
@@ -61,12 +65,20 @@ pub fn encode_data_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// Appends an `id` line without ending the frame: what follows belongs to the same event.
+///
+/// # Errors
+///
+/// [`EncodeError`] if the id cannot be written as one line.
 pub fn encode_id(id: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     push_line(out, b"id: ", checked("id", id)?.as_bytes());
     Ok(())
 }
 
 /// Appends an `event` line without ending the frame, likewise.
+///
+/// # Errors
+///
+/// [`EncodeError`] if the name cannot be written as one line.
 pub fn encode_name(name: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     push_line(out, b"event: ", checked("event", name)?.as_bytes());
     Ok(())

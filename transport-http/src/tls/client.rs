@@ -14,6 +14,10 @@ pub struct ClientTls {
 
 impl ClientTls {
     /// The configuration, offering `protocols` (ALPN), the preferred one first; none where the connector chooses.
+    ///
+    /// # Errors
+    ///
+    /// An error if a certificate or key cannot be used.
     pub fn into_config(self, protocols: &[&[u8]]) -> Result<rustls::ClientConfig, TlsError> {
         let roots = match self.authorities {
             Some(authorities) => authorities.into_store()?,

@@ -19,12 +19,20 @@ pub struct Identity {
 
 impl Identity {
     /// Reads PEM files; the own certificate is the first of the chain.
+    ///
+    /// # Errors
+    ///
+    /// An error that names the file that cannot be read or holds nothing of the kind.
     pub fn from_files(chain: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self, TlsError> {
         let (chain, key) = (chain.as_ref(), key.as_ref());
         Self::parse(&read(chain)?, &display(chain), &read(key)?, &display(key))
     }
 
     /// Reads PEM text; the own certificate is the first of the chain.
+    ///
+    /// # Errors
+    ///
+    /// An error if the text holds nothing of the kind.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         Self::parse(chain, IN_MEMORY, key, IN_MEMORY)
     }
@@ -55,12 +63,20 @@ pub struct Authorities(Vec<CertificateDer<'static>>);
 
 impl Authorities {
     /// Reads a PEM file.
+    ///
+    /// # Errors
+    ///
+    /// An error that names the file that cannot be read or holds nothing of the kind.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, TlsError> {
         let path = path.as_ref();
         certificates(&read(path)?, &display(path)).map(Self)
     }
 
     /// Reads PEM text.
+    ///
+    /// # Errors
+    ///
+    /// An error if the text holds nothing of the kind.
     pub fn from_pem(pem: &[u8]) -> Result<Self, TlsError> {
         certificates(pem, IN_MEMORY).map(Self)
     }

@@ -1,7 +1,11 @@
 //! What a server shows and asks for.
 
 use std::sync::Arc;
+#[cfg(feature = "server")]
+use std::sync::{PoisonError, RwLock};
 
+#[cfg(feature = "server")]
+use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 
 use super::TlsError;
@@ -18,6 +22,10 @@ pub struct ServerTls {
 
 impl ServerTls {
     /// The configuration, offering `protocols` (ALPN), the preferred one first.
+    ///
+    /// # Errors
+    ///
+    /// An error if a certificate or key cannot be used.
     pub fn into_config(self, protocols: &[&[u8]]) -> Result<Arc<rustls::ServerConfig>, TlsError> {
         let builder = rustls::ServerConfig::builder_with_provider(super::provider())
             .with_safe_default_protocol_versions()
@@ -34,5 +42,55 @@ impl ServerTls {
         let mut config = builder.with_single_cert(chain, key).map_err(TlsError::unusable)?;
         config.alpn_protocols = super::owned(protocols);
         Ok(Arc::new(config))
+    }
+}
+
+/// The TLS configuration of a server that listens. It can be replaced; handshakes that begin afterwards use the new one.
+/// Clones share it.
+#[cfg(feature = "server")]
+#[derive(Debug, Clone)]
+pub struct LiveTls {
+    current: Arc<RwLock<Current>>,
+    protocols: &'static [&'static [u8]],
+}
+
+#[cfg(feature = "server")]
+#[derive(Debug)]
+struct Current {
+    config: Arc<rustls::ServerConfig>,
+    chain: Vec<CertificateDer<'static>>,
+}
+
+#[cfg(feature = "server")]
+impl LiveTls {
+    /// Returns the configuration that offers `protocols` (ALPN).
+    pub(crate) fn new(tls: ServerTls, protocols: &'static [&'static [u8]]) -> Result<Self, TlsError> {
+        let current = Arc::new(RwLock::new(Current::new(tls, protocols)?));
+        Ok(Self { current, protocols })
+    }
+
+    /// Replaces it. Returns `true` if the server has another certificate than before.
+    ///
+    /// # Errors
+    ///
+    /// The pieces do not fit together. The server goes on with what it had.
+    pub fn replace(&self, tls: ServerTls) -> Result<bool, TlsError> {
+        let next = Current::new(tls, self.protocols)?;
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let is_other = current.chain != next.chain;
+        *current = next;
+        Ok(is_other)
+    }
+
+    pub(crate) fn current(&self) -> Arc<rustls::ServerConfig> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).config)
+    }
+}
+
+#[cfg(feature = "server")]
+impl Current {
+    fn new(tls: ServerTls, protocols: &[&[u8]]) -> Result<Self, TlsError> {
+        let chain = tls.identity.chain.clone();
+        Ok(Self { config: tls.into_config(protocols)?, chain })
     }
 }

@@ -69,14 +69,8 @@ pub(crate) fn delta(text: impl Into<ByteString>) -> BlockEvent {
 
 /// A terminal event.
 pub(crate) fn finished() -> BlockEvent {
-    BlockEvent::RunFinished(Box::new(RunFinished {
-        run: Arc::new(RunInfo::new("thread", "run")),
-        outcome: RunOutcome::Success,
-        result: None,
-        interrupts: Vec::new(),
-        pending_calls: Vec::new(),
-        usage: Vec::new(),
-    }))
+    let run = Arc::new(RunInfo::new("thread", "run"));
+    BlockEvent::RunFinished(Box::new(RunFinished::new(run, RunOutcome::Success)))
 }
 
 /// Events with their numbers.
@@ -250,7 +244,7 @@ impl RunService for ScriptedService {
             return Box::pin(std::future::ready(Err(refusal)));
         }
         let text = input.latest_user_message().map(Message::text).unwrap_or_default();
-        let run = StartedRun { run_id: input.run_id, events: self.events(&text) };
+        let run = StartedRun::new(input.run_id, self.events(&text));
         Box::pin(std::future::ready(Ok(run)))
     }
 

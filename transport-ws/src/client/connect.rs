@@ -19,6 +19,7 @@ use crate::subprotocol::{SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO};
 
 /// How to connect.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct ConnectOptions {
     /// `ws://` or `wss://` address of a server's `/ws`, or of an agent's.
     pub url: String,

@@ -72,6 +72,10 @@ impl Publisher {
 
     /// Sends a payload of JSON text, as it is, and gives its number. Waits while the window is full; a wait that is
     /// given up has sent nothing.
+    ///
+    /// # Errors
+    ///
+    /// An error if the service refuses, or the connection is lost; what was not acknowledged has to be sent again.
     pub async fn send(&mut self, data: &str) -> Result<u64, Error> {
         let value = raw(data)?;
         self.wait_for_room(data.len()).await?;
@@ -84,6 +88,10 @@ impl Publisher {
     }
 
     /// Sends a payload of bytes and gives its number. Waits while the window is full.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
     pub async fn send_bytes(&mut self, data: &[u8]) -> Result<u64, Error> {
         self.wait_for_room(data.len()).await?;
         let place = self.link.place().await?;
@@ -100,6 +108,10 @@ impl Publisher {
     }
 
     /// Waits until all payloads are safe and the server has ended the feed.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
     pub async fn finish(mut self) -> Result<(), Error> {
         self.end().await
     }
@@ -134,6 +146,10 @@ impl Publisher {
     }
 
     /// Waits until all payloads sent so far are safe.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
     pub async fn drain(&mut self) -> Result<(), Error> {
         let last = self.next - 1;
         self.wait_until(|progress| progress.acknowledged >= last).await

@@ -64,6 +64,10 @@ pub struct ResumingPublisher {
 
 impl ResumingPublisher {
     /// Opens the run, trying as often as `retry` says.
+    ///
+    /// # Errors
+    ///
+    /// An error if the service refuses, or cannot be reached as often as the policy tries.
     pub async fn open(
         options: ConnectOptions,
         request: PublishRequest,
@@ -87,6 +91,10 @@ impl ResumingPublisher {
 
     /// Sends a payload of JSON text and gives its number. Connects again if need be; an error means that the payload is
     /// kept and that the next call tries again.
+    ///
+    /// # Errors
+    ///
+    /// An error if the service refuses, or cannot be reached as often as the policy tries.
     pub async fn send(&mut self, data: impl Into<ByteString>) -> Result<u64, Error> {
         let data = data.into();
         super::raw(&data)?;
@@ -104,6 +112,10 @@ impl ResumingPublisher {
     }
 
     /// Sends what is left, waits until all is safe, and ends the feed.
+    ///
+    /// # Errors
+    ///
+    /// An error if the service refuses, or cannot be reached as often as the policy tries.
     pub async fn finish(mut self) -> Result<(), Error> {
         self.settle(Goal::Safe).await?;
         self.settle(Goal::Finished).await

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use aqueduct_core::RunId;
 use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{BoxFuture, Caller, EventEncoder, EventStream, PublishRequest, ServiceError};
+use aqueduct_core::{Identity, RunId};
 use bytes::Bytes;
 use bytestring::ByteString;
 use futures_util::stream::{FuturesUnordered, Stream};
@@ -25,7 +25,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use self::requests::unknown_publisher;
 use super::batch::Batch;
 use super::publisher::{Feeder, Publisher, Step};
-use super::session::{Session, Shared};
+use super::session::{Session, Shared, identity_of};
 use super::subscriptions::{Ending, Subscriptions};
 use crate::close::CloseReason;
 use crate::message::request::{RequestError, cut_out};
@@ -42,6 +42,8 @@ pub(crate) struct MuxSession {
     fresh: bool,
     /// True until a token came, where the caller needs one.
     owes_token: bool,
+    /// True while the service checks a token: no request is read meanwhile.
+    is_checking: bool,
     work: FuturesUnordered<BoxFuture<'static, Outcome>>,
     /// Starts and watches among the work: they will become subscriptions.
     opening: usize,
@@ -53,6 +55,8 @@ pub(crate) struct MuxSession {
 /// What a request came to.
 enum Outcome {
     Answered(Reply),
+    /// The caller with the proof of its token.
+    Checked(Box<Caller>),
     /// A run to follow.
     Opened {
         reference: String,
@@ -93,6 +97,7 @@ impl MuxSession {
             agent,
             encoding,
             fresh: true,
+            is_checking: false,
             work: FuturesUnordered::new(),
             opening: 0,
             subscriptions: Subscriptions::default(),
@@ -107,8 +112,8 @@ impl MuxSession {
             if !fresh {
                 return Err(CloseReason::new(CloseReason::BAD_MESSAGE, "`auth` comes first or not at all"));
             }
-            Arc::make_mut(&mut self.caller).token = Some(token);
             self.owes_token = false;
+            self.authenticate(token);
             return Ok(());
         }
         if self.owes_token {
@@ -201,8 +206,19 @@ impl Session for MuxSession {
         }
     }
 
+    fn is_idle(&self) -> bool {
+        self.work.is_empty()
+            && self.subscriptions.len() == 0
+            && self.publishers.is_empty()
+            && self.replies.is_empty()
+    }
+
     fn is_backlogged(&self) -> bool {
-        self.replies.len() >= self.shared.config.limits.replies
+        self.is_checking || self.replies.len() >= self.shared.config.limits.replies
+    }
+
+    fn identity(&self) -> Option<&Arc<Identity>> {
+        identity_of(&self.caller)
     }
 
     fn finished(&self) -> Option<CloseReason> {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
+use aqueduct_core::Identity;
 use aqueduct_core::protocol::Protocol;
-use aqueduct_core::service::{Caller, RefusalKind, RunService, ServiceError};
+use aqueduct_core::service::{Caller, Proof, RefusalKind, RunService, ServiceError};
 use aqueduct_transport_http::Counters;
 use bytes::Bytes;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -35,6 +36,14 @@ impl Shared {
     }
 }
 
+/// Returns the verified identity of a caller.
+pub(crate) fn identity_of(caller: &Caller) -> Option<&Arc<Identity>> {
+    match &caller.proof {
+        Proof::Verified(identity) => Some(identity),
+        Proof::Unchecked | Proof::Refused(_) => None,
+    }
+}
+
 /// The state of one connection above the frames. Dropping it drops all streams and ingests.
 pub(crate) trait Session: Send {
     /// Takes a text message; an error closes the connection.
@@ -49,8 +58,14 @@ pub(crate) trait Session: Send {
     /// Adds what is to be sent, until the batch is full.
     fn poll_fill(&mut self, cx: &mut Context<'_>, batch: &mut Batch);
 
+    /// Returns `true` if nothing is followed, published or under way.
+    fn is_idle(&self) -> bool;
+
     /// True if no more messages should be read for now.
     fn is_backlogged(&self) -> bool;
+
+    /// The identity of the caller, once the service has verified it. The connection closes when its proof ends.
+    fn identity(&self) -> Option<&Arc<Identity>>;
 
     /// Why the connection is to be closed, once all was sent.
     fn finished(&self) -> Option<CloseReason>;

@@ -41,7 +41,7 @@ pub(crate) struct Ending {
     pub(crate) run: String,
     /// The number of its last event.
     pub(crate) number: u64,
-    /// False if the service lost the run. A watcher that had seen the last event already gets a stream without any.
+    /// False if the service lost the run. A watcher that had seen the last event already gets a stream that is over at once.
     pub(crate) complete: bool,
 }
 
@@ -59,6 +59,8 @@ pub(crate) struct Subscriptions {
 struct Followed {
     subscription: Subscription,
     number: u64,
+    /// Its events were not asked for yet.
+    is_fresh: bool,
     signal: Arc<Signal>,
     waker: Waker,
 }
@@ -106,7 +108,7 @@ impl Subscriptions {
         let number = subscription.after;
         // Most connections follow one run, and they are many: no room for three more.
         self.followed.reserve_exact(1);
-        self.followed.push(Followed { subscription, number, signal, waker });
+        self.followed.push(Followed { subscription, number, is_fresh: true, signal, waker });
     }
 
     /// Stops following a run; false if it was not followed.
@@ -196,10 +198,12 @@ impl Followed {
             if batch.len() + waiting.waiting_bytes() >= limits.batch_bytes {
                 break;
             }
-            let after = self.subscription.after;
+            let is_fresh = std::mem::replace(&mut self.is_fresh, false);
             let numbered = match self.subscription.events.as_mut().poll_next(&mut cx) {
                 Poll::Pending => return Turn::Idle,
-                Poll::Ready(None) => return Turn::Ended { complete: after > 0 && self.number == after },
+                Poll::Ready(None) => {
+                    return Turn::Ended { complete: is_fresh && self.subscription.after > 0 };
+                }
                 Poll::Ready(Some(numbered)) => numbered,
             };
             self.number = numbered.number;

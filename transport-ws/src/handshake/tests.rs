@@ -24,7 +24,7 @@ fn head(extra: &[(&str, &str)]) -> request::Parts {
 }
 
 fn check(extra: &[(&str, &str)], agent: Option<&str>) -> Result<Upgrade, Refusal> {
-    accept(&head(extra), agent, CancelToken::new())
+    accept(&head(extra), agent, Stopping::default())
 }
 
 #[track_caller]
@@ -77,8 +77,8 @@ fn what_is_no_upgrade_is_refused() {
     assert_eq!(status(&[("sec-websocket-key", "short")]), 400);
     let mut post = head(&[]);
     post.method = Method::POST;
-    assert_eq!(accept(&post, None, CancelToken::new()).unwrap_err().status, 405);
+    assert_eq!(accept(&post, None, Stopping::default()).unwrap_err().status, 405);
     let mut old = head(&[]);
     old.version = Version::HTTP_10;
-    assert_eq!(accept(&old, None, CancelToken::new()).unwrap_err().status, 400);
+    assert_eq!(accept(&old, None, Stopping::default()).unwrap_err().status, 400);
 }

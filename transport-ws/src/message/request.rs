@@ -9,6 +9,10 @@ use thiserror::Error;
 
 use super::depth;
 
+/// The operations of `aqueduct.v1`: the types of messages that a client may send.
+pub const OPERATIONS: [&str; 10] =
+    ["auth", "list", "start", "watch", "unwatch", "cancel", "publish", "payload", "finish", "abandon"];
+
 /// One message of a client. Opaque parts are slices of the received text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request<'a> {
@@ -136,6 +140,29 @@ pub(crate) fn cut_out(message: &Bytes, text: &str) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_operations_are_those_that_are_read() {
+        let parse = |kind: &str| Request::parse(&format!("{{\"type\":\"{kind}\"}}"), 64).map(drop);
+        for kind in OPERATIONS {
+            let is_known = !matches!(parse(kind), Err(RequestError::Refused { known: false, .. }));
+            assert!(is_known, "{kind}");
+        }
+        let name = |request: &Request<'_>| match request {
+            Request::Auth { .. } => "auth",
+            Request::List { .. } => "list",
+            Request::Start { .. } => "start",
+            Request::Watch { .. } => "watch",
+            Request::Unwatch { .. } => "unwatch",
+            Request::Cancel { .. } => "cancel",
+            Request::Publish { .. } => "publish",
+            Request::Payload { .. } => "payload",
+            Request::Finish { .. } => "finish",
+            Request::Abandon { .. } => "abandon",
+        };
+        assert!(OPERATIONS.contains(&name(&Request::List { reference: String::new() })));
+        assert!(matches!(parse("steal"), Err(RequestError::Refused { known: false, .. })));
+    }
 
     #[test]
     fn opaque_parts_stay_as_they_were_sent() {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use aqueduct_transport_http::{Drained, Gauge};
 use aqueduct_transport_ws::client::Client;
-use aqueduct_transport_ws::{CloseReason, Config, Error};
+use aqueduct_transport_ws::{CloseReason, Config};
 
 use crate::support::{Host, Mounted, delta, next};
 
 #[tokio::test]
-async fn connections_are_closed_with_a_hint_and_waited_for() {
+async fn connections_are_closed_with_a_hint_once_nothing_is_followed_on_them() {
     let mut host = Host::new().await;
     let client = host.client().await;
     let mut events = client.start(Some("manual"), r#"{"run":"r"}"#).await.unwrap();
@@ -18,11 +18,13 @@ async fn connections_are_closed_with_a_hint_and_waited_for() {
     let mut raw = host.raw().await;
     host.stop.cancel();
     let (code, reason) = raw.closed().await.unwrap();
-    assert_eq!(code, CloseReason::GOING_AWAY);
+    assert_eq!(code, CloseReason::GOING_AWAY, "nothing is followed on this one");
     assert!(reason.contains("resumable"), "{reason}");
-    let error = events.next().await.unwrap().unwrap_err();
-    assert!(matches!(&error, Error::Closed(reason) if reason.code == 1001), "{error}");
-    assert!(error.can_retry());
+    host.service.push("r", delta("y"));
+    next(&mut events).await;
+    host.service.lose("r");
+    let lost = events.next().await.unwrap().unwrap_err();
+    assert!(lost.can_retry(), "{lost}");
     drop((raw, client, events));
     assert_eq!(host.stopped().await, Drained { cut: 0 });
     assert_eq!(host.service.watchers(), 0);
@@ -31,20 +33,20 @@ async fn connections_are_closed_with_a_hint_and_waited_for() {
     assert!(host.service.cancelled.lock().unwrap().is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_gathered_is_sent_before_the_close() {
-    let host = Host::new().await;
-    let mut peer = host.raw().await;
+    let Mounted { stop, service, endpoint: _endpoint, mut peer } = Mounted::mux(Config::default(), 1 << 20);
     peer.text(r#"{"type":"start","ref":"1","agent":"manual","input":{"run":"r"}}"#).await;
     assert!(peer.message().await.text().contains("started"));
     for n in 0..50 {
-        host.service.push("r", delta(&n.to_string()));
+        service.push("r", delta(&n.to_string()));
     }
-    host.stop.cancel();
+    stop.cancel();
     let mut last = 0;
     loop {
         let frame = peer.message().await;
         if frame.opcode == 8 {
+            assert_eq!(frame.close().0, CloseReason::GOING_AWAY);
             break;
         }
         let message: serde_json::Value = serde_json::from_str(frame.text()).unwrap();

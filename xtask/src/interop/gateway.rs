@@ -23,6 +23,7 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
         ("AQUEDUCT_INTEROP_A2A_PY_0_3", agents.python_venv("python-0.3.26")?),
         ("AQUEDUCT_INTEROP_A2A_JS", agents.npm_project("js-1.3.0")?),
         ("AQUEDUCT_INTEROP_MAGENTIC_PY", workflows.python_venv("python")?),
+        ("AQUEDUCT_INTEROP_OPERATE", peers.python_venv("operate")?),
         ("AQUEDUCT_INTEROP_CASES", peers.cases()?),
         ("AQUEDUCT_INTEROP_DIR", peers.scripts().parent().context("the scripts have no folder")?.to_owned()),
     ];

@@ -22,6 +22,8 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let compiler = peers.npm_project("types")?.join("node_modules/typescript/bin/tsc");
     let package = project.root().join("sdk/typescript");
     Invocation::new("node", &package).args(["--test", "test/"]).run()?;
+    // The rest of it needs frontends, and is looked at by the suite `frontends`.
+    Invocation::new("node", &project.root().join("sdk/react")).args(["--test", "test/"]).run()?;
     let (new, old) = (client(project, "client-1.0.0")?, client(project, "client-0.0.59")?);
     for client in [&new, &old] {
         check_types(&compiler, &peers.scripts().join("types/use.mts"), client)?;

@@ -1,5 +1,5 @@
-//! Peers of the transports: the npm AG-UI clients, Python `websockets` and grpcio, and a headless Chromium, against the
-//! programs of `examples/`.
+//! Peers of the transports: the npm AG-UI clients, Python `websockets`, grpcio and `a2a-sdk`, and a headless Chromium,
+//! against the programs of `examples/`.
 //!
 //! That the scripts can fail is proved by the tests, which also run each with a wrong expectation.
 
@@ -23,10 +23,12 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let old = clients.npm_project("client-0.0.59")?;
     let browser = peers.npm_project("browser")?;
     let python = peers.python_venv("python")?;
+    let a2a = Peers::of(project, "a2a")?.python_venv("python-1.3.0")?;
     let chromium = chromium(peers.scripts())?;
     let scripts = peers.scripts().parent().context("the scripts have no folder")?;
     Ok(vec![
         ("AQUEDUCT_INTEROP_DIR", text(scripts)?),
+        ("AQUEDUCT_INTEROP_A2A_PY_1_3", text(&a2a)?),
         ("AQUEDUCT_INTEROP_AGUI_1_0", text(&new)?),
         ("AQUEDUCT_INTEROP_AGUI_0_0_59", text(&old)?),
         ("AQUEDUCT_INTEROP_BROWSER", text(&browser)?),

@@ -4,6 +4,8 @@ mod dependencies;
 mod docs;
 mod fixtures;
 mod foreign_places;
+mod gateway;
+mod links;
 mod manifests;
 mod sans_io;
 mod sizes;
@@ -21,12 +23,15 @@ pub(crate) const ALL: &[Check] = &[
     dependencies::forbidden,
     dependencies::untyped_errors,
     sans_io::check,
+    gateway::check,
     manifests::names,
     manifests::published,
     manifests::inherited,
     manifests::default_features,
     sizes::check,
     docs::check,
+    links::check,
+    links::contents,
     foreign_places::check,
     unfinished::check,
     fixtures::check,

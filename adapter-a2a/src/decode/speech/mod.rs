@@ -263,6 +263,7 @@ impl Decoder {
                         | Sign::ToolOutput(_)
                         | Sign::Plan(_)
                         | Sign::InputForm(_)
+                        | Sign::State(_)
                         | Sign::Several(_)
                         | Sign::Card { .. }
                 )

@@ -10,6 +10,7 @@ use super::screen::{Target, is_local_name, is_public, target};
 use super::{PushPolicy, PushSender};
 use crate::call::PushConfig;
 use crate::server::agent::Shared;
+use crate::server::plain::PlainView;
 use crate::server::task::TaskEntry;
 use crate::version::Version;
 use crate::wire::{Dialect, StreamItem};
@@ -39,7 +40,10 @@ impl Deliverer {
         let is_mine = |push: &super::PushEntry| push.config == self.config;
         let push = state.pushes.iter_mut().find(|push| is_mine(push))?;
         if std::mem::take(&mut push.needs_task) {
+            let is_plain = push.view.is_some();
             let whole = state.folded.snapshot(None, true);
+            let view = PlainView::new(self.shared.config.limits.artifact_bytes);
+            let whole = if is_plain { view.into_task(whole) } else { whole };
             return Some(match self.version {
                 Version::V1 => StreamItem::Task(whole).to_json(Dialect::V1),
                 Version::V03 => whole.to_json(Dialect::V03JsonRpc),

@@ -22,6 +22,7 @@ use aqueduct_core::service::BoxFuture;
 pub use screen::is_public;
 
 use super::agent::AgentServer;
+use super::plain::PlainView;
 use super::task::{TaskEntry, TaskState};
 use super::{Answer, CallContext, ServerError};
 use crate::call::{Call, PushConfig};
@@ -41,6 +42,7 @@ pub trait PushSender: Send + Sync + 'static {
 
 /// A request to a receiver, by `POST`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PushRequest {
     /// Where, as the client wrote it.
     pub url: String,
@@ -98,6 +100,8 @@ pub(super) struct PushEntry {
     config: PushConfig,
     version: Version,
     queue: VecDeque<StreamItem<'static>>,
+    /// How the client that registered it reads the task; none if it activated the extension.
+    view: Option<PlainView>,
     /// The whole task is to be sent.
     needs_task: bool,
     /// Events were given up.
@@ -116,7 +120,10 @@ impl TaskState {
                 push.queue.clear();
                 push.needs_task = true;
             } else {
-                push.queue.push_back(item.clone());
+                match &mut push.view {
+                    Some(view) => view.handle_item(item.clone(), &mut push.queue),
+                    None => push.queue.push_back(item.clone()),
+                }
             }
         }
     }
@@ -162,7 +169,7 @@ impl AgentServer {
         &self,
         entry: &TaskEntry,
         mut config: PushConfig,
-        version: Version,
+        context: &CallContext,
     ) -> Result<PushConfig, ServerError> {
         config.task_id.clone_from(&entry.id);
         if config.id.is_empty() {
@@ -174,11 +181,15 @@ impl AgentServer {
             let words = "this task calls back to as many places as a task may: delete one first";
             return Err(ServerError::new(ErrorKind::UnsupportedOperation, words));
         }
-        let queue = VecDeque::new();
+        let mut view = self.plain_view(context);
+        if let Some(view) = &mut view {
+            view.task(state.folded.snapshot(Some(0), true));
+        }
         state.pushes.push(PushEntry {
             config: config.clone(),
-            version,
-            queue,
+            version: context.version,
+            queue: VecDeque::new(),
+            view,
             needs_task: false,
             missed: false,
             is_busy: false,
@@ -201,7 +212,7 @@ impl AgentServer {
             Call::CreatePushConfig(config) => {
                 let entry = find(&config.task_id)?;
                 self.check_push(&config).await?;
-                let kept = self.add_push(&entry, *config, context.version)?;
+                let kept = self.add_push(&entry, *config, context)?;
                 Ok(Answer::PushConfig(Box::new(kept)))
             }
             Call::GetPushConfig { task_id, id } => {

@@ -1,5 +1,6 @@
 //! What is refused over gRPC, case by case, in both packages: code, reason, fields at fault.
 
+use aqueduct_adapter_a2a::mark::EXTENSION;
 use aqueduct_adapter_a2a::pb::read::Asked;
 use aqueduct_adapter_a2a::pb::serve::{GrpcAnswer, GrpcStatus};
 use aqueduct_adapter_a2a::pb::status::{BadRequest, ErrorInfo, RpcStatus};
@@ -37,7 +38,8 @@ struct Ask {
 }
 
 fn ask(method: &'static str, message: impl Into<Vec<u8>>) -> Ask {
-    Ask { method, message: message.into(), headers: Vec::new(), token: None }
+    let headers = vec![("a2a-extensions".to_owned(), EXTENSION.to_owned())];
+    Ask { method, message: message.into(), headers, token: None }
 }
 
 impl Ask {

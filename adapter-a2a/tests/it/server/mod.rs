@@ -3,6 +3,7 @@
 mod callbacks;
 mod grpc;
 mod methods;
+mod plain;
 mod refusals;
 mod streams;
 mod support;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use aqueduct_adapter_a2a::mark::EXTENSION;
 use aqueduct_adapter_a2a::server::{
     AgentServer, CardConfig, Host, HttpAnswer, HttpBody, HttpCall, PushRequest, PushSender, ServerConfig,
 };
@@ -129,7 +130,7 @@ impl RunService for Runs {
             if is_refused {
                 return Err(ServiceError::new(RefusalKind::Busy, "too many runs"));
             }
-            Ok(StartedRun { run_id, events: Box::pin(Follow { run, next: 0, more: None }) })
+            Ok(StartedRun::new(run_id, Box::pin(Follow { run, next: 0, more: None })))
         })
     }
 
@@ -147,14 +148,8 @@ impl RunService for Runs {
         Box::pin(async move {
             let is_over = run.is_over();
             if !is_over {
-                run.push(BlockEvent::RunFinished(Box::new(RunFinished {
-                    run: Arc::clone(&run.info),
-                    outcome: RunOutcome::Cancelled,
-                    result: None,
-                    interrupts: Vec::new(),
-                    pending_calls: Vec::new(),
-                    usage: Vec::new(),
-                })));
+                let end = RunFinished::new(Arc::clone(&run.info), RunOutcome::Cancelled);
+                run.push(BlockEvent::RunFinished(Box::new(end)));
             }
             Ok(!is_over)
         })
@@ -353,7 +348,9 @@ pub(crate) struct Ask {
 
 impl Ask {
     pub(crate) fn post(path: &str, body: &Value) -> Self {
-        let headers = [("content-type", "application/json"), ("a2a-version", "1.0")];
+        // Like our own client: the whole stream. Module `plain` is about all others.
+        let headers =
+            [("content-type", "application/json"), ("a2a-version", "1.0"), ("a2a-extensions", EXTENSION)];
         Self {
             method: "POST",
             path: path.to_owned(),

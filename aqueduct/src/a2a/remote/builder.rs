@@ -1,12 +1,14 @@
 //! [`RemoteBuilder`]: where a remote A2A agent is, and how it is called.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use aqueduct_adapter_a2a::config::{ClientConfig, DecodeConfig, Retry};
 use aqueduct_adapter_a2a::version::{Binding, Version};
 
 use super::endpoint::Directory;
 use super::{RemoteAgent, Shared, THREADS};
+use crate::a2a::signing::CardKey;
 use crate::error::Error;
 use crate::remote::{Connection, RemoteSettings, ThreadMemory};
 
@@ -54,12 +56,14 @@ pub struct RemoteBuilder {
     version: Version,
     settings: RemoteSettings,
     client: ClientConfig,
+    card_keys: Vec<CardKey>,
 }
 
 impl RemoteBuilder {
     pub(super) fn new(address: Address) -> Self {
         let client = ClientConfig { decode: DecodeConfig::root(), ..ClientConfig::default() };
-        Self { address, binding: None, version: Version::V1, settings: RemoteSettings::default(), client }
+        let settings = RemoteSettings::default();
+        Self { address, binding: None, version: Version::V1, settings, client, card_keys: Vec::new() }
     }
 
     /// Calls the agent by this binding. With the agent's own address no card is needed; otherwise the binding is
@@ -93,6 +97,12 @@ impl RemoteBuilder {
         self
     }
 
+    /// Trusts only cards that one of these keys has signed. Without keys, signatures are not looked at.
+    pub fn card_keys(mut self, keys: Vec<CardKey>) -> Self {
+        self.card_keys = keys;
+        self
+    }
+
     /// Returns the agent. Nothing is connected yet.
     ///
     /// # Errors
@@ -104,9 +114,10 @@ impl RemoteBuilder {
             return Err(Error::Unsupported { what: "A2A over gRPC", feature: "grpc" });
         }
         let connection = Connection::new(self.address.url(), &self.settings)?;
-        let directory = Directory::new(self.address, self.binding, self.version, &self.settings);
-        let shared =
-            Shared { connection, directory, client: self.client, threads: ThreadMemory::new(THREADS) };
+        let directory = Directory::new(self.address, self.binding, self.version, &self.settings)
+            .with_keys(self.card_keys);
+        let (threads, warned) = (ThreadMemory::new(THREADS), AtomicBool::new(false));
+        let shared = Shared { connection, directory, client: self.client, threads, warned };
         Ok(RemoteAgent { shared: Arc::new(shared) })
     }
 }

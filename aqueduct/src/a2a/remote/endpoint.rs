@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aqueduct_adapter_a2a::call::card_request;
 use aqueduct_adapter_a2a::card::{self, Endpoint};
+use aqueduct_adapter_a2a::frontend;
+use aqueduct_adapter_a2a::mark::EXTENSION;
 use aqueduct_adapter_a2a::version::{Binding, VERSION_HEADER, Version};
 use aqueduct_core::RunFailure;
 use aqueduct_core::agent::CallContext;
@@ -11,6 +13,7 @@ use aqueduct_core::agent::CallContext;
 use super::Address;
 #[cfg(feature = "grpc")]
 use super::grpc::GrpcConnection;
+use crate::a2a::signing::{CardKey, is_signed_by};
 use crate::remote::{Connection, REFUSED, RemoteSettings, describe_refusal, failure_of, invalid, unsent};
 
 /// The endpoint of an agent, and what its card says about it.
@@ -41,6 +44,11 @@ impl ResolvedCard {
         }
     }
 
+    /// Returns `true` if the agent declares that it reads what a frontend gives.
+    pub(super) fn reads_frontend(&self) -> bool {
+        self.endpoint.extensions.iter().any(|uri| uri == frontend::EXTENSION)
+    }
+
     /// Returns the reason why the endpoint cannot be reached, with the key that overrides an address of the card.
     pub(super) fn explain(&self, reason: &str) -> String {
         if self.is_from_card { card::unreachable(&self.endpoint, reason) } else { reason.to_owned() }
@@ -61,6 +69,8 @@ pub(super) struct Directory {
     /// Used without a card.
     fixed: Option<Arc<ResolvedCard>>,
     resolved: Mutex<Option<Arc<ResolvedCard>>>,
+    /// The keys whose cards are trusted; empty: all are.
+    keys: Vec<CardKey>,
 }
 
 impl Directory {
@@ -72,7 +82,8 @@ impl Directory {
     ) -> Self {
         let fixed = match (&address, wanted) {
             (Address::Agent(url), Some(binding)) => {
-                let endpoint = Endpoint::new(url.clone(), binding, version);
+                let mut endpoint = Endpoint::new(url.clone(), binding, version);
+                endpoint.extensions.push(EXTENSION.to_owned());
                 let offered = vec![endpoint.clone()];
                 Some(Arc::new(ResolvedCard::new(endpoint, true, settings, offered)))
             }
@@ -83,7 +94,13 @@ impl Directory {
             bindings.push(Binding::Grpc);
         }
         bindings.sort_by_key(|binding| Some(*binding) != wanted);
-        Self { address, bindings, settings: settings.clone(), fixed, resolved: Mutex::default() }
+        let (settings, resolved) = (settings.clone(), Mutex::default());
+        Self { address, bindings, settings, fixed, resolved, keys: Vec::new() }
+    }
+
+    pub(super) fn with_keys(mut self, keys: Vec<CardKey>) -> Self {
+        self.keys = keys;
+        self
     }
 
     pub(super) async fn resolve(
@@ -123,7 +140,12 @@ impl Directory {
         if endpoint.binding == Binding::Grpc {
             endpoint.url = grpc_address(&endpoint.url, self.address.url());
         }
-        let offered = card::endpoints(&card);
+        let activated = card::activated_extensions(&card);
+        endpoint.extensions.clone_from(&activated);
+        let mut offered = card::endpoints(&card);
+        for endpoint in &mut offered {
+            endpoint.extensions.clone_from(&activated);
+        }
         let mut resolved = ResolvedCard::new(endpoint, card.capabilities.streaming, &self.settings, offered);
         resolved.is_from_card = true;
         Ok(resolved)
@@ -143,7 +165,13 @@ impl Directory {
         let mut failure = RunFailure::new(REFUSED, "the agent has no card");
         for url in urls {
             match read_card(connection, context, &url, version).await {
-                Ok(card) => return Ok(card),
+                Ok(card) if self.trusts(&card) => return Ok(card),
+                Ok(_) => {
+                    let message = format!(
+                        "the card at {url} has no signature by a key that is trusted (`card_keys`): trust the key of its agent, or remove the setting"
+                    );
+                    return Err(RunFailure::new(REFUSED, message));
+                }
                 Err(error) => {
                     let message = format!("no agent card at {url}: {}", &*error.message);
                     failure = RunFailure::new(error.code, message);
@@ -151,6 +179,13 @@ impl Directory {
             }
         }
         Err(failure)
+    }
+}
+
+impl Directory {
+    fn trusts(&self, card: &str) -> bool {
+        let read = || serde_json::from_str(card).is_ok_and(|card| is_signed_by(&card, &self.keys));
+        self.keys.is_empty() || read()
     }
 }
 

@@ -13,14 +13,16 @@ use aqueduct_core::RunFailure;
 use aqueduct_core::agent::CallContext;
 use aqueduct_transport_grpc::raw::{RawClient, RawError, RawRequest, RawStatus, RawStream};
 use aqueduct_transport_grpc::{ClientConfig, ClientError, ClientLimits, ClientTimeouts};
+use aqueduct_transport_http::{CallGuard, ClientError as HttpError};
 use bytes::Bytes;
 use futures_core::Stream as _;
+use http::StatusCode;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, Sleep};
 
 use super::connection::{Answer, Incoming, Stream};
 use super::endpoint::ResolvedCard;
-use crate::remote::{Connection, RemoteSettings, TIMEOUT, UNREACHABLE};
+use crate::remote::{Connection, RemoteSettings, TIMEOUT, UNREACHABLE, failure_code};
 
 /// The status code `UNAVAILABLE`.
 const UNAVAILABLE: i32 = 14;
@@ -67,6 +69,8 @@ pub(super) struct Messages {
     /// Set when the stream is awaited; moved, not made again, for each message.
     timer: Option<Pin<Box<Sleep>>>,
     heard_at: Instant,
+    /// The call, until its stream is dropped.
+    guard: Option<Box<dyn CallGuard>>,
 }
 
 impl Messages {
@@ -77,7 +81,10 @@ impl Messages {
         self.heard_at = Instant::now();
         Poll::Ready(match message {
             None => Incoming::End,
-            Some(Err(status)) => Incoming::Status(wire_error(&status)),
+            Some(Err(status)) => {
+                self.guard = None;
+                Incoming::Status(wire_error(&status))
+            }
             Some(Ok(message)) => match read_event(self.version, &message) {
                 Ok(Some(item)) => Incoming::Item(Box::new(item)),
                 Ok(None) => Incoming::Nothing,
@@ -113,52 +120,75 @@ pub(super) async fn send(
     purpose: Purpose,
     call: &Call,
 ) -> Answer {
-    let (request, streaming) = match raw_request(connection, card, context, call) {
+    let (request, streaming, mut guard) = match raw_request(connection, card, context, call).await {
         Ok(request) => request,
-        Err(reason) => return Answer::failed(reason),
+        Err(answer) => return answer,
     };
     let client = match card.grpc.client().await {
         Ok(client) => client,
-        Err(error) => return failed(error.into()),
+        Err(error) => return guarded(failed(error.into()), &mut guard, &card.endpoint.url),
     };
     let version = card.endpoint.version;
     if streaming {
         return match client.stream(request).await {
             Ok(stream) => {
                 let (idle, heard_at) = (card.grpc.idle, Instant::now());
-                let messages = Messages { stream, version, idle, timer: None, heard_at };
+                if let Some(guard) = &mut guard {
+                    guard.handle_head(StatusCode::OK);
+                }
+                let messages = Messages { stream, version, idle, timer: None, heard_at, guard };
                 Answer::Stream(Box::new(Stream::grpc(purpose, messages)))
             }
-            Err(error) => failed(error),
+            Err(error) => guarded(failed(error), &mut guard, &card.endpoint.url),
         };
     }
-    match client.unary(request).await {
+    let answer = match client.unary(request).await {
         Ok(message) => match read_task_answer(call, version, &message) {
             Ok(item) => Answer::Item(item.map(Box::new)),
             Err(error) => Answer::failed(error.to_string()),
         },
         Err(error) => failed(error),
-    }
+    };
+    guarded(answer, &mut guard, &card.endpoint.url)
 }
 
-/// Returns a call as a request, and whether its answer is a stream.
-fn raw_request(
+/// Tells the guard of a call what it came to. An agent that refuses is there.
+fn guarded(answer: Answer, guard: &mut Option<Box<dyn CallGuard>>, url: &str) -> Answer {
+    match (&answer, guard) {
+        (Answer::Failed { reason, code }, Some(guard)) if *code == UNREACHABLE => {
+            guard.handle_failure(&HttpError::Connect { upstream: url.to_owned(), reason: reason.clone() });
+        }
+        (Answer::Failed { reason, .. }, Some(guard)) => {
+            guard.handle_failure(&HttpError::Cut { upstream: url.to_owned(), reason: reason.clone() });
+        }
+        (_, Some(guard)) => guard.handle_head(StatusCode::OK),
+        (_, None) => {}
+    }
+    answer
+}
+
+/// Returns a call as a request, whether its answer is a stream, and its guard.
+async fn raw_request(
     connection: &Connection,
     card: &ResolvedCard,
     context: &dyn CallContext,
     call: &Call,
-) -> Result<(RawRequest, bool), String> {
-    let request = card.endpoint.grpc_request(call).map_err(|error| error.to_string())?;
+) -> Result<(RawRequest, bool, Option<Box<dyn CallGuard>>), Answer> {
+    let request = card.endpoint.grpc_request(call).map_err(|error| Answer::failed(error.to_string()))?;
     let metadata: Vec<(&str, &str)> = request.metadata.iter().map(|(n, v)| (*n, v.as_str())).collect();
     let url = format!("{}{}", card.endpoint.url.trim_end_matches('/'), request.path);
     // gRPC metadata are HTTP headers: a call carries the same as one over HTTP.
-    let head = connection.request("POST", &url, &metadata, context, Bytes::new())?;
+    let head = connection.request("POST", &url, &metadata, context, Bytes::new()).map_err(Answer::failed)?;
+    let (mut head, _) = head.into_parts();
+    let guard = connection.client().begin_call(&mut head).await;
+    let guard =
+        guard.map_err(|error| Answer::Failed { code: failure_code(&error), reason: error.to_string() })?;
     let text = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
         Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
     };
-    let metadata = head.headers().iter().filter_map(text).collect();
+    let metadata = head.headers.iter().filter_map(text).collect();
     let raw = RawRequest { path: request.path, metadata, message: request.message.into() };
-    Ok((raw, request.streaming))
+    Ok((raw, request.streaming, guard))
 }
 
 fn failed(error: RawError) -> Answer {

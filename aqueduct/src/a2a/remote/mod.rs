@@ -23,6 +23,7 @@ mod raw;
 mod turn;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aqueduct_adapter_a2a::TaskMemory;
@@ -30,18 +31,19 @@ use aqueduct_adapter_a2a::call::{Call, TaskRef};
 use aqueduct_adapter_a2a::card::Endpoint;
 use aqueduct_adapter_a2a::client::Attachment;
 use aqueduct_adapter_a2a::config::ClientConfig;
+use aqueduct_adapter_a2a::frontend;
 use aqueduct_adapter_a2a::version::{Binding, Version};
 use aqueduct_core::agent::{CallContext, PreviousRun};
 use aqueduct_core::{
-    Agent, AgentRequest, Checkpoint, Principal, RunFailure, RunId, SourceEvent, SourceStream, Takeover,
-    ThreadId,
+    Agent, AgentRequest, Checkpoint, Principal, RunFailure, RunId, RunInput, SourceEvent, SourceStream,
+    Takeover, ThreadId,
 };
 use futures_util::future::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
 use crate::error::Error;
-use crate::remote::{Connection, ThreadMemory, describe_refusal};
+use crate::remote::{AgentHealth, Connection, ThreadMemory, describe_refusal};
 pub use builder::{Address, RemoteBuilder};
 use endpoint::{Directory, ResolvedCard};
 pub use raw::RawAnswer;
@@ -83,6 +85,8 @@ struct Shared {
     directory: Directory,
     client: ClientConfig,
     threads: ThreadMemory<(Principal, ThreadId), Thread>,
+    /// `true` once it was said that the agent may ignore what a frontend gives.
+    warned: AtomicBool,
 }
 
 /// A thread's conversation with the agent.
@@ -97,12 +101,13 @@ struct Thread {
 
 impl Thread {
     /// Returns the state that a run of another replica left. The content of its task counts as shown.
-    fn of(previous: &PreviousRun) -> Self {
+    fn of(previous: &PreviousRun, input: &RunInput) -> Self {
         let Some(Attachment { task, .. }) = Attachment::from_value(&previous.checkpoint.0) else {
             return Self::default();
         };
         let context_id = task.context_id.clone();
-        let waiting = previous.is_waiting.then(|| (task, TaskMemory::default()));
+        let is_waiting = previous.is_waiting || !frontend::tool_results(input).is_empty();
+        let waiting = is_waiting.then(|| (task, TaskMemory::default()));
         Self { context_id, waiting, run: Some(previous.run.clone()) }
     }
 }
@@ -136,6 +141,11 @@ impl RemoteAgent {
     ) -> Result<Option<Endpoint>, RunFailure> {
         let resolved = self.shared.resolve(context).await?;
         Ok(resolved.interface(binding, version).cloned())
+    }
+
+    /// Returns what the calls to the agent came to.
+    pub fn health(&self) -> AgentHealth {
+        self.shared.connection.health()
     }
 
     /// Returns `true` if the settings name address and binding: such an agent needs no card.
@@ -190,6 +200,20 @@ impl Shared {
         self.directory.resolve(&self.connection, context).await
     }
 
+    /// Warns once of what a frontend gives and the agent does not declare to read.
+    fn note_given(&self, input: &RunInput, card: &ResolvedCard) {
+        let given = frontend::given_names(input);
+        if given.is_empty() || card.reads_frontend() || self.warned.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        tracing::warn!(
+            agent = card.endpoint.url,
+            given = given.join(", "),
+            extension = frontend::EXTENSION,
+            "the agent's card does not say that it reads what the frontend gives: it may be ignored"
+        );
+    }
+
     /// Returns what the previous run of the thread left, whichever replica drove it.
     fn thread_of(&self, request: &AgentRequest) -> Thread {
         let key = (request.principal.clone(), request.input.thread_id.detached());
@@ -197,7 +221,7 @@ impl Shared {
         let take = |thread: &mut Thread| Thread { waiting: thread.waiting.take(), ..thread.clone() };
         let own = self.threads.change(&key, take).unwrap_or_default();
         match &request.previous {
-            Some(previous) if own.run.as_ref() != Some(&previous.run) => Thread::of(previous),
+            Some(previous) if own.run.as_ref() != Some(&previous.run) => Thread::of(previous, &request.input),
             _ => own,
         }
     }

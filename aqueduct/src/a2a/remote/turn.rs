@@ -18,6 +18,7 @@ use std::task::{Context, Poll, ready};
 
 use aqueduct_adapter_a2a::call::SendMessage;
 use aqueduct_adapter_a2a::client::{Attachment, Planned, Purpose, is_made_id};
+use aqueduct_adapter_a2a::frontend;
 use aqueduct_adapter_a2a::input::{Recipient, answering, message};
 use aqueduct_adapter_a2a::version::Binding;
 use aqueduct_adapter_a2a::wire::{Frame, Raw, WireError};
@@ -30,7 +31,7 @@ use futures_core::Stream as FuturesStream;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::Response;
-use serde_json::json;
+use serde_json::Value;
 
 use super::connection::{Answer, Incoming, Stream, send};
 use super::endpoint::ResolvedCard;
@@ -91,7 +92,9 @@ impl Turn {
         request: AgentRequest,
         start: Start,
     ) -> Self {
-        let config = client_config(&shared.client, &card);
+        let mut config = client_config(&shared.client, &card);
+        config.decode.frontend_tools = frontend::offered_tools(&request.input);
+        shared.note_given(&request.input, &card);
         let message_id = format!("{}-input", request.input.run_id);
         let (client, context_id, dedup, is_checkpointed) = match start {
             Start::Send(thread) => {
@@ -136,10 +139,18 @@ fn sending(config: ClientConfig, request: &AgentRequest, message_id: String, thr
     };
     let interrupts = thread.waiting.as_ref().map(|(_, memory)| memory.interrupts()).unwrap_or_default();
     let mut message = answering(&request.input, message_id, &to, interrupts);
-    if let Some(token) = request.context.run_token() {
-        message.metadata = Some(Raw::from_value(&json!({ RUN_TOKEN_METADATA: token })));
+    let given = frontend::outgoing_metadata(&request.input);
+    if !given.is_empty() {
+        message.metadata = Some(Raw::from_value(&Value::Object(given.clone())));
     }
-    let send = SendMessage::new(message);
+    let mut send = SendMessage::new(message);
+    // Frameworks hand an agent the metadata of the request, or of the message, and seldom both.
+    let mut metadata = given;
+    if let Some(token) = request.context.run_token() {
+        // Of the request, not of the message: agents store messages with their tasks, and show them.
+        metadata.insert(RUN_TOKEN_METADATA.to_owned(), token.into());
+    }
+    send.metadata = Some(metadata).filter(|metadata| !metadata.is_empty());
     match thread.waiting {
         Some((_, memory)) => TaskClient::resuming(config, send, memory),
         None => TaskClient::new(config, send),
@@ -280,7 +291,9 @@ impl Active {
             return;
         }
         let waiting = match (settled, task) {
-            (Some(Settled::Interrupted), Some(task)) => Some((task, self.client.into_memory())),
+            (Some(Settled::Interrupted | Settled::CalledFrontend), Some(task)) => {
+                Some((task, self.client.into_memory()))
+            }
             _ => None,
         };
         let run = Some(self.request.input.run_id.detached());

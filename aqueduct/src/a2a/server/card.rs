@@ -1,11 +1,10 @@
 //! [`Card`]: what an agent's card says; [`OwnCards`]: the cards of the agents of a [`Runs`].
 
 use aqueduct_adapter_a2a::server::{CardConfig, PushPolicy, ServerConfig, Skill};
-use aqueduct_adapter_a2a::version::Binding;
 use aqueduct_core::service::{Caller, ServiceError};
 use aqueduct_runs::Runs;
 
-use super::{Cards, MOUNT};
+use super::Cards;
 
 /// What the card of an agent says. Addresses are added for each request.
 ///
@@ -109,23 +108,14 @@ impl Cards for OwnCards {
         self.cards.iter().map(|card| card.name().to_owned()).collect()
     }
 
-    fn card(&self, agent: &str, base: &str) -> Option<CardConfig> {
+    fn card(&self, agent: &str) -> Option<CardConfig> {
         let card = self.find(agent)?;
-        let base = card.public_url.as_deref().unwrap_or(base);
-        let url = format!("{base}{MOUNT}{agent}");
-        let mut config = card.config.clone();
-        config.interfaces = vec![(Binding::JsonRpc, url.clone()), (Binding::HttpJson, url)];
-        if cfg!(feature = "grpc") {
-            config.interfaces.extend(grpc_address(base).map(|address| (Binding::Grpc, address)));
-        }
-        // gRPC has no path that would name the agent.
-        config.grpc_tenant = if self.cards.len() == 1 { String::new() } else { agent.to_owned() };
-        config.push = card.push;
-        Some(config)
+        Some(CardConfig { push: card.push, ..card.config.clone() })
     }
 
-    fn base(&self, host: Option<&str>) -> String {
-        format!("http://{}", host.unwrap_or("localhost"))
+    fn base(&self, agent: &str, host: Option<&str>) -> String {
+        let public = self.find(agent).and_then(|card| card.public_url.clone());
+        public.unwrap_or_else(|| format!("http://{}", host.unwrap_or("localhost")))
     }
 
     fn server_config(&self, agent: &str) -> ServerConfig {
@@ -144,12 +134,4 @@ impl Cards for OwnCards {
     fn has_push(&self) -> bool {
         self.cards.iter().any(|card| card.push)
     }
-}
-
-/// Returns an address as gRPC names it, without scheme and path: `host:port`.
-pub fn grpc_address(base: &str) -> Option<String> {
-    let uri: http::Uri = base.parse().ok()?;
-    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-    let port = uri.port_u16().unwrap_or(usual);
-    Some(format!("{}:{port}", uri.host()?))
 }

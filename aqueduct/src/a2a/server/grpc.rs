@@ -13,7 +13,6 @@ use aqueduct_adapter_a2a::pb::serve::{GrpcAnswer, GrpcStatus};
 use aqueduct_adapter_a2a::pb::{V1_SERVICE, V03_SERVICE};
 use aqueduct_adapter_a2a::server::ServerError;
 use aqueduct_adapter_a2a::version::Version;
-use aqueduct_core::service::{RefusalKind, ServiceError};
 use aqueduct_transport_grpc::raw::{RawAnswer, RawCall, RawService, RawStatus};
 use futures_util::StreamExt as _;
 
@@ -59,12 +58,8 @@ async fn answer(servers: &Servers, version: Version, call: RawCall) -> Result<Ra
             "name the agent: as `tenant` of the request, as its card says, or as metadata `x-aqueduct-agent`";
         return Err(refuse(ServerError::invalid_field("tenant", message)));
     };
-    let base = servers.cards.base(call.authority.as_deref());
-    let Some(card) = servers.card(&name, &base) else {
-        let refused = servers.cards.authenticate(&call.caller, &name).err();
-        let error =
-            refused.unwrap_or_else(|| ServiceError::new(RefusalKind::NotFound, "there is no such agent"));
-        return Err(refuse(error.into()));
+    let Some(card) = servers.card_at(&name, call.authority.as_deref()) else {
+        return Err(refuse(servers.no_such_agent(&call.caller, &name).into()));
     };
     let answered = servers.server(&name).handle_grpc(call.caller, version, asked, &card).await;
     Ok(match answered.map_err(raw_status)? {

@@ -18,20 +18,27 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::signing::CardSigner;
 use aqueduct_adapter_a2a::server::{AgentServer, CardConfig, HttpAnswer, HttpBody, HttpCall, ServerConfig};
-use aqueduct_core::service::{Caller, RunService, ServiceError};
+use aqueduct_adapter_a2a::version::Binding;
+use aqueduct_core::service::{Caller, RefusalKind, RunService, ServiceError};
 use aqueduct_transport_http::{Refusal, StreamOptions, caller, payload_response, read_body};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Path, Request};
+use axum::handler::Handler;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::any;
+use axum::routing::{get, post};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
-pub use card::{Card, OwnCards, grpc_address};
+pub use card::{Card, OwnCards};
 use host::{HostOf, Ids};
 pub use push::Courier;
+use serde_json::{Map, Value};
+
+/// The segment of `/a2a/.well-known/agent-card.json` where other paths name an agent.
+pub const WELL_KNOWN: &str = ".well-known";
 
 /// Where A2A begins.
 const MOUNT: &str = "/a2a/";
@@ -41,11 +48,11 @@ pub trait Cards: Send + Sync + 'static {
     /// Returns the names of all agents.
     fn names(&self) -> Vec<String>;
 
-    /// Returns the card of `agent` with addresses below `base`; `None` if there is no such agent.
-    fn card(&self, agent: &str, base: &str) -> Option<CardConfig>;
+    /// Returns the card of `agent`, to which [`Servers`] adds the addresses; `None` if there is no such agent.
+    fn card(&self, agent: &str) -> Option<CardConfig>;
 
-    /// Returns the address at which clients that asked for `host` find the server.
-    fn base(&self, host: Option<&str>) -> String;
+    /// Returns the address at which clients of `agent` that asked for `host` find the server.
+    fn base(&self, agent: &str, host: Option<&str>) -> String;
 
     /// Returns how the agent is served. Asked once per agent: its tasks outlive a change of configuration.
     fn server_config(&self, agent: &str) -> ServerConfig;
@@ -62,6 +69,11 @@ pub trait Cards: Send + Sync + 'static {
 
     /// Returns `true` if clients may register push notifications.
     fn has_push(&self) -> bool;
+
+    /// Returns what signs the cards.
+    fn signer(&self) -> Option<Arc<CardSigner>> {
+        None
+    }
 }
 
 /// The A2A servers of all agents. Clones share their tasks.
@@ -99,33 +111,53 @@ impl Servers {
         self.root.as_deref()
     }
 
-    /// Returns the routes of all agents that exist now: `/a2a/{name}` and below.
+    /// Returns the routes of the agents that exist now: `/a2a/{name}` and below. Routers of other servers merge with them.
     pub fn router(&self) -> Router {
-        let mut router = Router::new();
-        for name in self.cards.names() {
-            let servers = self.clone();
-            let agent = name.clone();
-            let answer = any(async move |request: Request| servers.answer(&agent, request).await);
-            let mount = format!("{MOUNT}{name}");
-            router = router
-                .route(&mount, answer.clone())
-                .route(&format!("{mount}/"), answer.clone())
-                .route(&format!("{mount}/{{*call}}"), answer);
+        self.cards.names().into_iter().fold(Router::new(), |router, name| {
+            let (servers, agent) = (self.clone(), name.clone());
+            let answer = async move |request: Request| servers.answer(&agent, request).await;
+            router.merge(routes(&name, answer))
+        })
+    }
+
+    /// Returns the routes of all agents, also of those that are added later. A layer around them sees every request
+    /// before this server does.
+    pub fn router_of_all(&self) -> Router {
+        let servers = self.clone();
+        let answer = async move |Path(path): Path<HashMap<String, String>>, request: Request| {
+            let name = path.get("name").map(String::as_str).unwrap_or_default();
+            servers.answer(name, request).await
+        };
+        routes("{name}", answer)
+    }
+
+    /// Returns the agent whose card `GET /a2a/.well-known/agent-card.json` asks for: where clients look that take the last
+    /// segment of `/a2a/{name}` for a file. It is the only agent, the one at `/`, or the only one that the caller may use.
+    pub fn looked_up(&self, parts: &Parts) -> Option<String> {
+        let names = self.cards.names();
+        if let [name] = names.as_slice() {
+            return Some(name.clone());
         }
-        router
+        if let Some(root) = self.root() {
+            return Some(root.to_owned());
+        }
+        let caller = caller(parts);
+        let mut allowed = names.into_iter().filter(|name| self.cards.authenticate(&caller, name).is_ok());
+        allowed.next().filter(|_| allowed.next().is_none())
     }
 
     /// Answers a request below `/a2a/{name}`, or below `/` for the agent there.
     pub async fn answer(&self, name: &str, request: Request) -> Response {
+        if name == WELL_KNOWN {
+            return self.answer_look_up(request).await;
+        }
         let (parts, body) = match self.admit(name, request).await {
             Ok(admitted) => admitted,
             Err(refusal) => return refusal.into_response(),
         };
         let caller = caller(&parts);
-        let base = self.public_base(&parts);
-        let Some(card) = self.cards.card(name, &base) else {
-            let refused = self.cards.authenticate(&caller, name).err();
-            return refused.map_or_else(no_such_agent, Refusal::from).into_response();
+        let Some(card) = self.card(name, &parts) else {
+            return Refusal::from(self.no_such_agent(&caller, name)).into_response();
         };
         let call = HttpCall {
             method: parts.method.as_str(),
@@ -137,15 +169,54 @@ impl Servers {
         response(self.server(name).handle_http(call, &card).await)
     }
 
-    /// Returns the address at which the sender of a request finds the server.
-    pub fn public_base(&self, parts: &Parts) -> String {
-        let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        self.cards.base(named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)))
+    async fn answer_look_up(&self, request: Request) -> Response {
+        let (mut parts, body) = request.into_parts();
+        let Some(name) = self.looked_up(&parts) else { return several_agents().into_response() };
+        if let Some(uri) = look_up_uri(&parts.uri, &name) {
+            parts.uri = uri;
+        }
+        Box::pin(self.answer(&name, Request::from_parts(parts, body))).await
     }
 
-    /// Returns the card of an agent, with addresses below `base`; `None` if there is no such agent.
-    pub fn card(&self, agent: &str, base: &str) -> Option<CardConfig> {
-        self.cards.card(agent, base)
+    /// Returns the card of an agent, with addresses that the sender of a request can reach; `None` if there is no such
+    /// agent.
+    pub fn card(&self, name: &str, parts: &Parts) -> Option<CardConfig> {
+        let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        self.card_at(name, named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)))
+    }
+
+    fn card_at(&self, name: &str, host: Option<&str>) -> Option<CardConfig> {
+        let mut card = self.cards.card(name)?;
+        let base = self.cards.base(name, host);
+        let url = if self.root() == Some(name) { base.clone() } else { format!("{base}{MOUNT}{name}") };
+        card.interfaces = vec![(Binding::JsonRpc, url.clone()), (Binding::HttpJson, url)];
+        if cfg!(feature = "grpc") {
+            card.interfaces.extend(grpc_address(&base).map(|address| (Binding::Grpc, address)));
+        }
+        if !card.bindings.is_empty() {
+            let rank = |binding: &Binding| card.bindings.iter().position(|named| named == binding);
+            card.interfaces.retain(|(binding, _)| rank(binding).is_some());
+            card.interfaces.sort_by_key(|(binding, _)| rank(binding));
+        }
+        // gRPC has no path that would name the agent.
+        card.grpc_tenant = if self.cards.names().len() == 1 { String::new() } else { name.to_owned() };
+        if let (Some(signer), Value::Object(shown)) = (self.cards.signer(), card.to_json()) {
+            card.signature = signer.signature_of(&shown);
+        }
+        Some(card)
+    }
+
+    /// Signs the card of an agent that passes calls on: its own signatures were made for another card.
+    pub fn sign(&self, card: &mut Map<String, Value>) {
+        if let Some(signer) = self.cards.signer() {
+            signer.sign(card);
+        }
+    }
+
+    /// Returns the refusal of a call to an agent that does not exist.
+    fn no_such_agent(&self, caller: &Caller, name: &str) -> ServiceError {
+        let refused = self.cards.authenticate(caller, name).err();
+        refused.unwrap_or_else(|| ServiceError::new(RefusalKind::NotFound, "there is no such agent"))
     }
 
     fn server(&self, name: &str) -> AgentServer {
@@ -170,14 +241,45 @@ impl Servers {
     }
 }
 
+/// Returns the address of the card of `name` for a look-up that names no agent.
+pub fn look_up_uri(uri: &http::Uri, name: &str) -> Option<http::Uri> {
+    let rest = uri.path().strip_prefix(MOUNT)?;
+    format!("{MOUNT}{name}/{rest}").parse().ok()
+}
+
+/// Returns the refusal of a look-up that names no agent where there are several.
+pub fn several_agents() -> Refusal {
+    let message = "this server has several agents: look the card up at `/a2a/{name}/.well-known/agent-card.json`, for \
+                   example by a base address that ends with a slash";
+    Refusal::new(StatusCode::NOT_FOUND, "not_found", message)
+}
+
 /// Returns what follows `/a2a/{name}` in a path, still encoded; all of it for the agent at `/`.
 fn below_mount(path: &str) -> &str {
     let Some(rest) = path.strip_prefix(MOUNT) else { return path };
     rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default()
 }
 
-fn no_such_agent() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such agent")
+/// Returns the routes of one agent, or of all if `name` is a placeholder.
+fn routes<H, T>(name: &str, answer: H) -> Router
+where
+    H: Handler<T, ()>,
+    T: 'static,
+{
+    let mount = format!("{MOUNT}{name}");
+    let call = get(answer.clone()).post(answer.clone()).delete(answer.clone());
+    Router::new()
+        .route(&mount, post(answer.clone()))
+        .route(&format!("{mount}/"), post(answer))
+        .route(&format!("{mount}/{{*call}}"), call)
+}
+
+/// Returns an address as gRPC clients take it: scheme, host and port, without a path.
+fn grpc_address(base: &str) -> Option<String> {
+    let uri: http::Uri = base.parse().ok()?;
+    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    let port = uri.port_u16().unwrap_or(usual);
+    Some(format!("{}://{}:{port}", uri.scheme_str()?, uri.host()?))
 }
 
 fn response(answer: HttpAnswer) -> Response {

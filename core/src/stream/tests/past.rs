@@ -49,6 +49,13 @@ fn cut(
 }
 
 #[test]
+fn a_run_of_which_no_event_left_begins() {
+    let mut context = StreamContext::resuming(info(), Limits::default());
+    context.handle_eof();
+    InvariantChecker::check_all(&drain(&mut context)).unwrap();
+}
+
+#[test]
 fn every_scenario_goes_on_as_if_nothing_had_been() {
     for (name, source) in scenarios() {
         for at in 0..=source.len() {

@@ -11,7 +11,7 @@ use clap::ValueEnum as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::{ConvertArgs, FromDialect, TextView, ToDialect};
+use crate::cli::{ConvertArgs, FromDialect, ToDialect};
 use crate::convert::{convert, detect};
 use crate::input::PayloadReader;
 use crate::verify::{judge, to_json};
@@ -58,9 +58,12 @@ pub(super) fn converted(request: &ConvertRequest) -> Result<Vec<u8>, String> {
     let (mut events, mut notes, mut error) = (Vec::new(), Vec::new(), None);
     if as_recorded {
         events = recorded(&request.trace);
-    } else if let Err(stopped) =
-        convert(&arguments(from), &mut request.trace.as_bytes(), &mut events, &mut notes)
-    {
+    } else if let Err(stopped) = convert(
+        &ConvertArgs::plain(from, ToDialect::Agui),
+        &mut request.trace.as_bytes(),
+        &mut events,
+        &mut notes,
+    ) {
         error = Some(stopped.to_string());
     }
     let verdict = if as_recorded { verdict(&request.trace, true) } else { verdict_of_lines(&events, true) };
@@ -80,19 +83,6 @@ pub(super) fn converted(request: &ConvertRequest) -> Result<Vec<u8>, String> {
 /// What the verifier says, as JSON.
 pub(super) fn verified(request: &VerifyRequest) -> Value {
     verdict(&request.trace, request.whole)
-}
-
-fn arguments(from: FromDialect) -> ConvertArgs {
-    ConvertArgs {
-        from,
-        to: ToDialect::Agui,
-        sse: false,
-        subagents: None,
-        intermediate: TextView::Reasoning,
-        interrupts: None,
-        thread: None,
-        run: None,
-    }
 }
 
 /// The events of an AG-UI recording as they are, one per line; what is not JSON keeps its place.
@@ -125,7 +115,7 @@ fn verdict(trace: &str, whole: bool) -> Value {
 fn verdict_of_lines(trace: &[u8], whole: bool) -> Value {
     let verifier = TextVerifier::new(Verifier::new(Dialect::V1_0, Level::Strict));
     let mut found = match judge(verifier, &mut BufReader::new(trace)) {
-        Ok(found) => found,
+        Ok(found) => found.found,
         Err(error) => return json!({ "error": format!("{error:#}"), "total": 0, "violations": [] }),
     };
     if !whole {

@@ -1,27 +1,38 @@
 //! The answers of agents, as they go to the caller.
 
-use aqueduct::remote::TIMEOUT;
+use aqueduct::remote::{BUSY, CIRCUIT_OPEN, REFUSED, TIMEOUT, UNAUTHORIZED, UNREACHABLE};
 use aqueduct_adapter_a2a::relay::PassingCall;
+use aqueduct_adapter_a2a::server::ServerError;
 use aqueduct_core::RunFailure;
-use aqueduct_transport_http::{ClientError, Refusal};
+use aqueduct_transport_http::{ClientError, Refusal, RefusalReason};
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde_json::json;
 
-/// Headers of answers that are between two neighbours (RFC 9110 §7.6.1), or this server's to say.
-const KEPT: [&str; 10] = [
-    "connection",
-    "content-length",
-    "date",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
+/// Headers of agents that callers get. Agents are foreign: what they send beside is not for callers of this server (cookies
+/// of its origin, challenges for its credentials, permissions of browsers), or between two neighbours.
+const PASSED_BACK: [&str; 9] = [
+    "cache-control",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "etag",
+    "last-modified",
+    "retry-after",
+    "a2a-version",
+    "a2a-extensions",
+];
+
+/// Media types of answers: those of the protocol. No browser renders them.
+const MEDIA_TYPES: [&str; 5] = [
+    "application/a2a+json",
+    "application/json",
+    "application/problem+json",
+    "text/event-stream",
+    "text/plain",
 ];
 
 /// What an agent answered.
@@ -41,48 +52,74 @@ pub(super) fn encoding(headers: &HeaderMap) -> Option<&str> {
     (!coding.is_empty() && !coding.eq_ignore_ascii_case("identity")).then_some(coding)
 }
 
-/// The headers of an answer that are for the caller.
-pub(super) fn passed_back(headers: HeaderMap) -> HeaderMap {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|names| names.to_str().ok())
-        .flat_map(|names| names.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    let is_kept = |name: &HeaderName| {
-        let name = name.as_str();
-        // Who may read an answer is this server's to say.
-        KEPT.contains(&name) || name.starts_with("access-control-") || named.iter().any(|other| other == name)
-    };
+/// Returns the headers of an answer that are for the caller. An answer of another media type is bytes.
+pub(super) fn passed_back(headers: &HeaderMap) -> HeaderMap {
     let mut passed = HeaderMap::new();
-    let mut last = None;
-    for (name, value) in headers {
-        last = name.or(last);
-        if let Some(name) = last.clone().filter(|name| !is_kept(name)) {
-            passed.append(name, value);
+    for name in PASSED_BACK {
+        if let Some(value) = headers.get(name) {
+            passed.insert(HeaderName::from_static(name), value.clone());
         }
     }
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if !MEDIA_TYPES.contains(&kind.as_str()) {
+        passed.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    }
+    passed.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let sandbox = HeaderValue::from_static("default-src 'none'; sandbox");
+    passed.insert(header::CONTENT_SECURITY_POLICY, sandbox);
     passed
+}
+
+/// A call that is refused here, as the binding and the version tell errors.
+pub(super) fn refuse_call(call: &PassingCall<'_>, is_rpc: bool, error: &ServerError) -> Response {
+    let (status, body) = if is_rpc {
+        let id = call.id.unwrap_or("null");
+        let told = json!({ "code": error.code(), "message": error.message, "data": error.details() });
+        (200, format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{told}}}"))
+    } else {
+        let status = error.http_status();
+        let (name, details) = (error.grpc_code().name(), error.details());
+        let told = json!({ "code": status, "status": name, "message": error.message, "details": details });
+        (status, json!({ "error": told }).to_string())
+    };
+    json_response(status, body)
+}
+
+fn json_response(status: u16, body: String) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 fn status_of(failure: &RunFailure) -> StatusCode {
     match &*failure.code {
         TIMEOUT => StatusCode::GATEWAY_TIMEOUT,
+        BUSY | CIRCUIT_OPEN => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::BAD_GATEWAY,
     }
 }
 
 pub(super) fn refuse_http(failure: &RunFailure) -> Response {
-    Refusal::new(status_of(failure), "upstream_error", failure.message.to_string()).into_response()
+    let mut response =
+        Refusal::new(status_of(failure), "upstream_error", failure.message.to_string()).into_response();
+    response.extensions_mut().insert(reason_of(failure));
+    response
 }
 
 /// A failure on the way to the agent, as the binding tells errors.
 pub(super) fn refuse(call: &PassingCall<'_>, failure: &RunFailure) -> Response {
     let reason = failure.code.to_ascii_uppercase();
     let (status, body) = call.refusal(status_of(failure).as_u16(), &reason, &failure.message);
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let mut response = json_response(status, body);
+    response.extensions_mut().insert(reason_of(failure));
     response
+}
+
+/// Why the call failed, for logs and metrics.
+fn reason_of(failure: &RunFailure) -> RefusalReason {
+    let known = [TIMEOUT, UNREACHABLE, REFUSED, UNAUTHORIZED, BUSY, CIRCUIT_OPEN];
+    let code = known.into_iter().find(|code| **code == *failure.code).unwrap_or("upstream_error");
+    RefusalReason { code, message: failure.message.to_string() }
 }

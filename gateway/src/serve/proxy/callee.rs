@@ -1,6 +1,6 @@
 //! Who a call goes to: an A2A agent, or the gateway's own server of an agent of another kind.
 
-use aqueduct::a2a::RemoteAgent;
+use aqueduct::a2a::{RemoteAgent, Servers};
 use aqueduct::remote::failure_of;
 use aqueduct_adapter_a2a::card::Endpoint;
 use aqueduct_adapter_a2a::version::{VERSION_HEADER, Version};
@@ -13,7 +13,6 @@ use http::{HeaderMap, HeaderValue, Method, Request, header};
 use serde_json::json;
 
 use super::answer::{Answer, AnswerBody};
-use crate::serve::a2a::A2aServers;
 use crate::source::Forwarded;
 
 /// Who answers a call.
@@ -22,7 +21,7 @@ pub(super) enum Callee {
     /// An agent, at that interface.
     Agent { source: RemoteAgent, door: Endpoint, forwarded: Forwarded },
     /// The gateway's own server, for whoever sent those headers.
-    Served { servers: A2aServers, name: String, headers: HeaderMap, version: Version },
+    Served { servers: Servers, name: String, headers: HeaderMap, version: Version },
 }
 
 impl Callee {
@@ -62,7 +61,7 @@ pub(super) async fn ask_agent(source: &RemoteAgent, request: Request<Bytes>) -> 
     }
 }
 
-async fn ask_served(servers: &A2aServers, name: &str, request: Request<Bytes>) -> Result<Answer, RunFailure> {
+async fn ask_served(servers: &Servers, name: &str, request: Request<Bytes>) -> Result<Answer, RunFailure> {
     let (head, body) = servers.answer(name, request.map(Body::from)).await.into_parts();
     let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let cut = |reason: String| ClientError::Cut { upstream: "this gateway".to_owned(), reason };

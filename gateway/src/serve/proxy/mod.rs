@@ -16,14 +16,16 @@
 
 mod answer;
 mod callee;
+mod owners;
 mod relay;
 
 use std::sync::Arc;
 
-use aqueduct::a2a::RemoteAgent;
+use aqueduct::a2a::{RemoteAgent, Servers};
 use aqueduct::remote::unsent;
 use aqueduct_adapter_a2a::card::{Endpoint, WELL_KNOWN_PATHS};
-use aqueduct_adapter_a2a::relay::{PassingCall, PassingKind, move_card};
+use aqueduct_adapter_a2a::mark::EXTENSION;
+use aqueduct_adapter_a2a::relay::{CallScope, PassingCall, PassingKind, Reach, move_card};
 use aqueduct_adapter_a2a::version::{
     Binding, EXTENSIONS_HEADER, EXTENSIONS_HEADER_V03, VERSION_HEADER, Version,
 };
@@ -32,22 +34,23 @@ use aqueduct_core::RunFailure;
 use aqueduct_transport_http::{Refusal, caller, read_body, read_json};
 use axum::body::Body;
 use axum::extract::Request;
+use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::{Map, Value};
 
-use self::answer::{Answer, AnswerBody, passed_back, refuse, refuse_http};
+use self::answer::{Answer, AnswerBody, passed_back, refuse, refuse_call, refuse_http};
 use self::callee::{Callee, ask_agent};
+use self::owners::{Owners, admit_push};
 use self::relay::Relay;
-use super::a2a::{A2aServers, public_base};
 use crate::config::CardAccess;
 use crate::service::{AgentEntry, Gateway};
 use crate::source::Forwarded;
 use crate::tee::call::LaneCall;
 use crate::tee::clue::{LANE_HEADER, TOKEN_METADATA};
-use crate::tee::{Tapped, Trail};
+use crate::tee::{Requester, Tapped, Trail};
 
 /// Headers of calls that the agent gets, beside those of a trace and those that are configured.
 const PASSED: [&str; 7] = [
@@ -79,9 +82,10 @@ impl Passable {
 /// Lets a call pass.
 pub(super) async fn pass(
     gateway: &Arc<Gateway>,
-    servers: &A2aServers,
+    servers: &Servers,
     to: &Passable,
     request: Request,
+    next: Next,
 ) -> Response {
     let (parts, body) = request.into_parts();
     let who = caller(&parts);
@@ -89,13 +93,14 @@ pub(super) async fn pass(
     let path = parts.uri.path().to_owned();
     let rest = path.splitn(4, '/').nth(3).unwrap_or_default();
     let is_get = parts.method == Method::GET;
-    let is_card = is_get && WELL_KNOWN_PATHS.iter().any(|path| path.trim_start_matches('/') == rest);
+    let place = rest.trim_end_matches('/');
+    let is_card = is_get && WELL_KNOWN_PATHS.iter().any(|path| path.trim_start_matches('/') == place);
     let Passable { agent, source } = to;
-    if !(is_card && agent.config.card == CardAccess::Public)
-        && let Err(error) = gateway.authenticate(agent, &who)
-    {
-        return Refusal::from(error).into_response();
-    }
+    let owner = match gateway.authenticate(agent, &who) {
+        Ok(owner) => owner,
+        Err(_) if is_card && agent.config.card == CardAccess::Public => String::new(),
+        Err(error) => return Refusal::from(error).into_response(),
+    };
     if !is_below(rest) {
         let message = "the path leads out of the agent's address";
         return Refusal::new(StatusCode::NOT_FOUND, "not_found", message).into_response();
@@ -120,11 +125,19 @@ pub(super) async fn pass(
     let spoken = Spoken::of(&parts, rest, &body);
     match source.interface(spoken.binding, spoken.version, &forwarded).await {
         Ok(Some(door)) => {
-            let passage =
-                Passage { gateway, servers, agent, source: source.clone(), parts: &parts, body: &body, rest };
+            let passage = Passage {
+                gateway,
+                servers,
+                agent,
+                owner: &owner,
+                source: source.clone(),
+                parts: &parts,
+                body: &body,
+                rest,
+            };
             passage.run(spoken.call, door, forwarded).await
         }
-        Ok(None) => serve_call(gateway, servers, agent, (parts, body.clone()), &spoken).await,
+        Ok(None) => serve_call(gateway, servers, (agent, &owner), (parts, body.clone()), &spoken, next).await,
         Err(failure) => refuse(&spoken.call, &failure),
     }
 }
@@ -132,37 +145,42 @@ pub(super) async fn pass(
 /// Has a call answered by the gateway's own server of an agent, which may be a sub-agent of a run as any other.
 pub(super) async fn serve(
     gateway: &Arc<Gateway>,
-    servers: &A2aServers,
+    servers: &Servers,
     name: &str,
     request: Request,
+    next: Next,
 ) -> Response {
     let path = request.uri().path().to_owned();
     let rest = path.splitn(4, '/').nth(3).unwrap_or_default();
     let who = gateway.agent(name).filter(|_| !rest.starts_with(".well-known/"));
-    let Some(agent) = who else { return servers.answer(name, request).await };
+    let Some(agent) = who else { return next.run(request).await };
     let (parts, body) = request.into_parts();
-    if let Err(error) = gateway.authenticate(&agent, &caller(&parts)) {
-        return Refusal::from(error).into_response();
-    }
+    let owner = match gateway.authenticate(&agent, &caller(&parts)) {
+        Ok(owner) => owner,
+        Err(error) => return Refusal::from(error).into_response(),
+    };
     let (parts, body) = match read_body(Request::from_parts(parts, body)).await {
         Ok(read) => read,
         Err(refusal) => return refusal.into_response(),
     };
     let spoken = Spoken::of(&parts, rest, &body);
-    serve_call(gateway, servers, &agent, (parts, body.clone()), &spoken).await
+    serve_call(gateway, servers, (&agent, &owner), (parts, body.clone()), &spoken, next).await
 }
 
 async fn serve_call(
     gateway: &Arc<Gateway>,
-    servers: &A2aServers,
-    agent: &AgentEntry,
-    (parts, body): (Parts, Bytes),
+    servers: &Servers,
+    (agent, owner): (&AgentEntry, &String),
+    (mut parts, body): (Parts, Bytes),
     spoken: &Spoken<'_>,
+    next: Next,
 ) -> Response {
     let dialect = spoken.binding.dialect(spoken.version);
-    let lane = tap(gateway, agent, &parts.headers, &spoken.call, dialect).await;
+    let lane = tap(gateway, (agent, owner), &parts.headers, &spoken.call, dialect).await;
     let name = agent.name.as_str();
-    let Some(lane) = lane else { return servers.answer(name, Request::from_parts(parts, body.into())).await };
+    let Some(lane) = lane else { return next.run(Request::from_parts(parts, body.into())).await };
+    // The lane shows what the extension carries; the copy and the answer are one stream.
+    parts.headers.append(EXTENSIONS_HEADER, HeaderValue::from_static(EXTENSION));
     let callee = Callee::Served {
         servers: servers.clone(),
         name: name.to_owned(),
@@ -180,12 +198,14 @@ async fn serve_call(
 /// The lane of a call, if it belongs to a run.
 async fn tap(
     gateway: &Arc<Gateway>,
-    agent: &AgentEntry,
+    (agent, owner): (&AgentEntry, &String),
     headers: &HeaderMap,
     call: &PassingCall<'_>,
     dialect: Dialect,
 ) -> Option<Tapped> {
-    let found = gateway.tee().relate(headers, call, |run| gateway.drives(run)).await;
+    let supervisors = &agent.config.supervisors;
+    let requester = Requester { is_supervisor: supervisors.contains(owner), owner: owner.clone() };
+    let found = gateway.tee().relate(&requester, headers, call, |run| gateway.drives(run)).await;
     gateway.metrics().passed(found.as_ref().map(|(_, way)| *way));
     let (caller, way) = found?;
     let lane = Tapped::begin(gateway, &caller, LaneCall::of(agent, call, dialect)?).await?;
@@ -225,7 +245,7 @@ fn respond(answer: Answer, whole: impl FnOnce(Bytes) -> Body) -> Response {
         AnswerBody::Stream(stream) => Body::from_stream(stream),
     });
     *response.status_mut() = head.status;
-    *response.headers_mut() = passed_back(head.headers);
+    *response.headers_mut() = passed_back(&head.headers);
     response
 }
 
@@ -238,7 +258,7 @@ fn is_below(rest: &str) -> bool {
 
 /// The agent's card, which says that the agent is here; the gateway's own for an agent that has none and needs none.
 async fn card(
-    servers: &A2aServers,
+    servers: &Servers,
     agent: &AgentEntry,
     source: &RemoteAgent,
     forwarded: &Forwarded,
@@ -254,17 +274,29 @@ async fn card(
     let Ok(Value::Object(mut card)) = serde_json::from_str(&text) else {
         return refuse_http(&RunFailure::new(RunFailure::UPSTREAM_INVALID, "the agent's card is no object"));
     };
-    move_card(&mut card, &here, &PASSING);
+    place(&mut card, &here);
+    servers.sign(&mut card);
     let mut response = Response::new(Body::from(Value::Object(card).to_string()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("host, a2a-version"));
     response
 }
 
+/// Says in the agent's card that the agent is here, and what it may not do here: notify clients where the gateway does not.
+fn place(card: &mut Map<String, Value>, here: &Map<String, Value>) {
+    move_card(card, here, &PASSING);
+    let may_push = here.get("capabilities").and_then(|can| can.get("pushNotifications")?.as_bool());
+    if may_push != Some(true)
+        && let Some(Value::Object(can)) = card.get_mut("capabilities")
+    {
+        can.insert("pushNotifications".to_owned(), Value::Bool(false));
+    }
+}
+
 /// The card of the gateway's own server of the agent, for whoever asks. The walls have seen the host.
-fn own_card(servers: &A2aServers, agent: &AgentEntry, parts: &Parts) -> Map<String, Value> {
-    match servers.card(agent, &public_base(parts, &servers.config())).to_json() {
-        Value::Object(card) => card,
+fn own_card(servers: &Servers, agent: &AgentEntry, parts: &Parts) -> Map<String, Value> {
+    match servers.card(&agent.name, parts).map(|card| card.to_json()) {
+        Some(Value::Object(card)) => card,
         _ => Map::new(),
     }
 }
@@ -272,8 +304,10 @@ fn own_card(servers: &A2aServers, agent: &AgentEntry, parts: &Parts) -> Map<Stri
 /// One call.
 struct Passage<'p> {
     gateway: &'p Arc<Gateway>,
-    servers: &'p A2aServers,
+    servers: &'p Servers,
     agent: &'p Arc<AgentEntry>,
+    /// The stored form of the caller's principal.
+    owner: &'p String,
     source: RemoteAgent,
     parts: &'p Parts,
     body: &'p Bytes,
@@ -282,8 +316,19 @@ struct Passage<'p> {
 
 impl Passage<'_> {
     async fn run(&self, call: PassingCall<'_>, door: Endpoint, forwarded: Forwarded) -> Response {
+        let (is_rpc, owners) = (self.rest.is_empty(), self.owners());
+        let scope = self.scope(is_rpc);
+        let push = self.gateway.config().server.push;
+        let admitted = match (&owners, &scope) {
+            (Some(owners), scope) => owners.admit(scope.as_ref(), push).await,
+            (None, Some(scope)) => admit_push(scope, push),
+            (None, None) => Ok(()),
+        };
+        if let Err(error) = admitted {
+            return refuse_call(&call, is_rpc, &error);
+        }
         let dialect = door.binding.dialect(door.version);
-        let lane = tap(self.gateway, self.agent, &self.parts.headers, &call, dialect).await;
+        let lane = tap(self.gateway, (self.agent, self.owner), &self.parts.headers, &call, dialect).await;
         let trail = lane.as_ref().map(Tapped::trail).unwrap_or_default();
         let request = match self.request(&door, &call, forwarded.clone(), &trail) {
             Ok(request) => request,
@@ -298,6 +343,11 @@ impl Passage<'_> {
                 Relay::new(Callee::Agent { source, door, forwarded }, lane).answer(request).await
             }
         };
+        let reach = scope.map_or(Reach::Unknown, |scope| scope.reach);
+        let answered = match (owners, answered) {
+            (Some(owners), Ok(answer)) => owners.filter(reach, answer).await,
+            (_, answered) => answered,
+        };
         match answered {
             Ok(answer) => respond(answer, |whole| match call.kind {
                 PassingKind::ExtendedCard => self.moved(whole),
@@ -305,6 +355,20 @@ impl Passage<'_> {
             }),
             Err(failure) => refuse(&call, &failure),
         }
+    }
+
+    /// Whose tasks the agent holds; `None` if all callers are one principal.
+    fn owners(&self) -> Option<Owners> {
+        Owners::new(self.gateway, &self.agent.name, self.owner, self.agent.config.limits.frame)
+    }
+
+    /// What the call reaches; `None` if that cannot be read.
+    fn scope(&self, is_rpc: bool) -> Option<CallScope> {
+        let body = std::str::from_utf8(self.body).ok()?;
+        if is_rpc {
+            return CallScope::of_jsonrpc(body);
+        }
+        CallScope::of_rest(self.parts.method.as_str(), self.rest, body)
     }
 
     /// The call as the agent gets it.
@@ -343,7 +407,8 @@ impl Passage<'_> {
         let here = own_card(self.servers, self.agent, self.parts);
         let card = if self.rest.is_empty() { answer.get_mut("result") } else { Some(&mut answer) };
         if let Some(card) = card.and_then(Value::as_object_mut) {
-            move_card(card, &here, &PASSING);
+            place(card, &here);
+            self.servers.sign(card);
         }
         Body::from(answer.to_string())
     }

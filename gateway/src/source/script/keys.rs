@@ -21,6 +21,8 @@ keys! {
         card: CardVersions as Word<CardVersions>,
         /// Media types it reads, as its A2A card says them; `text/*` stands for all texts. Parts of other types are refused. All without it.
         input_modes: Vec<String> as List<Text>,
+        /// What one could say to it, as its A2A card tells.
+        examples: Vec<String> as List<Text>,
         /// What to play for which messages; the first rule that fits is played.
         rule: Vec<Rule> as Tables<RuleKeys>,
         /// What to play if no rule fits: a rule without `match`, after all others.

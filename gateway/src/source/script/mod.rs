@@ -42,8 +42,8 @@ use anyhow::Context as _;
 use aqueduct::remote::ThreadMemory;
 use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::{
-    Agent, InterruptId, InterruptReply, Message, MessageId, RunFailure, RunId, RunInput, RunOutcome,
-    SourceStream, ThreadId,
+    Agent, InterruptId, InterruptReply, Message, MessageId, Principal, RunFailure, RunId, RunInput,
+    RunOutcome, SourceStream, ThreadId,
 };
 
 use super::{EventSender, emit};
@@ -130,13 +130,13 @@ impl ScriptSource {
 #[derive(Debug)]
 struct Stage {
     script: Arc<Script>,
-    waiting: ThreadMemory<ThreadId, Position>,
+    waiting: ThreadMemory<(Principal, ThreadId), Position>,
 }
 
 impl Stage {
     /// Where the run begins: after the question that it answers, or at the beginning of the rule that fits.
-    fn begin(&self, input: &RunInput) -> Option<(Position, Option<String>)> {
-        let waited = self.waiting.remove(&input.thread_id);
+    fn begin(&self, principal: &Principal, input: &RunInput) -> Option<(Position, Option<String>)> {
+        let waited = self.waiting.remove(&(principal.clone(), input.thread_id.detached()));
         if let Some(reply) = input.resume.first() {
             let named = Position::of_interrupt(&reply.id).filter(|at| self.script.rules.len() > at.rule);
             if let Some(position) = named.or(waited) {
@@ -151,9 +151,9 @@ impl Stage {
         Some((Position { rule, step: 0 }, None))
     }
 
-    async fn play(&self, input: &RunInput, out: &EventSender) {
+    async fn play(&self, principal: &Principal, input: &RunInput, out: &EventSender) {
         let begun = self
-            .begin(input)
+            .begin(principal, input)
             .and_then(|(position, answer)| Some((position, answer, self.script.rules.get(position.rule)?)));
         let Some((position, answer, rule)) = begun else {
             let message = "no rule of the script fits the message: add a rule without `match`";
@@ -163,7 +163,7 @@ impl Stage {
         match player.play(rule, position.step).await {
             Played::Ended(end) => drop(out.send(*end).await),
             Played::Asked(position) => {
-                self.waiting.insert(input.thread_id.detached(), position);
+                self.waiting.insert((principal.clone(), input.thread_id.detached()), position);
                 out.finish(RunOutcome::Interrupted).await;
             }
         }
@@ -184,7 +184,7 @@ impl Agent for ScriptSource {
             tokio::select! {
                 biased;
                 () = request.cancel.cancelled() => out.finish(RunOutcome::Cancelled).await,
-                () = stage.play(&request.input, &out) => {}
+                () = stage.play(&request.principal, &request.input, &out) => {}
             }
         })
     }

@@ -16,6 +16,8 @@ pub struct Script {
     pub is_card_v1: bool,
     /// Media types it reads; all if there are none.
     pub input_modes: Vec<String>,
+    /// What one could say to it.
+    pub examples: Vec<String>,
     pub(super) rules: Vec<Rule>,
 }
 

@@ -206,7 +206,8 @@ impl Player<'_> {
                 let words = format!("the agent broke off with an exception: {}", self.fill(words));
                 failed(RunFailure::UPSTREAM_ENDED, words)
             }
-            End::Cut => failed(CUT, "the script cut the connection".to_owned()),
+            // The code is in the words too: it is by the code that the connection breaks, and not every client is told it.
+            End::Cut => failed(CUT, format!("the script cut the connection ({CUT})")),
         }
     }
 

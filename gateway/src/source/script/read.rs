@@ -21,6 +21,7 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Script, Vec<ConfigError>> 
         description: keys.description,
         is_card_v1: keys.card == CardVersions::OnlyV1,
         input_modes: keys.input_modes,
+        examples: keys.examples,
         rules,
     })
 }

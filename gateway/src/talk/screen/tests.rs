@@ -21,7 +21,7 @@ fn finished() -> SourceEvent {
 
 fn shown(events: impl IntoIterator<Item = SourceEvent>, colours: bool) -> String {
     let context = StreamContext::new(RunInfo::new("t", "r"));
-    let mut screen = Screen::new(colours);
+    let mut screen = Screen::new(Style { colours, width: 0 });
     let mut out = Vec::new();
     for event in run_context(context, events) {
         screen.show(&event, Instant::now(), &mut out).unwrap();
@@ -49,10 +49,38 @@ async fn lanes_that_speak_at_once_are_read_line_by_line() {
     }
 }
 
+/// Whatever the others do, a line is cut for no other agent; what they did comes between two lines.
+#[tokio::test]
+async fn no_line_is_cut_for_another_agent() {
+    let result = lane("b", ContentBlock::tool_result("c", "found"));
+    let call = lane("b", ContentBlock::tool_use("c", "search", "{}"));
+    let all = shown(
+        [
+            text("a", "One sentence "),
+            call,
+            result,
+            text("b", "Other words.\n"),
+            text("a", "on one line.\n"),
+            text("a", "And a second."),
+            finished(),
+        ],
+        false,
+    );
+    let lines: Vec<&str> = all.lines().collect();
+    let place =
+        |line: &str| lines.iter().position(|shown| *shown == line).unwrap_or_else(|| panic!("{line}: {all}"));
+    assert!(place("[a] One sentence on one line.") < place("[b] → search {}"), "{all}");
+    assert!(
+        place("[b] → search {}") < place("[b] ← found") && place("[b] ← found") < place("[b] Other words."),
+        "{all}"
+    );
+    assert!(place("[b] Other words.") < place("[a] And a second."), "{all}");
+}
+
 #[tokio::test]
 async fn one_who_speaks_alone_is_shown_word_by_word() {
     let context = StreamContext::new(RunInfo::new("t", "r"));
-    let mut screen = Screen::new(false);
+    let mut screen = Screen::new(Style::default());
     let mut seen = Vec::new();
     for event in
         run_context(context, [Update::text("one ").into(), Update::text("two").last().into(), finished()])
@@ -62,13 +90,13 @@ async fn one_who_speaks_alone_is_shown_word_by_word() {
         seen.push(String::from_utf8(out).unwrap());
     }
     assert_eq!(seen.concat(), "one two\n");
-    assert!(seen.contains(&"one ".to_owned()), "{seen:?}");
+    assert!(seen.contains(&"one".to_owned()), "{seen:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_are_heard_when_the_speaker_pauses() {
     let context = StreamContext::new(RunInfo::new("t", "r"));
-    let mut screen = Screen::new(false);
+    let mut screen = Screen::new(Style::default());
     let mut out = Vec::new();
     let events = run_context(context, [text("a", "first "), text("b", "second "), finished()]);
     let deltas = events.iter().filter(|event| matches!(event, BlockEvent::BlockDelta { .. }));
@@ -80,7 +108,7 @@ async fn those_who_wait_are_heard_when_the_speaker_pauses() {
     assert!(!String::from_utf8_lossy(&out).contains("second"));
     tokio::time::sleep_until(due).await;
     screen.handle_pause(Instant::now(), &mut out).unwrap();
-    assert!(String::from_utf8_lossy(&out).ends_with("[a] first \n[b] second\n"));
+    assert!(String::from_utf8_lossy(&out).ends_with("[a] first\n[b] second\n"));
     assert_eq!(screen.due(), None);
 }
 
@@ -102,7 +130,7 @@ async fn a_call_without_arguments_is_shown_whoever_speaks() {
     let alone = shown([call("a"), finished()], false);
     assert!(alone.contains("[a] → search"), "{alone}");
     let beside = shown([text("b", "words "), call("a"), text("b", "more"), finished()], false);
-    assert!(beside.contains("[a] → search") && beside.contains("[b] more"), "{beside}");
+    assert!(beside.contains("[a] → search") && beside.contains("[b] words more"), "{beside}");
 }
 
 #[tokio::test]

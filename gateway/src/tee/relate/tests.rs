@@ -14,16 +14,26 @@ fn tee() -> Arc<Tee> {
 }
 
 async fn anchor(tee: &Arc<Tee>, run: &'static str, trace: Option<&str>, context: &str) -> Arc<Anchor> {
+    owned_anchor(tee, (run, ""), trace, context).await
+}
+
+async fn owned_anchor(
+    tee: &Arc<Tee>,
+    (run, owner): (&'static str, &str),
+    trace: Option<&str>,
+    context: &str,
+) -> Arc<Anchor> {
     let meta = RunMeta {
         run_id: run.into(),
         thread_id: "t".into(),
         agent: String::new(),
-        owner: String::new(),
+        owner: owner.to_owned(),
         opened_at: Timestamp(0),
     };
     tee.log.open(meta, Timestamp(1)).await.unwrap();
     let handle = Arc::new(RunHandle::new(run.into()));
-    let anchor = tee.root((Arc::new(TeeRun::new(tee, &handle)), run.into()), trace.and_then(trace_id));
+    let run = (Arc::new(TeeRun::new(tee, &handle)), run.into(), owner.to_owned());
+    let anchor = tee.root(run, trace.and_then(trace_id));
     anchor.note_context(context);
     anchor.publish().await;
     anchor
@@ -31,6 +41,16 @@ async fn anchor(tee: &Arc<Tee>, run: &'static str, trace: Option<&str>, context:
 
 /// What a gateway finds that drives the runs of its own index, and no others.
 async fn related(tee: &Tee, headers: &[(&'static str, &str)], body: &str) -> Option<(Caller, RelateBy)> {
+    let requester = Requester { owner: String::new(), is_supervisor: false };
+    related_for(tee, &requester, headers, body).await
+}
+
+async fn related_for(
+    tee: &Tee,
+    requester: &Requester,
+    headers: &[(&'static str, &str)],
+    body: &str,
+) -> Option<(Caller, RelateBy)> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         map.append(*name, value.parse().unwrap());
@@ -40,7 +60,43 @@ async fn related(tee: &Tee, headers: &[(&'static str, &str)], body: &str) -> Opt
         all.into_iter().map(|run| run.meta.run_id).filter(|run| tee.index().has_run(run)).collect()
     };
     let call = PassingCall::of_rest("POST", "message:send", body);
-    tee.relate(&map, &call, |run| here.contains(run)).await
+    tee.relate(requester, &map, &call, |run| here.contains(run)).await
+}
+
+/// Whatever a call carries, it leads to runs of its own principal, unless the principal is a supervisor.
+#[tokio::test]
+async fn a_call_belongs_to_runs_of_its_own_principal() {
+    let log: Arc<dyn RunLog> = Arc::new(MemoryLog::default());
+    let make = || Tee::new(ALL.to_vec(), Arc::clone(&log), Arc::default());
+    let (tee, other) = (make(), make());
+    let of_ann = owned_anchor(&tee, ("1", "ann"), Some(TRACE), "c").await;
+    let token = of_ann.token.as_ref().unwrap().as_str().to_owned();
+    let ways = [
+        ("token", vec![("x-aqueduct-run", token.as_str())], String::new()),
+        ("trace", vec![("traceparent", TRACE)], String::new()),
+        ("context", vec![], in_context("c")),
+    ];
+    for (way, headers, body) in &ways {
+        // At the gateway that drives the run, and at one that shares its log.
+        for tee in [&tee, &other] {
+            for (owner, is_supervisor, expected) in
+                [("ann", false, true), ("bob", false, false), ("", false, false), ("sup", true, true)]
+            {
+                let requester = Requester { owner: owner.to_owned(), is_supervisor };
+                let found = related_for(tee, &requester, headers, body).await;
+                assert_eq!(found.is_some(), expected, "{way} {owner}");
+            }
+        }
+    }
+    // A run of another principal with the same context makes nothing ambiguous.
+    let of_bob = owned_anchor(&tee, ("2", "bob"), Some(TRACE), "c").await;
+    for (owner, anchor) in [("ann", &of_ann), ("bob", &of_bob)] {
+        let requester = Requester { owner: owner.to_owned(), is_supervisor: false };
+        for (headers, body) in [(&[("traceparent", TRACE)][..], String::new()), (&[], in_context("c"))] {
+            let found = here(related_for(&tee, &requester, headers, &body).await);
+            assert!(Arc::ptr_eq(&found, anchor), "{owner}");
+        }
+    }
 }
 
 fn here(found: Option<(Caller, RelateBy)>) -> Arc<Anchor> {

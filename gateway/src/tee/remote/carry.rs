@@ -11,12 +11,12 @@ use tokio::sync::watch;
 
 use super::words::{Announcement, PIECE, Piece, TextPieces, Word, value};
 use crate::service::Gateway;
-use crate::service::metrics::Metrics;
 use crate::tee::Trail;
 use crate::tee::call::LaneCall;
 use crate::tee::lane::{LANE_LOST, PATIENCE};
 use crate::tee::relate::RemoteRun;
 use crate::tee::token::RunToken;
+use crate::telemetry::Metrics;
 
 /// How long an owner may take to say whether there is a lane. Messages take milliseconds; an owner that died is not heard
 /// of any more, and the supervisor waits meanwhile.

@@ -84,8 +84,7 @@ impl Follower {
             self.run.remote.catch_up(self.run.tee.log()).await;
         }
         // What leads elsewhere is no lane of this run.
-        let caller = self.run.tee.anchor_of(&announcement.clue);
-        let caller = caller.filter(|anchor| Arc::ptr_eq(&anchor.run, &self.run));
+        let caller = self.run.tee.anchor_of(&self.run, &announcement.clue);
         let lane = caller.and_then(|caller| Lane::begin(&caller, &announcement.call, self.run.tee.metrics()));
         let Some(mut lane) = lane else { return self.tell(&Word::Refused).await };
         // Known before it is granted: whatever is said from then on is waited for.

@@ -29,7 +29,12 @@ const AGENT: &str = "[agents.a.agui]\nurl = \"http://a\"\n";
 /// Mistakes outside of agents; `AGENT` follows. The line, the key, and words of what to do.
 const GENERAL: &[(&str, usize, &str, &str)] = &[
     ("[server\n", 1, "", "not TOML"),
-    ("a = 1\n", 1, "a", "expected one of server, log, runs, tee, inspector, agents"),
+    (
+        "a = 1\n",
+        1,
+        "a",
+        "expected one of server, log, runs, tee, telemetry, inspector, principals, issuers, agents",
+    ),
     ("[servr]\n", 1, "servr", "did you mean `server`?"),
     ("[server]\nlissten = []\n", 2, "server.lissten", "expected one of listen"),
     ("[server]\nlissten = []\n", 2, "server.lissten", "did you mean `listen`?"),
@@ -113,6 +118,22 @@ const GENERAL: &[(&str, usize, &str, &str)] = &[
     ("[log]\nlevel = \"Info\"\n", 2, "log.level", "did you mean `info`?"),
     ("[tee]\nrelate_by = [\"tokn\"]\n", 2, "tee.relate_by", "did you mean `token`?"),
     ("[inspector]\ntrace = \"lots\"\n", 2, "inspector.trace", "a size in bytes"),
+    ("[server]\norigins = [\"https://a.org:443\"]\n", 2, "server.origins", "or a default port"),
+    (
+        "[server]\nlisten = [\"127.0.0.1:80\"]\nadmin = [\"127.0.0.1:80\"]\n",
+        3,
+        "server.admin",
+        "another port",
+    ),
+    ("[telemetry]\notlp = \"collector:4317\"\n", 2, "telemetry.otlp", "a URL"),
+    ("[telemetry]\nsample = 0.5\n", 2, "telemetry.sample", "has no effect without `telemetry.otlp`"),
+    ("[telemetry]\notlp = \"http://c:4317\"\nsample = 2\n", 3, "telemetry.sample", "a number from 0 to 1"),
+    (
+        "[telemetry]\notlp = \"http://c:4317\"\nprotocol = \"htpp\"\n",
+        3,
+        "telemetry.protocol",
+        "did you mean `http`?",
+    ),
 ];
 
 /// Mistakes of agents, and of configurations without one.
@@ -178,6 +199,10 @@ const AGENTS: &[(&str, usize, &str, &str)] = &[
     ),
     ("[agents.a]\nagui.url = \"http://a\"\ncredentials = \"k\"\n", 3, "agents.a.credentials", "env:NAME"),
     ("[agents.a]\nmagentic.ingest = true\ncredentials = \"env:T\"\n", 3, "agents.a.credentials", "remove it"),
+    ("[agents.a]\nmagentic.ingest = true\nlimits.rate = 5\n", 3, "agents.a.limits.rate", "remove it"),
+    ("[agents.a]\nmagentic.ingest = true\nretries = 5\n", 3, "agents.a.retries", "remove it"),
+    ("[agents.a]\nagui.url = \"http://a\"\nretries = -1\n", 3, "agents.a.retries", "a whole number"),
+    ("[agents.a]\nagui.url = \"http://a\"\ncircuit.pause = 5\n", 3, "agents.a.circuit.pause", "a duration"),
     (
         "[agents.a]\nagui.url = \"http://a\"\non_disconnect = \"cancel\"\ngrace = \"1s\"\n",
         4,
@@ -196,7 +221,7 @@ const AGENTS: &[(&str, usize, &str, &str)] = &[
         "[server]\nlisten = [\"0.0.0.0:80\"]\n[agents.a.agui]\nurl = \"http://a\"\n",
         2,
         "server.listen",
-        "asks for no token: set `server.tokens`",
+        "asks for no token: add `[principals.NAME]`",
     ),
 ];
 

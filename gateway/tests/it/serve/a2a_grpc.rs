@@ -177,7 +177,13 @@ async fn both_packages_stream_and_refuse_as_the_protocol_says() {
             let item = read_event(version, &message.unwrap()).unwrap().unwrap();
             first.get_or_insert(matches!(item, StreamItem::Task(_)));
             match item {
-                StreamItem::Artifact(update) => text.push_str(&update.artifact.text()),
+                StreamItem::Artifact(update) => {
+                    // The closing chunk replaces the artifact by its whole text.
+                    if !update.append {
+                        text.clear();
+                    }
+                    text.push_str(&update.artifact.text());
+                }
                 StreamItem::Status(update) => state = update.status.state.to_string(),
                 _ => {}
             }

@@ -200,7 +200,7 @@ async fn clients_are_called_back_where_the_configuration_lets_them() {
     let push = json!({"url": format!("{}/hook", receiver.url), "token": "sesame"});
     let params = json!({"message": message("hi"), "configuration": {"taskPushNotificationConfig": push}});
 
-    let careful = scripted(&[("a", HELLO)], "", &[]).await;
+    let careful = scripted(&[("a", HELLO)], "[server]\npush = \"public\"\n", &[]).await;
     let refused = read(&rpc(&careful, "a", "SendMessage", params.clone()).await);
     assert_eq!(refused["error"]["data"][1]["fieldViolations"][0]["field"], "url", "{refused}");
     assert_eq!(careful.gateway.active_runs(), 0);
@@ -235,4 +235,76 @@ async fn huge_bodies_and_forms_are_refused() {
     let mut form = served.post("/a2a/a", &json!({}));
     form.headers_mut().insert("content-type", "text/plain".parse().unwrap());
     assert_eq!(read(&served.send(form).await)["error"]["code"], -32005);
+}
+
+#[tokio::test]
+async fn cards_are_found_where_clients_look() {
+    let look_up = "/a2a/.well-known/agent-card.json";
+    let served = scripted(&[("a", HELLO)], "", &[]).await;
+    for path in ["/a2a/a/.well-known/agent-card.json", "/a2a/a/.well-known/agent-card.json/", look_up] {
+        let card = read(&get(&served, path).await);
+        assert_eq!(card["name"], "a", "{path}");
+        for interface in card["supportedInterfaces"].as_array().unwrap() {
+            let url = interface["url"].as_str().unwrap();
+            assert!(url.starts_with("http://"), "every interface has a scheme: {interface}");
+        }
+        assert_eq!(card["skills"][0]["inputModes"], card["defaultInputModes"]);
+        assert_eq!(card["skills"][0]["outputModes"], card["defaultOutputModes"]);
+    }
+    let tokens = "[agents.a]\ntokens = [\"env:A\"]\n[agents.b]\ntokens = [\"env:B\"]\n";
+    let served = scripted(&[("a", HELLO), ("b", HELLO)], tokens, &[("A", "for-a"), ("B", "for-b")]).await;
+    let asked = |token: &str| {
+        Request::get(served.url(look_up))
+            .header("authorization", format!("Bearer {token}"))
+            .body(Bytes::new())
+            .unwrap()
+    };
+    assert_eq!(read(&served.send(asked("for-b")).await)["name"], "b", "the only one that the caller may use");
+    let served = scripted(&[("a", HELLO), ("b", HELLO)], "", &[]).await;
+    let refused = get(&served, look_up).await;
+    assert_eq!(refused.status(), 404);
+    assert!(String::from_utf8_lossy(refused.body()).contains("/a2a/{name}/.well-known"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_card_names_the_bindings_that_the_configuration_wants() {
+    let served = scripted(&[("a", HELLO)], "[agents.a]\nbindings = [\"rest\", \"jsonrpc\"]\n", &[]).await;
+    let card = read(&get(&served, "/a2a/a/.well-known/agent-card.json").await);
+    let named: Vec<&str> = card["supportedInterfaces"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|interface| interface["protocolBinding"].as_str().unwrap())
+        .collect();
+    assert_eq!(named, ["HTTP+JSON", "JSONRPC", "HTTP+JSON", "JSONRPC"]);
+    assert_eq!(card["preferredTransport"], "HTTP+JSON");
+}
+
+#[tokio::test]
+async fn a_client_without_the_extension_gets_the_answer_alone() {
+    let served = scripted(&[("a", HELLO)], "", &[]).await;
+    let whole = rpc(&served, "a", "SendStreamingMessage", json!({"message": message("hi")})).await;
+    let chunks: Vec<Value> = payloads(&whole)
+        .iter()
+        .filter_map(|payload| Some(payload["result"].get("artifactUpdate")?["artifact"]["parts"].clone()))
+        .collect();
+    assert!(
+        chunks.iter().all(|parts| !parts[0]["text"].as_str().unwrap_or_default().is_empty()),
+        "{chunks:?}"
+    );
+    assert_eq!(chunks.last(), Some(&json!([{"text": "Found it."}])));
+    assert!(!String::from_utf8_lossy(whole.body()).contains("search"), "no tool is told");
+}
+
+#[tokio::test]
+async fn attachments_of_twenty_megabytes_are_taken_if_the_configuration_says_so() {
+    let served = scripted(&[("a", HELLO)], "[server]\nbody = \"25MiB\"\n", &[]).await;
+    let data = "QUFB".repeat(5 * 1024 * 1024);
+    let mut body = super::support::input("large", Some("1.0"));
+    body["messages"] = json!([{ "id": "u", "role": "user", "content": [
+        { "type": "text", "text": "what is this?" },
+        { "type": "document", "source": { "type": "data", "value": data, "mimeType": "application/pdf" } },
+    ]}]);
+    let response = served.send(served.post("/agents/a", &body)).await;
+    assert_eq!(super::support::answer(&super::support::events(&response)), "Found it.");
 }

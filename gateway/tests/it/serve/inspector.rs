@@ -122,3 +122,102 @@ async fn a_long_trace_is_taken_by_the_inspector_and_by_no_other_route() {
     let too_long = json!({ "trace": "x".repeat(80 << 10) });
     assert_eq!(served.send(served.post("/inspector/verify", &too_long)).await.status(), 413);
 }
+
+#[tokio::test]
+async fn the_root_leads_to_the_page_where_it_is_on() {
+    let response = open("inspector.enabled = true").await.get("/").await;
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["location"]),
+        (307, &"inspector".parse().unwrap())
+    );
+    assert_eq!(open("").await.get("/").await.status(), 404);
+}
+
+async fn listed(served: &Served, query: &str) -> Vec<Value> {
+    let response = served.get(&format!("/inspector/runs?{query}")).await;
+    let list: Value = serde_json::from_slice(response.body()).unwrap();
+    list["runs"].as_array().unwrap_or_else(|| panic!("{list}")).clone()
+}
+
+#[tokio::test]
+async fn runs_are_found_by_words_outcome_agent_thread_and_time() {
+    let toml = format!(
+        "inspector.enabled = true\n[agents.bad.script]\nfile = \"{0}/scripts/demo-failure.toml\"\n\
+         [agents.good.script]\nfile = \"{0}/scripts/demo-thinking.toml\"\n",
+        root().display()
+    );
+    let served = serve(&toml, &[]).await;
+    for (agent, run) in [("bad", "r1"), ("good", "r2")] {
+        let mut body = input(run, Some("1.0"));
+        body["threadId"] = format!("thread-{run}").into();
+        served.send(served.post(&format!("/agents/{agent}"), &body)).await;
+    }
+    let runs = |query: &'static str| {
+        let served = &served;
+        async move {
+            listed(served, query)
+                .await
+                .iter()
+                .map(|run| run["run"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(runs("").await, ["r2", "r1"]);
+    assert_eq!(runs("outcome=failed").await, ["r1"]);
+    assert_eq!(runs("outcome=errors").await, ["r1"]);
+    assert_eq!(runs("outcome=success&agent=good").await, ["r2"]);
+    assert_eq!(runs("q=OVERLOADED").await, ["r1"]);
+    assert_eq!(runs("q=fetcher+bad").await, ["r1"]);
+    assert_eq!(runs("thread=thread-r2").await, ["r2"]);
+    assert_eq!(runs("until=1000").await, [""; 0]);
+    assert_eq!(runs("since=1000&limit=1").await, ["r2"]);
+    let bad = &listed(&served, "agent=bad").await[0];
+    assert_eq!(bad["failedAgents"][0]["name"], "fetcher");
+    assert_eq!(bad["error"]["code"], "agent_failed");
+    assert!(bad["prompt"].as_str().is_some_and(|prompt| !prompt.is_empty()), "{bad}");
+    assert_eq!(served.get("/inspector/runs?since=soon").await.status(), 400);
+}
+
+#[tokio::test]
+async fn one_event_is_shown_in_every_protocol() {
+    let served = open("inspector.enabled = true").await;
+    served.send(served.post("/agents/a", &input("r", Some("1.0")))).await;
+    let forms = async |number: u64| {
+        let response = served.get(&format!("/inspector/runs/r/forms?number={number}")).await;
+        serde_json::from_slice::<Value>(response.body()).unwrap()
+    };
+    let started = forms(1).await;
+    assert_eq!(
+        (&started["canonical"][0]["event"], &started["agui"][0]["type"]),
+        (&json!("run.started"), &json!("RUN_STARTED"))
+    );
+    let head = listed(&served, "").await[0]["events"].as_u64().unwrap();
+    let mut rules = std::collections::BTreeSet::new();
+    for number in 1..=head {
+        let found = forms(number).await;
+        assert_eq!(found["number"], number);
+        assert_eq!(found["canonical"].as_array().unwrap().len(), 1);
+        rules.insert(found["rule"]["name"].as_str().unwrap().to_owned());
+    }
+    assert!(
+        rules.contains("lazy start") && rules.contains("deferred end") && rules.contains("end of run"),
+        "{rules:?}"
+    );
+    assert_eq!(served.get(&format!("/inspector/runs/r/forms?number={}", head + 1)).await.status(), 404);
+    assert_eq!(served.get("/inspector/runs/none/forms").await.status(), 404);
+}
+
+/// A reader that counts events can have every stored event, however slowly it reads.
+#[tokio::test]
+async fn merging_is_switched_off_by_the_request() {
+    let script = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("merge.toml");
+    std::fs::write(&script, "[[step]]\nburst = 20000\n").unwrap();
+    let served = serve(&format!("[agents.a.script]\nfile = \"{}\"\n", script.display()), &[]).await;
+    served.send(served.post("/agents/a", &input("r", Some("1.0")))).await;
+    let deltas = async |query: &str| {
+        let response = served.get(&format!("/runs/r/events?protocolVersion=1.0{query}")).await;
+        String::from_utf8_lossy(response.body()).matches("TEXT_MESSAGE_CONTENT").count()
+    };
+    assert_eq!(deltas("&merge=false").await, 20_000);
+    assert!(deltas("").await < 20_000, "a reader that is behind gets merged deltas");
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aqueduct_core::RunInput;
 use aqueduct_core::service::{Caller, RunService as _};
 use aqueduct_gateway::config::load;
-use aqueduct_gateway::service::{Gateway, GatewayService};
+use aqueduct_gateway::service::Gateway;
 use aqueduct_runlog::{MemoryLog, RunLog as _};
 use aqueduct_transport_grpc::{Client as GrpcClient, ClientConfig as GrpcConfig};
 use aqueduct_transport_ws::client::{Client as WsClient, ConnectOptions};
@@ -66,9 +66,9 @@ async fn events_that_are_gone_are_told_with_the_first_that_is_left() {
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_what_is_kept_has_overtaken_misses_nothing_unnoticed() {
     let (gateway, log) = gateway("overtaken");
-    let service = GatewayService(gateway);
+    let service = gateway;
     let input = RunInput::prompt("t", "r", "hello");
-    let mut events = service.start(&Caller::default(), "a", input).await.unwrap().events;
+    let mut events = service.runs().start(&Caller::default(), "a", input).await.unwrap().events;
     assert_eq!(events.next().await.unwrap().number, 1);
     tokio::time::sleep(Duration::from_secs(1)).await;
     log.trim(&"r".into(), EARLIEST).await.unwrap();

@@ -7,27 +7,27 @@ use std::time::Duration;
 use aqueduct_core::service::{Caller, EventStream, RunService as _};
 use aqueduct_core::{BlockEvent, RunId, RunInput, RunOutcome};
 use aqueduct_gateway::config::load;
-use aqueduct_gateway::service::{Gateway, GatewayService};
+use aqueduct_gateway::service::Gateway;
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
 /// An agent that speaks, works for ten minutes and speaks again.
-fn service(settings: &str) -> GatewayService {
+fn service(settings: &str) -> Arc<Gateway> {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("left.toml");
     let script = "[[step]]\ntext = \"begun\"\n[[step]]\nwait = \"600s\"\n[[step]]\ntext = \" and done\"\n";
     std::fs::write(&path, script).unwrap();
     let toml = format!("[agents.a]\n{settings}script.file = \"{}\"\n", path.display());
     let config = load(Path::new("aqueduct.toml"), &toml, []).unwrap();
-    GatewayService(Gateway::new(config).unwrap())
+    Gateway::new(config).unwrap()
 }
 
-async fn start(service: &GatewayService) -> EventStream {
+async fn start(service: &Arc<Gateway>) -> EventStream {
     let input = RunInput::prompt("t", "r", "hello");
-    service.start(&Caller::default(), "a", input).await.unwrap().events
+    service.runs().start(&Caller::default(), "a", input).await.unwrap().events
 }
 
-async fn watch(service: &GatewayService, after: u64) -> EventStream {
-    service.watch(&Caller::default(), &RunId::from("r"), after).await.unwrap()
+async fn watch(service: &Arc<Gateway>, after: u64) -> EventStream {
+    service.runs().watch(&Caller::default(), &RunId::from("r"), after).await.unwrap()
 }
 
 async fn outcome(events: EventStream) -> (Option<RunOutcome>, u64) {
@@ -41,9 +41,9 @@ async fn outcome(events: EventStream) -> (Option<RunOutcome>, u64) {
 }
 
 /// When the run ended, on the turned clock.
-async fn ended(service: &GatewayService) -> Duration {
+async fn ended(service: &Arc<Gateway>) -> Duration {
     let begun = Instant::now();
-    while service.0.active_runs() > 0 {
+    while service.active_runs() > 0 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     begun.elapsed()
@@ -106,7 +106,7 @@ async fn a_cancel_is_the_same_however_often_it_is_sent() {
     events.next().await.unwrap();
     let cancel = || {
         let service = service.clone();
-        async move { service.cancel(&Caller::default(), &RunId::from("r")).await.unwrap() }
+        async move { service.runs().cancel(&Caller::default(), &RunId::from("r")).await.unwrap() }
     };
     let begun = Instant::now();
     let during: Vec<bool> = futures_util::future::join_all((0..100).map(|_| cancel())).await;
@@ -139,5 +139,5 @@ async fn nothing_is_left_of_a_run_that_ended() {
     let events = start(&service).await;
     outcome(events).await;
     ended(&service).await;
-    assert_eq!(Arc::strong_count(&service.0), 1);
+    assert_eq!(Arc::strong_count(&service), 1);
 }

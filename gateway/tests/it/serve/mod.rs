@@ -3,12 +3,17 @@
 mod a2a;
 mod a2a_grpc;
 mod a2a_server;
+mod crossings;
 mod faults;
 mod grpc;
 mod inspector;
 mod kept;
 mod left;
+mod oidc;
 mod owners;
+mod principals;
+mod probes;
+mod proxied;
 mod published;
 mod replicas;
 mod replies;

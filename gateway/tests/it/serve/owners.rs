@@ -114,7 +114,7 @@ async fn another_owners_run_answers_like_one_that_never_was() {
             assert!(foreign.contains("there is no such"), "{verb:?} {stranger}: {foreign}");
         }
         let nobody = ask(&served, verb, "wrong", "anns-run").await;
-        assert!(nobody.contains("send a token"), "{verb:?}: {nobody}");
+        assert!(nobody.contains("unknown token"), "{verb:?}: {nobody}");
         assert_eq!(ask(&served, verb, "ann", "anns-run").await, "ok", "{verb:?}");
     }
 }

@@ -38,15 +38,18 @@ async fn every_agent_of_the_demo_is_as_the_verifier_wants_it() {
     let (gateway, _agents) = demo_gateway("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let served = serve_gateway(gateway).await;
     let list: Value = serde_json::from_slice(served.get("/agents").await.body()).unwrap();
+    let mut question = Value::Null;
     for agent in list["agents"].as_array().unwrap() {
         let name = agent["name"].as_str().unwrap();
         let end = served.run(name, name).await.pop().unwrap();
+        if name == "question" {
+            question = end["outcome"]["interrupts"][0]["id"].clone();
+        }
         let expected = if name == "failure" { "RUN_ERROR" } else { "RUN_FINISHED" };
         assert_eq!(end["type"], expected, "{name}: {end}");
     }
     let mut answered = input("answered", Some("1.0"));
-    answered["resume"] =
-        json!([{ "interruptId": "question-question", "status": "resolved", "payload": "early" }]);
+    answered["resume"] = json!([{ "interruptId": question, "status": "resolved", "payload": "early" }]);
     let told = answer(&events(&served.send(served.post("/agents/question", &answered)).await));
     assert!(told.ends_with("Done: early."), "{told}");
 }

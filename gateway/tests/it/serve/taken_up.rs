@@ -10,7 +10,7 @@ use aqueduct_core::service::{Caller, EventStream, RunService as _};
 use aqueduct_core::testing::{InvariantChecker, trace};
 use aqueduct_core::{BlockEvent, RunId, RunInfo, RunInput, StreamContext, wellknown};
 use aqueduct_gateway::config::load;
-use aqueduct_gateway::service::{Gateway, GatewayService};
+use aqueduct_gateway::service::Gateway;
 use aqueduct_runlog::{MemoryLog, RunLog};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
@@ -42,13 +42,13 @@ fn story() -> Vec<Value> {
     ]
 }
 
-fn service(server: &TaskServer, log: &Arc<MemoryLog>) -> GatewayService {
+fn service(server: &TaskServer, log: &Arc<MemoryLog>) -> Arc<Gateway> {
     let toml = format!(
         "[runs]\nlease = \"20ms\"\n[agents.a]\na2a = {{ url = \"{}\", binding = \"jsonrpc\" }}\n",
         server.url
     );
     let config = load(Path::new("aqueduct.toml"), &toml, []).unwrap();
-    GatewayService(Gateway::with_log(config, Arc::clone(log) as _).unwrap())
+    Gateway::with_log(config, Arc::clone(log) as _).unwrap()
 }
 
 /// How many events the log has after so many things were said.
@@ -79,12 +79,12 @@ async fn has(log: &MemoryLog, said: &[Value]) {
 struct Owner(Option<tokio::runtime::Runtime>);
 
 impl Owner {
-    async fn begin(service: GatewayService) -> Self {
+    async fn begin(service: Arc<Gateway>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let begun = runtime.spawn(async move {
             let input = RunInput::prompt("t", "r", "hello");
-            let started = service.start(&Caller::default(), "a", input).await.unwrap();
+            let started = service.runs().start(&Caller::default(), "a", input).await.unwrap();
             // Somebody watches for as long as the gateway lives.
             tokio::spawn(started.events.for_each(|_| std::future::ready(())));
         });
@@ -109,15 +109,15 @@ fn run() -> RunId {
     RunId::from("r")
 }
 
-async fn watch(service: &GatewayService) -> EventStream {
-    service.watch(&Caller::default(), &run(), 0).await.unwrap()
+async fn watch(service: &Arc<Gateway>) -> EventStream {
+    service.runs().watch(&Caller::default(), &run(), 0).await.unwrap()
 }
 
 /// Looks for runs that were left until there are none.
-async fn take_up(service: &GatewayService, log: &MemoryLog) {
+async fn take_up(service: &Arc<Gateway>, log: &MemoryLog) {
     let epoch = log.state(&run()).await.unwrap().epoch;
     while log.state(&run()).await.unwrap().epoch == epoch {
-        service.0.sweep_once().await.unwrap();
+        service.sweep_once().await.unwrap();
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -152,7 +152,7 @@ async fn uncut() -> Vec<BlockEvent> {
     server.release(story().len());
     let service = service(&server, &log);
     let input = RunInput::prompt("t", "r", "hello");
-    collect(service.start(&Caller::default(), "a", input).await.unwrap().events).await
+    collect(service.runs().start(&Caller::default(), "a", input).await.unwrap().events).await
 }
 
 /// The run after its gateway died when so much was said. `Meanwhile` as much was said before another took it up.
@@ -250,7 +250,7 @@ async fn a_run_that_was_taken_up_can_be_cancelled() {
     let watcher = watch(&other).await;
     // Said while its gateway was dying: whoever takes over hears of it.
     owner.kill();
-    assert!(other.cancel(&Caller::default(), &run()).await.unwrap());
+    assert!(other.runs().cancel(&Caller::default(), &run()).await.unwrap());
     take_up(&other, &log).await;
     let seen = collect(watcher).await;
     let Some(BlockEvent::RunFinished(end)) = seen.last() else { panic!("{}", trace(&seen)) };
@@ -265,12 +265,12 @@ async fn a_gateway_that_wakes_up_late_leaves_the_task_alone() {
     let (server, log) = (TaskServer::start(story()).await, Arc::new(MemoryLog::default()));
     let (old, other) = (service(&server, &log), service(&server, &log));
     let input = RunInput::prompt("t", "r", "hello");
-    let watcher = old.start(&Caller::default(), "a", input).await.unwrap().events;
+    let watcher = old.runs().start(&Caller::default(), "a", input).await.unwrap().events;
     server.release(5);
     has(&log, &story()[..5]).await;
     take_up(&other, &log).await;
     server.taken_up().await;
-    while old.0.active_runs() > 0 {
+    while old.active_runs() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     server.release(story().len());
@@ -303,7 +303,7 @@ async fn a_question_is_answered_at_whichever_gateway() {
         // That the log is one in memory is nothing that gateways can tell.
         let environment = [("R".to_owned(), "redis://127.0.0.1:1".to_owned())];
         let config = load(Path::new("aqueduct.toml"), &toml, environment).unwrap();
-        GatewayService(Gateway::with_log(config, Arc::clone(&log) as _).unwrap())
+        Gateway::with_log(config, Arc::clone(&log) as _).unwrap()
     };
     let (first, second) = (gateway(), gateway());
     for (at, (service, words)) in
@@ -312,7 +312,7 @@ async fn a_question_is_answered_at_whichever_gateway() {
             .enumerate()
     {
         let input = RunInput::prompt("t", format!("r{at}"), words);
-        let seen = collect(service.start(&Caller::default(), "a", input).await.unwrap().events).await;
+        let seen = collect(service.runs().start(&Caller::default(), "a", input).await.unwrap().events).await;
         assert!(matches!(seen.last(), Some(BlockEvent::RunFinished(_))), "{}", trace(&seen));
         assert_eq!(trace(&seen).contains("Booked."), words == "yes", "{}", trace(&seen));
     }

@@ -71,7 +71,7 @@ async function run(folder, children) {
   const agent = `http://127.0.0.1:${port}/`;
   const gateway = `http://127.0.0.1:${gatewayPort}`;
   const config = join(folder, "aqueduct.toml");
-  writeFileSync(config, `[server]\nlisten = ["127.0.0.1:${gatewayPort}"]\n[log]\nlevel = "warn"\n[agents.agent]\nagui.url = "${agent}"\n`);
+  writeFileSync(config, `[server]\nlisten = ["127.0.0.1:${gatewayPort}"]\n[log]\nlevel = "warn"\n[agents.agent]\nsubagents = "attributed"\nerrors = "error"\nagui.url = "${agent}"\n`);
   children.push(await start(options.python, [join(HERE, `agui-${options.framework}.py`), String(port)], `${agent}ready`));
   children.push(await start(options.gateway, ["serve", "--config", config], `${gateway}/healthz`));
   let red = 0;

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { Filter, summary } from "../../../../gateway/inspector/filter.js";
 import { applyPatch } from "../../../../gateway/inspector/patch.js";
 import { Player } from "../../../../gateway/inspector/player.js";
-import { Recording, timesOf } from "../../../../gateway/inspector/recording.js";
+import { Recording, placeOf, timesOf } from "../../../../gateway/inspector/recording.js";
 import { Session } from "../../../../gateway/inspector/session.js";
 import { SseParser } from "../../../../gateway/inspector/sse.js";
 import { figures, usageRows } from "../../../../gateway/inspector/stats.js";
@@ -36,6 +36,7 @@ test("a recording comes back from its trace with its times", () => {
   const parser = new SseParser();
   assert.deepEqual([...parser.push(trace), ...parser.end()].map((frame) => frame.data), recording.records.map((record) => record.text));
   assert.equal(timesOf("data: {}\n\n"), undefined);
+  assert.deepEqual(timesOf("{\"aqueduct\":\"recording\",\"version\":1}\n{\"at\":5,\"data\":\"{}\"}\n{\"at\":9,\"end\":\"closed\"}\n"), [5]);
   assert.equal(recording.lines().trim().split("\n").length, 3);
 });
 
@@ -126,6 +127,9 @@ test("bars and ticks of the timeline", () => {
   assert.deepEqual(ticks(100, 5), [0, 20, 40, 60, 80, 100]);
   assert.deepEqual(ticks(0, 5), [0]);
   assert.ok(ticks(12_345, 8).length <= 9);
+  assert.deepEqual(ticks(0.5, 5), [0, 0.1, 0.2, 0.3, 0.4, 0.5], "a sum of tenths is no tenth");
+  assert.deepEqual(ticks(3, 10, { least: 1 }), [0, 1, 2, 3], "there is no half event");
+  assert.deepEqual(ticks(60, 3, { from: 40 }), [40, 50, 60]);
 });
 
 test("a session survives, and broken storage does not break the page", () => {
@@ -139,4 +143,18 @@ test("a session survives, and broken storage does not break the page", () => {
   assert.deepEqual([new Session(storage).token, new Session(storage).runs], ["t", []]);
   const full = { getItem: () => "{", setItem: () => { throw new Error("full"); } };
   new Session(full).set({ token: "x" });
+});
+
+test("an event knows its place in the log, and whether it stands for several", () => {
+  assert.deepEqual(placeOf("run.a.12.3"), { run: "run.a", number: 12, part: 3 });
+  assert.equal(placeOf("7"), undefined);
+  const delta = JSON.stringify({ type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: "x" });
+  const recording = new Recording();
+  recording.merges = true;
+  recording.push("{\"type\":\"RUN_STARTED\"}", { id: "r.1.1" });
+  recording.push("{\"type\":\"TEXT_MESSAGE_START\"}", { id: "r.3.1" });
+  recording.push(delta, { id: "r.9.1" });
+  recording.push("{\"type\":\"RUN_STARTED\"}", { id: "s.1.1" });
+  assert.deepEqual(recording.records.map((record) => record.stands), [undefined, undefined, 6, undefined]);
+  assert.deepEqual([recording.stored, recording.merged, new Recording().stored], [10, 1, undefined]);
 });

@@ -4,8 +4,9 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { messages, runInput } from "../../../../gateway/inspector/history.js";
-import { answerOf, answerWords, fieldKind } from "../../../../gateway/inspector/interrupts.js";
+import { answerWords } from "../../../../gateway/inspector/interrupts.js";
 import { Model } from "../../../../gateway/inspector/model.js";
+import { worst } from "../../../../gateway/inspector/problems.js";
 import { Recording } from "../../../../gateway/inspector/recording.js";
 import { apply } from "../../../../gateway/inspector/reducer.js";
 
@@ -96,9 +97,36 @@ test("the next run of a thread gets its history", () => {
   assert.deepEqual([input.messages.at(-1).content, input.protocolVersion, "resume" in input], ["more", "1.0", false]);
 });
 
-test("questions ask for what their schema says", () => {
-  assert.deepEqual([undefined, { type: "string" }, { type: "boolean" }, { type: "string", enum: ["a"] }, { type: "object" }].map(fieldKind), ["text", "text", "flag", "choice", "json"]);
-  assert.equal(answerOf("flag", "false"), false);
-  assert.throws(() => answerOf("json", "{"));
+test("answers as words", () => {
   assert.equal(answerWords([{ status: "resolved", payload: { a: 1 } }, { status: "cancelled" }]), "{\"a\":1}\n(declined)");
+});
+
+test("a question stays with its answer, and an answer without its question is shown where it was given", () => {
+  const asks = { type: "RUN_FINISHED", threadId: "t", runId: "r", outcome: { type: "interrupt", interrupts: [{ id: "q", message: "Which?" }] } };
+  const again = [{ type: "RUN_STARTED", threadId: "t", runId: "r2" }, { type: "RUN_FINISHED", threadId: "t", runId: "r2" }];
+  const prompts = new Map([["r2", { text: "early", isAnswer: true, answers: [{ id: "q", words: "early" }] }]]);
+  const whole = modelOf([start, asks, ...again], prompts);
+  assert.deepEqual(whole.blocks.filter((block) => ["question", "user"].includes(block.kind)).map((block) => [block.title, block.answer]), [["Which?", "early"]]);
+  assert.deepEqual(said(modelOf(again, prompts))[0], "run user You answered done");
+});
+
+test("what was stopped is stopped, and nothing of it failed", () => {
+  const model = modelOf([start, { type: "SUBAGENT_STARTED", subagentRunId: "a", name: "alpha" }, { type: "SUBAGENT_ERROR", subagentRunId: "a", message: "the sub-agent was cancelled", code: "cancelled" },
+    { type: "SUBAGENT_STARTED", subagentRunId: "b", name: "beta" }, { type: "RUN_FINISHED", threadId: "t", runId: "r", outcome: { type: "cancelled" } }]);
+  assert.deepEqual(model.rows().map((lane) => lane.status), ["stopped", "stopped", "stopped"]);
+  assert.deepEqual([model.failures, model.runs[0].status], [[], "cancelled"]);
+  assert.equal(modelOf([start, { type: "RUN_ERROR", message: "x", code: "cancelled" }]).runs[0].status, "cancelled");
+});
+
+test("failures name the sub-agent, with its parents", () => {
+  const model = modelOf([start, { type: "SUBAGENT_STARTED", subagentRunId: "a", name: "alpha" }, { type: "SUBAGENT_STARTED", subagentRunId: "b", name: "beta", parentSubagentRunId: "a" },
+    { type: "TOOL_CALL_START", toolCallId: "c", toolCallName: "f", subagentRunId: "b" }, { type: "TOOL_CALL_RESULT", messageId: "m", toolCallId: "c", content: "no", subagentRunId: "b", metadata: { "aqueduct.isError": true } },
+    { type: "SUBAGENT_ERROR", subagentRunId: "b", message: "refused" }, { type: "RUN_ERROR", message: "gave up" }]);
+  assert.deepEqual(worst(model.failures).map(({ lane, what }) => `${model.path(lane)}: ${what}`), ["alpha › beta: refused", "run: gave up", "alpha › beta: f failed"]);
+});
+
+test("a fork begins with what was said before its message", () => {
+  const model = modelOf([start, { type: "TEXT_MESSAGE_CHUNK", messageId: "m", delta: "hello" }, end, { type: "RUN_STARTED", threadId: "t", runId: "r2" }, { type: "RUN_FINISHED", threadId: "t", runId: "r2" }], new Map([["r", { text: "hi" }], ["r2", { text: "more" }]]));
+  const second = model.blocks.filter((block) => block.kind === "user")[1];
+  assert.deepEqual(messages(model, second).map((message) => message.content), ["hi", "hello"]);
 });

@@ -1,6 +1,6 @@
 // How an application in TypeScript uses the package: compiled, never run.
 import { HttpAgent } from "@ag-ui/client";
-import { ResumableHttpAgent, ResumeError } from "aqueduct-agui";
+import { GatewaySocket, ResumableHttpAgent, ResumeError, WebSocketAgent } from "aqueduct-agui";
 
 const agent: HttpAgent = new ResumableHttpAgent({
   url: "http://127.0.0.1:8080/agents/weather",
@@ -22,4 +22,15 @@ export async function use(own: ResumableHttpAgent): Promise<boolean> {
   }
   const id: string | undefined = own.clone().lastEventId;
   return id === own.activeRunId || (await own.cancelRun());
+}
+
+const socket = new GatewaySocket({ url: "ws://127.0.0.1:8080/ws", token: "token", lingerMs: 0 });
+const shared = new WebSocketAgent({ socket, agent: "weather", threadId: "thread" });
+const own = new WebSocketAgent({ url: "ws://127.0.0.1:8080/ws", agent: "weather", cancelOnAbort: true });
+
+export async function overSockets(): Promise<string | undefined> {
+  await Promise.all([shared.runAgent({ runId: "a" }), own.clone().runAgent({ runId: "b" })]);
+  own.cancelRun();
+  own.socket.close();
+  return shared.activeRunId;
 }

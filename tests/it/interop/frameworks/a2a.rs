@@ -11,7 +11,7 @@ use crate::interop::gateway::stage::{base, gateway};
 fn plays_all(name: &str, client: Client) {
     let server = Server::named(name);
     let (_agent, source) = start(&server);
-    let toml = format!("log.level = \"error\"\n[agents.{name}]\n{source}\n");
+    let toml = format!("log.level = \"error\"\n[agents.{name}]\nerrors = \"error\"\n{source}\n");
     let gateway = gateway(&format!("{name}-{client:?}"), &toml);
     let url = format!("{}/agents/{name}", base(&gateway));
     let mut frontend = Frontend::start(client);

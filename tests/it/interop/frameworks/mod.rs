@@ -2,4 +2,5 @@
 
 mod a2a;
 mod agui;
+mod clients;
 mod stage;

@@ -8,5 +8,6 @@ mod copilotkit;
 pub(super) mod expected;
 pub(super) mod frontend;
 mod modes;
+mod operate;
 pub(super) mod stage;
 mod stopping;

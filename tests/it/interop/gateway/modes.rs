@@ -59,8 +59,8 @@ fn plays_all_modes(client: Client, peer: Peer) {
 /// That server breaks the connection with or without what was said before; nothing else may be there.
 fn supply_what_may_be_lost(turns: &mut Value) {
     let messages = turns[0]["messages"].as_array_mut().unwrap();
-    if messages.len() == 1 {
-        messages.push(json!({ "role": "reasoning", "content": "Trying." }));
+    if messages.iter().all(|message| message["role"] != "reasoning") {
+        messages.insert(1, json!({ "role": "reasoning", "content": "Trying." }));
     }
 }
 

@@ -51,6 +51,30 @@ fn client_0_0_59_survives_every_cut() {
     accepts(script("resume.mjs", &gateway(), CLIENTS[1]));
 }
 
+/// Node.js 20 has its WebSocket behind a flag.
+fn websocket(gateway: &Program, project: &str) -> Command {
+    let mut command = script("websocket.mjs", gateway, project);
+    command.env("NODE_OPTIONS", "--experimental-websocket");
+    command
+}
+
+#[test]
+fn client_1_0_survives_cut_sockets() {
+    accepts(websocket(&gateway(), CLIENTS[0]));
+}
+
+#[test]
+fn client_0_0_59_survives_cut_sockets() {
+    accepts(websocket(&gateway(), CLIENTS[1]));
+}
+
+#[test]
+fn a_socket_that_ends_otherwise_is_noticed() {
+    let mut other = websocket(&gateway(), CLIENTS[0]);
+    let Output { status, stdout, .. } = other.args(["--expect", "Another end."]).output().unwrap();
+    assert!(!status.success(), "{}", String::from_utf8_lossy(&stdout));
+}
+
 #[test]
 fn client_1_0_finds_a_thread_again() {
     accepts(script("thread.mjs", &gateway(), CLIENTS[0]));

@@ -9,8 +9,9 @@
 mod cluster;
 mod crashes;
 mod cuts;
+mod leaving;
 mod races;
-mod replicas;
+pub(super) mod replicas;
 pub(super) mod server;
 mod stopped;
 mod taken_up;

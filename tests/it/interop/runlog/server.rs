@@ -37,7 +37,7 @@ impl Server {
         Self { process, port, listen, folder, certificate: None }
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(in crate::interop) fn port(&self) -> u16 {
         self.port
     }
 
@@ -68,10 +68,40 @@ impl Server {
     }
 
     /// Kills it with -9 and starts it again on what it wrote.
-    pub(super) fn crash(&mut self) {
+    pub(in crate::interop) fn crash(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         self.process = launch(self.port, self.folder.path(), &self.listen);
+    }
+
+    /// Has a line answered by the server. What it answers is not looked at, but for errors.
+    pub(in crate::interop) fn tell(&self, line: &str) {
+        use std::io::{BufRead as _, BufReader, Write as _};
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).unwrap();
+        assert!(!answer.starts_with('-'), "{line}: {answer}");
+    }
+
+    /// Sends it a signal.
+    pub(in crate::interop) fn signal(&self, name: &str) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
+    /// Whether it takes writes.
+    pub(in crate::interop) fn is_leader(&self) -> bool {
+        use std::io::{BufRead as _, BufReader, Write as _};
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
+        stream.write_all(b"ROLE\r\n").unwrap();
+        let lines = BufReader::new(stream).lines().map_while(Result::ok).take(3);
+        lines.last().is_some_and(|role| role == "master")
+    }
+
+    /// Forgets everything.
+    pub(super) fn flush(&self) {
+        self.tell("FLUSHALL");
     }
 
     pub(in crate::interop) fn url(&self) -> String {

@@ -128,13 +128,17 @@ fn shows_all_attributed(seen: &Value, nested: bool) {
     assert_eq!(lane("clock")["parentSubagentRunId"], parent);
 }
 
-fn shows_all_inline(seen: &Value) {
+/// Every sub-agent is a call, and its tools are calls under its name.
+fn shows_all_as_calls(seen: &Value) {
     let before = answer_comes_once_and_last(seen);
+    let names: Vec<&str> = notices(before).into_iter().map(|(name, _)| name).collect();
+    let is_last = |name: &str, agent: &str| name.rsplit(" › ").next() == Some(agent);
     for (agent, tool) in WORK {
-        let step = before.iter().find(|event| event["type"] == "STEP_STARTED" && event["stepName"] == agent);
-        let tag = &step.unwrap_or_else(|| panic!("{agent} is not seen: {before:#?}"))["subagentRunId"];
-        assert!(notices(before).contains(&(tool, tag)), "{tool}: {before:#?}");
+        assert!(names.iter().any(|name| is_last(name, agent)), "{agent} is not seen: {names:?}");
+        let path = format!("{agent} › {tool}");
+        assert!(names.iter().any(|name| name.ends_with(&path)), "{tool} of {agent}: {names:?}");
     }
+    assert!(before.iter().all(|event| event.get("subagentRunId").is_none()), "{before:#?}");
 }
 
 #[test]
@@ -162,17 +166,17 @@ fn client_1_0_sees_them_over_two_replicas_whatever_is_handed_on() {
 }
 
 #[test]
-fn client_0_0_59_sees_them_inline_over_two_replicas() {
-    let scene = Scene::of_two("replicas-inline");
-    shows_all_inline(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "plain", "header"));
-    shows_all_inline(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "langgraph", "header"));
+fn client_0_0_59_sees_them_as_calls_over_two_replicas() {
+    let scene = Scene::of_two("replicas-calls");
+    shows_all_as_calls(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "plain", "header"));
+    shows_all_as_calls(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "langgraph", "header"));
 }
 
 #[test]
-fn client_0_0_59_sees_them_inline() {
-    let scene = Scene::new("inline", "");
-    shows_all_inline(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "plain", "header"));
-    shows_all_inline(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "langgraph", "header"));
+fn client_0_0_59_sees_them_as_calls() {
+    let scene = Scene::new("calls", "");
+    shows_all_as_calls(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "plain", "header"));
+    shows_all_as_calls(&scene.watch("AQUEDUCT_INTEROP_AGUI_0_0_59", "langgraph", "header"));
 }
 
 /// `LangGraph` drops what its tools stream; the tee shows it.

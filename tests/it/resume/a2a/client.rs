@@ -1,9 +1,11 @@
-//! An A2A client of three bindings.
+//! An A2A client of three bindings, which activates the extension: the stream with all marks is the one that resumes
+//! without loss.
 
 use aqueduct_adapter_a2a::call::{Call, SendMessage, user_message};
 use aqueduct_adapter_a2a::card::Endpoint;
+use aqueduct_adapter_a2a::mark::EXTENSION;
 use aqueduct_adapter_a2a::pb::answer::read_event;
-use aqueduct_adapter_a2a::version::{Binding, Version};
+use aqueduct_adapter_a2a::version::{Binding, EXTENSIONS_HEADER, Version};
 use aqueduct_adapter_a2a::wire::{Dialect, Part};
 use aqueduct_transport_grpc::raw::{RawClient, RawRequest};
 use aqueduct_transport_http::{Client, ClientConfig};
@@ -73,7 +75,9 @@ impl TaskReader {
 
     async fn over_grpc(&self, call: &Call) -> Payloads {
         let request = Endpoint::new("", Binding::Grpc, Version::V1).grpc_request(call).unwrap();
-        let metadata = request.metadata.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let extension = (EXTENSIONS_HEADER.to_owned(), EXTENSION.to_owned());
+        let metadata = request.metadata.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let metadata = metadata.chain([extension]).collect();
         let request = RawRequest { path: request.path, metadata, message: request.message.into() };
         let stream = self.grpc.as_ref().unwrap().stream(request).await.unwrap();
         Box::pin(stream.map(Result::unwrap))
@@ -89,6 +93,7 @@ impl TaskReader {
     fn http_request(&self, call: &Call, binding: Binding) -> Request<Bytes> {
         let asked = Endpoint::new(self.base.clone(), binding, Version::V1).http_request(call, 1).unwrap();
         let mut request = Request::builder().method(asked.method).uri(&asked.url);
+        request = request.header(EXTENSIONS_HEADER, EXTENSION);
         for (name, value) in &asked.headers {
             request = request.header(*name, value.as_str());
         }

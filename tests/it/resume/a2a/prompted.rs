@@ -103,6 +103,16 @@ impl RunLog for Prompted {
         self.log.annotate(lease, note)
     }
 
+    fn claim(
+        &self,
+        key: String,
+        value: String,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<String, LogError>> {
+        self.log.claim(key, value, now, until)
+    }
+
     fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
         self.log.input(run)
     }

@@ -1,5 +1,7 @@
 //! Work that is done becomes replies, runs to follow and payloads to acknowledge.
 
+use std::sync::Arc;
+
 use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{EventEncoder, EventStream};
 use aqueduct_transport_http::Gauge;
@@ -14,6 +16,10 @@ impl MuxSession {
     pub(super) fn handle_outcome(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Answered(reply) => self.replies.push_back(reply),
+            Outcome::Checked(caller) => {
+                self.caller = Arc::new(*caller);
+                self.is_checking = false;
+            }
             Outcome::NotOpened(reply) => {
                 self.opening -= 1;
                 self.replies.push_back(reply);

@@ -1,9 +1,12 @@
 //! Requests become work: each is checked against the connection's limits, then asked of the service.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use aqueduct_core::RunId;
-use aqueduct_core::service::{BoxFuture, PublishRequest, RefusalKind, ServiceError};
+use aqueduct_core::service::{
+    BoxFuture, Caller, EventEncoder, EventStream, Proof, PublishRequest, RefusalKind, ServiceError,
+};
 use aqueduct_transport_http::Gauge;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -25,6 +28,16 @@ impl MuxSession {
         }
         self.work.push(work);
         true
+    }
+
+    /// Has the token of an `auth` message checked. Requests wait for the result.
+    pub(super) fn authenticate(&mut self, token: String) {
+        let mut caller = Caller::clone(&self.caller);
+        (caller.token, caller.proof) = (Some(token), Proof::Unchecked);
+        let service = Arc::clone(&self.shared.service);
+        self.is_checking = true;
+        self.work
+            .push(Box::pin(async move { Outcome::Checked(Box::new(service.authenticate(caller).await)) }));
     }
 
     pub(super) fn list(&mut self, reference: String) {
@@ -87,8 +100,12 @@ impl MuxSession {
             let opened = async {
                 // Whether the caller may see the run comes first: how it is shown tells of the run.
                 let events = service.watch(&caller, &id, after).await?;
-                let agent = service.agent_of(&id).await.unwrap_or_default();
-                Ok((events, protocol.encoder(&agent, declared.as_deref(), encoding)))
+                let agent = service.agent_of(&caller, &id).await.unwrap_or_default();
+                let mut encoder = protocol.encoder(&agent, declared.as_deref(), encoding);
+                if encoder.has_state() && after > 0 {
+                    catch_up(service.watch(&caller, &id, 0).await, after, &mut *encoder).await;
+                }
+                Ok((events, encoder))
             };
             match opened.await {
                 Ok((events, encoder)) => {
@@ -208,4 +225,18 @@ pub(super) fn unknown_publisher(reference: &str) -> Reply {
         "not_found",
         "that `ref` names no publisher: it ended, or never began",
     )
+}
+
+/// Tells an encoder with state what its watcher has seen already, up to the event of this number. A log that no longer holds the
+/// run's first events leaves the encoder without them.
+async fn catch_up(seen: Result<EventStream, ServiceError>, after: u64, encoder: &mut dyn EventEncoder) {
+    let Ok(mut seen) = seen else { return };
+    while let Some(numbered) = poll_fn(|cx| seen.as_mut().poll_next(cx)).await {
+        if numbered.number <= after {
+            encoder.skip(&numbered.event);
+        }
+        if numbered.number >= after || numbered.event.is_terminal() {
+            return;
+        }
+    }
 }

@@ -57,7 +57,8 @@ impl Mounted {
         let parts = builder.body(()).unwrap().into_parts().0;
         let mut upgrade = endpoint.accept(&parts, agent).unwrap();
         let stop = CancelToken::new();
-        upgrade.stop = stop.clone();
+        upgrade.stopping.closing = stop.clone();
+        upgrade.stopping.draining = stop.clone();
         assert_eq!(upgrade.response().status(), 101);
         let (io, served) = tokio::io::duplex(pipe);
         let serving = endpoint.clone();

@@ -109,14 +109,7 @@ impl ScriptedService {
     /// Ends a run with its terminal event.
     pub(crate) fn finish(&self, run: &str) {
         let info = Arc::new(RunInfo::new("t", run.to_owned()));
-        let finished = RunFinished {
-            run: info,
-            outcome: RunOutcome::Success,
-            result: None,
-            interrupts: Vec::new(),
-            pending_calls: Vec::new(),
-            usage: Vec::new(),
-        };
+        let finished = RunFinished::new(info, RunOutcome::Success);
         self.push(run, BlockEvent::RunFinished(Box::new(finished)));
         self.lose(run);
     }
@@ -225,7 +218,7 @@ impl RunService for ScriptedService {
                 _ => return refuse(RefusalKind::NotFound, "no such agent"),
             }
             let run = self.run(&id).unwrap();
-            Ok(StartedRun { run_id: RunId::from(id), events: self.stream(run, 0) })
+            Ok(StartedRun::new(RunId::from(id), self.stream(run, 0)))
         })
     }
 
@@ -268,7 +261,7 @@ impl RunService for ScriptedService {
         Ok(())
     }
 
-    fn agent_of<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Option<String>> {
+    fn agent_of<'a>(&'a self, _caller: &'a Caller, run: &'a RunId) -> BoxFuture<'a, Option<String>> {
         Box::pin(std::future::ready(self.run(run.as_str()).map(|_| "the agent".to_owned())))
     }
 

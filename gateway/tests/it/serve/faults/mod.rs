@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use aqueduct_transport_http::{Client, ClientConfig};
 use serde_json::Value;
 
-use super::support::{Say, Served, Upstream, events, input, serve, sse};
+use super::support::{Say, Upstream, events, input, serve, sse};
 use crate::operation::Process;
 use cases::{AGUI_BEGUN, Fault, REFUSING, closed_port};
 
@@ -56,10 +56,6 @@ async fn every_fault_is_told_to_the_frontend_and_to_the_log_alike() {
     assert_eq!(logged, told);
 }
 
-async fn agui(url: &str) -> Served {
-    serve(&cases::agent("agui", url), &[]).await
-}
-
 #[tokio::test]
 async fn an_agent_that_refuses_the_connection_is_named() {
     let url = closed_port().await;
@@ -92,7 +88,9 @@ async fn a_stream_cut_at_every_byte_ends_well_formed() {
     let cut = Arc::clone(&place);
     let bytes = whole.clone();
     let upstream = Upstream::start(move |_| Say::Close(bytes[..cut.load(Ordering::Relaxed)].to_vec())).await;
-    let served = agui(&upstream.url).await;
+    // It is asked again however often it fails.
+    let toml = format!("{}circuit.failures = 0\n", cases::agent("agui", &upstream.url));
+    let served = serve(&toml, &[]).await;
     for at in 0..=whole.len() {
         place.store(at, Ordering::Relaxed);
         let events = served.run("agui", &format!("r{at}")).await;

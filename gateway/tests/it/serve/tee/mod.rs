@@ -17,6 +17,7 @@ mod faults;
 mod passing;
 mod peer;
 mod served;
+mod traces;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -238,7 +239,7 @@ fn ways() -> Vec<(&'static str, How)> {
         ("token", |asked| with(vec![("x-aqueduct-run", header(asked, "x-aqueduct-run"))])),
         ("token", |asked| with(vec![("baggage", format!("a=1,{}", header(asked, "baggage")))])),
         ("token", |asked| {
-            let metadata = asked.body["params"]["message"]["metadata"].clone();
+            let metadata = asked.body["params"]["metadata"].clone();
             Called { metadata, ..Called::default() }
         }),
         ("trace", |asked| {
@@ -320,7 +321,9 @@ async fn a_sub_agent_is_handed_its_own_token(place: Place) {
     let own = header(&asked, "x-aqueduct-run");
     assert!(own.len() == 49 && own != given);
     assert_eq!(header(&asked, "baggage"), format!("x=1,aqueduct-run={own}"));
-    assert_eq!(asked.body["params"]["message"]["metadata"], json!({ "aqueduct/run": own, "other": 1.5 }));
+    // In the metadata of the call: agents store and show those of messages.
+    assert_eq!(asked.body["params"]["message"]["metadata"], json!({ "other": 1.5 }));
+    assert_eq!(asked.body["params"]["metadata"], json!({ "aqueduct/run": own }));
     assert!(!format!("{}{}", asked.head, asked.body).contains(&given), "{}", asked.head);
     assert!(!asked.head.contains("mine"), "credentials of the caller stay here");
 }

@@ -25,7 +25,12 @@ async fn the_card_says_that_the_agent_is_here() {
     })
     .await;
     let served = serve(&format!("[agents.x.a2a]\nurl = \"{}\"\n", upstream.url), &[]).await;
-    for path in ["/a2a/x/.well-known/agent-card.json", "/a2a/x/.well-known/agent.json"] {
+    for path in [
+        "/a2a/x/.well-known/agent-card.json",
+        "/a2a/x/.well-known/agent.json",
+        "/a2a/x/.well-known/agent-card.json/",
+        "/a2a/.well-known/agent-card.json",
+    ] {
         let card: Value = serde_json::from_slice(served.get(path).await.body()).unwrap();
         let here = served.url("/a2a/x");
         assert_eq!((&card["name"], &card["url"]), (&json!("real"), &json!(here)));
@@ -39,7 +44,7 @@ async fn the_card_says_that_the_agent_is_here() {
             ["JSONRPC", "HTTP+JSON", "GRPC", "JSONRPC", "HTTP+JSON", "GRPC"],
             "and all else is served"
         );
-        assert_eq!(interfaces[2]["url"], served.address.to_string());
+        assert_eq!(interfaces[2]["url"], format!("http://{}", served.address));
         assert_eq!(card["protocolVersion"], "0.3.0");
     }
 }
@@ -144,8 +149,8 @@ async fn a_failure_on_the_way_is_told_as_the_binding_tells_errors() {
 #[tokio::test]
 async fn rest_calls_pass_with_their_path_and_query() {
     let mut upstream = Upstream::saying(http("200 OK", "application/a2a+json", "{\"id\":\"T\"}")).await;
-    let toml = format!("[agents.x]\na2a = {{ url = \"{}/base/\", binding = \"rest\" }}\n", upstream.url);
-    let served = serve(&toml, &[]).await;
+    let agent = format!("[agents.x]\na2a = {{ url = \"{}/base/\", binding = \"rest\" }}\n", upstream.url);
+    let served = serve(&format!("server.push = \"public\"\n{agent}"), &[]).await;
     let response = served.get("/a2a/x/tasks/T%2F1?historyLength=2").await;
     assert_eq!(
         (response.body(), &response.headers()["content-type"]),

@@ -2,30 +2,18 @@
 //! fourth run asks an A2A agent, which another gateway asks again; the others end where their gateway died. Half of the first
 //! 200 clients are plain ones, half go through `sdk/typescript`.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aqueduct_tests::process::Program;
-use serde_json::Value;
 
 use super::super::server::Server;
 use super::gateways::{Alive, LEASE, MARGIN, Speech, upstream, with_upstream};
 use super::sdk::SdkClients;
-use super::stream::{Seen, check, spawn_clients, whole};
+use super::stream::{Seen, check, spawn_clients, texts, whole};
 
 /// Lasts as long as all deaths together.
 const SPEECH: Speech = Speech { words: 50, pace: Duration::from_millis(500) };
 const AGENTS: &[&str] = &["task", "slow", "slow", "slow"];
-
-/// The texts of all messages.
-fn texts(events: &[Value]) -> Vec<String> {
-    let mut texts: BTreeMap<&str, String> = BTreeMap::new();
-    for event in events.iter().filter(|event| event["type"] == "TEXT_MESSAGE_CONTENT") {
-        let text = texts.entry(event["messageId"].as_str().unwrap()).or_default();
-        text.push_str(event["delta"].as_str().unwrap());
-    }
-    texts.into_values().collect()
-}
 
 /// What became of the runs.
 #[derive(Debug, Default)]

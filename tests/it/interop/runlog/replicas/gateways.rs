@@ -63,15 +63,43 @@ pub(crate) fn configuration(server: &Server, speech: Speech) -> TempDir {
 
 /// The same with an agent `task` that says it over A2A.
 pub(crate) fn with_upstream(server: &Server, speech: Speech, upstream: &Program) -> TempDir {
-    let task = format!("[agents.task]\na2a = {{ url = \"http://{}/a2a/slow\" }}\n", host(upstream));
-    configured(server, speech, &task)
+    configured(server, speech, &task(upstream))
+}
+
+/// The same with the lease that gateways have by default.
+pub(crate) fn with_upstream_by_default(server: &Server, speech: Speech, upstream: &Program) -> TempDir {
+    on_redis(server, speech, &format!("{SLOW}{}", task(upstream)))
+}
+
+/// The same with the Redis and the agent at these addresses.
+pub(crate) fn task_at(redis: &str, speech: Speech, agent: &str) -> TempDir {
+    let task = format!("[agents.task]\na2a = {{ url = \"http://{agent}/a2a/slow\" }}\n");
+    let config = format!("{PLACE}[runs]\nlog = \"redis\"\nredis = \"file:redis-url\"\n{SLOW}{task}");
+    let folder = folder(speech, &config);
+    std::fs::write(folder.path().join("redis-url"), redis).unwrap();
+    folder
+}
+
+/// The same on disk.
+pub(crate) fn on_disk(speech: Speech, upstream: &Program) -> TempDir {
+    let folder = folder(speech, "");
+    let runs = folder.path().join("runs");
+    let config =
+        format!("{PLACE}[runs]\nlog = \"disk\"\nfolder = \"{}\"\n{SLOW}{}", runs.display(), task(upstream));
+    std::fs::write(folder.path().join("aqueduct.toml"), config).unwrap();
+    folder
+}
+
+fn task(upstream: &Program) -> String {
+    format!("[agents.task]\na2a = {{ url = \"http://{}/a2a/slow\" }}\n", host(upstream))
 }
 
 fn configured(server: &Server, speech: Speech, more: &str) -> TempDir {
-    let config = format!(
-        "{PLACE}[runs]\nlog = \"redis\"\nredis = \"file:redis-url\"\nlease = \"{}ms\"\n{SLOW}{more}",
-        LEASE.as_millis()
-    );
+    on_redis(server, speech, &format!("lease = \"{}ms\"\n{SLOW}{more}", LEASE.as_millis()))
+}
+
+fn on_redis(server: &Server, speech: Speech, more: &str) -> TempDir {
+    let config = format!("{PLACE}[runs]\nlog = \"redis\"\nredis = \"file:redis-url\"\n{more}");
     let folder = folder(speech, &config);
     std::fs::write(folder.path().join("redis-url"), server.url()).unwrap();
     folder
@@ -97,8 +125,30 @@ pub(crate) struct Alive {
 impl Alive {
     pub(crate) fn start(&self, folder: &Path) -> Program {
         let gateway = start(folder);
-        self.hosts.lock().unwrap().push(host(&gateway));
+        self.add(&gateway);
         gateway
+    }
+
+    /// The same for a gateway whose files may be limited later: then writes fail, and do not kill it.
+    pub(crate) fn start_with_limits(&self, folder: &Path) -> Program {
+        let program = variable("AQUEDUCT_INTEROP_GATEWAY");
+        let command = format!(
+            "trap '' XFSZ; exec {} serve --config {}",
+            program.display(),
+            folder.join("aqueduct.toml").display()
+        );
+        let gateway = Program::start("sh", &["-c", &command]);
+        self.add(&gateway);
+        gateway
+    }
+
+    pub(crate) fn add(&self, gateway: &Program) {
+        self.hosts.lock().unwrap().push(host(gateway));
+    }
+
+    /// Clients do not come to that one any more.
+    pub(crate) fn forget(&self, gateway: &Program) {
+        self.hosts.lock().unwrap().retain(|alive| *alive != host(gateway));
     }
 
     /// Any of them, another one for each turn.
@@ -145,7 +195,7 @@ impl Alive {
 
     pub(crate) fn kill(&self, gateway: Program) {
         self.killed.fetch_add(1, Ordering::Relaxed);
-        self.hosts.lock().unwrap().retain(|alive| *alive != host(&gateway));
+        self.forget(&gateway);
         drop(gateway);
     }
 }

@@ -12,10 +12,12 @@ use aqueduct_tests::process::{payloads, post_whole};
 use serde_json::Value;
 
 use super::server::Server;
-pub(super) use gateways::Alive;
-use gateways::{Speech, configuration, host, signal};
-pub(super) use stream::{Seen, check, whole};
-use stream::{joined, spawn_clients};
+use gateways::configuration;
+pub(crate) use gateways::{
+    Alive, Speech, host, on_disk, signal, task_at, upstream, with_upstream_by_default,
+};
+use stream::joined;
+pub(crate) use stream::{Seen, check, spawn_clients, texts, whole};
 
 /// A quarter of a minute.
 const SPEECH: Speech = Speech { words: 150, pace: Duration::from_millis(100) };

@@ -1,5 +1,6 @@
 //! The stream of a run as a plain client of server-sent events puts it together, and what must hold of it.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
@@ -47,14 +48,29 @@ impl Seen {
         host: &str,
         request: &str,
         since: &mut Instant,
+        hear: impl FnMut(&Value),
+        is_quiet: impl Fn() -> bool,
+    ) -> std::io::Result<()> {
+        self.read_lines(host, request, since, hear, is_quiet, |_| ())
+    }
+
+    fn read_lines(
+        &mut self,
+        host: &str,
+        request: &str,
+        since: &mut Instant,
         mut hear: impl FnMut(&Value),
         is_quiet: impl Fn() -> bool,
+        answered: impl FnOnce(Option<u16>),
     ) -> std::io::Result<()> {
         let mut socket = TcpStream::connect(host)?;
         socket.set_read_timeout(Some(LEASE + MARGIN * 4))?;
         socket.write_all(request.as_bytes())?;
         let mut response = BufReader::new(socket);
         let (mut line, mut id) = (String::new(), String::new());
+        response.read_line(&mut line)?;
+        answered(line.split(' ').nth(1).and_then(|status| status.parse().ok()));
+        line.clear();
         while response.read_line(&mut line)? > 0 {
             if let Some(found) = line.strip_prefix("id: ") {
                 found.trim().clone_into(&mut id);
@@ -87,15 +103,71 @@ impl Seen {
         Self::ask(run, ("slow", words), alive, turn)
     }
 
+    /// Starts a run and follows it through everything; `None` if it did not begin.
+    ///
+    /// # Panics
+    ///
+    /// Nothing comes for longer than `hangs`.
+    pub(crate) fn follow_through(
+        run: &str,
+        agent: &str,
+        alive: &Alive,
+        turn: usize,
+        hangs: Duration,
+    ) -> Option<Self> {
+        let mut seen = Self::default();
+        let (mut since, mut progress) = (Instant::now(), Instant::now());
+        let (host, body) = (alive.any(turn), input(run, "hello"));
+        let start = start_request(&host, agent, &body);
+        seen.read(&host, &start, &mut since, |_| (), || false).ok();
+        while !seen.is_over() {
+            let known = seen.events.len();
+            seen.connections += 1;
+            let host = alive.any(turn + seen.connections);
+            let again = resume_request(&host, run, &seen.last_id);
+            let status = seen.read_status(&host, &again, &mut since);
+            if seen.events.len() > known {
+                progress = Instant::now();
+            }
+            // It never began: a run that a client has seen is there.
+            if seen.events.is_empty() && status == Some(404) {
+                return None;
+            }
+            assert!(progress.elapsed() < hangs, "{run} hangs after {:?}: {status:?}", seen.last_id);
+            if status != Some(200) || seen.events.len() == known {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+        Some(seen)
+    }
+
+    /// The whole run as any gateway tells it afterwards, however often it takes.
+    pub(crate) fn whole_through(run: &str, alive: &Alive, turn: usize) -> Vec<Value> {
+        for attempt in 0..600 {
+            let mut seen = Self::default();
+            let host = alive.any(turn + attempt);
+            let request = whole_request(&host, run);
+            seen.read(&host, &request, &mut Instant::now(), |_| (), || false).ok();
+            if seen.is_over() {
+                return seen.events;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("{run} cannot be read");
+    }
+
+    /// Reads one response, and gives its status.
+    fn read_status(&mut self, host: &str, request: &str, since: &mut Instant) -> Option<u16> {
+        let mut status = None;
+        self.read_lines(host, request, since, |_| (), || false, |line| status = line).ok();
+        status
+    }
+
     fn ask(run: &str, (agent, words): (&str, &str), alive: &Alive, turn: usize) -> Self {
         let mut seen = Self::default();
         let mut since = Instant::now();
         let (host, body) = (alive.any(turn), input(run, words));
-        let start = format!(
-            "POST /agents/{agent} HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
+        let start = start_request(&host, agent, &body);
         let (mut has_begun, mut has_spoken) = (false, false);
         let hear = |event: &Value| {
             let is_first = !std::mem::replace(&mut has_begun, true);
@@ -109,11 +181,7 @@ impl Seen {
         while !seen.is_over() {
             seen.connections += 1;
             let host = alive.any(turn + seen.connections);
-            let again = format!(
-                "GET /runs/{run}/events?protocolVersion=1.0 HTTP/1.0\r\nHost: {host}\r\nAccept: text/event-stream\r\n\
-                 Last-Event-ID: {}\r\n\r\n",
-                seen.last_id
-            );
+            let again = resume_request(&host, run, &seen.last_id);
             if seen.read(&host, &again, &mut since, |_| (), || false).is_err() {
                 std::thread::sleep(Duration::from_millis(50));
             }
@@ -122,13 +190,41 @@ impl Seen {
     }
 }
 
+/// The texts of all messages.
+pub(crate) fn texts(events: &[Value]) -> Vec<String> {
+    let mut texts: BTreeMap<&str, String> = BTreeMap::new();
+    for event in events.iter().filter(|event| event["type"] == "TEXT_MESSAGE_CONTENT") {
+        let text = texts.entry(event["messageId"].as_str().unwrap()).or_default();
+        text.push_str(event["delta"].as_str().unwrap());
+    }
+    texts.into_values().collect()
+}
+
 /// The whole run as a gateway tells it afterwards.
 pub(crate) fn whole(host: &str, run: &str) -> Vec<Value> {
     let mut seen = Seen::default();
-    let request =
-        format!("GET /runs/{run}/events?after=0&protocolVersion=1.0 HTTP/1.0\r\nHost: {host}\r\n\r\n");
+    let request = whole_request(host, run);
     seen.read(host, &request, &mut Instant::now(), |_| (), || false).unwrap();
     seen.events
+}
+
+fn start_request(host: &str, agent: &str, body: &str) -> String {
+    format!(
+        "POST /agents/{agent} HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn resume_request(host: &str, run: &str, last_id: &str) -> String {
+    let seen = if last_id.is_empty() { String::new() } else { format!("Last-Event-ID: {last_id}\r\n") };
+    format!(
+        "GET /runs/{run}/events?protocolVersion=1.0 HTTP/1.0\r\nHost: {host}\r\nAccept: text/event-stream\r\n{seen}\r\n"
+    )
+}
+
+fn whole_request(host: &str, run: &str) -> String {
+    format!("GET /runs/{run}/events?after=0&protocolVersion=1.0 HTTP/1.0\r\nHost: {host}\r\n\r\n")
 }
 
 /// The events with neighbouring deltas of one message as one: a reader that is slow gets them so.

@@ -1,0 +1,404 @@
+//! What a call reaches: the tasks and contexts that it names, for a proxy that knows to whom they belong.
+//!
+//! A proxy compares ids with owners, so that an agent must not read other ids than the proxy did: members that occur twice
+//! are refused, both spellings of a member (`taskId`, `task_id`) count, and what no method of the protocol is stays unknown.
+//! Ids in paths are decoded as agents decode them.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// The member that holds a message: `request` in the protobuf of 0.3.
+const MESSAGE: [&str; 2] = ["message", "request"];
+
+/// What a call does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Sends a message: a task begins, or goes on.
+    Send,
+    /// Reads, cancels or subscribes to one task.
+    Task,
+    /// Lists tasks.
+    List,
+    /// Reads, writes or deletes push notification configurations of a task.
+    Push,
+    /// Reads the extended card.
+    Card,
+    /// No method of the protocol.
+    Unknown,
+}
+
+/// What a call reaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallScope {
+    /// What it does.
+    pub reach: Reach,
+    /// The tasks that it names, each as often as it is named.
+    pub tasks: Vec<String>,
+    /// The contexts that it names.
+    pub contexts: Vec<String>,
+    /// The addresses at which it wants to be notified.
+    pub push_urls: Vec<String>,
+}
+
+impl CallScope {
+    fn new(reach: Reach) -> Self {
+        Self { reach, tasks: Vec::new(), contexts: Vec::new(), push_urls: Vec::new() }
+    }
+
+    /// Reads the body of a JSON-RPC call. Returns `None` if the body is not one JSON object without repeated members.
+    pub fn of_jsonrpc(body: &str) -> Option<Self> {
+        let Value::Object(top) = parse(body)? else { return None };
+        let method = top.get("method").and_then(Value::as_str).unwrap_or_default();
+        let is_push = method.contains("ushNotificationConfig");
+        let reach = match method {
+            "SendMessage" | "SendStreamingMessage" | "message/send" | "message/stream" => Reach::Send,
+            "GetTask" | "CancelTask" | "SubscribeToTask" | "tasks/get" | "tasks/cancel"
+            | "tasks/resubscribe" => Reach::Task,
+            "ListTasks" | "tasks/list" => Reach::List,
+            "GetExtendedAgentCard" | "agent/getAuthenticatedExtendedCard" => Reach::Card,
+            _ if is_push => Reach::Push,
+            _ => Reach::Unknown,
+        };
+        let mut scope = Self::new(reach);
+        let empty = Map::new();
+        let params = top.get("params").and_then(Value::as_object).unwrap_or(&empty);
+        // In 1.0 `id` is that of the configuration, in 0.3 that of the task.
+        let has_own_id = is_push && !method.contains('/');
+        scope.read_params(params, has_own_id);
+        Some(scope)
+    }
+
+    /// Reads a REST call: its method, its path below the interface's address, and its body. Returns `None` if the body is
+    /// there and not one JSON object without repeated members.
+    pub fn of_rest(method: &str, path: &str, body: &str) -> Option<Self> {
+        let params = match body.trim() {
+            "" => Map::new(),
+            text => match parse(text)? {
+                Value::Object(params) => params,
+                _ => return None,
+            },
+        };
+        let path = path.split('?').next().unwrap_or_default();
+        let segments: Vec<String> =
+            path.split('/').filter(|segment| !segment.is_empty()).map(decoded).collect();
+        let at = segments.iter().position(|segment| segment == "tasks" || segment.starts_with("message:"));
+        let below: Vec<&str> = segments.iter().skip(at.unwrap_or(0)).map(String::as_str).collect();
+        let mut scope = Self::new(Reach::Unknown);
+        match (method, below.as_slice()) {
+            ("POST", ["message:send" | "message:stream"]) => scope.reach = Reach::Send,
+            ("GET", ["tasks"]) => scope.reach = Reach::List,
+            (_, ["tasks", task]) => {
+                let (id, verb) = task.rsplit_once(':').unwrap_or((task, ""));
+                let is_known = matches!(
+                    (method, verb),
+                    ("GET", "") | ("GET" | "POST", "subscribe") | ("POST", "cancel")
+                );
+                scope.reach = if is_known { Reach::Task } else { Reach::Unknown };
+                scope.tasks.push(id.to_owned());
+            }
+            (
+                _,
+                ["tasks", task, "pushNotificationConfigs"] | ["tasks", task, "pushNotificationConfigs", _],
+            ) => {
+                scope.reach = Reach::Push;
+                scope.tasks.push((*task).to_owned());
+            }
+            ("GET", _)
+                if matches!(segments.last().map(String::as_str), Some("extendedAgentCard" | "card")) =>
+            {
+                scope.reach = Reach::Card;
+            }
+            _ => {}
+        }
+        scope.read_params(&params, true);
+        Some(scope)
+    }
+
+    fn read_params(&mut self, params: &Map<String, Value>, has_own_id: bool) {
+        let names = if has_own_id { &["taskId", "task_id"][..] } else { &["id", "taskId", "task_id"] };
+        if matches!(self.reach, Reach::Task | Reach::Push) {
+            self.tasks.extend(texts(params, names));
+            self.tasks.extend(texts(params, &["name", "parent"]).filter_map(|name| task_in(&name)));
+        }
+        self.contexts.extend(texts(params, &["contextId", "context_id"]));
+        self.push_urls.extend(urls(&Value::Object(params.clone()), self.reach == Reach::Push));
+        for message in MESSAGE.iter().filter_map(|name| params.get(*name)?.as_object()) {
+            self.tasks.extend(texts(message, &["taskId", "task_id"]));
+            self.contexts.extend(texts(message, &["contextId", "context_id"]));
+            for name in ["referenceTaskIds", "reference_task_ids"] {
+                let list = message.get(name).and_then(Value::as_array).into_iter().flatten();
+                self.tasks.extend(list.filter_map(Value::as_str).map(str::to_owned));
+            }
+        }
+    }
+}
+
+/// The ids that an answer names: those of its task, and of its context.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AnswerIds {
+    /// The tasks.
+    pub tasks: Vec<String>,
+    /// The contexts.
+    pub contexts: Vec<String>,
+}
+
+impl AnswerIds {
+    /// Reads an answer, or one event of a stream, of either binding and version.
+    pub fn of(answer: &Value) -> Self {
+        let result = answer.get("result").unwrap_or(answer);
+        let parts =
+            ["task", "message", "statusUpdate", "artifactUpdate", "status_update", "artifact_update", "msg"];
+        let objects = [Some(result)].into_iter().chain(parts.map(|part| result.get(part))).flatten();
+        let mut ids = Self::default();
+        for object in objects.filter_map(Value::as_object) {
+            // A task has a status of its own; so has an update, which names its task.
+            let is_task = object.contains_key("status") && !object.contains_key("taskId");
+            ids.tasks.extend(texts(object, if is_task { &["id"] } else { &["taskId", "task_id"] }));
+            ids.contexts.extend(texts(object, &["contextId", "context_id"]));
+        }
+        ids.tasks.dedup();
+        ids.contexts.dedup();
+        ids
+    }
+}
+
+/// Returns the ids of the tasks in an answer to a list.
+pub fn listed_tasks(answer: &Value) -> Vec<String> {
+    let tasks = answer.get("result").unwrap_or(answer).get("tasks").and_then(Value::as_array);
+    tasks.into_iter().flatten().filter_map(|task| task.get("id")?.as_str()).map(str::to_owned).collect()
+}
+
+/// Leaves the tasks in an answer to a list that are wanted, and counts them instead of all.
+pub fn retain_tasks(answer: &mut Value, is_wanted: impl Fn(&str) -> bool) {
+    let list = if answer.get("result").is_some() { answer.get_mut("result") } else { Some(answer) };
+    let Some(list) = list.and_then(Value::as_object_mut) else { return };
+    let mut left = 0;
+    if let Some(tasks) = list.get_mut("tasks").and_then(Value::as_array_mut) {
+        tasks.retain(|task| task.get("id").and_then(Value::as_str).is_some_and(&is_wanted));
+        left = tasks.len();
+    }
+    for name in ["totalSize", "total_size"] {
+        if let Some(total) = list.get_mut(name) {
+            *total = left.into();
+        }
+    }
+}
+
+fn texts(object: &Map<String, Value>, names: &[&str]) -> impl Iterator<Item = String> {
+    let found: Vec<String> = names
+        .iter()
+        .filter_map(|name| object.get(*name)?.as_str())
+        .filter(|id| !id.is_empty())
+        .map(str::to_owned)
+        .collect();
+    found.into_iter()
+}
+
+/// The task of a resource name such as `tasks/T/pushNotificationConfigs/C`.
+fn task_in(name: &str) -> Option<String> {
+    let mut segments = name.split('/');
+    segments.find(|segment| *segment == "tasks")?;
+    segments.next().map(str::to_owned)
+}
+
+/// The addresses of push configurations: all of a call about one, else those that a message asks for.
+fn urls(params: &Value, is_push: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![(params, is_push)];
+    while let Some((value, is_inside)) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    let is_config = is_inside || name.to_ascii_lowercase().contains("push");
+                    match value {
+                        Value::String(url) if is_config && name == "url" => found.push(url.clone()),
+                        // The content of a message is no configuration.
+                        _ if MESSAGE.contains(&name.as_str()) => {}
+                        value => open.push((value, is_config)),
+                    }
+                }
+            }
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, is_inside))),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A segment of a path without its percent-encoding.
+fn decoded(segment: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::with_capacity(segment.len()), segment.as_bytes());
+    while let Some((&first, tail)) = rest.split_first() {
+        let digits =
+            tail.get(..2).filter(|_| first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(first));
+        rest = tail.get(if byte.is_some() { 2 } else { 0 }..).unwrap_or_default();
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn parse(text: &str) -> Option<Value> {
+    serde_json::from_str::<Unique>(text).ok().map(|unique| unique.0)
+}
+
+/// A JSON value without repeated members.
+struct Unique(Value);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(UniqueVisitor).map(Self)
+    }
+}
+
+struct UniqueVisitor;
+
+impl<'de> Visitor<'de> for UniqueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON without repeated members")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Unique(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some((name, Unique(value))) = members.next_entry::<String, Unique>()? {
+            if object.insert(name, value).is_some() {
+                return Err(A::Error::custom("a member is there twice"));
+            }
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rpc(method: &str, params: &Value) -> CallScope {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        CallScope::of_jsonrpc(&body.to_string()).unwrap()
+    }
+
+    #[test]
+    fn every_method_names_its_task_in_every_spelling() {
+        for (method, params, reach) in [
+            ("GetTask", json!({"id": "T"}), Reach::Task),
+            ("tasks/cancel", json!({"id": "T"}), Reach::Task),
+            ("SubscribeToTask", json!({"name": "tasks/T"}), Reach::Task),
+            ("CreateTaskPushNotificationConfig", json!({"taskId": "T", "id": "config"}), Reach::Push),
+            ("ListTaskPushNotificationConfigs", json!({"parent": "tasks/T"}), Reach::Push),
+            ("tasks/pushNotificationConfig/get", json!({"id": "T"}), Reach::Push),
+            ("tasks/pushNotificationConfig/set", json!({"taskId": "T"}), Reach::Push),
+            ("message/send", json!({"message": {"task_id": "T"}}), Reach::Send),
+            ("SendMessage", json!({"message": {"referenceTaskIds": ["T"]}}), Reach::Send),
+            ("SendMessage", json!({"request": {"taskId": "T"}}), Reach::Send),
+        ] {
+            let scope = rpc(method, &params);
+            assert_eq!((scope.reach, scope.tasks), (reach, vec!["T".to_owned()]), "{method} {params}");
+        }
+        let both = rpc("GetTask", &json!({"id": "mine", "task_id": "theirs"}));
+        assert_eq!(both.tasks, ["mine", "theirs"]);
+        assert_eq!(rpc("ListTasks", &json!({"contextId": "C"})).contexts, ["C"]);
+        assert_eq!(rpc("tasks/dump", &json!({"id": "T"})).reach, Reach::Unknown);
+    }
+
+    #[test]
+    fn paths_are_read_as_agents_read_them() {
+        for (method, path, reach, tasks) in [
+            ("GET", "tasks/T", Reach::Task, &["T"][..]),
+            ("GET", "v1/tasks/T%3A1?historyLength=1", Reach::Unknown, &["T"]),
+            ("POST", "tenant/tasks/a%2Fb:cancel", Reach::Task, &["a/b"]),
+            ("GET", "tasks/T:subscribe", Reach::Task, &["T"]),
+            ("DELETE", "tasks/T/pushNotificationConfigs/C", Reach::Push, &["T"]),
+            ("GET", "tasks", Reach::List, &[]),
+            ("POST", "v1/message:stream", Reach::Send, &[]),
+            ("GET", "v1/card", Reach::Card, &[]),
+            ("GET", "admin/dump", Reach::Unknown, &[]),
+            ("PUT", "tasks/T", Reach::Unknown, &["T"]),
+        ] {
+            let scope = CallScope::of_rest(method, path, "").unwrap();
+            assert_eq!(
+                (scope.reach, scope.tasks),
+                (reach, tasks.iter().map(|id| (*id).to_owned()).collect()),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_member_that_is_there_twice_is_refused() {
+        for body in [
+            r#"{"method":"GetTask","params":{"id":"mine","id":"theirs"}}"#,
+            r#"{"method":"GetTask","method":"ListTasks","params":{}}"#,
+            r#"{"method":"GetTask","params":{"id":"mine"},"params":{"id":"theirs"}}"#,
+            "[]",
+            "nonsense",
+        ] {
+            assert_eq!(CallScope::of_jsonrpc(body), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn push_addresses_are_found_wherever_they_stand() {
+        let config = json!({"configuration": {"pushNotificationConfig": {"url": "http://x"}}, "message": {"push": {"url": "no"}}});
+        assert_eq!(rpc("message/send", &config).push_urls, ["http://x"]);
+        let flat = json!({"taskId": "T", "url": "http://y"});
+        assert_eq!(rpc("CreateTaskPushNotificationConfig", &flat).push_urls, ["http://y"]);
+        assert_eq!(rpc("SendMessage", &json!({"message": {"url": "http://z"}})).push_urls, [""; 0]);
+    }
+
+    #[test]
+    fn answers_of_all_shapes_name_their_ids() {
+        for answer in [
+            json!({"task": {"id": "T", "contextId": "C", "status": {}}}),
+            json!({"result": {"kind": "task", "id": "T", "contextId": "C", "status": {}}}),
+            json!({"result": {"statusUpdate": {"taskId": "T", "contextId": "C", "status": {}}}}),
+            json!({"result": {"kind": "status-update", "taskId": "T", "contextId": "C", "status": {}}}),
+            json!({"message": {"taskId": "T", "contextId": "C", "messageId": "M"}}),
+        ] {
+            let ids = AnswerIds::of(&answer);
+            assert_eq!((ids.tasks, ids.contexts), (vec!["T".to_owned()], vec!["C".to_owned()]), "{answer}");
+        }
+        let mut list = json!({"result": {"tasks": [{"id": "A"}, {"id": "B"}], "totalSize": 2}});
+        assert_eq!(listed_tasks(&list), ["A", "B"]);
+        retain_tasks(&mut list, |id| id == "B");
+        assert_eq!(list, json!({"result": {"tasks": [{"id": "B"}], "totalSize": 1}}));
+    }
+}

@@ -1,0 +1,374 @@
+//! [`PlainView`]: a task for clients that did not activate [`EXTENSION`](crate::mark::EXTENSION): words for people, and
+//! the agent's own files and data, nothing else.
+//!
+//! | of the task | a plain client sees |
+//! |---|---|
+//! | text of the answer | an artifact: chunks with words in them, then the whole text once more with `append: false, lastChunk: true` |
+//! | text of a sub-agent | a status, `<name>: <text>`; the answer, if the agent itself has said nothing when the turn ends |
+//! | a text that another one replaces | the same artifact, replaced |
+//! | intermediate text, notices | statuses; those of a sub-agent as `<name>: <text>` |
+//! | files and data of the agent | artifacts |
+//! | questions, failures | their words, in the status |
+//! | thoughts, tool calls, lanes, steps, state, usage, marks | nothing |
+//!
+//! Clients differ in what they take for the whole of an artifact: the chunks joined, or the chunk that says `lastChunk`.
+//! A closing chunk that replaces the artifact by its whole text is right for both.
+//!
+//! The view reads the marks of the whole stream, so there is one conversion for all clients, and begins at any snapshot.
+//! Its memory is the text of one task, at most [`TaskLimits::artifact_bytes`](super::TaskLimits); a longer artifact closes
+//! with an empty chunk.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use aqueduct_core::{Channel, Role as CanonicalRole, wellknown};
+use foldhash::fast::RandomState;
+use futures_core::Stream;
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use super::{Answer, ServerError, TaskStream};
+use crate::mark::{self, MEDIA_TYPE, Mark, kind};
+use crate::wire::{
+    Artifact, ArtifactUpdate, Content, Message, Part, Raw, Role, StateClass, StatusUpdate, StreamItem, Task,
+    TaskState, TaskStatus, Text,
+};
+
+/// Shows one task to one client.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PlainView {
+    artifacts: IndexMap<String, Seen, RandomState>,
+    /// Artifacts that replace others, by their ids: the id under which the client knows them.
+    shown_as: HashMap<String, String, RandomState>,
+    /// Texts of the answer that others replace.
+    replaced: HashSet<String, RandomState>,
+    /// Bytes of text that are kept.
+    bytes: usize,
+    max_bytes: usize,
+    /// True once the agent itself has said something of the answer.
+    has_answer: bool,
+}
+
+/// An artifact of the task.
+#[derive(Debug, Clone)]
+struct Seen {
+    shows: Shows,
+    name: Text<'static>,
+    /// The text so far; none if there is too much of it.
+    text: Option<String>,
+    is_begun: bool,
+}
+
+/// What an artifact is to a plain client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Shows {
+    /// Words of the answer.
+    Answer,
+    /// Words of a sub-agent, under its name.
+    SubAgent(String),
+    /// A file or data of the agent.
+    Whole,
+    /// Words beside the answer.
+    Notice(String),
+    Nothing,
+}
+
+impl PlainView {
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, ..Self::default() }
+    }
+
+    /// Returns the answer to a call, as a plain client sees it.
+    pub(super) fn show(self, answer: Answer) -> Answer {
+        match answer {
+            Answer::Task(task) => Answer::Task(Box::new(self.into_task(*task))),
+            Answer::Message(mut message) => {
+                message.metadata = without_mark(message.metadata);
+                Answer::Message(message)
+            }
+            Answer::Stream(items) => {
+                Answer::Stream(Box::pin(PlainStream { items, view: self, queue: VecDeque::new() }))
+            }
+            Answer::Tasks(mut page) => {
+                page.tasks =
+                    page.tasks.into_iter().map(|task| Self::new(self.max_bytes).into_task(task)).collect();
+                Answer::Tasks(page)
+            }
+            other => other,
+        }
+    }
+
+    /// Appends what an item looks like: nothing, one item or several.
+    pub(super) fn handle_item(&mut self, item: StreamItem<'static>, out: &mut VecDeque<StreamItem<'static>>) {
+        match item {
+            StreamItem::Task(task) => out.push_back(StreamItem::Task(self.task(task))),
+            StreamItem::Message(mut message) => {
+                message.metadata = without_mark(message.metadata);
+                out.push_back(StreamItem::Message(message));
+            }
+            StreamItem::Status(update) => self.status(update, out),
+            StreamItem::Artifact(update) => self.artifact(update, out),
+        }
+    }
+
+    /// Returns a whole task.
+    pub(super) fn into_task(mut self, task: Task<'static>) -> Task<'static> {
+        self.task(task)
+    }
+
+    /// Returns a whole task, and goes on from it.
+    pub(super) fn task(&mut self, mut task: Task<'static>) -> Task<'static> {
+        task.metadata = without_mark(task.metadata);
+        task.status.message = task.status.message.and_then(message);
+        task.history = std::mem::take(&mut task.history).into_iter().filter_map(message).collect();
+        let artifacts = std::mem::take(&mut task.artifacts);
+        for artifact in &artifacts {
+            self.see(artifact);
+        }
+        let falls_back = task.status.state.class() != StateClass::Active && !self.has_answer;
+        for mut artifact in artifacts {
+            let id = artifact.artifact_id.as_str();
+            let is_shown = match self.artifacts.get(id) {
+                Some(seen) => match seen.shows {
+                    Shows::SubAgent(_) => falls_back,
+                    // An artifact without words is not in the stream either.
+                    Shows::Answer => seen.is_begun,
+                    Shows::Whole => true,
+                    Shows::Notice(_) | Shows::Nothing => false,
+                },
+                // It stands until the one that replaces it has words.
+                None => self.replaced.contains(id),
+            };
+            if !is_shown {
+                continue;
+            }
+            let shown = self.shown_id(id).to_owned();
+            artifact.metadata = without_mark(artifact.metadata);
+            // What it replaces stands before it.
+            task.artifacts.retain(|before| *before.artifact_id != *shown);
+            artifact.artifact_id = shown.into();
+            task.artifacts.push(artifact);
+        }
+        task
+    }
+
+    /// Takes note of a whole artifact, or of the first chunk of one.
+    fn see(&mut self, artifact: &Artifact<'static>) {
+        let id = artifact.artifact_id.to_string();
+        let mark = Mark::read(artifact.metadata.as_ref());
+        let shows = mark.as_ref().map_or(Shows::Whole, |mark| shows(mark, artifact));
+        if let Some(old) = mark.as_ref().and_then(|mark| mark.text("replaces")) {
+            let known_as = self.shown_id(old).to_owned();
+            if let Some(before) = self.artifacts.shift_remove(old) {
+                self.shown_as.insert(id.clone(), known_as);
+                if before.shows == Shows::Answer && before.is_begun {
+                    self.replaced.insert(old.to_owned());
+                }
+            }
+        }
+        let text: String = artifact.parts.iter().filter_map(Part::as_text).map(Text::as_str).collect();
+        self.has_answer |= shows == Shows::Answer && !text.is_empty();
+        self.bytes = self.bytes.saturating_add(text.len());
+        let seen = Seen { shows, name: artifact.name.clone(), is_begun: !text.is_empty(), text: Some(text) };
+        self.artifacts.insert(id, seen);
+    }
+
+    fn shown_id<'v>(&'v self, id: &'v str) -> &'v str {
+        self.shown_as.get(id).map_or(id, String::as_str)
+    }
+
+    fn status(&mut self, mut update: StatusUpdate<'static>, out: &mut VecDeque<StreamItem<'static>>) {
+        update.metadata = without_mark(update.metadata);
+        let told = update.status.message.is_some();
+        update.status.message = update.status.message.and_then(message);
+        if update.status.state.class() != StateClass::Active {
+            self.fall_back(&update, out);
+        } else if told && update.status.message.is_none() {
+            return;
+        }
+        out.push_back(StreamItem::Status(update));
+    }
+
+    /// The turn ends, and the agent itself has said nothing: what its sub-agents said is the answer.
+    fn fall_back(&mut self, update: &StatusUpdate<'static>, out: &mut VecDeque<StreamItem<'static>>) {
+        if std::mem::replace(&mut self.has_answer, true) {
+            return;
+        }
+        for (id, seen) in &mut self.artifacts {
+            let Shows::SubAgent(_) = seen.shows else { continue };
+            let Some(text) = seen.text.take().filter(|text| !text.is_empty()) else { continue };
+            let artifact_id = Text::from(self.shown_as.get(id).unwrap_or(id).clone());
+            let (name, parts) = (seen.name.clone(), vec![Part::text(text)]);
+            out.push_back(StreamItem::Artifact(ArtifactUpdate {
+                task_id: update.task_id.clone(),
+                context_id: update.context_id.clone(),
+                artifact: Artifact { artifact_id, name, parts, ..Artifact::default() },
+                last_chunk: true,
+                ..ArtifactUpdate::default()
+            }));
+        }
+    }
+
+    fn artifact(&mut self, mut update: ArtifactUpdate<'static>, out: &mut VecDeque<StreamItem<'static>>) {
+        let id = update.artifact.artifact_id.to_string();
+        if !update.append || !self.artifacts.contains_key(&id) {
+            self.see(&update.artifact);
+        } else {
+            self.extend(&id, &update.artifact);
+        }
+        let shown = Text::from(self.shown_id(&id).to_owned());
+        let Some(seen) = self.artifacts.get_mut(&id) else { return };
+        update.artifact.metadata = without_mark(update.artifact.metadata);
+        match seen.shows.clone() {
+            Shows::Whole => out.push_back(StreamItem::Artifact(update)),
+            Shows::Answer => {
+                let has_words = update.artifact.parts.iter().any(|part| !is_empty(part));
+                self.has_answer |= has_words;
+                let ends = update.last_chunk && seen.is_begun;
+                if !has_words && !ends {
+                    return;
+                }
+                update.artifact.name = seen.name.clone();
+                update.artifact.artifact_id = shown;
+                update.append = std::mem::replace(&mut seen.is_begun, true);
+                if let Some(text) = seen.text.as_ref().filter(|_| update.last_chunk) {
+                    update.artifact.parts = vec![Part::text(text.clone())];
+                    update.append = false;
+                }
+                out.push_back(StreamItem::Artifact(update));
+            }
+            Shows::SubAgent(name) if update.last_chunk => {
+                let words = seen.text.as_deref().filter(|text| !text.is_empty());
+                out.extend(words.map(|text| said(&update, format!("{name}: {text}"))));
+            }
+            Shows::Notice(words) if !update.append => out.push_back(said(&update, words)),
+            Shows::SubAgent(_) | Shows::Notice(_) | Shows::Nothing => {}
+        }
+    }
+
+    fn extend(&mut self, id: &str, more: &Artifact<'static>) {
+        let Some(seen) = self.artifacts.get_mut(id) else { return };
+        if !matches!(seen.shows, Shows::Answer | Shows::SubAgent(_)) {
+            return;
+        }
+        let Some(text) = &mut seen.text else { return };
+        for words in more.parts.iter().filter_map(Part::as_text) {
+            text.push_str(words);
+            self.bytes = self.bytes.saturating_add(words.len());
+        }
+        if self.bytes > self.max_bytes {
+            self.bytes = self.bytes.saturating_sub(text.len());
+            seen.text = None;
+        }
+    }
+}
+
+/// Returns what an artifact with this mark is to a plain client.
+fn shows(mark: &Mark, artifact: &Artifact<'static>) -> Shows {
+    if mark.channel() != Channel::Answer || mark.role() != CanonicalRole::Assistant {
+        return Shows::Nothing;
+    }
+    match (mark.kind(), mark.text("name")) {
+        (kind::TEXT, _) => lane_name(mark).map_or(Shows::Answer, Shows::SubAgent),
+        (kind::CUSTOM, Some(wellknown::FILE | wellknown::DATA)) => Shows::Whole,
+        (kind::CUSTOM, Some(wellknown::NOTICE)) => {
+            let data = artifact.parts.iter().find_map(|part| match &part.content {
+                Content::Data(raw) => raw.to_object(),
+                _ => None,
+            });
+            let words = data.and_then(|data| data.get("text").and_then(Value::as_str).map(str::to_owned));
+            words.map_or(Shows::Nothing, Shows::Notice)
+        }
+        _ => Shows::Nothing,
+    }
+}
+
+/// Returns the name of the sub-agent whose piece this is; `None` for the agent's own.
+fn lane_name(mark: &Mark) -> Option<String> {
+    let lane = mark.get("lane")?.as_array()?.last()?;
+    let text = |key: &str| lane.get(key).and_then(Value::as_str);
+    text("name").or_else(|| text("key")).filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+fn is_empty(part: &Part<'static>) -> bool {
+    part.as_text().is_some_and(|text| text.is_empty())
+}
+
+/// A status with these words.
+fn said(update: &ArtifactUpdate<'static>, words: String) -> StreamItem<'static> {
+    let message = Message {
+        message_id: update.artifact.artifact_id.clone(),
+        context_id: update.context_id.clone(),
+        task_id: update.task_id.clone(),
+        role: Role::Agent,
+        parts: vec![Part::text(words)],
+        ..Message::default()
+    };
+    StreamItem::Status(StatusUpdate {
+        task_id: update.task_id.clone(),
+        context_id: update.context_id.clone(),
+        status: TaskStatus { state: TaskState::Working, message: Some(message), ..TaskStatus::default() },
+        ..StatusUpdate::default()
+    })
+}
+
+/// Returns the words for people in a message; `None` if it has none.
+fn message(mut message: Message<'static>) -> Option<Message<'static>> {
+    if message.role != Role::Agent {
+        return Some(message);
+    }
+    let mark = Mark::read(message.metadata.as_ref());
+    if mark.as_ref().is_some_and(|mark| mark.kind() == kind::THINKING) {
+        return None;
+    }
+    message.metadata = without_mark(message.metadata);
+    message
+        .parts
+        .retain(|part| part.media_type.as_str() != MEDIA_TYPE && !is_thought(part) && !is_empty(part));
+    let first = message.parts.first_mut()?;
+    if let (Some(name), Content::Text(words)) = (mark.as_ref().and_then(lane_name), &mut first.content) {
+        words.0.to_mut().insert_str(0, &format!("{name}: "));
+    }
+    Some(message)
+}
+
+fn is_thought(part: &Part<'static>) -> bool {
+    let metadata = part.metadata.as_ref().and_then(Raw::to_object);
+    metadata.is_some_and(|metadata| metadata.get("thought") == Some(&Value::Bool(true)))
+}
+
+/// Returns metadata without the mark; `None` if nothing is left.
+fn without_mark(metadata: Option<Raw<'static>>) -> Option<Raw<'static>> {
+    let raw = metadata?;
+    if !raw.as_str().contains(mark::KEY) {
+        return Some(raw);
+    }
+    let mut members = raw.to_object()?;
+    members.shift_remove(mark::KEY);
+    (!members.is_empty()).then(|| Raw::from_value(&Value::Object(members)))
+}
+
+/// The stream of a task for a plain client.
+struct PlainStream {
+    items: TaskStream,
+    view: PlainView,
+    queue: VecDeque<StreamItem<'static>>,
+}
+
+impl Stream for PlainStream {
+    type Item = Result<StreamItem<'static>, ServerError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(item) = this.queue.pop_front() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            match ready!(this.items.as_mut().poll_next(cx)) {
+                Some(Ok(item)) => this.view.handle_item(item, &mut this.queue),
+                end => return Poll::Ready(end),
+            }
+        }
+    }
+}

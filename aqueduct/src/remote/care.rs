@@ -1,0 +1,471 @@
+//! [`Care`]: how gently a remote agent is treated, and how soon it is given up for a while.
+//!
+//! ```text
+//!          failures in a row = `failures`                 `pause` is over: one call may try
+//! closed ───────────────────────────────► open ──────────────────────────────────────────► half open
+//!    ▲                                      ▲ it fails                                         │
+//!    └──────────────────────────────────────┴──────────────────────────────── it is answered ──┘
+//! ```
+//!
+//! A failure of the circuit is a call that found no agent: no connection, no answer in time, or 502, 503 or 504. An agent
+//! that answers with an error is there. Limits hold per agent and per process. A call that waits for its turn waits at most
+//! as long as a connection may take.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aqueduct_core::service::BoxFuture;
+use aqueduct_transport_http::{CallGuard, CallRefused, CallWatch, ClientError};
+use http::StatusCode;
+use http::request::Parts;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// The code of a call that was not sent because its agent is at its limit.
+pub const BUSY: &str = "upstream_busy";
+/// The code of a call that was not sent because the agent did not answer the last ones.
+pub const CIRCUIT_OPEN: &str = "upstream_circuit_open";
+
+/// The first pause before a connect is tried again; each further one is twice as long, with up to a half of it added by
+/// chance, so that callers do not come back together.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Retries of connects that are saved up at most, and what each call adds: one retry for ten calls, so that an agent that
+/// is down is not asked twice as often as one that is up.
+const RETRY_BUDGET: u32 = 100;
+const RETRY_COST: u32 = 10;
+
+/// Limits on the calls to one remote agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CareSettings {
+    /// Calls and streams at once; `None` for no limit.
+    pub concurrency: Option<usize>,
+    /// Calls per second, with bursts of as many; `None` for no limit.
+    pub rate: Option<u32>,
+    /// How often a connect is tried again.
+    pub connect_retries: u32,
+    /// Calls in a row that find no agent before none is sent for `pause`; 0 for never.
+    pub failures: u32,
+    /// How long none is sent.
+    pub pause: Duration,
+    /// How long a call waits for its turn.
+    pub patience: Duration,
+}
+
+impl Default for CareSettings {
+    fn default() -> Self {
+        Self {
+            concurrency: None,
+            rate: None,
+            connect_retries: 2,
+            failures: 5,
+            pause: Duration::from_secs(10),
+            patience: Duration::from_secs(5),
+        }
+    }
+}
+
+impl CareSettings {
+    /// Limits calls and streams at once.
+    pub fn with_concurrency(mut self, most: Option<usize>) -> Self {
+        self.concurrency = most;
+        self
+    }
+
+    /// Limits calls per second.
+    pub fn with_rate(mut self, most: Option<u32>) -> Self {
+        self.rate = most;
+        self
+    }
+
+    /// Sets how often a connect is tried again.
+    pub fn with_connect_retries(mut self, retries: u32) -> Self {
+        self.connect_retries = retries;
+        self
+    }
+
+    /// Sets after how many failures in a row no call is sent, and for how long.
+    pub fn with_circuit(mut self, failures: u32, pause: Duration) -> Self {
+        (self.failures, self.pause) = (failures, pause);
+        self
+    }
+
+    /// Sets how long a call waits for its turn.
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+}
+
+/// What the calls to an agent came to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct AgentHealth {
+    /// `false` while no call is sent because the last ones failed.
+    pub is_available: bool,
+    /// Calls and streams that are open.
+    pub in_flight: usize,
+    /// Failures in a row.
+    pub failures: u32,
+    /// Why the last call failed; `None` if it was answered, or there was none.
+    pub last_failure: Option<String>,
+    /// How long ago a call was answered.
+    pub answered_ago: Option<Duration>,
+    /// Connections made. Calls beyond them used a connection again.
+    pub connects: u64,
+    /// Calls sent.
+    pub calls: u64,
+    /// Connects that were tried again.
+    pub retries: u64,
+    /// Times that the circuit opened.
+    pub circuit_opened: u64,
+}
+
+/// The circuit and the bucket of one agent.
+#[derive(Debug)]
+struct State {
+    failures: u32,
+    /// Set while the circuit is open: when a call may try.
+    closed_again: Option<Instant>,
+    /// A call tries.
+    is_trying: bool,
+    last_failure: Option<String>,
+    answered_at: Option<Instant>,
+    /// Calls that may be sent now, as of `filled_at`.
+    tokens: f64,
+    filled_at: Instant,
+    opened: u64,
+}
+
+/// Watches the calls to one agent.
+pub struct Care {
+    settings: CareSettings,
+    turns: Option<Arc<Semaphore>>,
+    state: Mutex<State>,
+    budget: AtomicU32,
+    in_flight: AtomicU64,
+    connects: AtomicU64,
+    calls: AtomicU64,
+    retries: AtomicU64,
+    /// What the host adds: measures, trace context.
+    inner: Option<Arc<dyn CallWatch>>,
+}
+
+impl fmt::Debug for Care {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Care").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Care {
+    /// Returns the care for an agent; `inner` watches the calls that are sent.
+    pub fn new(settings: CareSettings, inner: Option<Arc<dyn CallWatch>>) -> Self {
+        let state = State {
+            failures: 0,
+            closed_again: None,
+            is_trying: false,
+            last_failure: None,
+            answered_at: None,
+            tokens: settings.rate.map_or(0.0, f64::from),
+            filled_at: Instant::now(),
+            opened: 0,
+        };
+        Self {
+            turns: settings.concurrency.map(|most| Arc::new(Semaphore::new(most))),
+            settings,
+            state: Mutex::new(state),
+            budget: AtomicU32::new(RETRY_BUDGET),
+            in_flight: AtomicU64::new(0),
+            connects: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+            retries: AtomicU64::new(0),
+            inner,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what the calls to the agent came to.
+    pub fn health(&self) -> AgentHealth {
+        let state = self.state();
+        AgentHealth {
+            is_available: state.closed_again.is_none(),
+            in_flight: usize::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(usize::MAX),
+            failures: state.failures,
+            last_failure: state.last_failure.clone(),
+            answered_ago: state.answered_at.map(|at| at.elapsed()),
+            connects: self.connects.load(Ordering::Relaxed),
+            calls: self.calls.load(Ordering::Relaxed),
+            retries: self.retries.load(Ordering::Relaxed),
+            circuit_opened: state.opened,
+        }
+    }
+
+    /// Lets a call pass, or one of them while the circuit is half open.
+    fn check_circuit(&self) -> Result<(), CallRefused> {
+        let mut state = self.state();
+        let Some(closed_again) = state.closed_again else { return Ok(()) };
+        if Instant::now() >= closed_again && !state.is_trying {
+            state.is_trying = true;
+            return Ok(());
+        }
+        let (failures, pause) = (state.failures, self.settings.pause);
+        let last = state.last_failure.as_deref().unwrap_or("no answer");
+        let reason = format!(
+            "the agent did not answer {failures} calls in a row, and is asked again after {pause:?} (`circuit`): {last}"
+        );
+        Err(CallRefused { code: CIRCUIT_OPEN, reason })
+    }
+
+    /// Returns how long a call waits for its place in the rate; `None` if it would wait too long.
+    fn reserve(&self) -> Option<Duration> {
+        let Some(rate) = self.settings.rate.map(f64::from) else { return Some(Duration::ZERO) };
+        let mut state = self.state();
+        let now = Instant::now();
+        let filled = now.duration_since(state.filled_at).as_secs_f64() * rate;
+        state.tokens = (state.tokens + filled).min(rate);
+        state.filled_at = now;
+        let wait = Duration::from_secs_f64((1.0 - state.tokens).max(0.0) / rate);
+        if wait > self.settings.patience {
+            return None;
+        }
+        state.tokens -= 1.0;
+        Some(wait)
+    }
+
+    async fn take_turn(&self) -> Result<Option<OwnedSemaphorePermit>, CallRefused> {
+        let busy = |limit: String| CallRefused {
+            code: BUSY,
+            reason: format!("the agent is at its limit ({limit}): retry later"),
+        };
+        let permit = match &self.turns {
+            None => None,
+            Some(turns) => {
+                let most = self.settings.concurrency.unwrap_or_default();
+                let turn = tokio::time::timeout(self.settings.patience, Arc::clone(turns).acquire_owned());
+                let full = || busy(format!("`limits.concurrency` = {most}"));
+                Some(turn.await.ok().and_then(Result::ok).ok_or_else(full)?)
+            }
+        };
+        let rate = self.settings.rate.unwrap_or_default();
+        let wait = self.reserve().ok_or_else(|| busy(format!("`limits.rate` = {rate} per second")))?;
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        Ok(permit)
+    }
+
+    fn handle_answered(&self) {
+        let mut state = self.state();
+        (state.failures, state.closed_again, state.is_trying) = (0, None, false);
+        (state.last_failure, state.answered_at) = (None, Some(Instant::now()));
+    }
+
+    fn handle_absent(&self, why: String) {
+        let mut state = self.state();
+        state.failures = state.failures.saturating_add(1);
+        state.last_failure = Some(why);
+        state.is_trying = false;
+        if self.settings.failures > 0 && state.failures >= self.settings.failures {
+            state.opened += u64::from(state.closed_again.is_none());
+            state.closed_again = Some(Instant::now() + self.settings.pause);
+        }
+    }
+}
+
+/// A call that was sent to the agent, seen by its care and by the watch of the host.
+#[derive(Debug)]
+struct CareGuard {
+    care: Arc<Care>,
+    /// Held until the call is over.
+    turn: Option<OwnedSemaphorePermit>,
+    inner: Option<Box<dyn CallGuard>>,
+    is_settled: bool,
+}
+
+impl CallGuard for CareGuard {
+    fn handle_head(&mut self, status: StatusCode) {
+        self.is_settled = true;
+        if matches!(status.as_u16(), 502..=504) {
+            self.care.handle_absent(format!("the agent answered {status}"));
+        } else {
+            self.care.handle_answered();
+        }
+        if let Some(inner) = &mut self.inner {
+            inner.handle_head(status);
+        }
+    }
+
+    fn handle_failure(&mut self, error: &ClientError) {
+        let is_absent = matches!(error, ClientError::Connect { .. } | ClientError::Request { .. })
+            || matches!(error, ClientError::Timeout { .. } if !self.is_settled);
+        if is_absent {
+            self.is_settled = true;
+            self.care.handle_absent(error.to_string());
+        }
+        if let Some(inner) = &mut self.inner {
+            inner.handle_failure(error);
+        }
+    }
+}
+
+impl Drop for CareGuard {
+    fn drop(&mut self) {
+        drop(self.turn.take());
+        self.care.in_flight.fetch_sub(1, Ordering::Relaxed);
+        // A call that its caller gave up says nothing about the agent; another one may try.
+        if !self.is_settled {
+            self.care.state().is_trying = false;
+        }
+    }
+}
+
+/// The watch of a client: clones of the care are held by its guards.
+#[derive(Debug, Clone)]
+pub struct CareWatch(pub Arc<Care>);
+
+impl CallWatch for CareWatch {
+    fn begin<'a>(&'a self, head: &'a mut Parts) -> BoxFuture<'a, Result<Box<dyn CallGuard>, CallRefused>> {
+        let care = &self.0;
+        Box::pin(async move {
+            care.check_circuit()?;
+            // From here on: whoever gives up while it waits leaves room for another call to try.
+            care.in_flight.fetch_add(1, Ordering::Relaxed);
+            let mut guard = CareGuard { care: Arc::clone(care), turn: None, inner: None, is_settled: false };
+            guard.turn = care.take_turn().await?;
+            care.calls.fetch_add(1, Ordering::Relaxed);
+            let save = |saved: u32| Some(saved.saturating_add(1).min(RETRY_BUDGET));
+            care.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, save).ok();
+            if let Some(inner) = &care.inner {
+                guard.inner = Some(inner.begin(head).await?);
+            }
+            Ok(Box::new(guard) as Box<dyn CallGuard>)
+        })
+    }
+
+    fn handle_connect(&self, took: Duration, is_made: bool) {
+        self.0.connects.fetch_add(u64::from(is_made), Ordering::Relaxed);
+        if let Some(inner) = &self.0.inner {
+            inner.handle_connect(took, is_made);
+        }
+    }
+
+    fn retry_connect(&self, attempt: u32) -> Option<Duration> {
+        let care = &self.0;
+        if attempt > care.settings.connect_retries {
+            return None;
+        }
+        let pay = |saved: u32| saved.checked_sub(RETRY_COST);
+        care.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay).ok()?;
+        care.retries.fetch_add(1, Ordering::Relaxed);
+        let pause = FIRST_PAUSE * 2u32.saturating_pow(attempt.saturating_sub(1).min(10));
+        Some(pause + pause.mul_f64(chance() / 2.0))
+    }
+}
+
+/// Returns a number from 0 to 1 that differs from caller to caller.
+fn chance() -> f64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    let bits = u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default();
+    f64::from(bits) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head() -> Parts {
+        http::Request::new(()).into_parts().0
+    }
+
+    fn absent() -> ClientError {
+        ClientError::Connect { upstream: "http://a".to_owned(), reason: "refused".to_owned() }
+    }
+
+    async fn begin(watch: &CareWatch) -> Result<Box<dyn CallGuard>, CallRefused> {
+        watch.begin(&mut head()).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_circuit_opens_tries_one_call_and_closes() {
+        let settings = CareSettings::default().with_circuit(2, Duration::from_secs(10));
+        let watch = CareWatch(Arc::new(Care::new(settings, None)));
+        for _ in 0..2 {
+            begin(&watch).await.unwrap().handle_failure(&absent());
+        }
+        let refused = begin(&watch).await.unwrap_err();
+        assert_eq!(refused.code, CIRCUIT_OPEN);
+        assert!(
+            refused.reason.contains("2 calls in a row") && refused.reason.contains("refused"),
+            "{refused:?}"
+        );
+        tokio::time::advance(Duration::from_secs(10)).await;
+        let mut trial = begin(&watch).await.unwrap();
+        assert_eq!(begin(&watch).await.unwrap_err().code, CIRCUIT_OPEN, "one call tries");
+        trial.handle_failure(&absent());
+        drop(trial);
+        assert!(begin(&watch).await.is_err(), "it failed: the pause begins again");
+        tokio::time::advance(Duration::from_secs(10)).await;
+        drop(begin(&watch).await.unwrap());
+        let mut trial = begin(&watch).await.expect("a trial that its caller gave up leaves room for another");
+        trial.handle_head(StatusCode::BAD_REQUEST);
+        drop(trial);
+        let health = watch.0.health();
+        assert!(health.is_available && health.failures == 0 && health.in_flight == 0, "{health:?}");
+        assert_eq!(health.circuit_opened, 1);
+        assert!(begin(&watch).await.is_ok(), "an agent that answers with an error is there");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_wait_for_their_turn_and_not_for_ever() {
+        let settings =
+            CareSettings::default().with_concurrency(Some(1)).with_patience(Duration::from_secs(1));
+        let watch = CareWatch(Arc::new(Care::new(settings, None)));
+        let first = begin(&watch).await.unwrap();
+        let refused = begin(&watch).await.unwrap_err();
+        assert_eq!((refused.code, refused.reason.contains("`limits.concurrency` = 1")), (BUSY, true));
+        drop(first);
+        assert!(begin(&watch).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trial_that_is_given_up_while_it_waits_is_no_trial() {
+        let settings =
+            CareSettings::default().with_circuit(1, Duration::from_secs(1)).with_concurrency(Some(1));
+        let watch = CareWatch(Arc::new(Care::new(settings, None)));
+        let mut held = begin(&watch).await.unwrap();
+        held.handle_failure(&absent());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        // It waits for the place of the first call, and its caller goes.
+        assert!(tokio::time::timeout(Duration::from_secs(1), begin(&watch)).await.is_err());
+        drop(held);
+        assert!(begin(&watch).await.is_ok());
+        assert_eq!(watch.0.health().in_flight, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rate_lets_bursts_pass_and_then_paces() {
+        let settings = CareSettings::default().with_rate(Some(2)).with_patience(Duration::from_secs(1));
+        let watch = CareWatch(Arc::new(Care::new(settings, None)));
+        let begun_at = Instant::now();
+        for _ in 0..4 {
+            drop(begin(&watch).await.unwrap());
+        }
+        assert_eq!(begun_at.elapsed().as_millis() / 100, 10, "two at once, then two in a second");
+    }
+
+    #[test]
+    fn connects_are_tried_again_within_a_budget() {
+        let watch = CareWatch(Arc::new(Care::new(CareSettings::default(), None)));
+        let first = watch.retry_connect(1).unwrap();
+        assert!((100..=150).contains(&first.as_millis()), "{first:?}");
+        assert!(watch.retry_connect(2).unwrap() >= Duration::from_millis(200));
+        assert_eq!(watch.retry_connect(3), None, "as often as is configured");
+        let paid = (0..100).filter(|_| watch.retry_connect(1).is_some()).count();
+        assert_eq!(paid, 8, "the budget is spent");
+    }
+}

@@ -1,0 +1,69 @@
+//! Runs a target on changed seeds, for a time or a number of executions. What panics is kept.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::Target;
+use crate::mutate::Mutator;
+use crate::seeds::LARGEST;
+
+/// How long an execution may take: inputs are small, so one that takes this long does not end in practice.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// How long to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Executions at most.
+    pub executions: u64,
+    /// Time at most.
+    pub time: Duration,
+    /// The seed of all changes.
+    pub seed: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { executions: u64::MAX, time: Duration::from_secs(60), seed: 0 }
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Inputs that were run.
+    pub executions: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// The input that panicked, or took too long.
+    pub crash: Option<Vec<u8>>,
+}
+
+/// Returns the root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Runs a target: its seeds first, then changed ones.
+pub fn run(target: &Target, seeds: &[Vec<u8>], bounds: &Bounds) -> Found {
+    let begun = Instant::now();
+    let mut mutator = Mutator::new(bounds.seed, target.words, 2 * LARGEST);
+    let mut found = Found::default();
+    let mut input = Vec::new();
+    let mut unchanged = seeds.iter();
+    while found.executions < bounds.executions && begun.elapsed() < bounds.time {
+        match unchanged.next() {
+            Some(seed) => input.clone_from(seed),
+            None => mutator.mutate(seeds, &mut input),
+        }
+        found.executions += 1;
+        let started = Instant::now();
+        let is_well = catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).is_ok();
+        if !is_well || started.elapsed() > SLOW {
+            found.crash = Some(input);
+            break;
+        }
+    }
+    found.took = begun.elapsed();
+    found
+}

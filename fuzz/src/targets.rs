@@ -1,0 +1,212 @@
+//! The targets: what each takes and what must hold.
+//!
+//! | target | input | what must hold |
+//! |---|---|---|
+//! | `sse` | any bytes, any cut | the same events however the bytes are cut; what was read is encoded and read again the same |
+//! | `ws` | a WebSocket message, text or binary | read or refused; addresses of binary messages come back |
+//! | `a2a` | A2A payloads, 1.0 and 0.3, one per line, with cuts, answers and cancels | what comes of it is balanced |
+//! | `a2a-proto` | protobuf messages and requests of both packages | read or refused; what was read is written and read again the same |
+//! | `a2a-card` | an agent card | read or refused; its endpoints are chosen from |
+//! | `shapes` | status texts of an A2A task, in each shape of streaming | balanced in each |
+//! | `agui` | AG-UI events as JSON lines | balanced; both dialects take what is written of it again |
+//! | `agui-proto` | AG-UI protobuf frames | the same |
+//! | `agui-input` | `RunAgentInput` | read or refused; what was read goes upstream and is read again |
+//! | `magentic` | lines of workflow events, three dialects | balanced, however the bytes are cut into lines |
+//! | `patch` | a JSON value and a JSON Patch | applied as a whole or not at all |
+//! | `fold` | AG-UI events as JSON lines | messages and state come of it |
+//! | `codec` | records of the run log | read or refused; what was read comes back |
+//! | `position` | `Last-Event-ID` | read or refused; never before the start |
+//! | `stream` | operations on the stream machine | balanced, however the run ends |
+//! | `log` | the same, as the records of a log | they come back |
+//! | `takeover` | the same, cut anywhere and sent again by another replica | the whole is balanced |
+//! | `coalesce` | the same, for a reader that is behind | no byte is lost, added or moved |
+//! | `config` | a configuration file | read, or refused with what is wrong |
+//! | `script` | a script of the mock agent | the same |
+
+mod a2a;
+mod agui;
+#[cfg(feature = "gateway")]
+mod gateway;
+mod log;
+mod machine;
+mod magentic;
+mod transports;
+
+use aqueduct_core::SourceEvent;
+use aqueduct_core::testing::{InvariantChecker, run_to_end};
+
+use crate::Target;
+
+const A2A: &[&str] = &["tests/fixtures/a2a"];
+const AGUI: &[&str] = &["tests/fixtures/agui"];
+const JSON: &[&str] =
+    &["null", "true", "1e999", "-0", "\"\\ud800\"", "{}", "[]", "[[[[[[[[", "\"\"", ":", ","];
+/// Bytes that are operations: the fixtures are as good as any.
+const OPS: &[&str] = &["tests/fixtures/magentic/tool_seq.events.jsonl", "tests/fixtures/a2a/strands"];
+
+/// All targets.
+pub const ALL: &[Target] = &[
+    Target {
+        name: "sse",
+        run: transports::sse,
+        seeds: &["tests/fixtures/a2a", "tests/fixtures/agui/langgraph"],
+        words: &["data:", "id:", "event:", "retry:", ":", "\r\n", "\r", "\n\n", "\u{feff}", "\0"],
+    },
+    Target {
+        name: "ws",
+        run: transports::ws,
+        seeds: &["fuzz/corpus/ws"],
+        words: &[
+            "\"type\":\"start\"",
+            "\"type\":\"publish\"",
+            "\"ref\":\"a\"",
+            "\"after\":18446744073709551615",
+            "\x01",
+            "\x02",
+        ],
+    },
+    Target {
+        name: "a2a",
+        run: a2a::json,
+        seeds: A2A,
+        words: &[
+            "!\n",
+            "?{}\n",
+            "#\n",
+            "\"append\":true",
+            "\"lastChunk\":true",
+            "\"state\":\"TASK_STATE_COMPLETED\"",
+            "\"kind\":\"status-update\"",
+            "\"parts\":[]",
+            "null",
+        ],
+    },
+    Target {
+        name: "a2a-proto",
+        run: a2a::proto,
+        seeds: &["fuzz/corpus/a2a-proto"],
+        words: &["\x0a\x02", "\x12\x00", "\x1a\x04", "\u{7f}"],
+    },
+    Target {
+        name: "a2a-card",
+        run: a2a::card,
+        seeds: &["tests/fixtures/a2a/v1-agent-card.json", "tests/fixtures/a2a/v03-agent-card.json"],
+        words: JSON,
+    },
+    Target {
+        name: "shapes",
+        run: a2a::shapes,
+        seeds: &["fuzz/corpus/shapes"],
+        words: &[
+            "🔧 Calling tool: **x**\n",
+            "✅ Tool **x** completed\n",
+            "❌ Tool **x** failed\n",
+            "Hello",
+            "Hello world",
+            "\n",
+            " ",
+        ],
+    },
+    Target {
+        name: "agui",
+        run: agui::json,
+        seeds: AGUI,
+        words: &[
+            "\"type\":\"TEXT_MESSAGE_CHUNK\"",
+            "\"messageId\":\"m\"",
+            "\"delta\":\"\"",
+            "\"type\":\"RUN_STARTED\"",
+            "null",
+        ],
+    },
+    Target {
+        name: "agui-proto",
+        run: agui::proto,
+        seeds: &["fuzz/corpus/agui-proto"],
+        words: &["\0\0\0\x05", "\x0a\x02", "\x12\x00"],
+    },
+    Target {
+        name: "agui-input",
+        run: agui::input,
+        seeds: AGUI,
+        words: &[
+            "\"role\":\"tool\"",
+            "\"toolCallId\":\"c\"",
+            "\"resume\":[]",
+            "\"content\":null",
+            "\"forwardedProps\":{}",
+        ],
+    },
+    Target {
+        name: "magentic",
+        run: magentic::lines,
+        seeds: &["tests/fixtures/magentic"],
+        words: &["\"type\":\"output\"", "\"status\"", "\"executor_id\":\"a\"", "null", "\r\n"],
+    },
+    Target {
+        name: "patch",
+        run: agui::patch,
+        seeds: &["fuzz/corpus/patch"],
+        words: &[
+            "\"op\":\"move\"",
+            "\"path\":\"/-\"",
+            "\"path\":\"\"",
+            "\"from\":\"/a\"",
+            "~0",
+            "~1",
+            "/0",
+            "\"value\":[]",
+        ],
+    },
+    Target {
+        name: "fold",
+        run: agui::fold,
+        seeds: AGUI,
+        words: &[
+            "\"type\":\"MESSAGES_SNAPSHOT\"",
+            "\"type\":\"STATE_DELTA\"",
+            "\"delta\":[]",
+            "\"messages\":[]",
+        ],
+    },
+    Target {
+        name: "codec",
+        run: log::codec,
+        seeds: &["fuzz/corpus/codec", "runlog/src/codec"],
+        words: &["\x01", "\x01\0", "\u{7f}"],
+    },
+    Target {
+        name: "position",
+        run: transports::position,
+        seeds: &["fuzz/corpus/position"],
+        words: &[".0", ".1", "%2E", "%", "18446744073709551615", ".", "%C3%A9"],
+    },
+    Target { name: "stream", run: machine::stream, seeds: OPS, words: &["\0", "\x01\x01"] },
+    Target { name: "log", run: log::records, seeds: OPS, words: &["\0", "\x01\x01"] },
+    Target { name: "takeover", run: machine::takeover, seeds: OPS, words: &["\0", "\x01\x01"] },
+    Target { name: "coalesce", run: machine::coalesce, seeds: OPS, words: &["\0", "\x01\x01"] },
+    #[cfg(feature = "gateway")]
+    Target {
+        name: "config",
+        run: gateway::config,
+        seeds: &["fuzz/corpus/config", "examples"],
+        words: &["[server]", "[agents.a]", "= ", "\"", "'''", "[[", "${X}", "1h", "true"],
+    },
+    #[cfg(feature = "gateway")]
+    Target {
+        name: "script",
+        run: gateway::script,
+        seeds: &["fuzz/corpus/script", "gateway/src/mock"],
+        words: &["[[rules]]", "text = ", "when = ", "\"", "[[rules.steps]]", "wait = "],
+    },
+];
+
+/// Checks that a run of these events is balanced.
+fn check_balanced(events: Vec<SourceEvent>) {
+    InvariantChecker::check_all(&run_to_end(events)).expect("balanced");
+}
+
+/// The lines of a text; bytes that are no text are none.
+fn lines(data: &[u8]) -> impl Iterator<Item = &str> {
+    data.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok())
+}

@@ -1,0 +1,23 @@
+//! Files that people write for the gateway.
+
+use std::path::Path;
+
+use aqueduct_gateway::config as configuration;
+use aqueduct_gateway::source::script::Script;
+
+/// A configuration file.
+pub(super) fn config(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Err(errors) = configuration::load(Path::new("aqueduct.toml"), text, []) {
+        assert!(!errors.is_empty(), "a refusal says what is wrong");
+        assert!(errors.iter().all(|error| !error.to_string().is_empty()));
+    }
+}
+
+/// A script.
+pub(super) fn script(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Err(errors) = Script::read(Path::new("script.toml"), text) {
+        assert!(!errors.is_empty(), "a refusal says what is wrong");
+    }
+}

@@ -1,0 +1,207 @@
+//! `aqueduct diff`: two streams compared by what they say, not by how they were cut.
+//!
+//! ```text
+//! file ──► convert (any dialect, recordings too) ──► each run as one value ──► ids by order of appearance ──► compare
+//! ```
+//!
+//! So the same run recorded twice, or over A2A and over AG-UI, shows no difference although every id, time and chunk
+//! differs. What is compared: outcome, messages, who wrote them, tool calls and results, custom content, result, interrupts,
+//! usage.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+
+use anyhow::Context as _;
+use serde_json::{Map, Value, json};
+
+use crate::cli::{ConvertArgs, DiffArgs, FromDialect, ToDialect};
+use crate::convert::convert;
+use crate::exit;
+use crate::progress::count;
+
+/// Characters of a value in the report.
+const SHOWN: usize = 200;
+
+/// Runs the command.
+pub fn command(
+    args: &DiffArgs,
+    input: &mut dyn Read,
+    out: &mut dyn Write,
+    notes: &mut dyn Write,
+) -> exit::Code {
+    let read = |target: &str, input: &mut dyn Read| runs_of(target, args.from, input);
+    let both = read(&args.left, input).and_then(|left| Ok((left, read(&args.right, input)?)));
+    match both {
+        Ok((left, right)) => {
+            let found = differences(&left, &right);
+            report(&found, args, out).ok();
+            if found.is_empty() { exit::OK } else { exit::FAILED }
+        }
+        Err(error) => {
+            writeln!(notes, "aqueduct diff: {error:#}").ok();
+            exit::USAGE
+        }
+    }
+}
+
+/// The runs of a stream, each as one value.
+fn runs_of(target: &str, from: FromDialect, input: &mut dyn Read) -> anyhow::Result<Vec<Value>> {
+    let args = ConvertArgs::plain(from, ToDialect::Response);
+    let mut lines = Vec::new();
+    let converted = if target == "-" {
+        convert(&args, input, &mut lines, &mut std::io::sink())
+    } else {
+        let file = File::open(target).with_context(|| format!("{target} cannot be opened"))?;
+        convert(&args, &mut BufReader::new(file), &mut lines, &mut std::io::sink())
+    };
+    converted.with_context(|| target.to_owned())?;
+    let runs = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let runs: Result<Vec<Value>, _> = runs.map(serde_json::from_slice).collect();
+    let mut runs = runs.with_context(|| target.to_owned())?;
+    for run in &mut runs {
+        Names::default().replace(run, "");
+    }
+    Ok(runs)
+}
+
+/// Members whose value is the agent's own: nothing in it is an id of ours.
+const CONTENT: [&str; 6] = ["value", "arguments", "output", "result", "metadata", "responseSchema"];
+
+/// Ids, by order of appearance: a run that is recorded twice has others.
+#[derive(Default)]
+struct Names(HashMap<String, String>);
+
+impl Names {
+    fn replace(&mut self, value: &mut Value, key: &str) {
+        match value {
+            Value::Object(members) => {
+                members.shift_remove("createdAt");
+                if key.is_empty() {
+                    for name in ["thread", "run", "response", "agent"] {
+                        members.shift_remove(name);
+                    }
+                }
+                let own = members.iter_mut().filter(|(name, _)| !CONTENT.contains(&name.as_str()));
+                for (name, member) in own {
+                    self.replace(member, name);
+                }
+            }
+            Value::Array(items) => {
+                for item in items {
+                    self.replace(item, key);
+                }
+            }
+            Value::String(id) if matches!(key, "id" | "call") => {
+                let next = format!("{key}-{}", self.0.len() + 1);
+                id.clone_from(self.0.entry(id.clone()).or_insert(next));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// One difference: where it is, and what each side has there.
+#[derive(Debug, PartialEq)]
+struct Difference {
+    path: String,
+    left: Option<Value>,
+    right: Option<Value>,
+}
+
+fn differences(left: &[Value], right: &[Value]) -> Vec<Difference> {
+    let mut found = Vec::new();
+    compare_lists(left, right, "run", &mut found);
+    found
+}
+
+fn compare(left: &Value, right: &Value, path: &str, found: &mut Vec<Difference>) {
+    match (left, right) {
+        (Value::Object(left), Value::Object(right)) => compare_objects(left, right, path, found),
+        (Value::Array(left), Value::Array(right)) => compare_lists(left, right, path, found),
+        (left, right) if left == right => {}
+        (left, right) => found.push(Difference {
+            path: path.to_owned(),
+            left: Some(left.clone()),
+            right: Some(right.clone()),
+        }),
+    }
+}
+
+fn compare_objects(
+    left: &Map<String, Value>,
+    right: &Map<String, Value>,
+    path: &str,
+    found: &mut Vec<Difference>,
+) {
+    let names = left.keys().chain(right.keys().filter(|name| !left.contains_key(*name)));
+    for name in names {
+        let path = format!("{path}.{name}");
+        match (left.get(name), right.get(name)) {
+            (Some(left), Some(right)) => compare(left, right, &path, found),
+            (left, right) => found.push(Difference { path, left: left.cloned(), right: right.cloned() }),
+        }
+    }
+}
+
+fn compare_lists(left: &[Value], right: &[Value], path: &str, found: &mut Vec<Difference>) {
+    for index in 0..left.len().max(right.len()) {
+        let path = format!("{path}[{index}]");
+        match (left.get(index), right.get(index)) {
+            (Some(left), Some(right)) => compare(left, right, &path, found),
+            (left, right) => found.push(Difference { path, left: left.cloned(), right: right.cloned() }),
+        }
+    }
+}
+
+fn report(found: &[Difference], args: &DiffArgs, out: &mut dyn Write) -> std::io::Result<()> {
+    for Difference { path, left, right } in found {
+        if args.json {
+            writeln!(out, "{}", json!({ "path": path, "left": left, "right": right }))?;
+            continue;
+        }
+        writeln!(out, "{path}")?;
+        for (sign, side) in [('-', left), ('+', right)] {
+            if let Some(value) = side {
+                writeln!(out, "  {sign} {}", shown(value))?;
+            }
+        }
+    }
+    if !args.json {
+        let words = if found.is_empty() {
+            "no difference in content".to_owned()
+        } else {
+            format!("{} (- {}, + {})", count(found.len() as u64, "difference"), args.left, args.right)
+        };
+        writeln!(out, "{words}")?;
+    }
+    Ok(())
+}
+
+fn shown(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), |text| format!("{text:?}"));
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_and_times_are_no_content() {
+        let run = |id: &str, text: &str| {
+            let mut run = json!({
+                "response": id, "run": id, "thread": id, "status": "success", "text": text,
+                "messages": [{ "id": id, "agent": "a", "createdAt": id, "contents": [{ "kind": "toolUse", "call": id }] }],
+            });
+            Names::default().replace(&mut run, "");
+            run
+        };
+        assert_eq!(differences(&[run("x", "hi")], &[run("y", "hi")]), []);
+        let found = differences(&[run("x", "hi")], &[run("y", "ho"), run("z", "hi")]);
+        assert_eq!(found.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), ["run[0].text", "run[1]"]);
+    }
+}

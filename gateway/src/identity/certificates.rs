@@ -1,0 +1,112 @@
+//! Client certificates: which principal a verified certificate proves, by the names in it.
+//!
+//! TLS has verified the chain against `server.tls.client_ca` before; here is the mapping alone. A certificate that names no
+//! principal proves nothing. It proves nothing after its end either.
+
+use std::sync::Arc;
+
+use aqueduct_core::service::ServiceError;
+use aqueduct_core::{CancelToken, Identity, Timestamp};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::refusal;
+
+/// Names of certificates, and the identities that they prove.
+#[derive(Debug, Default)]
+pub(super) struct CertificateTable(Vec<(String, Arc<Identity>)>);
+
+impl CertificateTable {
+    /// Adds a name: `CN=…`, `dns:…`, `email:…` or `uri:…`.
+    pub(super) fn add(&mut self, name: &str, identity: &Identity) {
+        let mut identity = identity.clone();
+        identity.revoked = CancelToken::new();
+        self.0.push((name.to_owned(), Arc::new(identity)));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the identities, for counting.
+    pub(super) fn identities(&self) -> impl Iterator<Item = &Arc<Identity>> {
+        self.0.iter().map(|(_, identity)| identity)
+    }
+
+    /// Returns the identity that a certificate (DER) proves; `None` if it names no principal.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a certificate that cannot be read.
+    pub(super) fn find(&self, der: &[u8]) -> Result<Option<Arc<Identity>>, ServiceError> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let unreadable = |_| refusal("the client certificate cannot be read");
+        let (_, certificate) = X509Certificate::from_der(der).map_err(unreadable)?;
+        let names = names(&certificate);
+        let found = self.0.iter().find(|(name, _)| names.contains(name));
+        Ok(found.map(|(_, identity)| {
+            let end = certificate.validity().not_after.timestamp().saturating_mul(1000);
+            let mut identity = Identity::clone(identity);
+            identity.expires_at = Some(Timestamp(end));
+            Arc::new(identity)
+        }))
+    }
+
+    /// Keeps the switches of names that prove the same as before; revokes all others.
+    pub(super) fn replace(&mut self, before: &Self) {
+        for (name, identity) in &before.0 {
+            match self.0.iter_mut().find(|(other, now)| other == name && now == identity) {
+                Some((_, now)) => *now = Arc::clone(identity),
+                None => identity.revoked.cancel(),
+            }
+        }
+    }
+}
+
+/// The names in a certificate, as the configuration writes them.
+fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
+    let subject = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+    let mut names: Vec<String> = subject.map(|name| format!("CN={name}")).collect();
+    let Ok(Some(alternative)) = certificate.subject_alternative_name() else { return names };
+    for name in &alternative.value.general_names {
+        match name {
+            GeneralName::DNSName(name) => names.push(format!("dns:{name}")),
+            GeneralName::RFC822Name(name) => names.push(format!("email:{name}")),
+            GeneralName::URI(name) => names.push(format!("uri:{name}")),
+            _ => {}
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_core::Principal;
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType};
+
+    use super::*;
+
+    fn certificate(common_name: &str, uri: &str) -> Vec<u8> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        params.subject_alt_names.push(SanType::URI(uri.try_into().unwrap()));
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn a_certificate_proves_the_principal_that_one_of_its_names_is_mapped_to() {
+        let identity = |name: &str| Identity::new(Principal::new("", name.to_owned()).unwrap());
+        let mut table = CertificateTable::default();
+        table.add("CN=ann", &identity("ann"));
+        table.add("uri:spiffe://acme/bob", &identity("bob"));
+        let find = |der: &[u8]| table.find(der).unwrap().map(|found| found.principal.to_string());
+        assert_eq!(find(&certificate("ann", "spiffe://acme/x")).as_deref(), Some("ann"));
+        assert_eq!(find(&certificate("x", "spiffe://acme/bob")).as_deref(), Some("bob"));
+        assert_eq!(find(&certificate("x", "spiffe://acme/x")), None);
+        assert!(table.find(b"nonsense").is_err());
+        let found = table.find(&certificate("ann", "spiffe://acme/x")).unwrap().unwrap();
+        assert!(found.expires_at.is_some(), "a proof ends with its certificate");
+    }
+}

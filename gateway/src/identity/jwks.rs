@@ -1,0 +1,265 @@
+//! The keys of an issuer: from a file, from an address, or from the address that its discovery document names.
+//!
+//! ```text
+//! empty ── first token ──► fetched ── `refresh` has passed, or an unknown `kid` ──► fetched again
+//!                             ▲  │ failure: the old keys stay                           │
+//!                             └──┴─────────── not before the pause is over ◄────────────┘
+//! ```
+//!
+//! Fetches are single: callers that need keys wait for the one under way. After a failure the pause doubles, up to
+//! [`LONGEST_PAUSE`]; without one there are at most [`PER_MINUTE`] fetches in a minute, so that made-up key ids cost an
+//! issuer little.
+
+use std::path::PathBuf;
+use std::str::FromStr as _;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aqueduct_core::CancelToken;
+use aqueduct_transport_http::{Client, ClientConfig, ClientLimits, ClientTimeouts};
+use bytes::Bytes;
+use http::Request;
+use jsonwebtoken::jwk::{Jwk, JwkSet, KeyAlgorithm, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::config::Issuer as IssuerConfig;
+use crate::tls;
+
+/// Fetches within [`MINUTE`], for unknown key ids: an issuer that rotates is followed at once, and made-up ids cost it little.
+const PER_MINUTE: u32 = 5;
+/// The time in which they are counted.
+const MINUTE: Duration = Duration::from_secs(60);
+/// The pause after a first failure.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause after failures.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+/// For one fetch.
+const FETCH: Duration = Duration::from_secs(5);
+/// Bytes of a key set or a discovery document.
+const DOCUMENT: usize = 1 << 20;
+
+/// A key of an issuer.
+pub(super) struct VerifyingKey {
+    id: Option<String>,
+    algorithms: Vec<Algorithm>,
+    /// As the issuer shows it: a key that changes is another key.
+    shown: Value,
+    pub(super) key: DecodingKey,
+    /// Cancelled when the issuer withdraws the key.
+    pub(super) revoked: CancelToken,
+}
+
+impl std::fmt::Debug for VerifyingKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VerifyingKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Where keys come from.
+#[derive(Debug, Clone)]
+enum Source {
+    File(PathBuf),
+    Url(String),
+    /// The discovery document of the issuer.
+    Discovery(String),
+}
+
+/// The keys of one issuer.
+pub(super) struct KeyStore {
+    source: Source,
+    client: Client,
+    refresh: Duration,
+    keys: RwLock<Vec<Arc<VerifyingKey>>>,
+    fetched: Mutex<Fetched>,
+}
+
+impl std::fmt::Debug for KeyStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyStore").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Fetched {
+    /// When keys may be fetched again.
+    next: Option<Instant>,
+    /// When keys should be fetched again.
+    stale: Option<Instant>,
+    failures: u32,
+    /// Since when fetches are counted, and how many there were.
+    counted: Option<(Instant, u32)>,
+}
+
+impl Fetched {
+    /// Counts a fetch; `false` if there were too many, or the pause after a failure is not over.
+    fn begin(&mut self, now: Instant) -> bool {
+        if self.next.is_some_and(|next| now < next) {
+            return false;
+        }
+        let (since, count) = self.counted.filter(|(since, _)| now < *since + MINUTE).unwrap_or((now, 0));
+        self.counted = Some((since, count + 1));
+        count < PER_MINUTE
+    }
+}
+
+impl KeyStore {
+    pub(super) fn new(config: &IssuerConfig) -> anyhow::Result<Self> {
+        let source = match (&config.keys_file, &config.keys_url) {
+            (Some(file), _) => Source::File(file.clone()),
+            (None, Some(url)) => Source::Url(url.clone()),
+            (None, None) => {
+                let base = config.issuer.trim_end_matches('/');
+                Source::Discovery(format!("{base}/.well-known/openid-configuration"))
+            }
+        };
+        let client = Client::new(ClientConfig {
+            limits: ClientLimits { body_bytes: DOCUMENT, ..ClientLimits::default() },
+            timeouts: ClientTimeouts {
+                connect: FETCH,
+                response: FETCH,
+                body: FETCH,
+                ..ClientTimeouts::default()
+            },
+            tls: tls::of_client(config.tls.as_ref()).context("tls")?,
+            ..ClientConfig::default()
+        })?;
+        let (keys, fetched) = (RwLock::default(), Mutex::default());
+        Ok(Self { source, client, refresh: config.refresh, keys, fetched })
+    }
+
+    /// Returns the keys that may have signed a token.
+    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<Arc<VerifyingKey>> {
+        let fits = |key: &&Arc<VerifyingKey>| {
+            key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id)
+        };
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).iter().filter(fits).cloned().collect()
+    }
+
+    /// Revokes all keys.
+    pub(super) fn revoke_all(&self) {
+        let keys = std::mem::take(&mut *self.keys.write().unwrap_or_else(PoisonError::into_inner));
+        for key in keys {
+            key.revoked.cancel();
+        }
+    }
+
+    /// Returns `true` if the keys are older than the configuration wants.
+    pub(super) fn is_stale(&self) -> bool {
+        self.fetched.try_lock().is_ok_and(|fetched| fetched.stale.is_none_or(|stale| stale <= Instant::now()))
+    }
+
+    /// Fetches the keys, unless the pause after the last fetch is not over.
+    pub(super) async fn refresh(&self) {
+        let mut fetched = self.fetched.lock().await;
+        if !fetched.begin(Instant::now()) {
+            return;
+        }
+        match self.fetch().await {
+            Ok(set) => {
+                self.replace(set);
+                (fetched.next, fetched.failures) = (None, 0);
+                fetched.stale = Some(Instant::now() + self.refresh);
+            }
+            Err(error) => {
+                let pause =
+                    FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(fetched.failures)).min(LONGEST_PAUSE);
+                fetched.failures = fetched.failures.saturating_add(1);
+                fetched.next = Some(Instant::now() + pause);
+                fetched.stale = fetched.next;
+                tracing::warn!(source = ?self.source, ?pause, "the keys of an issuer cannot be fetched: {error:#}");
+            }
+        }
+    }
+
+    /// Keeps keys that are still there, and revokes those that are not.
+    fn replace(&self, set: Vec<VerifyingKey>) {
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *keys);
+        for key in set {
+            let same = before.iter().find(|old| old.shown == key.shown && !old.revoked.is_cancelled());
+            keys.push(same.cloned().unwrap_or_else(|| Arc::new(key)));
+        }
+        for old in before.iter().filter(|old| !keys.iter().any(|key| Arc::ptr_eq(key, old))) {
+            old.revoked.cancel();
+        }
+    }
+
+    async fn fetch(&self) -> anyhow::Result<Vec<VerifyingKey>> {
+        let text = match &self.source {
+            Source::File(path) => {
+                Bytes::from(std::fs::read(path).with_context(|| path.display().to_string())?)
+            }
+            Source::Url(url) => self.get(url).await?,
+            Source::Discovery(url) => {
+                let document: Value = serde_json::from_slice(&self.get(url).await?).context("discovery")?;
+                let keys = document
+                    .get("jwks_uri")
+                    .and_then(Value::as_str)
+                    .context("no `jwks_uri` in the discovery document")?;
+                let is_downgrade = url.starts_with("https://") && !keys.starts_with("https://");
+                anyhow::ensure!(!is_downgrade, "the discovery document names keys without TLS: {keys}");
+                self.get(keys).await?
+            }
+        };
+        parse(&text)
+    }
+
+    async fn get(&self, url: &str) -> anyhow::Result<Bytes> {
+        let request = Request::get(url).header("accept", "application/json").body(Bytes::new())?;
+        let response = self.client.request(request).await?;
+        anyhow::ensure!(response.status().is_success(), "{url} answers {}", response.status());
+        Ok(response.into_body())
+    }
+}
+
+/// Reads a key set. Keys of other kinds, for encryption or malformed are left out; without any, the set is refused.
+pub(super) fn parse(text: &[u8]) -> anyhow::Result<Vec<VerifyingKey>> {
+    let document: Value = serde_json::from_slice(text).context("not JSON")?;
+    let keys = document.get("keys").and_then(Value::as_array).context("no list `keys`")?;
+    let keys: Vec<VerifyingKey> = keys.iter().filter_map(key_of).collect();
+    anyhow::ensure!(!keys.is_empty(), "no key that verifies signatures of RS256, ES256 or EdDSA");
+    Ok(keys)
+}
+
+fn key_of(shown: &Value) -> Option<VerifyingKey> {
+    let set: JwkSet = serde_json::from_value(serde_json::json!({ "keys": [shown] })).ok()?;
+    let jwk: Jwk = set.keys.into_iter().next()?;
+    if jwk.common.public_key_use.as_ref().is_some_and(|of| *of != PublicKeyUse::Signature) {
+        return None;
+    }
+    let algorithms = algorithms(&jwk)?;
+    let key = DecodingKey::from_jwk(&jwk).ok()?;
+    Some(VerifyingKey {
+        id: jwk.common.key_id,
+        algorithms,
+        shown: shown.clone(),
+        key,
+        revoked: CancelToken::new(),
+    })
+}
+
+/// The algorithms that a key is for: the one that it names, else those of its kind.
+fn algorithms(jwk: &Jwk) -> Option<Vec<Algorithm>> {
+    use jsonwebtoken::jwk::AlgorithmParameters::{EllipticCurve, OctetKey, OctetKeyPair, RSA};
+    use jsonwebtoken::jwk::EllipticCurve as Curve;
+    let of_kind = match &jwk.algorithm {
+        RSA(_) => vec![Algorithm::RS256, Algorithm::RS384, Algorithm::RS512, Algorithm::PS256],
+        EllipticCurve(point) => match point.curve {
+            Curve::P256 => vec![Algorithm::ES256],
+            Curve::P384 => vec![Algorithm::ES384],
+            _ => return None,
+        },
+        OctetKeyPair(_) => vec![Algorithm::EdDSA],
+        // A shared secret is no key of an issuer: whoever verifies could sign.
+        OctetKey(_) => return None,
+    };
+    let named = jwk.common.key_algorithm.map(|named: KeyAlgorithm| named.to_string());
+    match named.and_then(|named| Algorithm::from_str(&named).ok()) {
+        Some(named) => of_kind.contains(&named).then(|| vec![named]),
+        None => Some(of_kind),
+    }
+}

@@ -1,0 +1,289 @@
+//! Tokens of OIDC: signed claims of an issuer that the configuration trusts.
+//!
+//! ```text
+//! token ──► claim `iss` ──► issuer ──► key by `kid` ── unknown ──► keys are fetched (some times per minute) ──► again
+//!                                         └ known ──► signature, `exp`, `nbf`, `aud` ──► claims ──► Identity
+//! ```
+//!
+//! The name of a principal is the name of the issuer in the configuration, `|` and the subject: two issuers cannot make one
+//! principal, and none can make a configured one. An identity is revoked when its issuer withdraws the key that signed it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use aqueduct::remote::ThreadMemory;
+use aqueduct_core::service::ServiceError;
+use aqueduct_core::{AgentGrant, CancelToken, Identity, Principal, Timestamp};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
+use ring::digest::{SHA256, digest};
+use serde_json::{Map, Value};
+
+use super::jwks::{KeyStore, VerifyingKey};
+use super::refusal;
+use crate::config::{Issuer as IssuerConfig, JwtAlgorithm};
+
+/// Tokens that are kept as verified: a signature costs some hundred times as much as a look-up.
+const VERIFIED: usize = 20_000;
+
+/// The longest token that is looked at. Those with many groups have some kilobytes; a head has at most 16.
+const TOKEN_BYTES: usize = 16 * 1024;
+
+/// The claims of a token.
+type Claims = Map<String, Value>;
+
+/// An issuer of the configuration.
+#[derive(Debug)]
+pub(super) struct Issuer {
+    name: String,
+    config: IssuerConfig,
+    keys: KeyStore,
+    verified: ThreadMemory<[u8; 32], Arc<Identity>>,
+    /// Cancelled when the configuration drops the issuer.
+    dropped: CancelToken,
+}
+
+/// Why a token proves nothing.
+#[derive(Debug)]
+pub(super) enum Rejected {
+    /// The issuer has not shown the key, as far as is known here.
+    UnknownKey,
+    /// The refusal for the caller.
+    Refused(ServiceError),
+}
+
+impl Rejected {
+    /// Returns the refusal for the caller.
+    pub(super) fn into_refusal(self) -> ServiceError {
+        match self {
+            Self::UnknownKey => refusal("unknown token: its issuer shows no key of that id"),
+            Self::Refused(refusal) => refusal,
+        }
+    }
+}
+
+impl Issuer {
+    pub(super) fn new(name: &str, config: &IssuerConfig) -> anyhow::Result<Self> {
+        Ok(Self {
+            name: name.to_owned(),
+            keys: KeyStore::new(config)?,
+            config: config.clone(),
+            verified: ThreadMemory::new(VERIFIED),
+            dropped: CancelToken::new(),
+        })
+    }
+
+    /// Returns `true` if the issuer is configured so.
+    pub(super) fn is(&self, name: &str, config: &IssuerConfig) -> bool {
+        self.name == name && self.config == *config
+    }
+
+    /// Revokes every identity that the issuer made.
+    pub(super) fn drop_all(&self) {
+        self.dropped.cancel();
+        self.keys.revoke_all();
+    }
+
+    /// Returns `true` if the token says that it is of this issuer.
+    pub(super) fn made(&self, claims: &Claims) -> bool {
+        claims.get("iss").and_then(Value::as_str) == Some(self.config.issuer.as_str())
+    }
+
+    /// Returns `true` if the keys are older than the configuration wants.
+    pub(super) fn is_stale(&self) -> bool {
+        self.keys.is_stale()
+    }
+
+    /// Fetches the keys, unless that was done too often.
+    pub(super) async fn refresh(&self) {
+        self.keys.refresh().await;
+    }
+
+    /// Verifies a token with the keys that are at hand.
+    pub(super) fn verify(&self, token: &str) -> Result<Arc<Identity>, Rejected> {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        let known = self.verified.change(&hash, |identity| Arc::clone(identity));
+        if let Some(identity) = known.filter(|identity| !identity.revoked.is_cancelled()) {
+            return if identity.is_expired(aqueduct_runs::now()) {
+                Err(Rejected::Refused(expired(identity.expires_at)))
+            } else {
+                Ok(identity)
+            };
+        }
+        let identity = Arc::new(self.check(token)?);
+        self.verified.insert(hash, Arc::clone(&identity));
+        Ok(identity)
+    }
+
+    fn check(&self, token: &str) -> Result<Identity, Rejected> {
+        let header = decode_header(token).map_err(|_| Rejected::Refused(refusal("unknown token")))?;
+        let is_allowed = self.config.algorithms.iter().any(|allowed| algorithm(*allowed) == header.alg);
+        if !is_allowed {
+            return Err(Rejected::Refused(refusal(
+                "unknown token: its algorithm is not one of the issuer's",
+            )));
+        }
+        let keys = self.keys.find(header.kid.as_deref(), header.alg);
+        if keys.is_empty() {
+            return Err(Rejected::UnknownKey);
+        }
+        let mut last = Rejected::UnknownKey;
+        for key in keys {
+            match decode::<Claims>(token, &key.key, &self.validation(header.alg)) {
+                Ok(decoded) => return self.identity(&decoded.claims, &key).map_err(Rejected::Refused),
+                // Another key of the same id, or the next of those without one.
+                Err(error) if matches!(error.kind(), ErrorKind::InvalidSignature) => {
+                    last = Rejected::Refused(refusal("unknown token"));
+                }
+                Err(error) => return Err(Rejected::Refused(refused(token, &error))),
+            }
+        }
+        Err(last)
+    }
+
+    fn validation(&self, algorithm: Algorithm) -> Validation {
+        let mut validation = Validation::new(algorithm);
+        validation.leeway = self.config.leeway.as_secs();
+        validation.validate_nbf = true;
+        validation.set_issuer(&[&self.config.issuer]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        validation.set_audience(&self.config.audiences);
+        validation
+    }
+
+    fn identity(&self, claims: &Claims, key: &VerifyingKey) -> Result<Identity, ServiceError> {
+        let missing = |claim: &str| refusal(format!("the token has no claim `{claim}`"));
+        let text = |claim: &str| find(claims, claim).and_then(Value::as_str).map(str::to_owned);
+        let config = &self.config;
+        let subject = text(&config.subject_claim).ok_or_else(|| missing(&config.subject_claim))?;
+        let tenant = match &config.tenant_claim {
+            Some(claim) => text(claim).ok_or_else(|| missing(claim))?,
+            None => config.tenant.clone(),
+        };
+        let principal = Principal::new(tenant, format!("{}|{subject}", self.name));
+        let mut identity =
+            Identity::new(principal.ok_or_else(|| refusal("the subject of the token is too long"))?);
+        if let Some(claim) = &config.agents_claim {
+            identity.agents = AgentGrant::Only(list(find(claims, claim).ok_or_else(|| missing(claim))?));
+        }
+        if let (Some(claim), Some(role)) = (&config.roles_claim, &config.admin_role) {
+            identity.is_admin = find(claims, claim).is_some_and(|roles| list(roles).contains(role));
+        }
+        let leeway = i64::try_from(config.leeway.as_secs()).unwrap_or(0);
+        let expires = claims.get("exp").and_then(seconds).ok_or_else(|| missing("exp"))?;
+        identity.expires_at = Some(Timestamp(expires.saturating_add(leeway).saturating_mul(1000)));
+        identity.revoked = key.revoked.clone();
+        Ok(identity)
+    }
+}
+
+/// Says what is wrong with a token whose signature is right.
+fn refused(token: &str, error: &jsonwebtoken::errors::Error) -> ServiceError {
+    match error.kind() {
+        ErrorKind::ExpiredSignature => {
+            let claims = claims_of(token).unwrap_or_default();
+            expired(claims.get("exp").and_then(seconds).map(|at| Timestamp(at.saturating_mul(1000))))
+        }
+        ErrorKind::ImmatureSignature => refusal("the token is not valid yet (claim `nbf`)"),
+        ErrorKind::InvalidAudience => refusal("the token is not for this audience (claim `aud`)"),
+        ErrorKind::MissingRequiredClaim(claim) => refusal(format!("the token has no claim `{claim}`")),
+        _ => refusal("unknown token"),
+    }
+}
+
+/// Returns the claims of a token, whose signature was not looked at; `None` if it is not a JWT.
+pub(super) fn claims_of(token: &str) -> Option<Claims> {
+    if token.len() > TOKEN_BYTES || token.split('.').count() != 3 {
+        return None;
+    }
+    let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    serde_json::from_slice(&payload).ok()
+}
+
+/// Says when a token expired.
+fn expired(at: Option<Timestamp>) -> ServiceError {
+    let at = at.map(rfc3339);
+    refusal(at.map_or_else(|| "the token has expired".to_owned(), |at| format!("the token expired at {at}")))
+}
+
+fn rfc3339(at: Timestamp) -> String {
+    let time = time::OffsetDateTime::from_unix_timestamp(at.0 / 1000).ok();
+    let text = time.and_then(|time| time.format(&time::format_description::well_known::Rfc3339).ok());
+    text.unwrap_or_else(|| at.0.to_string())
+}
+
+fn seconds(value: &Value) -> Option<i64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "RFC 7519 allows fractions of seconds, which do not matter"
+    )]
+    value.as_i64().or_else(|| value.as_f64().map(|seconds| seconds as i64))
+}
+
+/// Returns a claim by its name, or by a path of names (`realm_access.roles`).
+fn find<'c>(claims: &'c Claims, path: &str) -> Option<&'c Value> {
+    if let Some(value) = claims.get(path) {
+        return Some(value);
+    }
+    let (first, rest) = path.split_once('.')?;
+    rest.split('.').try_fold(claims.get(first)?, |value, name| value.get(name))
+}
+
+/// A claim that is a list, or words between spaces (as `scope`).
+fn list(value: &Value) -> BTreeSet<String> {
+    match value {
+        Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Value::String(words) => words.split_whitespace().map(str::to_owned).collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+pub(super) fn algorithm(of: JwtAlgorithm) -> Algorithm {
+    match of {
+        JwtAlgorithm::Rs256 => Algorithm::RS256,
+        JwtAlgorithm::Rs384 => Algorithm::RS384,
+        JwtAlgorithm::Rs512 => Algorithm::RS512,
+        JwtAlgorithm::Ps256 => Algorithm::PS256,
+        JwtAlgorithm::Es256 => Algorithm::ES256,
+        JwtAlgorithm::Es384 => Algorithm::ES384,
+        JwtAlgorithm::EdDsa => Algorithm::EdDSA,
+    }
+}
+
+/// The issuers of a configuration.
+#[derive(Debug, Default)]
+pub(super) struct Issuers(RwLock<Vec<Arc<Issuer>>>);
+
+impl Issuers {
+    pub(super) fn new(issuers: Vec<Arc<Issuer>>) -> Self {
+        Self(RwLock::new(issuers))
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Issuer>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the issuer that a token names; `None` if it is not a JWT, or of another issuer.
+    pub(super) fn of(&self, token: &str) -> Option<Arc<Issuer>> {
+        let all = self.all();
+        if all.is_empty() {
+            return None;
+        }
+        let claims = claims_of(token)?;
+        all.into_iter().find(|issuer| issuer.made(&claims))
+    }
+
+    /// Takes the issuers of `before` that are configured as they were, with their keys; drops the others.
+    pub(super) fn replace(&self, before: &Self) {
+        let mut now = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        for old in before.all() {
+            match now.iter_mut().find(|issuer| old.is(&issuer.name, &issuer.config)) {
+                Some(issuer) => *issuer = old,
+                None => old.drop_all(),
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `aqueduct init`: writes a commented configuration, from flags or from the answers to a few questions.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+
+use crate::cli::InitArgs;
+use crate::{config, exit};
+
+/// The agent that a new configuration has.
+struct Answers {
+    name: String,
+    protocol: &'static str,
+    url: String,
+    listen: String,
+}
+
+/// Runs `aqueduct init`. Questions are asked where `input` is given: at a terminal, if the flags leave something open.
+pub fn command(
+    args: &InitArgs,
+    input: Option<&mut dyn BufRead>,
+    out: &mut dyn Write,
+    notes: &mut dyn Write,
+) -> exit::Code {
+    let file = &args.config;
+    if file.exists() && !args.force {
+        writeln!(notes, "aqueduct init: {} exists: choose another with --config, or --force", file.display())
+            .ok();
+        return exit::USAGE;
+    }
+    let answers = match answers(args, input, notes) {
+        Ok(answers) => answers,
+        Err(trouble) => {
+            writeln!(notes, "aqueduct init: {trouble}").ok();
+            return exit::USAGE;
+        }
+    };
+    let text = written(&answers);
+    if let Err(errors) = config::load(file, &text, std::env::vars()) {
+        for error in errors {
+            writeln!(notes, "{error}").ok();
+        }
+        return exit::USAGE;
+    }
+    if let Err(error) = std::fs::write(file, text) {
+        writeln!(notes, "aqueduct init: {} cannot be written: {error}", file.display()).ok();
+        return exit::USAGE;
+    }
+    told(file, out);
+    exit::OK
+}
+
+fn told(file: &Path, out: &mut dyn Write) {
+    writeln!(out, "wrote {}; next:\n", file.display()).ok();
+    writeln!(out, "    aqueduct config check --config {}", file.display()).ok();
+    writeln!(out, "    aqueduct serve --config {}", file.display()).ok();
+}
+
+fn answers(
+    args: &InitArgs,
+    mut input: Option<&mut dyn BufRead>,
+    notes: &mut dyn Write,
+) -> Result<Answers, String> {
+    let mut ask = |question: &str, default: &str| -> Option<String> {
+        let input = input.as_deref_mut()?;
+        write!(notes, "{question} [{default}]: ").ok();
+        notes.flush().ok();
+        let mut line = String::new();
+        input.read_line(&mut line).ok()?;
+        let line = line.trim();
+        Some(if line.is_empty() { default } else { line }.to_owned())
+    };
+    let (protocol, url) = match (&args.a2a, &args.agui) {
+        (Some(url), _) => ("a2a", url.clone()),
+        (None, Some(url)) => ("agui", url.clone()),
+        (None, None) => {
+            let missing = "say where the agent is: --a2a URL or --agui URL";
+            let protocol = ask("What does the agent speak, a2a or agui?", "a2a").ok_or(missing)?;
+            let url = ask("Where is it?", "http://127.0.0.1:9000").ok_or(missing)?;
+            (if protocol == "agui" { "agui" } else { "a2a" }, url)
+        }
+    };
+    let name =
+        args.name.clone().or_else(|| ask("Its name here", "agent")).unwrap_or_else(|| "agent".to_owned());
+    let listen = args.listen.map(|address| address.to_string());
+    let listen = listen.or_else(|| ask("Where to listen", "127.0.0.1:8080"));
+    Ok(Answers { name, protocol, url, listen: listen.unwrap_or_else(|| "127.0.0.1:8080".to_owned()) })
+}
+
+fn written(answers: &Answers) -> String {
+    let Answers { name, protocol, url, listen } = answers;
+    let text = |value: &str| serde_json::Value::from(value).to_string();
+    let (listen, url) = (text(listen), text(url));
+    format!(
+        r#"# Aqueduct: every key is explained in docs/configuration.md; `aqueduct config print` shows all of them.
+
+[server]
+listen = [{listen}]
+# Beyond loopback, callers need a token: set the variable GATEWAY_TOKEN and use this.
+# tokens = ["env:GATEWAY_TOKEN"]
+# The names under which clients reach the gateway, and the origins of web pages that may use it.
+# hosts = ["agents.example.org"]
+# origins = ["https://app.example.org"]
+# cors = true
+# Probes and metrics on a port of their own.
+# admin = ["127.0.0.1:9090"]
+
+[log]
+format = "text" # or "json"
+
+[runs]
+log = "memory" # or "disk" with `folder`, or "redis" with `redis` for several replicas
+
+# [telemetry]
+# otlp = "http://127.0.0.1:4317" # traces, to an OpenTelemetry collector
+
+[inspector]
+enabled = false # a page for developers, at /inspector
+
+[agents.{name}]
+{protocol} = {{ url = {url} }}
+# credentials = "env:AGENT_TOKEN" # the bearer token that the agent gets
+"#
+    )
+}

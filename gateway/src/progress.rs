@@ -1,0 +1,72 @@
+//! Progress of what takes longer than a second, on one line of a terminal that is gone afterwards.
+//!
+//! Nothing is written where standard error is no terminal, or one that cannot move its cursor (`TERM=dumb`).
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+/// Work that is over sooner needs no progress.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Between two updates of the line.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A line of progress. Dropping it clears the line.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    is_shown: bool,
+    begun: Instant,
+    written: Option<Instant>,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        let is_shown = std::io::stderr().is_terminal() && !is_dumb;
+        Self { is_shown, begun: Instant::now(), written: None }
+    }
+
+    /// Shows `words` and the time, if it is time to.
+    pub(crate) fn tell(&mut self, words: &str) {
+        let is_early = self.begun.elapsed() < PATIENCE;
+        if !self.is_shown || is_early || self.written.is_some_and(|written| written.elapsed() < PAUSE) {
+            return;
+        }
+        self.written = Some(Instant::now());
+        let mut out = std::io::stderr();
+        write!(out, "\r\u{1b}[2K{words} ({:.0} s)", self.begun.elapsed().as_secs_f64()).ok();
+        out.flush().ok();
+    }
+
+    /// Clears the line.
+    pub(crate) fn clear(&mut self) {
+        if self.written.take().is_some() {
+            write!(std::io::stderr(), "\r\u{1b}[2K").ok();
+            std::io::stderr().flush().ok();
+        }
+    }
+
+    /// Waits for `work`, with progress.
+    pub(crate) async fn during<T>(&mut self, words: &str, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => {
+                    self.clear();
+                    return done;
+                }
+                () = tokio::time::sleep(PAUSE) => self.tell(words),
+            }
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// "1 frame", "2 frames".
+pub(crate) fn count(n: u64, word: &str) -> String {
+    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+}

@@ -1,0 +1,317 @@
+//! The list of runs: each with its prompt, outcome, length, tokens and failures, narrowed by the filters of the page.
+//!
+//! ```text
+//! Runs::list_runs (the caller's own) ──► filters on what the list knows ──► summary from the log ──► filters on that
+//! ```
+//!
+//! Invariants: a run that the caller may not see is never summarised for it; the summary of an ended run is read from the
+//! log once and then held, up to [`HELD`] of them; no more than [`SCANNED`] events of one run are read.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aqueduct_core::service::{Caller, ServiceError};
+use aqueduct_core::{BlockEvent, Identity, LaneOutcome, RunId, RunOutcome, Timestamp, Usage};
+use aqueduct_runlog::{LogError, RunLog, RunState};
+use aqueduct_runs::Runs;
+use futures_util::{StreamExt as _, stream};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::service::Gateway;
+
+/// Runs that are listed at most: a list to choose from; the filters reach further back.
+const LISTED: usize = 200;
+/// The newest runs among which the filters search.
+const SEARCHED: usize = 5_000;
+/// Events of one run that a summary is made from, beside its last one: more than most runs have, and one read of the log.
+const SCANNED: usize = 2_000;
+/// Summaries of ended runs that are held: some 500 bytes each.
+const HELD: usize = 8_192;
+/// Summaries that are read from the log at once: an engine on another machine answers them side by side.
+const AT_ONCE: usize = 16;
+/// Characters of a prompt or an error message in the list.
+const TEXT: usize = 400;
+
+/// The query of `GET /inspector/runs`. Every filter is optional.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RunsQuery {
+    agent: String,
+    /// `running`, `success`, `interrupt`, `cancelled` or `failed`; `errors` for runs that failed or had a sub-agent fail.
+    outcome: String,
+    thread: String,
+    principal: String,
+    /// Milliseconds since 1970: runs that were opened at this time or later.
+    since: Option<i64>,
+    /// Milliseconds since 1970: runs that were opened before this time.
+    until: Option<i64>,
+    /// Words that are found in the prompt, the agent, the ids or the errors.
+    q: String,
+    limit: Option<usize>,
+}
+
+/// What the log tells about a run beside its state.
+#[derive(Debug, Clone, Default)]
+struct Summary {
+    outcome: &'static str,
+    prompt: String,
+    failure: Option<(String, String)>,
+    /// Sub-agents that failed: name and message.
+    failed_lanes: Vec<(String, String)>,
+    lanes: usize,
+    tools: usize,
+    usage: Usage,
+    cost: Option<f64>,
+}
+
+/// A run: ids may come again after their run has expired.
+type Key = (RunId, Timestamp);
+
+/// Summaries of ended runs, which never change.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Summaries(Arc<Mutex<HashMap<Key, Arc<Summary>>>>);
+
+impl Summaries {
+    async fn of(&self, log: &dyn RunLog, run: &RunState) -> Result<Arc<Summary>, LogError> {
+        let key = (run.meta.run_id.clone(), run.meta.opened_at);
+        if let Some(held) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(Arc::clone(held));
+        }
+        let summary = Arc::new(summarise(log, run).await?);
+        if run.closed_at.is_some() {
+            let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if held.len() >= HELD {
+                held.clear();
+            }
+            held.insert(key, Arc::clone(&summary));
+        }
+        Ok(summary)
+    }
+}
+
+/// Returns the newest runs of the caller that pass the filters.
+pub(super) async fn list(
+    gateway: &Gateway,
+    summaries: &Summaries,
+    caller: &Caller,
+    query: &RunsQuery,
+) -> Result<Value, ServiceError> {
+    let runs = gateway.runs_of(caller, SEARCHED).await?;
+    let traces = gateway.config().inspector.traces.clone();
+    let identity = gateway.runs().identify(caller)?;
+    let limit = query.limit.unwrap_or(LISTED).clamp(1, LISTED);
+    let searched = runs.len();
+    let is_full = searched == SEARCHED;
+    let wanted = runs.into_iter().filter(|run| query.wants_state(run));
+    let log = gateway.log();
+    let read = |run: RunState| async move {
+        let summary = summaries.of(&**log, &run).await;
+        (run, summary)
+    };
+    let mut found = stream::iter(wanted).map(read).buffered(AT_ONCE);
+    let mut list = Vec::new();
+    let mut is_more = false;
+    while let Some((run, summary)) = found.next().await {
+        // A run that expired since the list was read is no longer there.
+        let Ok(summary) = summary else { continue };
+        if !query.wants_summary(&run, &summary) {
+            continue;
+        }
+        is_more = list.len() == limit;
+        if is_more {
+            break;
+        }
+        let mut entry = to_json(&identity, &run, &summary);
+        if let (true, Some(entry)) = (identity.is_admin, entry.as_object_mut()) {
+            entry.insert("principal".to_owned(), run.meta.owner.as_str().into());
+        }
+        let trace = run.checkpoint.as_deref().and_then(|value| trace_in(value, DEEPEST));
+        if let (Some(trace), Some(entry)) = (trace, entry.as_object_mut()) {
+            let url = traces.as_ref().map(|url| url.replace("{trace}", &trace));
+            entry.insert("traceUrl".to_owned(), url.into());
+            entry.insert("trace".to_owned(), trace.into());
+        }
+        list.push(entry);
+    }
+    Ok(
+        json!({ "runs": list, "more": is_more, "searched": searched, "searchedAll": !is_full, "principals": identity.is_admin }),
+    )
+}
+
+impl RunsQuery {
+    fn wants_state(&self, run: &RunState) -> bool {
+        let RunState { meta, .. } = run;
+        (self.agent.is_empty() || self.agent == meta.agent)
+            && (self.thread.is_empty() || self.thread == meta.thread_id.as_str())
+            && (self.principal.is_empty() || self.principal == meta.owner)
+            && self.since.is_none_or(|since| meta.opened_at.0 >= since)
+            && self.until.is_none_or(|until| meta.opened_at.0 < until)
+    }
+
+    fn wants_summary(&self, run: &RunState, summary: &Summary) -> bool {
+        let is_outcome = match self.outcome.as_str() {
+            "" => true,
+            "errors" => summary.outcome == "failed" || !summary.failed_lanes.is_empty(),
+            outcome => outcome == summary.outcome,
+        };
+        is_outcome && self.q.split_whitespace().all(|word| says(run, summary, &word.to_lowercase()))
+    }
+}
+
+/// Returns `true` if a word (in lower case) is somewhere in what the list shows of a run.
+fn says(run: &RunState, summary: &Summary, word: &str) -> bool {
+    let lanes = summary.failed_lanes.iter().chain(&summary.failure).flat_map(|(name, what)| [name, what]);
+    let ids = [run.meta.run_id.as_str(), run.meta.thread_id.as_str(), &run.meta.agent, &summary.prompt];
+    ids.into_iter().chain(lanes.map(String::as_str)).any(|text| text.to_lowercase().contains(word))
+}
+
+async fn summarise(log: &dyn RunLog, run: &RunState) -> Result<Summary, LogError> {
+    let id = &run.meta.run_id;
+    let page = log.read(id, run.earliest.saturating_sub(1), SCANNED).await?;
+    let mut summary = Summary { outcome: "running", ..Summary::default() };
+    page.events.iter().for_each(|event| summary.handle_event(&event.event));
+    let read = page.events.last().map_or(0, |event| event.number);
+    if run.closed_at.is_some() && read < run.head {
+        let last = log.read(id, run.head.saturating_sub(1), 1).await?;
+        last.events.iter().for_each(|event| summary.handle_event(&event.event));
+    }
+    if let Some(input) = log.input(id).await? {
+        summary.prompt = cut(&prompt_of(&input));
+    }
+    Ok(summary)
+}
+
+impl Summary {
+    fn handle_event(&mut self, event: &BlockEvent) {
+        match event {
+            BlockEvent::LaneOpened(_) => self.lanes += 1,
+            BlockEvent::LaneClosed { lane, outcome } => {
+                if let LaneOutcome::Failed(failure) = &**outcome {
+                    self.failed_lanes.push((cut(lane.name()), cut(&failure.message)));
+                }
+            }
+            BlockEvent::ToolResult(_) => self.tools += 1,
+            BlockEvent::Custom(custom) => self.cost = told_cost(&custom.value).or(self.cost),
+            BlockEvent::RunFinished(end) => {
+                self.outcome = match end.outcome {
+                    RunOutcome::Interrupted => "interrupt",
+                    RunOutcome::Cancelled => "cancelled",
+                    _ => "success",
+                };
+                self.cost = end.result.as_ref().and_then(told_cost).or(self.cost);
+                end.usage.iter().for_each(|usage| self.usage.add(usage));
+            }
+            BlockEvent::RunFailed(end) => {
+                self.outcome = "failed";
+                self.failure = Some((end.failure.code.to_string(), cut(&end.failure.message)));
+                end.usage.iter().for_each(|usage| self.usage.add(usage));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Levels of a checkpoint in which a trace is looked for.
+const DEEPEST: usize = 6;
+
+/// The trace of a run: that of a W3C `traceparent` in its checkpoint, where one is kept for a takeover.
+fn trace_in(value: &Value, depth: usize) -> Option<String> {
+    match value {
+        Value::String(text) => {
+            let fields: Vec<&str> = text.split('-').collect();
+            let is_hex =
+                |field: &str, length| field.len() == length && field.bytes().all(|b| b.is_ascii_hexdigit());
+            match fields.as_slice() {
+                [version, trace, span, flags]
+                    if is_hex(version, 2) && is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2) =>
+                {
+                    Some((*trace).to_owned())
+                }
+                _ => None,
+            }
+        }
+        Value::Array(items) if depth > 0 => items.iter().find_map(|item| trace_in(item, depth - 1)),
+        Value::Object(members) if depth > 0 => {
+            members.values().find_map(|member| trace_in(member, depth - 1))
+        }
+        _ => None,
+    }
+}
+
+/// Members by which agents and gateways of models tell what a run cost. The protocols have no member of their own for it.
+const COSTS: [&str; 6] = ["cost", "costUsd", "cost_usd", "total_cost_usd", "totalCost", "total_cost"];
+
+fn told_cost(value: &Value) -> Option<f64> {
+    let object = value.as_object()?;
+    let own = COSTS.iter().find_map(|name| object.get(*name)?.as_f64());
+    own.or_else(|| ["usage", "metadata"].iter().find_map(|inner| told_cost(object.get(*inner)?)))
+}
+
+/// The last thing that the user said in a recorded input.
+fn prompt_of(input: &Value) -> String {
+    let messages = input.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let said = messages.iter().rev().find(|message| message.get("role").is_some_and(|role| role == "user"));
+    match said.and_then(|message| message.get("content")) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            let texts = parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
+            texts.collect::<Vec<_>>().join(" ")
+        }
+        _ => String::new(),
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(TEXT) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+fn to_json(identity: &Identity, run: &RunState, summary: &Summary) -> Value {
+    let RunState { meta, .. } = run;
+    let Summary { usage, .. } = summary;
+    let named = |(name, message): &(String, String)| json!({ "name": name, "message": message });
+    let total = usage.total.or_else(|| Some(usage.input? + usage.output?));
+    json!({
+        "run": Runs::id_for(identity, meta).as_str(), "owner": meta.owner, "thread": meta.thread_id.as_str(), "agent": meta.agent,
+        "openedAt": meta.opened_at.0, "endedAt": run.closed_at.map(|at| at.0), "events": run.head,
+        "outcome": summary.outcome, "prompt": summary.prompt, "lanes": summary.lanes, "tools": summary.tools,
+        "error": summary.failure.as_ref().map(|(code, message)| json!({ "code": code, "message": message })),
+        "failedAgents": summary.failed_lanes.iter().map(named).collect::<Vec<_>>(),
+        "tokens": { "input": usage.input, "output": usage.output, "total": total },
+        "cost": summary.cost,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_is_found_where_it_is_told() {
+        assert_eq!(told_cost(&json!({ "total_cost_usd": 0.3 })), Some(0.3));
+        assert_eq!(told_cost(&json!({ "usage": { "cost": 2 } })), Some(2.0));
+        assert_eq!(told_cost(&json!({ "cost": "much" })), None);
+        assert_eq!(told_cost(&json!([1])), None);
+    }
+
+    #[test]
+    fn a_trace_is_found_in_a_checkpoint() {
+        let parent = format!("00-{}-{}-01", "a1".repeat(16), "b2".repeat(8));
+        assert_eq!(trace_in(&json!({ "x": [{ "span": parent }] }), DEEPEST), Some("a1".repeat(16)));
+        assert_eq!(trace_in(&json!({ "x": "00-zz-yy-01" }), DEEPEST), None);
+    }
+
+    #[test]
+    fn a_prompt_is_the_last_thing_that_the_user_said() {
+        let input = json!({ "messages": [
+            { "role": "user", "content": "first" }, { "role": "user", "content": [{ "type": "text", "text": "two" },
+            { "type": "image" }, { "type": "text", "text": "parts" }] }, { "role": "assistant", "content": "no" },
+        ] });
+        assert_eq!(prompt_of(&input), "two parts");
+        assert_eq!(prompt_of(&json!({})), "");
+        assert_eq!(cut(&"é".repeat(500)).chars().count(), TEXT + 1);
+    }
+}

@@ -1,0 +1,294 @@
+//! Whose tasks and contexts a proxied agent holds. The agent sees one credential, the gateway's: who owns what is kept here.
+//!
+//! ```text
+//! call ──► all ids that it names are the caller's? ── no ──► as if there were no such task
+//!              └ yes ──► agent ──► answer ──► its ids become the caller's, before the caller has them
+//!                                       └──► a list: tasks of others are left out
+//! ```
+//!
+//! An owner is a record in the run log, so that it is shared by replicas, survives a restart with the log, and expires: a
+//! run that has ended [`RECORD_KEPT`] from now, whose key no client can choose. The first claim of an id wins.
+//!
+//! Where the configuration has no proofs all callers are one principal, and nothing is filtered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_adapter_a2a::relay::{AnswerIds, CallScope, Reach, listed_tasks, retain_tasks};
+use aqueduct_adapter_a2a::server::{ServerError, is_public};
+use aqueduct_adapter_a2a::wire::ErrorKind;
+use aqueduct_core::{RunFailure, RunId, Timestamp};
+use aqueduct_runlog::{LogError, Remains, RunLog, RunMeta};
+use aqueduct_runs::now;
+use aqueduct_transport_http::ClientError;
+use aqueduct_transport_http::sse::{DecodeLimits, Decoder};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use serde_json::Value;
+
+use super::answer::{Answer, AnswerBody, Chunks};
+use crate::config::PushAccess;
+use crate::service::Gateway;
+
+/// How long the owner of a task or context is known at least, beside `runs.keep`.
+const RECORD_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The longest id that is kept. Ids of agents are UUIDs.
+const ID_BYTES: usize = 512;
+
+/// What an id is of.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Task,
+    Context,
+}
+
+/// The owners of one agent's tasks and contexts, for one caller.
+#[derive(Clone)]
+pub(super) struct Owners {
+    log: Arc<dyn RunLog>,
+    agent: String,
+    owner: String,
+    frame: usize,
+}
+
+impl Owners {
+    /// Returns `None` if all callers are one principal.
+    pub(super) fn new(gateway: &Gateway, agent: &str, owner: &str, frame: usize) -> Option<Self> {
+        let (log, agent, owner) = (Arc::clone(gateway.log()), agent.to_owned(), owner.to_owned());
+        (!gateway.is_open()).then_some(Self { log, agent, owner, frame })
+    }
+
+    /// No principal has a `/` in its stored form, and an anonymous caller's id with a `~` is kept behind another one.
+    fn key(&self, kind: Kind, id: &str) -> RunId {
+        let kind = match kind {
+            Kind::Task => "task",
+            Kind::Context => "context",
+        };
+        RunId::new(format!("/owner~{}~{kind}~{id}", self.agent))
+    }
+
+    async fn owner_of(&self, kind: Kind, id: &str) -> Result<Option<String>, LogError> {
+        match self.log.state(&self.key(kind, id)).await {
+            Ok(state) => Ok(Some(state.meta.owner)),
+            Err(LogError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes an id the caller's. Returns `false` if it is another's.
+    async fn claim(&self, kind: Kind, id: &str) -> Result<bool, LogError> {
+        if id.len() > ID_BYTES {
+            return Ok(false);
+        }
+        if let Some(owner) = self.owner_of(kind, id).await? {
+            return Ok(owner == self.owner);
+        }
+        let at = now();
+        let meta = RunMeta {
+            run_id: self.key(kind, id),
+            thread_id: self.key(kind, "").as_bytes().clone().into(),
+            agent: String::new(),
+            owner: self.owner.clone(),
+            opened_at: at,
+        };
+        let lease = match self.log.open(meta.clone(), Timestamp(at.0 + 60_000)).await {
+            Ok(lease) => lease,
+            Err(LogError::Exists(_)) => {
+                return Ok(self.owner_of(kind, id).await?.as_ref() == Some(&self.owner));
+            }
+            Err(error) => return Err(error),
+        };
+        let until =
+            Timestamp(at.0.saturating_add(i64::try_from(RECORD_KEPT.as_millis()).unwrap_or(i64::MAX)));
+        let end = Remains::default().end(&meta, RunFailure::new("owner", "a record of the proxy"));
+        self.log.append(&lease, end, until).await.map_err(LogError::from)?;
+        Ok(true)
+    }
+
+    /// Decides whether a call may pass.
+    pub(super) async fn admit(&self, scope: Option<&CallScope>, push: PushAccess) -> Result<(), ServerError> {
+        let unreadable = || {
+            ServerError::new(
+                ErrorKind::InvalidRequest,
+                "the body is not one JSON object whose members are there once",
+            )
+        };
+        let scope = scope.ok_or_else(unreadable)?;
+        if scope.reach == Reach::Unknown {
+            return Err(ServerError::new(ErrorKind::MethodNotFound, "there is no such method"));
+        }
+        for task in &scope.tasks {
+            let owner = self.owner_of(Kind::Task, task).await.map_err(|error| unavailable(&error))?;
+            if owner.as_ref() != Some(&self.owner) {
+                return Err(not_found());
+            }
+        }
+        for context in &scope.contexts {
+            // A context that nobody has is begun by the caller that names it.
+            let is_own = match scope.reach {
+                Reach::Send => self.claim(Kind::Context, context).await,
+                _ => Ok(true),
+            };
+            if !is_own.map_err(|error| unavailable(&error))? {
+                return Err(not_found());
+            }
+        }
+        admit_push(scope, push)
+    }
+
+    /// Lets an answer pass to the caller.
+    pub(super) async fn filter(&self, reach: Reach, answer: Answer) -> Result<Answer, RunFailure> {
+        let (mut head, body) = answer.into_parts();
+        let body = match (reach, body) {
+            (Reach::Send, AnswerBody::Whole(bytes)) => {
+                if let Ok(value) = serde_json::from_slice::<Value>(&bytes) {
+                    self.learn(&value).await?;
+                }
+                AnswerBody::Whole(bytes)
+            }
+            (Reach::Send, AnswerBody::Stream(chunks)) => AnswerBody::Stream(self.clone().learning(chunks)),
+            (Reach::List, AnswerBody::Whole(bytes)) if head.status.is_success() => {
+                head.headers.remove(http::header::CONTENT_LENGTH);
+                AnswerBody::Whole(self.own_tasks(&bytes).await?)
+            }
+            (Reach::List, AnswerBody::Stream(_)) => return Err(invalid("the agent streams a list")),
+            (_, body) => body,
+        };
+        Ok(Answer::from_parts(head, body))
+    }
+
+    /// Makes the ids of an answer the caller's.
+    async fn learn(&self, answer: &Value) -> Result<bool, RunFailure> {
+        let AnswerIds { tasks, contexts } = AnswerIds::of(answer);
+        for (kind, id) in
+            tasks.iter().map(|id| (Kind::Task, id)).chain(contexts.iter().map(|id| (Kind::Context, id)))
+        {
+            match self.claim(kind, id).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    return Err(invalid("the agent answered with a task or context of another caller"));
+                }
+                Err(error) => return Err(RunFailure::new("unavailable", error.to_string())),
+            }
+        }
+        Ok(!tasks.is_empty())
+    }
+
+    /// The same for a stream, until its task is known.
+    fn learning(self, chunks: Chunks) -> Chunks {
+        let limits = DecodeLimits { line: self.frame, event: self.frame };
+        let state = (self, chunks, Some(Decoder::new(limits)));
+        let next = async |(owners, mut chunks, mut decoder): (Self, Chunks, Option<Decoder>)| {
+            let chunk = chunks.next().await?;
+            if let (Ok(bytes), Some(open)) = (&chunk, &mut decoder) {
+                open.handle_chunk(bytes.clone());
+                match owners.learn_events(open).await {
+                    Ok(false) => {}
+                    Ok(true) => decoder = None,
+                    Err(failure) => {
+                        let reason = failure.message.to_string();
+                        let cut = ClientError::Cut { upstream: "the agent".to_owned(), reason };
+                        return Some((Err(cut), (owners, futures_util::stream::empty().boxed(), None)));
+                    }
+                }
+            }
+            Some((chunk, (owners, chunks, decoder)))
+        };
+        futures_util::stream::unfold(state, next).boxed()
+    }
+
+    async fn learn_events(&self, decoder: &mut Decoder) -> Result<bool, RunFailure> {
+        while let Some(event) = decoder.poll_event() {
+            let event = event.map_err(|error| invalid(error.to_string()))?;
+            if let Ok(value) = serde_json::from_str::<Value>(&event.data)
+                && self.learn(&value).await?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn own_tasks(&self, bytes: &Bytes) -> Result<Bytes, RunFailure> {
+        let mut answer: Value =
+            serde_json::from_slice(bytes).map_err(|_| invalid("the list of tasks is no JSON"))?;
+        let mut own = Vec::new();
+        for id in listed_tasks(&answer) {
+            let owner = self.owner_of(Kind::Task, &id).await;
+            let owner = owner.map_err(|error| RunFailure::new("unavailable", error.to_string()))?;
+            if owner.as_ref() == Some(&self.owner) {
+                own.push(id);
+            }
+        }
+        retain_tasks(&mut answer, |id| own.iter().any(|own| own == id));
+        Ok(Bytes::from(answer.to_string()))
+    }
+}
+
+/// Push notifications of proxied agents are those of the configuration. The agent itself calls back, so that names cannot
+/// be resolved here: addresses alone are screened.
+pub(super) fn admit_push(scope: &CallScope, push: PushAccess) -> Result<(), ServerError> {
+    let wants = scope.reach == Reach::Push || !scope.push_urls.is_empty();
+    if wants && push == PushAccess::Off {
+        let message = "push notifications are off (`server.push`)";
+        return Err(ServerError::new(ErrorKind::PushNotificationNotSupported, message));
+    }
+    if push == PushAccess::Public && !scope.push_urls.iter().all(|url| is_public_url(url)) {
+        return Err(ServerError::invalid_field("url", "must be an address of the public internet"));
+    }
+    Ok(())
+}
+
+fn is_public_url(url: &str) -> bool {
+    let Ok(uri) = url.parse::<http::Uri>() else { return false };
+    let Some(host) = uri.host().filter(|_| matches!(uri.scheme_str(), Some("http" | "https"))) else {
+        return false;
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
+    if let Ok(address) = host.parse() {
+        return is_public(address);
+    }
+    // A name: no single word, no number that an agent could read as an address.
+    let is_local =
+        host == "localhost" || [".localhost", ".local", ".internal"].iter().any(|end| host.ends_with(end));
+    let last = host.rsplit('.').next().unwrap_or_default();
+    host.contains('.') && !is_local && !last.starts_with(|first: char| first.is_ascii_digit())
+}
+
+fn not_found() -> ServerError {
+    ServerError::new(ErrorKind::TaskNotFound, "there is no such task")
+}
+
+fn unavailable(error: &LogError) -> ServerError {
+    ServerError::new(ErrorKind::Unavailable, error.to_string())
+}
+
+fn invalid(message: impl Into<String>) -> RunFailure {
+    RunFailure::new(RunFailure::UPSTREAM_INVALID, message.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_the_public_internet_are_public() {
+        for (url, expected) in [
+            ("https://hooks.example.org/x", true),
+            ("http://1.1.1.1/x", true),
+            ("http://127.0.0.1/x", false),
+            ("http://[::1]/x", false),
+            ("http://10.0.0.1", false),
+            ("http://localhost:1/x", false),
+            ("http://metadata.google.internal", false),
+            ("http://2130706433/", false),
+            ("http://0x7f.1/", false),
+            ("http://redis/", false),
+            ("ftp://example.org", false),
+            ("nonsense", false),
+        ] {
+            assert_eq!(is_public_url(url), expected, "{url}");
+        }
+    }
+}

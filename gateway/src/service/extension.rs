@@ -1,0 +1,106 @@
+//! What the gateway attaches to each run: the tee, and what measures the run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_core::agent::CallContext;
+use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{BlockEvent, SourceEvent};
+use aqueduct_runs::{RunExtension, RunExtensions, RunHandle, RunOrigin, RunStart};
+use serde_json::Value;
+
+use crate::tee::{Tee, TeeRun};
+use crate::telemetry::{Metrics, RunMeter, RunTrace, TracedContext, Tracing};
+
+/// The surface of a run whose former owner was lost, and of one whose caller came by none.
+const TAKEOVER: &str = "takeover";
+const INTERNAL: &str = "internal";
+
+/// Attaches the tee and a meter.
+#[derive(Debug)]
+pub(super) struct GatewayExtensions {
+    pub(super) tee: Arc<Tee>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) tracing: Option<Arc<Tracing>>,
+}
+
+impl RunExtensions for GatewayExtensions {
+    fn attach(&self, run: &Arc<RunHandle>, origin: &RunOrigin<'_>) -> Option<Arc<dyn RunExtension>> {
+        let surface = match (origin.takeover.is_some(), origin.surface) {
+            (true, _) => TAKEOVER,
+            (false, "") => INTERNAL,
+            (false, surface) => surface,
+        };
+        let meter = RunMeter::begin(&self.metrics, origin.agent, surface);
+        let trace = |tracing| Arc::new(RunTrace::new(tracing, run.id().as_str(), origin, surface));
+        let trace = self.tracing.as_ref().map(trace);
+        Some(Arc::new(GatewayRun { tee: Arc::new(TeeRun::new(&self.tee, run)), meter, trace }))
+    }
+}
+
+/// What is attached to one run.
+#[derive(Debug)]
+struct GatewayRun {
+    tee: Arc<TeeRun>,
+    meter: RunMeter,
+    trace: Option<Arc<RunTrace>>,
+}
+
+impl RunExtension for GatewayRun {
+    fn begin(self: Arc<Self>, start: RunStart<'_>) -> BoxFuture<'_, Arc<dyn CallContext>> {
+        Box::pin(async move {
+            let Some(trace) = &self.trace else { return Arc::clone(&self.tee).begin(start).await };
+            let caller = trace.begin(start.caller, start.input);
+            let mut start = start;
+            start.caller = &caller;
+            TracedContext::of_run(Arc::clone(&self.tee).begin(start).await, trace)
+        })
+    }
+
+    fn observe(&self, event: &SourceEvent) {
+        self.meter.handle_arrival();
+        self.tee.observe(event);
+        if let Some(trace) = &self.trace {
+            trace.handle_source(event);
+        }
+    }
+
+    fn observe_events(&self, events: &[BlockEvent]) {
+        self.meter.handle_events(events);
+        if let Some(trace) = &self.trace {
+            trace.handle_events(events);
+        }
+    }
+
+    fn checkpoint(&self) -> Option<Value> {
+        self.trace.as_ref().and_then(|trace| trace.checkpoint())
+    }
+
+    fn handle_appended(&self, took: Duration) {
+        self.meter.handle_appended(took);
+    }
+
+    fn place_lane(&self, event: SourceEvent) -> SourceEvent {
+        self.tee.place_lane(event)
+    }
+
+    fn catch_up(&self) -> Option<BoxFuture<'_, ()>> {
+        self.tee.catch_up()
+    }
+
+    fn handle_message(self: Arc<Self>, message: Value) {
+        Arc::clone(&self.tee).handle_message(message);
+    }
+
+    fn handle_lane_dropped(&self) {
+        self.tee.handle_lane_dropped();
+    }
+
+    fn handle_end(&self) {
+        self.meter.handle_end();
+        if let Some(trace) = &self.trace {
+            trace.handle_end();
+        }
+        self.tee.handle_end();
+    }
+}

@@ -1,0 +1,142 @@
+//! [`RunMeter`]: what one run adds to the metrics, as the canonical events of the run tell it.
+//!
+//! ```text
+//! begun ── first event of the agent ──► time_to_first_event
+//!   ├ source event arrives ── its batch is in the log ──► event_delay, log_append
+//!   ├ lanes, tool results, interrupts, usage ──► counters
+//!   └ terminal event, or the lease is lost ──► run_duration; lanes that are open count as closed
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use aqueduct_core::{BlockEvent, LaneOutcome, Usage};
+use prometheus_client::metrics::histogram::Histogram;
+use tokio::time::Instant;
+
+use super::metrics::{AgentLabels, Metrics, OutcomeLabels, StartLabels, TokenLabels};
+
+/// Measures one run.
+#[derive(Debug)]
+pub(crate) struct RunMeter {
+    metrics: Arc<Metrics>,
+    agent: String,
+    begun_at: Instant,
+    first_event: Histogram,
+    /// Nanoseconds from `begun_at` to the first event; 0 until then.
+    first_after: AtomicU64,
+    /// Nanoseconds from `begun_at` to the arrival of the oldest event that is not in the log; 0 for none.
+    arrived_after: AtomicU64,
+    open_lanes: AtomicI64,
+}
+
+impl RunMeter {
+    /// Counts a run as started.
+    pub(crate) fn begin(metrics: &Arc<Metrics>, agent: &str, surface: &'static str) -> Self {
+        let agent = agent.to_owned();
+        metrics.runs_started.get_or_create(&StartLabels { agent: agent.clone(), surface }).inc();
+        let first_event = metrics.first_event.get_or_create_owned(&AgentLabels { agent: agent.clone() });
+        Self {
+            metrics: Arc::clone(metrics),
+            agent,
+            begun_at: Instant::now(),
+            first_event,
+            first_after: AtomicU64::new(0),
+            arrived_after: AtomicU64::new(0),
+            open_lanes: AtomicI64::new(0),
+        }
+    }
+
+    fn elapsed(&self) -> u64 {
+        u64::try_from(self.begun_at.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// A source event has arrived.
+    pub(crate) fn handle_arrival(&self) {
+        if self.arrived_after.load(Ordering::Relaxed) == 0 {
+            self.arrived_after.store(self.elapsed(), Ordering::Relaxed);
+        }
+    }
+
+    /// What has arrived is in the log; appending it took `took`.
+    pub(crate) fn handle_appended(&self, took: Duration) {
+        self.metrics.log_append.observe(took.as_secs_f64());
+        let arrived = self.arrived_after.swap(0, Ordering::Relaxed);
+        if arrived > 0 {
+            let delay = Duration::from_nanos(self.elapsed().saturating_sub(arrived));
+            self.metrics.event_delay.observe(delay.as_secs_f64());
+        }
+    }
+
+    /// Canonical events are about to be appended.
+    pub(crate) fn handle_events(&self, events: &[BlockEvent]) {
+        if self.first_after.load(Ordering::Relaxed) == 0
+            && events.iter().any(|event| !matches!(event, BlockEvent::RunStarted(_)))
+        {
+            let after = self.elapsed();
+            self.first_after.store(after, Ordering::Relaxed);
+            self.first_event.observe(Duration::from_nanos(after).as_secs_f64());
+        }
+        for event in events {
+            self.handle_event(event);
+        }
+    }
+
+    fn handle_event(&self, event: &BlockEvent) {
+        match event {
+            BlockEvent::LaneOpened(_) => {
+                self.open_lanes.fetch_add(1, Ordering::Relaxed);
+                self.metrics.lanes_open.inc();
+            }
+            BlockEvent::LaneClosed { outcome, .. } => {
+                self.open_lanes.fetch_sub(1, Ordering::Relaxed);
+                self.metrics.lanes_open.dec();
+                self.metrics.lanes.get_or_create(&self.outcome(lane_outcome(outcome))).inc();
+            }
+            BlockEvent::ToolResult(result) => {
+                let outcome = if result.is_error { "failed" } else { "success" };
+                self.metrics.tool_calls.get_or_create(&self.outcome(outcome)).inc();
+            }
+            BlockEvent::InterruptRequested(_) => {
+                self.metrics.interrupts.get_or_create(&AgentLabels { agent: self.agent.clone() }).inc();
+            }
+            BlockEvent::RunFinished(end) => self.count_tokens(&end.usage),
+            BlockEvent::RunFailed(end) => self.count_tokens(&end.usage),
+            _ => {}
+        }
+    }
+
+    fn outcome(&self, outcome: &'static str) -> OutcomeLabels {
+        OutcomeLabels { agent: self.agent.clone(), outcome }
+    }
+
+    fn count_tokens(&self, usage: &[Usage]) {
+        let sums = [
+            ("input", usage.iter().filter_map(|usage| usage.input).sum::<u64>()),
+            ("output", usage.iter().filter_map(|usage| usage.output).sum::<u64>()),
+        ];
+        for (direction, count) in sums.into_iter().filter(|(_, count)| *count > 0) {
+            let labels = TokenLabels { agent: self.agent.clone(), direction };
+            self.metrics.tokens.get_or_create(&labels).inc_by(count);
+        }
+    }
+
+    /// The run has ended, or is driven elsewhere.
+    pub(crate) fn handle_end(&self) {
+        let labels = AgentLabels { agent: self.agent.clone() };
+        self.metrics.run_duration.get_or_create(&labels).observe(self.begun_at.elapsed().as_secs_f64());
+        self.metrics.lanes_open.dec_by(self.open_lanes.swap(0, Ordering::Relaxed));
+    }
+}
+
+/// Returns the outcome of a lane as a label.
+pub(super) fn lane_outcome(outcome: &LaneOutcome) -> &'static str {
+    match outcome {
+        LaneOutcome::Success(_) => "success",
+        LaneOutcome::Suspended => "suspended",
+        LaneOutcome::Failed(_) => "failed",
+        LaneOutcome::Cancelled => "cancelled",
+        _ => "other",
+    }
+}

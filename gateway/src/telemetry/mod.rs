@@ -1,0 +1,39 @@
+//! What the gateway tells its operators: logs, metrics and traces.
+//!
+//! ```text
+//! requests ──► RequestMeter ──┐
+//! runs ──► RunMeter ──────────┼──► Metrics (registry) ──┐
+//! transports, engine, process ┴──► live samples ────────┴──► GET /metrics
+//! runs ──► RunTrace, calls ──► CallTrace ──► Tracing ──► OTLP collector
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`logs`] | lines on standard error |
+//! | [`metrics`] | the registry: histograms and counters by agent, surface, dialect, outcome and refusal code |
+//! | [`live`] | values that are read when `/metrics` is: engine, transports, process |
+//! | [`meter`] | what one run adds to the registry |
+//! | [`trace`] | spans of runs, exported over OTLP |
+//! | [`upstream`] | the calls to one remote agent, measured and traced |
+//!
+//! Invariants: no label holds an id of a run, a thread or a caller, nor a word that a caller chose: labels are agents of the
+//! configuration and words of this program. Secrets and payloads are in no log line and no label.
+
+mod live;
+mod logs;
+mod meter;
+pub(crate) mod metrics;
+mod process;
+#[cfg(feature = "otel")]
+mod trace;
+#[cfg(not(feature = "otel"))]
+#[path = "no_trace.rs"]
+mod trace;
+mod upstream;
+
+pub(crate) use live::{LiveSources, render};
+pub(crate) use logs::start;
+pub(crate) use meter::RunMeter;
+pub(crate) use metrics::Metrics;
+pub(crate) use trace::{RunTrace, TracedContext, Tracing};
+pub(crate) use upstream::UpstreamWatch;

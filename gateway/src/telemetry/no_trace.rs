@@ -1,0 +1,88 @@
+//! Stands for [`trace`](super::trace) in a program that is built without the feature `otel`: there is never a [`Tracing`].
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use aqueduct_core::agent::CallContext;
+use aqueduct_core::service::Caller;
+use aqueduct_core::{BlockEvent, RunInput, SourceEvent};
+use aqueduct_runs::RunOrigin;
+use http::request::Parts;
+use serde_json::Value;
+
+use crate::config::Telemetry;
+
+/// Exists in no program without the feature.
+#[derive(Debug)]
+pub(crate) struct Tracing(Infallible);
+
+impl Tracing {
+    pub(crate) fn start(settings: &Telemetry) -> anyhow::Result<Option<Arc<Self>>> {
+        anyhow::ensure!(
+            settings.otlp.is_none(),
+            "telemetry.otlp: this program was built without the feature `otel`"
+        );
+        Ok(None)
+    }
+
+    pub(crate) async fn stop(&self) {
+        match self.0 {}
+    }
+}
+
+/// Exists in no program without the feature.
+#[derive(Debug)]
+pub(crate) struct RunTrace(Infallible);
+
+impl RunTrace {
+    pub(crate) fn new(tracing: &Arc<Tracing>, _: &str, _: &RunOrigin<'_>, _: &'static str) -> Self {
+        match tracing.0 {}
+    }
+
+    pub(crate) fn begin(&self, _: &Caller, _: &RunInput) -> Caller {
+        match self.0 {}
+    }
+
+    pub(crate) fn checkpoint(&self) -> Option<Value> {
+        match self.0 {}
+    }
+
+    pub(crate) fn handle_source(&self, _: &SourceEvent) {
+        match self.0 {}
+    }
+
+    pub(crate) fn handle_events(&self, _: &[BlockEvent]) {
+        match self.0 {}
+    }
+
+    pub(crate) fn handle_end(&self) {
+        match self.0 {}
+    }
+}
+
+/// Exists in no program without the feature.
+pub(crate) enum TracedContext {}
+
+impl TracedContext {
+    pub(crate) fn of_run(_: Arc<dyn CallContext>, trace: &Arc<RunTrace>) -> Arc<dyn CallContext> {
+        match trace.0 {}
+    }
+}
+
+/// Exists in no program without the feature.
+#[derive(Debug)]
+pub(crate) struct CallTrace(Infallible);
+
+impl CallTrace {
+    pub(crate) fn begin(tracing: &Tracing, _: &str, _: &mut Parts) -> Self {
+        match tracing.0 {}
+    }
+
+    pub(crate) fn handle_head(&mut self, _: u16) {
+        match self.0 {}
+    }
+
+    pub(crate) fn handle_failure(&mut self, _: &'static str, _: &str) {
+        match self.0 {}
+    }
+}

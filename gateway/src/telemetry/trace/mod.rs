@@ -1,0 +1,174 @@
+//! Traces: a span per run, below it one per lane, tool call, interrupt and upstream call, exported over OTLP.
+//!
+//! ```text
+//! caller's traceparent ──► run (invoke_agent AGENT, server) ──┬── upstream call (invoke_agent AGENT, client) ──► traceparent
+//!                               │                             ├── lane (invoke_agent SUB-AGENT) ──► the same for its calls
+//!                               │                             ├── tool call (execute_tool NAME) ──► lanes that it opened
+//!                               │                             └── interrupt
+//!                               └ link ── run at the replica that took it over
+//! ```
+//!
+//! Names and attributes are those of the semantic conventions for generative AI. Spans are made from the canonical events of a run
+//! ([`run`]) and from the calls of its agents ([`upstream`](super::upstream)); no other code knows of them. Without
+//! `telemetry.otlp` there is no [`Tracing`], and nothing is paid.
+//!
+//! What is *not* here: the SDK (queue, sampling, ids) is `opentelemetry_sdk`, the wire format `opentelemetry-proto`; the
+//! bytes go by this workspace's own clients ([`export`]).
+
+mod call;
+mod context;
+mod export;
+mod run;
+
+use std::sync::Arc;
+
+use aqueduct_core::service::Caller;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
+use opentelemetry::trace::{
+    Link, SpanBuilder, SpanContext, SpanKind, TraceContextExt as _, Tracer as _, TracerProvider as _,
+};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider, Span};
+
+use crate::config::Telemetry;
+pub(crate) use call::CallTrace;
+pub(crate) use context::TracedContext;
+use export::OtlpExporter;
+pub(crate) use run::RunTrace;
+
+/// The name of this instrumentation.
+const SCOPE: &str = "aqueduct";
+
+/// Makes spans, and exports them.
+#[derive(Debug)]
+pub(crate) struct Tracing {
+    provider: SdkTracerProvider,
+    tracer: SdkTracer,
+    /// Messages, arguments and results are recorded too.
+    has_content: bool,
+}
+
+impl Tracing {
+    /// Starts the export that the configuration wants, inside a runtime; `None` if it wants none.
+    pub(crate) fn start(settings: &Telemetry) -> anyhow::Result<Option<Arc<Self>>> {
+        let Some(url) = &settings.otlp else { return Ok(None) };
+        let exporter = OtlpExporter::new(url, settings)?;
+        let resource = Resource::builder()
+            .with_service_name(settings.service.clone())
+            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+            .build();
+        let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(settings.sample.as_f64())));
+        let provider = SdkTracerProvider::builder()
+            .with_batch_exporter(exporter)
+            .with_sampler(sampler)
+            .with_resource(resource)
+            .build();
+        let tracer = provider.tracer(SCOPE);
+        Ok(Some(Arc::new(Self { provider, tracer, has_content: settings.content })))
+    }
+
+    /// Exports what is left. Spans that end afterwards are dropped.
+    pub(crate) async fn stop(&self) {
+        let provider = self.provider.clone();
+        // The SDK waits for its thread.
+        let stopped = tokio::task::spawn_blocking(move || provider.shutdown()).await;
+        if let Ok(Err(error)) = stopped {
+            tracing::warn!(%error, "the last spans were not exported");
+        }
+    }
+
+    /// Starts a span.
+    pub(crate) fn begin(
+        &self,
+        (name, kind): (String, SpanKind),
+        parent: Option<&SpanContext>,
+        links: Vec<Link>,
+        attributes: Vec<KeyValue>,
+    ) -> Span {
+        let parent = match parent {
+            Some(parent) => Context::new().with_remote_span_context(parent.clone()),
+            None => Context::new(),
+        };
+        let mut builder = SpanBuilder::from_name(name).with_kind(kind).with_attributes(attributes);
+        if !links.is_empty() {
+            builder = builder.with_links(links);
+        }
+        self.tracer.build_with_context(builder, &parent)
+    }
+}
+
+struct Headers<'h>(&'h HeaderMap);
+
+impl Extractor for Headers<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.to_str().ok()
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(HeaderName::as_str).collect()
+    }
+}
+
+struct CallerHeaders<'c>(&'c Caller);
+
+impl Extractor for CallerHeaders<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.header(key)
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.headers.iter().map(|(name, _)| name.as_str()).collect()
+    }
+}
+
+struct HeadersMut<'h>(&'h mut HeaderMap);
+
+impl Injector for HeadersMut<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(key), HeaderValue::try_from(value)) {
+            self.0.insert(name, value);
+        }
+    }
+}
+
+fn extract(from: &dyn Extractor) -> Option<SpanContext> {
+    let context = TraceContextPropagator::new().extract_with_context(&Context::new(), from);
+    let span = context.span().span_context().clone();
+    span.is_valid().then_some(span)
+}
+
+/// Returns the trace context of request headers.
+pub(crate) fn of_headers(headers: &HeaderMap) -> Option<SpanContext> {
+    extract(&Headers(headers))
+}
+
+/// Returns the trace context of a caller.
+fn of_caller(caller: &Caller) -> Option<SpanContext> {
+    extract(&CallerHeaders(caller))
+}
+
+/// Writes a trace context into request headers.
+pub(crate) fn write_headers(context: &SpanContext, headers: &mut HeaderMap) {
+    let context = Context::new().with_remote_span_context(context.clone());
+    TraceContextPropagator::new().inject_context(&context, &mut HeadersMut(headers));
+}
+
+/// The trace context as headers by name.
+fn pairs(context: &SpanContext) -> Vec<(String, String)> {
+    let mut headers = HeaderMap::new();
+    write_headers(context, &mut headers);
+    let text = |(name, value): (&HeaderName, &HeaderValue)| {
+        Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+            .filter(|(_, value)| !value.is_empty())
+    };
+    headers.iter().filter_map(text).collect()
+}
+
+/// Replaces the trace context among headers by name.
+fn replace(headers: &mut Vec<(String, String)>, context: &SpanContext) {
+    headers.retain(|(name, _)| name != "traceparent" && name != "tracestate");
+    headers.extend(pairs(context));
+}

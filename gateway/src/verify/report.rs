@@ -1,0 +1,160 @@
+//! Findings as text, JSON lines, SARIF 2.1.0 or the XML of `JUnit`. Each names the rule, where it was broken and what to do.
+
+use std::io::{Result, Write};
+
+use aqueduct_adapter_agui::verify::{Severity, Violation};
+use serde_json::{Value, json};
+
+use crate::cli::ReportFormat;
+
+/// What was judged: its name, the findings, and the line of each event where the stream was text.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(super) target: String,
+    pub(crate) found: Vec<Violation>,
+    /// The line on which each event begins, counted from 1; empty for a stream that was no file.
+    pub(super) lines: Vec<usize>,
+    pub(super) events: usize,
+}
+
+impl Findings {
+    /// The line of a finding. One about the end of the stream is on the last line.
+    fn line(&self, violation: &Violation) -> Option<usize> {
+        self.lines.get(violation.index).or_else(|| self.lines.last()).copied()
+    }
+
+    /// Where a finding is, as compilers write it.
+    fn place(&self, violation: &Violation) -> String {
+        let line = self.line(violation).map(|line| format!("{}:{line}: ", self.target));
+        let event = if violation.event.is_empty() { "(end of stream)" } else { &violation.event };
+        format!("{}event {} {event}", line.unwrap_or_default(), violation.index)
+    }
+}
+
+/// Writes findings.
+pub(super) fn write(findings: &Findings, format: ReportFormat, out: &mut dyn Write) -> Result<()> {
+    match format {
+        ReportFormat::Text => text(findings, out),
+        ReportFormat::Json => {
+            findings.found.iter().try_for_each(|violation| writeln!(out, "{}", to_json(violation)))
+        }
+        ReportFormat::Sarif => writeln!(out, "{:#}", sarif(findings)),
+        ReportFormat::Junit => junit(findings, out),
+    }
+}
+
+fn text(findings: &Findings, out: &mut dyn Write) -> Result<()> {
+    for violation in &findings.found {
+        let Violation { rule, severity, what, .. } = violation;
+        writeln!(out, "{}: {} ({})", findings.place(violation), rule.id(), word(*severity))?;
+        writeln!(out, "    {what}")?;
+        writeln!(out, "    fix: {}", rule.fix())?;
+    }
+    writeln!(out, "{}", summary(&findings.found))
+}
+
+/// A finding for programs.
+pub(crate) fn to_json(violation: &Violation) -> Value {
+    let Violation { index, event, rule, severity, what } = violation;
+    json!({
+        "index": index, "event": event, "rule": rule.id(), "severity": word(*severity),
+        "what": what, "fix": rule.fix(),
+    })
+}
+
+fn sarif(findings: &Findings) -> Value {
+    let mut rules: Vec<_> =
+        findings.found.iter().map(|violation| (violation.rule.id(), violation.rule.fix())).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    let rules: Vec<Value> =
+        rules.iter().map(|(id, fix)| json!({ "id": id, "help": { "text": fix } })).collect();
+    let results: Vec<Value> = findings
+        .found
+        .iter()
+        .map(|violation| {
+            let level = if violation.severity == Severity::Rejected { "error" } else { "warning" };
+            let message = format!("{}. Fix: {}", violation.what, violation.rule.fix());
+            let file = json!({ "uri": findings.target });
+            let location = match findings.line(violation) {
+                Some(line) => json!({ "artifactLocation": file, "region": { "startLine": line } }),
+                None => json!({ "artifactLocation": file }),
+            };
+            json!({
+                "ruleId": violation.rule.id(), "level": level, "message": { "text": message },
+                "locations": [{ "physicalLocation": location }],
+                "properties": { "event": violation.index, "type": violation.event },
+            })
+        })
+        .collect();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": { "name": "aqueduct verify", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
+            "results": results,
+        }],
+    })
+}
+
+/// One test case for the stream if nothing was found, else one failure per finding.
+fn junit(findings: &Findings, out: &mut dyn Write) -> Result<()> {
+    let (tests, failures) = (findings.found.len().max(1), findings.found.len());
+    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
+    writeln!(out, "<testsuites tests=\"{tests}\" failures=\"{failures}\">")?;
+    let target = escaped(&findings.target);
+    writeln!(out, "  <testsuite name=\"aqueduct verify\" tests=\"{tests}\" failures=\"{failures}\">")?;
+    if findings.found.is_empty() {
+        writeln!(out, "    <testcase classname=\"{target}\" name=\"{} events\"/>", findings.events)?;
+    }
+    for violation in &findings.found {
+        let (rule, place) = (violation.rule.id(), escaped(&findings.place(violation)));
+        writeln!(out, "    <testcase classname=\"{target}\" name=\"{place}: {rule}\">")?;
+        let (what, fix) = (escaped(&violation.what), escaped(violation.rule.fix()));
+        writeln!(out, "      <failure type=\"{rule}\" message=\"{what}\">{what}\nfix: {fix}</failure>")?;
+        writeln!(out, "    </testcase>")?;
+    }
+    writeln!(out, "  </testsuite>\n</testsuites>")
+}
+
+/// Text for XML. Characters that XML 1.0 does not allow are left out.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\n' | '\t' => safe.push(' '),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {}
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+fn summary(found: &[Violation]) -> String {
+    if found.is_empty() {
+        return "nothing found".to_owned();
+    }
+    let rejected = found.iter().filter(|violation| violation.severity == Severity::Rejected).count();
+    let unnoticed = found.len() - rejected;
+    format!("{} found: {rejected} that clients reject, {unnoticed} that they do not notice", found.len())
+}
+
+fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Rejected => "rejected",
+        Severity::Unnoticed => "unnoticed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_for_xml_has_no_markup_and_no_control_characters() {
+        assert_eq!(escaped("<a b=\"&\u{1}\u{b}\">\n"), "&lt;a b=&quot;&amp;&quot;&gt; ");
+    }
+}

@@ -1,0 +1,85 @@
+//! A disk that failed, and comes back: the database is opened again, and made to hold what was acknowledged.
+//!
+//! ```text
+//! usable ── a commit fails ──► broken: every command is refused ── at most every `PAUSE`: open again ──► usable
+//!                                                                   └ what was written and not acknowledged goes
+//! ```
+//!
+//! What a failed commit left on the disk is not known, and the database takes no more writes after it. What readers saw is
+//! known: views show acknowledged changes alone. So the views are the truth, and the disk is made equal to them.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use super::store::Store;
+use super::view::Views;
+use crate::error::LogError;
+
+/// The least time between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The database, for readers: absent while it is opened again.
+#[derive(Debug, Clone)]
+pub(super) struct SharedStore(Arc<RwLock<Option<Store>>>);
+
+impl SharedStore {
+    pub(super) fn new(store: Store) -> Self {
+        Self(Arc::new(RwLock::new(Some(store))))
+    }
+
+    pub(super) fn get(&self) -> Result<Store, LogError> {
+        let store = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        store.ok_or_else(|| LogError::Unavailable("the disk: the log is not open".to_owned()))
+    }
+
+    pub(super) fn set(&self, store: Option<Store>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = store;
+    }
+}
+
+/// Why nothing can be written, if nothing can, and how to change that.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    folder: PathBuf,
+    pub(super) broken: Option<LogError>,
+    tried_at: Option<Instant>,
+}
+
+impl Recovery {
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), broken: None, tried_at: None }
+    }
+
+    /// Opens the database again. Returns `false` if it is not usable, or was not tried.
+    pub(super) fn recover(&mut self, shared: &SharedStore, views: &Views) -> bool {
+        if self.tried_at.is_some_and(|at| at.elapsed() < PAUSE) {
+            return false;
+        }
+        self.tried_at = Some(Instant::now());
+        // Readers that hold it let it go in a moment; until then it is locked.
+        shared.set(None);
+        match self.reopen(views) {
+            Ok(store) => {
+                shared.set(Some(store));
+                self.broken = None;
+                true
+            }
+            Err(error) => {
+                self.broken = Some(error);
+                false
+            }
+        }
+    }
+
+    fn reopen(&self, views: &Views) -> Result<Store, LogError> {
+        let store = Store::open(&self.folder)?;
+        for (place, last) in store.places()? {
+            match views.at(place) {
+                Some(view) => store.restore(place, &view.ledger(), last)?,
+                None => store.remove(place, 1, last)?,
+            }
+        }
+        Ok(store)
+    }
+}

@@ -1,0 +1,301 @@
+//! Replies to interrupts: each is bound to the run that asked and to its principal, and is taken once.
+//!
+//! ```text
+//! resume ──► the run that asked ──┬ no run of the principal asked it ──────────────► refused: unknown
+//!                                 ├ it was answered ──┬ by the same reply ──────────► that run again
+//!                                 │                   └ by another one ─────────────► refused: answered
+//!                                 └ it is open ──► claim in the log ──┬ won ────────► a new run
+//!                                                                     └ lost ──► as if it was answered
+//! ```
+//!
+//! The claim is atomic in the log, so of several replies that come at once, at any replicas, one is taken. Its key is the
+//! run that asked, and the attempt: a run that failed before its agent did anything leaves the interrupt open, once. A
+//! claim whose replica dies before the run is open lapses with a lease; one whose run is open is kept as long as the run.
+//!
+//! Clients may reply under the id of the run that asked. The log then holds the new run under an id of its own
+//! ([`ReplyRun`]), and its events show the id that the client sent.
+
+use std::time::Duration;
+
+use aqueduct_core::event::RunFinished;
+use aqueduct_core::fingerprint::hash_bytes;
+use aqueduct_core::service::{RefusalKind, ServiceError, StartedRun};
+use aqueduct_core::{BlockEvent, InterruptReply, OpenInterrupts, RunId, RunInput, Timestamp};
+use aqueduct_runlog::{LogError, RunMeta, RunQuery, RunState};
+use serde_json::{Value, json};
+
+use crate::runs::{Runs, refuse};
+
+/// Runs of a thread that are looked at for the one that asked.
+const RUNS: usize = 64;
+
+/// Events that are read together.
+const PAGE: usize = 512;
+
+/// Between the id of a client and the number of the reply.
+const RESUMED: &str = "~resume";
+
+/// Replies under one run id.
+const RESUMES: usize = 1_000;
+
+/// How long a repeated reply waits for the run of the first one to open.
+const OPENING: Duration = Duration::from_secs(5);
+const OPENING_PAUSE: Duration = Duration::from_millis(20);
+
+/// The ids of a run that is about to start.
+#[derive(Debug, Clone)]
+pub(crate) struct ReplyRun {
+    /// By which its owner finds it.
+    pub(crate) id: RunId,
+    /// In its events, if it is another one.
+    pub(crate) shown: Option<RunId>,
+}
+
+/// What becomes of an input that replies.
+pub(crate) enum Reply {
+    /// It starts a run, under this claim where it is bound to a run that asked.
+    Taken(ReplyRun, Option<Claim>),
+    /// The run that the same reply started before.
+    Repeats(RunId),
+}
+
+/// The right to reply to a run that asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    key: String,
+    value: String,
+}
+
+/// A run that asked what an input answers.
+struct Asked {
+    run: RunId,
+    /// True if its interrupts wait for a reply.
+    is_open: bool,
+    /// True if a run failed on them.
+    is_retried: bool,
+}
+
+impl Asked {
+    fn key(&self, is_retried: bool) -> String {
+        format!("reply/{}/{}", self.run, u8::from(is_retried))
+    }
+}
+
+impl Runs {
+    /// Decides what becomes of an input. An input that does not reply starts a run under its own id.
+    pub(crate) async fn take_reply(
+        &self,
+        agent: &str,
+        owner: &str,
+        input: &RunInput,
+    ) -> Result<Reply, ServiceError> {
+        let plain = ReplyRun { id: input.run_id.detached(), shown: None };
+        if !input.answers_interrupts() {
+            return Ok(Reply::Taken(plain, None));
+        }
+        let log_error = |error: LogError| refuse(&error);
+        let runs = self.runs_of(agent, owner, input).await.map_err(log_error)?;
+        let Some(asked) = self.find_asked(&runs, input).await? else {
+            let run = self.reply_run(owner, plain, &runs).await.map_err(log_error)?;
+            return Ok(Reply::Taken(run, None));
+        };
+        let run = self.reply_run(owner, plain, &runs).await.map_err(log_error)?;
+        let digest = digest(input);
+        let claim = Claim { key: asked.key(asked.is_retried), value: format!("{digest} {}", run.id) };
+        let mut holder = if asked.is_open {
+            self.hold_claim(&claim, self.lease_until()).await?
+        } else {
+            self.holder(asked.key(true)).await?
+        };
+        if asked.is_open && holder == claim.value {
+            return Ok(Reply::Taken(run, Some(claim)));
+        }
+        if holder.is_empty() {
+            holder = self.holder(asked.key(false)).await?;
+        }
+        match holder.split_once(' ') {
+            Some((first, run)) if first == digest => Ok(Reply::Repeats(RunId::from(run.to_owned()))),
+            _ => Err(answered(input)),
+        }
+    }
+
+    /// Keeps the claim of a run that is open. A log that does not take it costs a repeated reply its answer, no more.
+    pub(crate) async fn keep_claim(&self, claim: &Claim) {
+        let keep = i64::try_from(self.setup().settings.keep.as_millis()).unwrap_or(i64::MAX);
+        let until = Timestamp(self.now().0.saturating_add(keep));
+        if let Err(error) = self.hold_claim(claim, until).await {
+            tracing::warn!(claim = claim.key, %error, "the claim of a reply could not be kept");
+        }
+    }
+
+    /// Gives the claim of a run back that could not start. A run that is open keeps it.
+    pub(crate) async fn release_claim(&self, claim: &Claim, key: &RunId) {
+        if matches!(self.run_log().state(key).await, Err(LogError::NotFound(_)))
+            && let Err(error) = self.hold_claim(claim, Timestamp(0)).await
+        {
+            tracing::debug!(claim = claim.key, %error, "the claim of a reply lapses");
+        }
+    }
+
+    /// Returns the run that the same reply started before.
+    pub(crate) async fn repeat_run(&self, owner: &str, run: RunId) -> Result<StartedRun, ServiceError> {
+        let key = RunMeta::key(owner, &run);
+        let until = tokio::time::Instant::now() + OPENING;
+        while let Err(error) = self.run_log().state(&key).await {
+            if tokio::time::Instant::now() >= until {
+                return Err(refuse(&error));
+            }
+            tokio::time::sleep(OPENING_PAUSE).await;
+        }
+        let handle = self.active().get(&key).cloned();
+        let events = self.watched(&key, handle.as_ref(), 0);
+        Ok(StartedRun { is_repeat: true, ..StartedRun::new(run, events) })
+    }
+
+    async fn hold_claim(&self, claim: &Claim, until: Timestamp) -> Result<String, ServiceError> {
+        let Claim { key, value } = claim.clone();
+        self.run_log().claim(key, value, self.now(), until).await.map_err(|error| refuse(&error))
+    }
+
+    async fn holder(&self, key: String) -> Result<String, ServiceError> {
+        self.hold_claim(&Claim { key, value: String::new() }, Timestamp(0)).await
+    }
+
+    /// Returns the runs of the thread at the agent, newest first.
+    async fn runs_of(&self, agent: &str, owner: &str, input: &RunInput) -> Result<Vec<RunState>, LogError> {
+        let query =
+            RunQuery { thread_id: Some(input.thread_id.clone()), newest_first: true, ..RunQuery::default() };
+        let mut runs = self.run_log().list(query, RUNS).await?;
+        runs.retain(|run| run.meta.agent == agent && run.meta.owner == owner);
+        Ok(runs)
+    }
+
+    /// Returns the ids of the run that replies: its own in the log if the thread has a run of that id.
+    async fn reply_run(&self, owner: &str, plain: ReplyRun, runs: &[RunState]) -> Result<ReplyRun, LogError> {
+        if !runs.iter().any(|run| run.meta.public_id() == plain.id && run.closed_at.is_some()) {
+            return Ok(plain);
+        }
+        for nth in 1..RESUMES {
+            let id = RunId::from(format!("{}{RESUMED}{nth}", plain.id));
+            match self.run_log().state(&RunMeta::key(owner, &id)).await {
+                Err(LogError::NotFound(_)) => return Ok(ReplyRun { id, shown: Some(plain.id) }),
+                Ok(_) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(plain)
+    }
+
+    /// Returns the run that asked what the input answers. `None` for a reply that names no interrupt in a thread that
+    /// waits for none.
+    async fn find_asked(&self, runs: &[RunState], input: &RunInput) -> Result<Option<Asked>, ServiceError> {
+        let log_error = |error: LogError| refuse(&error);
+        let (mut failed, mut is_answered) = (Vec::new(), false);
+        for run in runs.iter().filter(|run| run.closed_at.is_some()) {
+            let end = self.read_end(run).await.map_err(log_error)?;
+            let Some(BlockEvent::RunFinished(finished)) = &end else {
+                failed.push(run);
+                continue;
+            };
+            if finished.interrupts.is_empty() || !asks_any(finished, &input.resume) {
+                is_answered = true;
+                continue;
+            }
+            if input.resume.is_empty() && is_answered {
+                return Ok(None);
+            }
+            if let Some(reply) = input.resume.iter().find(|reply| !asks(finished, reply)) {
+                return Err(unknown(input, &[reply]));
+            }
+            let mut open = OpenInterrupts::default();
+            if let Some(end) = &end {
+                open.handle_event(end);
+            }
+            for run in failed.iter().rev() {
+                self.fold_run(run, &mut open).await.map_err(log_error)?;
+            }
+            let run = run.meta.run_id.clone();
+            let is_open = !is_answered && !open.is_empty();
+            return Ok(Some(Asked { run, is_open, is_retried: open.has_failed() }));
+        }
+        if input.resume.is_empty() {
+            return Ok(None);
+        }
+        Err(unknown(input, &input.resume.iter().collect::<Vec<_>>()))
+    }
+
+    /// Returns the run under way that replies under the id of an ended one.
+    pub(crate) async fn live_reply(&self, ended: &RunMeta) -> Result<Option<RunId>, LogError> {
+        let query =
+            RunQuery { thread_id: Some(ended.thread_id.clone()), newest_first: true, ..RunQuery::default() };
+        let replies = format!("{}{RESUMED}", ended.public_id());
+        let is_reply = |run: &RunState| {
+            let has_id = run.meta.public_id().as_str().starts_with(&replies);
+            has_id && run.closed_at.is_none() && run.meta.owner == ended.owner
+        };
+        let runs = self.run_log().list(query, RUNS).await?;
+        Ok(runs.into_iter().find(is_reply).map(|run| run.meta.run_id))
+    }
+
+    async fn read_end(&self, run: &RunState) -> Result<Option<BlockEvent>, LogError> {
+        let last = self.run_log().read(&run.meta.run_id, run.head.saturating_sub(1), 1).await?;
+        Ok(last.events.into_iter().next().map(|event| event.event))
+    }
+
+    async fn fold_run(&self, run: &RunState, open: &mut OpenInterrupts) -> Result<(), LogError> {
+        let mut after = run.earliest.saturating_sub(1);
+        loop {
+            let page = self.run_log().read(&run.meta.run_id, after, PAGE).await?;
+            let Some(last) = page.events.last() else { return Ok(()) };
+            after = last.number;
+            page.events.iter().for_each(|event| open.handle_event(&event.event));
+        }
+    }
+}
+
+/// Returns `true` if the run that ended so asked what the reply answers.
+fn asks(finished: &RunFinished, reply: &InterruptReply) -> bool {
+    finished.interrupts.iter().any(|pending| pending.interrupt.id == reply.id)
+}
+
+/// The same for any of several replies; a reply that names no interrupt answers every run that asked.
+fn asks_any(finished: &RunFinished, replies: &[InterruptReply]) -> bool {
+    replies.is_empty() || replies.iter().any(|reply| asks(finished, reply))
+}
+
+/// Returns a word that tells replies apart, the same at every replica. The same answer under another run id is another
+/// reply.
+fn digest(input: &RunInput) -> String {
+    let mut replies: Vec<Value> = input
+        .resume
+        .iter()
+        .map(|reply| json!([reply.id.as_str(), reply.resolved, reply.payload]))
+        .chain(input.resume_command().cloned())
+        .collect();
+    replies.sort_by_cached_key(Value::to_string);
+    let text = json!([input.run_id.as_str(), replies]).to_string();
+    format!("{:016x}{:016x}", hash_bytes(0, text.as_bytes()), hash_bytes(1, text.as_bytes()))
+}
+
+fn names<'r>(replies: impl IntoIterator<Item = &'r InterruptReply>) -> String {
+    let names: Vec<String> = replies.into_iter().map(|reply| format!("{:?}", reply.id.as_str())).collect();
+    names.join(", ")
+}
+
+fn unknown(input: &RunInput, replies: &[&InterruptReply]) -> ServiceError {
+    let message = format!(
+        "no run of this agent in thread {:?} waits for an answer to interrupt {}: reply with the id of one that does",
+        input.thread_id.as_str(),
+        names(replies.iter().copied()),
+    );
+    ServiceError::new(RefusalKind::Conflict, message)
+}
+
+fn answered(input: &RunInput) -> ServiceError {
+    let message = format!(
+        "interrupt {} of thread {:?} has been answered already: send a message, or watch the run that goes on",
+        names(&input.resume),
+        input.thread_id.as_str(),
+    );
+    ServiceError::new(RefusalKind::Conflict, message)
+}

@@ -1,0 +1,252 @@
+//! Random faults, from a seed: three replicas on a Redis with a replica of its own, an A2A agent behind a proxy, and clients
+//! that come back. Replicas are killed, stopped and continued, and told to leave; Redis pauses, crashes, fails over and is
+//! full; the agent's connections are cut. Every client puts together the stream that the log holds.
+//!
+//! `cargo xtask soak --seed 7 --minutes 30` runs it; the nightly tier of `cargo xtask interop` has a minute of it.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "the seed, and what was survived, is what one wants to know of this test"
+)]
+
+mod proxy;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use aqueduct_tests::process::Program;
+
+use super::runlog::replicas::{Alive, Seen, Speech, check, host, signal, task_at, texts, upstream};
+use super::runlog::server::Server;
+use proxy::Proxy;
+
+const SPEECH: Speech = Speech { words: 25, pace: Duration::from_millis(400) };
+
+/// How a run may end whose agent had not named its task when its gateway was killed, or when its request was cut.
+const HONEST: [&str; 2] = ["gateway_lost", "upstream_ended"];
+
+/// A run that says nothing for so long hangs. The agent says something every 0.4 s; the longest fault lasts 5 s, and a
+/// server that was away is not swept for another lease.
+const HANGS_AFTER: Duration = Duration::from_secs(60);
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().unwrap())
+}
+
+/// Numbers from a seed (`SplitMix64`).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % sides
+    }
+
+    fn pause(&mut self, from: u64, to: u64) {
+        std::thread::sleep(Duration::from_millis(from + self.roll(to - from)));
+    }
+}
+
+/// What the clients did.
+#[derive(Default)]
+struct Tally {
+    finished: AtomicUsize,
+    /// Runs that could not go on ([`HONEST`]).
+    lost: AtomicUsize,
+    came_back: AtomicUsize,
+}
+
+/// One client: run after run, until it is told to stop.
+fn client(turn: usize, alive: &Alive, tally: &Tally, over: &AtomicBool) {
+    let mut count = 0;
+    while !over.load(Ordering::Relaxed) {
+        count += 1;
+        let run = format!("soak-{turn}-{count}");
+        let Some(seen) = Seen::follow_through(&run, "task", alive, turn + count, HANGS_AFTER) else {
+            // Refused: the gateway leaves, or the log is away.
+            std::thread::sleep(Duration::from_millis(200));
+            continue;
+        };
+        let end = seen.events.last().unwrap();
+        if end["type"] == "RUN_FINISHED" {
+            assert!(texts(&seen.events).contains(&SPEECH.text()), "{run}: {:?}", texts(&seen.events));
+            tally.finished.fetch_add(1, Ordering::Relaxed);
+        } else {
+            assert!(HONEST.iter().any(|code| end["code"] == *code), "{run}: {end}");
+            println!("{run}: {end}");
+            tally.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        tally.came_back.fetch_add(usize::from(seen.connections > 0), Ordering::Relaxed);
+        check(&run, &seen, &Seen::whole_through(&run, alive, turn));
+    }
+}
+
+/// Everything that can fail.
+struct World {
+    alive: Alive,
+    folder: tempfile::TempDir,
+    gateways: Vec<Program>,
+    leaving: Vec<Program>,
+    servers: Vec<Server>,
+    /// Which of the servers leads.
+    leader: usize,
+    redis: Proxy,
+    agent: Proxy,
+    dice: Dice,
+}
+
+impl World {
+    fn fault(&mut self) -> &'static str {
+        match self.dice.roll(8) {
+            0 => self.kill(),
+            1 => self.stop_and_continue(),
+            2 | 3 => self.leave(),
+            4 => self.pause_redis(),
+            5 => self.crash_redis(),
+            6 => self.fail_over(),
+            _ if self.dice.roll(2) == 0 => self.fill_redis(),
+            _ => {
+                self.agent.cut();
+                "upstream cut"
+            }
+        }
+    }
+
+    fn any(&mut self) -> usize {
+        usize::try_from(self.dice.roll(3)).unwrap()
+    }
+
+    fn kill(&mut self) -> &'static str {
+        let index = self.any();
+        let old = self.gateways.remove(index);
+        self.alive.kill(old);
+        self.gateways.push(self.alive.start(self.folder.path()));
+        "kill"
+    }
+
+    fn stop_and_continue(&mut self) -> &'static str {
+        let index = self.any();
+        signal(&self.gateways[index], "-STOP");
+        self.dice.pause(500, 5_000);
+        signal(&self.gateways[index], "-CONT");
+        "stop and continue"
+    }
+
+    fn leave(&mut self) -> &'static str {
+        let index = self.any();
+        let old = self.gateways.remove(index);
+        self.gateways.push(self.alive.start(self.folder.path()));
+        signal(&old, "-TERM");
+        self.alive.forget(&old);
+        self.leaving.push(old);
+        "SIGTERM"
+    }
+
+    fn leading(&self) -> &Server {
+        &self.servers[self.leader]
+    }
+
+    fn pause_redis(&mut self) -> &'static str {
+        self.leading().signal("-STOP");
+        self.dice.pause(500, 3_000);
+        self.leading().signal("-CONT");
+        "Redis paused"
+    }
+
+    fn crash_redis(&mut self) -> &'static str {
+        let leader = self.leader;
+        self.servers[leader].crash();
+        "Redis killed"
+    }
+
+    /// The other server leads, with all that the first one had.
+    fn fail_over(&mut self) -> &'static str {
+        let (old, new) = (self.leader, 1 - self.leader);
+        self.servers[old].tell(&format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 5000", self.servers[new].port()));
+        let begun = Instant::now();
+        while !self.servers[new].is_leader() && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if self.servers[new].is_leader() {
+            self.leader = new;
+            self.redis.lead_to(&format!("127.0.0.1:{}", self.servers[new].port()));
+        }
+        "Redis failed over"
+    }
+
+    fn fill_redis(&mut self) -> &'static str {
+        self.leading().tell("CONFIG SET maxmemory 1");
+        self.dice.pause(500, 4_000);
+        self.leading().tell("CONFIG SET maxmemory 0");
+        "Redis full"
+    }
+}
+
+/// Open files and memory (KiB) of a gateway.
+fn held(gateway: &Program) -> (usize, u64) {
+    let process = Path::new("/proc").join(gateway.id().to_string());
+    let files = std::fs::read_dir(process.join("fd")).unwrap().count();
+    let status = std::fs::read_to_string(process.join("status")).unwrap();
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    (files, memory.trim().trim_end_matches(" kB").parse().unwrap())
+}
+
+#[test]
+fn three_replicas_survive_random_faults() {
+    let (seed, seconds) = (number("AQUEDUCT_SOAK_SEED", 1), number("AQUEDUCT_SOAK_SECONDS", 60));
+    let clients = usize::try_from(number("AQUEDUCT_SOAK_CLIENTS", 300)).unwrap();
+    println!("seed {seed}, {seconds} s, {clients} clients");
+    let servers = vec![Server::start(), Server::start()];
+    servers[1].tell(&format!("REPLICAOF 127.0.0.1 {}", servers[0].port()));
+    let redis = Proxy::to(&format!("127.0.0.1:{}", servers[0].port()));
+    let (speaker, _kept) = upstream(SPEECH);
+    let agent = Proxy::to(&host(&speaker));
+    let folder = task_at(&format!("redis://{}", redis.address), SPEECH, &agent.address);
+    let alive = Alive::default();
+    let gateways: Vec<Program> = (0..3).map(|_| alive.start(folder.path())).collect();
+    let before = held(&gateways[0]);
+    let (over, tally) = (Arc::new(AtomicBool::new(false)), Arc::new(Tally::default()));
+    let running: Vec<JoinHandle<()>> = (0..clients)
+        .map(|turn| {
+            let (alive, over, tally) = (alive.clone(), Arc::clone(&over), Arc::clone(&tally));
+            std::thread::spawn(move || client(turn, &alive, &tally, &over))
+        })
+        .collect();
+    let (leaving, leader, dice) = (Vec::new(), 0, Dice(seed));
+    let mut world = World { alive, folder, gateways, leaving, servers, leader, redis, agent, dice };
+    let begun = Instant::now();
+    let mut faults = Vec::new();
+    while begun.elapsed() < Duration::from_secs(seconds) {
+        world.dice.pause(2_000, 6_000);
+        faults.push(world.fault());
+        world.leaving.retain_mut(|gateway| !gateway.ends_within(Duration::ZERO));
+    }
+    over.store(true, Ordering::Relaxed);
+    let hung = running.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
+    assert_eq!(hung, 0, "clients that lost, doubled or hung (seed {seed}): {faults:?}");
+    for gateway in &mut world.leaving {
+        assert!(gateway.ends_within(Duration::from_secs(30)), "a gateway does not leave");
+    }
+    let [finished, lost, came_back] =
+        [&tally.finished, &tally.lost, &tally.came_back].map(|count| count.load(Ordering::Relaxed));
+    println!("{} faults: {faults:?}", faults.len());
+    println!("{finished} runs finished, {lost} could not go on, {came_back} came back");
+    assert!(finished > 0 && came_back > 0, "nothing happened");
+    assert!(lost * 20 <= finished, "too many runs could not go on");
+    // Connections of clients that have gone are closed in a moment.
+    std::thread::sleep(Duration::from_secs(5));
+    for gateway in &world.gateways {
+        let after = held(gateway);
+        println!("files and KiB of a fresh gateway {before:?}, now {after:?}");
+        assert!(after.0 <= before.0 + 16, "open files: {before:?}, {after:?}");
+        assert!(after.1 <= before.1 * 3 + 65_536, "memory: {before:?}, {after:?}");
+    }
+    drop(world);
+    drop(speaker);
+}

@@ -1,0 +1,111 @@
+//! Worlds of Aqueduct that replay from a seed.
+//!
+//! A world has three replicas of the run engine, one log with faults, agents, publishers, watchers that come back,
+//! cancels, replies and two principals, all on one thread and tokio's paused clock. Its seed decides everything that
+//! happens in it, so a world that breaks a rule can be lived again, line by line.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`plan`], [`script`], [`random`] | what a seed means: faults, clients, agents |
+//! | [`world`], [`clients`], [`agents`], [`lines`] | who lives in it |
+//! | [`node`], [`server`], [`news`] | the log, and what goes wrong with it |
+//! | [`record`], [`check`], [`trace`] | what was seen, what must hold, what happened |
+//!
+//! What is *not* here: sockets, and the engine on Redis. Trials with processes and a real server are in
+//! `tests/it/interop/runlog`.
+
+pub mod agents;
+pub mod check;
+pub mod clients;
+pub mod lines;
+pub mod news;
+pub mod node;
+pub mod plan;
+pub mod random;
+pub mod record;
+pub mod script;
+pub mod server;
+pub mod trace;
+pub mod world;
+
+#[cfg(test)]
+mod tests;
+
+use check::Violation;
+use plan::Plan;
+use server::Planted;
+use trace::locked;
+use world::World;
+
+/// What came of a world.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The rules that it broke.
+    pub violations: Vec<Violation>,
+    /// What happened, if it was traced.
+    pub trace: Vec<String>,
+    /// How much happened.
+    pub counts: Counts,
+}
+
+/// How much happened in a world, or in several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Runs in the log at the end.
+    pub runs: usize,
+    /// Events in the log at the end.
+    pub events: usize,
+    /// Events that watchers saw.
+    pub seen: usize,
+    /// Leases that were taken over.
+    pub takeovers: usize,
+    /// Faults of replicas and of the log.
+    pub incidents: usize,
+    /// Replies that reached a workflow.
+    pub replies: usize,
+    /// Milliseconds that passed in the world.
+    pub millis: u64,
+}
+
+impl Counts {
+    /// Adds what happened in another world.
+    pub fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.events += other.events;
+        self.seen += other.seen;
+        self.takeovers += other.takeovers;
+        self.incidents += other.incidents;
+        self.replies += other.replies;
+        self.millis += other.millis;
+    }
+}
+
+/// Lives the world of a seed, and checks it.
+///
+/// # Errors
+///
+/// The runtime cannot be built.
+pub fn simulate(seed: u64, planted: Option<Planted>, is_traced: bool) -> std::io::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    Ok(runtime.block_on(async {
+        let world = World::new(Plan::of(seed), planted, is_traced);
+        let open = world.live().await;
+        let violations = check::check(&world, &open);
+        let counts = count(&world);
+        Outcome { violations, trace: world.trace.lines(), counts }
+    }))
+}
+
+fn count(world: &World) -> Counts {
+    let (all, takeovers) = world.shared.with(|server| (server.all(), server.takeovers));
+    let record = locked(&world.record);
+    Counts {
+        runs: all.len(),
+        events: all.iter().map(|(_, events)| events.len()).sum(),
+        seen: record.views.iter().map(|view| view.events.len()).sum(),
+        takeovers,
+        incidents: world.plan.incidents.len(),
+        replies: record.delivered.len(),
+        millis: u64::try_from(world.trace.now()).unwrap_or_default(),
+    }
+}

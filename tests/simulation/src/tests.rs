@@ -1,0 +1,63 @@
+//! The simulation itself: it is a log, it replays, and it finds what is planted.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a panic is how a test says no")]
+
+use std::sync::Arc;
+
+use aqueduct_runlog::testing::{conform, conform_shared};
+use aqueduct_runlog::{LogLimits, RunLog};
+
+use crate::node::{Node, Shared, Weather};
+use crate::random::Random;
+use crate::server::{Planted, Server};
+use crate::simulate;
+use crate::trace::Trace;
+
+/// Worlds that CI lives.
+const SEEDS: u64 = 2_000;
+
+async fn log(limits: LogLimits) -> Arc<dyn RunLog> {
+    let shared = Shared::new(Server::new(limits, None));
+    let weather = Weather { delay: 3, slow: 5, lost: 0 };
+    let node = Node::new("a".to_owned(), shared, Trace::new(false), weather, Random::new(7, "conform"));
+    std::future::ready(Arc::new(node) as Arc<dyn RunLog>).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_simulated_log_is_a_log() {
+    conform(log).await;
+    conform_shared(log).await;
+}
+
+#[test]
+fn a_seed_is_a_world_line_by_line() {
+    for seed in 0..20 {
+        let (one, other) = (simulate(seed, None, true).unwrap(), simulate(seed, None, true).unwrap());
+        let differs = one.trace.iter().zip(&other.trace).find(|(one, other)| one != other);
+        assert_eq!(differs, None, "seed {seed}");
+        assert_eq!(one, other, "seed {seed}");
+    }
+}
+
+/// Returns the first world of CI that breaks a rule because of a planted fault, and the rule.
+fn found(planted: Planted) -> Option<(u64, &'static str)> {
+    (0..SEEDS).find_map(|seed| {
+        let outcome = simulate(seed, Some(planted), false).unwrap();
+        outcome.violations.first().map(|violation| (seed, violation.rule))
+    })
+}
+
+#[test]
+fn planted_faults_are_found() {
+    for (planted, rules) in [
+        (Planted::SkipFence, &["fence", "balanced", "content", "agui", "views"][..]),
+        (Planted::DropGoodbye, &["goodbye"][..]),
+        (Planted::ReuseNumber, &["numbers", "views", "seen"][..]),
+        (Planted::LoseReply, &["replies"][..]),
+        (Planted::AppendTwice, &["balanced", "content", "agui"][..]),
+        (Planted::ShareRuns, &["principals"][..]),
+    ] {
+        let (seed, rule) = found(planted).unwrap_or_else(|| panic!("{planted:?} was not found"));
+        assert!(rules.contains(&rule), "{planted:?} broke `{rule}` in seed {seed}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Callers are authenticated once per request, before a byte of the body is read; and a response ends when the proof of
+//! its caller does.
+//!
+//! ```text
+//! request head ──► RunService::authenticate ──► extension `Proof` ──► route ──► response body ──┬ its own end
+//!                                                                                               └ proof expired or
+//!                                                                                                 revoked: cut
+//! ```
+//!
+//! A stream that is cut ends with an error (HTTP) or with status 16 (gRPC), never as if it were whole; its reader resumes
+//! from the last position with a new proof. What a route makes of a refused proof is the route's: some are public.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aqueduct_core::Identity;
+use aqueduct_core::service::{Proof, RunService};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+
+use crate::endpoint::caller_from;
+use crate::error::StreamError;
+
+/// Authenticates every request of `router` by `service`.
+pub fn authenticated(router: Router, service: Arc<dyn RunService>) -> Router {
+    router.layer(from_fn(move |request, next| authenticate(Arc::clone(&service), request, next)))
+}
+
+async fn authenticate(service: Arc<dyn RunService>, mut request: Request, next: Next) -> Response {
+    let caller = caller_from(request.headers(), request.extensions());
+    let proof = service.authenticate(caller).await.proof;
+    request.extensions_mut().insert(proof.clone());
+    let response = next.run(request).await;
+    match proof {
+        Proof::Verified(identity) if !identity.principal.is_anonymous() => ending(response, identity),
+        _ => response,
+    }
+}
+
+/// Lets the body of a response end with the proof. A body that is at hand as a whole is not worth a timer.
+fn ending(response: Response, identity: Arc<Identity>) -> Response {
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    let kind = response.headers().get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let is_grpc = kind.starts_with(b"application/grpc");
+    let end = Box::pin(proof_end(identity));
+    response.map(|body| Body::new(ProofBody { body: Some(body), is_grpc, end }))
+}
+
+/// Waits until the proof of an identity expires or is revoked.
+pub async fn proof_end(identity: Arc<Identity>) {
+    let expired = async {
+        let Some(at) = identity.expires_at else { return std::future::pending().await };
+        loop {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let at = Duration::from_millis(u64::try_from(at.0).unwrap_or_default());
+            let Some(left) = at.checked_sub(now).filter(|left| !left.is_zero()) else { return };
+            tokio::time::sleep(left).await;
+        }
+    };
+    tokio::select! {
+        () = expired => {}
+        () = identity.revoked.cancelled() => {}
+    }
+}
+
+/// A body that ends when the proof of its reader does.
+struct ProofBody {
+    /// There until the proof has ended.
+    body: Option<Body>,
+    is_grpc: bool,
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl HttpBody for ProofBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        if let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        if self.end.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.body = None;
+        let ended = StreamError::ProofEnded;
+        let last =
+            if self.is_grpc { Ok(Frame::trailers(trailers(ended))) } else { Err(axum::Error::new(ended)) };
+        Poll::Ready(Some(last))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(SizeHint::default, HttpBody::size_hint)
+    }
+}
+
+/// `UNAUTHENTICATED`, as gRPC ends a stream. The message needs no percent-encoding.
+fn trailers(error: StreamError) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("16"));
+    if let Ok(message) = HeaderValue::from_str(&error.to_string()) {
+        trailers.insert("grpc-message", message);
+    }
+    trailers
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_core::{Principal, Timestamp};
+    use futures_util::StreamExt as _;
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    fn identity() -> Identity {
+        Identity::new(Principal::new("", "ann").unwrap())
+    }
+
+    fn endless(kind: &'static str) -> Response {
+        let chunks = futures_util::stream::iter([Ok::<_, axum::Error>(Bytes::from_static(b"one"))]);
+        let mut response = Response::new(Body::from_stream(chunks.chain(futures_util::stream::pending())));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        response
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_with_an_error_when_its_proof_is_revoked() {
+        let identity = Arc::new(identity());
+        let mut body = ending(endless("text/event-stream"), Arc::clone(&identity)).into_body();
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "one");
+        identity.revoked.cancel();
+        assert!(body.frame().await.unwrap().is_err(), "never as if it were whole");
+        assert!(body.frame().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_stream_of_grpc_ends_with_a_status_when_its_proof_expires() {
+        let mut identity = identity();
+        identity.expires_at = Some(Timestamp(0));
+        let mut body = ending(endless("application/grpc"), Arc::new(identity)).into_body();
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "one");
+        let trailers = body.frame().await.unwrap().unwrap().into_trailers().unwrap();
+        assert_eq!(trailers["grpc-status"], "16");
+    }
+}

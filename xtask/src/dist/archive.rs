@@ -1,0 +1,92 @@
+//! Archives: `.tar.gz` with fixed times and owners, so that the same files give the same bytes, and their checksums.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use flate2::{Compression, GzBuilder};
+use sha2::{Digest as _, Sha256};
+
+use super::payload::{File, Payload};
+
+/// The modification time of every file in a package: the first moment that a ZIP archive can hold, 1980-01-01.
+const EPOCH: u64 = 315_532_800;
+
+/// Writes `aqueduct-VERSION-TRIPLE.tar.gz`: the binary and what belongs beside it, in one folder.
+pub(super) fn write(payload: &Payload, out: &Path) -> Result<()> {
+    let name = format!("aqueduct-{}-{}", payload.version, payload.platform.triple);
+    let mut files = vec![
+        File::program(format!("{name}/{}", payload.platform.binary()), payload.binary.clone()),
+        File::new(format!("{name}/README.md"), payload.readme.clone()),
+        File::new(format!("{name}/aqueduct.service"), payload.unit.clone()),
+    ];
+    let groups = [("", &payload.licences), ("share/", &payload.completions), ("man/", &payload.man_pages)];
+    for (folder, group) in groups {
+        files.extend(
+            group.iter().map(|file| File::new(format!("{name}/{folder}{}", file.path), file.content.clone())),
+        );
+    }
+    save(out, &format!("{name}.tar.gz"), &tar_gz(&files)?)
+}
+
+/// Returns a gzip-compressed tar archive of `files`.
+pub(super) fn tar_gz(files: &[File]) -> Result<Vec<u8>> {
+    let compressed = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
+    let mut archive = tar::Builder::new(compressed);
+    for file in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(file.content.len() as u64);
+        header.set_mode(if file.is_executable { 0o755 } else { 0o644 });
+        header.set_mtime(EPOCH);
+        archive
+            .append_data(&mut header, &file.path, file.content.as_slice())
+            .with_context(|| format!("cannot archive {}", file.path))?;
+    }
+    Ok(archive.into_inner()?.finish()?)
+}
+
+/// Writes a package into the folder of all packages.
+pub(super) fn save(out: &Path, name: &str, content: &[u8]) -> Result<()> {
+    let path = out.join(name);
+    let mut file =
+        std::fs::File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    file.write_all(content).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Writes `SHA256SUMS` over every file in `out`, in the form that `sha256sum --check` reads; returns its lines.
+pub(super) fn write_checksums(out: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(out).with_context(|| format!("cannot list {}", out.display()))? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort_unstable();
+    let mut lines = Vec::new();
+    for name in names {
+        let content = std::fs::read(out.join(&name)).with_context(|| format!("cannot read {name}"))?;
+        lines.push(format!("{}  {name}", sha256(&content)));
+    }
+    save(out, "SHA256SUMS", format!("{}\n", lines.join("\n")).as_bytes())?;
+    Ok(lines)
+}
+
+/// Returns the SHA-256 of `content` in hexadecimal.
+pub(super) fn sha256(content: &[u8]) -> String {
+    Sha256::digest(content).iter().fold(String::new(), |mut text, byte| {
+        // Writing into a string cannot fail.
+        write!(text, "{byte:02x}").ok();
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_files_give_the_same_bytes() {
+        let files = [File::program("bin/a", "x"), File::new("b", "y")];
+        assert_eq!(tar_gz(&files).unwrap(), tar_gz(&files).unwrap());
+        assert_eq!(sha256(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
+}

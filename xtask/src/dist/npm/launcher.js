@@ -1,0 +1,33 @@
+#!/usr/bin/env node
+// Starts the binary of this platform with the same arguments, input and output, and ends as it ends.
+"use strict";
+
+const { spawn } = require("node:child_process");
+
+const platformPackage = `aqueduct-gateway-${process.platform}-${process.arch}`;
+const fileName = process.platform === "win32" ? "aqueduct.exe" : "aqueduct";
+
+function binaryPath() {
+  try {
+    return require.resolve(`${platformPackage}/bin/${fileName}`);
+  } catch {
+    console.error(
+      `aqueduct: the package ${platformPackage} is not installed. Either no binary exists for ${process.platform} on ` +
+        `${process.arch}, or optional dependencies were left out: install again without --omit=optional.`,
+    );
+    process.exit(1);
+  }
+}
+
+const child = spawn(binaryPath(), process.argv.slice(2), { stdio: "inherit" });
+// The terminal sends Ctrl-C to both processes; a supervisor signals only this one.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => signal === "SIGINT" || child.kill(signal));
+child.on("error", (error) => {
+  console.error(`aqueduct: cannot start the binary: ${error.message}`);
+  process.exit(1);
+});
+child.on("exit", (code, signal) => {
+  if (signal === null) process.exit(code ?? 1);
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+});

@@ -1,0 +1,145 @@
+//! [`Payload`]: what every package of the binary contains.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use super::platform::Platform;
+use crate::invocation::Invocation;
+use crate::project::Project;
+
+/// The name of the packages that contain the binary, in every registry.
+pub(super) const PACKAGE: &str = "aqueduct-gateway";
+
+/// One sentence for package managers.
+pub(super) const SUMMARY: &str =
+    "Carries any agent's stream (A2A, AG-UI, Microsoft Agent Framework) to any agent frontend, intact";
+
+/// The address of the project in package metadata.
+pub(super) const HOMEPAGE: &str = "https://github.com/aqueduct-rs/aqueduct";
+
+/// The licence expression of every package.
+pub(super) const LICENCE: &str = "Apache-2.0 OR MIT";
+
+/// A file of a package.
+#[derive(Debug, Clone)]
+pub(super) struct File {
+    /// Where it lies, relative to the root of the package, with `/`.
+    pub(super) path: String,
+    pub(super) content: Vec<u8>,
+    pub(super) is_executable: bool,
+}
+
+impl File {
+    /// A file for reading.
+    pub(super) fn new(path: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
+        Self { path: path.into(), content: content.into(), is_executable: false }
+    }
+
+    /// A program.
+    pub(super) fn program(path: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
+        Self { is_executable: true, ..Self::new(path, content) }
+    }
+}
+
+/// The binary and what belongs beside it.
+#[derive(Debug)]
+pub(super) struct Payload {
+    pub(super) version: String,
+    pub(super) platform: Platform,
+    pub(super) binary: Vec<u8>,
+    pub(super) readme: Vec<u8>,
+    /// `LICENSE-APACHE` and `LICENSE-MIT`, without folder.
+    pub(super) licences: Vec<File>,
+    /// Completions by the path below `/usr/share` where a shell looks for them.
+    pub(super) completions: Vec<File>,
+    /// Man pages, without folder.
+    pub(super) man_pages: Vec<File>,
+    /// The systemd unit.
+    pub(super) unit: Vec<u8>,
+}
+
+impl Payload {
+    /// Builds the binary with `profile` and collects what belongs beside it.
+    pub(super) fn build(project: &Project, profile: &str, target: &Path) -> Result<Self> {
+        let platform = Platform::here()?;
+        let call = project.cargo(["build", "--bin", "aqueduct", "--profile", profile]);
+        // Tests take the binary that every other step has built; a release has the gateway's own features alone.
+        let (selection, folder) = match profile {
+            "dev" => (crate::interop::EVERYTHING, "debug"),
+            _ => (["--package", PACKAGE], profile),
+        };
+        call.args(selection).run()?;
+        let built = target.join(folder).join(platform.binary());
+        let binary = stripped(project, &built, target)?;
+        let read = |path: &str| {
+            let path = project.root().join(path);
+            std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        let licences = ["LICENSE-APACHE", "LICENSE-MIT"];
+        let licences =
+            licences.iter().map(|name| Ok(File::new(*name, read(name)?))).collect::<Result<_>>()?;
+        Ok(Self {
+            version: version(project)?,
+            platform,
+            readme: read("README.md")?,
+            licences,
+            completions: completions(project, &binary.path)?,
+            man_pages: man_pages(project, &binary.path, target)?,
+            unit: read("deploy/systemd/aqueduct.service")?,
+            binary: binary.content,
+        })
+    }
+}
+
+/// Returns the version of the gateway, which all packages share.
+pub(super) fn version(project: &Project) -> Result<String> {
+    let metadata = project.metadata()?;
+    let gateway = metadata.package(PACKAGE).context("the workspace has no gateway")?;
+    Ok(gateway.version().to_owned())
+}
+
+struct Binary {
+    path: PathBuf,
+    content: Vec<u8>,
+}
+
+/// Reads the binary without its symbols. Where `strip` is missing the binary is taken as it is.
+fn stripped(project: &Project, built: &Path, target: &Path) -> Result<Binary> {
+    let small = target.join("aqueduct-stripped");
+    let (from, to) = (crate::interop::peers::text(built)?, crate::interop::peers::text(&small)?);
+    let strip = Invocation::new("strip", project.root()).args(["-o", &to, &from]);
+    let path = if strip.output().is_ok() { small } else { built.to_owned() };
+    let content = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Binary { path, content })
+}
+
+fn completions(project: &Project, binary: &Path) -> Result<Vec<File>> {
+    let shells = [
+        ("bash", "bash-completion/completions/aqueduct"),
+        ("zsh", "zsh/vendor-completions/_aqueduct"),
+        ("fish", "fish/vendor_completions.d/aqueduct.fish"),
+    ];
+    let binary = crate::interop::peers::text(binary)?;
+    let write = |(shell, path)| {
+        let script = Invocation::new(binary.clone(), project.root()).args(["completions", shell]).output()?;
+        Ok(File::new(path, script))
+    };
+    shells.into_iter().map(write).collect()
+}
+
+fn man_pages(project: &Project, binary: &Path, target: &Path) -> Result<Vec<File>> {
+    let folder = target.join("man");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let text = crate::interop::peers::text;
+    Invocation::new(text(binary)?, project.root()).args(["man", "--out", &text(&folder)?]).output()?;
+    let mut pages = Vec::new();
+    for page in std::fs::read_dir(&folder).context("cannot list the man pages")? {
+        let path = page?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).context("a man page without a name")?;
+        let content = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        pages.push(File::new(name, content));
+    }
+    pages.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(pages)
+}

@@ -1,0 +1,63 @@
+//! `cargo xtask simulate`: worlds of replicas, faults and clients that replay from a seed (`tests/simulation`).
+//!
+//! The program is built with all features of the workspace, as the other steps of CI are, so that nothing is built twice.
+
+use anyhow::Result;
+
+use crate::interop::EVERYTHING;
+use crate::project::Project;
+
+/// Worlds that CI lives.
+const CI: u64 = 2_000;
+
+/// What to simulate.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Worlds {
+    /// How many worlds
+    #[arg(long, default_value_t = CI)]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// One world only, with all that happens in it
+    #[arg(long)]
+    seed: Option<u64>,
+    /// A fault to plant, to see that it is found: skip-fence, drop-goodbye, reuse-number, lose-reply, append-twice, share-runs
+    #[arg(long)]
+    plant: Option<String>,
+}
+
+impl Worlds {
+    /// The worlds that CI lives.
+    pub(crate) fn of_ci() -> Self {
+        Self { seeds: CI, from: 0, seed: None, plant: None }
+    }
+
+    /// Worlds that are lived at night, after those of CI.
+    pub(crate) fn of_the_night() -> Self {
+        Self { seeds: 50_000, from: CI, seed: None, plant: None }
+    }
+
+    fn args(&self) -> Vec<String> {
+        let mut args = match self.seed {
+            Some(seed) => vec!["--seed".to_owned(), seed.to_string()],
+            None => ["--seeds", &self.seeds.to_string(), "--from", &self.from.to_string()]
+                .map(str::to_owned)
+                .into(),
+        };
+        if let Some(plant) = &self.plant {
+            args.extend(["--plant".to_owned(), plant.clone()]);
+        }
+        args
+    }
+}
+
+/// Builds the program, and lives the worlds.
+pub(crate) fn run(project: &Project, worlds: &Worlds) -> Result<()> {
+    project.cargo(["build", "--quiet", "--bin", "simulate"]).args(EVERYTHING).run()?;
+    let program = project.metadata()?.target_directory()?.join("debug").join("simulate");
+    let call =
+        crate::invocation::Invocation::new(program.to_string_lossy(), project.root()).args(worlds.args());
+    println!("    {call}");
+    call.run()
+}

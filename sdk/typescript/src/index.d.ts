@@ -1,5 +1,6 @@
-import type { HttpAgentConfig, RunAgentParameters, AgentSubscriber, RunAgentResult } from "@ag-ui/client";
-import { HttpAgent } from "@ag-ui/client";
+import type { AgentConfig, AgentSubscriber, BaseEvent, HttpAgentConfig, RunAgentInput, RunAgentParameters, RunAgentResult } from "@ag-ui/client";
+import { AbstractAgent, HttpAgent } from "@ag-ui/client";
+import type { Observable } from "rxjs";
 
 /** Tries without an event in between, and how long they wait. */
 export interface RetrySettings {
@@ -26,6 +27,11 @@ export interface ResumeSettings {
   idleTimeoutMs?: number;
   /** Stops the run itself when it is aborted here. Without it the run goes on and can be watched again. Default false. */
   cancelOnAbort?: boolean;
+  /**
+   * A run without messages and replies restates the thread, as `connectAgent` does, instead of asking the agent nothing. For
+   * frontends that load a thread by a run. Default false.
+   */
+  restore?: boolean;
   onReconnect?(reconnect: Reconnect): void;
   onCancelFailed?(error: unknown): void;
 }
@@ -63,4 +69,49 @@ export class ResumeError extends Error {
   /** The first event that is left, where events are gone. */
   earliest?: number;
   lastEventId?: string;
+}
+
+export interface GatewaySocketConfig {
+  /** The gateway's `/ws`, e.g. `wss://gateway.example.org/ws`. */
+  url: string;
+  /** A bearer token. */
+  token?: string;
+  retry?: RetrySettings;
+  /** How long a socket without a run is kept for the next one. Default 10000. */
+  lingerMs?: number;
+  onReconnect?(reconnect: Reconnect): void;
+  /** The class to use where there is no global one (Node.js before 22). */
+  WebSocket?: new (url: string, protocols?: string[]) => unknown;
+}
+
+/** Several runs over one WebSocket of the gateway, each of which survives lost sockets. */
+export class GatewaySocket {
+  constructor(config: GatewaySocketConfig);
+  /** Closes the socket. Runs go on at the gateway. */
+  close(): void;
+}
+
+export interface WebSocketAgentSettings extends AgentConfig {
+  /** The agent's name at the gateway. */
+  agent: string;
+  /** The version of AG-UI to be answered in; the client's own without it. */
+  protocolVersion?: string;
+  /** Stops the run itself when it is aborted here. Default false. */
+  cancelOnAbort?: boolean;
+}
+
+/** Either a socket that agents share, or what is needed to open one. */
+export type WebSocketAgentConfig = WebSocketAgentSettings & (GatewaySocketConfig | { socket: GatewaySocket });
+
+/** An agent over the gateway's WebSocket. */
+export class WebSocketAgent extends AbstractAgent {
+  constructor(config: WebSocketAgentConfig);
+  readonly agentName: string;
+  readonly socket: GatewaySocket;
+  /** The run under way. */
+  activeRunId: string | undefined;
+  run(input: RunAgentInput): Observable<BaseEvent>;
+  /** Asks the gateway to stop the run under way. */
+  cancelRun(): void;
+  clone(): WebSocketAgent;
 }

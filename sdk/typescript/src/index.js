@@ -5,7 +5,9 @@
 import { HttpAgent } from "@ag-ui/client";
 import { ResumingStream } from "./stream.js";
 
+export { GatewaySocket } from "./socket.js";
 export { ResumeError } from "./stream.js";
+export { WebSocketAgent } from "./websocket.js";
 
 export class ResumableHttpAgent extends HttpAgent {
   constructor({ resume, ...config }) {
@@ -17,6 +19,7 @@ export class ResumableHttpAgent extends HttpAgent {
 
   /** Runs the agent: one POST, and then as many GETs as there are cuts. */
   run(input) {
+    if (this.resume.restore && isEmpty(input)) return this.connect(input);
     this.activeRunId = input.runId;
     this.lastEventId = undefined;
     const watch = () => `${this.gatewayUrl()}/runs/${encodeURIComponent(input.runId)}/events${versionOf(input)}`;
@@ -32,7 +35,10 @@ export class ResumableHttpAgent extends HttpAgent {
     this.lastEventId = undefined;
     const thread = () => `${this.gatewayUrl()}/threads/${encodeURIComponent(this.threadId)}${versionOf(input)}`;
     return this.readThrough(input, (fetch, _url, init) => ({
-      start: (signal) => fetch(thread(), resumption(init, undefined, signal)),
+      start: async (signal) => {
+        const response = await fetch(thread(), resumption(init, undefined, signal));
+        return response.status === 404 && this.resume.restore ? emptyThread(input) : response;
+      },
       resume: (lastEventId, signal) => fetch(thread(), resumption(init, lastEventId, signal)),
     }));
   }
@@ -120,4 +126,15 @@ function resumption(init, lastEventId, signal) {
 /** A reader is answered in the dialect that it began with. */
 function versionOf(input) {
   return input.protocolVersion ? `?protocolVersion=${encodeURIComponent(input.protocolVersion)}` : "";
+}
+
+/** True if the client has nothing to say and to answer: all that such a run can be for is to read the thread. */
+function isEmpty({ messages, resume }) {
+  return messages.length === 0 && !resume?.length;
+}
+
+/** A thread that the gateway has not seen, as the run of it that a client reads. */
+function emptyThread({ threadId, runId }) {
+  const events = ["RUN_STARTED", "RUN_FINISHED"].map((type) => `data: ${JSON.stringify({ type, threadId, runId })}\n\n`);
+  return new Response(events.join(""), { headers: { "content-type": "text/event-stream" } });
 }

@@ -16,10 +16,11 @@ pub fn plain(dialect: Dialect) -> Settings {
     Settings::new(dialect).with_errors(Errors::Error).with_labels(false)
 }
 
-/// Every combination of settings.
+/// The defaults of both dialects, and every combination of settings that add no words.
 pub fn all_settings() -> Vec<Settings> {
     let mut all = Vec::new();
     for dialect in [Dialect::V1_0, Dialect::V0_0_59] {
+        all.push(Settings::new(dialect));
         for subagents in [Subagents::Attributed, Subagents::Inline, Subagents::Tool, Subagents::Hidden] {
             for intermediate in
                 [IntermediateView::Reasoning, IntermediateView::Text, IntermediateView::Hidden]

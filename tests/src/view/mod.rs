@@ -3,12 +3,16 @@
 //! A view is made in two independent ways, from canonical events and from the messages a real client holds, and the
 //! two must be equal: "no error" alone would also be said of a stream that lost everything.
 
+mod team;
+
 use std::collections::BTreeMap;
 
 use aqueduct_adapter_agui::config::{Interrupts, Settings, Subagents};
 use aqueduct_core::presentation::shown_kind;
-use aqueduct_core::{BlockEvent, Channel, EventKind, Lane, Role, RunOutcome, SpanKind};
+use aqueduct_core::{BlockEvent, BlockHead, Channel, EventKind, Lane, Role, RunOutcome, SpanKind};
 use serde_json::Value;
+
+use team::Team;
 
 /// What a reader ends up with.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,20 +30,27 @@ pub struct View {
 impl View {
     /// What the canonical events say, as these settings show it.
     pub fn of_blocks(events: &[BlockEvent], settings: Settings) -> Self {
-        let mut view = Self::default();
+        let (mut view, mut team) = (Self::default(), Team::default());
         for event in events {
+            if settings.subagents == Subagents::Tool {
+                team.show(event, settings, &mut view);
+            }
+            if block_of(event).is_some_and(|block| team::is_inside(block, settings)) {
+                continue;
+            }
             if event.lane().is_some_and(|lane| hidden(lane, settings)) && !is_answer(event) {
                 continue;
             }
             match (event, shown_kind(event, settings.intermediate)) {
                 (BlockEvent::BlockStarted(block), Some(EventKind::Text)) => {
-                    view.texts.insert(block.id.to_string(), (role(block.role), String::new()));
+                    view.texts
+                        .insert(block.id.to_string(), (role(block.role), team::prefix(block, settings)));
                 }
                 (BlockEvent::BlockStarted(block), Some(EventKind::Thinking)) => {
-                    view.thoughts.insert(block.id.to_string(), String::new());
+                    view.thoughts.insert(block.id.to_string(), team::prefix(block, settings));
                 }
                 (BlockEvent::BlockStarted(block), Some(EventKind::ToolUse)) => {
-                    view.calls.insert(block.id.to_string(), (block.tool_name.to_string(), String::new()));
+                    view.calls.insert(block.id.to_string(), (team::tool(block, settings), String::new()));
                 }
                 (BlockEvent::BlockDelta { block, delta }, Some(kind)) => {
                     view.append(kind, block.id.as_str(), delta);
@@ -108,14 +119,17 @@ fn hidden(lane: &Lane, settings: Settings) -> bool {
     settings.subagents == Subagents::Hidden && !lane.is_root()
 }
 
+/// The block that an event belongs to.
+fn block_of(event: &BlockEvent) -> Option<&BlockHead> {
+    match event {
+        BlockEvent::BlockStarted(block) | BlockEvent::BlockDelta { block, .. } => Some(block),
+        _ => None,
+    }
+}
+
 /// Text of the run's answer, which is shown whoever gives it.
 fn is_answer(event: &BlockEvent) -> bool {
-    match event {
-        BlockEvent::BlockStarted(block) | BlockEvent::BlockDelta { block, .. } => {
-            block.kind == SpanKind::Text && block.channel == Channel::Answer
-        }
-        _ => false,
-    }
+    block_of(event).is_some_and(|block| block.kind == SpanKind::Text && block.channel == Channel::Answer)
 }
 
 fn role(role: Role) -> String {

@@ -29,14 +29,30 @@ pub(crate) struct Tier {
 
 /// Runs every step; an error names the step that failed and how to repeat it.
 pub(crate) fn run(project: &Project, tier: &Tier) -> Result<()> {
-    let mut passed = Vec::new();
     let mut steps = steps(project);
     if tier.nightly {
         steps.extend(nightly_steps());
     }
-    for step in &steps {
+    // Peers are installed beside the steps that compile; the step that needs them comes last.
+    std::thread::scope(|scope| {
+        let mut peers = Some(scope.spawn(|| interop::ahead::install(project)));
+        run_steps(project, &steps, &mut || {
+            peers.take().map(std::thread::ScopedJoinHandle::join).map_or(Ok(()), |joined| {
+                joined.map_err(|_| anyhow::anyhow!("the installation of the peers panicked"))
+            })
+        })
+    })
+}
+
+/// Runs the steps in order; `join_peers` waits for the installation of the peers.
+fn run_steps(project: &Project, steps: &[Step], join_peers: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    let mut passed = Vec::new();
+    for step in steps {
         println!("\n==> {}", step.name);
         let started = Instant::now();
+        if step.name == INTEROP {
+            join_peers()?;
+        }
         let outcome = step.run(project);
         let took = started.elapsed();
         if let Err(error) = outcome {
@@ -51,6 +67,9 @@ pub(crate) fn run(project: &Project, tier: &Tier) -> Result<()> {
     println!("all {} steps passed", passed.len());
     Ok(())
 }
+
+/// The step that needs the peers.
+const INTEROP: &str = "interop";
 
 struct Step {
     name: &'static str,
@@ -103,7 +122,7 @@ fn steps(project: &Project) -> Vec<Step> {
         task("wasm", "cargo xtask test", builds::check_wasm),
         call("doctests", doctests),
         call("rustdoc", rustdoc),
-        task("interop", "cargo xtask interop", |project| interop::run(project, None, false)),
+        task(INTEROP, "cargo xtask interop", |project| interop::run(project, None, false)),
     ]
 }
 

@@ -5,6 +5,7 @@
 
 mod a2a;
 mod agui;
+pub(crate) mod ahead;
 mod frameworks;
 mod frontends;
 mod gateway;

@@ -51,7 +51,7 @@ fn owner(slot: usize) -> usize {
 }
 
 /// What a server answers to a line, as one text.
-fn ask(node: &Server, line: &str) -> String {
+pub(super) fn ask(node: &Server, line: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", node.port())).unwrap();
     stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
     answer(&mut BufReader::new(stream), line)

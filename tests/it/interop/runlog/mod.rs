@@ -9,6 +9,7 @@
 mod cluster;
 mod crashes;
 mod cuts;
+mod kept;
 mod leaving;
 mod races;
 pub(super) mod replicas;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use aqueduct_runlog::{LogLimits, RedisConfig, RedisLog};
+use aqueduct_runlog::{ClientIdentity, LogLimits, RedisConfig, RedisLog};
 
 /// A running server. Killed when it is dropped.
 pub(in crate::interop) struct Server {
@@ -16,6 +16,8 @@ pub(in crate::interop) struct Server {
     folder: tempfile::TempDir,
     /// The server's certificate (PEM), if it speaks TLS.
     pub(super) certificate: Option<String>,
+    /// The certificate and key (PEM) that its clients need.
+    pub(super) client: Option<ClientIdentity>,
 }
 
 impl Server {
@@ -34,7 +36,7 @@ impl Server {
     fn listening(port: u16, listen: Vec<String>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let process = launch(port, folder.path(), &listen);
-        Self { process, port, listen, folder, certificate: None }
+        Self { process, port, listen, folder, certificate: None, client: None }
     }
 
     pub(in crate::interop) fn port(&self) -> u16 {
@@ -48,6 +50,15 @@ impl Server {
 
     /// A server that speaks nothing but TLS, with a certificate that it made itself.
     pub(super) fn start_tls() -> Self {
+        Self::speaking_tls(false)
+    }
+
+    /// The same, for clients with a certificate alone.
+    pub(super) fn start_mutual_tls() -> Self {
+        Self::speaking_tls(true)
+    }
+
+    fn speaking_tls(is_mutual: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let certificate = made.cert.pem();
@@ -58,13 +69,20 @@ impl Server {
         };
         let (chain, key) =
             (file("server.pem", &certificate), file("server.key", &made.signing_key.serialize_pem()));
+        let own = rcgen::generate_simple_self_signed(vec!["gateway".to_owned()]).unwrap();
+        let trusted = file("clients.pem", &own.cert.pem());
+        let client = is_mutual.then(|| ClientIdentity {
+            certificate: own.cert.pem().into_bytes(),
+            key: own.signing_key.serialize_pem().into_bytes(),
+        });
         let port = free_port();
         let text = port.to_string();
         let tls = ["--port", "0", "--tls-port", &text, "--tls-cert-file", &chain, "--tls-key-file", &key];
-        let all = [&tls[..], &["--tls-ca-cert-file", &chain, "--tls-auth-clients", "no"]].concat();
+        let wants = if is_mutual { "yes" } else { "no" };
+        let all = [&tls[..], &["--tls-ca-cert-file", &trusted, "--tls-auth-clients", wants]].concat();
         let listen: Vec<String> = all.into_iter().map(str::to_owned).collect();
         let process = launch(port, folder.path(), &listen);
-        Self { process, port, listen, folder, certificate: Some(certificate) }
+        Self { process, port, listen, folder, certificate: Some(certificate), client }
     }
 
     /// Kills it with -9 and starts it again on what it wrote.
@@ -114,9 +132,9 @@ impl Server {
     /// A connection to the log under that prefix, as a replica of its own.
     pub(super) fn log(&self, prefix: &str, limits: LogLimits) -> RedisLog {
         let authorities = self.certificate.clone().map(String::into_bytes);
-        let config =
-            RedisConfig { prefix: prefix.to_owned(), limits, authorities, ..RedisConfig::new(self.url()) };
-        RedisLog::new(&config).unwrap()
+        let (prefix, identity) = (prefix.to_owned(), self.client.clone());
+        let own = RedisConfig::new(self.url());
+        RedisLog::new(&RedisConfig { prefix, limits, authorities, identity, ..own }).unwrap()
     }
 }
 

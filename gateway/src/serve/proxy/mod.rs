@@ -9,13 +9,15 @@
 //!                                                                                              lane, answer as it is
 //! ```
 //!
-//! Invariants: the body goes to the agent as it came, but for the token in the metadata of a related message; the
-//! answer comes back byte by byte as it was sent; the caller's own credentials stay here; when the caller goes away the
+//! Invariants: the body goes to the agent as it came, but for the token in the metadata of a related message and names of
+//! contexts that are the caller's alone; the answer comes back byte by byte as it was sent, but for those; the caller's own credentials stay here; when the caller goes away the
 //! agent's connection is closed, as the caller would have closed it, and nothing is cancelled; when the run is stopped
 //! its tasks are cancelled, and the caller's streams go on until the agent ends them.
 
 mod answer;
 mod callee;
+mod contexts;
+mod grpc;
 mod owners;
 mod relay;
 
@@ -25,12 +27,13 @@ use aqueduct::a2a::{RemoteAgent, Servers};
 use aqueduct::remote::unsent;
 use aqueduct_adapter_a2a::card::{Endpoint, WELL_KNOWN_PATHS};
 use aqueduct_adapter_a2a::mark::EXTENSION;
-use aqueduct_adapter_a2a::relay::{CallScope, PassingCall, PassingKind, Reach, move_card};
+use aqueduct_adapter_a2a::relay::{CallScope, PassingCall, PassingKind, Reach, move_card, query_contexts};
 use aqueduct_adapter_a2a::version::{
     Binding, EXTENSIONS_HEADER, EXTENSIONS_HEADER_V03, VERSION_HEADER, Version,
 };
 use aqueduct_adapter_a2a::wire::Dialect;
 use aqueduct_core::RunFailure;
+use aqueduct_core::service::Proof;
 use aqueduct_transport_http::{Refusal, caller, read_body, read_json};
 use axum::body::Body;
 use axum::extract::Request;
@@ -43,6 +46,8 @@ use serde_json::{Map, Value};
 
 use self::answer::{Answer, AnswerBody, passed_back, refuse, refuse_call, refuse_http};
 use self::callee::{Callee, ask_agent};
+use self::contexts::Renames;
+pub(super) use self::grpc::mount_grpc;
 use self::owners::{Owners, admit_push};
 use self::relay::Relay;
 use crate::config::CardAccess;
@@ -185,6 +190,7 @@ async fn serve_call(
         servers: servers.clone(),
         name: name.to_owned(),
         headers: parts.headers.clone(),
+        proof: parts.extensions.get::<Proof>().cloned().unwrap_or_default(),
         version: spoken.version,
     };
     let mut request = Request::from_parts(parts, body);
@@ -320,17 +326,18 @@ impl Passage<'_> {
         let scope = self.scope(is_rpc);
         let push = self.gateway.config().server.push;
         let admitted = match (&owners, &scope) {
-            (Some(owners), scope) => owners.admit(scope.as_ref(), push).await,
-            (None, Some(scope)) => admit_push(scope, push),
-            (None, None) => Ok(()),
+            (Some(owners), scope) => owners.admit(scope.as_ref(), &self.named_contexts(), push).await,
+            (None, Some(scope)) => admit_push(scope, push).map(|()| Renames::default()),
+            (None, None) => Ok(Renames::default()),
         };
-        if let Err(error) = admitted {
-            return refuse_call(&call, is_rpc, &error);
-        }
+        let renames = match admitted {
+            Ok(renames) => renames,
+            Err(error) => return refuse_call(&call, is_rpc, &error),
+        };
         let dialect = door.binding.dialect(door.version);
         let lane = tap(self.gateway, (self.agent, self.owner), &self.parts.headers, &call, dialect).await;
         let trail = lane.as_ref().map(Tapped::trail).unwrap_or_default();
-        let request = match self.request(&door, &call, forwarded.clone(), &trail) {
+        let request = match self.request(&door, &renames, forwarded.clone(), &trail) {
             Ok(request) => request,
             Err(what) => return refuse(&call, &unsent(what)),
         };
@@ -345,7 +352,7 @@ impl Passage<'_> {
         };
         let reach = scope.map_or(Reach::Unknown, |scope| scope.reach);
         let answered = match (owners, answered) {
-            (Some(owners), Ok(answer)) => owners.filter(reach, answer).await,
+            (Some(owners), Ok(answer)) => owners.filter(reach, renames, answer).await,
             (_, answered) => answered,
         };
         match answered {
@@ -362,6 +369,12 @@ impl Passage<'_> {
         Owners::new(self.gateway, &self.agent.name, self.owner, self.agent.config.limits.frame)
     }
 
+    /// Contexts that the call names in its query.
+    fn named_contexts(&self) -> Vec<String> {
+        let query = self.parts.uri.query().filter(|_| !self.rest.is_empty());
+        query.map(query_contexts).unwrap_or_default()
+    }
+
     /// What the call reaches; `None` if that cannot be read.
     fn scope(&self, is_rpc: bool) -> Option<CallScope> {
         let body = std::str::from_utf8(self.body).ok()?;
@@ -375,7 +388,7 @@ impl Passage<'_> {
     fn request(
         &self,
         door: &Endpoint,
-        call: &PassingCall<'_>,
+        renames: &Renames,
         forwarded: Forwarded,
         trail: &Trail,
     ) -> Result<http::Request<Bytes>, String> {
@@ -386,7 +399,7 @@ impl Passage<'_> {
             let base = base.strip_suffix("/v1").filter(|_| self.rest.starts_with("v1/")).unwrap_or(base);
             url = format!("{base}/{}", self.rest);
             if let Some(query) = self.parts.uri.query() {
-                url = format!("{url}?{query}");
+                url = format!("{url}?{}", renames.query(query));
             }
         }
         let passed = PASSED.iter().filter_map(|name| {
@@ -395,10 +408,24 @@ impl Passage<'_> {
         });
         // What is compressed cannot be shown.
         let passed: Vec<(&str, &str)> = passed.chain([("accept-encoding", "identity")]).collect();
-        let body = trail.token().and_then(|token| call.with_metadata(TOKEN_METADATA, token));
-        let body = body.map_or_else(|| self.body.clone(), Bytes::from);
+        let body = self.sent_body(renames, trail.token());
         let forwarded = forwarded.with_baggage(&self.parts.headers).marked(trail);
         self.source.connection().request(self.parts.method.as_str(), &url, &passed, &forwarded, body)
+    }
+
+    /// The body as the agent gets it.
+    fn sent_body(&self, renames: &Renames, token: Option<&str>) -> Bytes {
+        let Ok(text) = std::str::from_utf8(self.body) else { return self.body.clone() };
+        let renamed = renames.body(text, self.rest.is_empty());
+        let text = renamed.as_deref().unwrap_or(text);
+        let marked = token.and_then(|token| {
+            let call = match self.rest {
+                "" => PassingCall::of_jsonrpc(text),
+                rest => PassingCall::of_rest(self.parts.method.as_str(), rest, text),
+            };
+            call.with_metadata(TOKEN_METADATA, token)
+        });
+        marked.or(renamed).map_or_else(|| self.body.clone(), Bytes::from)
     }
 
     /// A card inside an answer.

@@ -471,6 +471,10 @@ pub enum RunLogEngine {
         prefix: String,
         /// Authorities to trust instead of the public ones, for a server with TLS.
         ca: Option<PathBuf>,
+        /// The certificate chain to show to such a server, and its private key.
+        identity: Option<(PathBuf, PathBuf)>,
+        /// How long keys live that no gateway renews.
+        expiry: Duration,
     },
 }
 
@@ -485,6 +489,8 @@ pub enum AgentSource {
         expose: A2aExposure,
         /// How its status texts and messages stream.
         stream: StreamShape,
+        /// Hosts that its card may name beside the configured one.
+        hosts: Vec<String>,
     },
     Agui {
         url: String,

@@ -27,6 +27,9 @@ keys! {
         folder: Option<PathBuf> as Maybe<Folder>,
         /// Where the Redis server is: `redis://[user:password@]host[:port][/database]`, with TLS `rediss://…`. Redis 6.2 or later, or Valkey. Of a cluster any node, or several with commas between them.
         redis: Option<Secret> as Maybe<SecretName>,
+        /// The name of the service that Redis Sentinel watches: `redis` then names the sentinels, with commas between them, and the user, password and
+        /// database of the servers.
+        redis_sentinel: Option<String> as Maybe<Text>,
         /// Authorities (PEM) to trust instead of the public ones, for `rediss://`.
         redis_ca: Option<PathBuf> as Maybe<File>,
         /// Certificate chain (PEM) to show to the Redis server, for `rediss://`.
@@ -141,7 +144,7 @@ choices! {
 
 /// Keys that are of use with a Redis server alone.
 const REDIS_KEYS: &[&str] =
-    &["redis", "redis_ca", "redis_certificate", "redis_key", "redis_expiry", "prefix"];
+    &["redis", "redis_sentinel", "redis_ca", "redis_certificate", "redis_key", "redis_expiry", "prefix"];
 
 impl Build for RunLogKeys {
     type Output = RunLogEngine;
@@ -166,7 +169,8 @@ impl Build for RunLogKeys {
                 let names = ("redis_certificate", "redis_key");
                 let identity = identity(at, names, self.redis_certificate, self.redis_key);
                 let (prefix, ca, expiry) = (self.prefix, self.redis_ca, self.redis_expiry);
-                self.redis.map(|url| RunLogEngine::Redis { url, prefix, ca, identity, expiry })
+                let sentinel = self.redis_sentinel;
+                self.redis.map(|url| RunLogEngine::Redis { url, sentinel, prefix, ca, identity, expiry })
             }
         };
         match (self.log, &engine) {

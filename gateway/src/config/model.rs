@@ -467,6 +467,8 @@ pub enum RunLogEngine {
     Redis {
         /// Its address, which may hold a password.
         url: Secret,
+        /// The service that sentinels at that address watch.
+        sentinel: Option<String>,
         /// What keys begin with.
         prefix: String,
         /// Authorities to trust instead of the public ones, for a server with TLS.

@@ -27,12 +27,12 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
             }
             Arc::new(log)
         }
-        RunLogEngine::Redis { url, prefix, ca, identity, expiry } => {
+        RunLogEngine::Redis { url, sentinel, prefix, ca, identity, expiry } => {
             let authorities = ca.as_ref().map(std::fs::read).transpose().context("runs.redis_ca")?;
             let identity = identity.as_ref().map(client_identity).transpose()?;
-            let (prefix, expiry) = (prefix.clone(), *expiry);
+            let (prefix, expiry, sentinel) = (prefix.clone(), *expiry, sentinel.clone());
             let own = RedisConfig::new(url.reveal());
-            let config = RedisConfig { prefix, limits, authorities, identity, expiry, ..own };
+            let config = RedisConfig { sentinel, prefix, limits, authorities, identity, expiry, ..own };
             Arc::new(RedisLog::new(&config).context("runs.redis")?)
         }
     })

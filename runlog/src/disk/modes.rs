@@ -68,7 +68,7 @@ pub(super) fn tighten(folder: &Path) -> Modes {
             match set_permissions(&path, Permissions::from_mode(wanted)) {
                 Ok(()) => modes.tightened += 1,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => modes.refused = modes.refused.or(Some((path.clone(), error))),
+                Err(error) => modes.refused = modes.refused.or_else(|| Some((path.clone(), error))),
             }
         }
         if wanted == FOLDER {
@@ -84,7 +84,8 @@ pub(super) fn tighten(_: &Path) -> Modes {
     Modes::default()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt as _, symlink};

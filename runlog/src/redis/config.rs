@@ -18,6 +18,9 @@ pub struct RedisConfig {
     /// The certificate chain (PEM) that is shown to a server with TLS, and its private key (PEM).
     #[cfg(feature = "redis-tls")]
     pub identity: Option<ClientIdentity>,
+    /// The name of the service that Sentinel watches: `url` then names sentinels, with the user, password and database of
+    /// the servers.
+    pub sentinel: Option<String>,
     /// What all keys begin with: several gateways can share one server.
     pub prefix: String,
     /// How long a call waits for a server that cannot be reached, before it is refused. A restart of the server takes a
@@ -59,6 +62,7 @@ impl RedisConfig {
             authorities: None,
             #[cfg(feature = "redis-tls")]
             identity: None,
+            sentinel: None,
             prefix: "aqueduct".to_owned(),
             patience: Duration::from_secs(10),
             expiry: EXPIRY,

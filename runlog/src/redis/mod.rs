@@ -11,7 +11,8 @@
 //! The id of an entry is the fence: a take-over adds `<epoch + 1>-0`, and the server refuses any smaller id after that.
 //! What is published is published inside the script that stored it, so nobody sees an event that is not in the log.
 //! Lists are written beside the runs, not with them (a cluster keeps them elsewhere); whoever reads a list looks at the
-//! run, and puts right what a crash left behind. So a cluster is as good as one server (`nodes.rs`).
+//! run, and puts right what a crash left behind. So a cluster is as good as one server (`nodes.rs`), and so are servers of which
+//! Sentinel says which one leads (`sentinel.rs`).
 //!
 //! Every key has an expiry, as a backstop: keys of open runs are renewed with their leases, ended runs are removed long before
 //! theirs, and what no gateway sweeps any more goes by itself.
@@ -29,6 +30,7 @@ mod relations;
 mod replicas;
 mod reply;
 mod scripts;
+mod sentinel;
 mod writer;
 
 use std::collections::hash_map::RandomState;
@@ -86,7 +88,8 @@ impl RedisLog {
     /// [`LogError`] if the address or the authorities cannot be used. The server is not connected yet.
     pub fn new(config: &RedisConfig) -> Result<Self, LogError> {
         let clients = config.clients().map_err(|error| unavailable(&error))?;
-        let link = Link::new(&clients, config.patience);
+        let sentinel = config.sentinel.as_deref();
+        let link = Link::new(&clients, sentinel, config.patience).map_err(|error| unavailable(&error))?;
         let link = Arc::new(link.ok_or_else(|| LogError::Unavailable("Redis: no address".to_owned()))?);
         let keys = Keys::new(&config.prefix);
         let hub = Hub::start(keys.clone(), Arc::clone(&link));

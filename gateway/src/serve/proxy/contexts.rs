@@ -165,7 +165,7 @@ mod tests {
         renames.add("my \"own\"".to_owned(), id.clone());
         let sent = format!(
             "data: {{\"contextId\":\"{id}\",\"id\":\"{id}:1\",\"x\":\"\\\"{id}\\\"\",\"y\":[\"{id}\"]}}\n\n: \"{}",
-            &id[..9]
+            id.split_once('-').unwrap().0
         );
         let expected = sent.replace(&format!("\"contextId\":\"{id}\""), "\"contextId\":\"my \\\"own\\\"\"");
         let expected = expected.replace(&format!("[\"{id}\"]"), "[\"my \\\"own\\\"\"]");

@@ -416,8 +416,8 @@ impl Passage<'_> {
     /// The body as the agent gets it.
     fn sent_body(&self, renames: &Renames, token: Option<&str>) -> Bytes {
         let Ok(text) = std::str::from_utf8(self.body) else { return self.body.clone() };
-        let renamed = renames.body(text, self.rest.is_empty());
-        let text = renamed.as_deref().unwrap_or(text);
+        let changed = renames.body(text, self.rest.is_empty());
+        let text = changed.as_deref().unwrap_or(text);
         let marked = token.and_then(|token| {
             let call = match self.rest {
                 "" => PassingCall::of_jsonrpc(text),
@@ -425,7 +425,7 @@ impl Passage<'_> {
             };
             call.with_metadata(TOKEN_METADATA, token)
         });
-        marked.or(renamed).map_or_else(|| self.body.clone(), Bytes::from)
+        marked.or(changed).map_or_else(|| self.body.clone(), Bytes::from)
     }
 
     /// A card inside an answer.

@@ -53,6 +53,9 @@ struct Record {
     context: Option<String>,
 }
 
+/// A stream whose ids are read until its task is known.
+type Learning = ((Owners, Renames), Chunks, Option<Decoder>);
+
 /// The owners of one agent's tasks and contexts, for one caller.
 #[derive(Clone)]
 pub(super) struct Owners {
@@ -217,8 +220,7 @@ impl Owners {
     fn learning(self, chunks: Chunks, renames: Renames) -> Chunks {
         let limits = DecodeLimits { line: self.frame, event: self.frame };
         let state = ((self, renames), chunks, Some(Decoder::new(limits)));
-        type State = ((Owners, Renames), Chunks, Option<Decoder>);
-        let next = async |(known, mut chunks, mut decoder): State| {
+        let next = async |(known, mut chunks, mut decoder): Learning| {
             let (owners, renames) = &known;
             let chunk = chunks.next().await?;
             if let (Ok(bytes), Some(open)) = (&chunk, &mut decoder) {

@@ -13,6 +13,7 @@ mod kept;
 mod leaving;
 mod races;
 pub(super) mod replicas;
+mod sentinel;
 pub(super) mod server;
 mod stopped;
 mod taken_up;

@@ -33,6 +33,33 @@ impl Server {
         Self::listening(port.parse().unwrap(), listen.map(str::to_owned).to_vec())
     }
 
+    /// A server that follows another.
+    pub(super) fn start_replica_of(leader: &Self) -> Self {
+        let (port, of) = (free_port(), leader.port.to_string());
+        let listen = ["--port", &port.to_string(), "--replicaof", "127.0.0.1", &of].map(str::to_owned);
+        Self::listening(port, listen.to_vec())
+    }
+
+    /// A sentinel that watches `leader` as `service`, and looks twice a second.
+    pub(super) fn start_sentinel(leader: &Self, service: &str) -> Self {
+        let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+        let file = folder.path().join("sentinel.conf");
+        let text = format!(
+            "sentinel monitor {service} 127.0.0.1 {} 1\nsentinel down-after-milliseconds {service} 500\n\
+             sentinel failover-timeout {service} 10000\n",
+            leader.port
+        );
+        std::fs::write(&file, text).unwrap();
+        let listen = vec![
+            file.to_str().unwrap().to_owned(),
+            "--sentinel".to_owned(),
+            "--port".to_owned(),
+            port.to_string(),
+        ];
+        let process = start(port, folder.path(), &listen);
+        Self { process, port, listen, folder, certificate: None, client: None }
+    }
+
     fn listening(port: u16, listen: Vec<String>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let process = launch(port, folder.path(), &listen);
@@ -151,11 +178,15 @@ fn free_port() -> u16 {
 }
 
 fn launch(port: u16, folder: &Path, listen: &[String]) -> Child {
+    let kept = ["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"];
+    start(port, folder, &[listen, &kept.map(str::to_owned)].concat())
+}
+
+fn start(port: u16, folder: &Path, arguments: &[String]) -> Child {
     let program = super::variable("AQUEDUCT_INTEROP_REDIS");
     let mut process = Command::new(&program)
-        .args(listen)
-        .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"])
-        .args(["--appendfsync", "everysec", "--loglevel", "warning", "--dir"])
+        .args(arguments)
+        .args(["--bind", "127.0.0.1", "--loglevel", "warning", "--dir"])
         .arg(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -2,6 +2,8 @@
 //! certificate of its clients; a user that may do no more than the log needs.
 
 use std::cell::Cell;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,9 +18,18 @@ use super::{HELD, LAPSED, end, say};
 
 /// The keys of a server, and the milliseconds that each has left; -1 for ever.
 fn left(server: &Server) -> Vec<(String, i64)> {
-    let keys = ask(server, "KEYS *");
-    let left = |key: &str| ask(server, &format!("PTTL {key}")).parse().unwrap();
-    keys.split_whitespace().map(|key| (key.to_owned(), left(key))).collect()
+    let left = |key: &str| ask(server, &format!("PTTL \"{key}\"")).parse().unwrap();
+    keys(server).into_iter().map(|key| (key.clone(), left(&key))).collect()
+}
+
+/// The keys of a server, which may hold spaces.
+fn keys(server: &Server) -> Vec<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    stream.write_all(b"KEYS *\r\n").unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let count: usize = lines.next().unwrap().trim_start_matches('*').parse().unwrap();
+    // Each is a line with its length, and a line with its name.
+    (0..count).map(|_| lines.nth(1).unwrap()).collect()
 }
 
 fn short_lived(server: &Server, expiry: Duration) -> RedisLog {
@@ -60,7 +71,7 @@ async fn every_key_has_an_expiry_that_is_renewed_while_its_run_lives() {
         ["{open}", ":runs", ":thread:", ":owner:", ":leases"].iter().any(|part| key.contains(part))
     };
     for (key, _) in &found {
-        ask(&server, &format!("PEXPIRE {key} 200000"));
+        ask(&server, &format!("PEXPIRE \"{key}\" 200000"));
     }
     assert_eq!(log.renew(vec![open], HELD).await, Ok(Vec::new()));
     let renewed = left(&server);
@@ -78,7 +89,7 @@ async fn keys_of_an_earlier_version_get_an_expiry() {
     let lease = log.open(meta("old"), HELD).await.unwrap();
     log.append(&lease, vec![say("a", 1)], Timestamp(5)).await.unwrap();
     for (key, _) in left(&server) {
-        ask(&server, &format!("PERSIST {key}"));
+        ask(&server, &format!("PERSIST \"{key}\""));
     }
     log.renew(vec![lease], HELD).await.unwrap();
     for (key, left) in left(&server) {

@@ -48,7 +48,7 @@ impl Sentinels {
                     last = RedisError::from((ErrorKind::Io, "no leader", what));
                 }
                 Err(error) => {
-                    last = RedisError::from((ErrorKind::Io, "no sentinel answers", error.to_string()))
+                    last = RedisError::from((ErrorKind::Io, "no sentinel answers", error.to_string()));
                 }
             }
         }

@@ -16,6 +16,7 @@
 
 mod answer;
 mod callee;
+mod card;
 mod contexts;
 mod grpc;
 mod owners;
@@ -27,12 +28,11 @@ use aqueduct::a2a::{RemoteAgent, Servers};
 use aqueduct::remote::unsent;
 use aqueduct_adapter_a2a::card::{Endpoint, WELL_KNOWN_PATHS};
 use aqueduct_adapter_a2a::mark::EXTENSION;
-use aqueduct_adapter_a2a::relay::{CallScope, PassingCall, PassingKind, Reach, move_card, query_contexts};
+use aqueduct_adapter_a2a::relay::{CallScope, PassingCall, PassingKind, Reach, query_contexts};
 use aqueduct_adapter_a2a::version::{
     Binding, EXTENSIONS_HEADER, EXTENSIONS_HEADER_V03, VERSION_HEADER, Version,
 };
 use aqueduct_adapter_a2a::wire::Dialect;
-use aqueduct_core::RunFailure;
 use aqueduct_core::service::Proof;
 use aqueduct_transport_http::{Refusal, caller, read_body, read_json};
 use axum::body::Body;
@@ -42,10 +42,11 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use self::answer::{Answer, AnswerBody, passed_back, refuse, refuse_call, refuse_http};
+use self::answer::{Answer, AnswerBody, passed_back, refuse, refuse_call};
 use self::callee::{Callee, ask_agent};
+use self::card::{card, own_card, place};
 use self::contexts::Renames;
 pub(super) use self::grpc::mount_grpc;
 use self::owners::{Owners, admit_push};
@@ -67,9 +68,6 @@ const PASSED: [&str; 7] = [
     EXTENSIONS_HEADER,
     EXTENSIONS_HEADER_V03,
 ];
-
-/// The bindings whose calls pass: a gRPC call names its agent in its message, so it is read, and served.
-const PASSING: [Binding; 2] = [Binding::JsonRpc, Binding::HttpJson];
 
 /// An agent to which calls pass.
 pub(super) struct Passable {
@@ -260,51 +258,6 @@ fn is_below(rest: &str) -> bool {
     let dots =
         |segment: &str| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
     !rest.contains('\\') && !rest.split('/').any(dots)
-}
-
-/// The agent's card, which says that the agent is here; the gateway's own for an agent that has none and needs none.
-async fn card(
-    servers: &Servers,
-    agent: &AgentEntry,
-    source: &RemoteAgent,
-    forwarded: &Forwarded,
-    parts: &Parts,
-) -> Response {
-    let version = parts.headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
-    let here = own_card(servers, agent, parts);
-    let text = match source.card(forwarded, version).await {
-        Ok(text) => text,
-        Err(_) if source.is_card_optional() => Value::Object(here.clone()).to_string(),
-        Err(failure) => return refuse_http(&failure),
-    };
-    let Ok(Value::Object(mut card)) = serde_json::from_str(&text) else {
-        return refuse_http(&RunFailure::new(RunFailure::UPSTREAM_INVALID, "the agent's card is no object"));
-    };
-    place(&mut card, &here);
-    servers.sign(&mut card);
-    let mut response = Response::new(Body::from(Value::Object(card).to_string()));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("host, a2a-version"));
-    response
-}
-
-/// Says in the agent's card that the agent is here, and what it may not do here: notify clients where the gateway does not.
-fn place(card: &mut Map<String, Value>, here: &Map<String, Value>) {
-    move_card(card, here, &PASSING);
-    let may_push = here.get("capabilities").and_then(|can| can.get("pushNotifications")?.as_bool());
-    if may_push != Some(true)
-        && let Some(Value::Object(can)) = card.get_mut("capabilities")
-    {
-        can.insert("pushNotifications".to_owned(), Value::Bool(false));
-    }
-}
-
-/// The card of the gateway's own server of the agent, for whoever asks. The walls have seen the host.
-fn own_card(servers: &Servers, agent: &AgentEntry, parts: &Parts) -> Map<String, Value> {
-    match servers.card(&agent.name, parts).map(|card| card.to_json()) {
-        Some(Value::Object(card)) => card,
-        _ => Map::new(),
-    }
 }
 
 /// One call.

@@ -202,9 +202,9 @@ async fn echo() -> Upstream {
         let is_rpc = asked.body.get("method").is_some();
         let params = if is_rpc { &asked.body["params"] } else { &asked.body };
         let (method, message) = (asked.body["method"].as_str().unwrap_or(&path), &params["message"]);
-        let named = message["contextId"].as_str().or(params["contextId"].as_str());
+        let named = message["contextId"].as_str().or_else(|| params["contextId"].as_str());
         let named = named.or_else(|| path.split("contextid=").nth(1));
-        let of_task = params["id"].as_str().or(message["taskId"].as_str());
+        let of_task = params["id"].as_str().or_else(|| message["taskId"].as_str());
         let of_task = of_task.or_else(|| path.split("tasks/t-").nth(1)).map(|id| id.trim_start_matches("T-"));
         let context = named.or(of_task).unwrap_or("C-minted").to_owned();
         let task = json!({ "id": format!("T-{context}"), "contextId": context, "kind": "task", "status": { "state": "TASK_STATE_WORKING" } });

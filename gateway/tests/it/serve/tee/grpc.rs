@@ -219,9 +219,10 @@ async fn seen(who: &'static str, over_grpc: bool, relation: usize, more: &str) -
         how.headers.push(("authorization", format!("Bearer {}", secret(who))));
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            let said = match over_grpc {
-                true => call(&door, "a", Version::V1, true, &how).await,
-                false => door.call("a", &how).await,
+            let said = if over_grpc {
+                call(&door, "a", Version::V1, true, &how).await
+            } else {
+                door.call("a", &how).await
             };
             assert!(said.contains("hello"), "{said}");
         })

@@ -112,12 +112,12 @@ pub fn endpoints(card: &AgentCard<'_>) -> Vec<Endpoint> {
 ///
 /// An error if the card has no interface that this client speaks.
 pub fn choose(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, CardError> {
-    let offered = endpoints(card);
-    bindings
-        .iter()
-        .find_map(|binding| best_version(&offered, *binding))
-        .cloned()
-        .ok_or_else(|| no_interface(card))
+    choose_among(&endpoints(card), bindings).cloned().ok_or_else(|| no_interface(card))
+}
+
+/// The same among interfaces that the caller has filtered; `None` if none of them has one of `bindings`.
+pub fn choose_among<'e>(offered: &'e [Endpoint], bindings: &[Binding]) -> Option<&'e Endpoint> {
+    bindings.iter().find_map(|binding| best_version(offered, *binding))
 }
 
 /// The interface to use: the first of the card whose binding is among `bindings`, in the best version the card

@@ -15,7 +15,10 @@ use serde_json::{Value, json};
 
 use crate::version::Version;
 pub use card::move_card;
-pub use scope::{AnswerIds, CallScope, Reach, listed_tasks, retain_tasks};
+pub use scope::{
+    AnswerIds, CallScope, Reach, listed_tasks, query_contexts, replace_contexts, replace_query_contexts,
+    retain_tasks,
+};
 
 /// The code of JSON-RPC for what is not the caller's fault.
 const INTERNAL_ERROR: i64 = -32603;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use aqueduct_runs::Runs;
 use axum::Router;
 
+pub use aqueduct_transport_grpc::raw::{Payloads, RawAnswer, RawCall, RawService, RawStatus};
 pub use aqueduct_transport_grpc::{Config, Limits, Services, Timeouts, unimplemented};
 
 #[cfg(feature = "a2a")]
-use crate::a2a::server::grpc::{A2aV1, A2aV03};
+pub use crate::a2a::server::grpc::{A2aV1, A2aV03};
 
 /// Returns the routes of `aqueduct.v1.AgentStream` for the agents of `runs`, with health and reflection.
 pub fn router(runs: &Runs) -> Router {

@@ -110,6 +110,7 @@ fn gateway(upstream: SocketAddr) -> anyhow::Result<std::sync::Arc<Gateway>> {
             version: A2aVersion::V1_0,
             expose: A2aExposure::Proxy,
             stream: StreamShape::Auto,
+            hosts: Vec::new(),
         };
         (mode.to_owned(), Agent { source, ..Agent::default() })
     };

@@ -15,7 +15,7 @@ use crate::tls;
 
 /// Returns the A2A agent of this configuration.
 pub(crate) fn a2a(agent: &Agent, watch: Option<Arc<dyn CallWatch>>) -> anyhow::Result<a2a::RemoteAgent> {
-    let AgentSource::A2a { address, binding, version, stream, .. } = &agent.source else {
+    let AgentSource::A2a { address, binding, version, stream, hosts, .. } = &agent.source else {
         anyhow::bail!("not an A2A agent");
     };
     let address = match address {
@@ -28,7 +28,7 @@ pub(crate) fn a2a(agent: &Agent, watch: Option<Arc<dyn CallWatch>>) -> anyhow::R
     };
     let mut builder = a2a::RemoteAgent::builder(address)
         .version(version)
-        .settings(settings(agent, watch)?)
+        .settings(settings(agent, watch)?.with_hosts(hosts.iter().cloned()))
         .decode(DecodeConfig { stream: *stream, ..DecodeConfig::root() });
     if let Some(binding) = binding {
         builder = builder.binding(binding_of(*binding));

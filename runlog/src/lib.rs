@@ -56,6 +56,8 @@ pub use log::{
     is_log_metadata,
 };
 pub use memory::MemoryLog;
+#[cfg(feature = "redis-tls")]
+pub use redis::ClientIdentity;
 #[cfg(feature = "redis")]
 pub use redis::{RedisConfig, RedisLog};
 pub use remains::Remains;

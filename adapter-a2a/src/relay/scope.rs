@@ -9,6 +9,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::{members, text};
+
 /// The member that holds a message: `request` in the protobuf of 0.3.
 const MESSAGE: [&str; 2] = ["message", "request"];
 
@@ -122,11 +124,11 @@ impl CallScope {
             self.tasks.extend(texts(params, names));
             self.tasks.extend(texts(params, &["name", "parent"]).filter_map(|name| task_in(&name)));
         }
-        self.contexts.extend(texts(params, &["contextId", "context_id"]));
+        self.contexts.extend(texts(params, &CONTEXT));
         self.push_urls.extend(urls(&Value::Object(params.clone()), self.reach == Reach::Push));
         for message in MESSAGE.iter().filter_map(|name| params.get(*name)?.as_object()) {
             self.tasks.extend(texts(message, &["taskId", "task_id"]));
-            self.contexts.extend(texts(message, &["contextId", "context_id"]));
+            self.contexts.extend(texts(message, &CONTEXT));
             for name in ["referenceTaskIds", "reference_task_ids"] {
                 let list = message.get(name).and_then(Value::as_array).into_iter().flatten();
                 self.tasks.extend(list.filter_map(Value::as_str).map(str::to_owned));
@@ -156,12 +158,63 @@ impl AnswerIds {
             // A task has a status of its own; so has an update, which names its task.
             let is_task = object.contains_key("status") && !object.contains_key("taskId");
             ids.tasks.extend(texts(object, if is_task { &["id"] } else { &["taskId", "task_id"] }));
-            ids.contexts.extend(texts(object, &["contextId", "context_id"]));
+            ids.contexts.extend(texts(object, &CONTEXT));
         }
         ids.tasks.dedup();
         ids.contexts.dedup();
         ids
     }
+}
+
+/// The names of the member that holds a context.
+const CONTEXT: [&str; 2] = ["contextId", "context_id"];
+
+/// Returns the body of a call (the parameters stand in `params` over JSON-RPC) with other ids for its contexts; all other
+/// bytes are as they were. Returns `None` if none is replaced.
+pub fn replace_contexts(body: &str, is_rpc: bool, other: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let params = if is_rpc { members(body).get("params")?.get() } else { body };
+    let inside = members(params);
+    let messages = MESSAGE.iter().filter_map(|name| inside.get(*name).map(|raw| members(raw.get())));
+    let mut edits = Vec::new();
+    for object in messages.chain([members(params)]) {
+        for raw in CONTEXT.iter().filter_map(|name| object.get(*name)) {
+            let found = text(raw).filter(|id| !id.is_empty()).and_then(|id| other(&id));
+            let start = raw.get().as_ptr().addr().checked_sub(body.as_ptr().addr())?;
+            edits.extend(found.map(|id| (start, start + raw.get().len(), Value::from(id).to_string())));
+        }
+    }
+    // From the end, so that offsets stay right.
+    edits.sort_by_key(|(start, ..)| std::cmp::Reverse(*start));
+    let is_changed = !edits.is_empty();
+    let mut body = body.to_owned();
+    for (start, end, id) in edits {
+        body = [body.get(..start)?, id.as_str(), body.get(end..)?].concat();
+    }
+    is_changed.then_some(body)
+}
+
+/// Returns the contexts that the query of a REST call names.
+pub fn query_contexts(query: &str) -> Vec<String> {
+    query_members(query).filter_map(|(_, id)| id).collect()
+}
+
+/// Returns the query of a REST call with other ids for its contexts.
+pub fn replace_query_contexts(query: &str, other: impl Fn(&str) -> Option<String>) -> String {
+    let written = query_members(query).map(|(member, id)| match id.and_then(|id| other(&id)) {
+        Some(other) => format!("contextId={other}"),
+        None => member.to_owned(),
+    });
+    written.collect::<Vec<_>>().join("&")
+}
+
+/// The members of a query, each with the context that it names.
+fn query_members(query: &str) -> impl Iterator<Item = (&str, Option<String>)> {
+    query.split('&').map(|member| {
+        let (name, value) = member.split_once('=').unwrap_or((member, ""));
+        let is_context = CONTEXT.contains(&decoded(name).as_str());
+        let id = is_context.then(|| decoded(&value.replace('+', " "))).filter(|id| !id.is_empty());
+        (member, id)
+    })
 }
 
 /// Returns the ids of the tasks in an answer to a list.
@@ -373,6 +426,21 @@ mod tests {
         ] {
             assert_eq!(CallScope::of_jsonrpc(body), None, "{body}");
         }
+    }
+
+    #[test]
+    fn contexts_are_replaced_and_nothing_else_is_touched() {
+        let other = |id: &str| (id == "X\"1").then(|| "Y".to_owned());
+        let body = r#"{ "id":1.50,"params" : {"message":{"contextId": "X\u00221", "parts":[{"text":"X\"1"}]},"context_id":"X\"1", "n":1e2}}"#;
+        let expected = r#"{ "id":1.50,"params" : {"message":{"contextId": "Y", "parts":[{"text":"X\"1"}]},"context_id":"Y", "n":1e2}}"#;
+        assert_eq!(replace_contexts(body, true, other).as_deref(), Some(expected));
+        assert_eq!(replace_contexts(body, false, other), None, "another place");
+        let rest = r#"{"request":{"context_id":"X\"1"}}"#;
+        assert_eq!(replace_contexts(rest, false, other).unwrap(), r#"{"request":{"context_id":"Y"}}"#);
+        assert_eq!(replace_contexts("nonsense", true, other), None);
+        let query = "pageSize=1&contextId=X%221&context%5fid=X%221&x";
+        assert_eq!(query_contexts(query), ["X\"1", "X\"1"]);
+        assert_eq!(replace_query_contexts(query, other), "pageSize=1&contextId=Y&contextId=Y&x");
     }
 
     #[test]

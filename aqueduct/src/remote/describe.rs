@@ -57,8 +57,9 @@ pub fn describe_refusal(response: &Response<Bytes>) -> String {
     let status = response.status();
     let kind = content_type(response);
     if status.is_redirection() {
+        let to = redirect_target(response).map(|to| format!(" to {to}")).unwrap_or_default();
         return format!(
-            "the agent answered {status}: redirects are not followed, configure the address it names"
+            "the agent answered {status}, a redirect{to}: redirects are not followed, configure the address it names"
         );
     }
     match (status.is_success(), body_message(response)) {
@@ -66,6 +67,13 @@ pub fn describe_refusal(response: &Response<Bytes>) -> String {
         (false, None) => format!("the agent answered {status}"),
         (false, Some(message)) => format!("the agent answered {status}: {message}"),
     }
+}
+
+/// Returns the address that a redirect names, without its query, which may hold secrets.
+fn redirect_target(response: &Response<Bytes>) -> Option<String> {
+    let location = response.headers().get(header::LOCATION)?.to_str().ok()?;
+    let address = location.split(['?', '#']).next().unwrap_or_default();
+    Some(address.chars().take(MESSAGE_CHARS).collect()).filter(|address: &String| !address.is_empty())
 }
 
 fn content_type(response: &Response<Bytes>) -> &str {

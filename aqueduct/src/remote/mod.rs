@@ -5,9 +5,10 @@
 //!                                                                                    limits, circuit: Care ──┘
 //! ```
 //!
-//! Credentials and configured headers are sent to the configured host alone: a card can name any other. Redirects are
-//! not followed. This module knows no agent protocol.
+//! Calls go to the configured origin and to hosts that the settings allow; credentials, configured headers and headers of
+//! the caller go to the configured origin alone (`bounds`). Redirects are not followed. This module knows no agent protocol.
 
+mod bounds;
 mod care;
 mod describe;
 mod memory;
@@ -20,10 +21,10 @@ use aqueduct_core::RunFailure;
 use aqueduct_core::agent::CallContext;
 use aqueduct_transport_http::{Client, ClientConfig, ClientLimits, ClientTimeouts, sse};
 use bytes::Bytes;
-use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Request, Uri, header};
 
 use crate::error::Error;
+use bounds::{Bounds, Origin, Reach};
 pub use care::{AgentHealth, BUSY, CIRCUIT_OPEN, Care, CareSettings, CareWatch};
 pub use describe::{
     REFUSED, TIMEOUT, UNAUTHORIZED, UNREACHABLE, describe_refusal, failure_code, failure_of, is_json, unsent,
@@ -38,9 +39,11 @@ pub struct Connection {
     credentials: Option<Secret>,
     headers: Vec<(HeaderName, HeaderValue)>,
     care: Arc<Care>,
-    /// The only host that receives credentials and configured headers.
-    trusted: Option<Authority>,
+    bounds: Bounds,
 }
+
+/// Headers of a call's context that go to allowed hosts too: they prove and describe no caller.
+const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
 
 impl Connection {
     /// Returns a connection to the agent at `url`. Nothing is connected yet.
@@ -51,8 +54,7 @@ impl Connection {
     /// cannot be used.
     pub fn new(url: &str, settings: &RemoteSettings) -> Result<Self, Error> {
         let uri: Uri = url.parse().map_err(|error| Error::address(url, &error))?;
-        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
-        let Some(authority) = uri.authority().filter(|_| is_http) else {
+        let Some(own) = Origin::of(&uri) else {
             return Err(Error::address(url, &"an address starts with http:// or https:// and names a host"));
         };
         let care = Arc::new(Care::new(settings.care.clone(), settings.watch.clone()));
@@ -64,8 +66,18 @@ impl Connection {
             care,
             credentials: settings.credentials.clone(),
             headers: settings.headers.clone(),
-            trusted: Some(authority.clone()),
+            bounds: Bounds::new(own, &settings.hosts),
         })
+    }
+
+    /// Returns the reason why no call goes to `url`: an address that a card names and the settings do not allow.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason.
+    pub fn check(&self, url: &str) -> Result<(), String> {
+        let uri: Uri = url.parse().map_err(|error| format!("`{url}` is not an address: {error}"))?;
+        self.bounds.reach(&uri).map(drop)
     }
 
     /// Returns the HTTP client, for callers that read answers themselves.
@@ -78,11 +90,12 @@ impl Connection {
         self.care.health()
     }
 
-    /// Builds a request with the headers of `context`, then `headers`, then what the settings add.
+    /// Builds a request with the headers of `context`, then `headers`, then what the settings add. A request to an allowed
+    /// host has `headers` and the trace context alone.
     ///
     /// # Errors
     ///
-    /// Returns the reason if an address or a header cannot be sent.
+    /// Returns the reason if an address or a header cannot be sent, or the address is not allowed.
     pub fn request(
         &self,
         method: &str,
@@ -92,15 +105,16 @@ impl Connection {
         body: Bytes,
     ) -> Result<Request<Bytes>, String> {
         let uri: Uri = url.parse().map_err(|error| format!("`{url}` is not an address: {error}"))?;
-        let is_trusted = uri.authority() == self.trusted.as_ref();
+        let is_own = self.bounds.reach(&uri)? == Reach::Own;
         let mut builder = Request::builder().method(method).uri(uri);
-        for (name, value) in context.headers() {
+        let goes = |name: &str| is_own || TRACE_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known));
+        for (name, value) in context.headers().into_iter().filter(|(name, _)| goes(name)) {
             builder = builder.header(name, sensitive(&value)?);
         }
         for (name, value) in headers {
             builder = builder.header(*name, *value);
         }
-        if is_trusted {
+        if is_own {
             for (name, value) in &self.headers {
                 builder = builder.header(name, value);
             }
@@ -147,23 +161,42 @@ pub(crate) fn invalid(message: impl std::fmt::Display) -> RunFailure {
 
 #[cfg(test)]
 mod tests {
-    use aqueduct_core::agent::NoContext;
-
     use super::*;
 
+    /// Headers of a caller, as a host forwards them.
+    #[derive(Debug)]
+    struct Forwarding;
+
+    impl CallContext for Forwarding {
+        fn headers(&self) -> Vec<(String, String)> {
+            [("x-user", "ann"), ("cookie", "a=1"), ("baggage", "b=2"), ("traceparent", "00-1")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into()
+        }
+    }
+
     #[test]
-    fn credentials_reach_the_configured_host_alone() {
-        let settings =
-            RemoteSettings::default().with_credentials("open-sesame").with_header("x-team", "a").unwrap();
-        let connection = Connection::new("http://agent:8000/base", &settings).unwrap();
-        let sent = |url| connection.request("GET", url, &[], &NoContext, Bytes::new()).unwrap();
-        let own = sent("http://agent:8000/card");
+    fn credentials_and_headers_of_callers_reach_the_configured_origin_alone() {
+        let settings = RemoteSettings::default()
+            .with_credentials("open-sesame")
+            .with_header("x-team", "a")
+            .unwrap()
+            .with_hosts(["other".to_owned()]);
+        let connection = Connection::new("https://agent/base", &settings).unwrap();
+        let sent = |url| connection.request("GET", url, &[("accept", "*/*")], &Forwarding, Bytes::new());
+        let own = sent("https://agent:443/card").unwrap();
         assert_eq!(own.headers()[header::AUTHORIZATION], "Bearer open-sesame");
-        assert_eq!(own.headers()["x-team"], "a");
+        assert_eq!(
+            (own.headers()["x-team"].as_bytes(), own.headers()["x-user"].as_bytes()),
+            (&b"a"[..], &b"ann"[..])
+        );
         assert!(!format!("{own:?}{settings:?}").contains("open-sesame"));
-        for other in ["http://agent:8001/", "http://other:8000/", "https://elsewhere/"] {
-            let other = sent(other);
-            assert!(other.headers().is_empty(), "{other:?}");
+        let other = sent("https://other:8443/").unwrap();
+        let names: Vec<&str> = other.headers().keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["traceparent", "accept"]);
+        for refused in ["https://agent:8001/", "https://elsewhere/", "http://agent/", "http://other/"] {
+            assert!(sent(refused).is_err(), "{refused}");
+            assert!(connection.check(refused).is_err(), "{refused}");
         }
     }
 

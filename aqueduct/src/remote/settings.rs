@@ -35,10 +35,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RemoteSettings {
-    /// Sent as `Authorization: Bearer`, to the configured host alone.
+    /// Sent as `Authorization: Bearer`, to the configured origin alone.
     pub credentials: Option<Secret>,
-    /// Sent with every request to the configured host.
+    /// Sent with every request to the configured origin.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Hosts beside the configured one that the agent may name as its own, in its card: `host`, for all of its ports, or
+    /// `host:port`. They get no credentials, no configured headers and no headers of callers.
+    pub hosts: Vec<String>,
     /// Until the connection stands, TLS included.
     pub connect_timeout: Duration,
     /// From the request to the head of its answer.
@@ -61,6 +64,7 @@ impl Default for RemoteSettings {
         Self {
             credentials: None,
             headers: Vec::new(),
+            hosts: Vec::new(),
             connect_timeout: CONNECT_TIMEOUT,
             response_timeout: RESPONSE_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
@@ -92,6 +96,12 @@ impl RemoteSettings {
         value.set_sensitive(true);
         self.headers.push((header, value));
         Ok(self)
+    }
+
+    /// Lets the agent name these hosts as its own beside the configured one: `host`, or `host:port`.
+    pub fn with_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
+        self.hosts.extend(hosts);
+        self
     }
 
     /// Sets the time until the connection stands.

@@ -3,12 +3,13 @@
 //! (`check`).
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use aqueduct_adapter_a2a::config::StreamShape;
 
 use super::document::At;
 use super::keys::{Build, keys};
-use super::kind::{Factor, File, Flag, Folder, SecretName, Text, Url, Word, choices};
+use super::kind::{Delay, Factor, File, Flag, Folder, Host, SecretName, Text, Url, Word, choices};
 use super::model::{
     A2aAddress, A2aBinding, A2aExposure, A2aVersion, AgentSource, ClientTls, RunLogEngine, Secret, ServerTls,
 };
@@ -26,8 +27,18 @@ keys! {
         folder: Option<PathBuf> as Maybe<Folder>,
         /// Where the Redis server is: `redis://[user:password@]host[:port][/database]`, with TLS `rediss://…`. Redis 6.2 or later, or Valkey. Of a cluster any node, or several with commas between them.
         redis: Option<Secret> as Maybe<SecretName>,
+        /// The name of the service that Redis Sentinel watches: `redis` then names the sentinels, with commas between them, and the user, password and
+        /// database of the servers.
+        redis_sentinel: Option<String> as Maybe<Text>,
         /// Authorities (PEM) to trust instead of the public ones, for `rediss://`.
         redis_ca: Option<PathBuf> as Maybe<File>,
+        /// Certificate chain (PEM) to show to the Redis server, for `rediss://`.
+        redis_certificate: Option<PathBuf> as Maybe<File>,
+        /// Its private key (PEM).
+        redis_key: Option<PathBuf> as Maybe<File>,
+        /// How long keys on the Redis server live that no gateway renews. Open runs are renewed, ended ones are removed after `runs.keep`: this is for
+        /// what gateways left that are gone for good.
+        redis_expiry: Duration as Delay = "720h",
         /// What all keys on the Redis server begin with.
         prefix: String as Text = "aqueduct",
     }
@@ -82,6 +93,10 @@ keys! {
         expose: A2aExposure as Word<A2aExposure> = "proxy",
         /// How the agent's status texts and messages stream: `auto` goes by the marks of its framework, else by the texts.
         stream: StreamShape as Word<StreamShape> = "auto",
+        /// Hosts beside that of `url` or `card` that the card may name for its interfaces: `example.org`, for all ports, or
+        /// `example.org:8443`. They get no `credentials` and no `forward_headers`, and none is called by `http` where the agent is
+        /// configured by `https`.
+        hosts: Vec<String> as List<Host> = "[]",
     }
 
     /// `[agents.NAME.agui]`.
@@ -127,16 +142,21 @@ choices! {
     }
 }
 
+/// Keys that are of use with a Redis server alone.
+const REDIS_KEYS: &[&str] =
+    &["redis", "redis_sentinel", "redis_ca", "redis_certificate", "redis_key", "redis_expiry", "prefix"];
+
 impl Build for RunLogKeys {
     type Output = RunLogEngine;
 
     fn build(self, at: &At<'_>) -> Option<RunLogEngine> {
         let unused = match self.log {
-            Engine::Memory => &["folder", "redis", "redis_ca", "prefix"][..],
-            Engine::Disk => &["redis", "redis_ca", "prefix"],
-            Engine::Redis => &["folder"],
+            Engine::Memory => &["folder"],
+            Engine::Disk => REDIS_KEYS,
+            Engine::Redis => &["folder"][..],
         };
-        for name in unused.iter().filter(|name| at.has(name) && !at.has_failed("log")) {
+        let unused = unused.iter().chain(if matches!(self.log, Engine::Memory) { REDIS_KEYS } else { &[] });
+        for name in unused.filter(|name| at.has(name) && !at.has_failed("log")) {
             at.fail(
                 name,
                 format!("has no effect with this `{}`: change that, or remove this", at.path("log")),
@@ -146,7 +166,11 @@ impl Build for RunLogKeys {
             Engine::Memory => Some(RunLogEngine::Memory),
             Engine::Disk => self.folder.map(RunLogEngine::Disk),
             Engine::Redis => {
-                self.redis.map(|url| RunLogEngine::Redis { url, prefix: self.prefix, ca: self.redis_ca })
+                let names = ("redis_certificate", "redis_key");
+                let identity = identity(at, names, self.redis_certificate, self.redis_key);
+                let (prefix, ca, expiry) = (self.prefix, self.redis_ca, self.redis_expiry);
+                let sentinel = self.redis_sentinel;
+                self.redis.map(|url| RunLogEngine::Redis { url, sentinel, prefix, ca, identity, expiry })
             }
         };
         match (self.log, &engine) {
@@ -165,16 +189,24 @@ fn needs(at: &At<'_>, name: &str, other: &str, expected: &str) {
     }
 }
 
+/// The names of a certificate and its key.
+const CERTIFICATE: (&str, &str) = ("certificate", "key");
+
 /// A certificate and its key: both or none.
-fn identity(at: &At<'_>, certificate: Option<PathBuf>, key: Option<PathBuf>) -> Option<(PathBuf, PathBuf)> {
+fn identity(
+    at: &At<'_>,
+    names: (&str, &str),
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+) -> Option<(PathBuf, PathBuf)> {
     match (certificate, key) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
         (Some(_), None) => {
-            needs(at, "certificate", "key", "its private key (PEM)");
+            needs(at, names.0, names.1, "its private key (PEM)");
             None
         }
         (None, Some(_)) => {
-            needs(at, "key", "certificate", "its certificate chain (PEM)");
+            needs(at, names.1, names.0, "its certificate chain (PEM)");
             None
         }
         (None, None) => None,
@@ -185,7 +217,7 @@ impl Build for ServerTlsKeys {
     type Output = ServerTls;
 
     fn build(self, at: &At<'_>) -> Option<ServerTls> {
-        let identity = identity(at, self.certificate, self.key);
+        let identity = identity(at, CERTIFICATE, self.certificate, self.key);
         if identity.is_none() && self.client_ca.is_some() && at.member("key").is_none() {
             needs(
                 at,
@@ -202,7 +234,7 @@ impl Build for ClientTlsKeys {
     type Output = ClientTls;
 
     fn build(self, at: &At<'_>) -> Option<ClientTls> {
-        let identity = identity(at, self.certificate, self.key);
+        let identity = identity(at, CERTIFICATE, self.certificate, self.key);
         (self.ca.is_some() || identity.is_some()).then_some(ClientTls { ca: self.ca, identity })
     }
 }
@@ -246,8 +278,8 @@ impl A2aKeys {
                 return None;
             }
         };
-        let Self { binding, version, expose, stream, .. } = self;
-        Some(AgentSource::A2a { address, binding, version, expose, stream })
+        let Self { binding, version, expose, stream, hosts, .. } = self;
+        Some(AgentSource::A2a { address, binding, version, expose, stream, hosts })
     }
 }
 

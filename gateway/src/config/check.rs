@@ -5,17 +5,18 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::document::{At, did_you_mean};
-use super::model::{Agent, AgentSource, Config, OnDisconnect, RunLogEngine, Secret, Telemetry};
+use super::model::{Agent, AgentSource, Config, OnDisconnect, RunLogEngine, Runs, Secret, Telemetry};
 use crate::identity::check_keys;
 use crate::remote;
-use crate::tls::{self, Authorities, TlsError};
+use crate::tls::{self, Authorities, Identity, TlsError};
 
 /// Checks a configuration as a whole.
 pub(super) fn check(config: &Config, at: &At<'_>) {
     check_server(config, at);
-    check_run_log(&config.runs.log, at);
+    check_run_log(&config.runs, at);
     check_telemetry(config, at);
     for (name, agent) in &config.agents {
         check_agent(config, name, agent, at);
@@ -79,28 +80,47 @@ fn fail_tls(at: &At<'_>, table: &str, files: &[(&str, Option<&PathBuf>)], error:
     at.fail(&format!("{table}.{name}"), what);
 }
 
-fn check_run_log(log: &RunLogEngine, at: &At<'_>) {
-    match log {
+fn check_run_log(runs: &Runs, at: &At<'_>) {
+    match &runs.log {
         RunLogEngine::Memory => {}
         RunLogEngine::Disk(folder) => {
             if folder.exists() && !folder.is_dir() {
                 at.fail("runs.folder", format!("{} is no folder: name one, or remove it", folder.display()));
             }
         }
-        RunLogEngine::Redis { url, ca, .. } => {
-            let mut urls = url.reveal().split(',').map(str::trim).filter(|url| !url.is_empty()).peekable();
-            let is_plain = |url: &str| url.strip_prefix("redis://").is_some_and(|host| !host.is_empty());
-            let is_tls = |url: &str| url.strip_prefix("rediss://").is_some_and(|host| !host.is_empty());
-            if urls.peek().is_none() || urls.clone().any(|url| !is_plain(url) && !is_tls(url)) {
-                at.fail("runs.redis", "the secret is no address: expected `redis://host` or `rediss://host`");
-            } else if let Some(ca) = ca {
-                if urls.any(is_plain) {
-                    at.fail("runs.redis_ca", "has no effect without TLS: use `rediss://` in `runs.redis`");
-                } else if let Err(error) = Authorities::from_file(ca) {
-                    at.fail("runs.redis_ca", error.to_string());
-                }
+        RunLogEngine::Redis { url, ca, identity, expiry, .. } => {
+            check_redis(url, ca.as_ref(), identity.as_ref(), at);
+            // Lists are renewed at half of it; records of proxied tasks are kept for a day and `runs.keep`.
+            let least = (runs.keep + Duration::from_secs(24 * 60 * 60)) * 2;
+            if *expiry < least && !at.has_failed("runs.keep") {
+                let hours = least.as_secs().div_ceil(60 * 60);
+                let what =
+                    format!("must be at least {hours}h, twice `runs.keep` and two days: set it higher");
+                at.fail("runs.redis_expiry", what);
             }
         }
+    }
+}
+
+fn check_redis(url: &Secret, ca: Option<&PathBuf>, identity: Option<&(PathBuf, PathBuf)>, at: &At<'_>) {
+    let mut urls = url.reveal().split(',').map(str::trim).filter(|url| !url.is_empty()).peekable();
+    let is_plain = |url: &str| url.strip_prefix("redis://").is_some_and(|host| !host.is_empty());
+    let is_tls = |url: &str| url.strip_prefix("rediss://").is_some_and(|host| !host.is_empty());
+    if urls.peek().is_none() || urls.clone().any(|url| !is_plain(url) && !is_tls(url)) {
+        at.fail("runs.redis", "the secret is no address: expected `redis://host` or `rediss://host`");
+        return;
+    }
+    let has_plain = urls.any(is_plain);
+    let files = [("runs.redis_ca", ca.is_some()), ("runs.redis_certificate", identity.is_some())];
+    for (key, _) in files.into_iter().filter(|(_, is_set)| *is_set && has_plain) {
+        at.fail(key, "has no effect without TLS: use `rediss://` in `runs.redis`");
+    }
+    if let Some(Err(error)) = ca.filter(|_| !has_plain).map(Authorities::from_file) {
+        at.fail("runs.redis_ca", error.to_string());
+    }
+    if let Some(Err(error)) = identity.filter(|_| !has_plain).map(|(own, key)| Identity::from_files(own, key))
+    {
+        at.fail("runs.redis_certificate", error.to_string());
     }
 }
 

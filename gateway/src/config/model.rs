@@ -467,10 +467,16 @@ pub enum RunLogEngine {
     Redis {
         /// Its address, which may hold a password.
         url: Secret,
+        /// The service that sentinels at that address watch.
+        sentinel: Option<String>,
         /// What keys begin with.
         prefix: String,
         /// Authorities to trust instead of the public ones, for a server with TLS.
         ca: Option<PathBuf>,
+        /// The certificate chain to show to such a server, and its private key.
+        identity: Option<(PathBuf, PathBuf)>,
+        /// How long keys live that no gateway renews.
+        expiry: Duration,
     },
 }
 
@@ -485,6 +491,8 @@ pub enum AgentSource {
         expose: A2aExposure,
         /// How its status texts and messages stream.
         stream: StreamShape,
+        /// Hosts that its card may name beside the configured one.
+        hosts: Vec<String>,
     },
     Agui {
         url: String,

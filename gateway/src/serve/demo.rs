@@ -85,7 +85,14 @@ pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, D
         add(
             name,
             about,
-            AgentSource::A2a { address, binding: None, version, expose, stream: StreamShape::Auto },
+            AgentSource::A2a {
+                address,
+                binding: None,
+                version,
+                expose,
+                stream: StreamShape::Auto,
+                hosts: Vec::new(),
+            },
         );
     }
     let (name, both, about) = BOTH;

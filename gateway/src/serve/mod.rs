@@ -92,7 +92,7 @@ impl Listening {
             gateway.renew_certificates_of(tls);
         }
         let a2a = a2a::servers(&gateway);
-        let grpc = grpc::mount_a2a(grpc::services(gateway.runs(), grpc_config(&config)), &a2a);
+        let grpc = proxy::mount_grpc(grpc::services(gateway.runs(), grpc_config(&config)), &gateway, &a2a);
         let mut counters = vec![("grpc", grpc.counters())];
         counters.extend(servers.iter().chain(&grpc_servers).map(|server| ("http", server.counters())));
         let (grpc, shutdown) = (grpc.router()?, CancelToken::new());

@@ -1,9 +1,10 @@
 //! The run log that the configuration asks for.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use aqueduct_runlog::{DiskLog, LogLimits, MemoryLog, RedisConfig, RedisLog, RunLog};
+use aqueduct_runlog::{ClientIdentity, DiskLog, LogLimits, MemoryLog, RedisConfig, RedisLog, RunLog};
 
 use crate::config::{Config, RunLogEngine};
 
@@ -19,12 +20,25 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
     };
     Ok(match &config.runs.log {
         RunLogEngine::Memory => Arc::new(MemoryLog::new(limits)),
-        RunLogEngine::Disk(folder) => Arc::new(DiskLog::open(folder, limits).context("runs.folder")?),
-        RunLogEngine::Redis { url, prefix, ca } => {
+        RunLogEngine::Disk(folder) => {
+            let log = DiskLog::open(folder, limits).context("runs.folder")?;
+            if let Some(note) = log.access_note() {
+                tracing::warn!("`runs.folder`: {note}");
+            }
+            Arc::new(log)
+        }
+        RunLogEngine::Redis { url, sentinel, prefix, ca, identity, expiry } => {
             let authorities = ca.as_ref().map(std::fs::read).transpose().context("runs.redis_ca")?;
-            let config =
-                RedisConfig { prefix: prefix.clone(), limits, authorities, ..RedisConfig::new(url.reveal()) };
+            let identity = identity.as_ref().map(client_identity).transpose()?;
+            let (prefix, expiry, sentinel) = (prefix.clone(), *expiry, sentinel.clone());
+            let own = RedisConfig::new(url.reveal());
+            let config = RedisConfig { sentinel, prefix, limits, authorities, identity, expiry, ..own };
             Arc::new(RedisLog::new(&config).context("runs.redis")?)
         }
     })
+}
+
+fn client_identity((certificate, key): &(PathBuf, PathBuf)) -> anyhow::Result<ClientIdentity> {
+    let certificate = std::fs::read(certificate).context("runs.redis_certificate")?;
+    Ok(ClientIdentity { certificate, key: std::fs::read(key).context("runs.redis_key")? })
 }

@@ -87,6 +87,7 @@ pub(crate) fn a2a(url: &str) -> AgentSource {
         version: A2aVersion::V1_0,
         expose: A2aExposure::Proxy,
         stream: StreamShape::Auto,
+        hosts: Vec::new(),
     }
 }
 

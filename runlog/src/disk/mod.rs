@@ -8,10 +8,12 @@
 //! A folder is used by one process at a time. When a process starts, the runs that were open are there with lapsed
 //! leases: whoever held them is gone, and a sweeper ends them.
 //!
-//! A disk that fails (full, say) refuses everything until it can be written again (`recovery`).
+//! A disk that fails (full, say) refuses everything until it can be written again (`recovery`). No other user of the machine
+//! can read the files (`modes`).
 //!
 //! What is *not* here: replicas. Those need an engine that several processes can reach.
 
+mod modes;
 mod recovery;
 mod store;
 mod view;
@@ -42,6 +44,8 @@ pub struct DiskLog {
     store: SharedStore,
     thread: Option<std::thread::JoinHandle<()>>,
     claims: Claims,
+    /// What was found about the modes of the files.
+    access: Option<String>,
 }
 
 impl DiskLog {
@@ -51,6 +55,7 @@ impl DiskLog {
     ///
     /// [`LogError`] if the folder cannot be used, is open elsewhere, or holds bytes of a newer version.
     pub fn open(folder: &Path, limits: LogLimits) -> Result<Self, LogError> {
+        let access = modes::tighten(folder).note(folder);
         let store = Store::open(folder)?;
         let views = Arc::new(Views::default());
         let found = store.load()?;
@@ -60,7 +65,14 @@ impl DiskLog {
         let thread = std::thread::Builder::new().name("run-log".to_owned()).spawn(|| writer.run(receiver));
         let thread =
             thread.map_err(|error| LogError::Unavailable(format!("no thread for the disk: {error}")))?;
-        Ok(Self { commands: Some(commands), views, store, thread: Some(thread), claims: Claims::default() })
+        let (commands, thread, claims) = (Some(commands), Some(thread), Claims::default());
+        Ok(Self { commands, views, store, thread, claims, access })
+    }
+
+    /// Returns what an operator should know about the modes of the files: other users could read them when the log was
+    /// opened, or still can. `None` if all was well.
+    pub fn access_note(&self) -> Option<&str> {
+        self.access.as_deref()
     }
 
     /// Sends a command and waits for its answer.

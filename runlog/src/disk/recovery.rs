@@ -51,6 +51,11 @@ impl Recovery {
         Self { folder: folder.to_owned(), broken: None, tried_at: None }
     }
 
+    /// Takes files that the database made meanwhile from other users.
+    pub(super) fn tighten(&self) {
+        super::modes::tighten(&self.folder);
+    }
+
     /// Opens the database again. Returns `false` if it is not usable, or was not tried.
     pub(super) fn recover(&mut self, shared: &SharedStore, views: &Views) -> bool {
         if self.tried_at.is_some_and(|at| at.elapsed() < PAUSE) {

@@ -88,6 +88,10 @@ fn number_of(key: &[u8]) -> Option<u64> {
 
 impl Store {
     pub(super) fn open(folder: &Path) -> Result<Self, LogError> {
+        let create = super::modes::create(folder);
+        create.map_err(|error| {
+            LogError::Unavailable(format!("cannot make the folder {}: {error}", folder.display()))
+        })?;
         let open = || {
             let database = Database::builder(folder).max_journaling_size(JOURNAL).open()?;
             let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default);
@@ -95,9 +99,20 @@ impl Store {
             let (controls, notes) = (keyspace("controls")?, keyspace("notes")?);
             Ok(Self { database, runs, events, controls, notes })
         };
-        open().map_err(|error: fjall::Error| {
+        let store = open().map_err(|error: fjall::Error| {
             LogError::Unavailable(format!("cannot open the folder {}: {error}", folder.display()))
-        })
+        });
+        super::modes::tighten(folder);
+        store
+    }
+
+    /// Writes what is in memory to tables, and merges them.
+    #[cfg(test)]
+    pub(super) fn compact(&self) {
+        for keyspace in [&self.runs, &self.events, &self.controls, &self.notes] {
+            keyspace.rotate_memtable_and_wait().unwrap();
+            keyspace.major_compact().unwrap();
+        }
     }
 
     /// Everything that is kept.

@@ -347,6 +347,7 @@ impl Writer {
         let over: Vec<RunId> =
             self.runs.iter().filter(|(_, owned)| is_over(owned)).map(|(run, _)| run.clone()).collect();
         over.iter().try_for_each(|run| self.forget(run))?;
+        self.recovery.tighten();
         Ok(over.len())
     }
 

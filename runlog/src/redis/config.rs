@@ -15,14 +15,43 @@ pub struct RedisConfig {
     /// Authorities (PEM) that a server with TLS must be vouched for by, instead of the public ones.
     #[cfg(feature = "redis-tls")]
     pub authorities: Option<Vec<u8>>,
+    /// The certificate chain (PEM) that is shown to a server with TLS, and its private key (PEM).
+    #[cfg(feature = "redis-tls")]
+    pub identity: Option<ClientIdentity>,
+    /// The name of the service that Sentinel watches: `url` then names sentinels, with the user, password and database of
+    /// the servers.
+    pub sentinel: Option<String>,
     /// What all keys begin with: several gateways can share one server.
     pub prefix: String,
     /// How long a call waits for a server that cannot be reached, before it is refused. A restart of the server takes a
     /// second or two, and runs should not fail for it.
     pub patience: Duration,
+    /// How long keys live that nothing renews: a backstop for what no process sweeps any more. Keys of open runs are renewed
+    /// with their leases, so that it must be longer than twice the time for which ended runs are kept.
+    pub expiry: Duration,
     /// How much a run may hold.
     pub limits: LogLimits,
 }
+
+/// A certificate chain and its private key, both PEM.
+#[cfg(feature = "redis-tls")]
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientIdentity {
+    /// The chain, with the certificate of the client first.
+    pub certificate: Vec<u8>,
+    /// The private key. Secret.
+    pub key: Vec<u8>,
+}
+
+#[cfg(feature = "redis-tls")]
+impl std::fmt::Debug for ClientIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientIdentity").finish_non_exhaustive()
+    }
+}
+
+/// A month: longer than any run is kept.
+const EXPIRY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 impl RedisConfig {
     /// The server at that address, everything else as usual.
@@ -31,8 +60,12 @@ impl RedisConfig {
             url: url.into(),
             #[cfg(feature = "redis-tls")]
             authorities: None,
+            #[cfg(feature = "redis-tls")]
+            identity: None,
+            sentinel: None,
             prefix: "aqueduct".to_owned(),
             patience: Duration::from_secs(10),
+            expiry: EXPIRY,
             limits: LogLimits::default(),
         }
     }
@@ -51,14 +84,16 @@ fn client(_: &RedisConfig, url: &str) -> Result<Client, RedisError> {
     Client::open(url)
 }
 
-/// With authorities of its own a server without TLS is an error: somebody meant it to have it.
+/// With authorities or a certificate of its own a server without TLS is an error: the configuration means it to have it.
 #[cfg(feature = "redis-tls")]
 fn client(config: &RedisConfig, url: &str) -> Result<Client, RedisError> {
-    match config.authorities.clone() {
-        None => Client::open(url),
-        Some(authorities) => {
-            let trusted = ::redis::TlsCertificates { client_tls: None, root_cert: Some(authorities) };
-            Client::build_with_tls(url, trusted)
-        }
+    let (root_cert, identity) = (config.authorities.clone(), config.identity.clone());
+    if root_cert.is_none() && identity.is_none() {
+        return Client::open(url);
     }
+    let client_tls = identity.map(|ClientIdentity { certificate, key }| ::redis::ClientTlsConfig {
+        client_cert: certificate,
+        client_key: key,
+    });
+    Client::build_with_tls(url, ::redis::TlsCertificates { client_tls, root_cert })
 }

@@ -18,6 +18,7 @@ use ::redis::{
 use tokio::time::Instant;
 
 use super::nodes::{Node, Nodes, Redirect};
+use super::sentinel::Sentinels;
 use crate::error::LogError;
 
 /// The first pause before a connection is made anew.
@@ -83,9 +84,14 @@ impl Call {
 }
 
 impl Link {
-    /// The way to these servers; none if there are none.
-    pub(super) fn new(clients: &[Client], patience: Duration) -> Option<Self> {
-        Some(Self { nodes: Nodes::new(clients)?, patience })
+    /// The way to these servers, or to those of the service that sentinels there watch; `None` if there are none.
+    pub(super) fn new(
+        clients: &[Client],
+        service: Option<&str>,
+        patience: Duration,
+    ) -> Result<Option<Self>, RedisError> {
+        let sentinels = service.map(|service| Sentinels::new(clients, service)).transpose()?;
+        Ok(Nodes::new(clients, sentinels).map(|nodes| Self { nodes, patience }))
     }
 
     /// Returns how many connections broke.
@@ -95,6 +101,7 @@ impl Link {
 
     /// A connection for news, to the entry: what is published at one node of a cluster is heard at all.
     pub(super) async fn listen(&self) -> Result<PubSub, RedisError> {
+        self.nodes.locate().await?;
         let (node, client) = self.nodes.entry()?;
         client.get_async_pubsub().await.inspect_err(|_| self.nodes.handle_unreachable(&node))
     }
@@ -113,6 +120,8 @@ impl Link {
     /// Runs commands whose first argument is their key, those of one node in order and in one round trip; gives their
     /// answers.
     pub(super) async fn batch(&self, commands: &[Cmd]) -> Result<Vec<Value>, LogError> {
+        // Commands that find no leader are asked one by one, for as long as there is patience.
+        self.nodes.locate().await.ok();
         let groups = self.by_node(commands).into_iter().map(|(node, group)| self.pipe(node, group));
         let answered = futures_util::future::join_all(groups).await;
         let mut answers: Vec<(usize, Value)> = answered.into_iter().flatten().collect();
@@ -160,6 +169,7 @@ impl Link {
 
     /// Sends a command once. A redirection counts as an answer: the cluster is there.
     pub(super) async fn try_once(&self, command: &Cmd) -> Result<(), LogError> {
+        self.nodes.locate().await.map_err(|error| unavailable(&error))?;
         let key = key_of(command);
         let node = self.nodes.of(key);
         match self.attempt(Work { command, script: None, key }, &node, false).await {
@@ -175,8 +185,13 @@ impl Link {
         let (mut back_off, mut redirected, mut asked) = (BackOff::default(), 0, None);
         loop {
             let is_asked = asked.is_some();
+            let located = self.nodes.locate().await;
             let node = asked.take().unwrap_or_else(|| self.nodes.of(work.key));
-            let error = match self.attempt(work, &node, is_asked).await {
+            let answer = match located {
+                Ok(()) => self.attempt(work, &node, is_asked).await,
+                Err(error) => Err(error),
+            };
+            let error = match answer {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };

@@ -24,9 +24,29 @@ impl RedisLog {
             command.arg(list).arg("NX").arg(score).arg(run);
             command
         };
-        let lists = self.desk.keys.lists(meta).map(|list| add(list, meta.opened_at.0));
+        let lists = self.desk.keys.lists(meta);
+        let expiries =
+            lists.clone().into_iter().chain([self.desk.keys.leases()]).map(|list| self.expire(list));
+        let added = lists.map(|list| add(list, meta.opened_at.0));
         let leases = add(self.desk.keys.leases(), until.0);
-        self.do_all(&lists.into_iter().chain([leases]).collect::<Vec<_>>()).await
+        self.do_all(&added.into_iter().chain([leases]).chain(expiries).collect::<Vec<_>>()).await
+    }
+
+    /// The command that lets a key live for the whole expiry again.
+    fn expire(&self, key: String) -> Cmd {
+        let mut command = ::redis::cmd("PEXPIRE");
+        command.arg(key).arg(self.desk.expiry);
+        command
+    }
+
+    /// Lets the keys of an open run live on, and the lists that it is in. The hash by which the age is seen goes last: what
+    /// a crash leaves undone is done with the next renewal.
+    pub(super) async fn renew_keys(&self, run: &RunId, thread: &str, owner: &str) -> Result<(), LogError> {
+        let keys = &self.desk.keys;
+        let lists = [List::All, List::Thread(thread), List::Owner(owner)].map(|list| keys.list(list));
+        let own = [keys.events(run), keys.controls(run)];
+        self.do_all(&lists.into_iter().chain(own).map(|key| self.expire(key)).collect::<Vec<_>>()).await?;
+        self.do_all(&[self.expire(keys.meta(run))]).await
     }
 
     /// Notes the end of leases that are held.
@@ -39,13 +59,14 @@ impl RedisLog {
         for lease in leases {
             command.arg(until.0).arg(lease.run_id.as_str());
         }
-        self.do_all(&[command]).await
+        self.do_all(&[command, self.expire(self.desk.keys.leases())]).await
     }
 
     /// Notes that a run has ended. In this order: a run that is in neither list would be kept for ever.
     pub(super) async fn list_end(&self, run: &RunId, at: Timestamp) -> Result<(), LogError> {
         let ended = Cmd::zadd(self.desk.keys.ended(), run.as_str(), at.0);
-        self.do_all(&[ended, Cmd::zrem(self.desk.keys.leases(), run.as_str())]).await
+        let kept = self.expire(self.desk.keys.ended());
+        self.do_all(&[ended, kept, Cmd::zrem(self.desk.keys.leases(), run.as_str())]).await
     }
 
     /// Runs commands whose answers say nothing.

@@ -11,7 +11,11 @@
 //! The id of an entry is the fence: a take-over adds `<epoch + 1>-0`, and the server refuses any smaller id after that.
 //! What is published is published inside the script that stored it, so nobody sees an event that is not in the log.
 //! Lists are written beside the runs, not with them (a cluster keeps them elsewhere); whoever reads a list looks at the
-//! run, and puts right what a crash left behind. So a cluster is as good as one server (`nodes.rs`).
+//! run, and puts right what a crash left behind. So a cluster is as good as one server (`nodes.rs`), and so are servers of which
+//! Sentinel says which one leads (`sentinel.rs`).
+//!
+//! Every key has an expiry, as a backstop: keys of open runs are renewed with their leases, ended runs are removed long before
+//! theirs, and what no gateway sweeps any more goes by itself.
 //!
 //! What is promised is what the server keeps: with its append-only file and `appendfsync everysec` a crash of the server
 //! loses at most its last moments, which the writers of open runs append again.
@@ -26,6 +30,7 @@ mod relations;
 mod replicas;
 mod reply;
 mod scripts;
+mod sentinel;
 mod writer;
 
 use std::collections::hash_map::RandomState;
@@ -42,6 +47,8 @@ use serde_json::Value;
 use crate::codec::{decode_control, encode_control};
 use crate::error::{LogError, Refused};
 use crate::log::{Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunQuery, RunState};
+#[cfg(feature = "redis-tls")]
+pub use config::ClientIdentity;
 pub use config::RedisConfig;
 use hub::Hub;
 use keys::Keys;
@@ -81,11 +88,13 @@ impl RedisLog {
     /// [`LogError`] if the address or the authorities cannot be used. The server is not connected yet.
     pub fn new(config: &RedisConfig) -> Result<Self, LogError> {
         let clients = config.clients().map_err(|error| unavailable(&error))?;
-        let link = Link::new(&clients, config.patience);
+        let sentinel = config.sentinel.as_deref();
+        let link = Link::new(&clients, sentinel, config.patience).map_err(|error| unavailable(&error))?;
         let link = Arc::new(link.ok_or_else(|| LogError::Unavailable("Redis: no address".to_owned()))?);
         let keys = Keys::new(&config.prefix);
         let hub = Hub::start(keys.clone(), Arc::clone(&link));
-        let desk = Desk { link, keys, scripts: Arc::default(), limits: config.limits };
+        let expiry = u64::try_from(config.expiry.as_millis()).unwrap_or(u64::MAX).min(LARGEST);
+        let desk = Desk { link, keys, scripts: Arc::default(), limits: config.limits, expiry };
         let process = RandomState::new().build_hasher().finish();
         let (calls, replica) = (AtomicU64::new(0), format!("{process:016x}"));
         Ok(Self { desk, hub, pens: Pens::default(), process, calls, replica, pulse: Pulse::default() })
@@ -94,7 +103,7 @@ impl RedisLog {
     /// Whether the server takes writes: one attempt, without waiting for a server that is away.
     async fn probe(&self) -> Result<(), LogError> {
         let mut probe = ::redis::cmd("SET");
-        probe.arg(self.desk.keys.probe()).arg(&self.replica);
+        probe.arg(self.desk.keys.probe()).arg(&self.replica).arg("PX").arg(self.desk.expiry);
         self.desk.link.try_once(&probe).await
     }
 
@@ -110,6 +119,7 @@ impl RedisLog {
         // Listed first: a run that is open and not listed would never be found by a sweeper.
         self.enlist(&meta, until).await?;
         let mut call = Call::default().key(self.desk.keys.meta(&run)).arg(self.nonce()).arg(until.0);
+        call = call.arg(self.desk.expiry);
         for (name, value) in [
             ("id", run.as_str()),
             ("thread", meta.thread_id.as_str()),
@@ -132,7 +142,7 @@ impl RedisLog {
     async fn take_over_run(&self, run: RunId, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
         let keys = &self.desk.keys;
         let call = Call::default().key(keys.meta(&run)).key(keys.events(&run));
-        let call = call.arg(self.nonce()).arg(now.0).arg(until.0).arg(&self.replica);
+        let call = call.arg(self.nonce()).arg(now.0).arg(until.0).arg(&self.replica).arg(self.desk.expiry);
         let mut reply: Reply = self.desk.link.script(&self.desk.scripts.take_over, &call).await?;
         match reply.word.as_str() {
             "ok" => {
@@ -148,9 +158,14 @@ impl RedisLog {
 
     async fn renew_runs(&self, leases: Vec<Lease>, until: Timestamp) -> Result<Vec<Lease>, LogError> {
         let renew = |lease: Lease| async move {
-            let call = Call::default().key(self.desk.keys.meta(&lease.run_id)).arg(lease.epoch).arg(until.0);
-            let held: u8 = self.desk.link.script(&self.desk.scripts.renew, &call).await?;
-            Ok::<_, LogError>((held == 1, lease))
+            let call = Call::default().key(self.desk.keys.meta(&lease.run_id));
+            let call = call.arg(lease.epoch).arg(until.0).arg(self.desk.expiry);
+            let mut reply: Reply = self.desk.link.script(&self.desk.scripts.renew, &call).await?;
+            if reply.word == "aging" {
+                let (thread, owner): (String, String) = (reply.next()?, reply.next()?);
+                self.renew_keys(&lease.run_id, &thread, &owner).await?;
+            }
+            Ok::<_, LogError>((reply.word != "lost", lease))
         };
         // One connection: all of them are on their way before the first answer comes.
         let answers = futures_util::future::try_join_all(leases.into_iter().map(renew)).await?;
@@ -267,7 +282,7 @@ impl RedisLog {
         let keys = &self.desk.keys;
         let max = self.desk.limits.most_controls(&message);
         let call = Call::default().key(keys.meta(&run)).key(keys.controls(&run));
-        let call = call.arg(max).bytes([self.nonce().into_bytes(), bytes].concat());
+        let call = call.arg(max).bytes([self.nonce().into_bytes(), bytes].concat()).arg(self.desk.expiry);
         let reply: Reply = self.desk.link.script(&self.desk.scripts.control, &call).await?;
         match reply.word.as_str() {
             "ok" => Ok(()),

@@ -9,6 +9,8 @@
 //! cannot be reached, an *entry* is asked: an address of the configuration or a node that was heard of. It redirects to
 //! whoever has the slot by then.
 //!
+//! Of servers that Sentinel watches the leader is the only entry, until it is lost.
+//!
 //! What is *not* here: when to try again ([`link`](super::link)).
 
 use std::collections::HashMap;
@@ -20,6 +22,8 @@ use ::redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, ServerErrorKind,
     Value,
 };
+
+use super::sentinel::Sentinels;
 
 /// How long one attempt to connect may take.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -44,6 +48,8 @@ pub(super) enum Redirect {
 pub(super) struct Nodes {
     /// How to talk to a server; the address differs.
     template: ConnectionInfo,
+    /// Whom to ask which server leads.
+    sentinels: Option<Sentinels>,
     map: Mutex<Map>,
 }
 
@@ -63,19 +69,30 @@ struct Map {
 }
 
 impl Nodes {
-    /// The servers at these addresses, of which any may be asked first. The first says how all are talked to.
-    pub(super) fn new(clients: &[Client]) -> Option<Self> {
+    /// The servers at these addresses, of which any may be asked first; or the servers that sentinels at these addresses
+    /// watch. The first address says how all are talked to. Returns `None` if there is no address.
+    pub(super) fn new(clients: &[Client], sentinels: Option<Sentinels>) -> Option<Self> {
         let template = clients.first()?.get_connection_info().clone();
         let entries = clients.iter().map(|client| client.get_connection_info().addr().to_string().into());
         let map = Map {
-            entries: entries.collect(),
+            entries: entries.filter(|_| sentinels.is_none()).collect(),
             entry: 0,
             slots: HashMap::new(),
             connections: HashMap::new(),
             made: 0,
             broken: 0,
         };
-        Some(Self { template, map: Mutex::new(map) })
+        Some(Self { template, sentinels, map: Mutex::new(map) })
+    }
+
+    /// Asks which server leads, if that is not known. Nothing to do without sentinels.
+    pub(super) async fn locate(&self) -> Result<(), RedisError> {
+        let Some(sentinels) = self.sentinels.as_ref().filter(|_| self.map().entries.is_empty()) else {
+            return Ok(());
+        };
+        let leader: Node = sentinels.leader().await?.into();
+        self.map().entries = vec![leader];
+        Ok(())
     }
 
     fn map(&self) -> MutexGuard<'_, Map> {
@@ -144,6 +161,14 @@ impl Nodes {
         if map.connections.get(node).is_some_and(|(current, _)| *current == number) {
             map.connections.remove(node);
             map.broken += 1;
+            self.forget_leader(&mut map, node);
+        }
+    }
+
+    /// Another server may lead by now.
+    fn forget_leader(&self, map: &mut Map, node: &Node) {
+        if self.sentinels.is_some() {
+            map.entries.retain(|known| known != node);
         }
     }
 
@@ -151,6 +176,7 @@ impl Nodes {
     pub(super) fn handle_unreachable(&self, node: &Node) {
         let mut map = self.map();
         map.slots.retain(|_, known| known != node);
+        self.forget_leader(&mut map, node);
         if map.entry() == *node {
             map.entry += 1;
         }
@@ -235,7 +261,7 @@ mod tests {
 
     fn nodes(urls: &[&str]) -> Nodes {
         let clients: Vec<Client> = urls.iter().map(|url| Client::open(*url).unwrap()).collect();
-        Nodes::new(&clients).unwrap()
+        Nodes::new(&clients, None).unwrap()
     }
 
     fn says(word: ServerErrorKind, detail: &str) -> RedisError {

@@ -46,6 +46,7 @@ impl RedisLog {
     pub(super) async fn beat_once(&self, silence: Duration) -> Result<usize, LogError> {
         let millis = u64::try_from(silence.as_millis()).unwrap_or(u64::MAX);
         let call = Call::default().key(self.desk.keys.replicas()).arg(&self.replica).arg(millis);
+        let call = call.arg(self.desk.expiry);
         let mut reply: Reply = self.desk.link.script(&self.desk.scripts.beat, &call).await?;
         let silent: Vec<String> = reply.next()?;
         let since = self.pulse.note(silence);

@@ -93,6 +93,8 @@ pub(super) struct Desk {
     pub(super) keys: Keys,
     pub(super) scripts: Arc<Scripts>,
     pub(super) limits: LogLimits,
+    /// How long keys live after they were written or renewed, in milliseconds.
+    pub(super) expiry: u64,
 }
 
 impl Pen {
@@ -199,7 +201,8 @@ impl Pen {
             .arg(closing.map(|at| at.0.to_string()).unwrap_or_default())
             .arg(batch.iter().map(|kept| kept.weight).sum::<u64>())
             .arg(limits.events_per_run)
-            .arg(limits.bytes_per_run);
+            .arg(limits.bytes_per_run)
+            .arg(desk.expiry);
         for kept in batch {
             call = call.bytes(kept.event.clone());
         }

@@ -26,7 +26,7 @@ pub(super) struct ResolvedCard {
     pub(super) grpc: GrpcConnection,
     /// `true` if the agent's card named the address.
     is_from_card: bool,
-    /// Every interface of the card.
+    /// Every interface of the card that may be called.
     offered: Vec<Endpoint>,
 }
 
@@ -63,6 +63,8 @@ impl ResolvedCard {
 #[derive(Debug)]
 pub(super) struct Directory {
     address: Address,
+    /// The binding that the settings name.
+    wanted: Option<Binding>,
     /// In the order of preference.
     bindings: Vec<Binding>,
     settings: RemoteSettings,
@@ -95,7 +97,7 @@ impl Directory {
         }
         bindings.sort_by_key(|binding| Some(*binding) != wanted);
         let (settings, resolved) = (settings.clone(), Mutex::default());
-        Self { address, bindings, settings, fixed, resolved, keys: Vec::new() }
+        Self { address, wanted, bindings, settings, fixed, resolved, keys: Vec::new() }
     }
 
     pub(super) fn with_keys(mut self, keys: Vec<CardKey>) -> Self {
@@ -134,18 +136,26 @@ impl Directory {
         connection: &Connection,
         context: &dyn CallContext,
     ) -> Result<ResolvedCard, RunFailure> {
-        let text = self.card(connection, context, None).await?;
+        let (url, text) = self.find_card(connection, context, None).await?;
         let card = card::parse(&text).map_err(invalid)?;
-        let mut endpoint = card::choose(&card, &self.bindings).map_err(invalid)?;
-        if endpoint.binding == Binding::Grpc {
-            endpoint.url = grpc_address(&endpoint.url, self.address.url());
-        }
+        let preferred = self.addressed(card::choose(&card, &self.bindings).map_err(invalid)?);
+        let all = card::endpoints(&card).into_iter().map(|endpoint| self.addressed(endpoint));
         let activated = card::activated_extensions(&card);
-        endpoint.extensions.clone_from(&activated);
-        let mut offered = card::endpoints(&card);
+        let mut offered: Vec<Endpoint> =
+            all.filter(|endpoint| connection.check(&endpoint.url).is_ok()).collect();
         for endpoint in &mut offered {
             endpoint.extensions.clone_from(&activated);
         }
+        let endpoint = match (connection.check(&preferred.url), card::choose_among(&offered, &self.bindings))
+        {
+            (Err(reason), Some(endpoint)) if self.wanted != Some(preferred.binding) => {
+                let (reason, instead) = (refused(&url, &preferred, &reason), &endpoint.url);
+                tracing::warn!(instead, "{reason}");
+                endpoint.clone()
+            }
+            (Err(reason), _) => return Err(RunFailure::new(REFUSED, refused(&url, &preferred, &reason))),
+            (Ok(()), _) => Endpoint { extensions: activated, ..preferred },
+        };
         let mut resolved = ResolvedCard::new(endpoint, card.capabilities.streaming, &self.settings, offered);
         resolved.is_from_card = true;
         Ok(resolved)
@@ -158,6 +168,24 @@ impl Directory {
         context: &dyn CallContext,
         version: Option<&str>,
     ) -> Result<String, RunFailure> {
+        self.find_card(connection, context, version).await.map(|(_, text)| text)
+    }
+
+    /// Returns an interface with the address that is called.
+    fn addressed(&self, mut endpoint: Endpoint) -> Endpoint {
+        if endpoint.binding == Binding::Grpc {
+            endpoint.url = grpc_address(&endpoint.url, self.address.url());
+        }
+        endpoint
+    }
+
+    /// Returns the address at which the agent's card was found, and its text.
+    async fn find_card(
+        &self,
+        connection: &Connection,
+        context: &dyn CallContext,
+        version: Option<&str>,
+    ) -> Result<(String, String), RunFailure> {
         let urls = match &self.address {
             Address::Agent(url) => card::card_urls(url),
             Address::Card(url) => vec![url.clone()],
@@ -165,7 +193,7 @@ impl Directory {
         let mut failure = RunFailure::new(REFUSED, "the agent has no card");
         for url in urls {
             match read_card(connection, context, &url, version).await {
-                Ok(card) if self.trusts(&card) => return Ok(card),
+                Ok(card) if self.trusts(&card) => return Ok((url, card)),
                 Ok(_) => {
                     let message = format!(
                         "the card at {url} has no signature by a key that is trusted (`card_keys`): trust the key of its agent, or remove the setting"
@@ -187,6 +215,11 @@ impl Directory {
         let read = || serde_json::from_str(card).is_ok_and(|card| is_signed_by(&card, &self.keys));
         self.keys.is_empty() || read()
     }
+}
+
+/// Describes an interface of a card that may not be called.
+fn refused(card: &str, endpoint: &Endpoint, reason: &str) -> String {
+    card::unreachable(endpoint, &format!("the card at {card} leads elsewhere: {reason}"))
 }
 
 /// Reads a card. An answer that is not a card is an error here, so that the next address is tried.

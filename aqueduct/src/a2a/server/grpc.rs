@@ -13,6 +13,7 @@ use aqueduct_adapter_a2a::pb::serve::{GrpcAnswer, GrpcStatus};
 use aqueduct_adapter_a2a::pb::{V1_SERVICE, V03_SERVICE};
 use aqueduct_adapter_a2a::server::ServerError;
 use aqueduct_adapter_a2a::version::Version;
+use aqueduct_core::service::Caller;
 use aqueduct_transport_grpc::raw::{RawAnswer, RawCall, RawService, RawStatus};
 use futures_util::StreamExt as _;
 
@@ -48,12 +49,7 @@ impl RawService for A2aV03 {
 async fn answer(servers: &Servers, version: Version, call: RawCall) -> Result<RawAnswer, RawStatus> {
     let refuse = |error: ServerError| raw_status(GrpcStatus::of(&error, version));
     let asked = Asked::read(version, &call.method, &call.message);
-    let agents = servers.cards.names();
-    let tenant = Some(asked.tenant.as_str()).filter(|name| !name.is_empty());
-    let named = tenant.filter(|name| agents.iter().any(|agent| agent == name));
-    let named = named.or_else(|| call.caller.header(AGENT));
-    let named = named.or_else(|| agents.first().filter(|_| agents.len() == 1).map(String::as_str));
-    let Some(name) = named.or(tenant).map(str::to_owned) else {
+    let Some(name) = servers.agent_of_call(&call.caller, &asked.tenant) else {
         let message =
             "name the agent: as `tenant` of the request, as its card says, or as metadata `x-aqueduct-agent`";
         return Err(refuse(ServerError::invalid_field("tenant", message)));
@@ -68,6 +64,19 @@ async fn answer(servers: &Servers, version: Version, call: RawCall) -> Result<Ra
             RawAnswer::Stream(Box::pin(events.map(|event| event.map(Into::into).map_err(raw_status))))
         }
     })
+}
+
+impl Servers {
+    /// Returns the agent that a gRPC call names by its tenant or its metadata, or the only one; `None` if the call names none
+    /// of several.
+    pub fn agent_of_call(&self, caller: &Caller, tenant: &str) -> Option<String> {
+        let agents = self.cards.names();
+        let tenant = Some(tenant).filter(|name| !name.is_empty());
+        let named = tenant.filter(|name| agents.iter().any(|agent| agent == name));
+        let named = named.or_else(|| caller.header(AGENT));
+        let named = named.or_else(|| agents.first().filter(|_| agents.len() == 1).map(String::as_str));
+        named.or(tenant).map(str::to_owned)
+    }
 }
 
 fn raw_status(status: GrpcStatus) -> RawStatus {

@@ -5,6 +5,7 @@ use aqueduct::remote::failure_of;
 use aqueduct_adapter_a2a::card::Endpoint;
 use aqueduct_adapter_a2a::version::{VERSION_HEADER, Version};
 use aqueduct_core::RunFailure;
+use aqueduct_core::service::Proof;
 use aqueduct_transport_http::{ClientError, sse};
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
@@ -20,8 +21,8 @@ use crate::source::Forwarded;
 pub(super) enum Callee {
     /// An agent, at that interface.
     Agent { source: RemoteAgent, door: Endpoint, forwarded: Forwarded },
-    /// The gateway's own server, for whoever sent those headers.
-    Served { servers: Servers, name: String, headers: HeaderMap, version: Version },
+    /// The gateway's own server, for the caller with those headers and that proof.
+    Served { servers: Servers, name: String, headers: HeaderMap, proof: Proof, version: Version },
 }
 
 impl Callee {
@@ -37,8 +38,9 @@ impl Callee {
     pub(super) async fn cancel(&self, task: String) {
         match self {
             Self::Agent { source, door, forwarded } => source.cancel(door, task, forwarded).await,
-            Self::Served { servers, name, headers, version } => {
-                let request = cancel_request(name, headers, *version, &task);
+            Self::Served { servers, name, headers, proof, version } => {
+                let mut request = cancel_request(name, headers, *version, &task);
+                request.extensions_mut().insert(proof.clone());
                 if let Err(failure) = ask_served(servers, name, request).await {
                     let reason = &*failure.message;
                     tracing::warn!(reason, "a sub-agent of a run that was stopped could not be told");

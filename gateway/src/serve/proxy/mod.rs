@@ -9,13 +9,16 @@
 //!                                                                                              lane, answer as it is
 //! ```
 //!
-//! Invariants: the body goes to the agent as it came, but for the token in the metadata of a related message; the
-//! answer comes back byte by byte as it was sent; the caller's own credentials stay here; when the caller goes away the
+//! Invariants: the body goes to the agent as it came, but for the token in the metadata of a related message and names of
+//! contexts that are the caller's alone; the answer comes back byte by byte as it was sent, but for those; the caller's own credentials stay here; when the caller goes away the
 //! agent's connection is closed, as the caller would have closed it, and nothing is cancelled; when the run is stopped
 //! its tasks are cancelled, and the caller's streams go on until the agent ends them.
 
 mod answer;
 mod callee;
+mod card;
+mod contexts;
+mod grpc;
 mod owners;
 mod relay;
 
@@ -25,12 +28,12 @@ use aqueduct::a2a::{RemoteAgent, Servers};
 use aqueduct::remote::unsent;
 use aqueduct_adapter_a2a::card::{Endpoint, WELL_KNOWN_PATHS};
 use aqueduct_adapter_a2a::mark::EXTENSION;
-use aqueduct_adapter_a2a::relay::{CallScope, PassingCall, PassingKind, Reach, move_card};
+use aqueduct_adapter_a2a::relay::{CallScope, PassingCall, PassingKind, Reach, query_contexts};
 use aqueduct_adapter_a2a::version::{
     Binding, EXTENSIONS_HEADER, EXTENSIONS_HEADER_V03, VERSION_HEADER, Version,
 };
 use aqueduct_adapter_a2a::wire::Dialect;
-use aqueduct_core::RunFailure;
+use aqueduct_core::service::Proof;
 use aqueduct_transport_http::{Refusal, caller, read_body, read_json};
 use axum::body::Body;
 use axum::extract::Request;
@@ -39,10 +42,13 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use self::answer::{Answer, AnswerBody, passed_back, refuse, refuse_call, refuse_http};
+use self::answer::{Answer, AnswerBody, passed_back, refuse, refuse_call};
 use self::callee::{Callee, ask_agent};
+use self::card::{card, own_card, place};
+use self::contexts::Renames;
+pub(super) use self::grpc::mount_grpc;
 use self::owners::{Owners, admit_push};
 use self::relay::Relay;
 use crate::config::CardAccess;
@@ -62,9 +68,6 @@ const PASSED: [&str; 7] = [
     EXTENSIONS_HEADER,
     EXTENSIONS_HEADER_V03,
 ];
-
-/// The bindings whose calls pass: a gRPC call names its agent in its message, so it is read, and served.
-const PASSING: [Binding; 2] = [Binding::JsonRpc, Binding::HttpJson];
 
 /// An agent to which calls pass.
 pub(super) struct Passable {
@@ -185,6 +188,7 @@ async fn serve_call(
         servers: servers.clone(),
         name: name.to_owned(),
         headers: parts.headers.clone(),
+        proof: parts.extensions.get::<Proof>().cloned().unwrap_or_default(),
         version: spoken.version,
     };
     let mut request = Request::from_parts(parts, body);
@@ -256,51 +260,6 @@ fn is_below(rest: &str) -> bool {
     !rest.contains('\\') && !rest.split('/').any(dots)
 }
 
-/// The agent's card, which says that the agent is here; the gateway's own for an agent that has none and needs none.
-async fn card(
-    servers: &Servers,
-    agent: &AgentEntry,
-    source: &RemoteAgent,
-    forwarded: &Forwarded,
-    parts: &Parts,
-) -> Response {
-    let version = parts.headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
-    let here = own_card(servers, agent, parts);
-    let text = match source.card(forwarded, version).await {
-        Ok(text) => text,
-        Err(_) if source.is_card_optional() => Value::Object(here.clone()).to_string(),
-        Err(failure) => return refuse_http(&failure),
-    };
-    let Ok(Value::Object(mut card)) = serde_json::from_str(&text) else {
-        return refuse_http(&RunFailure::new(RunFailure::UPSTREAM_INVALID, "the agent's card is no object"));
-    };
-    place(&mut card, &here);
-    servers.sign(&mut card);
-    let mut response = Response::new(Body::from(Value::Object(card).to_string()));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("host, a2a-version"));
-    response
-}
-
-/// Says in the agent's card that the agent is here, and what it may not do here: notify clients where the gateway does not.
-fn place(card: &mut Map<String, Value>, here: &Map<String, Value>) {
-    move_card(card, here, &PASSING);
-    let may_push = here.get("capabilities").and_then(|can| can.get("pushNotifications")?.as_bool());
-    if may_push != Some(true)
-        && let Some(Value::Object(can)) = card.get_mut("capabilities")
-    {
-        can.insert("pushNotifications".to_owned(), Value::Bool(false));
-    }
-}
-
-/// The card of the gateway's own server of the agent, for whoever asks. The walls have seen the host.
-fn own_card(servers: &Servers, agent: &AgentEntry, parts: &Parts) -> Map<String, Value> {
-    match servers.card(&agent.name, parts).map(|card| card.to_json()) {
-        Some(Value::Object(card)) => card,
-        _ => Map::new(),
-    }
-}
-
 /// One call.
 struct Passage<'p> {
     gateway: &'p Arc<Gateway>,
@@ -320,17 +279,18 @@ impl Passage<'_> {
         let scope = self.scope(is_rpc);
         let push = self.gateway.config().server.push;
         let admitted = match (&owners, &scope) {
-            (Some(owners), scope) => owners.admit(scope.as_ref(), push).await,
-            (None, Some(scope)) => admit_push(scope, push),
-            (None, None) => Ok(()),
+            (Some(owners), scope) => owners.admit(scope.as_ref(), &self.named_contexts(), push).await,
+            (None, Some(scope)) => admit_push(scope, push).map(|()| Renames::default()),
+            (None, None) => Ok(Renames::default()),
         };
-        if let Err(error) = admitted {
-            return refuse_call(&call, is_rpc, &error);
-        }
+        let renames = match admitted {
+            Ok(renames) => renames,
+            Err(error) => return refuse_call(&call, is_rpc, &error),
+        };
         let dialect = door.binding.dialect(door.version);
         let lane = tap(self.gateway, (self.agent, self.owner), &self.parts.headers, &call, dialect).await;
         let trail = lane.as_ref().map(Tapped::trail).unwrap_or_default();
-        let request = match self.request(&door, &call, forwarded.clone(), &trail) {
+        let request = match self.request(&door, &renames, forwarded.clone(), &trail) {
             Ok(request) => request,
             Err(what) => return refuse(&call, &unsent(what)),
         };
@@ -345,7 +305,7 @@ impl Passage<'_> {
         };
         let reach = scope.map_or(Reach::Unknown, |scope| scope.reach);
         let answered = match (owners, answered) {
-            (Some(owners), Ok(answer)) => owners.filter(reach, answer).await,
+            (Some(owners), Ok(answer)) => owners.filter(reach, renames, answer).await,
             (_, answered) => answered,
         };
         match answered {
@@ -362,6 +322,12 @@ impl Passage<'_> {
         Owners::new(self.gateway, &self.agent.name, self.owner, self.agent.config.limits.frame)
     }
 
+    /// Contexts that the call names in its query.
+    fn named_contexts(&self) -> Vec<String> {
+        let query = self.parts.uri.query().filter(|_| !self.rest.is_empty());
+        query.map(query_contexts).unwrap_or_default()
+    }
+
     /// What the call reaches; `None` if that cannot be read.
     fn scope(&self, is_rpc: bool) -> Option<CallScope> {
         let body = std::str::from_utf8(self.body).ok()?;
@@ -375,7 +341,7 @@ impl Passage<'_> {
     fn request(
         &self,
         door: &Endpoint,
-        call: &PassingCall<'_>,
+        renames: &Renames,
         forwarded: Forwarded,
         trail: &Trail,
     ) -> Result<http::Request<Bytes>, String> {
@@ -386,7 +352,7 @@ impl Passage<'_> {
             let base = base.strip_suffix("/v1").filter(|_| self.rest.starts_with("v1/")).unwrap_or(base);
             url = format!("{base}/{}", self.rest);
             if let Some(query) = self.parts.uri.query() {
-                url = format!("{url}?{query}");
+                url = format!("{url}?{}", renames.query(query));
             }
         }
         let passed = PASSED.iter().filter_map(|name| {
@@ -395,10 +361,24 @@ impl Passage<'_> {
         });
         // What is compressed cannot be shown.
         let passed: Vec<(&str, &str)> = passed.chain([("accept-encoding", "identity")]).collect();
-        let body = trail.token().and_then(|token| call.with_metadata(TOKEN_METADATA, token));
-        let body = body.map_or_else(|| self.body.clone(), Bytes::from);
+        let body = self.sent_body(renames, trail.token());
         let forwarded = forwarded.with_baggage(&self.parts.headers).marked(trail);
         self.source.connection().request(self.parts.method.as_str(), &url, &passed, &forwarded, body)
+    }
+
+    /// The body as the agent gets it.
+    fn sent_body(&self, renames: &Renames, token: Option<&str>) -> Bytes {
+        let Ok(text) = std::str::from_utf8(self.body) else { return self.body.clone() };
+        let changed = renames.body(text, self.rest.is_empty());
+        let text = changed.as_deref().unwrap_or(text);
+        let marked = token.and_then(|token| {
+            let call = match self.rest {
+                "" => PassingCall::of_jsonrpc(text),
+                rest => PassingCall::of_rest(self.parts.method.as_str(), rest, text),
+            };
+            call.with_metadata(TOKEN_METADATA, token)
+        });
+        marked.or(changed).map_or_else(|| self.body.clone(), Bytes::from)
     }
 
     /// A card inside an answer.

@@ -1,13 +1,15 @@
 //! Whose tasks and contexts a proxied agent holds. The agent sees one credential, the gateway's: who owns what is kept here.
 //!
 //! ```text
-//! call ──► all ids that it names are the caller's? ── no ──► as if there were no such task
-//!              └ yes ──► agent ──► answer ──► its ids become the caller's, before the caller has them
+//! call ──► all tasks that it names are the caller's? ── no ──► as if there were no such task
+//!              └ yes ──► contexts that are not: names of the caller alone ──► agent
+//!                        agent ──► answer ──► its ids become the caller's, before the caller has them
 //!                                       └──► a list: tasks of others are left out
 //! ```
 //!
 //! An owner is a record in the run log, so that it is shared by replicas, survives a restart with the log, and expires: a
-//! run that has ended [`RECORD_KEPT`] from now, whose key no client can choose. The first claim of an id wins.
+//! run that has ended [`RECORD_KEPT`] from now, whose key no client can choose. The first claim of an id wins, and answers
+//! alone claim. The record of a task keeps the caller's own name for its context ([`contexts`](super::contexts)).
 //!
 //! Where the configuration has no proofs all callers are one principal, and nothing is filtered.
 
@@ -27,6 +29,7 @@ use futures_util::StreamExt as _;
 use serde_json::Value;
 
 use super::answer::{Answer, AnswerBody, Chunks};
+use super::contexts::{Renames, agents_id};
 use crate::config::PushAccess;
 use crate::service::Gateway;
 
@@ -42,6 +45,16 @@ enum Kind {
     Task,
     Context,
 }
+
+/// What is kept of a task or context.
+struct Record {
+    owner: String,
+    /// The owner's own name for the context of the task; `None` if it is the agent's.
+    context: Option<String>,
+}
+
+/// A stream whose ids are read until its task is known.
+type Learning = ((Owners, Renames), Chunks, Option<Decoder>);
 
 /// The owners of one agent's tasks and contexts, for one caller.
 #[derive(Clone)]
@@ -68,35 +81,43 @@ impl Owners {
         RunId::new(format!("/owner~{}~{kind}~{id}", self.agent))
     }
 
-    async fn owner_of(&self, kind: Kind, id: &str) -> Result<Option<String>, LogError> {
+    async fn record_of(&self, kind: Kind, id: &str) -> Result<Option<Record>, LogError> {
         match self.log.state(&self.key(kind, id)).await {
-            Ok(state) => Ok(Some(state.meta.owner)),
+            Ok(state) => {
+                let thread = state.meta.thread_id.as_str();
+                let context =
+                    thread.strip_prefix(self.key(kind, "").as_str()).filter(|name| !name.is_empty());
+                Ok(Some(Record { context: context.map(str::to_owned), owner: state.meta.owner }))
+            }
             Err(LogError::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Makes an id the caller's. Returns `false` if it is another's.
-    async fn claim(&self, kind: Kind, id: &str) -> Result<bool, LogError> {
+    /// Returns the record of what is the caller's.
+    async fn own_record(&self, kind: Kind, id: &str) -> Result<Option<Record>, LogError> {
+        Ok(self.record_of(kind, id).await?.filter(|record| record.owner == self.owner))
+    }
+
+    /// Makes an id the caller's, with the caller's own name for its context. Returns `false` if it is another's.
+    async fn claim(&self, kind: Kind, id: &str, context: Option<&str>) -> Result<bool, LogError> {
         if id.len() > ID_BYTES {
             return Ok(false);
         }
-        if let Some(owner) = self.owner_of(kind, id).await? {
-            return Ok(owner == self.owner);
+        if let Some(record) = self.record_of(kind, id).await? {
+            return Ok(record.owner == self.owner);
         }
         let at = now();
         let meta = RunMeta {
             run_id: self.key(kind, id),
-            thread_id: self.key(kind, "").as_bytes().clone().into(),
+            thread_id: self.key(kind, context.unwrap_or_default()).as_bytes().clone().into(),
             agent: String::new(),
             owner: self.owner.clone(),
             opened_at: at,
         };
         let lease = match self.log.open(meta.clone(), Timestamp(at.0 + 60_000)).await {
             Ok(lease) => lease,
-            Err(LogError::Exists(_)) => {
-                return Ok(self.owner_of(kind, id).await?.as_ref() == Some(&self.owner));
-            }
+            Err(LogError::Exists(_)) => return Ok(self.own_record(kind, id).await?.is_some()),
             Err(error) => return Err(error),
         };
         let until =
@@ -106,8 +127,14 @@ impl Owners {
         Ok(true)
     }
 
-    /// Decides whether a call may pass.
-    pub(super) async fn admit(&self, scope: Option<&CallScope>, push: PushAccess) -> Result<(), ServerError> {
+    /// Decides whether a call may pass, and returns the contexts whose names are the caller's alone. `named` are contexts
+    /// that the call names beside those of its body.
+    pub(super) async fn admit(
+        &self,
+        scope: Option<&CallScope>,
+        named: &[String],
+        push: PushAccess,
+    ) -> Result<Renames, ServerError> {
         let unreadable = || {
             ServerError::new(
                 ErrorKind::InvalidRequest,
@@ -118,53 +145,67 @@ impl Owners {
         if scope.reach == Reach::Unknown {
             return Err(ServerError::new(ErrorKind::MethodNotFound, "there is no such method"));
         }
+        let mut renames = Renames::default();
         for task in &scope.tasks {
-            let owner = self.owner_of(Kind::Task, task).await.map_err(|error| unavailable(&error))?;
-            if owner.as_ref() != Some(&self.owner) {
-                return Err(not_found());
+            let record = self.own_record(Kind::Task, task).await.map_err(|error| unavailable(&error))?;
+            if let Some(name) = record.ok_or_else(not_found)?.context {
+                renames.add(name.clone(), self.agents_id(&name));
             }
         }
-        for context in &scope.contexts {
-            // A context that nobody has is begun by the caller that names it.
-            let is_own = match scope.reach {
-                Reach::Send => self.claim(Kind::Context, context).await,
-                _ => Ok(true),
-            };
-            if !is_own.map_err(|error| unavailable(&error))? {
-                return Err(not_found());
+        for context in scope.contexts.iter().chain(named) {
+            if context.len() > ID_BYTES {
+                let message = format!("must not be longer than {ID_BYTES} bytes");
+                return Err(ServerError::invalid_field("contextId", &message));
+            }
+            let own = self.own_record(Kind::Context, context).await.map_err(|error| unavailable(&error))?;
+            if own.is_none() {
+                renames.add(context.clone(), self.agents_id(context));
             }
         }
-        admit_push(scope, push)
+        admit_push(scope, push)?;
+        Ok(renames)
+    }
+
+    fn agents_id(&self, name: &str) -> String {
+        agents_id(&self.owner, &self.agent, name)
     }
 
     /// Lets an answer pass to the caller.
-    pub(super) async fn filter(&self, reach: Reach, answer: Answer) -> Result<Answer, RunFailure> {
+    pub(super) async fn filter(
+        &self,
+        reach: Reach,
+        mut renames: Renames,
+        answer: Answer,
+    ) -> Result<Answer, RunFailure> {
         let (mut head, body) = answer.into_parts();
         let body = match (reach, body) {
             (Reach::Send, AnswerBody::Whole(bytes)) => {
                 if let Ok(value) = serde_json::from_slice::<Value>(&bytes) {
-                    self.learn(&value).await?;
+                    self.learn(&value, &renames).await?;
                 }
                 AnswerBody::Whole(bytes)
             }
-            (Reach::Send, AnswerBody::Stream(chunks)) => AnswerBody::Stream(self.clone().learning(chunks)),
+            (Reach::Send, AnswerBody::Stream(chunks)) => {
+                AnswerBody::Stream(self.clone().learning(chunks, renames.clone()))
+            }
             (Reach::List, AnswerBody::Whole(bytes)) if head.status.is_success() => {
                 head.headers.remove(http::header::CONTENT_LENGTH);
-                AnswerBody::Whole(self.own_tasks(&bytes).await?)
+                AnswerBody::Whole(self.own_tasks(&bytes, &mut renames).await?)
             }
             (Reach::List, AnswerBody::Stream(_)) => return Err(invalid("the agent streams a list")),
             (_, body) => body,
         };
-        Ok(Answer::from_parts(head, body))
+        Ok(renames.answer(Answer::from_parts(head, body)))
     }
 
     /// Makes the ids of an answer the caller's.
-    async fn learn(&self, answer: &Value) -> Result<bool, RunFailure> {
+    async fn learn(&self, answer: &Value, renames: &Renames) -> Result<bool, RunFailure> {
         let AnswerIds { tasks, contexts } = AnswerIds::of(answer);
+        let context = contexts.iter().find_map(|id| renames.name_of(id));
         for (kind, id) in
             tasks.iter().map(|id| (Kind::Task, id)).chain(contexts.iter().map(|id| (Kind::Context, id)))
         {
-            match self.claim(kind, id).await {
+            match self.claim(kind, id, context.filter(|_| matches!(kind, Kind::Task))).await {
                 Ok(true) => {}
                 Ok(false) => {
                     return Err(invalid("the agent answered with a task or context of another caller"));
@@ -176,33 +217,34 @@ impl Owners {
     }
 
     /// The same for a stream, until its task is known.
-    fn learning(self, chunks: Chunks) -> Chunks {
+    fn learning(self, chunks: Chunks, renames: Renames) -> Chunks {
         let limits = DecodeLimits { line: self.frame, event: self.frame };
-        let state = (self, chunks, Some(Decoder::new(limits)));
-        let next = async |(owners, mut chunks, mut decoder): (Self, Chunks, Option<Decoder>)| {
+        let state = ((self, renames), chunks, Some(Decoder::new(limits)));
+        let next = async |(known, mut chunks, mut decoder): Learning| {
+            let (owners, renames) = &known;
             let chunk = chunks.next().await?;
             if let (Ok(bytes), Some(open)) = (&chunk, &mut decoder) {
                 open.handle_chunk(bytes.clone());
-                match owners.learn_events(open).await {
+                match owners.learn_events(open, renames).await {
                     Ok(false) => {}
                     Ok(true) => decoder = None,
                     Err(failure) => {
                         let reason = failure.message.to_string();
                         let cut = ClientError::Cut { upstream: "the agent".to_owned(), reason };
-                        return Some((Err(cut), (owners, futures_util::stream::empty().boxed(), None)));
+                        return Some((Err(cut), (known, futures_util::stream::empty().boxed(), None)));
                     }
                 }
             }
-            Some((chunk, (owners, chunks, decoder)))
+            Some((chunk, (known, chunks, decoder)))
         };
         futures_util::stream::unfold(state, next).boxed()
     }
 
-    async fn learn_events(&self, decoder: &mut Decoder) -> Result<bool, RunFailure> {
+    async fn learn_events(&self, decoder: &mut Decoder, renames: &Renames) -> Result<bool, RunFailure> {
         while let Some(event) = decoder.poll_event() {
             let event = event.map_err(|error| invalid(error.to_string()))?;
             if let Ok(value) = serde_json::from_str::<Value>(&event.data)
-                && self.learn(&value).await?
+                && self.learn(&value, renames).await?
             {
                 return Ok(true);
             }
@@ -210,15 +252,20 @@ impl Owners {
         Ok(false)
     }
 
-    async fn own_tasks(&self, bytes: &Bytes) -> Result<Bytes, RunFailure> {
+    /// Leaves the caller's tasks in a list, and notes the caller's names for their contexts.
+    async fn own_tasks(&self, bytes: &Bytes, renames: &mut Renames) -> Result<Bytes, RunFailure> {
         let mut answer: Value =
             serde_json::from_slice(bytes).map_err(|_| invalid("the list of tasks is no JSON"))?;
         let mut own = Vec::new();
         for id in listed_tasks(&answer) {
-            let owner = self.owner_of(Kind::Task, &id).await;
-            let owner = owner.map_err(|error| RunFailure::new("unavailable", error.to_string()))?;
-            if owner.as_ref() == Some(&self.owner) {
+            let record = self.own_record(Kind::Task, &id).await;
+            let record = record.map_err(|error| RunFailure::new("unavailable", error.to_string()))?;
+            if let Some(record) = record {
                 own.push(id);
+                if let Some(name) = record.context {
+                    let id = self.agents_id(&name);
+                    renames.add(name, id);
+                }
             }
         }
         retain_tasks(&mut answer, |id| own.iter().any(|own| own == id));

@@ -15,9 +15,9 @@ use crate::tee::Tapped;
 use crate::tee::lane::CALLER_GONE;
 
 /// Chunks between agent and caller. One in flight keeps both busy; more would only hide that the caller is slow.
-const CHUNKS: usize = 1;
+pub(super) const CHUNKS: usize = 1;
 /// A call that is not answered for so long is shown before there is an answer: a person looks twice within a second.
-const SHOWN_AFTER: Duration = Duration::from_secs(1);
+pub(super) const SHOWN_AFTER: Duration = Duration::from_secs(1);
 /// The agent compressed its answer, although it was asked not to.
 const ANSWER_COMPRESSED: &str = "answer_compressed";
 
@@ -178,9 +178,14 @@ impl Relay {
     }
 
     async fn caller_is_gone(&mut self) {
-        let message = "the agent that called this one went away before it had the whole answer";
-        self.lane.handle_failure(RunFailure::new(CALLER_GONE, message)).await;
+        self.lane.handle_failure(caller_gone()).await;
     }
+}
+
+/// The end of a lane whose caller went away.
+pub(super) fn caller_gone() -> RunFailure {
+    let message = "the agent that called this one went away before it had the whole answer";
+    RunFailure::new(CALLER_GONE, message)
 }
 
 fn relayed(chunks: mpsc::Receiver<Result<Bytes, ClientError>>) -> Chunks {

@@ -114,6 +114,37 @@ const GENERAL: &[(&str, usize, &str, &str)] = &[
         "runs.redis_ca",
         "give a PEM file",
     ),
+    (
+        "[runs]\nlog = \"redis\"\nredis = \"env:REDISS\"\nredis_certificate = \"one.pem\"\n",
+        4,
+        "runs.redis_certificate",
+        "needs `runs.redis_key`",
+    ),
+    (
+        "[runs]\nlog = \"redis\"\nredis = \"env:REDIS\"\nredis_certificate = \"one.pem\"\nredis_key = \"one.key\"\n",
+        4,
+        "runs.redis_certificate",
+        "use `rediss://`",
+    ),
+    (
+        "[runs]\nlog = \"redis\"\nredis = \"env:REDISS\"\nredis_certificate = \"one.pem\"\nredis_key = \"two.key\"\n",
+        4,
+        "runs.redis_certificate",
+        "key",
+    ),
+    (
+        "[runs]\nlog = \"redis\"\nredis = \"env:REDIS\"\nredis_expiry = \"24h\"\n",
+        4,
+        "runs.redis_expiry",
+        "at least 50h",
+    ),
+    ("[runs]\nredis_expiry = \"720h\"\n", 2, "runs.redis_expiry", "has no effect"),
+    (
+        "[agents.b.a2a]\nurl = \"http://b\"\nhosts = [\"https://c\"]\n",
+        3,
+        "agents.b.a2a.hosts",
+        "names of hosts",
+    ),
     ("[log]\nlevel = \"loud\"\n", 2, "log.level", "one of `error`"),
     ("[log]\nlevel = \"Info\"\n", 2, "log.level", "did you mean `info`?"),
     ("[tee]\nrelate_by = [\"tokn\"]\n", 2, "tee.relate_by", "did you mean `token`?"),
@@ -266,7 +297,9 @@ fn good_files_are_taken() {
     let file = folder("good-files").join("aqueduct.toml");
     let toml = "[server.tls]\ncertificate = \"one.pem\"\nkey = \"one.key\"\nclient_ca = \"two.pem\"\n\
                 [agents.a]\nagui.url = \"https://a\"\ntls = { ca = \"one.pem\", certificate = \"two.pem\", key = \"two.key\" }\n\
-                [runs]\nlog = \"redis\"\nredis = \"env:REDISS\"\nredis_ca = \"one.pem\"\n";
+                [runs]\nlog = \"redis\"\nredis = \"env:REDISS\"\nredis_ca = \"one.pem\"\n\
+                redis_certificate = \"two.pem\"\nredis_key = \"two.key\"\n\
+                [agents.b.a2a]\nurl = \"https://b\"\nhosts = [\"c\", \"d:8443\"]\n";
     let config = load(&file, toml, environment());
     assert!(config.is_ok(), "{}", told(&config.unwrap_err()));
 }

@@ -90,25 +90,6 @@ async fn the_card_says_where_and_how() {
 }
 
 #[tokio::test]
-async fn credentials_go_to_the_configured_host_alone() {
-    let mut elsewhere =
-        Upstream::saying(sse(&format!("{}{}", task("WORKING"), status("COMPLETED", "hi")))).await;
-    let url = elsewhere.url.clone();
-    let mut upstream = Upstream::start(move |_| {
-        let interface = json!({ "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0" });
-        let card =
-            json!({ "name": "x", "capabilities": { "streaming": true }, "supportedInterfaces": [interface] });
-        Say::Close(http("200 OK", "application/json", &card.to_string()))
-    })
-    .await;
-    let toml = format!("[agents.a]\na2a.url = \"{}\"\ncredentials = \"env:K\"\n", upstream.url);
-    let served = serve(&toml, &[("K", "sesame")]).await;
-    assert_eq!(served.run("a", "r").await.last().unwrap()["type"], "RUN_FINISHED");
-    assert!(upstream.asked.recv().await.unwrap().head.contains("sesame"));
-    assert!(!elsewhere.asked.recv().await.unwrap().head.contains("sesame"));
-}
-
-#[tokio::test]
 async fn a_stream_that_is_cut_is_taken_up_again_without_loss_or_repetition() {
     let mut upstream = Upstream::start(|asked| {
         if method(asked) == "SendStreamingMessage" {

@@ -195,16 +195,131 @@ async fn lists_hold_own_tasks_alone() {
     }
 }
 
+/// An agent that takes the context that a message names, or makes one; its tasks are `T-` and the context.
+async fn echo() -> Upstream {
+    Upstream::start(|asked| {
+        let path = asked.head.split(' ').nth(1).unwrap_or_default().to_owned();
+        let is_rpc = asked.body.get("method").is_some();
+        let params = if is_rpc { &asked.body["params"] } else { &asked.body };
+        let (method, message) = (asked.body["method"].as_str().unwrap_or(&path), &params["message"]);
+        let named = message["contextId"].as_str().or_else(|| params["contextId"].as_str());
+        let named = named.or_else(|| path.split("contextid=").nth(1));
+        let of_task = params["id"].as_str().or_else(|| message["taskId"].as_str());
+        let of_task = of_task.or_else(|| path.split("tasks/t-").nth(1)).map(|id| id.trim_start_matches("T-"));
+        let context = named.or(of_task).unwrap_or("C-minted").to_owned();
+        let task = json!({ "id": format!("T-{context}"), "contextId": context, "kind": "task", "status": { "state": "TASK_STATE_WORKING" } });
+        let wrap = |result: Value| if is_rpc { json!({ "jsonrpc": "2.0", "id": 1, "result": result }) } else { result };
+        Say::Close(match method {
+            method if method.contains("tream") || method.contains("ubscribe") => {
+                let update = json!({ "taskId": task["id"], "contextId": context, "status": { "state": "TASK_STATE_COMPLETED" } });
+                let events = [json!({ "task": task }), json!({ "statusUpdate": update })];
+                sse(&events.map(|event| format!("data: {}\n\n", wrap(event))).concat())
+            }
+            method if method.starts_with("List") || method.contains("/tasks?") => {
+                whole("200 OK", "application/json", &wrap(json!({ "tasks": [task] })).to_string())
+            }
+            method if method.contains("end") => {
+                whole("200 OK", "application/json", &wrap(json!({ "task": task })).to_string())
+            }
+            _ => whole("200 OK", "application/json", &wrap(task).to_string()),
+        })
+    })
+    .await
+}
+
+/// Calls that name a context.
+fn calls_in(binding: &str, context: &str) -> Vec<Call> {
+    let named = json!({ "contextId": context });
+    match binding {
+        "jsonrpc" => vec![
+            rpc("SendMessage", &json!({ "message": message("x", &named) })),
+            rpc("SendStreamingMessage", &json!({ "message": message("x", &named) })),
+            rpc("ListTasks", &json!({ "contextId": context })),
+        ],
+        _ => vec![
+            ("POST", "/message:send".to_owned(), json!({ "message": message("x", &named) })),
+            ("POST", "/message:stream".to_owned(), json!({ "message": message("x", &named) })),
+            ("GET", format!("/tasks?contextId={context}"), Value::Null),
+        ],
+    }
+}
+
+/// Whether a context is another principal's or never was makes no difference, to the caller and to the agent.
 #[tokio::test]
-async fn a_context_of_another_principal_is_not_joined() {
+async fn a_context_of_another_principal_is_as_one_that_never_was() {
+    for binding in ["jsonrpc", "rest"] {
+        let mut upstream = echo().await;
+        let served = gateway_of(&upstream, binding, "1.0").await;
+        // Ann has a context that she named, and one that the agent made.
+        for more in [json!({ "contextId": "C-anns" }), json!({})] {
+            let begun = ask(&served, "ann", &send(binding, "1.0", "ann", &more)).await;
+            assert_eq!(begun.status(), 200, "{}", text(&begun));
+        }
+        for theirs in ["C-anns", "C-minted"] {
+            let never = theirs.replace(|c: char| c.is_ascii_lowercase(), "z");
+            for (call, other) in calls_in(binding, theirs).iter().zip(&calls_in(binding, &never)) {
+                while upstream.asked.try_recv().is_ok() {}
+                let (foreign, missing) = (ask(&served, "bob", call).await, ask(&served, "bob", other).await);
+                assert_eq!(foreign.status(), missing.status(), "{call:?}");
+                // Opaque ids of the agent's differ from call to call; all else is the same.
+                let plain = |response: &Response<Bytes>, name: &str| {
+                    let told = text(response).replace(name, "NAME");
+                    told.split("T-").map(|part| part.get(36..).unwrap_or(part)).collect::<String>()
+                };
+                assert_eq!(plain(&foreign, theirs), plain(&missing, &never), "{call:?}");
+                assert_eq!(foreign.headers().get("content-type"), missing.headers().get("content-type"));
+                for _ in 0..2 {
+                    let asked = upstream.asked.recv().await.unwrap();
+                    let told = format!("{}{}", asked.head, asked.body);
+                    let is_named = told.contains(theirs) || told.contains(&theirs.to_lowercase());
+                    assert!(
+                        !is_named && !told.contains(&never),
+                        "the agent gets an id of bob's alone: {told}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A caller sees its own name for a context wherever the agent shows its id, and goes on with it.
+#[tokio::test]
+async fn a_context_keeps_the_name_that_its_caller_gave_it() {
+    let mut upstream = echo().await;
+    let served = gateway_of(&upstream, "jsonrpc", "1.0").await;
+    let begun =
+        ask(&served, "ann", &send("jsonrpc", "1.0", "ann", &json!({ "contextId": "my \"talk\"" }))).await;
+    let begun: Value = serde_json::from_slice(begun.body()).unwrap();
+    assert_eq!(begun["result"]["task"]["contextId"], "my \"talk\"", "{begun}");
+    let sent = upstream.asked.recv().await.unwrap().body["params"]["message"]["contextId"].clone();
+    let task = begun["result"]["task"]["id"].as_str().unwrap().to_owned();
+    assert_eq!(task, format!("T-{}", sent.as_str().unwrap()));
+    for call in [
+        rpc("GetTask", &json!({ "id": task })),
+        rpc("SubscribeToTask", &json!({ "id": task })),
+        rpc("ListTasks", &json!({ "contextId": "my \"talk\"" })),
+        send("jsonrpc", "1.0", "ann", &json!({ "taskId": task, "contextId": "my \"talk\"" })),
+        send("jsonrpc", "1.0", "ann", &json!({ "taskId": task })),
+    ] {
+        let told = text(&ask(&served, "ann", &call).await);
+        assert!(told.contains(r#""contextId":"my \"talk\"""#), "{call:?}: {told}");
+        assert!(!told.contains(&format!("\"contextId\":{sent}")), "{call:?}: {told}");
+    }
+    // The agent's own id is the caller's too, and stays as it is.
+    let own = text(&ask(&served, "ann", &send("jsonrpc", "1.0", "ann", &json!({ "contextId": sent }))).await);
+    assert!(own.contains(&format!("\"contextId\":{sent}")), "{own}");
+    let long = send("jsonrpc", "1.0", "ann", &json!({ "contextId": "x".repeat(513) }));
+    assert!(text(&ask(&served, "ann", &long).await).contains("longer than 512 bytes"));
+}
+
+/// An agent that answers with another's task is not believed.
+#[tokio::test]
+async fn an_answer_with_another_principals_task_does_not_pass() {
     let upstream = agent().await;
     let served = gateway(&upstream, "").await;
     ask(&served, "ann", &send("jsonrpc", "1.0", "ann", &json!({}))).await;
-    let joined = ask(&served, "bob", &send("jsonrpc", "1.0", "bob", &json!({ "contextId": "C-ann" }))).await;
-    assert!(text(&joined).contains("there is no such task"), "{}", text(&joined));
     let own = ask(&served, "ann", &send("jsonrpc", "1.0", "ann", &json!({ "contextId": "C-ann" }))).await;
     assert!(text(&own).contains("secret of ann"));
-    // An agent that answers with another's task is not believed.
     let wrong = ask(&served, "bob", &send("jsonrpc", "1.0", "ann", &json!({}))).await;
     assert!(!text(&wrong).contains("secret"), "{}", text(&wrong));
 }

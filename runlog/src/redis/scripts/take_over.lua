@@ -1,4 +1,4 @@
--- Takes a lapsed lease. KEYS: meta, events. ARGV: nonce, now, until, the replica.
+-- Takes a lapsed lease. KEYS: meta, events. ARGV: nonce, now, until, the replica, expiry.
 -- The entry `<epoch>-0` is the fence: the server itself refuses any smaller id after it.
 local m = redis.call('HMGET', KEYS[1], 'epoch', 'until', 'closed', 'head', 'nonce')
 if not m[1] then return {'missing'} end
@@ -9,5 +9,7 @@ local epoch = string.format('%.0f', tonumber(m[1]) + 1)
 redis.call('XADD', KEYS[2], epoch .. '-0', 'f', '')
 redis.call('HSET', KEYS[1], 'epoch', epoch, 's' .. epoch, m[4], 'until', ARGV[3], 'nonce', ARGV[1],
   'holder', ARGV[4])
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('PEXPIRE', KEYS[2], ARGV[5])
 redis.call('PUBLISH', string.sub(KEYS[1], 1, -6), 'T ' .. epoch .. '\n')
 return {'ok', epoch, m[4]}

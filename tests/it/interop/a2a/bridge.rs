@@ -51,7 +51,9 @@ impl Bridge {
     /// One that asks the agent at that address, by that binding, with more settings.
     pub(super) async fn to(url: &str, binding: &str, settings: &str) -> Self {
         let card = format!("{url}/.well-known/agent-card.json");
-        let a2a = format!("a2a.card = \"{card}\"\na2a.binding = \"{binding}\"\n");
+        // gRPC has a port of its own.
+        let hosts = "a2a.hosts = [\"127.0.0.1\"]\n";
+        let a2a = format!("a2a.card = \"{card}\"\na2a.binding = \"{binding}\"\n{hosts}");
         Self::serve(&format!("[agents.peer]\n{a2a}{settings}")).await
     }
 

@@ -28,7 +28,9 @@ impl Stage {
         let mut toml = format!("{head}\n");
         for binding in BINDINGS {
             let card = format!("{}/.well-known/agent-card.json", agents.address);
-            let source = format!("a2a = {{ card = \"{card}\", binding = \"{binding}\" }}");
+            // gRPC has a port of its own.
+            let source =
+                format!("a2a = {{ card = \"{card}\", binding = \"{binding}\", hosts = [\"127.0.0.1\"] }}");
             writeln!(toml, "[agents.{binding}]\n{source}\n{settings}").unwrap();
             writeln!(toml, "[agents.hurried-{binding}]\n{source}\ntimeouts.run = \"5s\"").unwrap();
         }

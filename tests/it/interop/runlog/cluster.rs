@@ -51,7 +51,7 @@ fn owner(slot: usize) -> usize {
 }
 
 /// What a server answers to a line, as one text.
-fn ask(node: &Server, line: &str) -> String {
+pub(super) fn ask(node: &Server, line: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", node.port())).unwrap();
     stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
     answer(&mut BufReader::new(stream), line)
@@ -125,6 +125,48 @@ async fn a_run_goes_on_while_its_slot_moves() {
     let mut wanted: Vec<String> = (1..=number).map(|number| said(&say("writer", number))).collect();
     wanted.push(said(&end()));
     assert_eq!(watcher.await.unwrap(), wanted);
+}
+
+/// A node dies for good, and its replica takes over: runs on it go on there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_go_on_at_the_replica_of_a_node_that_dies() {
+    let mut cluster = Cluster::start();
+    let patience = Duration::from_secs(60);
+    let log = || {
+        let own = RedisConfig::new(cluster.nodes[0].url());
+        Arc::new(RedisLog::new(&RedisConfig { prefix: "fail".to_owned(), patience, ..own }).unwrap())
+    };
+    let (writer, other) = (log(), log());
+    let slot: usize = ask(&cluster.nodes[0], "CLUSTER KEYSLOT fail:{mover}:meta").parse().unwrap();
+    let dying = owner(slot);
+    let replica = Server::start_node();
+    let (first, id) = (&cluster.nodes[0], ask(&cluster.nodes[dying], "CLUSTER MYID"));
+    ask(&replica, &format!("CLUSTER MEET 127.0.0.1 {} {}", first.port(), first.bus()));
+    for node in cluster.nodes.iter().chain([&replica]) {
+        while ask(node, "CLUSTER NODES").lines().count() < NODES + 1 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        ask(node, "CONFIG SET cluster-node-timeout 1000");
+    }
+    ask(&replica, &format!("CLUSTER REPLICATE {id}"));
+    while !ask(&cluster.nodes[dying], "INFO replication").contains("state=online") {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let lease = writer.open(meta("mover"), HELD).await.unwrap();
+    let follow = Follow::new(other as Arc<dyn RunLog>, RunId::from("mover"), 0);
+    let watcher = tokio::spawn(follow.map(|event| said(&event.unwrap().event)).collect::<Vec<_>>());
+    for number in 1..=200 {
+        let head = writer.append(&lease, vec![say("writer", number)], Timestamp(5)).await.unwrap();
+        assert_eq!(head, number);
+        if number == 100 {
+            drop(cluster.nodes.remove(dying));
+        }
+    }
+    writer.append(&lease, vec![end()], Timestamp(5)).await.unwrap();
+    let mut wanted: Vec<String> = (1..=200).map(|number| said(&say("writer", number))).collect();
+    wanted.push(said(&end()));
+    assert_eq!(tokio::time::timeout(patience, watcher).await.unwrap().unwrap(), wanted);
+    assert!(replica.is_leader());
 }
 
 /// A node dies and comes back, and so does the one that the log was told of: runs on it wait, and are whole.

@@ -9,9 +9,11 @@
 mod cluster;
 mod crashes;
 mod cuts;
+mod kept;
 mod leaving;
 mod races;
 pub(super) mod replicas;
+mod sentinel;
 pub(super) mod server;
 mod stopped;
 mod taken_up;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use aqueduct_runlog::{LogLimits, RedisConfig, RedisLog};
+use aqueduct_runlog::{ClientIdentity, LogLimits, RedisConfig, RedisLog};
 
 /// A running server. Killed when it is dropped.
 pub(in crate::interop) struct Server {
@@ -16,6 +16,8 @@ pub(in crate::interop) struct Server {
     folder: tempfile::TempDir,
     /// The server's certificate (PEM), if it speaks TLS.
     pub(super) certificate: Option<String>,
+    /// The certificate and key (PEM) that its clients need.
+    pub(super) client: Option<ClientIdentity>,
 }
 
 impl Server {
@@ -31,10 +33,37 @@ impl Server {
         Self::listening(port.parse().unwrap(), listen.map(str::to_owned).to_vec())
     }
 
+    /// A server that follows another.
+    pub(super) fn start_replica_of(leader: &Self) -> Self {
+        let (port, of) = (free_port(), leader.port.to_string());
+        let listen = ["--port", &port.to_string(), "--replicaof", "127.0.0.1", &of].map(str::to_owned);
+        Self::listening(port, listen.to_vec())
+    }
+
+    /// A sentinel that watches `leader` as `service`, and looks twice a second.
+    pub(super) fn start_sentinel(leader: &Self, service: &str) -> Self {
+        let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+        let file = folder.path().join("sentinel.conf");
+        let text = format!(
+            "sentinel monitor {service} 127.0.0.1 {} 1\nsentinel down-after-milliseconds {service} 500\n\
+             sentinel failover-timeout {service} 10000\n",
+            leader.port
+        );
+        std::fs::write(&file, text).unwrap();
+        let listen = vec![
+            file.to_str().unwrap().to_owned(),
+            "--sentinel".to_owned(),
+            "--port".to_owned(),
+            port.to_string(),
+        ];
+        let process = start(port, folder.path(), &listen);
+        Self { process, port, listen, folder, certificate: None, client: None }
+    }
+
     fn listening(port: u16, listen: Vec<String>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let process = launch(port, folder.path(), &listen);
-        Self { process, port, listen, folder, certificate: None }
+        Self { process, port, listen, folder, certificate: None, client: None }
     }
 
     pub(in crate::interop) fn port(&self) -> u16 {
@@ -48,6 +77,15 @@ impl Server {
 
     /// A server that speaks nothing but TLS, with a certificate that it made itself.
     pub(super) fn start_tls() -> Self {
+        Self::speaking_tls(false)
+    }
+
+    /// The same, for clients with a certificate alone.
+    pub(super) fn start_mutual_tls() -> Self {
+        Self::speaking_tls(true)
+    }
+
+    fn speaking_tls(is_mutual: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let certificate = made.cert.pem();
@@ -58,13 +96,20 @@ impl Server {
         };
         let (chain, key) =
             (file("server.pem", &certificate), file("server.key", &made.signing_key.serialize_pem()));
+        let own = rcgen::generate_simple_self_signed(vec!["gateway".to_owned()]).unwrap();
+        let trusted = file("clients.pem", &own.cert.pem());
+        let client = is_mutual.then(|| ClientIdentity {
+            certificate: own.cert.pem().into_bytes(),
+            key: own.signing_key.serialize_pem().into_bytes(),
+        });
         let port = free_port();
         let text = port.to_string();
         let tls = ["--port", "0", "--tls-port", &text, "--tls-cert-file", &chain, "--tls-key-file", &key];
-        let all = [&tls[..], &["--tls-ca-cert-file", &chain, "--tls-auth-clients", "no"]].concat();
+        let wants = if is_mutual { "yes" } else { "no" };
+        let all = [&tls[..], &["--tls-ca-cert-file", &trusted, "--tls-auth-clients", wants]].concat();
         let listen: Vec<String> = all.into_iter().map(str::to_owned).collect();
         let process = launch(port, folder.path(), &listen);
-        Self { process, port, listen, folder, certificate: Some(certificate) }
+        Self { process, port, listen, folder, certificate: Some(certificate), client }
     }
 
     /// Kills it with -9 and starts it again on what it wrote.
@@ -114,9 +159,9 @@ impl Server {
     /// A connection to the log under that prefix, as a replica of its own.
     pub(super) fn log(&self, prefix: &str, limits: LogLimits) -> RedisLog {
         let authorities = self.certificate.clone().map(String::into_bytes);
-        let config =
-            RedisConfig { prefix: prefix.to_owned(), limits, authorities, ..RedisConfig::new(self.url()) };
-        RedisLog::new(&config).unwrap()
+        let (prefix, identity) = (prefix.to_owned(), self.client.clone());
+        let own = RedisConfig::new(self.url());
+        RedisLog::new(&RedisConfig { prefix, limits, authorities, identity, ..own }).unwrap()
     }
 }
 
@@ -133,11 +178,15 @@ fn free_port() -> u16 {
 }
 
 fn launch(port: u16, folder: &Path, listen: &[String]) -> Child {
+    let kept = ["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"];
+    start(port, folder, &[listen, &kept.map(str::to_owned)].concat())
+}
+
+fn start(port: u16, folder: &Path, arguments: &[String]) -> Child {
     let program = super::variable("AQUEDUCT_INTEROP_REDIS");
     let mut process = Command::new(&program)
-        .args(listen)
-        .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"])
-        .args(["--appendfsync", "everysec", "--loglevel", "warning", "--dir"])
+        .args(arguments)
+        .args(["--bind", "127.0.0.1", "--loglevel", "warning", "--dir"])
         .arg(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -14,6 +14,7 @@ macro_rules! everywhere {
 
 mod far;
 mod faults;
+mod grpc;
 mod passing;
 mod peer;
 mod served;

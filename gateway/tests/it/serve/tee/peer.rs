@@ -165,6 +165,10 @@ impl Door {
         self.0.set(address).unwrap();
     }
 
+    pub(super) fn address(&self) -> SocketAddr {
+        *self.0.get().unwrap()
+    }
+
     pub(super) fn request(&self, agent: &str, method: &str, how: &Called) -> Request<Bytes> {
         let mut message = json!({
             "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "do it" }], "metadata": how.metadata,

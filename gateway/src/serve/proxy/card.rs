@@ -1,0 +1,63 @@
+//! The cards of agents to which calls pass: they say that the agent is here, and what it may not do here.
+
+use aqueduct::a2a::{RemoteAgent, Servers};
+use aqueduct_adapter_a2a::relay::move_card;
+use aqueduct_adapter_a2a::version::{Binding, VERSION_HEADER};
+use aqueduct_core::RunFailure;
+use axum::body::Body;
+use axum::response::Response;
+use http::request::Parts;
+use http::{HeaderValue, header};
+use serde_json::{Map, Value};
+
+use super::answer::refuse_http;
+use crate::service::AgentEntry;
+use crate::source::Forwarded;
+
+/// The bindings whose calls pass: a gRPC call names its agent in its message, so it is read, and served.
+const PASSING: [Binding; 2] = [Binding::JsonRpc, Binding::HttpJson];
+
+/// The agent's card, which says that the agent is here; the gateway's own for an agent that has none and needs none.
+pub(super) async fn card(
+    servers: &Servers,
+    agent: &AgentEntry,
+    source: &RemoteAgent,
+    forwarded: &Forwarded,
+    parts: &Parts,
+) -> Response {
+    let version = parts.headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
+    let here = own_card(servers, agent, parts);
+    let text = match source.card(forwarded, version).await {
+        Ok(text) => text,
+        Err(_) if source.is_card_optional() => Value::Object(here.clone()).to_string(),
+        Err(failure) => return refuse_http(&failure),
+    };
+    let Ok(Value::Object(mut card)) = serde_json::from_str(&text) else {
+        return refuse_http(&RunFailure::new(RunFailure::UPSTREAM_INVALID, "the agent's card is no object"));
+    };
+    place(&mut card, &here);
+    servers.sign(&mut card);
+    let mut response = Response::new(Body::from(Value::Object(card).to_string()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("host, a2a-version"));
+    response
+}
+
+/// Says in the agent's card that the agent is here, and what it may not do here: notify clients where the gateway does not.
+pub(super) fn place(card: &mut Map<String, Value>, here: &Map<String, Value>) {
+    move_card(card, here, &PASSING);
+    let may_push = here.get("capabilities").and_then(|can| can.get("pushNotifications")?.as_bool());
+    if may_push != Some(true)
+        && let Some(Value::Object(can)) = card.get_mut("capabilities")
+    {
+        can.insert("pushNotifications".to_owned(), Value::Bool(false));
+    }
+}
+
+/// The card of the gateway's own server of the agent, for whoever asks. The walls have seen the host.
+pub(super) fn own_card(servers: &Servers, agent: &AgentEntry, parts: &Parts) -> Map<String, Value> {
+    match servers.card(&agent.name, parts).map(|card| card.to_json()) {
+        Some(Value::Object(card)) => card,
+        _ => Map::new(),
+    }
+}

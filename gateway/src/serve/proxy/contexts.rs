@@ -1,0 +1,182 @@
+//! What callers call their contexts, and what a proxied agent calls them.
+//!
+//! A context that a caller names is the agent's own name for it only if the agent gave that name to this caller. Any other
+//! name is the caller's alone: the agent gets another id, made of the principal and the name, and the caller gets its own
+//! name back in the answer. So a context of another principal and one that never was lead to the same call, and to the same
+//! answer; naming a context neither claims it nor joins it.
+//!
+//! The agent's id is a UUID, because some agents take no other, and cannot be led back to the name: the task keeps the name
+//! ([`owners`](super::owners)).
+
+use aqueduct_adapter_a2a::relay::{replace_contexts, replace_query_contexts};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use ring::digest::{Context, SHA256};
+use serde_json::Value;
+
+use super::answer::{Answer, AnswerBody, Chunks};
+
+/// Returns the id by which an agent knows the context that a principal calls `name`.
+pub(super) fn agents_id(owner: &str, agent: &str, name: &str) -> String {
+    let mut hash = Context::new(&SHA256);
+    for part in ["aqueduct context", owner, agent, name] {
+        hash.update(part.as_bytes());
+        hash.update(&[0]);
+    }
+    let mut digits: Vec<u8> = hash.finish().as_ref().iter().take(16).flat_map(|byte| hex(*byte)).collect();
+    // Version 8 of RFC 9562: made by a rule of its own; the variant of that RFC.
+    for (at, digit) in [(12, b'8'), (16, b'a')] {
+        if let Some(place) = digits.get_mut(at) {
+            *place = digit;
+        }
+    }
+    let groups = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
+    let groups = groups.map(|(from, to)| String::from_utf8_lossy(digits.get(from..to).unwrap_or_default()));
+    groups.join("-")
+}
+
+fn hex(byte: u8) -> [u8; 2] {
+    let digit = |value: u8| b"0123456789abcdef".get(usize::from(value)).copied().unwrap_or(b'0');
+    [digit(byte >> 4), digit(byte & 15)]
+}
+
+/// The contexts of one call whose names are the caller's alone: each name with the agent's id.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Renames(Vec<(String, String)>);
+
+impl Renames {
+    pub(super) fn add(&mut self, name: String, id: String) {
+        if !self.0.iter().any(|(_, known)| *known == id) {
+            self.0.push((name, id));
+        }
+    }
+
+    /// Returns the name that the caller has for an id of the agent.
+    pub(super) fn name_of(&self, id: &str) -> Option<&str> {
+        self.0.iter().find(|(_, known)| known == id).map(|(name, _)| name.as_str())
+    }
+
+    fn id_of(&self, name: &str) -> Option<String> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, id)| id.clone())
+    }
+
+    /// Returns the body of the call as the agent gets it; `None` if it stays as it came.
+    pub(super) fn body(&self, body: &str, is_rpc: bool) -> Option<String> {
+        replace_contexts(body, is_rpc, |name| self.id_of(name)).filter(|_| !self.0.is_empty())
+    }
+
+    /// Returns the query of the call as the agent gets it.
+    pub(super) fn query(&self, query: &str) -> String {
+        replace_query_contexts(query, |name| self.id_of(name))
+    }
+
+    /// Returns the answer as the caller gets it.
+    pub(super) fn answer(self, answer: Answer) -> Answer {
+        if self.0.is_empty() {
+            return answer;
+        }
+        let mut replacer = Replacer::new(&self);
+        answer.map(|body| match body {
+            AnswerBody::Whole(bytes) => {
+                let mut whole = BytesMut::from(&*replacer.replace(&bytes));
+                whole.extend_from_slice(&replacer.rest());
+                AnswerBody::Whole(whole.freeze())
+            }
+            AnswerBody::Stream(chunks) => AnswerBody::Stream(replacer.stream(chunks)),
+        })
+    }
+}
+
+/// Replaces ids in JSON that comes in pieces, wherever one stands as a whole text. An id is a hash, so that nothing else is
+/// equal to it.
+struct Replacer {
+    /// Each id in quotes, and the name as JSON.
+    pairs: Vec<(Bytes, Bytes)>,
+    /// The end of what came so far, if it may be the beginning of an id: shorter than an id in quotes.
+    held: BytesMut,
+}
+
+impl Replacer {
+    fn new(renames: &Renames) -> Self {
+        let json = |text: &str| Bytes::from(Value::from(text).to_string());
+        let pairs = renames.0.iter().map(|(name, id)| (json(id), json(name))).collect();
+        Self { pairs, held: BytesMut::new() }
+    }
+
+    fn replace(&mut self, chunk: &[u8]) -> Bytes {
+        let mut bytes = std::mem::take(&mut self.held);
+        bytes.extend_from_slice(chunk);
+        let (mut out, mut rest) = (BytesMut::with_capacity(bytes.len()), &*bytes);
+        while let Some(at) = rest.iter().position(|byte| *byte == b'"') {
+            let (before, quoted) = rest.split_at(at);
+            out.extend_from_slice(before);
+            if let Some((id, name)) = self.pairs.iter().find(|(id, _)| quoted.starts_with(id)) {
+                out.extend_from_slice(name);
+                rest = quoted.get(id.len()..).unwrap_or_default();
+            } else if self.pairs.iter().any(|(id, _)| id.starts_with(quoted)) {
+                self.held = BytesMut::from(quoted);
+                return out.freeze();
+            } else {
+                out.extend_from_slice(b"\"");
+                rest = quoted.get(1..).unwrap_or_default();
+            }
+        }
+        out.extend_from_slice(rest);
+        out.freeze()
+    }
+
+    fn rest(&mut self) -> Bytes {
+        std::mem::take(&mut self.held).freeze()
+    }
+
+    fn stream(self, chunks: Chunks) -> Chunks {
+        let next = async |(mut replacer, mut chunks): (Self, Chunks)| {
+            let chunk = match chunks.next().await {
+                Some(Ok(bytes)) => Ok(replacer.replace(&bytes)),
+                Some(Err(error)) => Err(error),
+                None => Ok(Some(replacer.rest()).filter(|rest| !rest.is_empty())?),
+            };
+            Some((chunk, (replacer, chunks)))
+        };
+        futures_util::stream::unfold((self, chunks), next).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_uuids_of_the_principal_and_the_name() {
+        let id = agents_id("ann", "p", "C");
+        assert_eq!(id.len(), 36);
+        assert_eq!(id.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        assert!(id.chars().all(|c| c == '-' || c.is_ascii_hexdigit()), "{id}");
+        assert_eq!(id, agents_id("ann", "p", "C"), "the same at every replica");
+        let others = [agents_id("bob", "p", "C"), agents_id("ann", "q", "C"), agents_id("ann", "p", "D")];
+        assert!(others.iter().all(|other| *other != id));
+        assert_ne!(agents_id("a", "bc", "d"), agents_id("ab", "c", "d"));
+    }
+
+    #[test]
+    fn an_answer_in_pieces_of_any_size_has_the_callers_name() {
+        let mut renames = Renames::default();
+        let id = agents_id("ann", "p", "my \"own\"");
+        renames.add("my \"own\"".to_owned(), id.clone());
+        let sent = format!(
+            "data: {{\"contextId\":\"{id}\",\"id\":\"{id}:1\",\"x\":\"\\\"{id}\\\"\",\"y\":[\"{id}\"]}}\n\n: \"{}",
+            id.split_once('-').unwrap().0
+        );
+        let expected = sent.replace(&format!("\"contextId\":\"{id}\""), "\"contextId\":\"my \\\"own\\\"\"");
+        let expected = expected.replace(&format!("[\"{id}\"]"), "[\"my \\\"own\\\"\"]");
+        for size in 1..sent.len() {
+            let mut replacer = Replacer::new(&renames);
+            let mut got = Vec::new();
+            for piece in sent.as_bytes().chunks(size) {
+                got.extend_from_slice(&replacer.replace(piece));
+            }
+            got.extend_from_slice(&replacer.rest());
+            assert_eq!(String::from_utf8(got).unwrap(), expected, "{size}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A2A calls over gRPC: answered by the gateway's own server of the agent, and shown in the run that they belong to.
+//!
+//! ```text
+//! call ──► which agent, whose call? ──┬ of no run ──► server ──► answer
+//!                                     └ of a run ──► lane ──► server ──► a copy of each message as JSON to the lane, then
+//!                                                                        the message to the caller
+//! ```
+//!
+//! A call is related as one over HTTP: by token, trace or context, within one principal. The metadata of the call are its
+//! headers. Not here: how a call is answered, which is the business of the service inside.
+
+use std::sync::Arc;
+
+use aqueduct::a2a::Servers;
+use aqueduct::grpc::{A2aV1, A2aV03, Payloads, RawAnswer, RawCall, RawService, RawStatus, Services};
+use aqueduct::remote::REFUSED;
+use aqueduct_adapter_a2a::Envelope;
+use aqueduct_adapter_a2a::call::Call;
+use aqueduct_adapter_a2a::mark::EXTENSION;
+use aqueduct_adapter_a2a::pb::answer::read_task_answer;
+use aqueduct_adapter_a2a::pb::read::Asked;
+use aqueduct_adapter_a2a::relay::PassingCall;
+use aqueduct_adapter_a2a::version::{Binding, EXTENSIONS_HEADER, Version};
+use aqueduct_core::RunFailure;
+use aqueduct_core::service::Caller;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use super::callee::Callee;
+use super::relay::{CHUNKS, SHOWN_AFTER, caller_gone};
+use super::tap;
+use crate::service::Gateway;
+use crate::tee::Tapped;
+use crate::tee::clue::LANE_HEADER;
+
+/// The status code `UNAVAILABLE`.
+const UNAVAILABLE: i32 = 14;
+
+/// Mounts both A2A services, for the same agents and tasks as the other bindings of `servers`.
+pub(in crate::serve) fn mount_grpc(
+    services: Services,
+    gateway: &Arc<Gateway>,
+    servers: &Servers,
+) -> Services {
+    let of = |version| Around { gateway: Arc::clone(gateway), servers: servers.clone(), version };
+    let v1 = Teed { inner: Arc::new(A2aV1(servers.clone())), around: of(Version::V1) };
+    let v03 = Teed { inner: Arc::new(A2aV03(servers.clone())), around: of(Version::V03) };
+    services.mount_raw(Arc::new(v1)).mount_raw(Arc::new(v03))
+}
+
+/// A service whose answers are copied to the lanes of their calls.
+struct Teed<S> {
+    inner: Arc<S>,
+    around: Around,
+}
+
+struct Around {
+    gateway: Arc<Gateway>,
+    servers: Servers,
+    version: Version,
+}
+
+impl<S: RawService> RawService for Teed<S> {
+    const NAME: &'static str = S::NAME;
+
+    async fn call(&self, mut call: RawCall) -> Result<RawAnswer, RawStatus> {
+        let Some(relay) = self.around.relay(&call).await else { return self.inner.call(call).await };
+        // The lane shows what the extension carries; the copy and the answer are one stream.
+        for (name, value) in [(EXTENSIONS_HEADER, EXTENSION), (LANE_HEADER, "1")] {
+            call.caller.headers.push((name.to_owned(), value.to_owned()));
+        }
+        let (to, answer) = oneshot::channel();
+        let inner = Arc::clone(&self.inner);
+        tokio::spawn(relay.run(async move { inner.call(call).await }, to));
+        // The relay always answers; without it, its task was ended with the process.
+        answer.await.unwrap_or_else(|_| Err(RawStatus::new(UNAVAILABLE, "the gateway is stopping")))
+    }
+}
+
+impl Around {
+    /// Returns the relay of a call that belongs to a run. Calls that are refused inside belong to none.
+    async fn relay(&self, call: &RawCall) -> Option<Relay> {
+        let asked = Asked::read(self.version, &call.method, &call.message);
+        let written = written(asked.call.as_ref().ok()?)?.to_string();
+        let name = self.servers.agent_of_call(&call.caller, &asked.tenant)?;
+        let agent = self.gateway.agent(&name)?;
+        let owner = self.gateway.authenticate(&agent, &call.caller).ok()?;
+        let (headers, passing) = (headers(&call.caller), PassingCall::of_jsonrpc(&written));
+        let dialect = Binding::HttpJson.dialect(self.version);
+        let lane = tap(&self.gateway, (&agent, &owner), &headers, &passing, dialect).await?;
+        let callee = Callee::Served {
+            servers: self.servers.clone(),
+            name,
+            headers,
+            proof: call.caller.proof.clone(),
+            version: self.version,
+        };
+        Some(Relay { callee, lane, call: asked.call.ok()?, version: self.version })
+    }
+}
+
+/// Returns what relates a call, as JSON-RPC writes it; `None` for calls that no lane shows.
+fn written(call: &Call) -> Option<Value> {
+    let (method, params) = match call {
+        Call::SendMessage(send) | Call::SendStreamingMessage(send) => {
+            let message = &send.message;
+            let metadata = message.metadata.as_ref();
+            let metadata = metadata.and_then(|raw| serde_json::from_str::<Value>(raw.as_str()).ok());
+            let message = json!({
+                "messageId": &*message.message_id, "taskId": &*message.task_id, "contextId": &*message.context_id,
+                "metadata": metadata,
+            });
+            ("SendMessage", json!({ "message": message, "metadata": send.metadata }))
+        }
+        Call::SubscribeToTask { id } => ("SubscribeToTask", json!({ "id": id })),
+        Call::GetTask { id, .. } => ("GetTask", json!({ "id": id })),
+        Call::CancelTask { id, .. } => ("CancelTask", json!({ "id": id })),
+        _ => return None,
+    };
+    Some(json!({ "method": method, "params": params }))
+}
+
+fn headers(caller: &Caller) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &caller.headers {
+        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(value)) {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
+type Answered = Result<RawAnswer, RawStatus>;
+
+/// Carries one call. It is a task of its own, so that it can close its lane when the caller goes.
+struct Relay {
+    /// The server inside, to cancel the task with its run.
+    callee: Callee,
+    lane: Tapped,
+    call: Call,
+    version: Version,
+}
+
+impl Relay {
+    async fn run(
+        mut self,
+        answering: impl Future<Output = Answered> + Send,
+        mut to: oneshot::Sender<Answered>,
+    ) {
+        let whole = match self.answered(answering, &mut to).await {
+            None => {
+                self.lane.handle_failure(caller_gone()).await;
+                None
+            }
+            Some(Ok(RawAnswer::Stream(messages))) => {
+                let (sender, chunks) = mpsc::channel(CHUNKS);
+                to.send(Ok(RawAnswer::Stream(relayed(chunks)))).ok();
+                self.carry(messages, sender).await;
+                None
+            }
+            Some(Ok(RawAnswer::Message(message))) => {
+                self.lane.handle_body(200, &self.json(&message)).await;
+                Some((to, Ok(RawAnswer::Message(message))))
+            }
+            Some(Err(status)) => {
+                self.lane.handle_failure(failure(&status)).await;
+                Some((to, Err(status)))
+            }
+        };
+        let rest = self.lane.retire();
+        // The caller may look at its task as soon as it has its id.
+        if let Some((to, answer)) = whole {
+            to.send(answer).ok();
+        }
+        if let Some(task) = rest.await {
+            self.callee.cancel(task).await;
+        }
+    }
+
+    /// Returns the answer; `None` if the caller went away before there was one.
+    async fn answered(
+        &mut self,
+        answering: impl Future<Output = Answered> + Send,
+        to: &mut oneshot::Sender<Answered>,
+    ) -> Option<Answered> {
+        let mut answering = std::pin::pin!(answering);
+        let mut shown = std::pin::pin!(tokio::time::sleep(SHOWN_AFTER));
+        let mut is_shown = false;
+        loop {
+            tokio::select! {
+                answer = &mut answering => return Some(answer),
+                () = to.closed() => return None,
+                () = &mut shown, if !is_shown => {
+                    is_shown = true;
+                    self.lane.handle_wait().await;
+                }
+            }
+        }
+    }
+
+    /// Carries a stream to the caller, each message after its copy went to the lane.
+    async fn carry(&mut self, mut messages: Payloads, to: mpsc::Sender<Result<Bytes, RawStatus>>) {
+        let mut is_cancelled = false;
+        loop {
+            tokio::select! {
+                () = to.closed() => return self.lane.handle_failure(caller_gone()).await,
+                task = self.lane.cancel_wanted(), if !is_cancelled => {
+                    is_cancelled = true;
+                    let callee = self.callee.clone();
+                    tokio::spawn(async move { callee.cancel(task).await });
+                }
+                message = messages.next() => match message {
+                    Some(Ok(message)) => {
+                        let copy = [&b"data: "[..], &self.json(&message), b"\n\n"].concat();
+                        self.lane.handle_chunk(copy.into()).await;
+                        // A caller that has gone is seen above.
+                        to.send(Ok(message)).await.ok();
+                    }
+                    Some(Err(status)) => {
+                        self.lane.handle_failure(failure(&status)).await;
+                        to.send(Err(status)).await.ok();
+                        return;
+                    }
+                    None => return self.lane.handle_end().await,
+                },
+            }
+        }
+    }
+
+    /// Returns a message of the answer as the lane reads it.
+    fn json(&self, message: &[u8]) -> Bytes {
+        let mut written = Vec::new();
+        // The server inside wrote it, so that it can be read.
+        if let Ok(Some(item)) = read_task_answer(&self.call, self.version, message) {
+            Envelope::Bare.write(&item, Binding::HttpJson.dialect(self.version), &mut written);
+        }
+        written.into()
+    }
+}
+
+fn relayed(chunks: mpsc::Receiver<Result<Bytes, RawStatus>>) -> Payloads {
+    Box::pin(futures_util::stream::unfold(chunks, async |mut chunks| Some((chunks.recv().await?, chunks))))
+}
+
+fn failure(status: &RawStatus) -> RunFailure {
+    RunFailure::new(REFUSED, status.message.clone())
+}

@@ -284,6 +284,9 @@ impl Runs {
         if agent.is_published() {
             return self.answer_published(agent, principal, input, run).await;
         }
+        if let Some(started) = self.answer_suspended(&agent, &principal, &input, &run).await? {
+            return Ok(started);
+        }
         let ReplyRun { id: run_id, shown } = run;
         input.run_id = run_id.clone();
         let owner = principal.to_string();

@@ -5,6 +5,7 @@
 //! ([`move_card`]). Nothing here judges a call: what is malformed is the agent's to refuse.
 
 mod card;
+mod reply;
 mod scope;
 
 use std::borrow::Cow;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::version::Version;
 pub use card::move_card;
+pub use reply::{continue_event, reply_body};
 pub use scope::{AnswerIds, CallScope, Reach, listed_tasks, retain_tasks};
 
 /// The code of JSON-RPC for what is not the caller's fault.

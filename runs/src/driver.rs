@@ -88,6 +88,8 @@ pub(crate) struct Drive {
     pub(crate) kept_ids: Option<Vec<String>>,
     /// The id under which the events show the run, if the client did not choose the one of the log.
     pub(crate) shown: Option<RunId>,
+    /// The extension of the first run whose stream this one goes on with: its lanes are those of this run.
+    pub(crate) lanes_of: Option<Arc<dyn RunExtension>>,
 }
 
 impl Drive {

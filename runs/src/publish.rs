@@ -41,7 +41,7 @@ use tokio::sync::{Mutex, watch};
 
 use crate::agents::AgentEntry;
 use crate::driver::Drive;
-use crate::extension::RunOrigin;
+use crate::extension::{RunExtension, RunOrigin};
 use crate::feed::{Feed, FeedSender};
 use crate::handle::RunHandle;
 use crate::runs::Runs;
@@ -121,6 +121,8 @@ pub(crate) struct State {
     pub(crate) mailbox: Option<Mailbox>,
     /// The run that brought the last reply.
     pub(crate) answered_by: Option<Arc<RunHandle>>,
+    /// The extension whose lanes feed the runs that reply, for a run that is held.
+    pub(crate) lanes_of: Option<Arc<dyn RunExtension>>,
 }
 
 impl std::fmt::Debug for State {
@@ -242,6 +244,7 @@ impl Runs {
             held: None,
             mailbox: None,
             answered_by: None,
+            lanes_of: None,
         };
         let published = Arc::new(Published {
             key: key.clone(),
@@ -267,6 +270,7 @@ impl Runs {
             request,
             kept_ids: None,
             shown: None,
+            lanes_of: None,
         };
         drive.spawn(feed);
         Ok(Box::new(PublisherIngest::new(self, published).await))

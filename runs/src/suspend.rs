@@ -109,6 +109,7 @@ impl Runs {
             held: None,
             mailbox: None,
             answered_by: None,
+            lanes_of: drive.lanes_of.as_ref().or(drive.extension.as_ref()).cloned(),
         };
         let published = Arc::new(Published {
             key: key.clone(),
@@ -128,6 +129,11 @@ impl Runs {
         Suspension { published, raised }
     }
 
+    /// Returns the number of runs here whose source is held.
+    pub(crate) fn held_runs(&self) -> usize {
+        self.published().values().filter(|published| published.surface == REPLY).count()
+    }
+
     /// Starts the run that replies to a held one. Returns `None` if no held run waits for the input.
     ///
     /// # Errors
@@ -143,12 +149,10 @@ impl Runs {
         if let Some(started) = self.answer_here(agent, principal, input, run).await? {
             return Ok(Some(started));
         }
-        if !input.resume.iter().any(|reply| reply.id.as_str().starts_with(RAISED)) {
-            return Ok(None);
-        }
+        let is_raised = |reply: &InterruptReply| reply.id.as_str().starts_with(RAISED);
         match self.answer_remotely(agent, principal, input, run).await? {
-            Some(started) => Ok(Some(started)),
-            None => Err(not_held(&input.thread_id)),
+            None if input.resume.iter().any(is_raised) => Err(not_held(&input.thread_id)),
+            started => Ok(started),
         }
     }
 }
@@ -227,7 +231,7 @@ impl Suspension {
         };
         let open: Vec<SourceEvent> = self.raised.into_iter().filter(is_open).collect();
         way.send(Batch { lanes: open, ..Batch::default() }).await;
-        if let Some(extension) = &drive.extension {
+        if let Some(extension) = drive.lanes_of.as_ref().or(drive.extension.as_ref()) {
             extension.handle_replies(&replies);
         }
         let own = &drive.handle;

@@ -124,8 +124,17 @@ impl Runs {
         let agent = Arc::clone(&published.agent);
         let mut request = AgentRequest::new(input);
         request.principal = published.principal.clone();
-        let drive =
-            Drive { runs: self.clone(), agent, lease, handle, extension, request, kept_ids: None, shown };
+        let drive = Drive {
+            runs: self.clone(),
+            agent,
+            lease,
+            handle,
+            extension,
+            request,
+            kept_ids: None,
+            shown,
+            lanes_of: state.lanes_of.clone(),
+        };
         drive.spawn(feed);
         published.replies.send_modify(|waiting| waiting.extend(replies));
         StartedRun::new(run_id, events)

@@ -16,6 +16,7 @@ mod far;
 mod faults;
 mod passing;
 mod peer;
+mod raised;
 mod served;
 mod traces;
 

@@ -354,8 +354,9 @@ impl Runs {
         if self.active_runs() + self.held_runs() < limit {
             return Ok(());
         }
-        let message =
-            format!("run limit reached (`runs.limit` = {limit}, with runs that wait for a reply): retry later");
+        let message = format!(
+            "run limit reached (`runs.limit` = {limit}, with runs that wait for a reply): retry later"
+        );
         Err(ServiceError::new(RefusalKind::Busy, message))
     }
 

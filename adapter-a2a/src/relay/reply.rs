@@ -121,7 +121,8 @@ mod tests {
         });
         assert_eq!(serde_json::from_str::<Value>(&found).unwrap(), expected);
 
-        let older = reply_body("{\"request\":{\"messageId\":\"m\"}}", Dialect::V03Rest, (&task, "n"), &[reply()]);
+        let older =
+            reply_body("{\"request\":{\"messageId\":\"m\"}}", Dialect::V03Rest, (&task, "n"), &[reply()]);
         let older: Value = serde_json::from_str(&older.unwrap()).unwrap();
         assert_eq!(older["request"]["taskId"], "t");
         for without in ["", "{}", "[]", "{\"message\":1}", "{\"jsonrpc\":\"2.0\"}"] {

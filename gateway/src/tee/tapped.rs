@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use aqueduct_adapter_a2a::call::TaskRef;
-use aqueduct_core::{InterruptReply, RunFailure};
 use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{InterruptReply, RunFailure};
 use bytes::Bytes;
 
 use super::Trail;

@@ -109,7 +109,10 @@ mod tests {
     #[test]
     fn every_event_is_one_piece_wherever_the_stream_is_cut() {
         for (text, events) in [
-            ("data: a\n\ndata: b\ndata: c\n\n: ping\n\n", vec!["data: a\n\n", "data: b\ndata: c\n\n", ": ping\n\n"]),
+            (
+                "data: a\n\ndata: b\ndata: c\n\n: ping\n\n",
+                vec!["data: a\n\n", "data: b\ndata: c\n\n", ": ping\n\n"],
+            ),
             ("data: a\r\n\r\nid: 1\r\n\r\n", vec!["data: a\r\n\r", "\nid: 1\r\n\r", "\n"]),
             ("data: a\r\rdata: b", vec!["data: a\r\r", "data: b"]),
         ] {

@@ -97,7 +97,11 @@ impl Relay {
     }
 
     /// Carries a stream whose questions are raised.
-    pub(super) async fn carry_asking(&mut self, stream: Chunks, to: mpsc::Sender<Result<Bytes, ClientError>>) {
+    pub(super) async fn carry_asking(
+        &mut self,
+        stream: Chunks,
+        to: mpsc::Sender<Result<Bytes, ClientError>>,
+    ) {
         let frame = self.question.as_ref().map_or(0, |question| question.frame);
         let (mut stream, mut is_told, mut is_reply) = (by_event(stream, frame), false, false);
         loop {

@@ -83,7 +83,10 @@ fn agent_framework_agui() {
     let whole = format!("{one}\n{two}\n{TEAM}");
     assert_eq!(seen["stream"], json!({ "pieces": format!("{one}{two}{TEAM}"), "final": whole }));
     assert_eq!(seen["blocking"], whole);
-    assert_eq!(seen["in_words"], json!({ "question": format!("{OFFER}\n{QUESTION}"), "answer": "Done: late." }));
+    assert_eq!(
+        seen["in_words"],
+        json!({ "question": format!("{OFFER}\n{QUESTION}"), "answer": "Done: late." })
+    );
     assert_eq!(seen["resumed"], json!({ "question": QUESTION, "answer": "Done: late." }));
 }
 

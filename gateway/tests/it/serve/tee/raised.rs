@@ -26,7 +26,9 @@ async fn asking() -> Peer {
             let message = &asked.body["params"]["message"];
             if message["taskId"].is_null() {
                 let question = status("a", "INPUT_REQUIRED", "which cluster?");
-                return out.answer(&asked, &[begun("a"), chunk("a", "looking ", false), question].concat()).await;
+                return out
+                    .answer(&asked, &[begun("a"), chunk("a", "looking ", false), question].concat())
+                    .await;
             }
             let words = message["parts"][0]["text"].as_str().unwrap_or_default().to_owned();
             if words == "again" {
@@ -114,7 +116,8 @@ async fn the_user_answers_and_the_supervisor_sees_the_task_go_on() {
     assert_eq!((&replied["id"], &replied["params"]["metadata"]), (&sent["id"], &sent["params"]["metadata"]));
 
     let seen = results(&got.recv().await.unwrap());
-    let working = json!({ "taskId": "a", "contextId": "a-context", "status": { "state": "TASK_STATE_WORKING" } });
+    let working =
+        json!({ "taskId": "a", "contextId": "a-context", "status": { "state": "TASK_STATE_WORKING" } });
     let of = |frames: &[String]| results(&frames.concat());
     let expected = [
         of(&[begun("a"), chunk("a", "looking ", false)]),
@@ -202,7 +205,8 @@ async fn a_blocking_call_is_held_too() {
     let supervisor = supervisor(&door, |door, asked| {
         Box::pin(async move {
             let client = Client::new(ClientConfig::default()).unwrap();
-            let response = client.request(door.request("a", "SendMessage", &Called::by(&asked))).await.unwrap();
+            let response =
+                client.request(door.request("a", "SendMessage", &Called::by(&asked))).await.unwrap();
             let task: Value = serde_json::from_slice(response.body()).unwrap();
             let state = &task["result"]["task"]["status"]["state"];
             assert_eq!(state, "TASK_STATE_COMPLETED", "{task}");

@@ -5,6 +5,7 @@
 //! ([`move_card`]). Nothing here judges a call: what is malformed is the agent's to refuse.
 
 mod card;
+mod reply;
 mod scope;
 
 use std::borrow::Cow;
@@ -19,6 +20,7 @@ pub use scope::{
     AnswerIds, CallScope, Reach, listed_tasks, query_contexts, replace_contexts, replace_query_contexts,
     retain_tasks,
 };
+pub use reply::{continue_event, reply_body};
 
 /// The code of JSON-RPC for what is not the caller's fault.
 const INTERNAL_ERROR: i64 = -32603;

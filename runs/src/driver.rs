@@ -8,6 +8,7 @@
 //!      │ `run_timeout`
 //!      ├─────────────────────────────────────────────────────────► ended: failed
 //!      ├ the stream ends ────────────────────────────────────────► ended as it says, or cut
+//!      ├ a lane raises an interrupt ─────────────────────────────► ended: interrupted, and the stream is held ([`suspend`](crate::suspend))
 //!      ├ the lease is lost ──────────────────────────────────────► left to the replica that took the run over
 //!      ├ the log has lost the run ───────────────────────────────► ended: `log_lost`, and the agent by policy
 //!      └ the engine leaves ([`leaving`](crate::leaving)) ─────────► handed over, or ended: `gateway_lost`
@@ -30,8 +31,8 @@ use std::time::Duration;
 use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{
-    CancelToken, Checkpoint, MessageId, RunFailure, RunId, RunInfo, SourceEvent, StreamContext, StreamError,
-    Timestamp,
+    BlockEvent, CancelToken, Checkpoint, MessageId, RunFailure, RunId, RunInfo, SourceEvent, StreamContext,
+    StreamError, Timestamp,
 };
 use aqueduct_runlog::{Control, Lease, LogError, LogScope, RunMeta};
 use futures_util::FutureExt as _;
@@ -45,9 +46,10 @@ use crate::handle::RunHandle;
 use crate::leaving::Stage;
 use crate::runs::Runs;
 use crate::settings::{OnDisconnect, OnLogLoss};
+use crate::suspend::Suspension;
 use crate::takeover::GATEWAY_LOST;
 pub(crate) use append::left_by_extension;
-use input::{Batch, Input};
+pub(crate) use input::{Batch, Input};
 use turn::RunTurn;
 
 /// How long a cancelled run waits for its agent to say so itself. The frontend sees the end within a second.
@@ -64,6 +66,9 @@ const TAKEN_OVER: &str = "taken_over";
 
 /// The outcome of a run that was left to other replicas.
 const HANDED_OVER: &str = "handed_over";
+
+/// The outcome of a run that asks.
+const INTERRUPTED: &str = "interrupted";
 
 /// The outcome of a run that its log has lost.
 const LOG_LOST: &str = "log_lost";
@@ -83,6 +88,8 @@ pub(crate) struct Drive {
     pub(crate) kept_ids: Option<Vec<String>>,
     /// The id under which the events show the run, if the client did not choose the one of the log.
     pub(crate) shown: Option<RunId>,
+    /// The extension of the first run whose stream this one goes on with: its lanes are those of this run.
+    pub(crate) lanes_of: Option<Arc<dyn RunExtension>>,
 }
 
 impl Drive {
@@ -116,14 +123,14 @@ impl Drive {
         let counted = metrics.run_begins();
         // In a box: a future holds what is moved into another one once more.
         let machine = Box::new(Machine::new(&self, begin, held.lost.clone()));
-        let outcome = machine.run(&mut input).await;
+        let (outcome, suspension) = machine.run(&mut input).await;
         drop((held, counted));
         if outcome == HANDED_OVER {
             self.release().await;
         }
-        self.handle.end();
-        if let Some(extension) = self.extension.take() {
-            extension.handle_end();
+        let suspension = self.kept(suspension, &outcome).await;
+        if suspension.is_none() {
+            self.end();
         }
         self.runs.active().remove(&run_id);
         metrics.run_ended(self.agent.name(), &outcome, started_at.elapsed());
@@ -134,9 +141,34 @@ impl Drive {
             ms = u64::try_from(started_at.elapsed().as_millis()).unwrap_or(u64::MAX),
             "run ended"
         );
+        if let Some(suspension) = suspension {
+            suspension.hold(&self, &mut input).await;
+            self.end();
+        }
         if self.tells_agent(&outcome) {
             self.say_goodbye(input).await;
         }
+    }
+
+    /// Nothing of the run follows, in this run or in another one.
+    fn end(&mut self) {
+        self.handle.end();
+        if let Some(extension) = self.extension.take() {
+            extension.handle_end();
+        }
+    }
+
+    /// Returns what waits for a reply, if the log has the interrupts.
+    async fn kept(&self, suspension: Option<Suspension>, outcome: &str) -> Option<Suspension> {
+        let suspension = suspension?;
+        if outcome != INTERRUPTED {
+            suspension.withdraw(&self.runs).await;
+            return None;
+        }
+        if let Some(extension) = &self.extension {
+            extension.handle_suspended();
+        }
+        Some(suspension)
     }
 
     /// Returns `true` if the agent's work is over with the run here.
@@ -205,6 +237,12 @@ struct Machine<'d> {
     goes_on: GoesOn,
     /// The agent had more events ready than are handled together.
     is_flooded: bool,
+    /// Interrupts that lanes raised.
+    raised: Vec<SourceEvent>,
+    /// The run ends with them, and its source is held.
+    suspension: Option<Suspension>,
+    /// Events that were taken out of the context before they are appended.
+    polled: Vec<BlockEvent>,
 }
 
 impl<'d> Machine<'d> {
@@ -239,11 +277,14 @@ impl<'d> Machine<'d> {
             checkpoint: None,
             goes_on: if is_takeover { GoesOn::Anywhere } else { GoesOn::HereAlone },
             is_flooded: false,
+            raised: Vec::new(),
+            suspension: None,
+            polled: Vec::new(),
         }
     }
 
-    /// Runs to the terminal event; returns the outcome in a word.
-    async fn run(mut self: Box<Self>, input: &mut Input) -> String {
+    /// Runs to the terminal event; returns the outcome in a word, and what waits for a reply.
+    async fn run(mut self: Box<Self>, input: &mut Input) -> (String, Option<Suspension>) {
         if self.was_left() {
             self.handle_watchers();
         }
@@ -274,6 +315,7 @@ impl<'d> Machine<'d> {
                 }
                 batch = input.next() => self.handle_batch(batch, input).await,
             }
+            self.handle_raised().await;
             self.append().await;
             self.handle_stage().await;
             if std::mem::take(&mut self.is_flooded) {
@@ -281,7 +323,7 @@ impl<'d> Machine<'d> {
                 tokio::task::yield_now().await;
             }
         }
-        self.outcome
+        (self.outcome, self.suspension)
     }
 
     /// Lanes before the agent: its events may follow from those of its sub-agents.

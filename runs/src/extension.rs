@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use aqueduct_core::agent::CallContext;
 use aqueduct_core::service::{BoxFuture, Caller};
-use aqueduct_core::{BlockEvent, Principal, RunInput, SourceEvent, ThreadId};
+use aqueduct_core::{BlockEvent, InterruptReply, Principal, RunInput, SourceEvent, ThreadId};
 use serde_json::Value;
 
 use crate::handle::RunHandle;
@@ -98,6 +98,13 @@ pub trait RunExtension: fmt::Debug + Send + Sync + 'static {
 
     /// Counts a lane event that the run did not take.
     fn handle_lane_dropped(&self) {}
+
+    /// The run has ended with interrupts that its lanes raised. Its agent works on, for the run that replies; what its lanes
+    /// send goes there too, and [`handle_end`](Self::handle_end) follows when that run has ended.
+    fn handle_suspended(&self) {}
+
+    /// Handles replies to interrupts that lanes raised.
+    fn handle_replies(&self, _replies: &[InterruptReply]) {}
 
     /// The run has ended, or is driven elsewhere: nothing follows.
     fn handle_end(&self) {}

@@ -41,8 +41,9 @@ use tokio::sync::{Mutex, watch};
 
 use crate::agents::AgentEntry;
 use crate::driver::Drive;
-use crate::extension::RunOrigin;
+use crate::extension::{RunExtension, RunOrigin};
 use crate::feed::{Feed, FeedSender};
+use crate::handle::RunHandle;
 use crate::runs::Runs;
 use mailbox::Mailbox;
 
@@ -82,19 +83,21 @@ static NEXT_RUN: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub(crate) struct Published {
     /// The key of the run that the publication began with.
-    key: RunId,
+    pub(crate) key: RunId,
     /// The id of that run.
-    run_id: RunId,
-    agent: Arc<AgentEntry>,
-    principal: Principal,
-    thread: ThreadId,
-    state: Mutex<State>,
+    pub(crate) run_id: RunId,
+    pub(crate) agent: Arc<AgentEntry>,
+    pub(crate) principal: Principal,
+    pub(crate) thread: ThreadId,
+    pub(crate) state: Mutex<State>,
     /// Replies that the workflow does not have yet, as far as its lines show.
-    replies: watch::Sender<Vec<InterruptReply>>,
+    pub(crate) replies: watch::Sender<Vec<InterruptReply>>,
     /// Counts its publishers: one that left long ago must not cut the one that came after.
-    turns: AtomicU64,
+    pub(crate) turns: AtomicU64,
     /// Counts the mailboxes that were opened for it.
-    boxes: AtomicU64,
+    pub(crate) boxes: AtomicU64,
+    /// The surface of the runs that reply to it.
+    pub(crate) surface: &'static str,
 }
 
 impl Published {
@@ -103,19 +106,23 @@ impl Published {
     }
 }
 
-struct State {
-    decoder: Box<dyn LineDecoder>,
-    acknowledged: u64,
+pub(crate) struct State {
+    pub(crate) decoder: Box<dyn LineDecoder>,
+    pub(crate) acknowledged: u64,
     /// None once nothing more may come.
-    out: Option<FeedSender>,
+    pub(crate) out: Option<FeedSender>,
     /// Interrupts without a reply.
-    asked: Vec<InterruptId>,
+    pub(crate) asked: Vec<InterruptId>,
     /// The run has ended with an interrupt.
-    is_waiting: bool,
+    pub(crate) is_waiting: bool,
     /// What the decoder gave and the run has not got yet.
-    held: Option<SourceEvent>,
+    pub(crate) held: Option<SourceEvent>,
     /// Where other replicas bring replies.
-    mailbox: Option<Mailbox>,
+    pub(crate) mailbox: Option<Mailbox>,
+    /// The run that brought the last reply.
+    pub(crate) answered_by: Option<Arc<RunHandle>>,
+    /// The extension whose lanes feed the runs that reply, for a run that is held.
+    pub(crate) lanes_of: Option<Arc<dyn RunExtension>>,
 }
 
 impl std::fmt::Debug for State {
@@ -236,6 +243,8 @@ impl Runs {
             is_waiting: false,
             held: None,
             mailbox: None,
+            answered_by: None,
+            lanes_of: None,
         };
         let published = Arc::new(Published {
             key: key.clone(),
@@ -247,6 +256,7 @@ impl Runs {
             replies: watch::Sender::default(),
             turns: AtomicU64::new(0),
             boxes: AtomicU64::new(0),
+            surface: PUBLISH,
         });
         self.published().insert(key, Arc::clone(&published));
         let mut request = AgentRequest::new(input);
@@ -260,6 +270,7 @@ impl Runs {
             request,
             kept_ids: None,
             shown: None,
+            lanes_of: None,
         };
         drive.spawn(feed);
         Ok(Box::new(PublisherIngest::new(self, published).await))

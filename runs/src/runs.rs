@@ -250,6 +250,9 @@ impl Runs {
         let principal = self.authenticate(&caller, &name)?;
         let agent = self.entry(&name).ok_or_else(|| self.no_such_agent(&caller, &name))?;
         self.check_room()?;
+        if !input.answers_interrupts() {
+            self.check_held()?;
+        }
         let owner = principal.to_string();
         let (run, claim) = match self.take_reply(&name, &owner, &input).await? {
             Reply::Taken(run, claim) => (run, claim),
@@ -283,6 +286,9 @@ impl Runs {
     ) -> Result<StartedRun, ServiceError> {
         if agent.is_published() {
             return self.answer_published(agent, principal, input, run).await;
+        }
+        if let Some(started) = self.answer_suspended(&agent, &principal, &input, &run).await? {
+            return Ok(started);
         }
         let ReplyRun { id: run_id, shown } = run;
         input.run_id = run_id.clone();
@@ -320,7 +326,8 @@ impl Runs {
         request.keeps_checkpoints = true;
         let kept_ids = fold.as_ref().map(|fold| fold.message_ids());
         request.thread = fold.map(ThreadFold::finish);
-        let drive = Drive { runs: self, agent, lease, handle, extension, request, kept_ids, shown };
+        let drive =
+            Drive { runs: self, agent, lease, handle, extension, request, kept_ids, shown, lanes_of: None };
         drive.spawn(Feed::Agent);
         Ok(StartedRun::new(run_id, events))
     }
@@ -339,6 +346,18 @@ impl Runs {
         let follow = Follow::new(Arc::clone(&self.0.log), run.clone(), after);
         let halted = Box::pin(self.0.leaving.halted(handle.cloned()));
         Box::pin(Watched::new(run, follow, handle.map(RunHandle::watch), halted))
+    }
+
+    /// Refuses what would be one run too many together with those that are held for a reply.
+    fn check_held(&self) -> Result<(), ServiceError> {
+        let limit = self.setup().settings.limit;
+        if self.active_runs() + self.held_runs() < limit {
+            return Ok(());
+        }
+        let message = format!(
+            "run limit reached (`runs.limit` = {limit}, with runs that wait for a reply): retry later"
+        );
+        Err(ServiceError::new(RefusalKind::Busy, message))
     }
 
     pub(crate) fn check_room(&self) -> Result<(), ServiceError> {

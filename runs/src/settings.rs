@@ -115,6 +115,8 @@ pub struct AgentOptions {
     pub run_timeout: Duration,
     /// How long a run waits for watchers, or for its publisher, to come back.
     pub grace: Duration,
+    /// How long the stream of the agent is held for a reply to what a sub-agent asks.
+    pub reply_timeout: Duration,
     /// What becomes of a run without watchers.
     pub on_disconnect: OnDisconnect,
     /// How much a run may hold open at once.
@@ -129,6 +131,7 @@ impl Default for AgentOptions {
             description: String::new(),
             run_timeout: Duration::from_secs(60 * 60),
             grace: Duration::from_secs(60),
+            reply_timeout: Duration::from_secs(10 * 60),
             on_disconnect: OnDisconnect::default(),
             limits: Limits::default(),
             forward_headers: Vec::new(),
@@ -152,6 +155,12 @@ impl AgentOptions {
     /// Returns the options with another time that a run waits for watchers.
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
+        self
+    }
+
+    /// Returns the options with another time for replies to what a sub-agent asks.
+    pub fn with_reply_timeout(mut self, timeout: Duration) -> Self {
+        self.reply_timeout = timeout;
         self
     }
 

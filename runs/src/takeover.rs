@@ -120,6 +120,7 @@ impl Runs {
             request,
             kept_ids: None,
             shown: None,
+            lanes_of: None,
         };
         drive.spawn(feed);
     }

@@ -212,8 +212,8 @@ impl Decoder {
         interrupt
     }
 
-    /// True if the agent has only told the question that this turn answers.
-    pub(crate) fn asks_again(&self) -> bool {
+    /// Returns `true` if the agent has restated the question that this turn answers, and said nothing since.
+    pub fn asks_again(&self) -> bool {
         self.at_end == AtEnd::AsksAgain
     }
 

@@ -46,8 +46,8 @@ pub(crate) use kind::{Choice, Delay, Flag, Json, Kind, LongCount, Text, Word, Wr
 pub use model::{
     A2aAddress, A2aBinding, A2aExposure, A2aVersion, Agent, AgentSource, CardAccess, Circuit, ClientTls,
     Config, DialectChoice, Inspector, Issuer, JwtAlgorithm, Limits, Log, LogFormat, LogLevel, OnDisconnect,
-    OnLogLoss, OtlpProtocol, PrincipalConfig, PushAccess, RelateBy, Role, RunLogEngine, Runs, Secret, Server,
-    ServerTls, TeeSettings, Telemetry, Timeouts,
+    OnLogLoss, OtlpProtocol, PrincipalConfig, PushAccess, Questions, RelateBy, Role, RunLogEngine, Runs,
+    Secret, Server, ServerTls, TeeSettings, Telemetry, Timeouts,
 };
 pub(crate) use shape::{Inline, List, Maybe, Needed, Section, Tables};
 

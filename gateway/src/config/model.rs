@@ -245,6 +245,8 @@ keys! {
         tokens: Vec<Secret> as List<SecretName> = "[]",
         /// Principals (`NAME`, `TENANT:NAME`) whose calls of this agent may belong to runs of others: those of supervisors that call with a token of their own.
         supervisors: Vec<String> as List<Text> = "[]",
+        /// Who answers what the agent asks (`input-required`) when a supervisor calls it through the gateway: the supervisor, or the user of the run.
+        questions: Questions as Word<Questions> = "supervisor",
         /// What becomes of a run without watchers.
         on_disconnect: OnDisconnect as Word<OnDisconnect> = "continue",
         /// How long a run that goes on without watchers waits for one, before it is cancelled.
@@ -263,6 +265,8 @@ keys! {
         idle: Duration as Delay = "5m",
         /// For a whole run.
         run: Duration as Delay = "1h",
+        /// For the user's reply to what a sub-agent asks (`questions = "user"`), while the agent that called it waits.
+        reply: Duration as Delay = "10m",
     }
 
     /// `[agents.NAME.limits]`.
@@ -309,6 +313,15 @@ choices! {
         Public = "public",
         /// Anywhere that the gateway can reach.
         Any = "any",
+    }
+
+    /// Who answers what a sub-agent asks.
+    pub enum Questions {
+        /// The supervisor that called it; the user sees a notice.
+        #[default]
+        Supervisor = "supervisor",
+        /// The user of the run: the question is an interrupt of the run, and the supervisor's call goes on with the reply.
+        User = "user",
     }
 
     /// `log.level`.

@@ -195,6 +195,7 @@ fn options(agent: &Agent, description: &str) -> AgentOptions {
     AgentOptions::default()
         .with_description(description)
         .with_run_timeout(agent.timeouts.run)
+        .with_reply_timeout(agent.timeouts.reply)
         .with_grace(agent.grace)
         .with_on_disconnect(match agent.on_disconnect {
             config::OnDisconnect::Cancel => OnDisconnect::Cancel,

@@ -1,11 +1,12 @@
 //! What the gateway attaches to each run: the tee, and what measures the run.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aqueduct_core::agent::CallContext;
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{BlockEvent, SourceEvent};
+use aqueduct_core::{BlockEvent, InterruptReply, SourceEvent};
 use aqueduct_runs::{RunExtension, RunExtensions, RunHandle, RunOrigin, RunStart};
 use serde_json::Value;
 
@@ -34,7 +35,12 @@ impl RunExtensions for GatewayExtensions {
         let meter = RunMeter::begin(&self.metrics, origin.agent, surface);
         let trace = |tracing| Arc::new(RunTrace::new(tracing, run.id().as_str(), origin, surface));
         let trace = self.tracing.as_ref().map(trace);
-        Some(Arc::new(GatewayRun { tee: Arc::new(TeeRun::new(&self.tee, run)), meter, trace }))
+        Some(Arc::new(GatewayRun {
+            tee: Arc::new(TeeRun::new(&self.tee, run)),
+            meter,
+            trace,
+            is_measured: AtomicBool::new(false),
+        }))
     }
 }
 
@@ -44,6 +50,20 @@ struct GatewayRun {
     tee: Arc<TeeRun>,
     meter: RunMeter,
     trace: Option<Arc<RunTrace>>,
+    /// The end of the run is measured.
+    is_measured: AtomicBool,
+}
+
+impl GatewayRun {
+    fn measure_end(&self) {
+        if self.is_measured.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.meter.handle_end();
+        if let Some(trace) = &self.trace {
+            trace.handle_end();
+        }
+    }
 }
 
 impl RunExtension for GatewayRun {
@@ -96,11 +116,16 @@ impl RunExtension for GatewayRun {
         self.tee.handle_lane_dropped();
     }
 
+    fn handle_suspended(&self) {
+        self.measure_end();
+    }
+
+    fn handle_replies(&self, replies: &[InterruptReply]) {
+        self.tee.handle_replies(replies);
+    }
+
     fn handle_end(&self) {
-        self.meter.handle_end();
-        if let Some(trace) = &self.trace {
-            trace.handle_end();
-        }
+        self.measure_end();
         self.tee.handle_end();
     }
 }

@@ -4,6 +4,7 @@ use aqueduct_adapter_a2a::relay::{PassingCall, PassingKind};
 use aqueduct_adapter_a2a::wire;
 use serde::{Deserialize, Serialize};
 
+use crate::config::Questions;
 use crate::recording::Dialect;
 use crate::service::AgentEntry;
 
@@ -36,6 +37,9 @@ pub(crate) struct LaneCall {
     /// The tool call that it belongs to, if its caller says so.
     pub(super) tool_call: Option<String>,
     dialect: Dialect,
+    /// Set if the user of the run answers what the sub-agent asks. Not for a lane at another replica: the call is not held there.
+    #[serde(skip)]
+    pub(super) raises: bool,
     /// The longest frame that is read of the answer.
     pub(super) frame: usize,
 }
@@ -57,6 +61,7 @@ impl LaneCall {
             message_id: call.message_id.to_string(),
             tool_call: call.metadata(CALL_METADATA),
             dialect: Dialect::of_a2a(dialect),
+            raises: agent.config.questions == Questions::User && kind == CallKind::Send,
             frame: agent.config.limits.frame,
         })
     }

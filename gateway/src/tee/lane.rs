@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aqueduct_adapter_a2a::TaskMemory;
-use aqueduct_core::{LaneOutcome, RunFailure, Source, SourceEvent, ToolCallId};
+use aqueduct_adapter_a2a::call::TaskRef;
+use aqueduct_core::{Interrupt, InterruptReply, LaneOutcome, RunFailure, Source, SourceEvent, ToolCallId};
 use aqueduct_runs::{LaneRefused, LaneSender};
 use aqueduct_transport_http::sse;
 use bytes::Bytes;
@@ -81,6 +82,7 @@ pub(crate) struct Lane {
     anchor: Arc<Anchor>,
     /// The way into the run; none if the run had ended.
     events: Option<LaneSender>,
+    config: TapConfig,
     tap: Tap,
     metrics: Arc<Metrics>,
     is_lost: bool,
@@ -93,7 +95,13 @@ impl Lane {
         let task = (call.agent.clone(), call.task_id.clone());
         let rest = caller.run.tasks.take(&task);
         let (source, memory) = match (rest, call.kind) {
-            (Some(Rest::Working(lane)), _) => return Some(*lane),
+            (Some(Rest::Working(mut lane)), kind) => {
+                if kind != CallKind::Send {
+                    // There is no message that the reply could take the place of.
+                    lane.tap.decline(&[]);
+                }
+                return Some(*lane);
+            }
             (Some(closed), CallKind::Look) => {
                 caller.run.tasks.keep(task, closed);
                 return None;
@@ -108,10 +116,12 @@ impl Lane {
             limits: sse::DecodeLimits { line: call.frame, event: call.frame },
             message_id: Some(call.message_id.clone()).filter(|id| !id.is_empty()),
             follow_up: !call.task_id.is_empty() && call.kind == CallKind::Send,
+            raises: call.raises,
         };
         let anchor = caller.child(source)?;
-        let (tap, events) = (Tap::new(config, memory), anchor.run.handle.lanes());
-        Some(Self { anchor, events, tap, metrics: Arc::clone(metrics), is_lost: false, is_watched: false })
+        let (tap, events) = (Tap::new(config.clone(), memory), anchor.run.handle.lanes());
+        let metrics = Arc::clone(metrics);
+        Some(Self { anchor, events, config, tap, metrics, is_lost: false, is_watched: false })
     }
 
     /// What the sub-agent is handed.
@@ -172,6 +182,66 @@ impl Lane {
     pub(crate) async fn handle_failure(&mut self, failure: RunFailure) {
         self.tap.handle_failure(failure);
         self.tell().await;
+    }
+
+    /// Returns `true` if what the sub-agent asks is for the user of the run.
+    pub(crate) fn raises(&self) -> bool {
+        self.config.raises && !self.is_lost
+    }
+
+    /// Returns `true` if the sub-agent waits for a reply of the user.
+    pub(crate) fn asks(&self) -> bool {
+        self.tap.asks()
+    }
+
+    /// Returns `true` if what follows shows whether the sub-agent asks again.
+    pub(crate) fn restates(&self) -> bool {
+        self.tap.restates()
+    }
+
+    /// Returns the task, once it is known.
+    pub(crate) fn task(&self) -> Option<TaskRef> {
+        self.tap.task()
+    }
+
+    /// Raises what the sub-agent asks as interrupts of the run, and waits for the replies. Returns `None` if there are none:
+    /// the run has ended, or no reply came in time. The supervisor answers then.
+    pub(crate) async fn raise(&mut self) -> Option<Vec<InterruptReply>> {
+        let questions = self.tap.take_questions();
+        let replies = match self.events.clone().filter(|_| !self.is_lost) {
+            Some(events) => self.replies(&events, &questions).await,
+            None => None,
+        };
+        if replies.is_none() {
+            self.tap.decline(&questions);
+            self.tell().await;
+        }
+        replies
+    }
+
+    async fn replies(&self, events: &LaneSender, questions: &[Interrupt]) -> Option<Vec<InterruptReply>> {
+        let mut waiting = Vec::new();
+        for question in questions {
+            let (interrupt, reply) = self.anchor.run.raise(question);
+            let source = self.anchor.source.clone();
+            events.send(SourceEvent::InterruptRequested { source, interrupt }, PATIENCE).await.ok()?;
+            waiting.push((question.id.clone(), reply));
+        }
+        let mut replies = Vec::new();
+        for (id, reply) in waiting {
+            replies.push(InterruptReply { id, ..reply.await.ok()? });
+        }
+        Some(replies)
+    }
+
+    /// The task goes on with the user's reply: what the sub-agent says then is the same lane, in the run that replied.
+    pub(crate) fn go_on(&mut self, message_id: &str) {
+        let config =
+            TapConfig { message_id: Some(message_id.to_owned()), follow_up: true, ..self.config.clone() };
+        let fresh = Tap::new(config.clone(), TaskMemory::default());
+        if let Some(memory) = std::mem::replace(&mut self.tap, fresh).into_memory() {
+            self.tap = Tap::new(config, memory);
+        }
     }
 
     /// Leaves what a further call of the task needs, at once. A task that works on without a stream is watched over: gives

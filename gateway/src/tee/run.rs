@@ -3,14 +3,17 @@
 //! It relates the run to the calls of its agents ([`Trail`]), attributes lanes to tool calls ([`OpenCalls`]) and holds what
 //! calls of sub-agents left for the next ones ([`Tasks`]). The run itself is the engine's ([`RunHandle`]).
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aqueduct_core::agent::CallContext;
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{ContentBlock, Source, SourceEvent};
-use aqueduct_runs::{RunExtension, RunHandle, RunStart};
+use aqueduct_core::{ContentBlock, Interrupt, InterruptId, InterruptReply, Source, SourceEvent};
+use aqueduct_runlog::RunMeta;
+use aqueduct_runs::{RunExtension, RunHandle, RunStart, raised_id};
 use serde_json::Value;
+use tokio::sync::oneshot;
 
 use super::calls::OpenCalls;
 use super::lane::Tasks;
@@ -31,6 +34,9 @@ pub(crate) struct TeeRun {
     pub(super) remote: RemoteCalls,
     /// Tool calls to which lanes of sub-agents may belong.
     calls: Mutex<OpenCalls>,
+    /// Calls of sub-agents that are held until the user of the run replies, by the interrupt.
+    questions: Mutex<HashMap<InterruptId, oneshot::Sender<InterruptReply>>>,
+    next_question: AtomicU64,
 }
 
 impl TeeRun {
@@ -42,12 +48,24 @@ impl TeeRun {
             next_lane: AtomicU64::new(1),
             remote: RemoteCalls::default(),
             calls: Mutex::default(),
+            questions: Mutex::default(),
+            next_question: AtomicU64::new(1),
         }
     }
 
     /// Returns a number that no lane of the run has yet.
     pub(super) fn next_lane(&self) -> u64 {
         self.next_lane.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns what a sub-agent asks as an interrupt of the run, and where the reply comes. The reply never comes if the run
+    /// ends before.
+    pub(super) fn raise(&self, question: &Interrupt) -> (Interrupt, oneshot::Receiver<InterruptReply>) {
+        let number = self.next_question.fetch_add(1, Ordering::Relaxed);
+        let id = raised_id(&RunMeta::id_in(self.handle.id()), number);
+        let (sender, reply) = oneshot::channel();
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), sender);
+        (Interrupt { id, ..question.clone() }, reply)
     }
 }
 
@@ -91,7 +109,18 @@ impl RunExtension for TeeRun {
         self.tee.metrics().lane_event_dropped();
     }
 
+    fn handle_replies(&self, replies: &[InterruptReply]) {
+        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        for reply in replies {
+            // A caller that has gone needs no reply.
+            if let Some(sender) = questions.remove(&reply.id) {
+                sender.send(reply.clone()).ok();
+            }
+        }
+    }
+
     fn handle_end(&self) {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.tasks.close();
     }
 }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! No IO. What a lane says is work on the way to the supervisor's answer, so all of it is intermediate; questions of
-//! the sub-agent are the supervisor's to answer, so they are told as notices; its state is not the run's, so it is
+//! the sub-agent are the supervisor's to answer, so they are told as notices, unless they are raised to the user of the run
+//! ([`Tap::take_questions`]); its state is not the run's, so it is
 //! told as data. A lane that has ended can go on with the next call of its task: nothing is told twice.
 
 use std::collections::VecDeque;
@@ -35,6 +36,8 @@ pub(crate) struct TapConfig {
     pub(crate) message_id: Option<String>,
     /// True if the task was there before.
     pub(crate) follow_up: bool,
+    /// True if questions go to the user of the run, and are no notices.
+    pub(crate) raises: bool,
 }
 
 /// Reads the answer to one call.
@@ -48,6 +51,9 @@ pub(crate) struct Tap {
     ready: VecDeque<SourceEvent>,
     is_open: bool,
     is_closed: bool,
+    raises: bool,
+    /// What the sub-agent asks the user of the run.
+    questions: Vec<Interrupt>,
 }
 
 impl Tap {
@@ -70,6 +76,8 @@ impl Tap {
             ready: VecDeque::new(),
             is_open: false,
             is_closed: false,
+            raises: config.raises,
+            questions: Vec::new(),
         }
     }
 
@@ -145,6 +153,32 @@ impl Tap {
         (may_go_on && self.decoder.task_ref().is_some()).then(|| self.decoder.into_memory())
     }
 
+    /// Returns `true` if the sub-agent waits for a reply of the user.
+    pub(crate) fn asks(&self) -> bool {
+        !self.questions.is_empty()
+    }
+
+    /// Returns `true` if the sub-agent has restated what it was answered, and what follows shows whether it asks again.
+    pub(crate) fn restates(&self) -> bool {
+        self.raises && self.decoder.asks_again()
+    }
+
+    /// Returns what the sub-agent asks the user, once.
+    pub(crate) fn take_questions(&mut self) -> Vec<Interrupt> {
+        std::mem::take(&mut self.questions)
+    }
+
+    /// The supervisor answers from now on, also these.
+    pub(crate) fn decline(&mut self, questions: &[Interrupt]) {
+        self.raises = false;
+        for question in questions {
+            self.ready.push_back(notice(&self.source, question).into());
+        }
+        if self.decoder.settled().is_some() && !self.is_closed {
+            self.close(LaneOutcome::Suspended);
+        }
+    }
+
     fn read_frames(&mut self) {
         while let Some(event) = self.frames.as_mut().and_then(sse::Decoder::poll_event) {
             match event {
@@ -173,6 +207,12 @@ impl Tap {
                     self.is_open = true;
                     self.ready.push_back(SourceEvent::LaneOpened(source));
                 }
+                SourceEvent::InterruptRequested { interrupt, .. } if self.raises => {
+                    self.open();
+                    self.questions.push(interrupt);
+                }
+                // The run ends with the question, and its lanes with it.
+                SourceEvent::LaneClosed { source, .. } if source == self.source && self.asks() => {}
                 SourceEvent::LaneClosed { source, outcome } if source == self.source => self.close(outcome),
                 event => {
                     self.open();

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use aqueduct_core::RunFailure;
+use aqueduct_adapter_a2a::call::TaskRef;
 use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{InterruptReply, RunFailure};
 use bytes::Bytes;
 
 use super::Trail;
@@ -100,6 +101,44 @@ impl Tapped {
         match self {
             Self::Here(lane) => lane.handle_note(text).await,
             Self::There(lane) => lane.handle_note(text).await,
+        }
+    }
+
+    /// Returns `true` if what the sub-agent asks is for the user of the run.
+    pub(crate) fn raises(&self) -> bool {
+        matches!(self, Self::Here(lane) if lane.raises())
+    }
+
+    /// Returns `true` if the sub-agent waits for a reply of the user.
+    pub(crate) fn asks(&self) -> bool {
+        matches!(self, Self::Here(lane) if lane.asks())
+    }
+
+    /// Returns `true` if what follows shows whether the sub-agent asks again.
+    pub(crate) fn restates(&self) -> bool {
+        matches!(self, Self::Here(lane) if lane.restates())
+    }
+
+    /// Returns the task that the sub-agent asks for, once it is known.
+    pub(crate) fn task(&self) -> Option<TaskRef> {
+        match self {
+            Self::Here(lane) => lane.task(),
+            Self::There(_) => None,
+        }
+    }
+
+    /// Raises what the sub-agent asks to the user of the run, and waits for the replies; `None` if there are none.
+    pub(crate) async fn raise(&mut self) -> Option<Vec<InterruptReply>> {
+        match self {
+            Self::Here(lane) => lane.raise().await,
+            Self::There(_) => None,
+        }
+    }
+
+    /// The task goes on with the user's reply.
+    pub(crate) fn go_on(&mut self, message_id: &str) {
+        if let Self::Here(lane) = self {
+            lane.go_on(message_id);
         }
     }
 

@@ -23,7 +23,8 @@ impl Machine<'_> {
         if let Some(checkpoint) = self.checkpoint.take() {
             self.keep_checkpoint(checkpoint).await;
         }
-        let ready: Vec<BlockEvent> = std::iter::from_fn(|| self.context.poll_event()).collect();
+        let mut ready: Vec<BlockEvent> = std::mem::take(&mut self.polled);
+        ready.extend(std::iter::from_fn(|| self.context.poll_event()));
         if ready.is_empty() || self.lost.is_cancelled() {
             return;
         }

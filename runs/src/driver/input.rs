@@ -18,20 +18,20 @@ use crate::handle::{LANE_EVENTS, LaneEvents};
 const EVENTS_TOGETHER: usize = 128;
 
 /// The sources of a run.
-pub(super) struct Input {
+pub(crate) struct Input {
     source: SourceStream,
     lanes: Option<LaneEvents>,
 }
 
 /// What came in together.
 #[derive(Default)]
-pub(super) struct Batch {
-    pub(super) lanes: Vec<SourceEvent>,
-    pub(super) events: Vec<SourceEvent>,
+pub(crate) struct Batch {
+    pub(crate) lanes: Vec<SourceEvent>,
+    pub(crate) events: Vec<SourceEvent>,
     /// The agent's stream is over.
-    pub(super) is_end: bool,
+    pub(crate) is_end: bool,
     /// More may be ready.
-    pub(super) is_full: bool,
+    pub(crate) is_full: bool,
 }
 
 impl Batch {
@@ -46,12 +46,12 @@ impl Input {
     }
 
     /// Listens to lanes from now on.
-    pub(super) fn listen(&mut self, lanes: Option<LaneEvents>) {
+    pub(crate) fn listen(&mut self, lanes: Option<LaneEvents>) {
         self.lanes = lanes.or_else(|| self.lanes.take());
     }
 
     /// Waits for something, and returns what is ready.
-    pub(super) async fn next(&mut self) -> Batch {
+    pub(crate) async fn next(&mut self) -> Batch {
         std::future::poll_fn(|cx| self.poll_batch(cx)).await
     }
 

@@ -1,6 +1,6 @@
 //! Events of lanes that the host feeds: sub-agents that were called through it.
 
-use aqueduct_core::{LaneOutcome, Source, SourceEvent, StreamError};
+use aqueduct_core::{BlockEvent, LaneOutcome, RunOutcome, Source, SourceEvent, StreamError};
 
 use super::Machine;
 use super::input::Input;
@@ -29,14 +29,32 @@ impl Machine<'_> {
         }
     }
 
+    /// Ends the run with the interrupts that lanes raised, and makes it answerable first.
+    pub(super) async fn handle_raised(&mut self) {
+        if self.raised.is_empty() || self.is_stopping || self.context.is_ended() {
+            return;
+        }
+        let raised = std::mem::take(&mut self.raised);
+        let finished = SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None };
+        // Refused by a context alone that has ended.
+        self.context.handle_event(finished).ok();
+        self.polled.extend(std::iter::from_fn(|| self.context.poll_event()));
+        let pending = match self.polled.last() {
+            Some(BlockEvent::RunFinished(end)) => end.pending_calls.clone(),
+            _ => Vec::new(),
+        };
+        self.suspension = Some(self.drive.runs.suspend(self.drive, raised, pending).await);
+    }
+
     /// Handles an event of a lane. It cannot fail the run.
     fn handle_lane(&mut self, event: SourceEvent) {
         let Some(extension) = &self.drive.extension else { return };
         extension.observe(&event);
         let event = extension.place_lane(event);
         let source = source_of(&event);
+        let asks = matches!(event, SourceEvent::InterruptRequested { .. }).then(|| event.clone());
         match self.context.handle_event(event) {
-            Ok(()) => {}
+            Ok(()) => self.raised.extend(asks),
             Err(StreamError::Ended) => extension.handle_lane_dropped(),
             Err(error) => {
                 extension.handle_lane_dropped();
@@ -58,7 +76,8 @@ fn source_of(event: &SourceEvent) -> Option<Source> {
         | SourceEvent::LaneClosed { source, .. }
         | SourceEvent::StepStarted { source, .. }
         | SourceEvent::StepFinished { source, .. }
-        | SourceEvent::Usage { source, .. } => Some(source.clone()),
+        | SourceEvent::Usage { source, .. }
+        | SourceEvent::InterruptRequested { source, .. } => Some(source.clone()),
         _ => None,
     }
 }

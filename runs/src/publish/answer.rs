@@ -40,25 +40,40 @@ impl Runs {
         input: RunInput,
         run: ReplyRun,
     ) -> Result<StartedRun, ServiceError> {
+        if let Some(started) = self.answer_here(&agent, &principal, &input, &run).await? {
+            return Ok(started);
+        }
+        match self.answer_remotely(&agent, &principal, &input, &run).await? {
+            Some(started) => Ok(started),
+            None => Err(nothing_to_answer(agent.name(), &input)),
+        }
+    }
+
+    /// Starts a run that replies to one whose source is at this replica; `None` if none waits for the input.
+    pub(crate) async fn answer_here(
+        &self,
+        agent: &AgentEntry,
+        principal: &Principal,
+        input: &RunInput,
+        run: &ReplyRun,
+    ) -> Result<Option<StartedRun>, ServiceError> {
         let waiting: Vec<Arc<Published>> = {
             let all = self.published();
             let fits = |one: &&Arc<Published>| {
                 one.agent.name() == agent.name()
-                    && one.principal == principal
+                    && one.principal == *principal
                     && one.thread == input.thread_id
             };
             all.values().filter(fits).cloned().collect()
         };
         for published in waiting {
             let mut state = published.state.lock().await;
-            if let Some(replies) = replies(&state, &input) {
-                return self.open_answer(&published, &mut state, (input, run), replies).await;
+            if let Some(replies) = replies(&state, input) {
+                let input = (input.clone(), run.clone());
+                return self.open_answer(&published, &mut state, input, replies).await.map(Some);
             }
         }
-        match self.answer_remotely(&agent, &principal, &input, &run).await? {
-            Some(started) => Ok(started),
-            None => Err(nothing_to_answer(agent.name(), &input)),
-        }
+        Ok(None)
     }
 
     async fn open_answer(
@@ -90,7 +105,7 @@ impl Runs {
         replies: Vec<InterruptReply>,
     ) -> StartedRun {
         let run_id = input.run_id.detached();
-        let origin = RunOrigin::new(published.agent.name(), &input.thread_id, super::PUBLISH);
+        let origin = RunOrigin::new(published.agent.name(), &input.thread_id, published.surface);
         let (handle, extension) = self.attach(&lease.run_id, &origin);
         let events = self.watched(&lease.run_id, Some(&handle), 0);
         // Results of calls that waited for the reply are no orphans.
@@ -104,12 +119,22 @@ impl Runs {
         state.out = Some(sender);
         state.is_waiting = false;
         state.mailbox = None;
+        state.answered_by = Some(Arc::clone(&handle));
         state.asked.retain(|id| !replies.iter().any(|reply| reply.id == *id));
         let agent = Arc::clone(&published.agent);
         let mut request = AgentRequest::new(input);
         request.principal = published.principal.clone();
-        let drive =
-            Drive { runs: self.clone(), agent, lease, handle, extension, request, kept_ids: None, shown };
+        let drive = Drive {
+            runs: self.clone(),
+            agent,
+            lease,
+            handle,
+            extension,
+            request,
+            kept_ids: None,
+            shown,
+            lanes_of: state.lanes_of.clone(),
+        };
         drive.spawn(feed);
         published.replies.send_modify(|waiting| waiting.extend(replies));
         StartedRun::new(run_id, events)

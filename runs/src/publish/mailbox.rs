@@ -38,7 +38,7 @@ const NOT_ASKED: &str = "nothing_to_answer";
 
 /// A box that is there until this is dropped.
 #[derive(Debug)]
-pub(super) struct Mailbox(CancelToken);
+pub(crate) struct Mailbox(CancelToken);
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
@@ -94,7 +94,7 @@ fn opened(letter: &InterruptReply) -> Option<(ReplyRun, Vec<InterruptReply>)> {
 
 impl Runs {
     /// Opens the box of a workflow that is about to wait; none if no other replica could look into it.
-    pub(super) async fn open_mailbox(
+    pub(crate) async fn open_mailbox(
         &self,
         published: &Arc<Published>,
         asked: &[InterruptId],
@@ -194,7 +194,7 @@ impl Runs {
     }
 
     /// Brings an answer to the replica whose workflow waits for it; none if there is none.
-    pub(super) async fn answer_remotely(
+    pub(crate) async fn answer_remotely(
         &self,
         agent: &AgentEntry,
         principal: &Principal,

@@ -22,7 +22,7 @@ export const STAGES = {
     stop: '[data-testid="copilot-send-button"]',
     isAnswered: false,
   },
-  "copilotkit-sdk": { ...OURS, agent: "team-attributed", stop: '[data-testid="copilot-send-button"]' },
+  "copilotkit-sdk": { ...OURS, agent: "team-runtime", stop: '[data-testid="copilot-send-button"]' },
   "assistant-stock": { agent: "team-direct", tool: (name) => `[data-tool="${name}"]`, head: "summary", stop: "text=Stop" },
   "assistant-sdk": { ...OURS, agent: "team-attributed", stop: "text=Stop" },
 };

@@ -22,7 +22,7 @@ const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", 
 
 const stage = STAGES[options.page];
 if (stage === undefined) throw new Error(`no page ${options.page}; there is: ${Object.keys(STAGES).join(", ")}`);
-const names = ["team", "team-direct", "team-attributed", "team-plain", "hidden"];
+const names = ["team", "team-direct", "team-attributed", "team-runtime", "team-plain", "hidden"];
 const agents = Object.fromEntries(names.map((name) => [name, `${options.gateway}/agents/${name}`]));
 const server = await serve({ ...options, agents });
 const profile = mkdtempSync(join(tmpdir(), "aqueduct-frontends-"));

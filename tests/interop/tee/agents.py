@@ -2,8 +2,9 @@
 
     python agents.py
 
-Prints where it listens. `/argocd`, `/jira` and `/clock` are sub-agents, jira asks clock; `/plain` is a supervisor
-written with the SDK alone, `/langgraph` is the one of `examples/supervisor-langgraph`. Where the gateway is, and what
+Prints where it listens. `/argocd`, `/jira` and `/clock` are sub-agents, jira asks clock; `/deployer` asks a person; `/plain` is a
+supervisor written with the SDK alone, `/careful` another one that calls the deployer, `/langgraph` is the one of
+`examples/supervisor-langgraph`. Where the gateway is, and what
 is handed on to it, stands in the question, as JSON: `{"gateway": "http://…", "relate": "header"}`.
 """
 
@@ -104,6 +105,35 @@ class SubAgent(Scripted):
         await self.answer(updater, self.words[:middle], self.words[middle:])
 
 
+class Deployer(Scripted):
+    """Asks which cluster it shall deploy to, and says where it did."""
+
+    async def execute(self, context, event_queue):
+        if context.current_task is not None:
+            return await super().execute(context, event_queue)
+        task = new_task_from_user_message(context.message)
+        await event_queue.enqueue_event(task)
+        updater = TaskUpdater(event_queue, task.id, task.context_id)
+        await self.say(updater, "🔧 Calling tool: **plan**")
+        await self.say(updater, "✅ Tool **plan** completed")
+        question = updater.new_agent_message([new_text_part("Which cluster?")])
+        await updater.update_status(TaskState.TASK_STATE_INPUT_REQUIRED, question)
+
+    async def work(self, context, updater):
+        await self.say(updater, "🔧 Calling tool: **roll_out**")
+        await self.say(updater, "✅ Tool **roll_out** completed")
+        await self.answer(updater, "deployed to ", f"{context.get_user_input()}.")
+
+
+class Careful(Scripted):
+    """A supervisor that knows nothing of questions: it takes what the deployer's task ends with."""
+
+    async def work(self, context, updater):
+        setup = json.loads(context.get_user_input())
+        answer = await ask(setup["gateway"], "deployer", "deploy it", handed_on(setup["relate"], context))
+        await self.answer(updater, f"Summary: {answer or 'nothing was deployed.'}")
+
+
 class Plain(Scripted):
     """A supervisor that asks two agents at once and shows nothing of their work."""
 
@@ -136,6 +166,8 @@ def main():
         "argocd": SubAgent("list_apps", "three apps are in sync."),
         "jira": SubAgent("search_issues", "two issues are open.", asks="clock"),
         "clock": SubAgent("read_clock", "it is noon."),
+        "deployer": Deployer(),
+        "careful": Careful(),
         "plain": Plain(),
         "langgraph": ByQuestion(),
     }

@@ -17,6 +17,7 @@ const FRAMEWORKS: [&str; 8] =
 /// Installs the frameworks and the clients, and returns where everything is.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let (clients, peers) = (Peers::of(project, "agui")?, Peers::of(project, "frameworks")?);
+    let sdks = Peers::of(project, "a2a")?;
     for framework in FRAMEWORKS {
         peers.python_venv(framework)?;
     }
@@ -24,6 +25,9 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let installed = cases.parent().context("the cases have no folder")?;
     let scripts = peers.scripts().parent().context("the scripts have no folder")?;
     Ok(vec![
+        ("AQUEDUCT_INTEROP_A2A_PY_1_3", text(&sdks.python_venv("python-1.3.0")?)?),
+        ("AQUEDUCT_INTEROP_A2A_PY_0_3", text(&sdks.python_venv("python-0.3.26")?)?),
+        ("AQUEDUCT_INTEROP_A2A_JS", text(&sdks.npm_project("js-1.3.0")?)?),
         ("AQUEDUCT_INTEROP_AGUI_1_0", text(&clients.npm_project("client-1.0.0")?)?),
         ("AQUEDUCT_INTEROP_AGUI_0_0_59", text(&clients.npm_project("client-0.0.59")?)?),
         ("AQUEDUCT_INTEROP_FRAMEWORKS", text(installed)?),

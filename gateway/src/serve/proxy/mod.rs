@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Invariants: the body goes to the agent as it came, but for the token in the metadata of a related message and names of
-//! contexts that are the caller's alone; the answer comes back byte by byte as it was sent, but for those; the caller's own credentials stay here; when the caller goes away the
+//! contexts that are the caller's alone; the answer comes back byte by byte as it was sent, but for those names and for a
+//! question that the user of the run answers ([`raise`]); the caller's own credentials stay here; when the caller goes away the
 //! agent's connection is closed, as the caller would have closed it, and nothing is cancelled; when the run is stopped
 //! its tasks are cancelled, and the caller's streams go on until the agent ends them.
 
@@ -18,8 +19,10 @@ mod answer;
 mod callee;
 mod card;
 mod contexts;
+mod events;
 mod grpc;
 mod owners;
+mod raise;
 mod relay;
 
 use std::sync::Arc;
@@ -50,6 +53,7 @@ use self::card::{card, own_card, place};
 use self::contexts::Renames;
 pub(super) use self::grpc::mount_grpc;
 use self::owners::{Owners, admit_push};
+use self::raise::Question;
 use self::relay::Relay;
 use crate::config::CardAccess;
 use crate::service::{AgentEntry, Gateway};
@@ -193,7 +197,10 @@ async fn serve_call(
     };
     let mut request = Request::from_parts(parts, body);
     request.headers_mut().insert(LANE_HEADER, HeaderValue::from_static("1"));
-    match Relay::new(callee, lane).answer(request).await {
+    let frame = agent.config.limits.frame;
+    let asked = request.clone();
+    let relay = Relay::new(callee, lane).raising(|| Question::new(asked, dialect, frame));
+    match relay.answer(request).await {
         Ok(answer) => respond(answer, Body::from),
         Err(failure) => refuse(&spoken.call, &failure),
     }
@@ -300,7 +307,9 @@ impl Passage<'_> {
             None => ask_agent(&self.source, request).await,
             Some(lane) => {
                 let source = self.source.clone();
-                Relay::new(Callee::Agent { source, door, forwarded }, lane).answer(request).await
+                let (asked, frame) = (request.clone(), self.agent.config.limits.frame);
+                let relay = Relay::new(Callee::Agent { source, door, forwarded }, lane);
+                relay.raising(|| Question::new(asked, dialect, frame)).answer(request).await
             }
         };
         let reach = scope.map_or(Reach::Unknown, |scope| scope.reach);

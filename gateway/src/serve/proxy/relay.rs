@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::answer::{Answer, AnswerBody, Chunks, encoding};
 use super::callee::Callee;
+use super::raise::{Question, Raised};
 use crate::tee::Tapped;
 use crate::tee::lane::CALLER_GONE;
 
@@ -23,8 +24,10 @@ const ANSWER_COMPRESSED: &str = "answer_compressed";
 
 /// Carries one call.
 pub(super) struct Relay {
-    callee: Callee,
-    lane: Tapped,
+    pub(super) callee: Callee,
+    pub(super) lane: Tapped,
+    /// Set if what the agent asks is for the user of the run.
+    pub(super) question: Option<Question>,
     /// How the answer is compressed, so that nothing of it can be shown.
     compressed: Option<String>,
 }
@@ -33,7 +36,13 @@ type Respond = oneshot::Sender<Result<Answer, RunFailure>>;
 
 impl Relay {
     pub(super) fn new(callee: Callee, lane: Tapped) -> Self {
-        Self { callee, lane, compressed: None }
+        Self { callee, lane, question: None, compressed: None }
+    }
+
+    /// Raises what the agent asks to the user of the run, where the lane wants that.
+    pub(super) fn raising(mut self, question: impl FnOnce() -> Question) -> Self {
+        self.question = self.lane.raises().then(question);
+        self
     }
 
     /// Asks, and carries the answer while somebody wants it.
@@ -95,23 +104,47 @@ impl Relay {
     async fn hand_over(
         &mut self,
         answer: Answer,
-        to: Respond,
+        mut to: Respond,
     ) -> Option<(Respond, Result<Answer, RunFailure>)> {
-        let (head, body) = answer.into_parts();
-        if let Some(coding) = encoding(&head.headers) {
-            self.note_compressed(coding.to_owned()).await;
+        let mut answer = answer;
+        loop {
+            let (head, body) = answer.into_parts();
+            if let Some(coding) = encoding(&head.headers) {
+                self.note_compressed(coding.to_owned()).await;
+            }
+            let bytes = match body {
+                AnswerBody::Stream(stream) => {
+                    let (sender, chunks) = mpsc::channel(CHUNKS);
+                    to.send(Ok(Answer::from_parts(head, AnswerBody::Stream(relayed(chunks))))).ok();
+                    self.carry(stream, sender).await;
+                    return None;
+                }
+                AnswerBody::Whole(bytes) => bytes,
+            };
+            self.take_whole(&head, &bytes).await;
+            let whole = Answer::from_parts(head, AnswerBody::Whole(bytes));
+            if !self.lane.asks() {
+                return Some((to, Ok(whole)));
+            }
+            answer = match self.raise_whole(&mut to).await {
+                Raised::Replied(answer) => answer,
+                Raised::Unanswered => return Some((to, Ok(whole))),
+                Raised::Failed(failure) => {
+                    self.lane.handle_failure(failure.clone()).await;
+                    return Some((to, Err(failure)));
+                }
+                Raised::Gone => {
+                    self.caller_is_gone().await;
+                    return None;
+                }
+            };
         }
-        match body {
-            AnswerBody::Stream(stream) => {
-                let (sender, chunks) = mpsc::channel(CHUNKS);
-                to.send(Ok(Answer::from_parts(head, AnswerBody::Stream(relayed(chunks))))).ok();
-                self.carry(stream, sender).await;
-                None
-            }
-            AnswerBody::Whole(bytes) => {
-                self.take_whole(&head, &bytes).await;
-                Some((to, Ok(Answer::from_parts(head, AnswerBody::Whole(bytes)))))
-            }
+    }
+
+    async fn raise_whole(&mut self, to: &mut Respond) -> Raised {
+        tokio::select! {
+            () = to.closed() => Raised::Gone,
+            raised = self.raise(|| Box::pin(std::future::pending())) => raised,
         }
     }
 
@@ -139,14 +172,16 @@ impl Relay {
 
     /// Carries a stream to the caller, after its copy went to the lane.
     async fn carry(&mut self, mut stream: Chunks, to: mpsc::Sender<Result<Bytes, ClientError>>) {
+        if self.question.is_some() && self.compressed.is_none() {
+            return self.carry_asking(stream, to).await;
+        }
         let mut is_told = false;
         loop {
             tokio::select! {
                 () = to.closed() => return self.caller_is_gone().await,
                 task = self.lane.cancel_wanted(), if !is_told => {
                     is_told = true;
-                    let callee = self.callee.clone();
-                    tokio::spawn(async move { callee.cancel(task).await });
+                    self.cancel_task(task);
                 }
                 chunk = stream.next() => match chunk {
                     Some(Ok(bytes)) => {
@@ -156,18 +191,28 @@ impl Relay {
                         // A caller that has gone is seen above.
                         to.send(Ok(bytes)).await.ok();
                     }
-                    Some(Err(error)) => {
-                        self.lane.handle_failure(failure_of(&error)).await;
-                        to.send(Err(error)).await.ok();
-                        return;
-                    }
+                    Some(Err(error)) => return self.fail_stream(error, &to).await,
                     None => return self.end().await,
                 },
             }
         }
     }
 
-    async fn end(&mut self) {
+    pub(super) fn cancel_task(&self, task: String) {
+        let callee = self.callee.clone();
+        tokio::spawn(async move { callee.cancel(task).await });
+    }
+
+    pub(super) async fn fail_stream(
+        &mut self,
+        error: ClientError,
+        to: &mpsc::Sender<Result<Bytes, ClientError>>,
+    ) {
+        self.lane.handle_failure(failure_of(&error)).await;
+        to.send(Err(error)).await.ok();
+    }
+
+    pub(super) async fn end(&mut self) {
         match &self.compressed {
             None => self.lane.handle_end().await,
             Some(coding) => {
@@ -177,7 +222,7 @@ impl Relay {
         }
     }
 
-    async fn caller_is_gone(&mut self) {
+    pub(super) async fn caller_is_gone(&mut self) {
         self.lane.handle_failure(caller_gone()).await;
     }
 }

@@ -7,7 +7,8 @@ use super::*;
 fn tap() -> Tap {
     let source = Source::root().child("a#1").named("a");
     let limits = sse::DecodeLimits { line: 4096, event: 4096 };
-    let config = TapConfig { source, dialect: Dialect::V1, limits, message_id: None, follow_up: false };
+    let config =
+        TapConfig { source, dialect: Dialect::V1, limits, message_id: None, follow_up: false, raises: false };
     Tap::new(config, TaskMemory::default())
 }
 
@@ -154,6 +155,7 @@ mod apart {
             limits,
             message_id: None,
             follow_up: false,
+            raises: false,
         };
         (source, Tap::new(config, TaskMemory::default()))
     }

@@ -4,6 +4,7 @@ mod a2a;
 mod a2a_grpc;
 mod a2a_server;
 mod bounds;
+mod clients;
 mod crossings;
 mod faults;
 mod grpc;

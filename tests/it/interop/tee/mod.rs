@@ -51,8 +51,11 @@ impl Scene {
         let script = scripts().join("agents.py");
         let agents = Program::start(variable("AQUEDUCT_INTEROP_TEE_PY"), &["-B", script.to_str().unwrap()]);
         let mut toml = format!("{more}\n");
-        for agent in ["argocd", "clock", "jira", "langgraph", "plain"] {
+        for agent in ["argocd", "careful", "clock", "deployer", "jira", "langgraph", "plain"] {
             writeln!(toml, "[agents.{agent}]\na2a.url = \"{}/{agent}\"", agents.address).unwrap();
+            if agent == "deployer" {
+                writeln!(toml, "questions = \"user\"").unwrap();
+            }
         }
         let file = variable("AQUEDUCT_INTEROP_CASES").join(format!("{name}.toml"));
         std::fs::write(&file, toml).unwrap();
@@ -78,6 +81,33 @@ impl Scene {
         assert_eq!(seen["warnings"], json!([]));
         seen
     }
+}
+
+/// The question of a sub-agent is answered by the user; the supervisor, which could not answer it, sees its task go on.
+#[test]
+fn a_question_of_a_sub_agent_is_answered_by_the_user() {
+    let scene = Scene::new("raised", "");
+    let base = scene.gateway.address.split_once("/agents/").unwrap().0.to_owned();
+    let question = json!({ "gateway": base, "relate": "header" }).to_string();
+    let mut command = Command::new("node");
+    command.arg(scripts().join("reply.mjs")).arg("--project").arg(variable("AQUEDUCT_INTEROP_AGUI_1_0"));
+    command.args(["--url", &format!("{base}/agents/careful"), "--question", &question, "--reply", "prod"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(seen["warnings"], json!([]));
+    assert_eq!(seen["interrupts"][0]["message"], "Which cluster?", "{seen:#}");
+    let tools = |run: &str| -> Vec<Value> {
+        let events = seen[run].as_array().unwrap().iter();
+        let calls = events.filter(|event| event["type"] == "TOOL_CALL_START");
+        calls.map(|event| event["toolCallName"].clone()).collect()
+    };
+    assert_eq!((tools("first"), tools("second")), (vec![json!("plan")], vec![json!("roll_out")]));
+    let texts = seen["second"].as_array().unwrap().iter().filter(|event| {
+        event["type"] == "TEXT_MESSAGE_CONTENT" && event.get("subagentRunId").is_none_or(Value::is_null)
+    });
+    let answer: String = texts.filter_map(|event| event["delta"].as_str()).collect();
+    assert_eq!(answer, "Summary: deployed to prod.");
 }
 
 fn events(seen: &Value) -> &[Value] {

@@ -17,6 +17,7 @@ mod faults;
 mod grpc;
 mod passing;
 mod peer;
+mod raised;
 mod served;
 mod traces;
 

@@ -1,0 +1,137 @@
+//! A stream of server-sent events, cut between events and nowhere else. The bytes stay as they are.
+
+use aqueduct_transport_http::{ClientError, sse};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+
+use super::answer::Chunks;
+
+/// Returns the stream in pieces of one event each. An event beyond `limit` comes in pieces of its own: it is passed on, and
+/// nothing in it is understood.
+pub(super) fn by_event(chunks: Chunks, limit: usize) -> Chunks {
+    let state = (chunks, Splitter { limit, ..Splitter::default() }, false);
+    let next = async |(mut chunks, mut splitter, mut is_over): (Chunks, Splitter, bool)| loop {
+        if let Some(event) = splitter.poll_event() {
+            return Some((Ok(event), (chunks, splitter, is_over)));
+        }
+        if is_over {
+            let rest = splitter.finish()?;
+            return Some((Ok(rest), (chunks, splitter, true)));
+        }
+        match chunks.next().await {
+            Some(Ok(chunk)) => splitter.handle_chunk(&chunk),
+            Some(Err(error)) => return Some((Err(error), (chunks, splitter, true))),
+            None => is_over = true,
+        }
+    };
+    futures_util::stream::unfold(state, next).boxed()
+}
+
+/// Returns one event with that data.
+pub(super) fn event(data: &str) -> Bytes {
+    let mut out = Vec::new();
+    sse::encode_data_with(&mut out, |out| out.extend_from_slice(data.as_bytes()));
+    Bytes::from(out)
+}
+
+/// Returns the data of a piece; `None` if it is no event with data.
+pub(super) fn data_of(piece: &Bytes) -> Option<String> {
+    let limits = sse::DecodeLimits { line: piece.len().max(1), event: piece.len().max(1) };
+    let mut decoder = sse::Decoder::new(limits);
+    decoder.handle_chunk(piece.clone());
+    decoder.poll_event()?.ok().map(|event| event.data.to_string())
+}
+
+/// A stream that is cut short.
+pub(super) fn cut(reason: impl Into<String>) -> ClientError {
+    ClientError::Cut { upstream: "the agent".to_owned(), reason: reason.into() }
+}
+
+/// Finds the ends of events: a line end that follows a line end.
+#[derive(Debug, Default)]
+struct Splitter {
+    buffer: BytesMut,
+    /// Bytes of the buffer that were looked at.
+    seen: usize,
+    /// The current line has characters.
+    has_text: bool,
+    /// The last byte was a carriage return: a line feed belongs to it.
+    after_return: bool,
+    limit: usize,
+}
+
+impl Splitter {
+    fn handle_chunk(&mut self, chunk: &[u8]) {
+        self.buffer.extend_from_slice(chunk);
+    }
+
+    fn poll_event(&mut self) -> Option<Bytes> {
+        while let Some(byte) = self.buffer.get(self.seen).copied() {
+            self.seen += 1;
+            let is_second_half = byte == b'\n' && std::mem::take(&mut self.after_return);
+            self.after_return = byte == b'\r';
+            match byte {
+                b'\n' | b'\r' if is_second_half => {}
+                b'\n' | b'\r' if !std::mem::take(&mut self.has_text) => return Some(self.cut()),
+                b'\n' | b'\r' => {}
+                _ => self.has_text = true,
+            }
+        }
+        (self.buffer.len() > self.limit).then(|| self.cut())
+    }
+
+    fn cut(&mut self) -> Bytes {
+        let end = std::mem::take(&mut self.seen);
+        self.buffer.split_to(end).freeze()
+    }
+
+    fn finish(&mut self) -> Option<Bytes> {
+        self.seen = self.buffer.len();
+        Some(self.cut()).filter(|rest| !rest.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(chunks: &[&[u8]], limit: usize) -> Vec<String> {
+        let mut splitter = Splitter { limit, ..Splitter::default() };
+        let mut pieces = Vec::new();
+        for chunk in chunks {
+            splitter.handle_chunk(chunk);
+            pieces.extend(std::iter::from_fn(|| splitter.poll_event()));
+        }
+        pieces.extend(splitter.finish());
+        pieces.iter().map(|piece| String::from_utf8_lossy(piece).into_owned()).collect()
+    }
+
+    #[test]
+    fn every_event_is_one_piece_wherever_the_stream_is_cut() {
+        for (text, events) in [
+            (
+                "data: a\n\ndata: b\ndata: c\n\n: ping\n\n",
+                vec!["data: a\n\n", "data: b\ndata: c\n\n", ": ping\n\n"],
+            ),
+            ("data: a\r\n\r\nid: 1\r\n\r\n", vec!["data: a\r\n\r", "\nid: 1\r\n\r", "\n"]),
+            ("data: a\r\rdata: b", vec!["data: a\r\r", "data: b"]),
+        ] {
+            for at in 0..=text.len() {
+                let (one, two) = text.as_bytes().split_at(at);
+                assert_eq!(split(&[one, two], 100), events, "cut at {at}");
+            }
+            assert_eq!(split(&[text.as_bytes()], 100).concat(), text);
+        }
+    }
+
+    #[test]
+    fn an_event_without_end_is_passed_on() {
+        assert_eq!(split(&[b"data: 123456789", b"0\n\n"], 8), ["data: 123456789", "0\n\n"]);
+    }
+
+    #[test]
+    fn data_is_read_and_written() {
+        assert_eq!(data_of(&event("{\"a\":1}")).as_deref(), Some("{\"a\":1}"));
+        assert_eq!(data_of(&Bytes::from_static(b": ping\n\n")), None);
+    }
+}

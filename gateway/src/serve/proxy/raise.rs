@@ -1,0 +1,197 @@
+//! Calls of agents that ask the user of the run: the answer is held at the question, and goes on with the reply.
+//!
+//! ```text
+//! agent ── working, input required ─┐                     ┌─ working, completed ── agent
+//!                                   ▼                     │
+//! caller ◄── working ── (held, kept alive) ── the user's reply, as the caller's own call ── working, completed ──► caller
+//! ```
+//!
+//! A question that nobody answers is passed to the caller as it came. Invariant: a caller whose stream is held reads comments
+//! in the meantime, so that neither it nor a proxy takes the stream for dead.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aqueduct_adapter_a2a::relay::{continue_event, reply_body};
+use aqueduct_adapter_a2a::wire::Dialect;
+use aqueduct_core::{InterruptReply, RunFailure};
+use aqueduct_transport_http::ClientError;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+
+use super::answer::{Answer, AnswerBody, Chunks, encoding};
+use super::events::{by_event, cut, data_of, event};
+use super::relay::Relay;
+
+/// How often the caller of a held stream reads something. Less than what HTTP clients wait by default: httpx takes five
+/// seconds.
+const KEEP_ALIVE: Duration = Duration::from_secs(3);
+/// What the caller reads: a comment of server-sent events.
+const COMMENT: &[u8] = b":\n\n";
+
+/// Numbers the messages of replies.
+static NEXT_REPLY: AtomicU64 = AtomicU64::new(1);
+
+/// What is needed to carry a call on with a reply.
+pub(super) struct Question {
+    request: http::Request<Bytes>,
+    dialect: Dialect,
+    /// The longest event that is read.
+    frame: usize,
+}
+
+/// What becomes of a question.
+pub(super) enum Raised {
+    /// The agent was given the reply; this is what it says.
+    Replied(Answer),
+    /// The agent could not be given the reply.
+    Failed(RunFailure),
+    /// There is no reply: the caller gets the question.
+    Unanswered,
+    /// The caller has gone.
+    Gone,
+}
+
+impl Question {
+    pub(super) fn new(request: http::Request<Bytes>, dialect: Dialect, frame: usize) -> Self {
+        Self { request, dialect, frame }
+    }
+}
+
+impl Relay {
+    /// Raises what the agent asks, and gives it the reply.
+    pub(super) async fn raise(&mut self, mut idle: impl FnMut() -> BoxFuture<'static, bool>) -> Raised {
+        let replies = {
+            let mut raised = std::pin::pin!(self.lane.raise());
+            loop {
+                tokio::select! {
+                    biased;
+                    replies = &mut raised => break replies,
+                    is_gone = idle() => if is_gone { return Raised::Gone },
+                }
+            }
+        };
+        match replies.and_then(|replies| self.reply_request(&replies)) {
+            None => Raised::Unanswered,
+            Some(request) => match self.callee.clone().ask(request).await {
+                Ok(answer) => Raised::Replied(answer),
+                Err(failure) => Raised::Failed(failure),
+            },
+        }
+    }
+
+    /// Returns the caller's call with the reply as its message, and lets the lane go on with it.
+    fn reply_request(&mut self, replies: &[InterruptReply]) -> Option<http::Request<Bytes>> {
+        let (question, task) = (self.question.as_ref()?, self.lane.task()?);
+        let number = NEXT_REPLY.fetch_add(1, Ordering::Relaxed);
+        let message = format!("{}-reply-{number}", task.task_id);
+        let body = std::str::from_utf8(question.request.body()).ok()?;
+        let body = reply_body(body, question.dialect, (&task, &message), replies)?;
+        let mut request = question.request.clone();
+        request.headers_mut().remove(http::header::CONTENT_LENGTH);
+        *request.body_mut() = Bytes::from(body);
+        self.lane.go_on(&message);
+        Some(request)
+    }
+
+    /// Carries a stream whose questions are raised.
+    pub(super) async fn carry_asking(
+        &mut self,
+        stream: Chunks,
+        to: mpsc::Sender<Result<Bytes, ClientError>>,
+    ) {
+        let frame = self.question.as_ref().map_or(0, |question| question.frame);
+        let (mut stream, mut is_told, mut is_reply) = (by_event(stream, frame), false, false);
+        loop {
+            let next = tokio::select! {
+                () = to.closed() => return self.caller_is_gone().await,
+                task = self.lane.cancel_wanted(), if !is_told => {
+                    is_told = true;
+                    self.cancel_task(task);
+                    continue;
+                }
+                next = stream.next() => next,
+            };
+            let piece = match next {
+                Some(Ok(piece)) => piece,
+                Some(Err(error)) => return self.fail_stream(error, &to).await,
+                None => Bytes::new(),
+            };
+            let is_over = piece.is_empty();
+            if is_over {
+                self.end().await;
+            } else {
+                self.lane.handle_chunk(piece.clone()).await;
+            }
+            if self.lane.asks() {
+                match self.raise(|| idle(&to)).await {
+                    Raised::Replied(answer) => {
+                        (stream, is_reply) = (by_event(chunks_of(answer), frame), true);
+                        continue;
+                    }
+                    Raised::Failed(failure) => {
+                        self.lane.handle_failure(failure.clone()).await;
+                        to.send(Err(cut(failure.message.to_string()))).await.ok();
+                        return;
+                    }
+                    Raised::Gone => return self.caller_is_gone().await,
+                    Raised::Unanswered => {}
+                }
+            } else if self.lane.restates() {
+                // What follows shows whether it is asked again.
+                continue;
+            }
+            for piece in as_rest(piece, is_reply) {
+                to.send(Ok(piece)).await.ok();
+            }
+            if is_over {
+                return;
+            }
+        }
+    }
+}
+
+/// Waits for a while, and lets the caller read a comment. Returns `true` if the caller has gone.
+fn idle(to: &mpsc::Sender<Result<Bytes, ClientError>>) -> BoxFuture<'static, bool> {
+    let to = to.clone();
+    Box::pin(async move {
+        tokio::select! {
+            () = to.closed() => true,
+            () = tokio::time::sleep(KEEP_ALIVE) => {
+                // A caller that reads nothing has enough to read.
+                to.try_send(Ok(Bytes::from_static(COMMENT))).ok();
+                false
+            }
+        }
+    })
+}
+
+/// Returns an answer as a stream of events. One that is compressed cannot be joined to what the caller has.
+fn chunks_of(answer: Answer) -> Chunks {
+    let (head, body) = answer.into_parts();
+    if let Some(coding) = encoding(&head.headers) {
+        let error = cut(format!("the agent compresses its answer to the reply ({coding})"));
+        return futures_util::stream::iter([Err(error)]).boxed();
+    }
+    match body {
+        AnswerBody::Stream(chunks) => chunks,
+        AnswerBody::Whole(bytes) => {
+            let data = String::from_utf8_lossy(&bytes).into_owned();
+            futures_util::stream::iter([Ok(event(&data))]).boxed()
+        }
+    }
+}
+
+/// Returns a piece as the caller gets it: of an answer to a reply, as the rest of the stream that it reads already.
+fn as_rest(piece: Bytes, is_reply: bool) -> Vec<Bytes> {
+    if piece.is_empty() {
+        return Vec::new();
+    }
+    let Some(data) = is_reply.then(|| data_of(&piece)).flatten() else { return vec![piece] };
+    match continue_event(&data).as_slice() {
+        [same] if *same == data => vec![piece],
+        changed => changed.iter().map(|data| event(data)).collect(),
+    }
+}

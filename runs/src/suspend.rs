@@ -1,0 +1,295 @@
+//! Runs whose lane asks a human while the agent of the run works on.
+//!
+//! A sub-agent that is called through the host raises an interrupt. Its caller, the agent of the run, waits for it and knows
+//! nothing of the interrupt. The run ends as interrupted, as every run that asks does; the stream of its agent is held, and
+//! goes on in the run that replies.
+//!
+//! ```text
+//! run 1: agent's stream ──► events ── a lane raises an interrupt ──► ended: interrupted
+//!              │
+//!            held ──┬ a run of the thread replies ──► the extension gets the reply; the rest of the stream feeds run 2
+//!                   └ no reply within `reply_timeout` ──► the agent is cancelled, the extension gets the end
+//! ```
+//!
+//! Run 2 is driven as a run that a publisher feeds, so the reply is bound, claimed and brought from other replicas as those of
+//! publishers are ([`publish`](crate::publish)). If a lane of run 2 asks, run 2 is held in the same way.
+//!
+//! Invariants: the source of a held run is polled, so that its connection stays alive, up to [`HELD`] batches; nothing of it
+//! is dropped while it is held. An interrupt without a reply in run 2 is raised again there. A process that ends takes its held
+//! runs with it: a reply that comes later is refused by name.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use aqueduct_core::service::{RefusalKind, ServiceError, StartedRun};
+use aqueduct_core::{
+    ByteString, InterruptId, InterruptReply, Principal, RunId, RunInput, SourceEvent, ThreadId, ToolCallId,
+};
+use tokio::sync::{Mutex, watch};
+
+use crate::agents::AgentEntry;
+use crate::driver::{Batch, Drive, Input};
+use crate::feed::{Feed, FeedSender};
+use crate::handle::{LaneSender, RunHandle};
+use crate::publish::{LineDecoder, Published, State};
+use crate::reply::ReplyRun;
+use crate::runs::Runs;
+
+/// Batches of a held source that are kept. Past it the source is not read until there is a reply.
+const HELD: usize = 1024;
+
+/// The surface of runs that go on with the source of a held one.
+const REPLY: &str = "reply";
+
+/// What ids of raised interrupts begin with.
+const RAISED: &str = "raised~";
+
+/// Returns an id for an interrupt that a lane of the run raises. Sub-agents choose ids that are unique for themselves alone.
+pub fn raised_id(run: &RunId, number: u64) -> InterruptId {
+    InterruptId::new(format!("{RAISED}{run}~{number}"))
+}
+
+/// A run that ends with interrupts of its lanes, and whose source is held.
+pub(crate) struct Suspension {
+    published: Arc<Published>,
+    /// The interrupts, as the lanes raised them.
+    raised: Vec<SourceEvent>,
+}
+
+/// The reply to a held run, and the run that brought it.
+struct Answer {
+    replies: Vec<InterruptReply>,
+    out: FeedSender,
+    handle: Arc<RunHandle>,
+}
+
+/// A held run has no lines: its source is a stream.
+struct NoLines(Vec<ToolCallId>);
+
+impl LineDecoder for NoLines {
+    fn handle_line(&mut self, _line: &ByteString) -> Result<(), String> {
+        Err("the run is fed by its agent".to_owned())
+    }
+
+    fn handle_eof(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn poll_event(&mut self) -> Option<SourceEvent> {
+        None
+    }
+
+    fn waiting_calls(&self) -> Vec<ToolCallId> {
+        self.0.clone()
+    }
+
+    fn replies_taken(&self, _line: &str) -> Vec<InterruptId> {
+        Vec::new()
+    }
+}
+
+impl Runs {
+    /// Makes the run answerable, at every replica. To be awaited before a caller can know of the interrupts.
+    pub(crate) async fn suspend(
+        &self,
+        drive: &Drive,
+        raised: Vec<SourceEvent>,
+        pending: Vec<ToolCallId>,
+    ) -> Suspension {
+        let asked: Vec<InterruptId> = raised.iter().filter_map(interrupt_of).cloned().collect();
+        let (key, input) = (drive.lease.run_id.clone(), &drive.request.input);
+        // Nothing is sent by this one: a run that replies brings its own.
+        let (out, _) = Feed::published();
+        let state = State {
+            decoder: Box::new(NoLines(pending)),
+            acknowledged: 0,
+            out: Some(out),
+            asked: asked.clone(),
+            is_waiting: true,
+            held: None,
+            mailbox: None,
+            answered_by: None,
+            lanes_of: drive.lanes_of.as_ref().or(drive.extension.as_ref()).cloned(),
+        };
+        let published = Arc::new(Published {
+            key: key.clone(),
+            run_id: input.run_id.detached(),
+            agent: Arc::clone(&drive.agent),
+            principal: drive.request.principal.clone(),
+            thread: input.thread_id.detached(),
+            state: Mutex::new(state),
+            replies: watch::Sender::default(),
+            turns: AtomicU64::new(0),
+            boxes: AtomicU64::new(0),
+            surface: REPLY,
+        });
+        let mailbox = self.open_mailbox(&published, &asked).await;
+        published.state.lock().await.mailbox = mailbox;
+        self.published().insert(key, Arc::clone(&published));
+        Suspension { published, raised }
+    }
+
+    /// Returns the number of runs here whose source is held.
+    pub(crate) fn held_runs(&self) -> usize {
+        self.published().values().filter(|published| published.surface == REPLY).count()
+    }
+
+    /// Starts the run that replies to a held one. Returns `None` if no held run waits for the input.
+    ///
+    /// # Errors
+    ///
+    /// A reply to an interrupt that a lane raised, and for which no run waits any more, is refused.
+    pub(crate) async fn answer_suspended(
+        &self,
+        agent: &Arc<AgentEntry>,
+        principal: &Principal,
+        input: &RunInput,
+        run: &ReplyRun,
+    ) -> Result<Option<StartedRun>, ServiceError> {
+        if let Some(started) = self.answer_here(agent, principal, input, run).await? {
+            return Ok(Some(started));
+        }
+        let is_raised = |reply: &InterruptReply| reply.id.as_str().starts_with(RAISED);
+        match self.answer_remotely(agent, principal, input, run).await? {
+            None if input.resume.iter().any(is_raised) => Err(not_held(&input.thread_id)),
+            started => Ok(started),
+        }
+    }
+}
+
+fn not_held(thread: &ThreadId) -> ServiceError {
+    let message = format!(
+        "the run of thread {:?} whose sub-agent asked does not wait any more: no reply came within `timeouts.reply`, or its \
+         replica was stopped. Send the message again",
+        thread.as_str()
+    );
+    ServiceError::new(RefusalKind::Conflict, message)
+}
+
+fn interrupt_of(event: &SourceEvent) -> Option<&InterruptId> {
+    match event {
+        SourceEvent::InterruptRequested { interrupt, .. } => Some(&interrupt.id),
+        _ => None,
+    }
+}
+
+impl Published {
+    /// Waits for the reply.
+    async fn replied(&self) {
+        let mut replies = self.replies.subscribe();
+        if replies.wait_for(|replies| !replies.is_empty()).await.is_err() {
+            // The sender lives in `self`.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Takes the reply, and no other one from now on.
+    async fn take_answer(&self, runs: &Runs) -> Option<Answer> {
+        let mut state = self.state.lock().await;
+        state.is_waiting = false;
+        state.mailbox = None;
+        runs.published().remove(&self.key);
+        let (out, handle) = (state.out.take(), state.answered_by.take());
+        let replies = self.replies.borrow().clone();
+        Some(Answer { replies, out: out?, handle: handle? })
+    }
+}
+
+impl Suspension {
+    /// Takes the run back: it did not end as interrupted.
+    pub(crate) async fn withdraw(self, runs: &Runs) {
+        drop(self.published.take_answer(runs).await);
+    }
+
+    /// Holds the source until there is a reply, and feeds the run that replies with the rest of it. Returns once the source
+    /// is not needed any more.
+    pub(crate) async fn hold(self, drive: &Drive, input: &mut Input) {
+        let mut held = Held::default();
+        tokio::select! {
+            biased;
+            () = self.published.replied() => {}
+            () = tokio::time::sleep(drive.agent.options().reply_timeout) => {}
+            () = held.fill(input, &drive.handle) => {}
+        }
+        let Some(answer) = self.published.take_answer(&drive.runs).await else {
+            tracing::info!(run = drive.lease.run_id.as_str(), "no reply came to what a sub-agent asked");
+            drive.handle.cancel_token().cancel();
+            return;
+        };
+        self.feed(drive, answer, held, input).await;
+    }
+
+    async fn feed(self, drive: &Drive, answer: Answer, held: Held, input: &mut Input) {
+        let Answer { replies, out, handle } = answer;
+        let mut way = Way { out: Some(out), lanes: handle.lanes() };
+        for batch in held.0 {
+            way.send(batch).await;
+        }
+        let is_open = |event: &SourceEvent| {
+            let id = interrupt_of(event);
+            !replies.iter().any(|reply| Some(&reply.id) == id)
+        };
+        let open: Vec<SourceEvent> = self.raised.into_iter().filter(is_open).collect();
+        way.send(Batch { lanes: open, ..Batch::default() }).await;
+        if let Some(extension) = drive.lanes_of.as_ref().or(drive.extension.as_ref()) {
+            extension.handle_replies(&replies);
+        }
+        let own = &drive.handle;
+        loop {
+            tokio::select! {
+                biased;
+                () = handle.ended() => return,
+                () = handle.cancel_token().cancelled(), if !own.cancel_token().is_cancelled() => {
+                    own.cancel_token().cancel();
+                    drive.request.cancel.cancel();
+                }
+                () = own.changed() => input.listen(own.take_lanes()),
+                batch = input.next(), if way.out.is_some() => way.send(batch).await,
+            }
+        }
+    }
+}
+
+/// What a held source sent.
+#[derive(Default)]
+struct Held(Vec<Batch>);
+
+impl Held {
+    /// Keeps what comes, for ever.
+    async fn fill(&mut self, input: &mut Input, handle: &RunHandle) {
+        loop {
+            let is_over = self.0.last().is_some_and(|batch| batch.is_end);
+            tokio::select! {
+                biased;
+                () = handle.changed() => input.listen(handle.take_lanes()),
+                batch = input.next(), if !is_over && self.0.len() < HELD => self.0.push(batch),
+            }
+        }
+    }
+}
+
+/// The way into the run that replies.
+struct Way {
+    /// `None` once the source is over.
+    out: Option<FeedSender>,
+    lanes: Option<LaneSender>,
+}
+
+impl Way {
+    /// Sends what came in together, lanes first. A run that has ended takes nothing.
+    async fn send(&mut self, batch: Batch) {
+        for event in batch.lanes {
+            if let Some(lanes) = &self.lanes {
+                lanes.send_slowly(event).await;
+            }
+        }
+        for event in batch.events {
+            if let Some(out) = &self.out {
+                out.send(event).await.ok();
+            }
+        }
+        if batch.is_end {
+            self.out = None;
+        }
+    }
+}

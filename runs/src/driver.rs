@@ -39,10 +39,12 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::agents::AgentEntry;
+use crate::builder::EventGuard;
 use crate::extension::RunExtension;
 use crate::feed::{Begin, Feed};
 use crate::handle::RunHandle;
 use crate::leaving::Stage;
+use crate::quota::RunPlace;
 use crate::runs::Runs;
 use crate::settings::{OnDisconnect, OnLogLoss};
 use crate::takeover::GATEWAY_LOST;
@@ -83,6 +85,8 @@ pub(crate) struct Drive {
     pub(crate) kept_ids: Option<Vec<String>>,
     /// The id under which the events show the run, if the client did not choose the one of the log.
     pub(crate) shown: Option<RunId>,
+    /// The run's place in the quota of its principal.
+    pub(crate) place: Option<RunPlace>,
 }
 
 impl Drive {
@@ -126,6 +130,7 @@ impl Drive {
             extension.handle_end();
         }
         self.runs.active().remove(&run_id);
+        drop(self.place.take());
         metrics.run_ended(self.agent.name(), &outcome, started_at.elapsed());
         tracing::info!(
             run = self.request.input.run_id.as_str(),
@@ -205,6 +210,7 @@ struct Machine<'d> {
     goes_on: GoesOn,
     /// The agent had more events ready than are handled together.
     is_flooded: bool,
+    guard: Option<EventGuard>,
 }
 
 impl<'d> Machine<'d> {
@@ -239,6 +245,7 @@ impl<'d> Machine<'d> {
             checkpoint: None,
             goes_on: if is_takeover { GoesOn::Anywhere } else { GoesOn::HereAlone },
             is_flooded: false,
+            guard: drive.runs.0.host.guard.map(|make| make(&drive.request.input)),
         }
     }
 
@@ -306,6 +313,9 @@ impl<'d> Machine<'d> {
     fn handle_event(&mut self, event: SourceEvent) {
         if let Some(extension) = &self.drive.extension {
             extension.observe(&event);
+        }
+        if let Some(Err(failure)) = self.guard.as_mut().map(|check| check(&event)) {
+            return self.context.handle_failure(*failure);
         }
         if let SourceEvent::Checkpoint(checkpoint) = event {
             self.checkpoint = Some(checkpoint);

@@ -43,6 +43,7 @@ use crate::agents::AgentEntry;
 use crate::driver::Drive;
 use crate::extension::RunOrigin;
 use crate::feed::{Feed, FeedSender};
+use crate::quota::RunPlace;
 use crate::runs::Runs;
 use mailbox::Mailbox;
 
@@ -185,7 +186,8 @@ impl Runs {
             return self.continue_run(known, &agent, &principal, &caller).await;
         }
         self.check_room()?;
-        self.open_published(request, agent, principal, make()).await
+        let place = self.take_place(&principal, &caller)?;
+        self.open_published(request, agent, principal, (make(), place)).await
     }
 
     async fn continue_run(
@@ -207,7 +209,7 @@ impl Runs {
         request: PublishRequest,
         agent: Arc<AgentEntry>,
         principal: Principal,
-        decoder: Box<dyn LineDecoder>,
+        (decoder, place): (Box<dyn LineDecoder>, Option<RunPlace>),
     ) -> Result<Box<dyn Ingest>, ServiceError> {
         let run_id = request.run_id.unwrap_or_else(|| {
             RunId::from(format!("published-{}-{}", self.now().0, NEXT_RUN.fetch_add(1, Ordering::Relaxed)))
@@ -260,6 +262,7 @@ impl Runs {
             request,
             kept_ids: None,
             shown: None,
+            place,
         };
         drive.spawn(feed);
         Ok(Box::new(PublisherIngest::new(self, published).await))

@@ -120,6 +120,7 @@ impl Runs {
             request,
             kept_ids: None,
             shown: None,
+            place: self.keep_place(&meta.owner),
         };
         drive.spawn(feed);
     }

@@ -108,8 +108,18 @@ impl Runs {
         let agent = Arc::clone(&published.agent);
         let mut request = AgentRequest::new(input);
         request.principal = published.principal.clone();
-        let drive =
-            Drive { runs: self.clone(), agent, lease, handle, extension, request, kept_ids: None, shown };
+        let drive = Drive {
+            // It goes on with work that was admitted before.
+            place: self.keep_place(&published.principal.to_string()),
+            runs: self.clone(),
+            agent,
+            lease,
+            handle,
+            extension,
+            request,
+            kept_ids: None,
+            shown,
+        };
         drive.spawn(feed);
         published.replies.send_modify(|waiting| waiting.extend(replies));
         StartedRun::new(run_id, events)

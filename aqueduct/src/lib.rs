@@ -63,7 +63,9 @@ pub use serve::serve;
 pub fn builder() -> runs::RunsBuilder {
     let builder = runs::Runs::builder();
     #[cfg(feature = "agui")]
-    let builder = builder.record_input(aqueduct_adapter_agui::fold::asked);
+    let builder = builder
+        .record_input(aqueduct_adapter_agui::fold::asked)
+        .guard_events(|input| Box::new(aqueduct_adapter_agui::fold::state_guard(input)));
     #[cfg(feature = "magentic")]
     let builder = builder.ingest_format("magentic", magentic::decoder);
     builder

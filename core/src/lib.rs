@@ -17,7 +17,7 @@
 //! | [`turn`], [`merge`], [`accumulator`] | one response id per turn; a turn as one value; texts of turns that end badly |
 //! | [`pipeline`] | all of it as `futures` streams |
 //! | [`agent`], [`history`] | the seam for sources: an [`Agent`] answers a request with a stream of source events |
-//! | [`service`], [`protocol`], [`principal`], [`cancel`] | the seams for transports: runs, payloads, identity, cancellation |
+//! | [`service`], [`protocol`], [`principal`], [`quota`], [`cancel`] | the seams for transports: runs, payloads, identity, limits, cancellation |
 //! | [`canonical`] | events and whole runs as JSON, for people and scripts |
 //! | [`fingerprint`], [`json`] | texts compared by length and hash; which bytes of a text JSON escapes |
 //! | [`wellknown`] | names for content without a kind of its own |
@@ -76,6 +76,7 @@ pub mod pipeline;
 pub mod presentation;
 pub mod principal;
 pub mod protocol;
+pub mod quota;
 pub mod run;
 pub mod service;
 pub mod source;
@@ -104,6 +105,7 @@ pub use pipeline::{BlockStreamExt, IntoSourceEvent, SourceStreamExt};
 pub use presentation::IntermediateView;
 pub use principal::{AgentGrant, Identity, Principal};
 pub use protocol::{Encoding, Protocol, ReadInput};
+pub use quota::{Account, Exceeded, Quota, Resource};
 pub use run::{Interrupt, InterruptReply, LaneOutcome, RunFailure, RunInfo, RunOutcome, Usage};
 pub use source::Source;
 pub use stream::{Limits, StreamContext, StreamError};

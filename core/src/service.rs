@@ -31,7 +31,8 @@ use crate::event::BlockEvent;
 use crate::id::RunId;
 use crate::merge::{CompletedRun, MergeError, RunMerger};
 use crate::message::RunInput;
-use crate::principal::Identity;
+use crate::principal::{Identity, Principal};
+use crate::quota::{Account, Exceeded, Quota};
 use crate::run::InterruptReply;
 
 /// A future made by a [`RunService`].
@@ -80,6 +81,15 @@ pub enum Proof {
 }
 
 impl Caller {
+    /// Returns the account to which the request is charged; `None` if the caller proved nothing and has no address.
+    pub fn account(&self) -> Option<Account> {
+        let principal = match &self.proof {
+            Proof::Verified(identity) => identity.principal.clone(),
+            Proof::Unchecked | Proof::Refused(_) => Principal::anonymous(),
+        };
+        Account::of(&principal, self.peer.as_deref())
+    }
+
     /// The first header of that name (lower case).
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
@@ -143,6 +153,11 @@ pub trait RunService: Send + Sync + 'static {
     /// operations that follow.
     fn authenticate(&self, caller: Caller) -> BoxFuture<'_, Caller> {
         Box::pin(std::future::ready(caller))
+    }
+
+    /// Returns how much the account may use at once. Transports ask once per request, and count.
+    fn quota(&self, _account: &Account) -> Quota {
+        Quota::default()
     }
 
     /// Decides whether `caller` may start runs of `agent`, or of any agent. Transports ask before they read the body of a
@@ -257,12 +272,14 @@ pub struct ServiceError {
     pub kind: RefusalKind,
     /// A sentence for the caller: what, where, and what to do.
     pub message: String,
+    /// The limit that refused the request, where that is the reason.
+    pub exceeded: Option<Exceeded>,
 }
 
 impl ServiceError {
     /// A refusal with a sentence.
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), exceeded: None }
     }
 }
 

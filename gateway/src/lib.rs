@@ -40,6 +40,7 @@ mod input;
 mod man;
 pub mod mock;
 mod progress;
+mod quota;
 pub mod record;
 pub mod recording;
 mod remote;

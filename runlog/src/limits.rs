@@ -11,12 +11,16 @@ use crate::log::{Control, Lease, Note};
 /// How much a log may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLimits {
-    /// Runs, ended ones included. Past it the run that ended first is forgotten; if none has ended, opening fails. An
-    /// engine that several replicas share does not count them.
+    /// Runs, ended ones included. Past it a run that ended first is forgotten: in memory one of the owner itself, or of an
+    /// owner that has more; if there is none, opening fails. An engine that several replicas share does not count them.
     pub runs: usize,
-    /// Bytes that all runs of the engine in memory hold together. Past it runs that have ended are forgotten, the one that
-    /// ended first before the others; if none has ended, appending fails. Other engines do not hold them in memory.
+    /// Bytes that all runs of the engine in memory hold together. Past it runs that have ended are forgotten, those that
+    /// ended first before the others: runs of the owner that appends, or of owners that hold more, so that no owner loses
+    /// runs to one that holds more; if there is none, appending fails. Other engines do not hold them in memory.
     pub bytes: usize,
+    /// Bytes that the runs of one owner hold together in the engine in memory. Past it ended runs of that owner are
+    /// forgotten; if none has ended, appending fails.
+    pub bytes_per_owner: usize,
     /// Events of one run: a source that never ends is stopped here.
     pub events_per_run: usize,
     /// Bytes of content of one run.
@@ -33,6 +37,7 @@ impl Default for LogLimits {
         Self {
             runs: 10_000,
             bytes: 1024 * 1024 * 1024,
+            bytes_per_owner: usize::MAX,
             events_per_run: 1_000_000,
             bytes_per_run: 64 * 1024 * 1024,
             controls_per_run: 256,

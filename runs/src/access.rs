@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aqueduct_core::service::{AgentInfo, BoxFuture, Caller, RefusalKind, ServiceError};
-use aqueduct_core::{Identity, Principal, RunId};
+use aqueduct_core::{Account, Identity, Principal, Quota, RunId};
 use aqueduct_runlog::{RunMeta, RunState};
 
 use crate::agents::AgentEntry;
@@ -40,6 +40,11 @@ pub trait AccessPolicy: fmt::Debug + Send + Sync + 'static {
     /// Returns `true` if the identity may run the agent, which may be retired.
     fn may_run(&self, identity: &Identity, agent: &str) -> bool {
         identity.may_run(agent)
+    }
+
+    /// Returns how much the account may use at once.
+    fn quota(&self, _account: &Account) -> Quota {
+        Quota::default()
     }
 
     /// Returns the refusal that takes the place of [`RefusalKind::NotFound`] for an identity that would see more with a

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use aqueduct_core::{Agent, RunInput, Timestamp};
+use aqueduct_core::{Agent, RunFailure, RunInput, SourceEvent, Timestamp};
 use aqueduct_runlog::{MemoryLog, RunLog};
 use serde_json::Value;
 
@@ -20,6 +20,12 @@ pub type MakeDecoder = fn() -> Box<dyn LineDecoder>;
 /// Writes what a run is asked, for the log: the messages of the input from that place on. Returns `None` if there is
 /// nothing to keep.
 pub type RecordInput = fn(&RunInput, usize) -> Option<Value>;
+
+/// Takes every source event of one run before the run does; a failure ends the run.
+pub type EventGuard = Box<dyn FnMut(&SourceEvent) -> Result<(), Box<RunFailure>> + Send + Sync>;
+
+/// Makes the guard of a run.
+pub type MakeGuard = fn(&RunInput) -> EventGuard;
 
 /// The clock by which an engine counts leases and the age of runs.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -53,6 +59,7 @@ pub(crate) struct Host {
     pub(crate) extensions: Option<Arc<dyn RunExtensions>>,
     pub(crate) formats: HashMap<String, MakeDecoder>,
     pub(crate) record_input: Option<RecordInput>,
+    pub(crate) guard: Option<MakeGuard>,
     pub(crate) clock: Clock,
 }
 
@@ -69,6 +76,7 @@ impl Default for RunsBuilder {
             extensions: None,
             formats: HashMap::from([(text::NAME.to_owned(), text_lines as MakeDecoder)]),
             record_input: None,
+            guard: None,
             clock: Arc::new(now),
         };
         Self { log: None, settings: Settings::default(), agents: Vec::new(), host }
@@ -139,6 +147,13 @@ impl RunsBuilder {
     /// Sets how the log keeps what runs are asked. Without, the log cannot restate threads.
     pub fn record_input(mut self, record: RecordInput) -> Self {
         self.host.record_input = Some(record);
+        self
+    }
+
+    /// Sets what looks at the events of an agent before they become part of its run. Agents are foreign: an event that would
+    /// harm watchers or the log ends the run instead.
+    pub fn guard_events(mut self, make: MakeGuard) -> Self {
+        self.host.guard = Some(make);
         self
     }
 

@@ -40,10 +40,12 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::agents::AgentEntry;
+use crate::builder::EventGuard;
 use crate::extension::RunExtension;
 use crate::feed::{Begin, Feed};
 use crate::handle::RunHandle;
 use crate::leaving::Stage;
+use crate::quota::RunPlace;
 use crate::runs::Runs;
 use crate::settings::{OnDisconnect, OnLogLoss};
 use crate::suspend::Suspension;
@@ -90,6 +92,8 @@ pub(crate) struct Drive {
     pub(crate) shown: Option<RunId>,
     /// The extension of the first run whose stream this one goes on with: its lanes are those of this run.
     pub(crate) lanes_of: Option<Arc<dyn RunExtension>>,
+    /// The run's place in the quota of its principal.
+    pub(crate) place: Option<RunPlace>,
 }
 
 impl Drive {
@@ -133,6 +137,7 @@ impl Drive {
             self.end();
         }
         self.runs.active().remove(&run_id);
+        drop(self.place.take());
         metrics.run_ended(self.agent.name(), &outcome, started_at.elapsed());
         tracing::info!(
             run = self.request.input.run_id.as_str(),
@@ -243,6 +248,7 @@ struct Machine<'d> {
     suspension: Option<Suspension>,
     /// Events that were taken out of the context before they are appended.
     polled: Vec<BlockEvent>,
+    guard: Option<EventGuard>,
 }
 
 impl<'d> Machine<'d> {
@@ -280,6 +286,7 @@ impl<'d> Machine<'d> {
             raised: Vec::new(),
             suspension: None,
             polled: Vec::new(),
+            guard: drive.runs.0.host.guard.map(|make| make(&drive.request.input)),
         }
     }
 
@@ -348,6 +355,9 @@ impl<'d> Machine<'d> {
     fn handle_event(&mut self, event: SourceEvent) {
         if let Some(extension) = &self.drive.extension {
             extension.observe(&event);
+        }
+        if let Some(Err(failure)) = self.guard.as_mut().map(|check| check(&event)) {
+            return self.context.handle_failure(*failure);
         }
         if let SourceEvent::Checkpoint(checkpoint) = event {
             self.checkpoint = Some(checkpoint);

@@ -44,6 +44,7 @@ use crate::driver::Drive;
 use crate::extension::{RunExtension, RunOrigin};
 use crate::feed::{Feed, FeedSender};
 use crate::handle::RunHandle;
+use crate::quota::RunPlace;
 use crate::runs::Runs;
 use mailbox::Mailbox;
 
@@ -192,7 +193,8 @@ impl Runs {
             return self.continue_run(known, &agent, &principal, &caller).await;
         }
         self.check_room()?;
-        self.open_published(request, agent, principal, make()).await
+        let place = self.take_place(&principal, &caller)?;
+        self.open_published(request, agent, principal, (make(), place)).await
     }
 
     async fn continue_run(
@@ -214,7 +216,7 @@ impl Runs {
         request: PublishRequest,
         agent: Arc<AgentEntry>,
         principal: Principal,
-        decoder: Box<dyn LineDecoder>,
+        (decoder, place): (Box<dyn LineDecoder>, Option<RunPlace>),
     ) -> Result<Box<dyn Ingest>, ServiceError> {
         let run_id = request.run_id.unwrap_or_else(|| {
             RunId::from(format!("published-{}-{}", self.now().0, NEXT_RUN.fetch_add(1, Ordering::Relaxed)))
@@ -271,6 +273,7 @@ impl Runs {
             kept_ids: None,
             shown: None,
             lanes_of: None,
+            place,
         };
         drive.spawn(feed);
         Ok(Box::new(PublisherIngest::new(self, published).await))

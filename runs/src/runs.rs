@@ -19,6 +19,7 @@ use crate::leaving::Leaving;
 use crate::metrics::RunMetrics;
 use crate::outage::Outage;
 use crate::publish::Published;
+use crate::quota::RunLedger;
 use crate::replica::Replica;
 use crate::reply::{Reply, ReplyRun};
 use crate::settings::{AgentOptions, Settings};
@@ -45,6 +46,7 @@ pub(crate) struct Engine {
     draining: CancelToken,
     pub(crate) leaving: Leaving,
     pub(crate) outage: Outage,
+    pub(crate) places: RunLedger,
 }
 
 /// What can be replaced while runs go on.
@@ -95,6 +97,7 @@ impl Runs {
             draining: CancelToken::new(),
             leaving: Leaving::default(),
             outage: Outage::default(),
+            places: RunLedger::default(),
         }))
     }
 
@@ -290,6 +293,7 @@ impl Runs {
         if let Some(started) = self.answer_suspended(&agent, &principal, &input, &run).await? {
             return Ok(started);
         }
+        let place = self.take_place(&principal, &caller)?;
         let ReplyRun { id: run_id, shown } = run;
         input.run_id = run_id.clone();
         let owner = principal.to_string();
@@ -326,8 +330,9 @@ impl Runs {
         request.keeps_checkpoints = true;
         let kept_ids = fold.as_ref().map(|fold| fold.message_ids());
         request.thread = fold.map(ThreadFold::finish);
+        let (runs, lanes_of) = (self, None);
         let drive =
-            Drive { runs: self, agent, lease, handle, extension, request, kept_ids, shown, lanes_of: None };
+            Drive { runs, agent, lease, handle, extension, request, kept_ids, shown, lanes_of, place };
         drive.spawn(Feed::Agent);
         Ok(StartedRun::new(run_id, events))
     }
@@ -368,8 +373,7 @@ impl Runs {
         self.check_log()?;
         let limit = self.setup().settings.limit;
         if self.active_runs() >= limit {
-            let message = format!("run limit reached (`runs.limit` = {limit}): retry later");
-            return Err(ServiceError::new(RefusalKind::Busy, message));
+            return Err(self.full(limit));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use aqueduct_core::service::{
     AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RunService, ServiceError, StartedRun,
 };
-use aqueduct_core::{RunId, RunInput};
+use aqueduct_core::{Account, Quota, RunId, RunInput};
 use aqueduct_runlog::{Control, LogError, RunState};
 
 use crate::audit::Action;
@@ -24,6 +24,10 @@ impl RunService for Runs {
 
     fn authenticate(&self, caller: Caller) -> BoxFuture<'_, Caller> {
         self.0.host.access.authenticate(caller)
+    }
+
+    fn quota(&self, account: &Account) -> Quota {
+        self.0.host.access.quota(account)
     }
 
     fn agent_of<'a>(&'a self, caller: &'a Caller, run: &'a RunId) -> BoxFuture<'a, Option<String>> {

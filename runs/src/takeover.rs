@@ -121,6 +121,7 @@ impl Runs {
             kept_ids: None,
             shown: None,
             lanes_of: None,
+            place: self.keep_place(&meta.owner),
         };
         drive.spawn(feed);
     }

@@ -7,7 +7,7 @@
 //! | `Invalid` | `INVALID_ARGUMENT` | `INVALID` |
 //! | `Conflict` | `FAILED_PRECONDITION` | `CONFLICT` |
 //! | `Gone` | `OUT_OF_RANGE` | `GONE`, with `earliest` |
-//! | `Busy` | `RESOURCE_EXHAUSTED` | `BUSY`, with `RetryInfo` |
+//! | `Busy` | `RESOURCE_EXHAUSTED` | `BUSY`, with `RetryInfo`, and `limit` where a limit was passed |
 //! | `Unavailable` | `UNAVAILABLE` | `UNAVAILABLE`, with `RetryInfo` |
 //! | `Unsupported` | `UNIMPLEMENTED` | `UNSUPPORTED` |
 //! | `Internal` | `INTERNAL` | `INTERNAL` |
@@ -39,6 +39,9 @@ pub const AFTER: &str = "after";
 
 /// In the facts of a status: the earliest number that is still kept.
 pub const EARLIEST: &str = "earliest";
+
+/// In the facts of a status: the name of the limit that was passed.
+pub const LIMIT: &str = "limit";
 
 /// A message that is not what the method takes.
 pub(crate) fn malformed(message: &str) -> Status {

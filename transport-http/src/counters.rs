@@ -89,6 +89,8 @@ counts! {
         Payloads = "payloads_in_total",
         /// Times that waiting messages were handed to the kernel.
         Flushes = "flushes_total",
+        /// Times that a connection was not read for a while, because its frames came too fast.
+        Throttles = "throttles_total",
     }
 }
 

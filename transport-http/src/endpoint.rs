@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use aqueduct_core::service::{Caller, EventEncoder, Proof, RunService};
+use aqueduct_core::service::{Caller, EventEncoder, Proof, RunService, ServiceError};
 use aqueduct_core::{RunId, RunInput};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -142,7 +142,9 @@ pub async fn read_body(request: Request<Body>) -> Result<(Parts, Bytes), Refusal
 }
 
 fn body_refusal(error: &(dyn std::error::Error + 'static)) -> Refusal {
-    if caused_by::<LengthLimitError>(error) || caused_by::<BodyTooLong>(error) {
+    if let Some(exceeded) = cause::<ServiceError>(error) {
+        Refusal::from(exceeded.clone())
+    } else if caused_by::<LengthLimitError>(error) || caused_by::<BodyTooLong>(error) {
         let message = "the body of the request is too long: shorten it, or raise the limit `body_bytes`";
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", message)
     } else if caused_by::<BodyTooSlow>(error) {
@@ -153,7 +155,12 @@ fn body_refusal(error: &(dyn std::error::Error + 'static)) -> Refusal {
 }
 
 fn caused_by<E: std::error::Error + 'static>(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |&error| error.source()).any(<dyn std::error::Error>::is::<E>)
+    cause::<E>(error).is_some()
+}
+
+fn cause<'e, E: std::error::Error + 'static>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e E> {
+    std::iter::successors(Some(error), |&error| error.source())
+        .find_map(<dyn std::error::Error>::downcast_ref)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

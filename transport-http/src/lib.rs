@@ -10,6 +10,7 @@
 //! | `driver` | `server` | the events of a run as a response |
 //! | `endpoint`, `refusal` | `server` | from a `POST` to a run; errors as JSON |
 //! | `admission` | `server` | `Host` and `Origin` checks, CORS |
+//! | `quota` | `server` | what callers use at once, for all transports |
 //! | `counters` | `server` | live counts, for all transports |
 //! | `position` | `server` | event ids and `Last-Event-ID` |
 //! | `client` | `client` | requests and streams from upstreams |
@@ -61,6 +62,8 @@ mod position;
 #[cfg(feature = "server")]
 mod proof;
 #[cfg(feature = "server")]
+mod quota;
+#[cfg(feature = "server")]
 mod refusal;
 #[cfg(feature = "server")]
 mod server;
@@ -97,6 +100,8 @@ pub use error::{ServerError, StreamError};
 pub use position::EventPosition;
 #[cfg(feature = "server")]
 pub use proof::{authenticated, proof_end};
+#[cfg(feature = "server")]
+pub use quota::{BodyCharge, Network, QuotaLimits, Quotas};
 #[cfg(feature = "server")]
 pub use refusal::{Refusal, RefusalReason};
 #[cfg(feature = "server")]

@@ -2,9 +2,10 @@
 //! its caller does.
 //!
 //! ```text
-//! request head ──► RunService::authenticate ──► extension `Proof` ──► route ──► response body ──┬ its own end
-//!                                                                                               └ proof expired or
-//!                                                                                                 revoked: cut
+//! request head ──► RunService::authenticate ──► RunService::quota ──► extension `Proof` ──► route ──► response body
+//!                                                    └ used up: 429                                    ├ its own end
+//!                                                                                                      └ proof expired
+//!                                                                                                        or revoked: cut
 //! ```
 //!
 //! A stream that is cut ends with an error (HTTP) or with status 16 (gRPC), never as if it were whole; its reader resumes
@@ -17,18 +18,20 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aqueduct_core::Identity;
-use aqueduct_core::service::{Proof, RunService};
+use aqueduct_core::service::{Caller, Proof, RunService, ServiceError};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::endpoint::caller_from;
 use crate::error::StreamError;
+use crate::quota::{BodyCharge, Quotas};
+use crate::refusal::{Refusal, is_grpc};
 
 /// Authenticates every request of `router` by `service`.
 pub fn authenticated(router: Router, service: Arc<dyn RunService>) -> Router {
@@ -37,13 +40,34 @@ pub fn authenticated(router: Router, service: Arc<dyn RunService>) -> Router {
 
 async fn authenticate(service: Arc<dyn RunService>, mut request: Request, next: Next) -> Response {
     let caller = caller_from(request.headers(), request.extensions());
-    let proof = service.authenticate(caller).await.proof;
+    if matches!(caller.proof, Proof::Refused(_)) {
+        return next.run(request).await;
+    }
+    let caller = service.authenticate(caller).await;
+    let proof = match charge(&*service, &caller, &request) {
+        Ok(()) => caller.proof,
+        // A service of gRPC says so in its own words, before it reads anything.
+        Err(error) if is_grpc(request.headers()) => Proof::Refused(error),
+        Err(error) => return Refusal::from(error).into_response(),
+    };
     request.extensions_mut().insert(proof.clone());
     let response = next.run(request).await;
     match proof {
         Proof::Verified(identity) if !identity.principal.is_anonymous() => ending(response, identity),
         _ => response,
     }
+}
+
+/// Charges a request to the account of its caller, and its body from now on.
+fn charge(service: &dyn RunService, caller: &Caller, request: &Request) -> Result<(), ServiceError> {
+    let extensions = request.extensions();
+    let (Some(quotas), Some(account)) = (extensions.get::<Quotas>(), caller.account()) else { return Ok(()) };
+    let quota = service.quota(&account);
+    quotas.admit(&account, &quota)?;
+    if let Some(charge) = extensions.get::<BodyCharge>() {
+        charge.assign(&account, &quota);
+    }
+    Ok(())
 }
 
 /// Lets the body of a response end with the proof. A body that is at hand as a whole is not worth a timer.

@@ -1,8 +1,9 @@
 //! Answers that say no: JSON `{"error":{"code":…,"message":…}}` with a fitting status.
 
+use aqueduct_core::Exceeded;
 use aqueduct_core::service::{RefusalKind, ServiceError};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::json;
 
 /// Why a request is refused.
@@ -17,6 +18,8 @@ pub struct Refusal {
     pub message: String,
     /// The earliest event that is still kept, where that is the reason.
     pub earliest: Option<u64>,
+    /// The limit that was passed, where that is the reason.
+    pub exceeded: Option<Exceeded>,
 }
 
 /// Why a response refuses its request, as an extension of the response: for logs and metrics of the host.
@@ -31,13 +34,18 @@ pub struct RefusalReason {
 impl Refusal {
     /// A refusal.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), earliest: None }
+        Self { status, code, message: message.into(), earliest: None, exceeded: None }
     }
 
     /// A request that makes no sense.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
     }
+}
+
+/// Returns `true` if the caller speaks gRPC, and reads a refusal as a status of gRPC alone.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
 impl From<ServiceError> for Refusal {
@@ -58,7 +66,8 @@ impl From<ServiceError> for Refusal {
             RefusalKind::Gone { earliest } => Some(earliest),
             _ => None,
         };
-        Self { earliest, ..Self::new(status, code, error.message) }
+        let code = error.exceeded.map_or(code, |exceeded| exceeded.code);
+        Self { earliest, exceeded: error.exceeded, ..Self::new(status, code, error.message) }
     }
 }
 
@@ -67,6 +76,9 @@ impl IntoResponse for Refusal {
         let mut error = json!({ "code": self.code, "message": self.message });
         if let (Some(earliest), Some(error)) = (self.earliest, error.as_object_mut()) {
             error.insert("earliest".to_owned(), earliest.into());
+        }
+        if let (Some(exceeded), Some(error)) = (self.exceeded, error.as_object_mut()) {
+            error.insert("limit".to_owned(), exceeded.limit.into());
         }
         let body = json!({ "error": error }).to_string();
         let mut response = (self.status, body).into_response();
@@ -79,7 +91,8 @@ impl IntoResponse for Refusal {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+                let seconds = self.exceeded.map_or(1, |exceeded| exceeded.retry_seconds());
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             }
             _ => {}
         }

@@ -40,10 +40,12 @@ pub use self::service::StallWatched;
 pub use self::stopping::{Drained, Stopping};
 
 use self::io::Place;
+use self::service::RefusedPeer;
 use self::stopping::Open;
 use crate::config::{HttpVersions, Limits, ServerConfig, Timeouts};
 use crate::counters::{Counters, Gauge, Total};
 use crate::error::ServerError;
+use crate::quota::Quotas;
 #[cfg(feature = "tls")]
 use crate::tls::LiveTls;
 
@@ -68,6 +70,7 @@ pub struct Server {
     config: ServerConfig,
     counters: Counters,
     leaving: CancelToken,
+    quotas: Quotas,
     #[cfg(feature = "tls")]
     tls: Option<LiveTls>,
 }
@@ -101,6 +104,7 @@ impl Server {
             config,
             counters: Counters::default(),
             leaving: CancelToken::new(),
+            quotas: Quotas::default(),
             #[cfg(feature = "tls")]
             tls,
         })
@@ -109,6 +113,12 @@ impl Server {
     /// Tells health checks by that token that the server is about to stop, before it does.
     pub fn leaving_by(mut self, leaving: CancelToken) -> Self {
         self.leaving = leaving;
+        self
+    }
+
+    /// Counts what callers use in that ledger, which other servers may share. Without, nothing is limited per caller.
+    pub fn with_quotas(mut self, quotas: Quotas) -> Self {
+        self.quotas = quotas;
         self
     }
 
@@ -145,6 +155,7 @@ impl Server {
             versions,
             counters: self.counters,
             stopping: Stopping::new(self.leaving, stop),
+            quotas: self.quotas,
             #[cfg(feature = "tls")]
             tls: self.tls,
         });
@@ -173,6 +184,7 @@ struct Shared {
     versions: HttpVersions,
     counters: Counters,
     stopping: Stopping,
+    quotas: Quotas,
     builder: Builder<TokioExecutor>,
     #[cfg(feature = "tls")]
     tls: Option<LiveTls>,
@@ -221,10 +233,13 @@ async fn accept_until_stopped(listener: &TcpListener, shared: &Arc<Shared>, open
         match accepted {
             None => return,
             Some((permit, Ok((stream, peer)))) => {
-                set_up(&stream, shared.limits.send_buffer_bytes);
                 shared.counters.count(Total::Connections);
-                let place = Place { _permit: permit, _open: shared.counters.open(Gauge::Connections) };
-                open.tasks.spawn(connection::serve(Arc::clone(shared), stream, peer, place));
+                let Some((peer_place, refused)) = shared.quotas.connect(peer.ip()) else { continue };
+                set_up(&stream, shared.limits.send_buffer_bytes);
+                let open_count = shared.counters.open(Gauge::Connections);
+                let place = Place { _permit: permit, _open: open_count, _peer: peer_place };
+                let refused = refused.map(RefusedPeer::new);
+                open.tasks.spawn(connection::serve(Arc::clone(shared), stream, peer, place, refused));
             }
             Some((_, Err(error))) => {
                 shared.counters.count(Total::AcceptFailures);

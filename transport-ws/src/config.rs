@@ -28,6 +28,12 @@ pub struct Limits {
     pub frame_bytes: usize,
     /// Bytes of one incoming message, all its frames together. A run input with a long history fits.
     pub message_bytes: usize,
+    /// Bytes that a connection may send before its token is checked, where it needs one: an `auth` message fits, and many
+    /// connections without a token hold little.
+    pub token_bytes: usize,
+    /// Messages and control frames per second, with bursts of as many. A connection above it is not read for a while, which
+    /// its peer notices as back-pressure. Sixteen publishers of 600 payloads a second fit.
+    pub frames: usize,
     /// Nesting of JSON in an incoming message, checked before it is parsed: deeper text costs stack in whoever reads
     /// it next.
     pub json_depth: usize,
@@ -63,6 +69,8 @@ impl Default for Limits {
         Self {
             frame_bytes: 1024 * 1024,
             message_bytes: 1024 * 1024,
+            token_bytes: 16 * 1024,
+            frames: 10_000,
             json_depth: 64,
             runs: 64,
             publishers: 16,
@@ -81,9 +89,13 @@ impl Default for Limits {
 impl Limits {
     /// The same, where a limit of nothing would stop the connection altogether.
     pub(crate) fn at_least_one(mut self) -> Self {
-        for limit in
-            [&mut self.replies, &mut self.fair_share, &mut self.batch_bytes, &mut self.window_payloads]
-        {
+        for limit in [
+            &mut self.replies,
+            &mut self.fair_share,
+            &mut self.batch_bytes,
+            &mut self.window_payloads,
+            &mut self.frames,
+        ] {
             *limit = (*limit).max(1);
         }
         self

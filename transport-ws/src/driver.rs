@@ -20,6 +20,7 @@
 pub(crate) mod batch;
 pub(crate) mod clock;
 pub(crate) mod envelope;
+pub(crate) mod intake;
 pub(crate) mod metered;
 pub(crate) mod mux;
 pub(crate) mod plain;
@@ -42,6 +43,7 @@ use tokio_tungstenite::tungstenite::{Error as CodecError, Message};
 
 use self::batch::Batch;
 use self::clock::{Alarm, Clock};
+use self::intake::Intake;
 use self::metered::Metered;
 use self::mux::MuxSession;
 use self::plain::PlainSession;
@@ -67,6 +69,7 @@ pub(crate) struct Connection<IO> {
     /// True once our half of a broken connection is shut.
     shut: bool,
     clock: Clock,
+    intake: Intake,
     end: ServerEnd,
     /// The end of the caller's proof, from when its identity is known.
     proof_end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -127,11 +130,13 @@ where
     let io = Metered::new(io);
     // Boxed, so that the task does not keep room for this moment all its life.
     let socket = Box::pin(WebSocketStream::from_raw_socket(io, Role::Server, Some(codec))).await;
-    let Upgrade { mode, agent, caller, stopping, .. } = upgrade;
+    let Upgrade { mode, agent, caller, stopping, quotas, .. } = upgrade;
     let caller = Arc::new(caller);
+    let intake = Intake::new(&quotas, shared.config.limits.frames);
+    intake.assign(&*shared.service, &caller);
     let session: Box<dyn Session> = match mode {
         Mode::Multiplexed(encoding) => {
-            Box::new(MuxSession::new(Arc::clone(&shared), caller, agent, encoding))
+            Box::new(MuxSession::new(Arc::clone(&shared), caller, agent, encoding, quotas))
         }
         Mode::Plain => Box::new(PlainSession::new(Arc::clone(&shared), caller, agent.unwrap_or_default())),
     };
@@ -146,6 +151,7 @@ where
         broken: false,
         shut: false,
         clock,
+        intake,
         end: ServerEnd::new(stopping),
         proof_end: None,
     };
@@ -195,6 +201,9 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         if self.proof_end.is_none() {
             let identity = session.identity().filter(|identity| !identity.principal.is_anonymous());
             self.proof_end = identity.cloned().map(|identity| Box::pin(proof_end(identity)) as _);
+            if self.proof_end.is_some() {
+                self.intake.assign(&*self.shared.service, session.caller());
+            }
         }
         if self.proof_end.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
             let hint = "the token expired or was revoked; resumable: connect with a new one and watch from your last number";
@@ -213,14 +222,43 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
             {
                 return turn > 0;
             }
-            match Pin::new(&mut self.socket).poll_next(cx) {
+            match self.intake.poll_frame(cx) {
                 Poll::Pending => return turn > 0,
-                Poll::Ready(message) => self.handle_message(message),
+                Poll::Ready(true) => self.shared.counters.count(Total::Throttles),
+                Poll::Ready(false) => {}
+            }
+            let read = Pin::new(&mut self.socket).poll_next(cx);
+            let received = self.socket.get_ref().received();
+            match read {
+                Poll::Pending => return self.hold(received) || turn > 0,
+                Poll::Ready(message) => {
+                    self.intake.handle_frame(received);
+                    self.hold(received);
+                    self.handle_message(message);
+                }
             }
             if self.broken || matches!(self.phase, Phase::Done) {
                 return true;
             }
         }
+        true
+    }
+
+    /// Counts what the peer has sent of a message that is not whole yet; true if that closes the connection.
+    fn hold(&mut self, received: u64) -> bool {
+        let held = self.intake.hold(received);
+        let Phase::Open(session) = &self.phase else { return false };
+        let most = self.shared.config.limits.token_bytes;
+        let reason = match held {
+            Err(error) => CloseReason::from(&error),
+            Ok(()) if session.owes_token() && received > most as u64 => {
+                let reason = format!("more than {most} bytes before a token (limit `token_bytes`)");
+                CloseReason::new(CloseReason::UNAUTHENTICATED, reason)
+            }
+            Ok(()) => return false,
+        };
+        self.broken = true;
+        self.close(reason);
         true
     }
 

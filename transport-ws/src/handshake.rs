@@ -5,7 +5,7 @@
 
 use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{Caller, Proof};
-use aqueduct_transport_http::{Refusal, Stopping, caller_from};
+use aqueduct_transport_http::{Quotas, Refusal, Stopping, caller_from};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode, Version, request};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -34,6 +34,8 @@ pub struct Upgrade {
     /// The end of the server: when it drains a connection closes with 1001 once nothing is followed or published on it; when
     /// it closes, at once.
     pub stopping: Stopping,
+    /// Where the server counts what the caller uses.
+    pub quotas: Quotas,
     accept_key: HeaderValue,
     subprotocol: Option<&'static str>,
 }
@@ -71,7 +73,8 @@ pub fn accept(head: &request::Parts, agent: Option<&str>, stopping: Stopping) ->
     }
     // The headers of the handshake describe no caller, and one may hold a token.
     caller.headers.retain(|(name, _)| !name.starts_with("sec-websocket-"));
-    Ok(Upgrade { mode, agent: agent.map(str::to_owned), caller, stopping, accept_key, subprotocol })
+    let quotas = head.extensions.get::<Quotas>().cloned().unwrap_or_default();
+    Ok(Upgrade { mode, agent: agent.map(str::to_owned), caller, stopping, quotas, accept_key, subprotocol })
 }
 
 /// The rules of RFC 6455 §4.2.1; gives the key.

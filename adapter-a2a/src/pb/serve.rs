@@ -15,7 +15,8 @@ use prost::Message as _;
 use super::card::{v1_card, v03_card};
 use super::read::Asked;
 use super::status::{
-    BAD_REQUEST_TYPE, BadRequest, CLASSES, DOMAIN, ERROR_INFO_TYPE, ErrorInfo, FieldFault, RpcStatus,
+    BAD_REQUEST_TYPE, BadRequest, CLASSES, DOMAIN, ERROR_INFO_TYPE, ErrorInfo, FieldFault, RETRY_INFO_TYPE,
+    RetryInfo, RpcStatus,
 };
 use super::{v1, v03};
 use crate::call::{Call, PushConfig};
@@ -65,10 +66,19 @@ impl GrpcStatus {
 }
 
 fn details(error: &ServerError) -> Vec<prost_types::Any> {
-    let info =
-        ErrorInfo { reason: error.reason().to_owned(), domain: DOMAIN.to_owned(), ..ErrorInfo::default() };
+    let limit = error.exceeded.map(|exceeded| ("limit".to_owned(), exceeded.limit.to_owned()));
+    let info = ErrorInfo {
+        reason: error.reason().to_owned(),
+        domain: DOMAIN.to_owned(),
+        metadata: limit.into_iter().collect(),
+    };
     let mut details =
         vec![prost_types::Any { type_url: ERROR_INFO_TYPE.to_owned(), value: info.encode_to_vec() }];
+    if let Some(exceeded) = error.exceeded {
+        let seconds = i64::try_from(exceeded.retry_seconds()).unwrap_or(i64::MAX);
+        let retry = RetryInfo { retry_delay: Some(prost_types::Duration { seconds, nanos: 0 }) };
+        details.push(prost_types::Any { type_url: RETRY_INFO_TYPE.to_owned(), value: retry.encode_to_vec() });
+    }
     if !error.violations.is_empty() {
         let field_violations = error.violations.iter().map(|violation| FieldFault {
             field: violation.field.clone(),

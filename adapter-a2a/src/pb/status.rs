@@ -40,6 +40,14 @@ pub struct ErrorInfo {
     pub metadata: BTreeMap<String, String>,
 }
 
+/// `google.rpc.RetryInfo`: when to try again.
+#[derive(Clone, PartialEq, Message)]
+pub struct RetryInfo {
+    /// How long to wait.
+    #[prost(message, optional, tag = "1")]
+    pub retry_delay: Option<prost_types::Duration>,
+}
+
 /// `google.rpc.BadRequest`: the fields at fault.
 #[derive(Clone, PartialEq, Message)]
 pub struct BadRequest {
@@ -63,6 +71,8 @@ pub struct FieldFault {
 pub const ERROR_INFO_TYPE: &str = "type.googleapis.com/google.rpc.ErrorInfo";
 /// The type of [`BadRequest`] in a list of details.
 pub const BAD_REQUEST_TYPE: &str = "type.googleapis.com/google.rpc.BadRequest";
+/// The type of a [`RetryInfo`] in details.
+pub const RETRY_INFO_TYPE: &str = "type.googleapis.com/google.rpc.RetryInfo";
 /// The domain of the protocol's reasons.
 pub const DOMAIN: &str = "a2a-protocol.org";
 

@@ -1,5 +1,6 @@
 //! Why a call is not answered, and how each binding says so (spec 1.0.1, §5.4; the table is in `docs/a2a.md`).
 
+use aqueduct_core::Exceeded;
 use aqueduct_core::service::{RefusalKind, ServiceError};
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -19,6 +20,8 @@ pub struct ServerError {
     pub message: String,
     /// The members of the request that are at fault.
     pub violations: Vec<FieldViolation>,
+    /// The limit that refused the call, where that is the reason.
+    pub exceeded: Option<Exceeded>,
 }
 
 /// A member of a request that is at fault (`google.rpc.BadRequest.FieldViolation`).
@@ -37,6 +40,7 @@ pub struct FieldViolation {
 pub enum GrpcCode {
     InvalidArgument = 3,
     NotFound = 5,
+    ResourceExhausted = 8,
     FailedPrecondition = 9,
     Unimplemented = 12,
     Internal = 13,
@@ -50,6 +54,7 @@ impl GrpcCode {
         match self {
             Self::InvalidArgument => "INVALID_ARGUMENT",
             Self::NotFound => "NOT_FOUND",
+            Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
             Self::FailedPrecondition => "FAILED_PRECONDITION",
             Self::Unimplemented => "UNIMPLEMENTED",
             Self::Internal => "INTERNAL",
@@ -62,7 +67,7 @@ impl GrpcCode {
 impl ServerError {
     /// A refusal with a sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), violations: Vec::new() }
+        Self { kind, message: message.into(), violations: Vec::new(), exceeded: None }
     }
 
     /// Parameters that make no sense, all of one member.
@@ -76,7 +81,7 @@ impl ServerError {
         let told =
             violations.iter().map(|violation| format!("{}: {}", violation.field, violation.description));
         let message = told.collect::<Vec<_>>().join("; ");
-        Self { kind: ErrorKind::InvalidParams, message, violations }
+        Self { violations, ..Self::new(ErrorKind::InvalidParams, message) }
     }
 
     /// There is no such task, or it is somebody else's: nobody can tell which.
@@ -94,6 +99,7 @@ impl ServerError {
     /// The HTTP status of REST. JSON-RPC answers with 200, except where [`ServerError::is_of_http`].
     pub fn http_status(&self) -> u16 {
         match self.kind {
+            _ if self.exceeded.is_some() => 429,
             ErrorKind::TaskNotFound | ErrorKind::MethodNotFound => 404,
             ErrorKind::Unauthorized => 401,
             ErrorKind::Unavailable => 503,
@@ -102,15 +108,16 @@ impl ServerError {
         }
     }
 
-    /// True for refusals that come before the protocol: who asks is unknown. They have their HTTP status in every
-    /// binding.
+    /// True for refusals that come before the protocol: the caller is unknown, or has used its quota. They have their HTTP
+    /// status in every binding.
     pub fn is_of_http(&self) -> bool {
-        self.kind == ErrorKind::Unauthorized
+        self.kind == ErrorKind::Unauthorized || self.exceeded.is_some()
     }
 
     /// The status of gRPC, whose name REST bodies have too.
     pub fn grpc_code(&self) -> GrpcCode {
         match self.kind {
+            _ if self.exceeded.is_some() => GrpcCode::ResourceExhausted,
             ErrorKind::TaskNotFound => GrpcCode::NotFound,
             ErrorKind::TaskNotCancelable
             | ErrorKind::PushNotificationNotSupported
@@ -136,9 +143,14 @@ impl ServerError {
 
     /// The details as typed JSON objects: `error.data` of JSON-RPC, `error.details` of REST.
     pub fn details(&self) -> Vec<Value> {
+        let metadata = self.exceeded.map_or_else(|| json!({}), |exceeded| json!({ "limit": exceeded.limit }));
         let mut details = vec![json!({
-            "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": self.reason(), "domain": DOMAIN, "metadata": {}
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": self.reason(), "domain": DOMAIN, "metadata": metadata
         })];
+        if let Some(exceeded) = self.exceeded {
+            let delay = format!("{}s", exceeded.retry_seconds());
+            details.push(json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}));
+        }
         if !self.violations.is_empty() {
             let told = |violation: &FieldViolation| json!({"field": violation.field, "description": violation.description});
             let violations: Vec<Value> = self.violations.iter().map(told).collect();
@@ -161,7 +173,7 @@ impl From<ServiceError> for ServerError {
             RefusalKind::Unsupported => ErrorKind::UnsupportedOperation,
             _ => ErrorKind::Internal,
         };
-        Self::new(kind, error.message)
+        Self { exceeded: error.exceeded, ..Self::new(kind, error.message) }
     }
 }
 
@@ -217,6 +229,20 @@ mod tests {
             let told = (error.code(), error.grpc_code().name(), error.http_status(), error.reason());
             assert_eq!(told, (code, grpc, http, reason), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_limit_is_named_with_the_time_to_wait() {
+        let exceeded = Exceeded {
+            code: "too_many_runs",
+            limit: "quotas.runs",
+            retry_after: std::time::Duration::from_secs(2),
+        };
+        let error = ServerError::from(ServiceError::exceeded(exceeded, 3, "runs"));
+        let told = (error.code(), error.grpc_code().name(), error.http_status(), error.reason());
+        assert_eq!(told, (-32603, "RESOURCE_EXHAUSTED", 429, "RESOURCE_EXHAUSTED"));
+        assert_eq!(error.details()[0]["metadata"], json!({"limit": "quotas.runs"}));
+        assert_eq!(error.details()[1]["retryDelay"], "2s");
     }
 
     #[test]

@@ -79,10 +79,13 @@ impl HttpAnswer {
         Self { status: 200, headers: Vec::new(), body: HttpBody::Stream(payloads) }
     }
 
-    /// The challenge that a 401 must have (RFC 9110, 15.5.2).
-    pub(super) fn challenged(mut self) -> Self {
+    /// The challenge that a 401 must have (RFC 9110, 15.5.2), and when a caller that has used its quota may retry.
+    pub(super) fn challenged(mut self, error: &ServerError) -> Self {
         if self.status == 401 {
             self.headers.push(("www-authenticate", "Bearer".to_owned()));
+        }
+        if let Some(exceeded) = error.exceeded {
+            self.headers.push(("retry-after", exceeded.retry_seconds().to_string()));
         }
         self
     }

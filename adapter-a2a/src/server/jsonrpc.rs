@@ -38,7 +38,7 @@ pub(super) async fn answer(
                 _ => 405,
             };
             let body = json!({"jsonrpc": "2.0", "id": id, "error": result::rpc_error(&error, version)});
-            let mut answer = HttpAnswer::json(status, JSON, &body).challenged();
+            let mut answer = HttpAnswer::json(status, JSON, &body).challenged(&error);
             if status == 405 {
                 answer.headers.push(("allow", "POST".to_owned()));
             }

@@ -34,9 +34,8 @@ pub(super) async fn answer(
     let version = if is_v03(call.path) { Version::V03 } else { Version::V1 };
     let answer = match respond(server, call, card).await {
         Ok(answer) => answer,
-        Err(error) => {
-            HttpAnswer::json(error.http_status(), JSON, &result::rest_error(&error, version)).challenged()
-        }
+        Err(error) => HttpAnswer::json(error.http_status(), JSON, &result::rest_error(&error, version))
+            .challenged(&error),
     };
     (answer, version)
 }

@@ -14,6 +14,7 @@
 //! Chunk events are to be [spelled out](crate::chunks) before.
 
 mod draft;
+mod guard;
 pub mod patch;
 
 use aqueduct_core::{ByteString, Metadata, RunInput};
@@ -25,6 +26,7 @@ use crate::input::run_agent_input;
 use crate::wire::object::{At, FromWire as _};
 use crate::wire::{Event, Message, Strictness, ToolCall};
 use draft::{Draft, merge};
+pub use guard::{STATE_LIMIT, state_guard};
 use patch::PatchError;
 
 /// What a run is asked, as the value of a [`wellknown::INPUT`](aqueduct_core::wellknown::INPUT) block: the messages from that place in the input on, and

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::document::{At, did_you_mean};
+use super::error::ConfigError;
 use super::model::{Agent, AgentSource, Config, OnDisconnect, RunLogEngine, Runs, Secret, Telemetry};
 use crate::identity::check_keys;
 use crate::remote;
@@ -30,6 +31,16 @@ pub(super) fn check(config: &Config, at: &At<'_>) {
             "there is none: add `[agents.NAME]` with a source, such as `agui.url = \"http://…\"`",
         );
     }
+}
+
+/// Returns what works and should be written otherwise.
+pub(super) fn warnings(config: &Config, at: &At<'_>) -> Vec<ConfigError> {
+    let of_server = (!config.server.tokens.is_empty()).then(|| "server.tokens".to_owned());
+    let with_tokens = config.agents.iter().filter(|(_, agent)| !agent.tokens.is_empty());
+    let of_agents = with_tokens.map(|(name, _)| format!("agents.{name}.tokens"));
+    let what = "still works, but its principals have names that are derived from the tokens, so that a new token hides \
+                the runs of the old one: use `[principals.NAME]` with `token` instead";
+    of_server.into_iter().chain(of_agents).map(|key| at.remark(&key, what)).collect()
 }
 
 fn check_server(config: &Config, at: &At<'_>) {

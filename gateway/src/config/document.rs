@@ -299,6 +299,12 @@ impl<'t> At<'t> {
         self.document.fail(&self.find(path).0.span(), self.path(path), what.into());
     }
 
+    /// Returns a remark about what is at a path of the members, with its place.
+    pub(crate) fn remark(&self, path: &str, what: impl Into<String>) -> ConfigError {
+        let place = self.document.place(&self.find(path).0.span());
+        ConfigError { place, key: self.path(path), what: what.into() }
+    }
+
     /// Records errors of another document that this one names.
     pub(crate) fn fail_all(&self, errors: Vec<ConfigError>) {
         self.document.errors.borrow_mut().extend(errors);

@@ -2,7 +2,7 @@
 //!
 //! | kinds | |
 //! |---|---|
-//! | `Text` `Url` `BaseUrl` `Delay` `Count` `Size` `Flag` `Word` `Factor` `Address` `HeaderName` `Host` `Origin` `Json` | one value |
+//! | `Text` `Url` `BaseUrl` `Delay` `Count` `Size` `Flag` `Word` `Factor` `Address` `Net` `HeaderName` `Host` `Origin` `Json` | one value |
 //! | `File` `Folder` `SecretName` | one value that leads to another: a path, a secret |
 //! | `shape` | lists, tables, values that may or must be there |
 //!
@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use aqueduct_transport_http::Network;
 use toml::de::DeValue;
 
 use super::document::{At, did_you_mean};
@@ -136,6 +137,7 @@ kinds! {
     Factor -> Speed: "a factor (`2`, `\"0.5\"`) or `max`",
         |at| at.text().map_or_else(|| Speed::parse(&number(at)?.to_string()), Speed::parse);
     Address -> SocketAddr: "addresses (`127.0.0.1:8080`, `[::1]:8080`)", |at| at.text()?.parse().ok();
+    Net -> Network: "addresses or networks (`192.0.2.7`, `10.0.0.0/8`, `fd00::/8`)", |at| at.text()?.parse().ok();
     /// In lower case.
     HeaderName -> String: "names of headers", |at| {
         let name = http::HeaderName::from_bytes(at.text()?.as_bytes()).ok()?;

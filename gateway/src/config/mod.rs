@@ -10,7 +10,7 @@
 //! | `document` | the reader of TOML: values with their places, the environment over them, all errors |
 //! | `kind`, `shape` | what a key can hold: one value, or several |
 //! | `keys` | `keys!`: a table of keys with kinds, defaults and documentation, and the struct it is read into |
-//! | `model` | the keys of the configuration, and what they become |
+//! | `model`, `quotas` | the keys of the configuration, and what they become |
 //! | `build` | keys that together make one field |
 //! | `check` | what concerns the whole |
 //! | `print`, `schema` | the configuration with all defaults; its JSON Schema |
@@ -27,6 +27,7 @@ mod keys;
 mod kind;
 mod model;
 mod print;
+mod quotas;
 mod schema;
 mod shape;
 
@@ -49,6 +50,7 @@ pub use model::{
     OnLogLoss, OtlpProtocol, PrincipalConfig, PushAccess, Questions, RelateBy, Role, RunLogEngine, Runs,
     Secret, Server, ServerTls, TeeSettings, Telemetry, Timeouts,
 };
+pub use quotas::{PeerQuotas, PrincipalQuotas, Quotas};
 pub(crate) use shape::{Inline, List, Maybe, Needed, Section, Tables};
 
 use crate::cli::ConfigArgs;
@@ -69,8 +71,11 @@ pub fn command(
             return exit::USAGE;
         }
     };
-    match load(path, &text, environment) {
-        Ok(config) => {
+    match load_with_warnings(path, &text, environment) {
+        Ok((config, warnings)) => {
+            for warning in &warnings {
+                writeln!(notes, "warning: {warning}").ok();
+            }
             let (agents, listen) = (config.agents.len(), &config.server.listen);
             let listen: Vec<String> = listen.iter().map(ToString::to_string).collect();
             let file = path.display();
@@ -147,7 +152,21 @@ pub fn load(
     text: &str,
     environment: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Config, Vec<ConfigError>> {
-    read(path, text, &environment.into_iter().collect(), check::check)
+    load_with_warnings(path, text, environment).map(|(config, _)| config)
+}
+
+/// The same, with what works and should be written otherwise.
+pub(crate) fn load_with_warnings(
+    path: &Path,
+    text: &str,
+    environment: impl IntoIterator<Item = (String, String)>,
+) -> Result<(Config, Vec<ConfigError>), Vec<ConfigError>> {
+    let mut warnings = Vec::new();
+    let config = read(path, text, &environment.into_iter().collect(), |config: &Config, at| {
+        check::check(config, at);
+        warnings = check::warnings(config, at);
+    })?;
+    Ok((config, warnings))
 }
 
 /// All keys as tables for `docs/configuration.md`, one per section.

@@ -18,6 +18,7 @@ use super::kind::{
     Address, BaseUrl, Count, Delay, File, Flag, HeaderName, Host, LongCount, Origin, SecretName, Share,
     ShareOfOne, Size, Text, Url, Whole, Word, choices, words,
 };
+use super::quotas::{PrincipalQuotas, Quotas};
 use super::shape::{Inline, List, Maybe, Named, Needed, Section};
 use crate::source::replay::Speed;
 use crate::source::script::Script;
@@ -35,6 +36,8 @@ keys! {
         tee: TeeSettings as Section<TeeSettings>,
         /// Traces, exported over OTLP.
         telemetry: Telemetry as Section<Telemetry>,
+        /// How much callers may use at once.
+        quotas: Quotas as Section<Quotas>,
         /// The page for developers.
         inspector: Inspector as Section<Inspector>,
         /// Who may call, by the names under which runs are stored.
@@ -167,6 +170,8 @@ keys! {
         certificates: Vec<String> as List<Text> = "[]",
         /// `admin` sees and cancels the runs of all principals.
         role: Role as Word<Role> = "user",
+        /// How much it may use at once, where that differs from `[quotas]`.
+        quotas: PrincipalQuotas as Section<PrincipalQuotas>,
         /// Owners that version 0.1 stored for it: `gateway/0` was the first of `server.tokens`, `NAME/0` the first token of an agent.
         was: Vec<String> as List<Text> = "[]",
     }

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use super::Listening;
 use super::reload::Origin;
 use crate::cli::ServeArgs;
-use crate::config::{self, Config, RunLogEngine};
+use crate::config::{self, Config, ConfigError, RunLogEngine};
 use crate::service::Gateway;
 use crate::{exit, telemetry};
 
@@ -37,10 +37,10 @@ pub fn serve(
     if args.allow_unauthenticated {
         environment.push(("AQUEDUCT_SERVER__ALLOW_UNAUTHENTICATED".to_owned(), "true".to_owned()));
     }
-    match config::load(&args.config, &text, environment.clone()) {
-        Ok(config) => {
+    match config::load_with_warnings(&args.config, &text, environment.clone()) {
+        Ok((config, warnings)) => {
             let origin = Origin { file: args.config.clone(), environment };
-            finish("serve", run(config, Some(origin), out), notes)
+            finish("serve", run(config, Some((origin, warnings)), out), notes)
         }
         Err(errors) => {
             for error in &errors {
@@ -71,14 +71,21 @@ pub(super) fn finish(command: &str, result: anyhow::Result<()>, notes: &mut dyn 
     }
 }
 
-fn run(config: Config, origin: Option<Origin>, out: &mut dyn Write) -> anyhow::Result<()> {
+fn run(
+    config: Config,
+    origin: Option<(Origin, Vec<ConfigError>)>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     telemetry::start(&config.log);
+    for warning in origin.iter().flat_map(|(_, warnings)| warnings) {
+        tracing::warn!(key = warning.key, place = %warning.place, "{}", warning.what);
+    }
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let names: Vec<String> = config.agents.keys().cloned().collect();
     crate::runtime()?.block_on(async {
         let gateway = Gateway::new(config)?;
         let listening = Listening::bind(Arc::clone(&gateway)).await?;
-        if let Some(origin) = origin {
+        if let Some((origin, _)) = origin {
             origin.follow(&gateway)?;
         }
         log_start(&listening)?;

@@ -34,7 +34,7 @@ use aqueduct::a2a::Servers;
 use aqueduct::grpc;
 use aqueduct_core::CancelToken;
 use aqueduct_core::service::RunService;
-use aqueduct_transport_http::{Admission, Counters, Drained, Server, ServerConfig, authenticated};
+use aqueduct_transport_http::{Admission, Counters, Drained, Quotas, Server, ServerConfig, authenticated};
 use axum::Router;
 use tokio::task::JoinSet;
 
@@ -44,6 +44,7 @@ pub use demo::{DEMO_PORT, DemoAgents, demo, demo_gateway};
 use probes::Probes;
 
 use crate::config::Config;
+use crate::quota;
 use crate::service::Gateway;
 use crate::tls;
 
@@ -65,6 +66,7 @@ pub struct Listening {
     admin_servers: Vec<Server>,
     grpc: Router,
     counters: TransportCounters,
+    quotas: Quotas,
     leaving: CancelToken,
     shutdown: CancelToken,
 }
@@ -74,14 +76,16 @@ impl Listening {
     pub async fn bind(gateway: Arc<Gateway>) -> anyhow::Result<Self> {
         let config = gateway.config();
         let leaving = CancelToken::new();
+        // One ledger for all addresses: a caller is the same on each of them.
+        let quotas = Quotas::new(quota::limits(&config));
         let (mut servers, mut grpc_servers) = (Vec::new(), Vec::new());
         for address in &config.server.listen {
             let server = Server::bind(*address, server_config(&config, ServerConfig::default())?).await?;
-            servers.push(server.leaving_by(leaving.clone()));
+            servers.push(server.leaving_by(leaving.clone()).with_quotas(quotas.clone()));
         }
         for address in &config.server.grpc {
             let server = Server::bind(*address, server_config(&config, ServerConfig::http2_only())?).await?;
-            grpc_servers.push(server.leaving_by(leaving.clone()));
+            grpc_servers.push(server.leaving_by(leaving.clone()).with_quotas(quotas.clone()));
         }
         let mut admin_servers = Vec::new();
         for address in &config.server.admin {
@@ -96,7 +100,18 @@ impl Listening {
         let mut counters = vec![("grpc", grpc.counters())];
         counters.extend(servers.iter().chain(&grpc_servers).map(|server| ("http", server.counters())));
         let (grpc, shutdown) = (grpc.router()?, CancelToken::new());
-        Ok(Self { gateway, a2a, servers, grpc_servers, admin_servers, grpc, counters, leaving, shutdown })
+        Ok(Self {
+            gateway,
+            a2a,
+            servers,
+            grpc_servers,
+            admin_servers,
+            grpc,
+            counters,
+            quotas,
+            leaving,
+            shutdown,
+        })
     }
 
     /// Serves that agent over A2A at `/` too, and hangs up where its script says so.
@@ -163,11 +178,21 @@ impl Listening {
 
     /// Starts every server with its routes.
     fn start(self) -> JoinSet<Drained> {
-        let Self { gateway, a2a, servers, grpc_servers, admin_servers, grpc, mut counters, shutdown, .. } =
-            self;
+        let Self {
+            gateway,
+            a2a,
+            servers,
+            grpc_servers,
+            admin_servers,
+            grpc,
+            mut counters,
+            quotas,
+            shutdown,
+            ..
+        } = self;
         let sockets = routes::sockets(&gateway);
         counters.push(("ws", sockets.counters()));
-        let probes = Probes { gateway: Arc::clone(&gateway), counters: Arc::new(counters) };
+        let probes = Probes { gateway: Arc::clone(&gateway), counters: Arc::new(counters), quotas };
         // Browsers cannot open a connection for gRPC alone, so there is no page to keep out.
         let known: Arc<dyn RunService> = Arc::new(gateway.runs().clone());
         let alone = grpc.clone().fallback(grpc::unimplemented);

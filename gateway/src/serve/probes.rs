@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aqueduct::remote::AgentHealth;
-use aqueduct_transport_http::Refusal;
+use aqueduct_transport_http::{Quotas, Refusal};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Query, State};
@@ -36,6 +36,7 @@ const READY_WITHIN: Duration = Duration::from_secs(1);
 pub(super) struct Probes {
     pub(super) gateway: Arc<Gateway>,
     pub(super) counters: Arc<TransportCounters>,
+    pub(super) quotas: Quotas,
 }
 
 impl Probes {
@@ -147,7 +148,8 @@ fn shown(health: &AgentHealth) -> Value {
 async fn metrics(State(probes): State<Probes>) -> Response {
     let log_latency = probes.check_log().await.ok();
     let (gateway, transports) = (&probes.gateway, &probes.counters);
-    let live = LiveSources { runs: gateway.runs(), transports, agents: gateway.remote_agents(), log_latency };
+    let (runs, agents) = (gateway.runs(), gateway.remote_agents());
+    let live = LiveSources { runs, transports, quotas: &probes.quotas, agents, log_latency };
     let mut response = Response::new(Body::from(render(gateway.metrics(), &live)));
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);

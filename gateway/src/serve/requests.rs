@@ -144,8 +144,14 @@ fn key_of(code: &str) -> &'static str {
     match code {
         "host_not_allowed" => "server.hosts",
         "origin_not_allowed" => "server.origins",
-        "unauthenticated" | "grpc_16" => "server.tokens",
-        "busy" | "grpc_8" => "runs.limit",
+        "unauthenticated" | "grpc_16" => "principals",
+        "busy" => "runs.limit",
+        "grpc_8"
+        | "too_many_runs"
+        | "too_many_requests"
+        | "too_many_bytes"
+        | "too_many_bodies"
+        | "too_many_connections" => "quotas",
         "body_too_long" => "server.body",
         "upstream_timeout" => "agents.NAME.timeouts",
         "not_found" => "agents",

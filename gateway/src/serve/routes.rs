@@ -136,7 +136,9 @@ pub(crate) fn router(gateway: &Arc<Gateway>, a2a: &Servers, sockets: &ws::Endpoi
 
 /// The WebSocket endpoint: AG-UI as the protocol of its connections.
 pub(super) fn sockets(gateway: &Arc<Gateway>) -> ws::Endpoint {
-    let limits = ws::Limits { merge_bytes: gateway.config().server.merge, ..ws::Limits::default() };
+    let config = gateway.config();
+    let (merge_bytes, frames) = (config.server.merge, config.quotas.frames);
+    let limits = ws::Limits { merge_bytes, frames, ..ws::Limits::default() };
     let config = ws::Config { limits, ..ws::Config::default() };
     ws::endpoint(gateway.runs(), Arc::new(agui::protocol(gateway)), config)
 }
@@ -207,4 +209,44 @@ async fn elsewhere(State(shared): State<Shared>, request: Request) -> Response {
         return inspector::home();
     }
     Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here: see GET /agents").into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use aqueduct::grpc;
+
+    use super::*;
+    use crate::config::load;
+
+    /// The paths of a router, as its debug form lists them: axum has no other way to ask.
+    fn paths(router: &Router) -> BTreeSet<String> {
+        let text = format!("{router:?}");
+        let quoted = text.split('"').skip(1).step_by(2);
+        // `/` and what is below it is the fallback.
+        let own =
+            quoted.filter(|path| path.starts_with('/') && *path != "/" && !path.contains("__private__"));
+        own.map(|path| path.replace("{*method}", "{method}")).collect()
+    }
+
+    /// The tests of the walls run over the table: a path that is not in it would not be tried. Health and reflection of gRPC
+    /// tell nothing about runs.
+    #[tokio::test]
+    async fn every_path_of_the_router_is_in_the_table() {
+        let toml = "inspector.enabled = true\n[agents.a]\nmagentic.ingest = true\n";
+        let config = load(std::path::Path::new("aqueduct.toml"), toml, []).unwrap();
+        let gateway = Gateway::new(config).unwrap();
+        let a2a = super::super::a2a::servers(&gateway);
+        let services = grpc::mount_a2a(grpc::services(gateway.runs(), grpc::Config::default()), &a2a);
+        let router = router(&gateway, &a2a, &sockets(&gateway), services.router().unwrap());
+        let served = paths(&router);
+        assert!(served.len() > 15, "{served:?}");
+        let known: BTreeSet<&str> = ROUTES.iter().map(|route| route.path).collect();
+        for path in served.iter().filter(|path| !path.starts_with("/grpc.")) {
+            assert!(known.contains(path.as_str()), "{path} has no entry in ROUTES");
+        }
+        let added = router.route("/new/{run}", axum::routing::get(async || ()));
+        assert!(paths(&added).contains("/new/{run}"), "a new route is seen");
+    }
 }

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-use aqueduct_core::Identity;
 use aqueduct_core::service::{BoxFuture, Caller, Proof, ServiceError};
+use aqueduct_core::{Account, Identity, Quota};
 use aqueduct_runs::AccessPolicy;
 
 use super::SharedSetup;
 use super::setup::Setup;
+use crate::quota;
 
 /// Access by the identities of the configuration, which a reload replaces.
 pub(super) struct ConfiguredAccess(SharedSetup);
@@ -48,6 +49,10 @@ impl AccessPolicy for ConfiguredAccess {
     fn may_run(&self, identity: &Identity, agent: &str) -> bool {
         let setup = self.setup();
         setup.identities.may_run(&setup.config, identity, agent)
+    }
+
+    fn quota(&self, account: &Account) -> Quota {
+        quota::of(&self.setup().config, account)
     }
 
     fn challenge(&self, identity: &Identity) -> Option<ServiceError> {

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use aqueduct_runlog::{ClientIdentity, DiskLog, LogLimits, MemoryLog, RedisConfig, RedisLog, RunLog};
 
 use crate::config::{Config, RunLogEngine};
+use crate::quota;
 
 /// Opens it. A log on Redis listens by a task of the current runtime; one on disk reads what is there, which blocks.
 pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
@@ -14,6 +15,7 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
         // Ended runs stay for those who come back; they make room before a new one is refused.
         runs: config.runs.limit.saturating_mul(2),
         bytes: config.runs.memory,
+        bytes_per_owner: quota::memory(config),
         events_per_run: usize::try_from(config.runs.events).unwrap_or(usize::MAX),
         bytes_per_run: config.runs.bytes,
         ..LogLimits::default()

@@ -85,7 +85,8 @@ impl Gateway {
                 tracing: tracing.clone(),
             }))
             .ingest_format("magentic", aqueduct::magentic::decoder)
-            .record_input(fold::asked);
+            .record_input(fold::asked)
+            .guard_events(|input| Box::new(fold::state_guard(input)));
         for entry in entries {
             builder = builder.entry(entry);
         }

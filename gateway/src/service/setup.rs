@@ -114,6 +114,11 @@ fn check_restart(old: &Config, new: &Config) -> anyhow::Result<()> {
     }
     let mut runs = new.runs.clone();
     (runs.limit, runs.keep, runs.on_log_loss) = (old.runs.limit, old.runs.keep, old.runs.on_log_loss);
+    let mut quotas = new.quotas.clone();
+    (quotas.runs, quotas.rate, quotas.bytes) = (old.quotas.runs, old.quotas.rate, old.quotas.bytes);
+    let connections = quotas.peer.connections;
+    quotas.peer.clone_from(&old.quotas.peer);
+    quotas.peer.connections = connections;
     let sections = [
         (
             "[server] beside `tokens`, `pre_stop`, `drain`, `public_url` and the files of `tls`",
@@ -121,6 +126,10 @@ fn check_restart(old: &Config, new: &Config) -> anyhow::Result<()> {
         ),
         ("[log]", new.log == old.log),
         ("[runs] beside `limit`, `keep` and `on_log_loss`", runs == old.runs),
+        (
+            "[quotas] beside `runs`, `rate`, `bytes`, `peer.runs`, `peer.rate` and `peer.bytes`",
+            quotas == old.quotas,
+        ),
         ("[inspector]", new.inspector == old.inspector),
         ("[telemetry]", new.telemetry == old.telemetry),
     ];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aqueduct::remote::AgentHealth;
 use aqueduct_runs::Runs;
-use aqueduct_transport_http::{Counters, Total};
+use aqueduct_transport_http::{Counters, Quotas, Total};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 
 use super::metrics::{Metrics, PREFIX};
 use super::process;
+use crate::quota::LIMITS;
 
 /// What live values are read from.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct LiveSources<'a> {
     pub(crate) runs: &'a Runs,
     /// By the name of the transport. Several of one name are added up.
     pub(crate) transports: &'a [(&'static str, Counters)],
+    /// What callers use of the servers.
+    pub(crate) quotas: &'a Quotas,
     /// What the calls to remote agents came to, by agent.
     pub(crate) agents: Vec<(String, AgentHealth)>,
     /// How long the log took to answer a check just now; `None` if it did not.
@@ -148,6 +151,12 @@ fn own_samples(live: &LiveSources<'_>) -> Vec<Sample> {
         Sample::counter("runs_taken_over", "Runs of lost replicas that went on here.", runs.taken_over()),
         Sample::counter("auth_denied", "Requests without a good token.", runs.denied()),
         Sample::gauge("tasks", "Tasks of the runtime that are alive.", tasks),
+        Sample::gauge(
+            "bodies_in_flight_bytes",
+            "Bytes of request bodies that were received and not yet answered.",
+            live.quotas.bodies(),
+        ),
+        quota_refusals(live),
         ended(live),
     ];
     samples.extend(of_transports(live.transports));
@@ -201,6 +210,16 @@ fn of_log(live: &LiveSources<'_>) -> Vec<Sample> {
     let help = "Connections to the server of the run log that broke and were made again.";
     samples.push(Sample::counter("log_reconnects", help, live.runs.run_log().reconnects().unwrap_or(0)));
     samples
+}
+
+/// Requests, runs and connections that a limit refused, on every surface: counted where the limit is.
+fn quota_refusals(live: &LiveSources<'_>) -> Sample {
+    let help = "Requests, runs and connections refused with 429 or its like, by the name of the limit.";
+    let (of_servers, of_runs) = (live.quotas.refusals(), live.runs.refusals());
+    let count =
+        |limit: &str| of_servers.get(limit).copied().unwrap_or(0) + of_runs.get(limit).copied().unwrap_or(0);
+    let values = LIMITS.iter().map(|limit| (vec![("limit", (*limit).to_owned())], count(limit).into()));
+    Sample { values: values.collect(), ..Sample::counter("quota_refusals", help, false) }
 }
 
 fn ended(live: &LiveSources<'_>) -> Sample {

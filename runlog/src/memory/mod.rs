@@ -6,11 +6,11 @@
 //! Locks are held for the length of a copy of references, never across an await.
 
 mod arena;
+mod owners;
 mod relations;
 mod run;
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_core::service::BoxFuture;
@@ -21,6 +21,7 @@ use crate::claims::Claims;
 use crate::error::{LogError, Refused};
 use crate::limits::{LogLimits, count};
 use crate::log::{Control, Lease, Note, Page, RunLog, RunMeta, RunQuery, RunState};
+use owners::{Owners, Scarce};
 use relations::Relations;
 use run::Run;
 
@@ -29,8 +30,6 @@ use run::Run;
 pub struct MemoryLog {
     limits: LogLimits,
     runs: Mutex<Runs>,
-    /// Bytes that all runs hold. Beside the lock: it changes with every append.
-    bytes: AtomicU64,
     relations: Relations,
     claims: Claims,
 }
@@ -39,35 +38,39 @@ pub struct MemoryLog {
 #[derive(Debug, Default)]
 struct Runs {
     all: HashMap<RunId, Arc<Run>>,
-    /// Those that ended, in that order. Some may be gone, or opened anew since.
-    ended: VecDeque<RunId>,
+    owners: Owners,
 }
 
 impl Runs {
-    /// Forgets the run that ended first, and gives what it held; none if none has ended. The list makes this cost the same
-    /// however many runs there are.
-    fn forget_oldest(&mut self) -> Option<u64> {
-        while let Some(id) = self.ended.pop_front() {
-            if let Some(run) = self.all.get(&id).filter(|run| run.closed_at().is_some()) {
-                let freed = run.footprint();
-                self.all.remove(&id);
-                return Some(freed);
+    /// Forgets runs that `next` names until one of them was there and has ended. Returns `false` if there is none.
+    fn forget_one(&mut self, mut next: impl FnMut(&mut Owners) -> Option<RunId>) -> bool {
+        while let Some(id) = next(&mut self.owners) {
+            if self.all.get(&id).is_some_and(|run| run.closed_at().is_some()) {
+                self.remove(&id);
+                return true;
             }
         }
-        None
+        false
     }
 
-    /// Gives how many runs were forgotten, and what they held.
-    fn forget_before(&mut self, before: Timestamp) -> (usize, u64) {
-        let (held, mut freed) = (self.all.len(), 0);
-        self.all.retain(|_, run| {
-            let is_kept = run.closed_at().is_none_or(|closed| closed >= before);
-            freed += if is_kept { 0 } else { run.footprint() };
-            is_kept
-        });
+    fn remove(&mut self, id: &RunId) {
+        if let Some(run) = self.all.remove(id) {
+            run.give_back();
+            self.owners.forget(&run.owner);
+        }
+    }
+
+    /// Gives how many runs were forgotten.
+    fn forget_before(&mut self, before: Timestamp) -> usize {
+        let is_old = |run: &Arc<Run>| run.closed_at().is_some_and(|closed| closed < before);
+        let old: Vec<RunId> =
+            self.all.iter().filter(|(_, run)| is_old(run)).map(|(id, _)| id.clone()).collect();
+        for id in &old {
+            self.remove(id);
+        }
         let all = &self.all;
-        self.ended.retain(|id| all.contains_key(id));
-        (held - self.all.len(), freed)
+        self.owners.retain_ended(|id| all.contains_key(id));
+        old.len()
     }
 }
 
@@ -91,11 +94,14 @@ impl MemoryLog {
             return Err(LogError::Exists(meta.run_id));
         }
         if runs.all.len() >= self.limits.runs {
-            let freed = runs.forget_oldest().ok_or(LogError::Full { max: self.limits.runs })?;
-            self.bytes.fetch_sub(freed, Ordering::Relaxed);
+            let owner = &meta.owner;
+            if !runs.forget_one(|owners| owners.take_for(owner, Scarce::Runs)) {
+                return Err(LogError::Full { max: self.limits.runs });
+            }
         }
         let lease = Lease { run_id: meta.run_id.clone(), epoch: 1 };
-        runs.all.insert(lease.run_id.clone(), Arc::new(Run::new(meta, until)));
+        let account = runs.owners.open(&meta.owner);
+        runs.all.insert(lease.run_id.clone(), Arc::new(Run::new(meta, until, account)));
         Ok(lease)
     }
 
@@ -105,9 +111,9 @@ impl MemoryLog {
             Ok(run) => run,
             Err(error) => return Err(Refused::new(error, events)),
         };
-        let head = run.append(lease, events, now, &self.limits, &self.bytes)?;
+        let head = run.append(lease, events, now, &self.limits)?;
         if is_end {
-            self.runs().ended.push_back(run.id.clone());
+            self.runs().owners.end(&run.owner, run.id.clone());
         }
         Ok(head)
     }
@@ -116,16 +122,25 @@ impl MemoryLog {
     fn writable(&self, id: &RunId, is_end: bool) -> Result<Arc<Run>, LogError> {
         let mut runs = self.runs();
         let run = runs.all.get(id).cloned().ok_or_else(|| LogError::NotFound(id.clone()))?;
-        let max = self.limits.bytes;
-        while self.bytes.load(Ordering::Relaxed) > count(max) {
-            match runs.forget_oldest() {
-                Some(freed) => self.bytes.fetch_sub(freed, Ordering::Relaxed),
-                None if is_end => break,
-                None => {
-                    let what = "bytes together with all others";
-                    return Err(LogError::RunTooLong { run: id.clone(), limit: "bytes", what, max });
+        let owner = &run.owner;
+        let too_long = |limit, what, max| LogError::RunTooLong { run: id.clone(), limit, what, max };
+        let most = self.limits.bytes_per_owner;
+        while runs.owners.bytes_of(owner) > count(most) {
+            if !runs.forget_one(|owners| owners.take_ended(owner)) {
+                if is_end {
+                    break;
                 }
-            };
+                return Err(too_long("bytes_per_owner", "bytes together with others of its principal", most));
+            }
+        }
+        let max = self.limits.bytes;
+        while runs.owners.bytes() > count(max) {
+            if !runs.forget_one(|owners| owners.take_for(owner, Scarce::Bytes)) {
+                if is_end {
+                    break;
+                }
+                return Err(too_long("bytes", "bytes together with all others", max));
+            }
         }
         Ok(run)
     }
@@ -147,9 +162,7 @@ impl MemoryLog {
     }
 
     fn expire_now(&self, before: Timestamp) -> usize {
-        let (forgotten, freed) = self.runs().forget_before(before);
-        self.bytes.fetch_sub(freed, Ordering::Relaxed);
-        forgotten
+        self.runs().forget_before(before)
     }
 }
 
@@ -186,7 +199,7 @@ impl RunLog for MemoryLog {
 
     fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>> {
         let run = self.writable(&lease.run_id, false);
-        ready(run.and_then(|run| run.annotate(lease, note, &self.limits, &self.bytes)))
+        ready(run.and_then(|run| run.annotate(lease, note, &self.limits)))
     }
 
     fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
@@ -266,7 +279,7 @@ impl RunLog for MemoryLog {
     }
 
     fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {
-        ready(self.run(run).map(|run| run.trim(earliest, &self.bytes)))
+        ready(self.run(run).map(|run| run.trim(earliest)))
     }
 
     fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>> {

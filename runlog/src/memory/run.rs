@@ -1,6 +1,5 @@
 //! One run in memory: its events, its lease, and what its watchers wait for.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_core::service::NumberedEvent;
@@ -8,6 +7,7 @@ use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use serde_json::Value;
 
 use super::arena::Arena;
+use super::owners::Account;
 use crate::error::{LogError, Refused};
 use crate::ledger::Ledger;
 use crate::limits::{LogLimits, count, weight_of};
@@ -17,6 +17,9 @@ use crate::signal::{Progress, Signal};
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) id: RunId,
+    pub(super) owner: String,
+    /// Where its bytes are counted.
+    account: Account,
     signal: Signal,
     body: Mutex<Body>,
 }
@@ -37,13 +40,13 @@ impl Body {
 }
 
 impl Run {
-    pub(super) fn new(meta: RunMeta, until: Timestamp) -> Self {
-        let id = meta.run_id.clone();
+    pub(super) fn new(meta: RunMeta, until: Timestamp, account: Account) -> Self {
+        let (id, owner) = (meta.run_id.clone(), meta.owner.clone());
         let ledger = Ledger::new(meta, until);
         let progress = Progress { epoch: ledger.state.epoch, ..Progress::default() };
         let body =
             Body { ledger, events: Vec::new(), arena: Arena::default(), controls: Vec::new(), input: None };
-        Self { id, signal: Signal::new(progress), body: Mutex::new(body) }
+        Self { id, owner, account, signal: Signal::new(progress), body: Mutex::new(body) }
     }
 
     /// A panic while holding the lock cannot leave a body half written: all checks come before the first change.
@@ -62,9 +65,9 @@ impl Run {
         self.body().ledger.state.clone()
     }
 
-    /// Bytes that it holds: what was said, and the events around it.
-    pub(super) fn footprint(&self) -> u64 {
-        self.body().footprint()
+    /// Counts back what it holds: it is forgotten.
+    pub(super) fn give_back(&self) {
+        self.account.sub(self.body().footprint());
     }
 
     pub(super) fn closed_at(&self) -> Option<Timestamp> {
@@ -94,7 +97,6 @@ impl Run {
         events: Vec<BlockEvent>,
         now: Timestamp,
         limits: &LogLimits,
-        counted: &AtomicU64,
     ) -> Result<u64, Refused> {
         let mut body = self.body();
         let before = body.footprint();
@@ -105,24 +107,18 @@ impl Run {
         let Body { events: kept, arena, .. } = &mut *body;
         kept.extend(events.into_iter().map(|event| arena.keep(event)));
         self.tell(&body);
-        counted.fetch_add(body.footprint() - before, Ordering::Relaxed);
+        self.account.add(body.footprint() - before);
         Ok(head)
     }
 
-    pub(super) fn annotate(
-        &self,
-        lease: &Lease,
-        note: Note,
-        limits: &LogLimits,
-        counted: &AtomicU64,
-    ) -> Result<(), LogError> {
+    pub(super) fn annotate(&self, lease: &Lease, note: Note, limits: &LogLimits) -> Result<(), LogError> {
         let mut body = self.body();
         let before = body.footprint();
         body.ledger.annotate(lease, &note, limits)?;
         if let Note::Input(input) = note {
             body.input = Some(input);
         }
-        counted.fetch_add(body.footprint() - before, Ordering::Relaxed);
+        self.account.add(body.footprint() - before);
         Ok(())
     }
 
@@ -142,13 +138,13 @@ impl Run {
         })
     }
 
-    pub(super) fn trim(&self, earliest: u64, counted: &AtomicU64) {
+    pub(super) fn trim(&self, earliest: u64) {
         let mut body = self.body();
         let before = body.footprint();
         let gone = usize::try_from(body.ledger.trim(earliest)).unwrap_or(usize::MAX);
         let gone: Vec<BlockEvent> = body.events.drain(..gone).collect();
         body.ledger.bytes = body.ledger.bytes.saturating_sub(weight_of(&gone));
-        counted.fetch_sub(before - body.footprint(), Ordering::Relaxed);
+        self.account.sub(before - body.footprint());
     }
 
     pub(super) fn control(&self, message: Control, limits: &LogLimits) -> Result<(), LogError> {

@@ -125,6 +125,8 @@ impl Runs {
         let mut request = AgentRequest::new(input);
         request.principal = published.principal.clone();
         let drive = Drive {
+            // It goes on with work that was admitted before.
+            place: self.keep_place(&published.principal.to_string()),
             runs: self.clone(),
             agent,
             lease,

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use aqueduct_core::service::ServiceError;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -11,6 +12,16 @@ use tokio::time::Sleep;
 use tonic::codegen::StdError;
 
 use crate::status::Statuses;
+
+/// Says in gRPC's words that a body is more than its caller may have in flight; other errors stay what they are.
+fn refused(statuses: Statuses, error: StdError) -> StdError {
+    let first: &(dyn std::error::Error + 'static) = &*error;
+    let mut causes = std::iter::successors(Some(first), |error| error.source());
+    match causes.find_map(<dyn std::error::Error>::downcast_ref::<ServiceError>) {
+        Some(refusal) => statuses.refused(refusal.clone()).into(),
+        None => error,
+    }
+}
 
 pin_project! {
     /// A body with a limit of time for all of it. A peer that sends a byte now and then would hold a call for ever.
@@ -46,7 +57,9 @@ where
                 *this.limit = None;
                 Poll::Ready(None)
             }
-            Poll::Ready(Some(frame)) => Poll::Ready(Some(frame.map_err(Into::into))),
+            Poll::Ready(Some(frame)) => {
+                Poll::Ready(Some(frame.map_err(|error| refused(*this.statuses, error.into()))))
+            }
             Poll::Pending => {
                 let Some(limit) = this.limit else { return Poll::Pending };
                 ready!(limit.as_mut().poll(cx));

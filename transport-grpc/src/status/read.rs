@@ -38,5 +38,5 @@ pub(crate) fn to_error(status: Status) -> ClientError {
         "LOST" | "STALLED" | "STOPPING" | "CUT" => return ClientError::Cut { code, message },
         _ => return ClientError::Status { code, message },
     };
-    ClientError::Refused(ServiceError { kind, message })
+    ClientError::Refused(ServiceError::new(kind, message))
 }

@@ -7,7 +7,7 @@ use aqueduct_core::service::{RefusalKind, ServiceError};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use super::{AFTER, DOMAIN, EARLIEST};
+use super::{AFTER, DOMAIN, EARLIEST, LIMIT};
 use crate::convert::ConvertError;
 
 /// Makes statuses; knows when a caller may come back.
@@ -23,6 +23,11 @@ impl Statuses {
         let mut facts = HashMap::new();
         if let RefusalKind::Gone { earliest } = refusal.kind {
             facts.insert(EARLIEST.to_owned(), earliest.to_string());
+        }
+        if let Some(exceeded) = refusal.exceeded {
+            facts.insert(LIMIT.to_owned(), exceeded.limit.to_owned());
+            let statuses = Self { retry_after: Duration::from_secs(exceeded.retry_seconds()) };
+            return statuses.status(code, reason, refusal.message, facts, true);
         }
         let may_pass = matches!(refusal.kind, RefusalKind::Busy | RefusalKind::Unavailable);
         self.status(code, reason, refusal.message, facts, may_pass)

@@ -24,13 +24,19 @@ use super::io::{GuardedSocket, Place, Socket};
 use super::phase::{Phase, PhaseWatch};
 use super::preface;
 use super::quiet::QuietStream;
-use super::service::{ConnectionService, Peer};
+use super::service::{ConnectionService, Peer, RefusedPeer};
 use super::{PeerCertificate, Shared};
 use crate::config::HttpVersions;
 use crate::counters::Total;
 
-/// Serves one socket until it is closed, by whichever side.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, address: SocketAddr, place: Place) {
+/// Serves one socket until it is closed, by whichever side. One that is `refused` is closed after its first request.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    address: SocketAddr,
+    place: Place,
+    refused: Option<RefusedPeer>,
+) {
     let phase = Arc::new(PhaseWatch::default());
     // In a box, since a handshake is much larger than what comes after, and over soon.
     let opened = Box::pin(open(&shared, &phase, stream, place)).await;
@@ -38,8 +44,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, address: Socke
         shared.counters.count(Total::HandshakeFailures);
         return;
     };
-    let peer = Peer { address, certificate };
-    let stop = shared.stopping.draining.clone();
+    let stop = refused.as_ref().map_or(&shared.stopping.draining, |refused| &refused.answered).clone();
+    let peer = Peer { address, certificate, refused };
     let stage = Stage::http(&shared, &phase, peer.clone(), socket);
     let asked_to_stop = Box::pin(async move { stop.cancelled().await });
     Connection { stage, peer, phase, seen: None, timer: None, asked_to_stop, stopping: false, shared }.await;

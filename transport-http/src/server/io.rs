@@ -19,6 +19,7 @@ use tokio::time::Sleep;
 use super::PeerCertificate;
 use super::phase::PhaseWatch;
 use crate::counters::{Counters, OpenGuard, Total};
+use crate::quota::PeerPlace;
 
 /// Plain or encrypted.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ impl Socket {
 pub(crate) struct Place {
     pub(crate) _permit: OwnedSemaphorePermit,
     pub(crate) _open: OpenGuard,
+    /// Among those of its address, or among those that are refused.
+    pub(crate) _peer: PeerPlace,
 }
 
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! The body of a request under its limits: it ends with an error when it is too long or takes too long, and what no route
-//! reads of it is discarded.
+//! The body of a request under its limits: it ends with an error when it is too long, takes too long or is more than its
+//! caller may have in flight, and what no route reads of it is discarded.
 
 use std::error::Error;
 use std::future::Future as _;
@@ -17,6 +17,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::handoff::Handoff;
 use crate::config::{Limits, Timeouts};
+use crate::quota::BodyCharge;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -78,6 +79,8 @@ pub(crate) struct RequestBody {
     /// Bytes that may still come.
     bytes_left: u64,
     discard: Duration,
+    /// What it holds, charged to its caller.
+    charge: BodyCharge,
     handoff: Option<Arc<Handoff>>,
     deadline: Instant,
     timer: Option<Pin<Box<Sleep>>>,
@@ -89,6 +92,7 @@ impl RequestBody {
         handoff: Arc<Handoff>,
         limits: &BodyLimits,
         lift: BodyLimitLift,
+        charge: BodyCharge,
         is_multiplexed: bool,
     ) -> Self {
         handoff.handle_request();
@@ -98,7 +102,7 @@ impl RequestBody {
         let (body, handoff) = (Some(body), Some(handoff));
         let discard = limits.discard;
         let mut body =
-            Self { body, is_multiplexed, lift, bytes_left, discard, handoff, deadline, timer: None };
+            Self { body, is_multiplexed, lift, bytes_left, discard, charge, handoff, deadline, timer: None };
         body.note_end(has_ended);
         body
     }
@@ -110,13 +114,14 @@ impl RequestBody {
     }
 
     fn count(&mut self, frame: &Frame<Bytes>) -> Result<(), BoxError> {
-        let length = frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        let length = u64::try_from(bytes).unwrap_or(u64::MAX);
         match self.bytes_left.checked_sub(length) {
             Some(left) => self.bytes_left = left,
             None if self.lift.is_lifted() => {}
             None => return Err(Box::new(BodyTooLong)),
         }
-        Ok(())
+        Ok(self.charge.add(bytes)?)
     }
 }
 

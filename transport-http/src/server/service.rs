@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::response::Response as AxumResponse;
+use aqueduct_core::CancelToken;
+use aqueduct_core::service::{Proof, ServiceError};
+use axum::response::{IntoResponse as _, Response as AxumResponse};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use tower::ServiceExt as _;
@@ -18,6 +20,7 @@ use super::phase::PhaseWatch;
 use super::request_body::{BodyLimitLift, BodyLimits, RequestBody};
 use super::{PeerAddr, PeerCertificate, Shared};
 use crate::driver::EventStreamMark;
+use crate::refusal::{Refusal, is_grpc};
 
 /// Marks a response (as an extension) whose body finds readers that take nothing by itself: the server then spends no
 /// watcher of its own on it.
@@ -29,6 +32,14 @@ pub struct StallWatched;
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) certificate: Option<PeerCertificate>,
+    pub(crate) refused: Option<RefusedPeer>,
+}
+
+/// Why a connection is not served, and the switch that closes it once its first request was answered.
+#[derive(Debug, Clone)]
+pub(crate) struct RefusedPeer {
+    pub(crate) error: ServiceError,
+    pub(crate) answered: CancelToken,
 }
 
 /// Hands the requests of one connection to the router.
@@ -63,18 +74,28 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         let mut exchange = Exchange::open(Arc::clone(&self.phase), &shared.counters, is_http2);
         let limits = BodyLimits::new(&shared.limits, &shared.timeouts);
         let lift = BodyLimitLift::default();
-        let mut request =
-            request.map(|body| RequestBody::new(body, Arc::clone(&handoff), &limits, lift.clone(), is_http2));
+        let charge = shared.quotas.charge();
+        let mut request = request.map(|body| {
+            RequestBody::new(body, Arc::clone(&handoff), &limits, lift.clone(), charge.clone(), is_http2)
+        });
         request.extensions_mut().insert(lift);
+        request.extensions_mut().insert(charge.clone());
+        request.extensions_mut().insert(shared.quotas.clone());
         request.extensions_mut().insert(PeerAddr(self.peer.address));
         if let Some(certificate) = &self.peer.certificate {
             request.extensions_mut().insert(certificate.clone());
         }
         request.extensions_mut().insert(limits);
         request.extensions_mut().insert(shared.stopping.clone());
-        let response = shared.router.clone().oneshot(request.map(axum::body::Body::new));
+        let response = self.peer.refused.clone().and_then(|refused| refused.answer(&mut request));
+        let answer = shared.router.clone().oneshot(request.map(axum::body::Body::new));
         Box::pin(async move {
-            let response = response.await?;
+            let response = match response {
+                Some(refused) => refused,
+                None => answer.await?,
+            };
+            // What is read from now on belongs to a stream, whose messages are bounded one by one.
+            charge.end();
             let keeps_connection = kind == RequestKind::Chunked { keeps_connection: true };
             let is_stream = response.extensions().get::<EventStreamMark>().is_some();
             if is_stream {
@@ -93,6 +114,23 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
                 }
             }))
         })
+    }
+}
+
+impl RefusedPeer {
+    pub(crate) fn new(error: ServiceError) -> Self {
+        Self { error, answered: CancelToken::new() }
+    }
+
+    /// Returns the answer to a request of the connection, which is closed after it. A service of gRPC answers in its own
+    /// words.
+    fn answer(self, request: &mut Request<RequestBody>) -> Option<AxumResponse> {
+        self.answered.cancel();
+        if is_grpc(request.headers()) {
+            request.extensions_mut().insert(Proof::Refused(self.error));
+            return None;
+        }
+        Some(Refusal::from(self.error).into_response())
     }
 }
 

@@ -1,4 +1,5 @@
-//! A socket that counts what was written, because a codec that buffers cannot tell progress from none.
+//! A socket that counts what was read and written, because a codec that buffers tells neither progress from none nor how
+//! much of a message it holds.
 
 use std::io;
 use std::pin::Pin;
@@ -6,21 +7,27 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Counts the bytes that the socket took.
+/// Counts the bytes that the socket took and gave.
 #[derive(Debug)]
 pub(crate) struct Metered<IO> {
     io: IO,
     written: u64,
+    received: u64,
 }
 
 impl<IO> Metered<IO> {
     pub(crate) fn new(io: IO) -> Self {
-        Self { io, written: 0 }
+        Self { io, written: 0, received: 0 }
     }
 
     /// Bytes that the socket took so far.
     pub(crate) fn written(&self) -> u64 {
         self.written
+    }
+
+    /// Bytes that the socket gave so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
     }
 }
 
@@ -30,7 +37,10 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Metered<IO> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.io).poll_read(cx, buffer);
+        self.received += (buffer.filled().len() - before) as u64;
+        polled
     }
 }
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{BoxFuture, Caller, EventEncoder, EventStream, PublishRequest, ServiceError};
 use aqueduct_core::{Identity, RunId};
+use aqueduct_transport_http::Quotas;
 use bytes::Bytes;
 use bytestring::ByteString;
 use futures_util::stream::{FuturesUnordered, Stream};
@@ -25,7 +26,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use self::requests::unknown_publisher;
 use super::batch::Batch;
 use super::publisher::{Feeder, Publisher, Step};
-use super::session::{Session, Shared, identity_of};
+use super::session::{Session, Shared, identity_of, refusal_of};
 use super::subscriptions::{Ending, Subscriptions};
 use crate::close::CloseReason;
 use crate::message::request::{RequestError, cut_out};
@@ -50,6 +51,7 @@ pub(crate) struct MuxSession {
     subscriptions: Subscriptions,
     publishers: HashMap<String, Publisher>,
     replies: VecDeque<Reply>,
+    quotas: Quotas,
 }
 
 /// What a request came to.
@@ -89,6 +91,7 @@ impl MuxSession {
         caller: Arc<Caller>,
         agent: Option<String>,
         encoding: Encoding,
+        quotas: Quotas,
     ) -> Self {
         Self {
             owes_token: shared.requires_token(&caller, agent.as_deref()),
@@ -103,6 +106,7 @@ impl MuxSession {
             subscriptions: Subscriptions::default(),
             publishers: HashMap::new(),
             replies: VecDeque::new(),
+            quotas,
         }
     }
 
@@ -119,6 +123,11 @@ impl MuxSession {
         if self.owes_token {
             let reason = "bring a token: in the request, or in `auth` as the first message";
             return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, reason));
+        }
+        if let Err(error) = self.admit(&request) {
+            let (reference, run) = request.about();
+            self.replies.push_back(Reply::refusal(reference, run, error));
+            return Ok(());
         }
         match request {
             Request::Auth { .. } => {}
@@ -221,8 +230,16 @@ impl Session for MuxSession {
         identity_of(&self.caller)
     }
 
+    fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    fn owes_token(&self) -> bool {
+        self.owes_token
+    }
+
     fn finished(&self) -> Option<CloseReason> {
-        None
+        refusal_of(&self.caller)
     }
 
     fn owed(&self) -> Option<(Duration, CloseReason)> {

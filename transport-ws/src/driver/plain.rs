@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::batch::Batch;
 use super::envelope::Envelope;
-use super::session::{Session, Shared, identity_of};
+use super::session::{Session, Shared, identity_of, refusal_of};
 use super::subscriptions::{Subscription, Subscriptions};
 use crate::close::CloseReason;
 use crate::message::depth;
@@ -133,7 +133,18 @@ impl Session for PlainSession {
         identity_of(&self.caller)
     }
 
+    fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    fn owes_token(&self) -> bool {
+        self.owes_token
+    }
+
     fn finished(&self) -> Option<CloseReason> {
+        if let Some(refused) = refusal_of(&self.caller) {
+            return Some(refused);
+        }
         match &self.state {
             State::Finished(reason) => Some(reason.clone()),
             _ => None,

@@ -24,10 +24,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns `true` if the caller must bring a token before anything else: it showed neither token nor certificate, and
-    /// the service admits no anonymous caller.
+    /// Returns `true` if the caller must bring a token before anything else: it showed neither a token nor a certificate that
+    /// proves something, and the service admits no anonymous caller.
     pub(crate) fn requires_token(&self, caller: &Caller, agent: Option<&str>) -> bool {
-        let is_anonymous = caller.token.is_none() && caller.certificate.is_none();
+        let has_certificate = caller.certificate.is_some() && !matches!(caller.proof, Proof::Refused(_));
+        let is_anonymous = caller.token.is_none() && !has_certificate;
         let is_refused = || {
             let admitted = self.service.admit(caller, agent);
             matches!(admitted, Err(ServiceError { kind: RefusalKind::Unauthenticated, .. }))
@@ -41,6 +42,14 @@ pub(crate) fn identity_of(caller: &Caller) -> Option<&Arc<Identity>> {
     match &caller.proof {
         Proof::Verified(identity) => Some(identity),
         Proof::Unchecked | Proof::Refused(_) => None,
+    }
+}
+
+/// Returns why a connection closes whose token, or certificate, proves nothing: none of its requests would be answered.
+pub(crate) fn refusal_of(caller: &Caller) -> Option<CloseReason> {
+    match &caller.proof {
+        Proof::Refused(error) if caller.token.is_some() => Some(CloseReason::from(error)),
+        Proof::Unchecked | Proof::Verified(_) | Proof::Refused(_) => None,
     }
 }
 
@@ -66,6 +75,12 @@ pub(crate) trait Session: Send {
 
     /// The identity of the caller, once the service has verified it. The connection closes when its proof ends.
     fn identity(&self) -> Option<&Arc<Identity>>;
+
+    /// The caller, as far as it is known.
+    fn caller(&self) -> &Caller;
+
+    /// Returns `true` if the caller still has to bring a token.
+    fn owes_token(&self) -> bool;
 
     /// Why the connection is to be closed, once all was sent.
     fn finished(&self) -> Option<CloseReason>;

@@ -1,5 +1,6 @@
 //! What a server says, apart from events (the [envelope](crate::driver::envelope) writes those).
 
+use aqueduct_core::Exceeded;
 use aqueduct_core::run::InterruptReply;
 use aqueduct_core::service::{AgentInfo, RefusalKind, ServiceError};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -33,11 +34,16 @@ pub(crate) enum Reply {
     Gone { reference: String, run: String, earliest: u64 },
     /// Something went wrong; what it was about ends.
     Error { reference: Option<String>, run: Option<String>, code: &'static str, message: String },
+    /// A limit refused a request.
+    Exceeded { reference: Option<String>, run: Option<String>, message: String, exceeded: Exceeded },
 }
 
 impl Reply {
     /// The service refused.
     pub(crate) fn refusal(reference: Option<String>, run: Option<String>, error: ServiceError) -> Self {
+        if let Some(exceeded) = error.exceeded {
+            return Self::Exceeded { reference, run, message: error.message, exceeded };
+        }
         match (error.kind, reference, run) {
             (RefusalKind::Gone { earliest }, Some(reference), Some(run)) => {
                 Self::Gone { reference, run, earliest }
@@ -78,7 +84,7 @@ pub(crate) fn code_of(kind: RefusalKind) -> &'static str {
 /// Absent fields are left out, never null.
 impl Serialize for Reply {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Reply", 6)?;
+        let mut out = serializer.serialize_struct("Reply", 7)?;
         match self {
             Self::Agents { reference, agents } => {
                 out.serialize_field("type", "agents")?;
@@ -138,6 +144,15 @@ impl Serialize for Reply {
                 out.serialize_field("code", code)?;
                 out.serialize_field("message", message)?;
             }
+            Self::Exceeded { reference, run, message, exceeded } => {
+                out.serialize_field("type", "error")?;
+                optional(&mut out, "ref", reference.as_ref())?;
+                optional(&mut out, "run", run.as_ref())?;
+                out.serialize_field("code", "busy")?;
+                out.serialize_field("message", message)?;
+                out.serialize_field("limit", exceeded.limit)?;
+                out.serialize_field("retry_after", &exceeded.retry_seconds())?;
+            }
         }
         out.end()
     }
@@ -173,6 +188,8 @@ impl Serialize for Agent<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn text(reply: &Reply) -> String {
@@ -187,6 +204,16 @@ mod tests {
         assert_eq!(text(&error), r#"{"type":"error","code":"invalid","message":"no"}"#);
         let cancelled = Reply::Cancelled { reference: None, run: "r".into(), running: true };
         assert_eq!(text(&cancelled), r#"{"type":"cancelled","run":"r","running":true}"#);
+    }
+
+    #[test]
+    fn a_limit_is_named_with_the_time_to_wait() {
+        let exceeded =
+            Exceeded { code: "too_many_runs", limit: "quotas.runs", retry_after: Duration::from_secs(2) };
+        let error = ServiceError::exceeded(exceeded, 3, "runs");
+        let text = text(&Reply::refusal(Some("s".into()), None, error));
+        assert!(text.starts_with(r#"{"type":"error","ref":"s","code":"busy","message":"more than 3 runs"#));
+        assert!(text.ends_with(r#","limit":"quotas.runs","retry_after":2}"#), "{text}");
     }
 
     #[test]

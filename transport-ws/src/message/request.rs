@@ -59,6 +59,34 @@ impl<'a> Request<'a> {
             .map_err(|error| RequestError::Foreign(format!("no message: {error}")))?;
         fields.into_request()
     }
+
+    /// Returns `true` if the service is asked, as by a request of HTTP. The others are about the connection itself.
+    pub(crate) fn asks_service(&self) -> bool {
+        matches!(
+            self,
+            Self::List { .. }
+                | Self::Start { .. }
+                | Self::Watch { .. }
+                | Self::Cancel { .. }
+                | Self::Publish { .. }
+        )
+    }
+
+    /// Returns the reference and the run that an answer names.
+    pub(crate) fn about(&self) -> (Option<String>, Option<String>) {
+        match self {
+            Self::Auth { .. } => (None, None),
+            Self::List { reference }
+            | Self::Start { reference, .. }
+            | Self::Publish { reference, .. }
+            | Self::Payload { reference, .. }
+            | Self::Finish { reference }
+            | Self::Abandon { reference } => (Some(reference.clone()), None),
+            Self::Watch { reference, run, .. } => (Some(reference.clone()), Some(run.clone())),
+            Self::Unwatch { run } => (None, Some(run.clone())),
+            Self::Cancel { reference, run } => (reference.clone(), Some(run.clone())),
+        }
+    }
 }
 
 /// The union of all fields. A tagged enum would have to buffer the values to find the tag, and a buffered value is no

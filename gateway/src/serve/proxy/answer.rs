@@ -76,14 +76,21 @@ pub(super) fn refuse_call(call: &PassingCall<'_>, is_rpc: bool, error: &ServerEr
     let (status, body) = if is_rpc {
         let id = call.id.unwrap_or("null");
         let told = json!({ "code": error.code(), "message": error.message, "data": error.details() });
-        (200, format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{told}}}"))
+        let status = if error.is_of_http() { error.http_status() } else { 200 };
+        (status, format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{told}}}"))
     } else {
         let status = error.http_status();
         let (name, details) = (error.grpc_code().name(), error.details());
         let told = json!({ "code": status, "status": name, "message": error.message, "details": details });
         (status, json!({ "error": told }).to_string())
     };
-    json_response(status, body)
+    let mut response = json_response(status, body);
+    if let Some(exceeded) = error.exceeded {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(exceeded.retry_seconds()));
+        let message = error.message.clone();
+        response.extensions_mut().insert(RefusalReason { code: exceeded.code, message });
+    }
+    response
 }
 
 fn json_response(status: u16, body: String) -> Response {

@@ -32,19 +32,24 @@ use aqueduct::remote::unsent;
 use aqueduct_adapter_a2a::card::{Endpoint, WELL_KNOWN_PATHS};
 use aqueduct_adapter_a2a::mark::EXTENSION;
 use aqueduct_adapter_a2a::relay::{CallScope, PassingCall, PassingKind, Reach, query_contexts};
+use aqueduct_adapter_a2a::server::ServerError;
 use aqueduct_adapter_a2a::version::{
     Binding, EXTENSIONS_HEADER, EXTENSIONS_HEADER_V03, VERSION_HEADER, Version,
 };
 use aqueduct_adapter_a2a::wire::Dialect;
+use aqueduct_core::Principal;
 use aqueduct_core::service::Proof;
+use aqueduct_runs::RunPlace;
 use aqueduct_transport_http::{Refusal, caller, read_body, read_json};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use hyper::body::Body as _;
 use serde_json::Value;
 
 use self::answer::{Answer, AnswerBody, passed_back, refuse, refuse_call};
@@ -260,6 +265,18 @@ fn respond(answer: Answer, whole: impl FnOnce(Bytes) -> Body) -> Response {
     response
 }
 
+/// Keeps the place of a call until its answer has been sent.
+fn held(place: Option<RunPlace>, response: Response) -> Response {
+    let Some(place) = place.filter(|_| response.body().size_hint().exact().is_none()) else {
+        return response;
+    };
+    response.map(|body| {
+        Body::from_stream(body.into_data_stream().inspect(move |_| {
+            let _held = &place;
+        }))
+    })
+}
+
 /// True if no server could read the path as one that is elsewhere.
 fn is_below(rest: &str) -> bool {
     let dots =
@@ -294,6 +311,10 @@ impl Passage<'_> {
             Ok(renames) => renames,
             Err(error) => return refuse_call(&call, is_rpc, &error),
         };
+        let place = match self.place(call.kind) {
+            Ok(place) => place,
+            Err(error) => return refuse_call(&call, is_rpc, &error),
+        };
         let dialect = door.binding.dialect(door.version);
         let lane = tap(self.gateway, (self.agent, self.owner), &self.parts.headers, &call, dialect).await;
         let trail = lane.as_ref().map(Tapped::trail).unwrap_or_default();
@@ -318,12 +339,24 @@ impl Passage<'_> {
             (_, answered) => answered,
         };
         match answered {
-            Ok(answer) => respond(answer, |whole| match call.kind {
-                PassingKind::ExtendedCard => self.moved(whole),
-                _ => Body::from(whole),
-            }),
+            Ok(answer) => held(
+                place,
+                respond(answer, |whole| match call.kind {
+                    PassingKind::ExtendedCard => self.moved(whole),
+                    _ => Body::from(whole),
+                }),
+            ),
             Err(failure) => refuse(&call, &failure),
         }
+    }
+
+    /// Takes a place among the runs of the caller for a call in which the agent works, as for a run that is driven here.
+    fn place(&self, kind: PassingKind) -> Result<Option<RunPlace>, ServerError> {
+        if !matches!(kind, PassingKind::Send | PassingKind::Subscribe) {
+            return Ok(None);
+        }
+        let principal = Principal::from_stored(self.owner);
+        Ok(self.gateway.runs().take_place(&principal, &caller(self.parts))?)
     }
 
     /// Whose tasks the agent holds; `None` if all callers are one principal.

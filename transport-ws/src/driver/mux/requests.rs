@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::{MuxSession, Outcome};
 use crate::close::CloseReason;
 use crate::driver::publisher::{Feeder, Publisher};
-use crate::message::Reply;
+use crate::message::{Reply, Request};
 
 impl MuxSession {
     /// Starts work, unless there is too much of it already.
@@ -28,6 +28,12 @@ impl MuxSession {
         }
         self.work.push(work);
         true
+    }
+
+    /// Counts a request that asks something of the service, as requests of HTTP are counted.
+    pub(super) fn admit(&self, request: &Request<'_>) -> Result<(), ServiceError> {
+        let Some(account) = self.caller.account().filter(|_| request.asks_service()) else { return Ok(()) };
+        self.quotas.admit(&account, &self.shared.service.quota(&account))
     }
 
     /// Has the token of an `auth` message checked. Requests wait for the result.

@@ -20,6 +20,7 @@ mod peer;
 mod raised;
 mod served;
 mod traces;
+mod walls;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,0 +1,120 @@
+//! What each owner holds of the engine in memory, and which run makes room.
+//!
+//! A run makes room only for its own owner, or for an owner that holds less: an owner that floods the log loses runs of its
+//! own, never those of one that keeps little.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aqueduct_core::RunId;
+
+/// Bytes that the runs of one owner, and all runs, hold. Beside the lock of the log: they change with every append.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Account {
+    owner: Arc<AtomicU64>,
+    all: Arc<AtomicU64>,
+}
+
+impl Account {
+    pub(super) fn add(&self, bytes: u64) {
+        self.owner.fetch_add(bytes, Ordering::Relaxed);
+        self.all.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn sub(&self, bytes: u64) {
+        for counted in [&self.owner, &self.all] {
+            // A run that is forgotten while it is trimmed must not count below nothing.
+            let less = |held: u64| Some(held.saturating_sub(bytes));
+            counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok();
+        }
+    }
+}
+
+/// One owner.
+#[derive(Debug, Default)]
+struct Owner {
+    bytes: Arc<AtomicU64>,
+    runs: usize,
+    /// Runs that ended, in that order. Some may be gone, or opened anew since.
+    ended: VecDeque<RunId>,
+}
+
+/// All owners with runs.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    all: HashMap<String, Owner>,
+    bytes: Arc<AtomicU64>,
+}
+
+/// By what owners are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scarce {
+    /// The number of runs.
+    Runs,
+    /// The bytes that they hold.
+    Bytes,
+}
+
+impl Owners {
+    /// Returns the bytes of all runs.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes of the runs of one owner.
+    pub(super) fn bytes_of(&self, owner: &str) -> u64 {
+        self.all.get(owner).map_or(0, |owner| owner.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Counts a run that is opened, and returns where its bytes are counted.
+    pub(super) fn open(&mut self, owner: &str) -> Account {
+        let entry = self.all.entry(owner.to_owned()).or_default();
+        entry.runs += 1;
+        Account { owner: Arc::clone(&entry.bytes), all: Arc::clone(&self.bytes) }
+    }
+
+    /// Notes that a run has ended.
+    pub(super) fn end(&mut self, owner: &str, run: RunId) {
+        if let Some(entry) = self.all.get_mut(owner) {
+            entry.ended.push_back(run);
+        }
+    }
+
+    /// Counts a run back that is forgotten.
+    pub(super) fn forget(&mut self, owner: &str) {
+        if let Some(entry) = self.all.get_mut(owner) {
+            entry.runs -= 1;
+            if entry.runs == 0 {
+                self.all.remove(owner);
+            }
+        }
+    }
+
+    /// Takes the ended run of this owner that ended first.
+    pub(super) fn take_ended(&mut self, owner: &str) -> Option<RunId> {
+        self.all.get_mut(owner)?.ended.pop_front()
+    }
+
+    /// Takes the run that makes room for `owner`: the one that ended first of the owner that holds most, if that is
+    /// `owner` itself or one that holds more.
+    pub(super) fn take_for(&mut self, owner: &str, scarce: Scarce) -> Option<RunId> {
+        let held = |entry: &Owner| match scarce {
+            Scarce::Runs => u64::try_from(entry.runs).unwrap_or(u64::MAX),
+            Scarce::Bytes => entry.bytes.load(Ordering::Relaxed),
+        };
+        let own = self.all.get(owner).map_or(0, held);
+        let may_lose = |(name, entry): &(&String, &mut Owner)| {
+            !entry.ended.is_empty() && (name.as_str() == owner || held(entry) > own)
+        };
+        let (_, entry) = self.all.iter_mut().filter(may_lose).max_by_key(|(_, entry)| held(entry))?;
+        entry.ended.pop_front()
+    }
+
+    /// Drops ended runs that are gone from the lists.
+    pub(super) fn retain_ended(&mut self, mut is_there: impl FnMut(&RunId) -> bool) {
+        for entry in self.all.values_mut() {
+            entry.ended.retain(&mut is_there);
+        }
+    }
+}

@@ -10,8 +10,15 @@ const FLAGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ];
-/** For what happens in a page, in milliseconds. The runner's own limit is above it. */
-const PATIENCE = 60_000;
+/** Without any progress of the page, in milliseconds: a page that stands still this long hangs. However slow the machine is, a
+ *  page that gets on is waited for; the runner's own limit is above. */
+const PATIENCE = 180_000;
+
+/** Runs in the page: whatever changes when it gets on. */
+function signs() {
+  const text = (id) => document.getElementById(id)?.textContent;
+  return ["phase", "place", "fig-events", "fig-stored", "verdict-about", "raw-count", "file-about", "runs-count"].map(text).join(" ") + document.getElementById("log")?.textContent.length;
+}
 
 export class Harness {
   faults = [];
@@ -52,8 +59,9 @@ export class Harness {
     await page.click("#send");
   }
 
+  /** Waits until the page shows that phase. */
   phase(page, phase) {
-    return page.waitForSelector(`#phase[data-phase="${phase}"]`);
+    return this.until(page, `the phase ${phase}`, (phase) => document.querySelector("#phase").dataset.phase === phase, phase);
   }
 
   /** Repeats a check until it holds: the page paints in frames, and no check may depend on the frame that it meets. */
@@ -69,18 +77,20 @@ export class Harness {
     }
   }
 
-  /** Waits until a function of the page gives true. */
+  /** Waits until a function of the page gives true, for as long as the page gets on. */
   async until(page, what, ask, argument) {
-    const end = Date.now() + PATIENCE;
+    let [seen, since] = [undefined, Date.now()];
     while (!(await page.evaluate(ask, argument))) {
-      assert.ok(Date.now() < end, `it never came: ${what}`);
+      const now = await page.evaluate(signs);
+      if (now !== seen) [seen, since] = [now, Date.now()];
+      assert.ok(Date.now() - since < PATIENCE, `it never came: ${what}; the page stands still at: ${now}`);
       await page.waitForTimeout(50);
     }
   }
 
   /** Waits for the verifier's word on the whole stream. */
   async verdict(page, state) {
-    await page.waitForSelector(`#verdict[data-state="${state}"]`);
+    await this.until(page, `a verdict ${state}`, (state) => document.querySelector("#verdict").dataset.state === state, state);
     await this.until(page, "a verdict on the whole stream", () => !document.querySelector("#verdict-about").textContent.includes("so far"));
     return page.textContent("#verdict-about");
   }

@@ -14,10 +14,11 @@ const FLAGS = [
  *  page that gets on is waited for; the runner's own limit is above. */
 const PATIENCE = 180_000;
 
-/** Runs in the page: whatever changes when it gets on. */
+/** Runs in the page: what changes when it gets on. Cheap, as it is asked often: no layout, no long text. */
 function signs() {
   const text = (id) => document.getElementById(id)?.textContent;
-  return ["phase", "place", "fig-events", "fig-stored", "verdict-about", "raw-count", "file-about", "runs-count"].map(text).join(" ") + document.getElementById("log")?.textContent.length;
+  const counts = document.getElementById("log")?.childElementCount;
+  return ["phase", "place", "fig-events", "fig-stored", "verdict-about", "raw-count", "file-about", "runs-about"].map(text).join(" | ") + ` | ${counts}`;
 }
 
 export class Harness {
@@ -84,7 +85,7 @@ export class Harness {
       const now = await page.evaluate(signs);
       if (now !== seen) [seen, since] = [now, Date.now()];
       assert.ok(Date.now() - since < PATIENCE, `it never came: ${what}; the page stands still at: ${now}`);
-      await page.waitForTimeout(50);
+      await page.waitForTimeout(100);
     }
   }
 

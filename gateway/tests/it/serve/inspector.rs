@@ -213,11 +213,14 @@ async fn merging_is_switched_off_by_the_request() {
     let script = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("merge.toml");
     std::fs::write(&script, "[[step]]\nburst = 20000\n").unwrap();
     let served = serve(&format!("[agents.a.script]\nfile = \"{}\"\n", script.display()), &[]).await;
-    served.send(served.post("/agents/a", &input("r", Some("1.0")))).await;
-    let deltas = async |query: &str| {
-        let response = served.get(&format!("/runs/r/events?protocolVersion=1.0{query}")).await;
+    let count = |response: &Response<Bytes>| {
         String::from_utf8_lossy(response.body()).matches("TEXT_MESSAGE_CONTENT").count()
     };
+    let started = served.send(served.post("/agents/a?merge=false", &input("r", Some("1.0")))).await;
+    assert_eq!(count(&started), 20_000, "the response that starts the run");
+    let deltas =
+        async |query: &str| count(&served.get(&format!("/runs/r/events?protocolVersion=1.0{query}")).await);
     assert_eq!(deltas("&merge=false").await, 20_000);
+    assert_eq!(deltas("&after=0&merge=false").await, 20_000);
     assert!(deltas("").await < 20_000, "a reader that is behind gets merged deltas");
 }

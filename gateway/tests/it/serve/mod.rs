@@ -10,6 +10,7 @@ mod inspector;
 mod kept;
 mod left;
 mod oidc;
+mod otlp;
 mod owners;
 mod principals;
 mod probes;

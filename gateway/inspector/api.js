@@ -48,6 +48,11 @@ export class Api {
     return (await (await this.#ask("agents")).json()).agents;
   }
 
+  /** Agents with what the last calls to them came to: `[{ name, description, status, … }]`. */
+  async health() {
+    return (await (await this.#ask("inspector/agents")).json()).agents;
+  }
+
   /** Runs of the log that pass the filters: `{ runs, more, searched, searchedAll }`. */
   async runs(filters = {}) {
     const query = new URLSearchParams(Object.entries(filters).filter(([, value]) => value !== "" && value !== undefined));

@@ -23,6 +23,8 @@ function signs() {
 
 export class Harness {
   faults = [];
+  /** Origins of other replicas. */
+  others = new Set();
 
   static async start({ project, chromium: executablePath, url, ...options }) {
     const { chromium } = createRequire(join(project, "package.json"))("playwright-core");
@@ -33,8 +35,8 @@ export class Harness {
     return harness;
   }
 
-  /** The inspector in a new page. */
-  async open({ width = 1280, height = 800, dark = false } = {}) {
+  /** The inspector in a new page: of another replica, or with a token that its user gave it before. */
+  async open({ width = 1280, height = 800, dark = false, origin, token } = {}) {
     const page = await this.context.newPage();
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme: dark ? "dark" : "light", reducedMotion: "reduce" });
@@ -46,9 +48,11 @@ export class Harness {
     });
     page.on("request", (request) => {
       const { origin, protocol } = new URL(request.url());
-      if (origin !== this.origin && !["data:", "blob:"].includes(protocol)) this.faults.push(`foreign request: ${request.url()}`);
+      if (origin !== this.origin && !this.others.has(origin) && !["data:", "blob:"].includes(protocol)) this.faults.push(`foreign request: ${request.url()}`);
     });
-    await page.goto(`${this.origin}/inspector`);
+    if (origin) this.others.add(origin);
+    if (token) await page.addInitScript((token) => sessionStorage.getItem("aqueduct.inspector") ?? sessionStorage.setItem("aqueduct.inspector", JSON.stringify({ token })), token);
+    await page.goto(`${origin ?? this.origin}/inspector`);
     await page.waitForSelector("#agent option", { state: "attached" });
     return page;
   }

@@ -66,6 +66,35 @@ async function shown(harness, options) {
   return page;
 }
 
+/** Runs in the page: what reaches beyond its right edge. */
+function sticking() {
+  const beyond = (node) => node.getBoundingClientRect().right > innerWidth + 0.5;
+  const found = [...document.querySelectorAll("body *")].filter((node) => node.checkVisibility() && beyond(node)).map((node) => `${node.tagName}#${node.id}.${node.className}`);
+  return { width: document.documentElement.scrollWidth, inner: innerWidth, found: found.slice(0, 10) };
+}
+
+/** No scrolling sideways, whatever the letters of this machine are as wide as. */
+async function fits(page, what) {
+  const { width, inner, found } = await page.evaluate(sticking);
+  assert.ok(width <= inner, `${what}: ${width} of ${inner} pixels: ${found}`);
+}
+
+/** Every page and every tab on a small screen. */
+async function fitsEverywhere(page) {
+  await fits(page, "the page with a run");
+  for (const tab of ["state", "artifacts", "verdict", "figures", "events"]) {
+    await page.click(`#tab-${tab}`);
+    await fits(page, tab);
+  }
+  for (const place of ["#/runs", "#/agents"]) {
+    await page.evaluate((place) => { location.hash = place; }, place);
+    await page.waitForSelector(`${place.replace("#/", "#")}-list tr`);
+    await fits(page, place);
+  }
+  await page.evaluate(() => { location.hash = ""; });
+  await page.waitForSelector("#page-live", { state: "visible" });
+}
+
 /** The page in the light or in the dark, as it is; its reader may switch at any time. */
 async function looksLike(harness, page, name, dark) {
   await page.emulateMedia({ colorScheme: dark ? "dark" : "light", reducedMotion: "reduce" });
@@ -73,8 +102,7 @@ async function looksLike(harness, page, name, dark) {
     const ground = /\d+/.exec(getComputedStyle(document.body).backgroundColor)[0];
     return Number(ground) > 128 === !dark;
   }, dark);
-  const [inner, scroll] = await page.evaluate(() => [innerWidth, document.documentElement.scrollWidth]);
-  assert.ok(scroll <= inner, `${name}: ${scroll} of ${inner} pixels`);
+  await fits(page, name);
   // The timeline is drawn in the colours of its ground with one of the next frames.
   await page.waitForTimeout(300);
   await harness.shot(page, name, { fullPage: name.startsWith("small") });
@@ -84,6 +112,7 @@ async function looksLike(harness, page, name, dark) {
 export async function looks(harness) {
   for (const [light, dark, options] of [["inspector", "dark", {}], ["small", "small-dark", { width: 360, height: 740 }]]) {
     const page = await shown(harness, options);
+    if (options.width) await fitsEverywhere(page);
     await page.selectOption("#raw-type", "group:tools");
     await page.fill("#raw-words", "promql");
     await page.click("#raw-space .row");

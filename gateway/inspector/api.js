@@ -1,5 +1,6 @@
 // The gateway's routes, as the page uses them. Every address is relative to this script, so a prefix before it is kept.
 
+import { Pace } from "./pace.js";
 import { SseParser } from "./sse.js";
 
 const root = new URL("../", import.meta.url);
@@ -45,6 +46,11 @@ export class Api {
 
   async agents() {
     return (await (await this.#ask("agents")).json()).agents;
+  }
+
+  /** Agents with what the last calls to them came to: `[{ name, description, status, … }]`. */
+  async health() {
+    return (await (await this.#ask("inspector/agents")).json()).agents;
   }
 
   /** Runs of the log that pass the filters: `{ runs, more, searched, searchedAll }`. */
@@ -124,15 +130,17 @@ export class Api {
   }
 }
 
-/** Reading without a pause, in milliseconds: a part of a frame. */
+/** Reading without a pause, in milliseconds: a part of a frame. Where the rest of the page takes longer, reading does too. */
 const READ_MOST = 5;
+const REST = 10;
 
 const ENDS = /"type":\s*"(?:RUN_FINISHED|RUN_ERROR)"/;
 
 async function read(response, take, seen) {
   const parser = new SseParser();
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let began = performance.now();
+  const pace = new Pace(REST);
+  let [began, scale] = [performance.now(), 1];
   for (;;) {
     const { done, value } = await reader.read();
     for (const frame of done ? parser.end() : parser.push(value)) {
@@ -141,9 +149,12 @@ async function read(response, take, seen) {
       if (ENDS.test(frame.data.slice(0, 40))) seen.over = true;
       take(frame);
       // What has arrived already is read without a pause in between, so the page must be let in on purpose.
-      if (performance.now() - began > READ_MOST) {
+      const took = performance.now() - began;
+      if (took > READ_MOST * scale) {
+        pace.end(began, took, true);
         await new Promise((resolve) => setTimeout(resolve));
         began = performance.now();
+        scale = pace.begin(began);
       }
     }
     if (done) return;

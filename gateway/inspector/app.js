@@ -3,6 +3,7 @@
 //   idle ── run, answer, open ──► streaming ── terminal event ──► idle (with a form, if the agent asks)
 //                                     └────── broken for good ──► idle, said; the prompt is kept
 
+import { AgentsPage } from "./agents-page.js";
 import { Api, Gone } from "./api.js";
 import { Compare } from "./compare.js";
 import { Composer } from "./composer.js";
@@ -64,6 +65,7 @@ export class App {
       onOpen: (run, replay) => this.pages.go("run", [run.run], { replay: replay ? 1 : "" }), onCompare: (ids) => this.pages.go("compare", ids), onFilter: (filters) => this.pages.note("runs", [], filters),
     });
     this.compare = new Compare(this.api);
+    this.health = new AgentsPage(this.api);
     this.pages = new Pages((place) => this.#show(place));
     byId("save").addEventListener("click", () => save(`${this.stage.recording.name}.sse`, this.stage.recording.toTrace(), "text/event-stream"));
     byId("verdict").addEventListener("click", () => this.tabs.show("tab-verdict"));
@@ -102,6 +104,7 @@ export class App {
     if (page !== "compare") this.compare.leave();
     if (page === "runs") this.runs.show(query);
     else if (page === "compare") this.compare.show(parts);
+    else if (page === "agents") this.health.show();
     else if (page === "run" && parts[0] !== this.session.runs.at(-1)?.id) this.openRun(parts[0], query.replay === "1");
     else if (page === "run" && query.replay === "1") this.stage.player.replay(performance.now());
     this.stage.wake();
@@ -173,7 +176,7 @@ export class App {
     this.follower.leave();
     const { runs = [] } = await this.api.runs({ q: id }).catch(() => ({}));
     const run = runs.find((run) => run.run === id) ?? { run: id, agent: this.session.agent };
-    this.session.set({ thread: run.thread ?? "", agent: run.agent, runs: [{ id, agent: run.agent, prompt: run.prompt }], last: "" });
+    this.session.set({ thread: run.thread ?? "", agent: run.agent, runs: [{ id, runId: run.runId, agent: run.agent, prompt: run.prompt }], last: "" });
     this.composer.choose(run.agent);
     await this.#watchAll(this.session.runs, "");
     if (replay) this.stage.player.replay(performance.now());
@@ -193,7 +196,8 @@ export class App {
     this.#showRecording(recording);
     this.#resumeAt = last;
     for (const [n, run] of runs.entries()) {
-      recording.remember(run);
+      // An admin knows the run of another principal by another id than its events do.
+      recording.remember({ ...run, id: run.runId ?? run.id });
       this.#isMore = n < runs.length - 1;
       // Events that come again have no time of their own.
       const refused = await this.#follow((take, signal) => this.api.watch(run.id, take, signal), () => undefined);

@@ -18,6 +18,7 @@ export function isArtifact(block) {
 
 export class Artifacts {
   #shown = "";
+  #seen = "";
   #drawn = 0;
 
   constructor(onPick) {
@@ -30,12 +31,15 @@ export class Artifacts {
   /** False if it is too early: it wants another frame. */
   render(model, now) {
     if (this.panel.hidden) return true;
+    const seen = `${model.at.n} ${model.runs[0]?.id}`;
+    if (seen === this.#seen) return true;
+    if (now - this.#drawn < PAUSE) return false;
+    this.#seen = seen;
+    this.#drawn = now;
     const found = model.blocks.filter(isArtifact);
     const key = `${found.length} ${found.some((block) => block.status === "open") ? model.at.n : ""} ${model.runs[0]?.id}`;
     if (key === this.#shown) return true;
-    if (now - this.#drawn < PAUSE) return false;
     this.#shown = key;
-    this.#drawn = now;
     this.about.textContent = found.length === 0 ? "No artifacts: files, data, plans, cards and surfaces stand here." : count(found.length, "artifact");
     this.box.replaceChildren(...found.slice(-MOST).map((block) => this.#card(block)));
     return true;

@@ -2,10 +2,13 @@
 //
 //   #            the conversation       #/runs?agent=…&outcome=…   runs that pass these filters
 //   #/run/ID     one run of the log     #/compare/ID/ID            two of them side by side
+//   #/agents     agents and their health
 
 import { byId } from "./dom.js";
 
-const PAGES = { "": "page-live", run: "page-live", runs: "page-runs", compare: "page-compare" };
+const PAGES = { "": "page-live", run: "page-live", runs: "page-runs", compare: "page-compare", agents: "page-agents" };
+/** The link of the bar that stands for a page. */
+const LINKS = { "page-live": "", "page-runs": "runs", "page-compare": "runs", "page-agents": "agents" };
 
 /** `{ page, parts, query }` of an address. Pure. */
 export function placeOf(hash) {
@@ -45,7 +48,7 @@ export class Pages {
     const { place } = this;
     for (const id of new Set(Object.values(PAGES))) byId(id).hidden = PAGES[place.page] !== id;
     for (const link of document.querySelectorAll("nav a")) {
-      const isHere = link.dataset.page === (PAGES[place.page] === "page-live" ? "" : "runs");
+      const isHere = link.dataset.page === LINKS[PAGES[place.page]];
       if (isHere) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }

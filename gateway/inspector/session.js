@@ -30,7 +30,7 @@ export class Session {
     return this.#kept.thread;
   }
 
-  /** `{ id, agent, prompt }`, oldest first. */
+  /** `{ id, runId, agent, prompt }`, oldest first; `runId` is the id in its events, where it is another. */
   get runs() {
     return this.#kept.runs;
   }

@@ -6,6 +6,7 @@ import { byId, setText } from "./dom.js";
 import { Artifacts } from "./artifacts.js";
 import { Conversation } from "./conversation.js";
 import { Model } from "./model.js";
+import { Pace } from "./pace.js";
 import { Player } from "./player.js";
 import { RawList } from "./raw-list.js";
 import { Recording } from "./recording.js";
@@ -14,8 +15,11 @@ import { StateTree } from "./state-tree.js";
 import { StatsView } from "./stats-view.js";
 import { Timeline } from "./timeline.js";
 
-/** Of the 16 ms of a frame: for events, for the conversation, for the list. The rest is the browser's. */
+/** Of the 16 ms of a frame: for events, for the conversation, for the list. The rest is the browser's; where that takes longer,
+ *  these do too. */
 const BUDGET = { events: 4, conversation: 5, list: 2 };
+/** What the browser may take of a frame before the parts above grow. */
+const REST = 12;
 /** Until a view that paces itself is asked again, in milliseconds. */
 const LATER = 60;
 /** Events applied between two looks at the clock. */
@@ -24,6 +28,7 @@ const PIECE = 50;
 export class Stage {
   #applied = 0;
   #scheduled = false;
+  #pace = new Pace(REST);
 
   constructor({ onFrame, onEvent, onFork, onSelect }) {
     this.onFrame = onFrame;
@@ -83,15 +88,21 @@ export class Stage {
     const target = this.player.target(now);
     if (target < this.#applied) this.#rewind();
     const before = this.#applied;
-    const within = (budget) => {
-      const end = performance.now() + budget;
-      return () => performance.now() > end;
+    const began = performance.now();
+    const scale = this.#pace.begin(began);
+    let worked = 0;
+    const work = (budget, act) => {
+      const start = performance.now();
+      const done = act(() => performance.now() - start > budget * scale);
+      worked += performance.now() - start;
+      return done;
     };
-    this.#advance(target, within(BUDGET.events));
+    work(BUDGET.events, (isOver) => this.#advance(target, isOver));
     if (before !== this.#applied) this.timeline.touch();
     const isLive = this.onFrame(now);
-    const shown = this.conversation.render(this.model, within(BUDGET.conversation));
-    const listed = this.raw.render(this.model, this.#applied, within(BUDGET.list));
+    const shown = work(BUDGET.conversation, (isOver) => this.conversation.render(this.model, isOver));
+    const listed = work(BUDGET.list, (isOver) => this.raw.render(this.model, this.#applied, isOver));
+    this.#pace.end(began, worked, !shown || !listed || this.#applied < target);
     const drawn = [
       this.timeline.render(this.model, now, this.recording.isTimed, isLive),
       this.tree.render(this.model, now),

@@ -6,20 +6,28 @@ const WINDOW = 1000;
 /** Figures of the records up to `end`, counted from the latest request. Times are those of arrival; a stream that was
  *  read again has none. */
 export function figures(records, end, now, request = { n: 0, at: 0 }) {
-  const timed = records.slice(request.n, end).filter((record) => record.at !== undefined);
+  const last = Math.min(end, records.length);
+  let [timed, first, latest, answer] = [0, undefined, undefined, undefined];
+  for (let n = request.n; n < last; n += 1) {
+    const record = records[n];
+    if (record.at === undefined) continue;
+    timed += 1;
+    first ??= record;
+    latest = record;
+    if (answer === undefined && record.lane === "" && record.type.startsWith("TEXT_MESSAGE_C")) answer = record;
+  }
   const since = (record) => (record === undefined ? undefined : record.at - request.at);
-  const found = { events: Math.min(end, records.length), first: since(timed[0]), last: since(timed.at(-1)), rate: undefined, mean: undefined };
-  found.answer = since(timed.find((record) => record.type.startsWith("TEXT_MESSAGE_C") && record.lane === ""));
+  const found = { events: last, first: since(first), last: since(latest), answer: since(answer), rate: undefined, mean: undefined };
   const span = found.last - found.first;
-  if (span > 0) found.mean = (timed.length * 1000) / span;
-  if (now !== undefined) found.rate = rate(timed, now);
+  if (span > 0) found.mean = (timed * 1000) / span;
+  if (now !== undefined) found.rate = rate(records, request.n, last, now);
   return found;
 }
 
 /** Events of the last second. */
-function rate(timed, now) {
+function rate(records, from, end, now) {
   let count = 0;
-  for (let n = timed.length - 1; n >= 0 && timed[n].at > now - WINDOW; n -= 1) count += 1;
+  for (let n = end - 1; n >= from && !(records[n].at <= now - WINDOW); n -= 1) if (records[n].at !== undefined) count += 1;
   return count;
 }
 

@@ -38,6 +38,10 @@ const NAMES_MOST = 0.45;
 const INDENT = 10;
 
 const NAME_FONT = "12px system-ui, sans-serif";
+/** Of the time, for drawing: after a drawing the pause is so many times as long as it took. */
+const SHARE = 4;
+/** Names whose widths are kept. */
+const WIDTHS_MOST = 5000;
 const indentOf = (lane) => 4 + Math.min(lane.depth, 5) * INDENT;
 
 function aboutBar(block) {
@@ -49,6 +53,9 @@ export class Timeline {
   #dirty = true;
   #bars = [];
   #drawn = 0;
+  #took = 0;
+  /** Widths of names: to measure a text costs more than to draw it. */
+  #widths = new Map();
   #colours;
   /** Where time is drawn: `{ left, width }`. */
   #plot = { left: 132, width: 1 };
@@ -94,14 +101,16 @@ export class Timeline {
   /** Draws if something changed; long recordings a few times per second. False if it is too early. */
   render(model, now, isTimed, isLive) {
     if (isLive && model.root.status === "open") this.#dirty = true;
-    const pause = model.blocks.length > 3000 ? 250 : 30;
+    const pause = Math.max(model.blocks.length > 3000 ? 250 : 30, SHARE * this.#took);
     if (!this.#dirty) return true;
     if (now - this.#drawn < pause) return false;
     this.#dirty = false;
     this.#drawn = now;
     const axis = this.axis === "time" && isTimed ? "time" : "order";
+    const began = performance.now();
     if (this.width > 0) this.#draw(model, axis);
     this.table.render(model, axis);
+    this.#took = performance.now() - began;
     return true;
   }
 
@@ -141,8 +150,16 @@ export class Timeline {
   /** Wide enough for the longest name, as far as there is room. */
   #gutter(pen, rows) {
     pen.font = NAME_FONT;
-    const widest = rows.reduce((most, lane) => Math.max(most, indentOf(lane) + 8 + pen.measureText(visible(lane.name)).width), 60);
+    const widest = rows.reduce((most, lane) => Math.max(most, indentOf(lane) + 8 + this.#widthOf(pen, visible(lane.name))), 60);
     return Math.round(Math.min(widest + 12, this.width * NAMES_MOST));
+  }
+
+  /** The width of a name in the font of names, which the pen must have. */
+  #widthOf(pen, name) {
+    if (this.#widths.size > WIDTHS_MOST) this.#widths.clear();
+    let width = this.#widths.get(name);
+    if (width === undefined) this.#widths.set(name, (width = pen.measureText(name).width));
+    return width;
   }
 
   #axis(pen, { axis, seen, x, width, height }) {
@@ -172,7 +189,7 @@ export class Timeline {
       pen.fillStyle = lane.status === "failed" ? this.#colours.bad : this.#colours.text;
       const name = visible(lane.name);
       const room = gutter - indent - 12;
-      const fits = pen.measureText(name).width <= room;
+      const fits = this.#widthOf(pen, name) <= room;
       // Some 6.5 pixels per letter: a name that is squeezed cannot be read. The whole name is in the tip.
       pen.fillText(fits ? name : cut(name, Math.max(1, Math.floor(room / 6.5) - 1)), indent + 8, y + 4);
     });

@@ -62,7 +62,7 @@ pub enum Command {
     /// Write a configuration to begin with
     Init(InitArgs),
     /// Look at the configuration
-    #[command(subcommand)]
+    #[command(subcommand, after_help = CONFIG_HELP)]
     Config(ConfigCommand),
 }
 
@@ -71,10 +71,13 @@ pub enum Command {
 #[non_exhaustive]
 pub enum ConfigCommand {
     /// Find what is wrong with a configuration, with file, line and key
+    #[command(after_help = CHECK_HELP)]
     Check(ConfigArgs),
     /// Show the configuration as the gateway uses it, with all defaults; secrets by their names
+    #[command(after_help = PRINT_HELP)]
     Print(ConfigArgs),
     /// Write the JSON Schema of the configuration, for editors
+    #[command(after_help = SCHEMA_HELP)]
     Schema,
 }
 
@@ -200,9 +203,8 @@ Exit codes:
   1  the run failed or was cancelled
   2  wrong arguments, or no such agent";
 
-/// Options of `config check`.
+/// Options of `config check` and `config print`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = CONFIG_HELP)]
 pub struct ConfigArgs {
     /// The configuration file
     #[arg(long, value_name = "PATH", default_value = "aqueduct.toml")]
@@ -210,6 +212,34 @@ pub struct ConfigArgs {
 }
 
 const CONFIG_HELP: &str = "\
+Examples:
+  aqueduct config check
+  aqueduct config print --config /etc/aqueduct.toml
+  aqueduct config schema > aqueduct.schema.json";
+
+const PRINT_HELP: &str = "\
+Reads the file and the environment (AQUEDUCT_…) as `serve` would. What is printed is a configuration again, and means the same.
+
+Examples:
+  aqueduct config print
+  AQUEDUCT_LOG__LEVEL=debug aqueduct config print --config /etc/aqueduct.toml
+
+Exit codes:
+  0  printed
+  1  something is wrong with the configuration
+  2  the file cannot be opened";
+
+const SCHEMA_HELP: &str = "\
+With `#:schema ./aqueduct.schema.json` as the first line of the configuration, editors that know TOML complete and check it.
+
+Examples:
+  aqueduct config schema > aqueduct.schema.json
+
+Exit codes:
+  0  written
+  2  wrong arguments";
+
+const CHECK_HELP: &str = "\
 Reads the file and the environment (AQUEDUCT_…) as `serve` would, and reports everything that is wrong at once.
 Every key is documented in docs/configuration.md.
 

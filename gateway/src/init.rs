@@ -112,6 +112,7 @@ log = "memory" # or "disk" with `folder`, or "redis" with `redis` for several re
 
 # [telemetry]
 # otlp = "http://127.0.0.1:4317" # traces, to an OpenTelemetry collector
+# metrics = "30s" # what /metrics answers with, to the same collector
 
 [inspector]
 enabled = false # a page for developers, at /inspector

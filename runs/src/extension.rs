@@ -21,6 +21,10 @@ use serde_json::Value;
 
 use crate::handle::RunHandle;
 
+/// The member of a run's checkpoint and of its recorded input that holds what the extension of the run left
+/// ([`RunExtension::checkpoint`]).
+pub const OF_EXTENSION: &str = "aqueduct/extension";
+
 /// Attaches extensions to runs.
 pub trait RunExtensions: fmt::Debug + Send + Sync + 'static {
     /// Returns what is attached to a run that is driven here from now on; `None` for nothing.
@@ -77,7 +81,8 @@ pub trait RunExtension: fmt::Debug + Send + Sync + 'static {
     /// Events are in the log; appending them took this long.
     fn handle_appended(&self, _took: Duration) {}
 
-    /// Returns what is kept with the agent's checkpoint, for the replica that takes the run over.
+    /// Returns what is kept with the agent's checkpoint, for the replica that takes the run over, and with the input of a run
+    /// that a caller starts, for those who look it up. Called after [`begin`](Self::begin).
     fn checkpoint(&self) -> Option<Value> {
         None
     }

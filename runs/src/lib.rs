@@ -76,7 +76,7 @@ mod threads;
 pub use access::{AccessPolicy, OpenAccess};
 pub use agents::AgentEntry;
 pub use builder::RunsBuilder;
-pub use extension::{RunExtension, RunExtensions, RunOrigin, RunStart};
+pub use extension::{OF_EXTENSION, RunExtension, RunExtensions, RunOrigin, RunStart};
 pub use handle::{LaneRefused, LaneSender, RunHandle};
 pub use metrics::RunMetrics;
 pub use publish::LineDecoder;

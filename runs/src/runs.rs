@@ -306,12 +306,6 @@ impl Runs {
             opened_at: self.now(),
         };
         let lease = self.open_log(meta).await?;
-        let ((), previous, fold) = futures_util::future::join3(
-            self.note_input(&lease, &owner, &input),
-            self.previous(&agent, &owner, &input.thread_id, &key),
-            self.fold_thread(&agent, &owner, &input.thread_id, &key),
-        )
-        .await;
         let origin = RunOrigin::new(agent.name(), &input.thread_id, caller.surface);
         let (handle, extension) = self.attach(&key, &origin);
         // The watcher is there before the run begins: a run is never unwatched by accident.
@@ -325,6 +319,13 @@ impl Runs {
             }
             None => Arc::new(Forwarded(headers)),
         };
+        let left = extension.as_ref().and_then(|extension| extension.checkpoint());
+        let ((), previous, fold) = futures_util::future::join3(
+            self.note_input(&lease, &owner, &input, left),
+            self.previous(&agent, &owner, &input.thread_id, &key),
+            self.fold_thread(&agent, &owner, &input.thread_id, &key),
+        )
+        .await;
         let mut request = AgentRequest::new(input);
         (request.principal, request.context, request.previous) = (principal, context, previous);
         request.keeps_checkpoints = true;

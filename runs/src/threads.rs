@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aqueduct_core::service::{Caller, ServiceError};
 use aqueduct_core::{Role, RunId, RunInput, ThreadId};
 use aqueduct_runlog::{Lease, Note, RunLog, RunQuery, RunState};
+use serde_json::{Map, Value};
 
+use crate::extension::OF_EXTENSION;
 use crate::runs::{Runs, refuse};
 
 /// Threads whose first run is indexed. An entry that is lost costs a history that is logged once more, so all are dropped
@@ -48,11 +50,19 @@ impl ThreadIndex {
 }
 
 impl Runs {
-    /// Notes in the log what a run is asked. A log that does not take it costs the thread this part of its history.
-    pub(crate) async fn note_input(&self, lease: &Lease, owner: &str, input: &RunInput) {
+    /// Notes in the log what a run is asked, and what its extension left. A log that does not take it costs the thread this
+    /// part of its history.
+    pub(crate) async fn note_input(&self, lease: &Lease, owner: &str, input: &RunInput, left: Option<Value>) {
         let Some(record) = self.0.host.record_input else { return };
         let from = self.0.threads.first_new(&**self.run_log(), owner, &lease.run_id, input).await;
-        let Some(value) = record(input, from) else { return };
+        let mut value = record(input, from);
+        if let Some(left) = left {
+            let noted = value.get_or_insert_with(|| Value::Object(Map::new()));
+            if let Some(noted) = noted.as_object_mut() {
+                noted.insert(OF_EXTENSION.to_owned(), left);
+            }
+        }
+        let Some(value) = value else { return };
         if let Err(error) = self.run_log().annotate(lease, Note::Input(Arc::new(value))).await {
             let run = lease.run_id.as_str();
             tracing::warn!(run, %error, "the log does not hold what the run was asked");

@@ -84,7 +84,7 @@ impl Client {
             .http2_max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
             .http2_keep_alive_interval(Duration::from_secs(20))
             .http2_only(versions == HttpVersions::Http2);
-        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(pinned));
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(pinned, watch.clone()));
         tcp.set_nodelay(true);
         #[cfg(feature = "tls")]
         let connector = secured(tcp, config.tls, versions)?;

@@ -160,7 +160,8 @@ mod server {
     impl StreamOptions {
         /// Returns the options of one request: `merge=false` in its query keeps every event apart, for readers that count
         /// them.
-        pub(crate) fn for_query(&self, query: Option<&str>) -> Self {
+        #[must_use]
+        pub fn for_query(&self, query: Option<&str>) -> Self {
             let is_apart = query.is_some_and(|query| query.split('&').any(|pair| pair == "merge=false"));
             Self { merge_bytes: if is_apart { 0 } else { self.merge_bytes }, ..self.clone() }
         }

@@ -104,7 +104,8 @@ async fn stream(shared: &Shared, name: &str, request: Request) -> Result<Respons
     if run.is_repeat {
         return threads::repeat(shared, &caller, (&thread, run.run_id), version, read.encoder).await;
     }
-    Ok(stream_response(&EventPosition::start(run.run_id), run.events, read.encoder, &shared.options))
+    let options = shared.options.for_query(parts.uri.query());
+    Ok(stream_response(&EventPosition::start(run.run_id), run.events, read.encoder, &options))
 }
 
 /// Returns `true` if the first media type of `Accept` is JSON: clients of streams name an event stream, and `curl` sends
@@ -162,7 +163,7 @@ async fn watch(
     match shared.runs.watch(&caller(&parts), &run, after).await {
         Ok(events) => {
             let position = EventPosition { run, number: after, payloads: 0 };
-            stream_response(&position, events, encoder, &shared.options)
+            stream_response(&position, events, encoder, &shared.options.for_query(parts.uri.query()))
         }
         Err(error) => Refusal::from(error).into_response(),
     }

@@ -73,7 +73,8 @@ pub(super) async fn restate(
     let first = (plan.position.number <= 1).then(|| First::After(reader.snapshots(&held, plan.run)));
     let events = shared.runs.watch(&caller, &plan.run.meta.public_id(), plan.position.after()).await?;
     let encoder = Restating { inner: Box::new(inner), first };
-    Ok(stream_response(&plan.position, events, Box::new(encoder), &shared.options))
+    let options = shared.options.for_query(parts.uri.query());
+    Ok(stream_response(&plan.position, events, Box::new(encoder), &options))
 }
 
 /// Answers a reply that was sent before: with the thread as it stands once the run that took the reply has ended. A

@@ -347,6 +347,12 @@ impl CallWatch for CareWatch {
         })
     }
 
+    fn handle_lookup(&self, took: Duration, is_found: bool) {
+        if let Some(inner) = &self.0.inner {
+            inner.handle_lookup(took, is_found);
+        }
+    }
+
     fn handle_connect(&self, took: Duration, is_made: bool) {
         self.0.connects.fetch_add(u64::from(is_made), Ordering::Relaxed);
         if let Some(inner) = &self.0.inner {

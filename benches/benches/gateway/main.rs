@@ -9,7 +9,7 @@
 //! ```
 //!
 //! * `burst`: one stream as fast as it goes, in CPU of the relay and in time of the clock;
-//! * `telemetry`: the burst with traces exported, against none;
+//! * `telemetry`: the burst with traces and metrics exported, against none, asked in turn;
 //! * `paced`: a hundred streams of fifty chunks a second;
 //! * `idle`: memory of a stream that has begun and says nothing, at ten thousand, or as many as the system allows files;
 //! * `start`: how soon the program answers, what it holds then, and how large it is.

@@ -40,8 +40,8 @@ pub(crate) fn best_burst(relay: &Relay) -> (f64, f64) {
     (best(|round| round.0), best(|round| round.1))
 }
 
-/// Microseconds per chunk: of CPU, and of the clock.
-fn drain(relay: &Relay) -> (f64, f64) {
+/// Microseconds per chunk of one burst: of CPU, and of the clock.
+pub(crate) fn drain(relay: &Relay) -> (f64, f64) {
     let (before, begun) = (relay.server.process.cpu(), Instant::now());
     assert_eq!(relay.client("drain", "burst", &[]).line(), "done");
     let clock = begun.elapsed().as_secs_f64() * 1e6;

@@ -134,13 +134,22 @@ fn check_redis(url: &Secret, ca: Option<&PathBuf>, identity: Option<&(PathBuf, P
         at.fail("runs.redis_certificate", error.to_string());
     }
 }
+/// How often metrics may be exported.
+const METRICS_LEAST: Duration = Duration::from_secs(1);
 
 fn check_telemetry(config: &Config, at: &At<'_>) {
     if config.telemetry.otlp.is_some() {
         if cfg!(not(feature = "otel")) {
             let what =
-                "this program was built without traces: build it with the feature `otel`, or remove this";
+                "this program was built without OTLP: build it with the feature `otel`, or remove this";
             at.fail("telemetry.otlp", what);
+        }
+        if config.telemetry.metrics.is_some_and(|every| every < METRICS_LEAST) {
+            at.fail("telemetry.metrics", "must be at least `1s`: every export reads all values");
+        }
+        if !config.telemetry.traces && config.telemetry.metrics.is_none() {
+            let what = "leaves nothing to export: set `telemetry.metrics`, or remove `telemetry.otlp`";
+            at.fail("telemetry.traces", what);
         }
         return;
     }
@@ -150,6 +159,8 @@ fn check_telemetry(config: &Config, at: &At<'_>) {
         ("token", set.token.is_some()),
         ("sample", set.sample != default.sample),
         ("content", set.content),
+        ("traces", set.traces != default.traces),
+        ("metrics", set.metrics.is_some()),
         ("service", set.service != default.service),
     ];
     for (key, _) in

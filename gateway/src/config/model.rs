@@ -132,7 +132,7 @@ keys! {
 
     /// `[telemetry]`.
     pub struct Telemetry {
-        /// Where a collector takes OTLP: `http://collector:4317` for gRPC, `http://collector:4318` for HTTP. Without it there are no traces.
+        /// Where a collector takes OTLP: `http://collector:4317` for gRPC, `http://collector:4318` for HTTP. Without it nothing is exported.
         otlp: Option<String> as Maybe<Url>,
         /// How OTLP is sent.
         protocol: OtlpProtocol as Word<OtlpProtocol> = "grpc",
@@ -142,7 +142,11 @@ keys! {
         sample: Share as ShareOfOne = "1",
         /// Records messages, arguments and results of tools in spans. They may hold what users wrote.
         content: bool as Flag = "false",
-        /// `service.name` of the spans.
+        /// Exports spans of runs.
+        traces: bool as Flag = "true",
+        /// How often the metrics of `/metrics` are exported too, such as `30s`; at least `1s`. Without it they are at `/metrics` alone.
+        metrics: Option<Duration> as Maybe<Delay>,
+        /// `service.name` of spans and metrics.
         service: String as Text = "aqueduct",
     }
 

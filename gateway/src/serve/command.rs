@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use super::Listening;
-use super::reload::Origin;
+use super::reload::{Origin, stamp};
 use crate::cli::ServeArgs;
 use crate::config::{self, Config, ConfigError, RunLogEngine};
 use crate::service::Gateway;
@@ -21,6 +21,7 @@ pub fn serve(
     out: &mut dyn Write,
     notes: &mut dyn Write,
 ) -> exit::Code {
+    let before = stamp(&args.config);
     let text = match std::fs::read_to_string(&args.config) {
         Ok(text) => text,
         Err(error) => {
@@ -39,7 +40,7 @@ pub fn serve(
     }
     match config::load_with_warnings(&args.config, &text, environment.clone()) {
         Ok((config, warnings)) => {
-            let origin = Origin { file: args.config.clone(), environment };
+            let origin = Origin::new(args.config.clone(), before, environment, &config);
             finish("serve", run(config, Some((origin, warnings)), out), notes)
         }
         Err(errors) => {

@@ -3,6 +3,7 @@
 //! | path | what | who gets in |
 //! |---|---|---|
 //! | `/inspector`, `/inspector/{file}` | the page: no word about agents or runs is in it | everybody |
+//! | `/inspector/agents` | the agents of the caller with their health | as the list of agents |
 //! | `/inspector/runs` | the runs of the caller that the log still holds, with filters | as the list of agents |
 //! | `/inspector/runs/{run}/forms` | one event of a run in every protocol | as the run |
 //! | `/inspector/convert` | a recording in any dialect, as AG-UI with a verdict | as the list of agents |
@@ -12,6 +13,7 @@
 //! own routes, with the token that its user gave it. The files are part of the binary. The policy sent with them lets the
 //! page load scripts, styles and data from this origin alone, and never lets text become markup.
 
+mod agents;
 mod assets;
 mod forms;
 mod runs;
@@ -43,6 +45,7 @@ const AT_ONCE: usize = 2;
 pub(super) enum Part {
     Page,
     File,
+    Agents,
     Runs,
     Forms,
     Convert,
@@ -66,6 +69,7 @@ pub(super) fn handler(part: Part) -> MethodRouter<Shared> {
     match part {
         Part::Page => get(page),
         Part::File => get(file),
+        Part::Agents => get(list_agents),
         Part::Runs => get(list_runs),
         Part::Forms => get(event_forms),
         Part::Convert => post(convert),
@@ -84,6 +88,12 @@ async fn file(Path(name): Path<String>) -> Response {
 /// Where `/` leads. Relative, so that a prefix before it is kept.
 pub(super) fn home() -> Response {
     Redirect::temporary("inspector").into_response()
+}
+
+async fn list_agents(State(shared): State<Shared>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let listed = agents::list(&shared.gateway, &caller(&parts)).await;
+    listed.map_or_else(|error| Refusal::from(error).into_response(), |list| json(&list))
 }
 
 async fn list_runs(

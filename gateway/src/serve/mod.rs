@@ -149,7 +149,10 @@ impl Listening {
     pub async fn serve(self) {
         let gateway = Arc::clone(&self.gateway);
         let (leaving, shutdown) = (self.leaving.clone(), self.shutdown.clone());
-        let mut tasks = self.start();
+        let (mut tasks, probes) = self.start();
+        let stopped = CancelToken::new();
+        let export = gateway.metrics_export().map(|export| probes.export_metrics(export, stopped.clone()));
+        let export = export.map(tokio::spawn);
         let mut housekeeping = JoinSet::new();
         housekeeping.spawn(gateway.runs().clone().run_housekeeping());
         leave(&gateway, &leaving, &shutdown).await;
@@ -172,12 +175,16 @@ impl Listening {
             tracing::warn!(runs = gateway.active_runs(), "runs were left behind");
         }
         housekeeping.shutdown().await;
+        stopped.cancel();
+        if let Some(export) = export {
+            export.await.ok();
+        }
         gateway.stop_telemetry().await;
         tracing::info!("stopped");
     }
 
-    /// Starts every server with its routes.
-    fn start(self) -> JoinSet<Drained> {
+    /// Starts every server with its routes. Returns what their metrics are read from, too.
+    fn start(self) -> (JoinSet<Drained>, Probes) {
         let Self {
             gateway,
             a2a,
@@ -214,7 +221,7 @@ impl Listening {
         for server in admin_servers {
             tasks.spawn(server.serve(probes.open_routes(true), shutdown.clone()));
         }
-        tasks
+        (tasks, probes)
     }
 }
 

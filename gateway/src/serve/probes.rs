@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aqueduct::remote::AgentHealth;
+use aqueduct_core::CancelToken;
 use aqueduct_transport_http::{Quotas, Refusal};
 use axum::Router;
 use axum::body::Body;
@@ -22,14 +23,18 @@ use axum::routing::get;
 use http::{HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::MissedTickBehavior;
 
 use super::TransportCounters;
 use super::routes::json;
 use crate::service::Gateway;
-use crate::telemetry::{LiveSources, render};
+use crate::telemetry::{LiveSources, MetricsExport, render};
 
 /// How long the log may take to answer before the gateway calls itself unready.
 const READY_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long the last export of metrics may take when the gateway stops.
+const LAST_EXPORT: Duration = Duration::from_secs(2);
 
 /// What the probes look at.
 #[derive(Debug, Clone)]
@@ -56,6 +61,34 @@ impl Probes {
         let has_admin = !self.gateway.config().server.admin.is_empty();
         let router = if has_admin { Router::new() } else { Router::new().route("/metrics", get(metrics)) };
         router.with_state(self.clone())
+    }
+
+    /// Returns all metrics as `OpenMetrics` text.
+    async fn render(&self) -> String {
+        let log_latency = self.check_log().await.ok();
+        let (gateway, transports) = (&self.gateway, &self.counters);
+        let (runs, agents) = (gateway.runs(), gateway.remote_agents());
+        let live = LiveSources { runs, transports, quotas: &self.quotas, agents, log_latency };
+        render(gateway.metrics(), &live)
+    }
+
+    /// Exports metrics until `stop`, and their last values then.
+    pub(super) async fn export_metrics(self, export: MetricsExport, stop: CancelToken) {
+        let mut ticks = tokio::time::interval(export.every());
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let is_last = tokio::select! {
+                () = stop.cancelled() => true,
+                _ = ticks.tick() => false,
+            };
+            let sent = async { export.send(&self.render().await).await };
+            if is_last {
+                // A collector that does not answer does not hold the stop up.
+                tokio::time::timeout(LAST_EXPORT, sent).await.ok();
+                return;
+            }
+            sent.await;
+        }
     }
 
     /// Asks the log; returns how long it took.
@@ -121,10 +154,16 @@ fn agents(gateway: &Gateway) -> Value {
     let mut names = gateway.agent_names();
     names.sort_unstable();
     let agents = names.into_iter().map(|name| {
-        let health = gateway.agent(&name).and_then(|agent| agent.health());
-        (name, health.map_or_else(|| json!({ "status": "local" }), |health| shown(&health)))
+        let health = health_of(gateway, &name);
+        (name, health)
     });
     Value::Object(agents.collect())
+}
+
+/// What the last calls to an agent came to.
+pub(super) fn health_of(gateway: &Gateway, agent: &str) -> Value {
+    let health = gateway.agent(agent).and_then(|agent| agent.health());
+    health.map_or_else(|| json!({ "status": "local" }), |health| shown(&health))
 }
 
 fn shown(health: &AgentHealth) -> Value {
@@ -146,11 +185,7 @@ fn shown(health: &AgentHealth) -> Value {
 }
 
 async fn metrics(State(probes): State<Probes>) -> Response {
-    let log_latency = probes.check_log().await.ok();
-    let (gateway, transports) = (&probes.gateway, &probes.counters);
-    let (runs, agents) = (gateway.runs(), gateway.remote_agents());
-    let live = LiveSources { runs, transports, quotas: &probes.quotas, agents, log_latency };
-    let mut response = Response::new(Body::from(render(gateway.metrics(), &live)));
+    let mut response = Response::new(Body::from(probes.render().await));
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response

@@ -6,7 +6,8 @@
 //!                                             └ good ──► Gateway::reload ──► logged: agents, certificate
 //! ```
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -20,14 +21,39 @@ use crate::service::{Changes, Gateway};
 /// certificate and its key are two files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Size and time of a file; `None` if it is not there.
+pub(super) type Stamp = Option<(u64, SystemTime)>;
+
+/// Returns the stamp of a file; links are followed, as mounted secrets are links. To be taken before the file is read: what is
+/// written afterwards then counts as a change.
+pub(super) fn stamp(file: &Path) -> Stamp {
+    let found = std::fs::metadata(file).ok()?;
+    Some((found.len(), found.modified().ok()?))
+}
+
 /// Where a configuration came from, to be read again.
 #[derive(Debug)]
 pub(super) struct Origin {
-    pub(super) file: PathBuf,
-    pub(super) environment: Vec<(String, String)>,
+    file: PathBuf,
+    environment: Vec<(String, String)>,
+    /// The files that the configuration was made of, as they were before they were read.
+    stamps: BTreeMap<PathBuf, Stamp>,
 }
 
 impl Origin {
+    /// The origin of a configuration that was read from `file`, whose stamp was `before` then.
+    pub(super) fn new(
+        file: PathBuf,
+        before: Stamp,
+        environment: Vec<(String, String)>,
+        config: &Config,
+    ) -> Self {
+        let mut origin = Self { file, environment, stamps: BTreeMap::new() };
+        origin.stamps = origin.stamps_of(config);
+        origin.stamps.insert(origin.file.clone(), before);
+        origin
+    }
+
     /// Reads the configuration, and goes on with it if it is good. What is wrong is logged, and nothing changes.
     fn reload(&self, gateway: &Gateway, why: &str) {
         let read = load_config(&self.file, self.environment.iter().cloned());
@@ -61,22 +87,27 @@ impl Origin {
     }
 
     async fn watch(&self, gateway: &Gateway) {
-        let mut seen = self.stamps(&gateway.config());
+        let mut seen = self.stamps.clone();
         let mut has_changed = false;
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            let now = self.stamps(&gateway.config());
+            let now = self.stamps_of(&gateway.config());
             if now != seen {
                 (seen, has_changed) = (now, true);
             } else if std::mem::take(&mut has_changed) {
                 self.reload(gateway, "its files changed");
-                seen = self.stamps(&gateway.config());
+                // Other files perhaps; those that were known count as they were before they were read.
+                let mut next = self.stamps_of(&gateway.config());
+                for (file, stamp) in &mut next {
+                    *stamp = seen.get(file).copied().unwrap_or(*stamp);
+                }
+                seen = next;
             }
         }
     }
 
-    /// Size and time of the files that the configuration is made of; links are followed, as mounted secrets are links.
-    fn stamps(&self, config: &Config) -> Vec<Option<(u64, SystemTime)>> {
+    /// The stamps of the files that the configuration is made of.
+    fn stamps_of(&self, config: &Config) -> BTreeMap<PathBuf, Stamp> {
         let server = config.server.tls.iter();
         let server = server.flat_map(|tls| [Some(&tls.certificate), Some(&tls.key), tls.client_ca.as_ref()]);
         let agents = config.agents.values().filter_map(|agent| agent.tls.as_ref());
@@ -85,10 +116,6 @@ impl Origin {
             [tls.ca.as_ref(), chain, key]
         });
         let files = [Some(&self.file)].into_iter().chain(server).chain(agents).flatten();
-        let stamp = |file: &PathBuf| {
-            let found = std::fs::metadata(file).ok()?;
-            Some((found.len(), found.modified().ok()?))
-        };
-        files.map(stamp).collect()
+        files.map(|file| (file.clone(), stamp(file))).collect()
     }
 }

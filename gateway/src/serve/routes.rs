@@ -90,6 +90,7 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/a2a.v1.A2AService/{method}", Access::Grpc, Kind::Surface),
     route("GET", "/inspector", Access::Public, Kind::Inspector(inspector::Part::Page)),
     route("GET", "/inspector/{file}", Access::Public, Kind::Inspector(inspector::Part::File)),
+    route("GET", "/inspector/agents", Access::List, Kind::Inspector(inspector::Part::Agents)),
     route("GET", "/inspector/runs", Access::List, Kind::Inspector(inspector::Part::Runs)),
     route("GET", "/inspector/runs/{run}/forms", Access::Run, Kind::Inspector(inspector::Part::Forms)),
     route("POST", "/inspector/convert", Access::List, Kind::Inspector(inspector::Part::Convert)),

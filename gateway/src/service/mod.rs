@@ -15,7 +15,7 @@ mod engine;
 mod extension;
 mod setup;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use anyhow::Context as _;
 use aqueduct::remote::AgentHealth;
@@ -28,7 +28,7 @@ use aqueduct_transport_http::tls::LiveTls;
 
 use crate::config::{Agent, Config, OnLogLoss, RunLogEngine};
 use crate::tee::Tee;
-use crate::telemetry::{Metrics, Tracing};
+use crate::telemetry::{Metrics, MetricsExport, Tracing};
 use crate::tls;
 use access::ConfiguredAccess;
 pub(crate) use agents::AgentEntry;
@@ -48,6 +48,8 @@ pub struct Gateway {
     metrics: Arc<Metrics>,
     tee: Arc<Tee>,
     tracing: Option<Arc<Tracing>>,
+    /// Taken by what serves it.
+    export: Mutex<Option<MetricsExport>>,
     /// The certificates of its ports.
     certificates: RwLock<Vec<LiveTls>>,
 }
@@ -69,6 +71,7 @@ impl Gateway {
     pub fn with_log(config: Config, log: Arc<dyn RunLog>) -> anyhow::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::default());
         let tracing = Tracing::start(&config.telemetry)?;
+        let export = MetricsExport::new(&config.telemetry)?;
         let settings = settings(&config);
         let watches = Watches { metrics: Arc::clone(&metrics), tracing: tracing.clone() };
         let setup = Setup::new(config, watches)?;
@@ -96,6 +99,7 @@ impl Gateway {
             metrics,
             tee,
             tracing,
+            export: Mutex::new(export),
             certificates: RwLock::default(),
         }))
     }
@@ -157,6 +161,11 @@ impl Gateway {
             setup.agents.iter().filter_map(|(name, agent)| Some((name.clone(), agent.health()?))).collect();
         agents.sort_by(|a, b| a.0.cmp(&b.0));
         agents
+    }
+
+    /// The export of metrics, once; `None` if the configuration wants none.
+    pub(crate) fn metrics_export(&self) -> Option<MetricsExport> {
+        self.export.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Exports the spans that are left. To be called when everything has ended.

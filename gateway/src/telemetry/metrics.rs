@@ -102,6 +102,8 @@ pub(crate) struct Metrics {
     pub(crate) tool_calls: Family<OutcomeLabels, Counter>,
     pub(crate) interrupts: Family<AgentLabels, Counter>,
     pub(crate) tokens: Family<TokenLabels, Counter>,
+    pub(crate) upstream_lookup: Histograms<AgentLabels>,
+    pub(crate) upstream_lookups: Family<OutcomeLabels, Counter>,
     pub(crate) upstream_connect: Histograms<AgentLabels>,
     pub(crate) upstream_answer: Histograms<AgentLabels>,
     pub(crate) upstream_calls: Family<OutcomeLabels, Counter>,
@@ -126,6 +128,8 @@ impl Default for Metrics {
             tool_calls: Family::default(),
             interrupts: Family::default(),
             tokens: Family::default(),
+            upstream_lookup: Family::new_with_constructor(short),
+            upstream_lookups: Family::default(),
             upstream_connect: Family::new_with_constructor(short),
             upstream_answer: Family::new_with_constructor(long),
             upstream_calls: Family::default(),
@@ -185,6 +189,16 @@ impl Metrics {
 
     fn register_upstream(&mut self) {
         let registry = &mut self.registry;
+        registry.register(
+            "upstream_lookup_seconds",
+            "How long the addresses of agents' names took to be found",
+            self.upstream_lookup.clone(),
+        );
+        registry.register(
+            "upstream_lookups",
+            "Look-ups of agents' names, by what they came to; connections that are used again need none",
+            self.upstream_lookups.clone(),
+        );
         registry.register(
             "upstream_connect_seconds",
             "How long connections to agents took: name, connection and TLS",

@@ -3,8 +3,8 @@
 //! ```text
 //! requests ──► RequestMeter ──┐
 //! runs ──► RunMeter ──────────┼──► Metrics (registry) ──┐
-//! transports, engine, process ┴──► live samples ────────┴──► GET /metrics
-//! runs ──► RunTrace, calls ──► CallTrace ──► Tracing ──► OTLP collector
+//! transports, engine, process ┴──► live samples ────────┴──► GET /metrics, MetricsExport ──┐
+//! runs ──► RunTrace, calls ──► CallTrace ──► Tracing ───────────────────────────────────────┴──► OTLP collector
 //! ```
 //!
 //! | module | what |
@@ -13,7 +13,8 @@
 //! | [`metrics`] | the registry: histograms and counters by agent, surface, dialect, outcome and refusal code |
 //! | [`live`] | values that are read when `/metrics` is: engine, transports, process |
 //! | [`meter`] | what one run adds to the registry |
-//! | [`trace`] | spans of runs, exported over OTLP |
+//! | [`trace`] | spans of runs |
+//! | [`otlp`] | the export of spans and metrics to a collector |
 //! | [`upstream`] | the calls to one remote agent, measured and traced |
 //!
 //! Invariants: no label holds an id of a run, a thread or a caller, nor a word that a caller chose: labels are agents of the
@@ -23,6 +24,8 @@ mod live;
 mod logs;
 mod meter;
 pub(crate) mod metrics;
+#[cfg(feature = "otel")]
+mod otlp;
 mod process;
 #[cfg(feature = "otel")]
 mod trace;
@@ -35,5 +38,13 @@ pub(crate) use live::{LiveSources, render};
 pub(crate) use logs::start;
 pub(crate) use meter::RunMeter;
 pub(crate) use metrics::Metrics;
+#[cfg(feature = "otel")]
+pub(crate) use otlp::MetricsExport;
+#[cfg(not(feature = "otel"))]
+pub(crate) use trace::MetricsExport;
 pub(crate) use trace::{RunTrace, TracedContext, Tracing};
 pub(crate) use upstream::UpstreamWatch;
+
+/// The name of this instrumentation, of spans as of metrics.
+#[cfg(feature = "otel")]
+const SCOPE: &str = "aqueduct";

@@ -1,7 +1,9 @@
-//! Stands for [`trace`](super::trace) in a program that is built without the feature `otel`: there is never a [`Tracing`].
+//! Stands for [`trace`](super::trace) and the export of metrics in a program that is built without the feature `otel`: there is
+//! never a [`Tracing`] nor a [`MetricsExport`].
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aqueduct_core::agent::CallContext;
 use aqueduct_core::service::Caller;
@@ -26,6 +28,25 @@ impl Tracing {
     }
 
     pub(crate) async fn stop(&self) {
+        match self.0 {}
+    }
+}
+
+/// Exists in no program without the feature.
+#[derive(Debug)]
+pub(crate) struct MetricsExport(Infallible);
+
+impl MetricsExport {
+    /// [`Tracing::start`] has refused what would need it.
+    pub(crate) fn new(_: &Telemetry) -> anyhow::Result<Option<Self>> {
+        Ok(None)
+    }
+
+    pub(crate) const fn every(&self) -> Duration {
+        match self.0 {}
+    }
+
+    pub(crate) async fn send(&self, _: &str) {
         match self.0 {}
     }
 }

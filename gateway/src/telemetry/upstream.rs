@@ -44,6 +44,16 @@ impl CallWatch for UpstreamWatch {
         Box::pin(std::future::ready(Ok(Box::new(guard) as Box<dyn CallGuard>)))
     }
 
+    fn handle_lookup(&self, took: Duration, is_found: bool) {
+        let agent = self.agent.clone();
+        if is_found {
+            let labels = AgentLabels { agent: agent.clone() };
+            self.metrics.upstream_lookup.get_or_create(&labels).observe(took.as_secs_f64());
+        }
+        let outcome = if is_found { "found" } else { "failed" };
+        self.metrics.upstream_lookups.get_or_create(&OutcomeLabels { agent, outcome }).inc();
+    }
+
     fn handle_connect(&self, took: Duration, is_made: bool) {
         if is_made {
             self.connect.observe(took.as_secs_f64());

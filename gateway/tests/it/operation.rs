@@ -245,6 +245,49 @@ async fn logs_have_ids_and_no_secrets() {
     assert!(begun["version"].is_string() && begun["listen"].as_str().unwrap().starts_with("127.0.0.1:"));
 }
 
+/// With `log.access` every answer is a line; while a run is traced, its lines carry the id of the trace and of the run.
+#[cfg(unix)]
+#[tokio::test]
+async fn answers_are_logged_where_it_is_wanted_with_trace_and_run() {
+    // Nobody listens there: spans have ids all the same.
+    let toml = "telemetry.otlp = \"http://127.0.0.1:1\"\nlog = { format = \"json\", access = true }\n\
+                [agents.a.script]\nfile = \"a.toml\"\n";
+    let files = [("aqueduct.toml", toml), ("a.toml", "[[step]]\ntext = \"x\"\n")];
+    let process = Process::serve("access-log", &files, &[]);
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let request = post(&process.url).header("traceparent", format!("00-{trace}-b7ad6b7169203331-01"));
+    assert_eq!(client().request(request.body(body("r1")).unwrap()).await.unwrap().status(), 200);
+    process.signal("-TERM");
+    let (_, log) = process.end().await;
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let started =
+        lines.iter().find(|line| line["message"] == "run started").unwrap_or_else(|| panic!("{log}"));
+    assert_eq!((&started["run"], &started["span"]["trace"]), (&"r1".into(), &trace.into()), "{log}");
+    let ended = lines.iter().find(|line| line["message"] == "run ended").unwrap_or_else(|| panic!("{log}"));
+    assert_eq!((&ended["run"], &ended["span"]["trace"]), (&"r1".into(), &trace.into()), "{log}");
+    let answered = lines.iter().find(|line| line["message"] == "answered").unwrap_or_else(|| panic!("{log}"));
+    assert_eq!(
+        (&answered["status"], &answered["span"]["id"]),
+        (&200.into(), &started["span"]["id"]),
+        "{log}"
+    );
+}
+
+/// An agent that the file gains is there, without a signal, where the file is watched.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_watched_configuration_is_read_again_by_itself() {
+    let toml = "server.watch = true\n[agents.a.script]\nfile = \"a.toml\"\n";
+    let files = [("aqueduct.toml", toml), ("a.toml", "[[step]]\ntext = \"x\"\n")];
+    let process = Process::serve("watched", &files, &[]);
+    process.replace("aqueduct.toml", &format!("{toml}[agents.b.script]\nfile = \"a.toml\"\n"));
+    process.logged("why=\"its files changed\"").await;
+    assert_eq!(agents(&process).await, ["a", "b"]);
+    process.replace("aqueduct.toml", &format!("{toml}[agents.b.script]\nfiel = \"a.toml\"\n"));
+    process.logged("did you mean `file`?").await;
+    assert_eq!(agents(&process).await, ["a", "b"], "a mistake changes nothing");
+}
+
 /// Runs that are begun over a socket have the id of the request that opened it, those that are published among them.
 #[tokio::test]
 async fn runs_of_a_socket_are_logged_with_its_request() {

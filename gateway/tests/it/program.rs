@@ -46,9 +46,10 @@ fn commands() -> Vec<Vec<&'static str>> {
         "bench",
         "completions",
         "man",
+        "init",
     ];
     let mut all: Vec<Vec<&str>> = names.iter().map(|name| vec![*name]).collect();
-    all.push(vec!["config", "check"]);
+    all.extend(["check", "print", "schema"].map(|name| vec!["config", name]));
     all
 }
 
@@ -66,6 +67,7 @@ fn the_exit_codes_of_every_command_are_documented() {
     for args in commands() {
         let help = text(&aqueduct(&[&args[..], &["--help"]].concat(), b"").stdout);
         let codes = exit_codes(&help);
+        assert!(help.contains("Examples:\n  "), "{args:?}: {help}");
         assert!(codes.len() > 1, "{args:?}: {help}");
         for (code, meaning) in codes {
             use std::fmt::Write as _;

@@ -8,9 +8,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{GoesOn, LOG_PAUSE, Machine};
-
-/// The member of a checkpoint that holds what the extension of the run left.
-const OF_EXTENSION: &str = "aqueduct/extension";
+use crate::extension::OF_EXTENSION;
 
 /// Returns what the extension of a run left in its checkpoint; null if it left nothing.
 pub(crate) fn left_by_extension(checkpoint: &Checkpoint) -> Value {

@@ -10,11 +10,21 @@ const FLAGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ];
-/** For what happens in a page, in milliseconds. The runner's own limit is above it. */
-const PATIENCE = 60_000;
+/** Without any progress of the page, in milliseconds: a page that stands still this long hangs. However slow the machine is, a
+ *  page that gets on is waited for; the runner's own limit is above. */
+const PATIENCE = 180_000;
+
+/** Runs in the page: what changes when it gets on. Cheap, as it is asked often: no layout, no long text. */
+function signs() {
+  const text = (id) => document.getElementById(id)?.textContent;
+  const counts = document.getElementById("log")?.childElementCount;
+  return ["phase", "place", "fig-events", "fig-stored", "verdict-about", "raw-count", "file-about", "runs-about"].map(text).join(" | ") + ` | ${counts}`;
+}
 
 export class Harness {
   faults = [];
+  /** Origins of other replicas. */
+  others = new Set();
 
   static async start({ project, chromium: executablePath, url, ...options }) {
     const { chromium } = createRequire(join(project, "package.json"))("playwright-core");
@@ -25,8 +35,8 @@ export class Harness {
     return harness;
   }
 
-  /** The inspector in a new page. */
-  async open({ width = 1280, height = 800, dark = false } = {}) {
+  /** The inspector in a new page: of another replica, or with a token that its user gave it before. */
+  async open({ width = 1280, height = 800, dark = false, origin, token } = {}) {
     const page = await this.context.newPage();
     await page.setViewportSize({ width, height });
     await page.emulateMedia({ colorScheme: dark ? "dark" : "light", reducedMotion: "reduce" });
@@ -38,9 +48,11 @@ export class Harness {
     });
     page.on("request", (request) => {
       const { origin, protocol } = new URL(request.url());
-      if (origin !== this.origin && !["data:", "blob:"].includes(protocol)) this.faults.push(`foreign request: ${request.url()}`);
+      if (origin !== this.origin && !this.others.has(origin) && !["data:", "blob:"].includes(protocol)) this.faults.push(`foreign request: ${request.url()}`);
     });
-    await page.goto(`${this.origin}/inspector`);
+    if (origin) this.others.add(origin);
+    if (token) await page.addInitScript((token) => sessionStorage.getItem("aqueduct.inspector") ?? sessionStorage.setItem("aqueduct.inspector", JSON.stringify({ token })), token);
+    await page.goto(`${origin ?? this.origin}/inspector`);
     await page.waitForSelector("#agent option", { state: "attached" });
     return page;
   }
@@ -52,8 +64,9 @@ export class Harness {
     await page.click("#send");
   }
 
+  /** Waits until the page shows that phase. */
   phase(page, phase) {
-    return page.waitForSelector(`#phase[data-phase="${phase}"]`);
+    return this.until(page, `the phase ${phase}`, (phase) => document.querySelector("#phase").dataset.phase === phase, phase);
   }
 
   /** Repeats a check until it holds: the page paints in frames, and no check may depend on the frame that it meets. */
@@ -69,18 +82,20 @@ export class Harness {
     }
   }
 
-  /** Waits until a function of the page gives true. */
+  /** Waits until a function of the page gives true, for as long as the page gets on. */
   async until(page, what, ask, argument) {
-    const end = Date.now() + PATIENCE;
+    let [seen, since] = [undefined, Date.now()];
     while (!(await page.evaluate(ask, argument))) {
-      assert.ok(Date.now() < end, `it never came: ${what}`);
-      await page.waitForTimeout(50);
+      const now = await page.evaluate(signs);
+      if (now !== seen) [seen, since] = [now, Date.now()];
+      assert.ok(Date.now() - since < PATIENCE, `it never came: ${what}; the page stands still at: ${now}`);
+      await page.waitForTimeout(100);
     }
   }
 
   /** Waits for the verifier's word on the whole stream. */
   async verdict(page, state) {
-    await page.waitForSelector(`#verdict[data-state="${state}"]`);
+    await this.until(page, `a verdict ${state}`, (state) => document.querySelector("#verdict").dataset.state === state, state);
     await this.until(page, "a verdict on the whole stream", () => !document.querySelector("#verdict-about").textContent.includes("so far"));
     return page.textContent("#verdict-about");
   }

@@ -2,6 +2,7 @@
 //
 //   node scene.mjs --scene <name> --project <folder with node_modules> --chromium <program> --url <an address of the
 //                  gateway> --fixtures <tests/fixtures> --out <folder for pictures> [--expect <text>] [--patience <milliseconds>]
+//                  [--other <an address of another replica>]
 //
 // Prints what it measured as one line of JSON; ends with an error at the first thing that is not as expected.
 import { parseArgs } from "node:util";
@@ -12,11 +13,12 @@ import * as files from "./scenes-files.mjs";
 import * as input from "./scenes-input.mjs";
 import * as log from "./scenes-log.mjs";
 import * as looks from "./scenes-looks.mjs";
+import * as replicas from "./scenes-replicas.mjs";
 import * as runs from "./scenes-runs.mjs";
 
 const text = { type: "string" };
-const { values: options } = parseArgs({ options: { scene: text, project: text, chromium: text, url: text, fixtures: text, out: text, expect: text, patience: text } });
-const scenes = { ...runs, ...cuts, ...files, ...input, ...log, ...looks };
+const { values: options } = parseArgs({ options: { scene: text, project: text, chromium: text, url: text, fixtures: text, out: text, expect: text, patience: text, other: text } });
+const scenes = { ...runs, ...cuts, ...files, ...input, ...log, ...looks, ...replicas };
 const scene = scenes[options.scene];
 if (!scene) throw new Error(`no scene ${options.scene}; there is: ${Object.keys(scenes).join(", ")}`);
 

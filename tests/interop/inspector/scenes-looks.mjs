@@ -41,13 +41,8 @@ export async function many(harness) {
   await page.click("#tab-events");
   await harness.phase(page, "finished");
   const live = { took: Date.now() - began, ...(await page.evaluate(frameTimes)), work: await work() };
-  // A busy machine draws them after the stream has ended.
-  for (let n = 0; n < 60 && Number(await page.textContent("#fig-events")) < 100_000; n += 1) await page.waitForTimeout(1_000);
-  const events = await harness.eventually(async () => {
-    const events = Number(await page.textContent("#fig-events"));
-    assert.ok(events >= 100_000, `${events} events`);
-    return events;
-  });
+  await harness.until(page, "100,000 events", () => Number(document.querySelector("#fig-events").textContent) >= 100_000);
+  const events = Number(await page.textContent("#fig-events"));
   await harness.eventually(async () => assert.ok((await page.$$("#raw-space .row")).length < 100, "rows out of sight do not exist"));
   await page.evaluate(watchFrames);
   for (let n = 0; n < 20; n += 1) {
@@ -71,25 +66,66 @@ async function shown(harness, options) {
   return page;
 }
 
+/** Runs in the page: what reaches beyond its right edge. */
+function sticking() {
+  const beyond = (node) => node.getBoundingClientRect().right > innerWidth + 0.5;
+  const found = [...document.querySelectorAll("body *")].filter((node) => node.checkVisibility() && beyond(node)).map((node) => `${node.tagName}#${node.id}.${node.className}`);
+  return { width: document.documentElement.scrollWidth, inner: innerWidth, found: found.slice(0, 10) };
+}
+
+/** No scrolling sideways, whatever the letters of this machine are as wide as. */
+async function fits(page, what) {
+  const { width, inner, found } = await page.evaluate(sticking);
+  assert.ok(width <= inner, `${what}: ${width} of ${inner} pixels: ${found}`);
+}
+
+/** Every page and every tab on a small screen. */
+async function fitsEverywhere(page) {
+  await fits(page, "the page with a run");
+  for (const tab of ["state", "artifacts", "verdict", "figures", "events"]) {
+    await page.click(`#tab-${tab}`);
+    await fits(page, tab);
+  }
+  for (const place of ["#/runs", "#/agents"]) {
+    await page.evaluate((place) => { location.hash = place; }, place);
+    await page.waitForSelector(`${place.replace("#/", "#")}-list tr`);
+    await fits(page, place);
+  }
+  await page.evaluate(() => { location.hash = ""; });
+  await page.waitForSelector("#page-live", { state: "visible" });
+}
+
+/** The page in the light or in the dark, as it is; its reader may switch at any time. */
+async function looksLike(harness, page, name, dark) {
+  await page.emulateMedia({ colorScheme: dark ? "dark" : "light", reducedMotion: "reduce" });
+  await harness.until(page, dark ? "the dark" : "the light", (dark) => {
+    const ground = /\d+/.exec(getComputedStyle(document.body).backgroundColor)[0];
+    return Number(ground) > 128 === !dark;
+  }, dark);
+  await fits(page, name);
+  // The timeline is drawn in the colours of its ground with one of the next frames.
+  await page.waitForTimeout(300);
+  await harness.shot(page, name, { fullPage: name.startsWith("small") });
+}
+
 /** Pictures: of the README, in the dark, and on a small screen, where nothing sticks out. */
 export async function looks(harness) {
-  for (const [name, options] of [["inspector", {}], ["dark", { dark: true }], ["small", { width: 360, height: 740 }], ["small-dark", { width: 360, height: 740, dark: true }]]) {
+  for (const [light, dark, options] of [["inspector", "dark", {}], ["small", "small-dark", { width: 360, height: 740 }]]) {
     const page = await shown(harness, options);
-    const [inner, scroll] = await page.evaluate(() => [innerWidth, document.documentElement.scrollWidth]);
-    assert.ok(scroll <= inner, `${name}: ${scroll} of ${inner} pixels`);
-    const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-    const light = Number(/\d+/.exec(ground)[0]) > 128;
-    assert.equal(light, !options.dark, ground);
+    if (options.width) await fitsEverywhere(page);
     await page.selectOption("#raw-type", "group:tools");
     await page.fill("#raw-words", "promql");
     await page.click("#raw-space .row");
     await page.fill("#raw-words", "");
     await page.$eval("#log", (log) => { log.scrollTop = 0; });
     await page.evaluate(() => document.activeElement.blur());
-    await page.waitForTimeout(300);
-    await harness.shot(page, name, { fullPage: name.startsWith("small") });
+    await looksLike(harness, page, light, false);
+    await looksLike(harness, page, dark, true);
     await page.close();
   }
+  // A page that is opened in the dark is dark from its first frame.
+  const page = await harness.open({ dark: true });
+  await harness.until(page, "the dark", () => Number(/\d+/.exec(getComputedStyle(document.body).backgroundColor)[0]) < 128);
 }
 
 /** Everything by keyboard, everything with a name, readable contrast. */

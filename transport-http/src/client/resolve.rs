@@ -1,24 +1,29 @@
-//! From names to addresses: the system's resolver, or the one address that a caller has fixed.
+//! From names to addresses: the system's resolver, or the one address that a caller has fixed. The watch of the calls is told
+//! how long names took.
 
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tower::Service;
 
+use super::watch::CallWatch;
+
 /// Finds addresses.
 #[derive(Debug, Clone)]
 pub(super) enum Resolver {
-    System(GaiResolver),
+    System(GaiResolver, Option<Arc<dyn CallWatch>>),
     Fixed(IpAddr),
 }
 
 impl Resolver {
-    pub(super) fn new(pinned: Option<IpAddr>) -> Self {
-        pinned.map_or_else(|| Self::System(GaiResolver::new()), Self::Fixed)
+    pub(super) fn new(pinned: Option<IpAddr>, watch: Option<Arc<dyn CallWatch>>) -> Self {
+        pinned.map_or_else(|| Self::System(GaiResolver::new(), watch), Self::Fixed)
     }
 }
 
@@ -29,16 +34,22 @@ impl Service<Name> for Resolver {
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
         match self {
-            Self::System(system) => system.poll_ready(cx),
+            Self::System(system, _) => system.poll_ready(cx),
             Self::Fixed(_) => Poll::Ready(Ok(())),
         }
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
         match self {
-            Self::System(system) => {
-                let found = system.call(name);
-                Box::pin(async move { Ok(found.await?.collect::<Vec<_>>().into_iter()) })
+            Self::System(system, watch) => {
+                let (looking_up, watch, begun_at) = (system.call(name), watch.clone(), Instant::now());
+                Box::pin(async move {
+                    let found = looking_up.await;
+                    if let Some(watch) = watch {
+                        watch.handle_lookup(begun_at.elapsed(), found.is_ok());
+                    }
+                    Ok(found?.collect::<Vec<_>>().into_iter())
+                })
             }
             // The port is put in by the connector.
             Self::Fixed(address) => {

@@ -27,6 +27,9 @@ pub trait CallWatch: fmt::Debug + Send + Sync + 'static {
     /// The call is not sent.
     fn begin<'a>(&'a self, head: &'a mut Parts) -> BoxFuture<'a, Result<Box<dyn CallGuard>, CallRefused>>;
 
+    /// The addresses of the upstream's name were found, or not, after `took`. An address needs no look-up.
+    fn handle_lookup(&self, _took: Duration, _is_found: bool) {}
+
     /// A connection was made, or could not be made, after `took`.
     fn handle_connect(&self, _took: Duration, _is_made: bool) {}
 

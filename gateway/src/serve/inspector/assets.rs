@@ -26,10 +26,10 @@ const FILES: &[(&str, &str, &str)] = files! {
     HTML: "index.html";
     SVG: "icon.svg";
     CSS: "base.css" "page.css" "talk.css";
-    SCRIPT: "a2ui.js" "api.js" "app.js" "artifacts.js" "block-view.js" "compare.js" "composer.js" "conversation.js"
+    SCRIPT: "a2ui.js" "agents-page.js" "api.js" "app.js" "artifacts.js" "block-view.js" "compare.js" "composer.js" "conversation.js"
         "diff.js" "dom.js" "drop.js" "filter.js" "follower.js" "forms-view.js" "history.js" "inline.js"
         "input-side.js" "interrupts.js" "main.js" "markdown-dom.js" "markdown.js" "media.js" "model.js"
-        "open-file.js" "pages.js" "patch.js" "player.js" "problems.js" "raw-list.js" "recording.js" "reducer.js"
+        "open-file.js" "pace.js" "pages.js" "patch.js" "player.js" "problems.js" "raw-list.js" "recording.js" "reducer.js"
         "runs-page.js" "schema-form.js" "schema.js" "session.js" "sse.js" "stage.js" "state-tree.js"
         "stats-view.js" "stats.js" "tabs.js" "timeline-table.js" "timeline.js" "verdict.js" "window.js";
 };

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aqueduct_core::service::{Caller, ServiceError};
 use aqueduct_core::{BlockEvent, Identity, LaneOutcome, RunId, RunOutcome, Timestamp, Usage};
 use aqueduct_runlog::{LogError, RunLog, RunState};
-use aqueduct_runs::Runs;
+use aqueduct_runs::{OF_EXTENSION, Runs};
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -41,6 +41,7 @@ pub(super) struct RunsQuery {
     /// `running`, `success`, `interrupt`, `cancelled` or `failed`; `errors` for runs that failed or had a sub-agent fail.
     outcome: String,
     thread: String,
+    /// A part of the principal's name or tenant.
     principal: String,
     /// Milliseconds since 1970: runs that were opened at this time or later.
     since: Option<i64>,
@@ -63,6 +64,8 @@ struct Summary {
     tools: usize,
     usage: Usage,
     cost: Option<f64>,
+    /// The id of the trace that holds the run, if it is exported.
+    trace: Option<String>,
 }
 
 /// A run: ids may come again after their run has expired.
@@ -126,11 +129,10 @@ pub(super) async fn list(
         if let (true, Some(entry)) = (identity.is_admin, entry.as_object_mut()) {
             entry.insert("principal".to_owned(), run.meta.owner.as_str().into());
         }
-        let trace = run.checkpoint.as_deref().and_then(|value| trace_in(value, DEEPEST));
-        if let (Some(trace), Some(entry)) = (trace, entry.as_object_mut()) {
-            let url = traces.as_ref().map(|url| url.replace("{trace}", &trace));
+        if let (Some(trace), Some(entry)) = (&summary.trace, entry.as_object_mut()) {
+            let url = traces.as_ref().map(|url| url.replace("{trace}", trace));
             entry.insert("traceUrl".to_owned(), url.into());
-            entry.insert("trace".to_owned(), trace.into());
+            entry.insert("trace".to_owned(), trace.clone().into());
         }
         list.push(entry);
     }
@@ -144,7 +146,7 @@ impl RunsQuery {
         let RunState { meta, .. } = run;
         (self.agent.is_empty() || self.agent == meta.agent)
             && (self.thread.is_empty() || self.thread == meta.thread_id.as_str())
-            && (self.principal.is_empty() || self.principal == meta.owner)
+            && meta.owner.to_lowercase().contains(&self.principal.to_lowercase())
             && self.since.is_none_or(|since| meta.opened_at.0 >= since)
             && self.until.is_none_or(|until| meta.opened_at.0 < until)
     }
@@ -178,6 +180,7 @@ async fn summarise(log: &dyn RunLog, run: &RunState) -> Result<Summary, LogError
     }
     if let Some(input) = log.input(id).await? {
         summary.prompt = cut(&prompt_of(&input));
+        summary.trace = trace_of(&input);
     }
     Ok(summary)
 }
@@ -212,31 +215,14 @@ impl Summary {
     }
 }
 
-/// Levels of a checkpoint in which a trace is looked for.
-const DEEPEST: usize = 6;
-
-/// The trace of a run: that of a W3C `traceparent` in its checkpoint, where one is kept for a takeover.
-fn trace_in(value: &Value, depth: usize) -> Option<String> {
-    match value {
-        Value::String(text) => {
-            let fields: Vec<&str> = text.split('-').collect();
-            let is_hex =
-                |field: &str, length| field.len() == length && field.bytes().all(|b| b.is_ascii_hexdigit());
-            match fields.as_slice() {
-                [version, trace, span, flags]
-                    if is_hex(version, 2) && is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2) =>
-                {
-                    Some((*trace).to_owned())
-                }
-                _ => None,
-            }
-        }
-        Value::Array(items) if depth > 0 => items.iter().find_map(|item| trace_in(item, depth - 1)),
-        Value::Object(members) if depth > 0 => {
-            members.values().find_map(|member| trace_in(member, depth - 1))
-        }
-        _ => None,
-    }
+/// The trace of a run, from what the gateway keeps with its input: the W3C `traceparent` of its span, if it is sampled.
+fn trace_of(input: &Value) -> Option<String> {
+    let span = input.get(OF_EXTENSION)?.get("span")?.as_str()?;
+    let fields: Vec<&str> = span.split('-').collect();
+    let [_, trace, _, flags] = fields.as_slice() else { return None };
+    let is_sampled = u8::from_str_radix(flags, 16).ok()? & 1 == 1;
+    let is_id = trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_sampled && is_id).then(|| (*trace).to_owned())
 }
 
 /// Members by which agents and gateways of models tell what a run cost. The protocols have no member of their own for it.
@@ -275,7 +261,7 @@ fn to_json(identity: &Identity, run: &RunState, summary: &Summary) -> Value {
     let named = |(name, message): &(String, String)| json!({ "name": name, "message": message });
     let total = usage.total.or_else(|| Some(usage.input? + usage.output?));
     json!({
-        "run": Runs::id_for(identity, meta).as_str(), "owner": meta.owner, "thread": meta.thread_id.as_str(), "agent": meta.agent,
+        "run": Runs::id_for(identity, meta).as_str(), "runId": meta.public_id().as_str(), "owner": meta.owner, "thread": meta.thread_id.as_str(), "agent": meta.agent,
         "openedAt": meta.opened_at.0, "endedAt": run.closed_at.map(|at| at.0), "events": run.head,
         "outcome": summary.outcome, "prompt": summary.prompt, "lanes": summary.lanes, "tools": summary.tools,
         "error": summary.failure.as_ref().map(|(code, message)| json!({ "code": code, "message": message })),
@@ -298,10 +284,17 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_found_in_a_checkpoint() {
-        let parent = format!("00-{}-{}-01", "a1".repeat(16), "b2".repeat(8));
-        assert_eq!(trace_in(&json!({ "x": [{ "span": parent }] }), DEEPEST), Some("a1".repeat(16)));
-        assert_eq!(trace_in(&json!({ "x": "00-zz-yy-01" }), DEEPEST), None);
+    fn a_trace_is_that_of_the_span_if_it_is_sampled() {
+        let parent = |flags: &str| format!("00-{}-{}-{flags}", "a1".repeat(16), "b2".repeat(8));
+        let input = |span: String| json!({ "messages": [], OF_EXTENSION: { "span": span, "parent": null } });
+        assert_eq!(trace_of(&input(parent("01"))), Some("a1".repeat(16)));
+        assert_eq!(trace_of(&input(parent("00"))), None, "it is not exported");
+        assert_eq!(trace_of(&input("00-zz-yy-01".to_owned())), None);
+        assert_eq!(
+            trace_of(&json!({ "state": { "span": parent("01") } })),
+            None,
+            "a word of a caller is no trace"
+        );
     }
 
     #[test]

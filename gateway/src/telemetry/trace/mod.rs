@@ -10,15 +10,15 @@
 //!
 //! Names and attributes are those of the semantic conventions for generative AI. Spans are made from the canonical events of a run
 //! ([`run`]) and from the calls of its agents ([`upstream`](super::upstream)); no other code knows of them. Without
-//! `telemetry.otlp` there is no [`Tracing`], and nothing is paid.
+//! `telemetry.otlp`, or with `telemetry.traces = false`, there is no [`Tracing`], and nothing is paid.
 //!
 //! What is *not* here: the SDK (queue, sampling, ids) is `opentelemetry_sdk`, the wire format `opentelemetry-proto`; the
-//! bytes go by this workspace's own clients ([`export`]).
+//! bytes go by this workspace's own clients ([`otlp`](super::otlp)).
 
 mod call;
 mod context;
-mod export;
 mod run;
+mod spans;
 
 use std::sync::Arc;
 
@@ -29,18 +29,16 @@ use opentelemetry::trace::{
     Link, SpanBuilder, SpanContext, SpanKind, TraceContextExt as _, Tracer as _, TracerProvider as _,
 };
 use opentelemetry::{Context, KeyValue};
-use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider, Span};
 
+use super::SCOPE;
+use super::otlp::resource;
 use crate::config::Telemetry;
 pub(crate) use call::CallTrace;
 pub(crate) use context::TracedContext;
-use export::OtlpExporter;
 pub(crate) use run::RunTrace;
-
-/// The name of this instrumentation.
-const SCOPE: &str = "aqueduct";
+use spans::SpanExport;
 
 /// Makes spans, and exports them.
 #[derive(Debug)]
@@ -54,17 +52,13 @@ pub(crate) struct Tracing {
 impl Tracing {
     /// Starts the export that the configuration wants, inside a runtime; `None` if it wants none.
     pub(crate) fn start(settings: &Telemetry) -> anyhow::Result<Option<Arc<Self>>> {
-        let Some(url) = &settings.otlp else { return Ok(None) };
-        let exporter = OtlpExporter::new(url, settings)?;
-        let resource = Resource::builder()
-            .with_service_name(settings.service.clone())
-            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
-            .build();
+        let Some(url) = settings.otlp.as_ref().filter(|_| settings.traces) else { return Ok(None) };
+        let exporter = SpanExport::new(url, settings)?;
         let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(settings.sample.as_f64())));
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
             .with_sampler(sampler)
-            .with_resource(resource)
+            .with_resource(resource(settings))
             .build();
         let tracer = provider.tracer(SCOPE);
         Ok(Some(Arc::new(Self { provider, tracer, has_content: settings.content })))

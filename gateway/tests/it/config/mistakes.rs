@@ -160,6 +160,14 @@ const GENERAL: &[(&str, usize, &str, &str)] = &[
         "another port",
     ),
     ("[telemetry]\notlp = \"collector:4317\"\n", 2, "telemetry.otlp", "a URL"),
+    ("[telemetry]\nmetrics = \"30s\"\n", 2, "telemetry.metrics", "has no effect without `telemetry.otlp`"),
+    ("[telemetry]\notlp = \"http://c:4317\"\nmetrics = \"10ms\"\n", 3, "telemetry.metrics", "at least `1s`"),
+    (
+        "[telemetry]\notlp = \"http://c:4317\"\ntraces = false\n",
+        3,
+        "telemetry.traces",
+        "leaves nothing to export",
+    ),
     ("[telemetry]\nsample = 0.5\n", 2, "telemetry.sample", "has no effect without `telemetry.otlp`"),
     ("[telemetry]\notlp = \"http://c:4317\"\nsample = 2\n", 3, "telemetry.sample", "a number from 0 to 1"),
     (
@@ -305,6 +313,34 @@ fn good_files_are_taken() {
                 [agents.b.a2a]\nurl = \"https://b\"\nhosts = [\"c\", \"d:8443\"]\n";
     let config = load(&file, toml, environment());
     assert!(config.is_ok(), "{}", told(&config.unwrap_err()));
+}
+
+/// Every mistake is one error from the program too: the same one from `config check` and from `serve`.
+#[test]
+fn check_and_serve_name_each_mistake_alike() {
+    let folder = folder("mistaken-programs");
+    let general = GENERAL.iter().map(|(toml, line, key, words)| (format!("{toml}{AGENT}"), line, key, words));
+    let agents = AGENTS.iter().map(|(toml, line, key, words)| ((*toml).to_owned(), line, key, words));
+    let mut seen = 0;
+    for (toml, line, key, words) in general.chain(agents) {
+        let file = folder.join("aqueduct.toml");
+        fs::write(&file, &toml).unwrap();
+        let run = |command: &[&str]| {
+            let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_aqueduct"));
+            program.args(command).arg("--config").arg(&file).envs(environment());
+            program.output().unwrap()
+        };
+        let (check, serve) = (run(&["config", "check"]), run(&["serve"]));
+        assert_eq!((code(&check), code(&serve)), (1, 1), "{toml}{}", text(&serve.stderr));
+        let said = text(&serve.stderr);
+        assert_eq!(text(&check.stdout), said, "{toml}");
+        let place = format!("{}:{line}:", file.display());
+        assert!(said.starts_with(&place) && said.lines().count() == 1, "{toml}{said}");
+        assert!(said.contains(&format!("`{key}`")) || key.is_empty(), "{toml}{said}");
+        assert!(said.contains(words), "{toml}{said}");
+        seen += 1;
+    }
+    assert!(seen >= 40, "{seen}");
 }
 
 /// `serve` refuses what `config check` finds, in the same words.

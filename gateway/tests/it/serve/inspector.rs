@@ -89,6 +89,48 @@ async fn past_runs_are_listed_for_whoever_started_them() {
     assert_eq!(runs_for(&served, "bob").await.len(), 1);
 }
 
+/// The health of the agents that a caller may run; causes, which may name hosts, are for admins.
+#[tokio::test]
+async fn agents_are_listed_with_their_health() {
+    let toml = format!(
+        "inspector.enabled = true\n[agents.here.script]\nfile = \"{}/scripts/demo-thinking.toml\"\n\
+         [agents.gone]\nretries = 0\ncircuit = {{ failures = 2, pause = \"1h\" }}\nagui = {{ url = \"http://127.0.0.1:1\" }}\n\
+         [principals.ann]\ntenant = \"t\"\ntoken = \"env:ANN\"\n\
+         [principals.root]\ntenant = \"t\"\ntoken = \"env:ROOT\"\nrole = \"admin\"\n\
+         [principals.bob]\ntenant = \"t\"\ntoken = \"env:BOB\"\nagents = [\"here\"]\n",
+        root().display()
+    );
+    let tokens = [
+        ("ANN", "the token of ann, long"),
+        ("ROOT", "the token of root, long"),
+        ("BOB", "the token of bob, long"),
+    ];
+    let served = serve(&toml, &tokens).await;
+    let agents = async |name: &str| {
+        let request = Request::get(served.url("/inspector/agents"))
+            .header("authorization", format!("Bearer the token of {name}, long"));
+        let response = served.send(request.body(Bytes::new()).unwrap()).await;
+        let list: Value = serde_json::from_slice(response.body()).unwrap();
+        list["agents"].as_array().unwrap_or_else(|| panic!("{list}")).clone()
+    };
+    let of =
+        |agents: &[Value], name: &str| agents.iter().find(|agent| agent["name"] == name).unwrap().clone();
+    assert_eq!(of(&agents("ann").await, "gone")["status"], "unknown");
+    for (run, status) in [("r1", "failing"), ("r2", "unavailable")] {
+        let mut request = served.post("/agents/gone", &input(run, Some("1.0")));
+        request.headers_mut().insert("authorization", "Bearer the token of ann, long".parse().unwrap());
+        assert_eq!(served.send(request).await.status(), 200);
+        assert_eq!(of(&agents("root").await, "gone")["status"], status);
+    }
+    let seen = of(&agents("root").await, "gone");
+    assert!(seen["lastFailure"].as_str().unwrap().contains("127.0.0.1"), "{seen}");
+    assert_eq!(of(&agents("root").await, "here")["status"], "local");
+    let seen = of(&agents("ann").await, "gone");
+    assert_eq!((&seen["lastFailure"], &seen["failures"]), (&Value::Null, &json!(2)), "{seen}");
+    assert_eq!(agents("bob").await.len(), 1, "an agent that bob may not run is not listed");
+    assert_eq!(served.get("/inspector/agents").await.status(), 401);
+}
+
 #[tokio::test]
 async fn recordings_are_told_apart_converted_and_judged() {
     let served = open("inspector.enabled = true").await;
@@ -213,11 +255,14 @@ async fn merging_is_switched_off_by_the_request() {
     let script = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("merge.toml");
     std::fs::write(&script, "[[step]]\nburst = 20000\n").unwrap();
     let served = serve(&format!("[agents.a.script]\nfile = \"{}\"\n", script.display()), &[]).await;
-    served.send(served.post("/agents/a", &input("r", Some("1.0")))).await;
-    let deltas = async |query: &str| {
-        let response = served.get(&format!("/runs/r/events?protocolVersion=1.0{query}")).await;
+    let count = |response: &Response<Bytes>| {
         String::from_utf8_lossy(response.body()).matches("TEXT_MESSAGE_CONTENT").count()
     };
+    let started = served.send(served.post("/agents/a?merge=false", &input("r", Some("1.0")))).await;
+    assert_eq!(count(&started), 20_000, "the response that starts the run");
+    let deltas =
+        async |query: &str| count(&served.get(&format!("/runs/r/events?protocolVersion=1.0{query}")).await);
     assert_eq!(deltas("&merge=false").await, 20_000);
+    assert_eq!(deltas("&after=0&merge=false").await, 20_000);
     assert!(deltas("").await < 20_000, "a reader that is behind gets merged deltas");
 }

@@ -13,6 +13,7 @@ mod kept;
 mod left;
 mod mtls;
 mod oidc;
+mod otlp;
 mod owners;
 mod principals;
 mod probes;

@@ -156,6 +156,32 @@ async fn an_agent_that_is_gone_is_given_up_for_a_while() {
     assert!((value(&text, calls) - 2.0).abs() < 0.1, "{text}");
 }
 
+/// Names are looked up once per connection, and connections are used again.
+#[tokio::test]
+async fn lookups_connections_and_calls_are_counted() {
+    let behind = serve(&scripted(), &[]).await;
+    let url = behind.url("/agents/a").replace("127.0.0.1", "localhost");
+    let toml = format!(
+        "[agents.named]\nagui = {{ url = \"{url}\" }}\n\
+         [agents.nowhere]\nretries = 0\nagui = {{ url = \"http://no.such.name.invalid\" }}\n"
+    );
+    let served = serve(&toml, &[]).await;
+    for run in ["r1", "r2"] {
+        served.run("named", run).await;
+        served.idle().await;
+    }
+    served.run("nowhere", "r3").await;
+    let text = String::from_utf8(served.get("/metrics").await.body().to_vec()).unwrap();
+    let count = |sample: &str| value(&text, sample);
+    assert!(count("aqueduct_upstream_lookups_total{agent=\"named\",outcome=\"found\"}") > 0.9, "{text}");
+    assert!(count("aqueduct_upstream_lookup_seconds_count{agent=\"named\"}") > 0.9, "{text}");
+    assert!(count("aqueduct_upstream_connects_total{agent=\"named\"}") > 0.9, "{text}");
+    let calls = count("aqueduct_upstream_calls_total{agent=\"named\",outcome=\"answered\"}");
+    assert!((calls - 2.0).abs() < 0.1, "{text}");
+    let failed = count("aqueduct_upstream_lookups_total{agent=\"nowhere\",outcome=\"failed\"}");
+    assert!((failed - 1.0).abs() < 0.1, "{text}");
+}
+
 /// Calls above the limit wait, and fail with a code of their own.
 #[tokio::test]
 async fn an_agent_has_no_more_calls_than_it_may() {

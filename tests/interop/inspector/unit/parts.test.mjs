@@ -7,6 +7,7 @@ import { diff, wordsOf } from "../../../../gateway/inspector/diff.js";
 import { number } from "../../../../gateway/inspector/dom.js";
 import { readField } from "../../../../gateway/inspector/input-side.js";
 import { readCsv, tableOf } from "../../../../gateway/inspector/media.js";
+import { Pace } from "../../../../gateway/inspector/pace.js";
 import { addressOf, placeOf } from "../../../../gateway/inspector/pages.js";
 import { queryOf, wrongWords } from "../../../../gateway/inspector/runs-page.js";
 import { fieldKind, validate } from "../../../../gateway/inspector/schema.js";
@@ -77,4 +78,22 @@ test("input beside words is checked", () => {
   assert.deepEqual(readField("tools", "[{\"name\":\"f\"}]"), [{ name: "f" }]);
   assert.equal(readField("state", " "), undefined);
   for (const [name, text] of [["tools", "{}"], ["context", "[{\"description\":1}]"], ["state", "{"]]) assert.throws(() => readField(name, text), new RegExp(name));
+});
+
+test("work keeps its share of a slow machine, and frames stay short on a fast one", () => {
+  /** Frames of work with a budget of 10 ms, between which others take `others`: what a frame works, in the end. */
+  const settles = (others, isBehind = true) => {
+    const pace = new Pace(12);
+    let [now, worked] = [0, 0];
+    for (let n = 0; n < 20; n += 1) {
+      worked = 10 * pace.begin(now);
+      pace.end(now, worked, isBehind);
+      now += worked + others;
+    }
+    return worked;
+  };
+  assert.equal(settles(5), 10, "a fast machine");
+  assert.ok(settles(120) >= 0.8 * 120, "a slow one");
+  assert.equal(settles(60_000), 160, "the page answers however slow it is");
+  assert.equal(settles(120, false), 10, "a pause in which there was nothing to do is no lack of time");
 });

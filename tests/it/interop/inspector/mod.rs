@@ -3,6 +3,8 @@
 //! Each scene is a function of `tests/interop/inspector/scenes-*.mjs`. The harness around it refuses any complaint in the
 //! console, any request to another origin and any dialogue. Pictures and figures are left in `AQUEDUCT_INTEROP_CASES`.
 
+mod replicas;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -113,9 +115,9 @@ fn gateway(scene: &str) -> Program {
     Program::start(variable("AQUEDUCT_INTEROP_GATEWAY"), &args)
 }
 
-fn command(scene: &str, gateway: &Program) -> Command {
+fn command(scene: &str, address: &str) -> Command {
     let mut command = Command::new("node");
-    command.arg(folder().join("scene.mjs")).args(["--scene", scene, "--url", &gateway.address]);
+    command.arg(folder().join("scene.mjs")).args(["--scene", scene, "--url", address]);
     command.arg("--project").arg(variable("AQUEDUCT_INTEROP_BROWSER"));
     command.arg("--chromium").arg(variable("AQUEDUCT_INTEROP_CHROMIUM"));
     command.arg("--fixtures").arg(root().join("tests/fixtures"));
@@ -127,7 +129,13 @@ fn command(scene: &str, gateway: &Program) -> Command {
 #[track_caller]
 fn plays(scene: &str) -> String {
     let gateway = gateway(scene);
-    let Output { status, stdout, stderr } = command(scene, &gateway).output().unwrap();
+    ends_well(scene, &mut command(scene, &gateway.address))
+}
+
+/// Runs a scene's command to its end, and gives what it printed.
+#[track_caller]
+fn ends_well(scene: &str, command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{scene} ended with {status}\n{stdout}{stderr}");
     // Figures are for people: `--no-capture` shows them.
@@ -138,7 +146,7 @@ fn plays(scene: &str) -> String {
 #[track_caller]
 fn refuses(scene: &str, args: &[&str], seen: &[&str]) {
     let gateway = gateway(scene);
-    let Output { status, stderr, .. } = command(scene, &gateway).args(args).output().unwrap();
+    let Output { status, stderr, .. } = command(scene, &gateway.address).args(args).output().unwrap();
     let stderr = String::from_utf8_lossy(&stderr);
     assert!(!status.success(), "{scene} accepted what is wrong");
     for words in seen {

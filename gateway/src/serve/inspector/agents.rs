@@ -1,0 +1,28 @@
+//! The agents that a caller may run, with what the last calls to them came to.
+//!
+//! Invariants: an agent that the caller may not run is not listed. Why calls failed may name hosts behind the gateway: only an
+//! admin sees it, or everybody on a gateway without principals.
+
+use aqueduct_core::service::{Caller, RunService as _, ServiceError};
+use serde_json::{Value, json};
+
+use crate::serve::probes;
+use crate::service::Gateway;
+
+/// Returns the agents of the caller with their health, as `/readyz?verbose` shows it.
+pub(super) async fn list(gateway: &Gateway, caller: &Caller) -> Result<Value, ServiceError> {
+    let agents = gateway.runs().list_agents(caller).await?;
+    let sees_causes = gateway.is_open() || gateway.runs().identify(caller)?.is_admin;
+    let listed = agents.into_iter().map(|agent| {
+        let mut entry = probes::health_of(gateway, &agent.name);
+        if let Some(entry) = entry.as_object_mut() {
+            if !sees_causes {
+                entry.remove("lastFailure");
+            }
+            entry.insert("name".to_owned(), agent.name.into());
+            entry.insert("description".to_owned(), agent.description.into());
+        }
+        entry
+    });
+    Ok(json!({ "agents": listed.collect::<Vec<_>>() }))
+}

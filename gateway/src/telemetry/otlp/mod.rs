@@ -1,0 +1,164 @@
+//! OTLP: what is exported to a collector, over gRPC or HTTP, by the clients of this workspace.
+//!
+//! ```text
+//! spans (trace::spans) ────────────────────────────────┐
+//! /metrics text ── openmetrics ──► metrics (messages) ──┴──► OtlpSender ──► collector
+//! ```
+//!
+//! A message that cannot be sent is tried once more and then dropped: telemetry must not hold the gateway up.
+
+mod metrics;
+mod openmetrics;
+
+use std::time::Duration;
+
+use aqueduct::remote::Secret;
+use aqueduct_transport_grpc::ClientConfig as GrpcConfig;
+use aqueduct_transport_grpc::raw::{RawClient, RawRequest};
+use aqueduct_transport_http::{Client, ClientConfig, ClientTimeouts};
+use bytes::Bytes;
+use http::Request;
+use opentelemetry::KeyValue;
+use opentelemetry_sdk::Resource;
+
+use crate::config::{OtlpProtocol, Telemetry};
+pub(crate) use metrics::MetricsExport;
+
+/// How long the collector may take to answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Tries of a message, and the pause between them.
+const TRIES: u32 = 2;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What is exported, and where a collector takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    Traces,
+    Metrics,
+}
+
+impl Signal {
+    const fn grpc_path(self) -> &'static str {
+        match self {
+            Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            Self::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+        }
+    }
+
+    const fn http_path(self) -> &'static str {
+        match self {
+            Self::Traces => "/v1/traces",
+            Self::Metrics => "/v1/metrics",
+        }
+    }
+
+    /// The address of this signal below an address of a collector; one that names a signal is replaced by this one.
+    fn url(self, base: &str) -> String {
+        let base = base.trim_end_matches('/');
+        let signals = [Self::Traces, Self::Metrics];
+        let base = signals.iter().find_map(|signal| base.strip_suffix(signal.http_path())).unwrap_or(base);
+        format!("{base}{}", self.http_path())
+    }
+}
+
+/// Sends messages of one signal to a collector.
+#[derive(Clone)]
+pub(super) struct OtlpSender {
+    signal: Signal,
+    way: Way,
+    url: String,
+    token: Option<Secret>,
+}
+
+#[derive(Clone)]
+enum Way {
+    Http(Box<Client>),
+    Grpc,
+}
+
+impl std::fmt::Debug for OtlpSender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OtlpSender").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl OtlpSender {
+    /// A sender to the collector at `url`.
+    pub(super) fn new(signal: Signal, url: &str, settings: &Telemetry) -> anyhow::Result<Self> {
+        let (way, url) = match settings.protocol {
+            OtlpProtocol::Grpc => (Way::Grpc, url.trim_end_matches('/').to_owned()),
+            OtlpProtocol::Http => {
+                let timeouts = ClientTimeouts { response: ANSWER, ..ClientTimeouts::default() };
+                let client = Client::new(ClientConfig { timeouts, ..ClientConfig::default() })?;
+                (Way::Http(Box::new(client)), signal.url(url))
+            }
+        };
+        Ok(Self { signal, way, url, token: settings.token.clone() })
+    }
+
+    /// Where it sends.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Sends an encoded export request.
+    pub(super) async fn send(&self, message: Bytes) -> anyhow::Result<()> {
+        let mut tried = 1;
+        loop {
+            match self.send_once(message.clone()).await {
+                Err(_) if tried < TRIES => tokio::time::sleep(PAUSE).await,
+                sent => return sent,
+            }
+            tried += 1;
+        }
+    }
+
+    async fn send_once(&self, message: Bytes) -> anyhow::Result<()> {
+        let credentials = self.token.as_ref().map(|token| format!("Bearer {}", token.reveal()));
+        match &self.way {
+            Way::Http(client) => {
+                let mut request = Request::post(&self.url).header("content-type", "application/x-protobuf");
+                if let Some(credentials) = credentials {
+                    request = request.header("authorization", credentials);
+                }
+                let response = client.request(request.body(message)?).await?;
+                anyhow::ensure!(
+                    response.status().is_success(),
+                    "the collector answered {}",
+                    response.status()
+                );
+            }
+            Way::Grpc => {
+                // Messages are seconds apart: a connection each is cheaper than one that is kept and watched.
+                let client = RawClient::connect(&self.url, GrpcConfig::default()).await?;
+                let metadata = credentials.map(|value| ("authorization".to_owned(), value));
+                let metadata = metadata.into_iter().collect();
+                let request = RawRequest { path: self.signal.grpc_path().to_owned(), metadata, message };
+                tokio::time::timeout(ANSWER, client.unary(request)).await??;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What all exports say about this process. `OTEL_RESOURCE_ATTRIBUTES` adds to it.
+pub(super) fn resource(settings: &Telemetry) -> Resource {
+    Resource::builder()
+        .with_service_name(settings.service.clone())
+        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collector_has_an_address_per_signal() {
+        assert_eq!(Signal::Metrics.url("http://c:4318"), "http://c:4318/v1/metrics");
+        assert_eq!(Signal::Metrics.url("http://c/otlp/"), "http://c/otlp/v1/metrics");
+        assert_eq!(Signal::Metrics.url("http://c/otlp/v1/traces"), "http://c/otlp/v1/metrics");
+        assert_eq!(Signal::Traces.url("http://c:4318/v1/traces"), "http://c:4318/v1/traces");
+    }
+}

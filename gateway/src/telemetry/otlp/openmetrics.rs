@@ -1,0 +1,245 @@
+//! Reads the text that `/metrics` answers with, as families of points.
+//!
+//! Both exports begin with the same text, so they cannot differ in names, labels or values. Only what
+//! [`render`](crate::telemetry::render) writes is read: counters, gauges and histograms, without exemplars and times. A line that
+//! is none of these is left out.
+
+/// Labels of a point.
+pub(super) type Labels = Vec<(String, String)>;
+
+/// What the points of a family are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// A number as it was written: counts stay whole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Number {
+    Whole(i64),
+    Real(f64),
+}
+
+impl Number {
+    fn read(text: &str) -> Option<Self> {
+        text.parse().map(Self::Whole).or_else(|_| text.parse().map(Self::Real)).ok()
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "sums of seconds and counts below 2^53")]
+    fn as_f64(self) -> f64 {
+        match self {
+            Self::Whole(number) => number as f64,
+            Self::Real(number) => number,
+        }
+    }
+
+    fn as_count(self) -> u64 {
+        match self {
+            Self::Whole(number) => u64::try_from(number).unwrap_or(0),
+            Self::Real(_) => 0,
+        }
+    }
+}
+
+/// A histogram: counts at or below each bound, as the text has them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Buckets {
+    pub(super) sum: f64,
+    pub(super) count: u64,
+    /// Upper bounds in ascending order, without infinity, each with the count at or below it.
+    pub(super) below: Vec<(f64, u64)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Number(Number),
+    Buckets(Buckets),
+}
+
+/// The value of one set of labels.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Point {
+    pub(super) labels: Labels,
+    pub(super) value: Value,
+}
+
+/// A name and its points. The name of a counter has no `_total`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Family<'t> {
+    pub(super) name: &'t str,
+    pub(super) help: &'t str,
+    pub(super) kind: Kind,
+    pub(super) points: Vec<Point>,
+}
+
+/// Returns the families of a text that have points.
+pub(super) fn read(text: &str) -> Vec<Family<'_>> {
+    let mut families: Vec<Family<'_>> = Vec::new();
+    let mut help = ("", "");
+    for line in text.lines() {
+        if let Some(words) = line.strip_prefix("# HELP ") {
+            help = words.split_once(' ').unwrap_or((words, ""));
+        } else if let Some((name, kind)) =
+            line.strip_prefix("# TYPE ").and_then(|words| words.split_once(' '))
+        {
+            let kind = match kind {
+                "counter" => Kind::Counter,
+                "histogram" => Kind::Histogram,
+                _ => Kind::Gauge,
+            };
+            let help = if help.0 == name { help.1 } else { "" };
+            families.push(Family { name, help, kind, points: Vec::new() });
+        } else if let (Some(family), Some(sample)) = (families.last_mut(), Sample::read(line)) {
+            family.take(sample);
+        }
+    }
+    families.retain(|family| !family.points.is_empty());
+    families
+}
+
+impl Family<'_> {
+    fn take(&mut self, sample: Sample<'_>) {
+        let Sample { name, mut labels, number } = sample;
+        let Some(suffix) = name.strip_prefix(self.name) else { return };
+        if self.kind != Kind::Histogram {
+            self.points.push(Point { labels, value: Value::Number(number) });
+            return;
+        }
+        let bound = labels.iter().position(|(name, _)| name == "le").map(|place| labels.remove(place).1);
+        // The lines of one histogram follow each other.
+        if self.points.last().is_none_or(|point| point.labels != labels) {
+            self.points.push(Point { labels, value: Value::Buckets(Buckets::default()) });
+        }
+        if let Some(Point { value: Value::Buckets(buckets), .. }) = self.points.last_mut() {
+            buckets.take(suffix, bound.as_deref(), number);
+        }
+    }
+}
+
+impl Buckets {
+    fn take(&mut self, suffix: &str, bound: Option<&str>, number: Number) {
+        match (suffix, bound.and_then(|bound| bound.parse::<f64>().ok())) {
+            ("_sum", _) => self.sum = number.as_f64(),
+            ("_count", _) => self.count = number.as_count(),
+            ("_bucket", Some(bound)) if bound.is_finite() => self.below.push((bound, number.as_count())),
+            _ => {}
+        }
+    }
+}
+
+/// One line with a value.
+struct Sample<'t> {
+    name: &'t str,
+    labels: Labels,
+    number: Number,
+}
+
+impl<'t> Sample<'t> {
+    fn read(line: &'t str) -> Option<Self> {
+        let end = line.find(['{', ' '])?;
+        let (name, rest) = line.split_at_checked(end)?;
+        let (labels, rest) = match rest.strip_prefix('{') {
+            Some(rest) => read_labels(rest)?,
+            None => (Vec::new(), rest),
+        };
+        let number = Number::read(rest.split_whitespace().next()?)?;
+        Some(Self { name, labels, number })
+    }
+}
+
+/// Reads labels behind their opening brace; returns what follows the closing one.
+fn read_labels(mut rest: &str) -> Option<(Labels, &str)> {
+    let mut labels = Vec::new();
+    loop {
+        if let Some(rest) = rest.strip_prefix('}') {
+            return Some((labels, rest));
+        }
+        let (name, quoted) = rest.split_once("=\"")?;
+        let (value, after) = read_quoted(quoted)?;
+        labels.push((name.to_owned(), value));
+        rest = after.strip_prefix(',').unwrap_or(after);
+    }
+}
+
+/// Reads a value behind its opening quote; returns what follows the closing one.
+fn read_quoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, char)) = chars.next() {
+        match char {
+            '"' => return Some((value, text.get(at + 1..)?)),
+            '\\' => match chars.next()?.1 {
+                'n' => value.push('\n'),
+                other => value.push(other),
+            },
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::metrics::counter::Counter;
+    use prometheus_client::metrics::family::Family as Counters;
+    use prometheus_client::metrics::gauge::Gauge;
+    use prometheus_client::metrics::histogram::Histogram;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_the_registry_writes_is_read() {
+        let mut registry = Registry::with_prefix("p");
+        let counter = Counters::<Vec<(String, String)>, Counter>::default();
+        let odd = labels(&[("agent", "a \"quoted\" \\ name,\nwith {all}= of it"), ("b", "")]);
+        counter.get_or_create(&odd).inc_by(7);
+        registry.register("runs", "Runs started", counter);
+        let gauge = Gauge::<i64>::default();
+        gauge.set(-3);
+        registry.register("open", "Open", gauge);
+        let histogram = Histogram::new([0.5, 1.0]);
+        [0.2, 0.7, 5.0].iter().for_each(|seconds| histogram.observe(*seconds));
+        registry.register("took_seconds", "How long", histogram);
+        registry.register("never", "Without points", Counters::<Labels, Counter>::default());
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let families = read(&text);
+        let names: Vec<_> = families.iter().map(|family| (family.name, family.kind)).collect();
+        let expected =
+            [("p_runs", Kind::Counter), ("p_open", Kind::Gauge), ("p_took_seconds", Kind::Histogram)];
+        assert_eq!(names, expected, "{text}");
+        assert_eq!(families[0].help, "Runs started.");
+        assert_eq!(families[0].points, [Point { labels: odd, value: Value::Number(Number::Whole(7)) }]);
+        assert_eq!(families[1].points[0].value, Value::Number(Number::Whole(-3)));
+        let buckets = Buckets { sum: 5.9, count: 3, below: vec![(0.5, 1), (1.0, 2)] };
+        assert_eq!(families[2].points, [Point { labels: Vec::new(), value: Value::Buckets(buckets) }]);
+    }
+
+    #[test]
+    fn histograms_of_several_labels_are_kept_apart() {
+        let text = "# TYPE h histogram\nh_sum{a=\"1\"} 1\nh_count{a=\"1\"} 1\nh_bucket{le=\"+Inf\",a=\"1\"} 1\n\
+                    h_sum{a=\"2\"} 2.5\nh_count{a=\"2\"} 2\nh_bucket{le=\"1.0\",a=\"2\"} 1\n# EOF\n";
+        let families = read(text);
+        assert_eq!(families[0].points.len(), 2);
+        let second = Buckets { sum: 2.5, count: 2, below: vec![(1.0, 1)] };
+        let second = Point { labels: labels(&[("a", "2")]), value: Value::Buckets(second) };
+        assert_eq!(families[0].points[1], second);
+    }
+
+    #[test]
+    fn what_is_no_sample_is_left_out() {
+        for text in
+            ["", "# EOF", "x{a=\"b 1", "# TYPE x counter\nx_total{a=\"", "# TYPE x gauge\nx notanumber"]
+        {
+            assert_eq!(read(text), [], "{text:?}");
+        }
+    }
+}

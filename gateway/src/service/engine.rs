@@ -1,5 +1,6 @@
 //! The run log that the configuration asks for.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -19,7 +20,7 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
     };
     Ok(match &config.runs.log {
         RunLogEngine::Memory => Arc::new(MemoryLog::new(limits)),
-        RunLogEngine::Disk(folder) => Arc::new(DiskLog::open(folder, limits).context("runs.folder")?),
+        RunLogEngine::Disk(folder) => Arc::new(open_disk(folder, limits)?),
         RunLogEngine::Redis { url, prefix, ca } => {
             let authorities = ca.as_ref().map(std::fs::read).transpose().context("runs.redis_ca")?;
             let config =
@@ -27,4 +28,13 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
             Arc::new(RedisLog::new(&config).context("runs.redis")?)
         }
     })
+}
+
+fn open_disk(folder: &Path, limits: LogLimits) -> anyhow::Result<DiskLog> {
+    let log = DiskLog::open(folder, limits).context("runs.folder")?;
+    if let Some(torn) = log.torn_tail() {
+        let (file, bytes, at) = (torn.file.display(), torn.bytes, torn.at);
+        tracing::warn!(%file, bytes, at, "the run log ended with a write that was not whole: cut");
+    }
+    Ok(log)
 }

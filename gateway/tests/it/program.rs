@@ -48,7 +48,7 @@ fn commands() -> Vec<Vec<&'static str>> {
         "man",
     ];
     let mut all: Vec<Vec<&str>> = names.iter().map(|name| vec![*name]).collect();
-    all.push(vec!["config", "check"]);
+    all.extend([vec!["config", "check"], vec!["log", "check"], vec!["log", "repair"]]);
     all
 }
 

@@ -10,9 +10,12 @@
 //!
 //! A disk that fails (full, say) refuses everything until it can be written again (`recovery`).
 //!
+//! A folder with damaged files is not opened (`salvage`): [`check`] and [`repair`] say and keep what can be read.
+//!
 //! What is *not* here: replicas. Those need an engine that several processes can reach.
 
 mod recovery;
+mod salvage;
 mod store;
 mod view;
 mod writer;
@@ -30,6 +33,7 @@ use crate::error::{LogError, Refused};
 use crate::limits::LogLimits;
 use crate::log::{Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunQuery, RunState};
 use recovery::{Recovery, SharedStore};
+pub use salvage::{DamagedFile, LogReport, RunReport, TornTail, check, repair};
 use store::Store;
 use view::{View, Views};
 use writer::{Command, QUEUE, Writer};
@@ -42,6 +46,7 @@ pub struct DiskLog {
     store: SharedStore,
     thread: Option<std::thread::JoinHandle<()>>,
     claims: Claims,
+    torn: Option<TornTail>,
 }
 
 impl DiskLog {
@@ -49,18 +54,25 @@ impl DiskLog {
     ///
     /// # Errors
     ///
-    /// [`LogError`] if the folder cannot be used, is open elsewhere, or holds bytes of a newer version.
+    /// [`LogError`] if the folder cannot be used, is open elsewhere, is damaged, or holds bytes of a newer version.
     pub fn open(folder: &Path, limits: LogLimits) -> Result<Self, LogError> {
+        let torn = salvage::before_open(folder)?;
         let store = Store::open(folder)?;
         let views = Arc::new(Views::default());
-        let found = store.load()?;
+        let found = store.load().map_err(|error| unsound(folder, error))?;
         let store = SharedStore::new(store);
         let writer = Writer::new(store.clone(), Recovery::new(folder), limits, Arc::clone(&views), found);
         let (commands, receiver) = mpsc::channel(QUEUE);
         let thread = std::thread::Builder::new().name("run-log".to_owned()).spawn(|| writer.run(receiver));
         let thread =
             thread.map_err(|error| LogError::Unavailable(format!("no thread for the disk: {error}")))?;
-        Ok(Self { commands: Some(commands), views, store, thread: Some(thread), claims: Claims::default() })
+        let (commands, thread, claims) = (Some(commands), Some(thread), Claims::default());
+        Ok(Self { commands, views, store, thread, claims, torn })
+    }
+
+    /// What was cut from the end of the journal when the log was opened: a write that was stopped in the middle.
+    pub fn torn_tail(&self) -> Option<&TornTail> {
+        self.torn.as_ref()
     }
 
     /// Sends a command and waits for its answer.
@@ -111,6 +123,12 @@ impl DiskLog {
         }
         Ok(Page { events, head: glance.head, closed: glance.closed })
     }
+}
+
+/// Stored bytes that cannot be read when the folder is opened.
+fn unsound(folder: &Path, error: LogError) -> LogError {
+    let folder = folder.display().to_string();
+    LogError::Damaged { file: folder.clone(), folder, what: error.to_string() }
 }
 
 /// Waits until what was asked is written and the folder is free.

@@ -488,6 +488,8 @@ pub enum AgentSource {
     },
     Agui {
         url: String,
+        /// Streams that are cut go on, where the agent shows that it can.
+        resume: bool,
     },
     #[default]
     Magentic,

@@ -91,6 +91,10 @@ impl Machine<'_> {
             Ok(()) => self.goes_on = GoesOn::HereAlone,
             Err(error) => {
                 tracing::warn!(run = lease.run_id.as_str(), %error, "the run cannot go on at another replica");
+                if matches!(error, LogError::Fenced { .. } | LogError::Closed(_)) {
+                    // What the checkpoint announces must not be sent from here.
+                    self.handle_log_error(&error);
+                }
             }
         }
     }

@@ -45,7 +45,9 @@ use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
 use crate::error::Error;
-use crate::remote::{AgentHealth, Connection, ThreadMemory, describe_refusal};
+use crate::remote::{
+    AgentHealth, CIRCUIT_OPEN, Connection, TIMEOUT, ThreadMemory, UNREACHABLE, describe_refusal,
+};
 pub use builder::{Address, RemoteBuilder};
 use endpoint::{Directory, ResolvedCard};
 pub use raw::RawAnswer;
@@ -57,6 +59,14 @@ const THREADS: usize = 10_000;
 
 /// How long a [`RemoteAgent::cancel`] waits for an answer.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The pause before an agent that is away is asked again for a run that is taken over; each further one is twice as long.
+const TAKEOVER_PAUSE: Duration = Duration::from_secs(1);
+/// After this pause the agent is given up: 31 s in all, longer than its circuit stays open.
+const TAKEOVER_LAST_PAUSE: Duration = Duration::from_secs(16);
+
+/// Failures that may pass.
+const PASSING: [&str; 3] = [UNREACHABLE, TIMEOUT, CIRCUIT_OPEN];
 
 /// The code of a run whose takeover did not find the agent's work.
 pub const OWNER_LOST: &str = "gateway_lost";
@@ -205,6 +215,27 @@ impl Shared {
         self.directory.resolve(&self.connection, context).await
     }
 
+    /// As [`find_work`](Self::find_work), while the agent is away: a replica and its agent often go down together.
+    async fn find_work_patiently(
+        &self,
+        request: &AgentRequest,
+        checkpoint: &Checkpoint,
+    ) -> Result<(Arc<ResolvedCard>, Attachment, bool), RunFailure> {
+        let mut pause = TAKEOVER_PAUSE;
+        loop {
+            let found = self.find_work(&*request.context, checkpoint).await;
+            let is_passing = |failure: &RunFailure| PASSING.contains(&&*failure.code);
+            if found.as_ref().err().is_none_or(|failure| !is_passing(failure)) || pause > TAKEOVER_LAST_PAUSE
+            {
+                return found;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause *= 2,
+                () = request.cancel.cancelled() => return found,
+            }
+        }
+    }
+
     /// Returns where the work of a run is, and whether the checkpoint says so: a request that was only announced has to be
     /// looked for at the agent.
     async fn find_work(
@@ -285,7 +316,7 @@ impl Agent for RemoteAgent {
     fn resume(&self, request: AgentRequest, takeover: Takeover) -> SourceStream {
         let shared = Arc::clone(&self.shared);
         let turn = async move {
-            match shared.find_work(&*request.context, &takeover.checkpoint).await {
+            match shared.find_work_patiently(&request, &takeover.checkpoint).await {
                 Ok((card, at, is_kept)) => {
                     let start = Start::Attach { at, history: Box::new(takeover.history), is_kept };
                     Turn::new(shared, card, request, start).left_stream()

@@ -57,6 +57,8 @@ pub(super) struct Files {
     /// By number: the last one is written to.
     pub(super) journals: BTreeMap<u64, PathBuf>,
     pub(super) names: BTreeMap<u64, String>,
+    /// Keyspaces that nothing names. A first start that was stopped leaves such ones, without content.
+    pub(super) unnamed: BTreeSet<u64>,
     tables: Vec<(u64, PathBuf)>,
     /// What is known without reading journals and tables.
     pub(super) damaged: Vec<DamagedFile>,
@@ -83,6 +85,7 @@ impl Files {
             folder: folder.to_owned(),
             journals,
             names: BTreeMap::new(),
+            unnamed: BTreeSet::new(),
             tables: Vec::new(),
             damaged: Vec::new(),
         };
@@ -95,19 +98,21 @@ impl Files {
             files.find_tables(keyspace, &folder);
         }
         files.names = files.read_names();
-        for name in NAMES.map(|(_, name)| name) {
-            if !files.names.values().any(|found| found == name) {
-                files
-                    .damaged
-                    .push(damaged(keyspaces.join("0"), format!("it does not name the keyspace `{name}`")));
-            }
-        }
         for (keyspace, name) in NAMES {
             if !files.names.values().any(|found| found == name) {
+                files.unnamed.insert(keyspace);
                 files.names.entry(keyspace).or_insert_with(|| name.to_owned());
             }
         }
+        if files.tables.iter().any(|(keyspace, _)| files.unnamed.contains(keyspace)) {
+            files.damaged.push(files.nameless());
+        }
         files
+    }
+
+    /// The damage that keyspaces with content and without a name are.
+    pub(super) fn nameless(&self) -> DamagedFile {
+        damaged(self.folder.join("keyspaces").join("0"), "it does not name every keyspace")
     }
 
     /// Journals are removed from the oldest on: one that lacks between two others is missing.

@@ -122,8 +122,12 @@ pub(super) fn before_open(folder: &Path) -> Result<Option<TornTail>, LogError> {
     if let Some(damage) = files.damaged.first() {
         return Err(refuse(damage.clone()));
     }
-    let mut torn = None;
-    for (file, scanned) in files.scan_journals(drop) {
+    let (mut torn, mut is_named) = (None, true);
+    let scans = files.scan_journals(|found| is_named &= !files.unnamed.contains(&found.keyspace));
+    if !is_named {
+        return Err(refuse(files.nameless()));
+    }
+    for (file, scanned) in scans {
         let scan = scanned.map_err(|what| refuse(DamagedFile { file: file.clone(), what }))?;
         let mut damage = Vec::from_iter(files::journal_damage(&file, &scan));
         torn = files.torn_tail(&file, &scan, &mut damage).or(torn);
@@ -172,8 +176,11 @@ fn lock(folder: &Path) -> Result<File, LogError> {
 }
 
 fn examine(folder: &Path, files: &Files) -> Result<(LogReport, Plan), LogError> {
-    let mut plan = Plan::default();
-    files.read(|found| plan.rank(&found));
+    let (mut plan, mut is_named) = (Plan::default(), true);
+    files.read(|found| {
+        is_named &= !files.unnamed.contains(&found.keyspace);
+        plan.rank(&found);
+    });
     let (damaged, torn) = files.read(|found| plan.weigh(files, &found));
     plan.decide();
     let mut report = LogReport {
@@ -184,6 +191,9 @@ fn examine(folder: &Path, files: &Files) -> Result<(LogReport, Plan), LogError> 
         unfinished: swap::is_unfinished(folder),
     };
     report.files.extend(damaged);
+    if !is_named && !report.files.contains(&files.nameless()) {
+        report.files.push(files.nameless());
+    }
     Ok((report, plan))
 }
 

@@ -216,6 +216,21 @@ async fn missing_files_are_named() {
     }
 }
 
+/// A process that was killed before it had made all keyspaces.
+#[test]
+fn a_first_start_that_was_stopped_is_no_damage() {
+    for made in 0..4 {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::builder(folder.path()).open().unwrap();
+        for name in ["runs", "events", "controls"].into_iter().take(made) {
+            database.keyspace(name, KeyspaceCreateOptions::default).unwrap();
+        }
+        drop(database);
+        assert!(check(folder.path()).unwrap().is_sound(), "{made} keyspaces");
+        drop(DiskLog::open(folder.path(), LogLimits::default()).unwrap());
+    }
+}
+
 #[tokio::test]
 async fn a_repair_that_was_stopped_is_finished_by_the_next() {
     let (folder, all) = written().await;

@@ -191,6 +191,12 @@ pub trait Agent: Send + Sync + 'static {
         false
     }
 
+    /// Returns `true` if a run with this checkpoint can be left to another replica on purpose. A checkpoint that only
+    /// announces a request to the remote side may lead to nothing, and is for replicas that find the owner dead.
+    fn can_hand_over(&self, checkpoint: &Checkpoint) -> bool {
+        self.can_resume(checkpoint)
+    }
+
     /// Goes on with a run that another replica started, where [`can_resume`](Self::can_resume) holds. The stream leaves
     /// out what the history of the takeover holds.
     fn resume(&self, request: AgentRequest, takeover: Takeover) -> SourceStream {

@@ -1,5 +1,6 @@
 //! The commands and their options. What a command does is in the module of its name.
 
+mod log;
 mod reach;
 mod recordings;
 mod streams;
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::serve::DEMO_PORT;
 
+pub use log::{LogArgs, LogCommand};
 pub use reach::{CallerArgs, ReachArgs, UrlProtocol};
 pub use recordings::{RecordArgs, ReplayArgs};
 pub use streams::{
@@ -64,6 +66,9 @@ pub enum Command {
     /// Look at the configuration
     #[command(subcommand, after_help = CONFIG_HELP)]
     Config(ConfigCommand),
+    /// Check or repair a run log on disk
+    #[command(subcommand)]
+    Log(LogCommand),
 }
 
 /// What to do with the configuration.

@@ -228,7 +228,8 @@ struct Seen {
 
 async fn ask(args: &DoctorArgs, is_a2a: bool) -> Result<Seen, RunFailure> {
     let invalid = |error: anyhow::Error| RunFailure::new(RunFailure::UPSTREAM_INVALID, format!("{error:#}"));
-    let source = if is_a2a { talk::a2a(&args.url) } else { AgentSource::Agui { url: args.url.clone() } };
+    let source =
+        if is_a2a { talk::a2a(&args.url) } else { AgentSource::Agui { url: args.url.clone(), resume: true } };
     let mut agent = Agent { source, ..Agent::default() };
     talk::dress(&mut agent, &args.caller).map_err(invalid)?;
     let mut request = AgentRequest::new(RunInput::prompt("doctor-thread", "doctor-run", &args.prompt));

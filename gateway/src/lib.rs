@@ -21,6 +21,7 @@
 //! | [`record`], [`replay`] | a stream with its timing, to a file and back ([`recording`]) |
 //! | [`mock`] | a scripted agent on a socket, as A2A and AG-UI |
 //! | [`mod@bench`] | the whole path over sockets, measured |
+//! | `log` | a run log on disk, checked and repaired |
 //! | [`config`] | the configuration file: what is in it, what is wrong with it |
 //! | [`exit`] | what the exit codes mean |
 //!
@@ -37,6 +38,7 @@ pub mod exit;
 mod identity;
 pub mod init;
 mod input;
+mod log;
 mod man;
 pub mod mock;
 mod progress;
@@ -88,6 +90,7 @@ fn dispatch(command: cli::Command) -> exit::Code {
             clap_complete::generate(args.shell, &mut command, "aqueduct", &mut out);
             exit::OK
         }
+        cli::Command::Log(args) => log::command(&args, &mut out, &mut notes),
         cli::Command::Man(args) => man::command(&args, &mut out, &mut notes),
         cli::Command::Doctor(args) => doctor::command(&args, &mut out, &mut notes),
         cli::Command::Diff(args) => diff::command(&args, &mut std::io::stdin().lock(), &mut out, &mut notes),

@@ -66,8 +66,8 @@ pub(crate) fn binding_of(named: A2aBinding) -> Binding {
 
 /// Returns the AG-UI agent of this configuration.
 pub(crate) fn agui(agent: &Agent, watch: Option<Arc<dyn CallWatch>>) -> anyhow::Result<agui::RemoteAgent> {
-    let AgentSource::Agui { url } = &agent.source else { anyhow::bail!("not an AG-UI agent") };
-    Ok(agui::RemoteAgent::with_settings(url.as_str(), &settings(agent, watch)?)?)
+    let AgentSource::Agui { url, resume } = &agent.source else { anyhow::bail!("not an AG-UI agent") };
+    Ok(agui::RemoteAgent::with_settings(url.as_str(), &settings(agent, watch)?)?.resuming(*resume))
 }
 
 /// Limits, retries and the circuit of an agent.

@@ -68,6 +68,18 @@ pub enum LogError {
     /// The engine cannot be reached, or cannot write.
     #[error("the run log cannot be used now: {0}")]
     Unavailable(String),
+    /// A file of the engine is damaged or missing.
+    #[error(
+        "{file}: {what}: `aqueduct log check {folder}` shows what is lost, `aqueduct log repair {folder}` keeps what can be read"
+    )]
+    Damaged {
+        /// The folder of the log.
+        folder: String,
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        what: String,
+    },
     /// What is stored cannot be read.
     #[error("run {run:?} cannot be read from the log: {what}")]
     Unreadable {

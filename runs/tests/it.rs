@@ -9,7 +9,7 @@
 )]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aqueduct_core::agent::{AgentRequest, CallContext, Checkpoint, Takeover};
@@ -18,7 +18,7 @@ use aqueduct_core::service::{
 };
 use aqueduct_core::{
     Agent, BlockEvent, Identity, Interrupt, Principal, RunInput, RunOutcome, Source, SourceEvent,
-    SourceStream, Update, Usage,
+    SourceStream, Timestamp, Update, Usage,
 };
 use aqueduct_runlog::{Control, LogScope, MemoryLog, RunLog as _};
 use aqueduct_runs::{
@@ -278,6 +278,70 @@ async fn a_run_goes_on_at_another_replica_from_its_checkpoint() {
     assert_eq!(numbers, (1..=seen.len() as u64).collect::<Vec<_>>(), "a checkpoint has no number");
     assert!(!seen.iter().any(|event| matches!(event.event, BlockEvent::Custom(_))));
     assert_eq!(other.metrics().taken_over(), 1);
+}
+
+/// Says whether the log knew of its request when it was sent.
+struct Announcing(Arc<MemoryLog>);
+
+impl Agent for Announcing {
+    fn run(&self, _: AgentRequest) -> SourceStream {
+        let log = Arc::clone(&self.0);
+        let sent = async move {
+            let state = log.state(&"r".into()).await.unwrap();
+            Update::text(state.checkpoint.map_or("unknown", |_| "announced")).into()
+        };
+        let announced = SourceEvent::Checkpoint(Checkpoint(json!({ "sent": 1 })));
+        Box::pin(
+            stream::iter([announced])
+                .chain(stream::once(sent))
+                .chain(stream::iter([SourceEvent::finished()])),
+        )
+    }
+}
+
+#[tokio::test]
+async fn an_agent_goes_on_after_a_checkpoint_once_the_log_has_it() {
+    let log = Arc::new(MemoryLog::default());
+    let runs =
+        Runs::builder().agent("a", Announcing(Arc::clone(&log))).shared_log(Arc::clone(&log) as _).build();
+    let events = all(start(&runs, "a", "r").await.events).await;
+    assert_eq!((text(&events).as_str(), outcome(&events)), ("announced", Some(RunOutcome::Success)));
+}
+
+/// As `docs/scale-out.md` says: runs of agents that can be found again go on there, others end, and nothing is doubled.
+#[tokio::test]
+async fn a_replica_whose_clock_jumps_ahead_takes_over_runs_of_the_living() {
+    let log = Arc::new(MemoryLog::default());
+    let replica = |ahead: Arc<AtomicI64>| {
+        let endless = |_: RunInput| stream::iter([Update::text("only ")]).chain(stream::pending());
+        let clock = Arc::new(move || Timestamp(1_000_000 + ahead.load(Ordering::SeqCst)));
+        let runs = Runs::builder().agent("a", Resumable).agent("b", endless);
+        runs.shared_log(Arc::clone(&log) as _).clock(clock).build()
+    };
+    let ahead = Arc::new(AtomicI64::new(0));
+    let (one, other) = (replica(Arc::default()), replica(Arc::clone(&ahead)));
+    let mut runs = Vec::new();
+    for (agent, run, beginning) in [("a", "r", "first "), ("b", "s", "only ")] {
+        let mut started = start(&one, agent, run).await;
+        let mut seen = Vec::new();
+        while text(&seen) != beginning {
+            seen.push(started.events.next().await.unwrap());
+        }
+        runs.push((started.events, seen));
+    }
+    other.sweep_once().await.unwrap();
+    assert_eq!(log.state(&"r".into()).await.unwrap().epoch, 1, "clocks agree: nothing has lapsed");
+    ahead.store(3_600_000, Ordering::SeqCst);
+    other.sweep_once().await.unwrap();
+    let mut ends = Vec::new();
+    for (events, mut seen) in runs {
+        seen.extend(all(events).await);
+        let numbers: Vec<u64> = seen.iter().map(|event| event.number).collect();
+        assert_eq!(numbers, (1..=seen.len() as u64).collect::<Vec<_>>());
+        ends.push((text(&seen), outcome(&seen), failure(&seen)));
+    }
+    assert_eq!(ends[0], ("first second".to_owned(), Some(RunOutcome::Success), None));
+    assert_eq!(ends[1], ("only ".to_owned(), None, Some("gateway_lost".to_owned())));
 }
 
 /// The same agent at two replicas of one log; `told` counts the requests that were cancelled.

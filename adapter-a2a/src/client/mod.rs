@@ -23,7 +23,8 @@
 //! * attempts are bounded, and only those count that bring nothing new;
 //! * leaving does not cancel; [`handle_cancel`](TaskClient::handle_cancel) does.
 //!
-//! A client that [takes up](TaskClient::attaching) a task that another one began starts by getting it.
+//! A client that [takes up](TaskClient::attaching) a task that another one began starts by getting it. Where the answer to the
+//! message was lost before it named a task, the task is found by the id of the message ([`SentMessage`]).
 //!
 //! Poll order: `poll_event` until empty, then `poll_request` until empty, then `poll_timeout`: a driver that never calls
 //! `handle_timeout` shows some notices only with the next event. Once [`is_settled`](TaskClient::is_settled),
@@ -34,6 +35,7 @@ mod attach;
 mod overlap;
 mod plan;
 mod recovery;
+mod sent;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -48,6 +50,7 @@ use crate::wire::{Frame, FrameContent, StateClass, StreamItem, WireError};
 pub use attach::{Attachment, is_made_id};
 use overlap::{Overlap, Verdict};
 pub use plan::{Planned, Purpose};
+pub use sent::{SentMessage, SentPage};
 
 /// What the machine waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

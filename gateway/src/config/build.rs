@@ -103,6 +103,8 @@ keys! {
     pub(super) struct AguiKeys {
         /// An AG-UI agent by its address.
         url: String as Needed<Url>,
+        /// Resume streams that are cut, where the agent shows that it can: one that another Aqueduct gateway serves.
+        resume: bool as Flag = "true",
     }
 
     /// `[agents.NAME.magentic]`.
@@ -245,7 +247,7 @@ impl Build for SourceKeys {
     fn build(self, at: &At<'_>) -> Option<AgentSource> {
         let sources = [
             self.a2a.and_then(|keys| keys.source(at)),
-            self.agui.map(|keys| AgentSource::Agui { url: keys.url }),
+            self.agui.map(|keys| AgentSource::Agui { url: keys.url, resume: keys.resume }),
             self.magentic.filter(|keys| keys.ingest).map(|_| AgentSource::Magentic),
             self.script.map(|keys| keys.source(at)),
             self.replay.map(|keys| keys.source(at)),

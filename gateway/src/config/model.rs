@@ -518,6 +518,8 @@ pub enum AgentSource {
     },
     Agui {
         url: String,
+        /// Streams that are cut go on, where the agent shows that it can.
+        resume: bool,
     },
     #[default]
     Magentic,

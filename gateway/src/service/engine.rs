@@ -1,6 +1,6 @@
 //! The run log that the configuration asks for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -22,13 +22,7 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
     };
     Ok(match &config.runs.log {
         RunLogEngine::Memory => Arc::new(MemoryLog::new(limits)),
-        RunLogEngine::Disk(folder) => {
-            let log = DiskLog::open(folder, limits).context("runs.folder")?;
-            if let Some(note) = log.access_note() {
-                tracing::warn!("`runs.folder`: {note}");
-            }
-            Arc::new(log)
-        }
+        RunLogEngine::Disk(folder) => Arc::new(open_disk(folder, limits)?),
         RunLogEngine::Redis { url, sentinel, prefix, ca, identity, expiry } => {
             let authorities = ca.as_ref().map(std::fs::read).transpose().context("runs.redis_ca")?;
             let identity = identity.as_ref().map(client_identity).transpose()?;
@@ -43,4 +37,16 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
 fn client_identity((certificate, key): &(PathBuf, PathBuf)) -> anyhow::Result<ClientIdentity> {
     let certificate = std::fs::read(certificate).context("runs.redis_certificate")?;
     Ok(ClientIdentity { certificate, key: std::fs::read(key).context("runs.redis_key")? })
+}
+
+fn open_disk(folder: &Path, limits: LogLimits) -> anyhow::Result<DiskLog> {
+    let log = DiskLog::open(folder, limits).context("runs.folder")?;
+    if let Some(note) = log.access_note() {
+        tracing::warn!("`runs.folder`: {note}");
+    }
+    if let Some(torn) = log.torn_tail() {
+        let (file, bytes, at) = (torn.file.display(), torn.bytes, torn.at);
+        tracing::warn!(%file, bytes, at, "the run log ended with a write that was not whole: cut");
+    }
+    Ok(log)
 }

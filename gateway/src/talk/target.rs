@@ -48,7 +48,8 @@ async fn find(
             UrlProtocol::Agui => false,
             UrlProtocol::Auto => find_card(target, &reach.caller).await.is_ok_and(|card| card.is_some()),
         };
-        let source = if is_a2a { a2a(target) } else { AgentSource::Agui { url: target.to_owned() } };
+        let source =
+            if is_a2a { a2a(target) } else { AgentSource::Agui { url: target.to_owned(), resume: true } };
         return Ok((one_agent(BY_URL, source), BY_URL.to_owned()));
     }
     let file = &reach.config;
@@ -65,7 +66,7 @@ async fn find(
             let runs = tokio::net::TcpStream::connect(&address).await;
             runs.with_context(|| format!("no demo runs at {address}: start it with `aqueduct demo`"))?;
             let url = format!("http://{address}/agents/{DEMO}");
-            Ok((one_agent(BY_URL, AgentSource::Agui { url }), BY_URL.to_owned()))
+            Ok((one_agent(BY_URL, AgentSource::Agui { url, resume: true }), BY_URL.to_owned()))
         }
         config => {
             let names =

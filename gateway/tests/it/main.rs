@@ -16,6 +16,7 @@ mod convert;
 mod deploy;
 mod docs;
 mod files;
+mod log;
 mod mock;
 mod operation;
 mod program;

@@ -50,6 +50,7 @@ fn commands() -> Vec<Vec<&'static str>> {
     ];
     let mut all: Vec<Vec<&str>> = names.iter().map(|name| vec![*name]).collect();
     all.extend(["check", "print", "schema"].map(|name| vec!["config", name]));
+    all.extend(["check", "repair"].map(|name| vec!["log", name]));
     all
 }
 

@@ -11,10 +11,13 @@
 //! A disk that fails (full, say) refuses everything until it can be written again (`recovery`). No other user of the machine
 //! can read the files (`modes`).
 //!
+//! A folder with damaged files is not opened (`salvage`): [`check`] and [`repair`] say and keep what can be read.
+//!
 //! What is *not* here: replicas. Those need an engine that several processes can reach.
 
 mod modes;
 mod recovery;
+mod salvage;
 mod store;
 mod view;
 mod writer;
@@ -32,6 +35,7 @@ use crate::error::{LogError, Refused};
 use crate::limits::LogLimits;
 use crate::log::{Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunQuery, RunState};
 use recovery::{Recovery, SharedStore};
+pub use salvage::{DamagedFile, LogReport, RunReport, TornTail, check, repair};
 use store::Store;
 use view::{View, Views};
 use writer::{Command, QUEUE, Writer};
@@ -46,6 +50,7 @@ pub struct DiskLog {
     claims: Claims,
     /// What was found about the modes of the files.
     access: Option<String>,
+    torn: Option<TornTail>,
 }
 
 impl DiskLog {
@@ -53,12 +58,13 @@ impl DiskLog {
     ///
     /// # Errors
     ///
-    /// [`LogError`] if the folder cannot be used, is open elsewhere, or holds bytes of a newer version.
+    /// [`LogError`] if the folder cannot be used, is open elsewhere, is damaged, or holds bytes of a newer version.
     pub fn open(folder: &Path, limits: LogLimits) -> Result<Self, LogError> {
         let access = modes::tighten(folder).note(folder);
+        let torn = salvage::before_open(folder)?;
         let store = Store::open(folder)?;
         let views = Arc::new(Views::default());
-        let found = store.load()?;
+        let found = store.load().map_err(|error| unsound(folder, error))?;
         let store = SharedStore::new(store);
         let writer = Writer::new(store.clone(), Recovery::new(folder), limits, Arc::clone(&views), found);
         let (commands, receiver) = mpsc::channel(QUEUE);
@@ -66,13 +72,18 @@ impl DiskLog {
         let thread =
             thread.map_err(|error| LogError::Unavailable(format!("no thread for the disk: {error}")))?;
         let (commands, thread, claims) = (Some(commands), Some(thread), Claims::default());
-        Ok(Self { commands, views, store, thread, claims, access })
+        Ok(Self { commands, views, store, thread, claims, access, torn })
     }
 
     /// Returns what an operator should know about the modes of the files: other users could read them when the log was
     /// opened, or still can. `None` if all was well.
     pub fn access_note(&self) -> Option<&str> {
         self.access.as_deref()
+    }
+
+    /// Returns what was cut from the end of the journal when the log was opened: a write that was stopped in the middle.
+    pub fn torn_tail(&self) -> Option<&TornTail> {
+        self.torn.as_ref()
     }
 
     /// Sends a command and waits for its answer.
@@ -123,6 +134,12 @@ impl DiskLog {
         }
         Ok(Page { events, head: glance.head, closed: glance.closed })
     }
+}
+
+/// Stored bytes that cannot be read when the folder is opened.
+fn unsound(folder: &Path, error: LogError) -> LogError {
+    let folder = folder.display().to_string();
+    LogError::Damaged { file: folder.clone(), folder, what: error.to_string() }
 }
 
 /// Waits until what was asked is written and the folder is free.

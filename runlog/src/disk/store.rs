@@ -297,7 +297,7 @@ impl Batch<'_> {
     }
 }
 
-fn write_record(ledger: &Ledger) -> Vec<u8> {
+pub(super) fn write_record(ledger: &Ledger) -> Vec<u8> {
     let RunState { meta, epoch, earliest, head, closed_at, .. } = &ledger.state;
     let mut to = Writer::default();
     to.byte(RECORD);
@@ -315,7 +315,7 @@ fn write_record(ledger: &Ledger) -> Vec<u8> {
 }
 
 /// The lease of a run that is read has lapsed: whoever held it is gone.
-fn read_record(bytes: Bytes) -> Result<Ledger, CodecError> {
+pub(super) fn read_record(bytes: Bytes) -> Result<Ledger, CodecError> {
     let mut from = Reader::new(bytes);
     match from.byte("the version")? {
         RECORD => {}

@@ -77,19 +77,47 @@ impl Machine<'_> {
         if self.lost.is_cancelled() {
             return;
         }
-        let (log, lease) = (self.drive.runs.run_log(), &self.drive.lease);
+        let lease = &self.drive.lease;
         let left = self.drive.extension.as_ref().and_then(|extension| extension.checkpoint());
         if let (Some(left), Some(object)) = (left, checkpoint.0.as_object_mut()) {
             object.insert(OF_EXTENSION.to_owned(), left);
         }
-        let can_resume = self.drive.agent.agent().is_some_and(|agent| agent.can_resume(&checkpoint));
-        match log.annotate(lease, Note::Checkpoint(Arc::new(checkpoint.0))).await {
-            Ok(()) if can_resume => self.goes_on = GoesOn::Anywhere,
+        let agent = self.drive.agent.agent();
+        let goes_on = agent.is_some_and(|agent| agent.can_hand_over(&checkpoint));
+        let note = Note::Checkpoint(Arc::new(checkpoint.0));
+        match self.annotate(note).await {
+            Ok(()) if goes_on => self.goes_on = GoesOn::Anywhere,
             Ok(()) => self.goes_on = GoesOn::HereAlone,
             Err(error) => {
                 tracing::warn!(run = lease.run_id.as_str(), %error, "the run cannot go on at another replica");
+                if matches!(error, LogError::Fenced { .. } | LogError::Closed(_)) {
+                    // What the checkpoint announces must not be sent from here.
+                    self.handle_log_error(&error);
+                }
             }
         }
+    }
+
+    /// Puts a note beside the run. A log that cannot be used is tried again, while the lease may be ours.
+    async fn annotate(&self, note: Note) -> Result<(), LogError> {
+        let (log, lease, patience) = (self.drive.runs.run_log(), &self.drive.lease, self.patience());
+        loop {
+            let error = match log.annotate(lease, note.clone()).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            if !error.is_temporary() || self.lost.is_cancelled() || Instant::now() > patience {
+                return Err(error);
+            }
+            tracing::warn!(run = lease.run_id.as_str(), %error, "the run log is tried again");
+            tokio::time::sleep(LOG_PAUSE).await;
+        }
+    }
+
+    /// Until when a log that cannot be used is tried. The end of a run comes at its deadline: it is not given up at the
+    /// first failure.
+    fn patience(&self) -> Instant {
+        self.deadline.max(Instant::now() + self.drive.runs.setup().settings.lease)
     }
 
     /// Appends; a log that cannot be used is tried again, with the same batch, while the lease may be ours.
@@ -97,8 +125,7 @@ impl Machine<'_> {
         let (log, lease) = (self.drive.runs.run_log(), &self.drive.lease);
         // The same time for every try: an engine knows a batch that closed the run by it.
         let now = self.drive.runs.now();
-        // The end of a run comes at its deadline; it is not given up at the first failure.
-        let patience = self.deadline.max(Instant::now() + self.drive.runs.setup().settings.lease);
+        let patience = self.patience();
         loop {
             let refused = match log.append(lease, events, now).await {
                 Ok(head) => return Ok(head),

@@ -2,7 +2,7 @@
 //!
 //! A poll collects what is ready, so that a burst costs one append. The agent is polled before the lanes and its events
 //! are handled after theirs: a lane event that led to an event of the agent was sent before it, so it is in the channel
-//! once the agent's event is seen.
+//! once the agent's event is seen. A checkpoint ends what is collected: the agent is polled again after the log has it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -105,7 +105,14 @@ fn poll_source(
 ) {
     while batch.events.len() < EVENTS_TOGETHER {
         match source.as_mut().poll_next(cx) {
-            Poll::Ready(Some(event)) => batch.events.push(event),
+            Poll::Ready(Some(event)) => {
+                // The agent goes on once the log has it: what it does next may be lost without.
+                let is_checkpoint = matches!(event, SourceEvent::Checkpoint(_));
+                batch.events.push(event);
+                if is_checkpoint {
+                    return;
+                }
+            }
             Poll::Ready(None) => {
                 batch.is_end = true;
                 return;

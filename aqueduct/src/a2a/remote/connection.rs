@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use aqueduct_adapter_a2a::call::{Call, HttpRequest};
+use aqueduct_adapter_a2a::call::{Call, HttpRequest, TaskRef};
 use aqueduct_adapter_a2a::card::Endpoint;
 use aqueduct_adapter_a2a::client::{Planned, Purpose};
 use aqueduct_adapter_a2a::version::Binding;
@@ -35,6 +35,8 @@ pub(super) enum Answer {
     /// The agent refused, by a gRPC status.
     #[cfg(feature = "grpc")]
     Refused(WireError),
+    /// The task of a message whose answer was lost, or the reason why there is none.
+    Found(Result<TaskRef, String>),
     /// There was no answer.
     Failed {
         reason: String,

@@ -8,7 +8,8 @@
 //!                                   └──────► requests (after their pauses), events
 //! ```
 //!
-//! A takeover finds the task again by its checkpoint: the task is read, the content of the history is left out, and the
+//! A message is announced in a checkpoint before it is sent: if its answer is lost before it names the task, the task is
+//! found by the id of the message (`find`), here and by another replica. A takeover finds the task again by its checkpoint: the task is read, the content of the history is left out, and the
 //! stream goes on. A thread keeps its context id, and a task that waits for a reply its memory, so that the next run of
 //! the thread at the agent goes on with it.
 //!
@@ -17,6 +18,7 @@
 mod builder;
 mod connection;
 mod endpoint;
+mod find;
 #[cfg(feature = "grpc")]
 mod grpc;
 mod raw;
@@ -29,7 +31,7 @@ use std::time::Duration;
 use aqueduct_adapter_a2a::TaskMemory;
 use aqueduct_adapter_a2a::call::{Call, TaskRef};
 use aqueduct_adapter_a2a::card::Endpoint;
-use aqueduct_adapter_a2a::client::Attachment;
+use aqueduct_adapter_a2a::client::{Attachment, SentMessage};
 use aqueduct_adapter_a2a::config::ClientConfig;
 use aqueduct_adapter_a2a::frontend;
 use aqueduct_adapter_a2a::version::{Binding, Version};
@@ -43,7 +45,9 @@ use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
 use crate::error::Error;
-use crate::remote::{AgentHealth, Connection, ThreadMemory, describe_refusal};
+use crate::remote::{
+    AgentHealth, CIRCUIT_OPEN, Connection, TIMEOUT, ThreadMemory, UNREACHABLE, describe_refusal,
+};
 pub use builder::{Address, RemoteBuilder};
 use endpoint::{Directory, ResolvedCard};
 pub use raw::RawAnswer;
@@ -55,6 +59,14 @@ const THREADS: usize = 10_000;
 
 /// How long a [`RemoteAgent::cancel`] waits for an answer.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The pause before an agent that is away is asked again for a run that is taken over; each further one is twice as long.
+const TAKEOVER_PAUSE: Duration = Duration::from_secs(1);
+/// After this pause the agent is given up: 31 s in all, longer than its circuit stays open.
+const TAKEOVER_LAST_PAUSE: Duration = Duration::from_secs(16);
+
+/// Failures that may pass.
+const PASSING: [&str; 3] = [UNREACHABLE, TIMEOUT, CIRCUIT_OPEN];
 
 /// The code of a run whose takeover did not find the agent's work.
 pub const OWNER_LOST: &str = "gateway_lost";
@@ -103,7 +115,10 @@ impl Thread {
     /// Returns the state that a run of another replica left. The content of its task counts as shown.
     fn of(previous: &PreviousRun, input: &RunInput) -> Self {
         let Some(Attachment { task, .. }) = Attachment::from_value(&previous.checkpoint.0) else {
-            return Self::default();
+            // The agent named no task: it answered with a message, in this conversation.
+            let sent = SentMessage::from_value(&previous.checkpoint.0);
+            let context_id = sent.map(|sent| sent.context_id).unwrap_or_default();
+            return Self { context_id, waiting: None, run: Some(previous.run.clone()) };
         };
         let context_id = task.context_id.clone();
         let is_waiting = previous.is_waiting || !frontend::tool_results(input).is_empty();
@@ -200,6 +215,46 @@ impl Shared {
         self.directory.resolve(&self.connection, context).await
     }
 
+    /// As [`find_work`](Self::find_work), while the agent is away: a replica and its agent often go down together.
+    async fn find_work_patiently(
+        &self,
+        request: &AgentRequest,
+        checkpoint: &Checkpoint,
+    ) -> Result<(Arc<ResolvedCard>, Attachment, bool), RunFailure> {
+        let mut pause = TAKEOVER_PAUSE;
+        loop {
+            let found = self.find_work(&*request.context, checkpoint).await;
+            let is_passing = |failure: &RunFailure| PASSING.contains(&&*failure.code);
+            if found.as_ref().err().is_none_or(|failure| !is_passing(failure)) || pause > TAKEOVER_LAST_PAUSE
+            {
+                return found;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause *= 2,
+                () = request.cancel.cancelled() => return found,
+            }
+        }
+    }
+
+    /// Returns where the work of a run is, and whether the checkpoint says so: a request that was only announced has to be
+    /// looked for at the agent.
+    async fn find_work(
+        &self,
+        context: &dyn CallContext,
+        checkpoint: &Checkpoint,
+    ) -> Result<(Arc<ResolvedCard>, Attachment, bool), RunFailure> {
+        let card = self.resolve(context).await?;
+        if let Some(at) = Attachment::from_value(&checkpoint.0) {
+            return Ok((card, at, true));
+        }
+        let lost = |reason| RunFailure::new(RunFailure::UPSTREAM_ENDED, reason);
+        let Some(sent) = SentMessage::from_value(&checkpoint.0) else {
+            return Err(lost("the checkpoint names neither a task nor a message".to_owned()));
+        };
+        let task = find::find(&self.connection, &card, context, &sent).await.map_err(lost)?;
+        Ok((card, Attachment { task, earlier: Vec::new() }, false))
+    }
+
     /// Warns once of what a frontend gives and the agent does not declare to read.
     fn note_given(&self, input: &RunInput, card: &ResolvedCard) {
         let given = frontend::given_names(input);
@@ -251,18 +306,19 @@ impl Agent for RemoteAgent {
     }
 
     fn can_resume(&self, checkpoint: &Checkpoint) -> bool {
+        Attachment::from_value(&checkpoint.0).is_some() || SentMessage::from_value(&checkpoint.0).is_some()
+    }
+
+    fn can_hand_over(&self, checkpoint: &Checkpoint) -> bool {
         Attachment::from_value(&checkpoint.0).is_some()
     }
 
     fn resume(&self, request: AgentRequest, takeover: Takeover) -> SourceStream {
-        let Some(at) = Attachment::from_value(&takeover.checkpoint.0) else {
-            return Box::pin(stream::empty());
-        };
         let shared = Arc::clone(&self.shared);
         let turn = async move {
-            match shared.resolve(&*request.context).await {
-                Ok(card) => {
-                    let start = Start::Attach(at, Box::new(takeover.history));
+            match shared.find_work_patiently(&request, &takeover.checkpoint).await {
+                Ok((card, at, is_kept)) => {
+                    let start = Start::Attach { at, history: Box::new(takeover.history), is_kept };
                     Turn::new(shared, card, request, start).left_stream()
                 }
                 Err(failure) => failed(work_lost(&failure)).right_stream(),

@@ -11,13 +11,15 @@
 //! The thread is kept before the last events are returned: a frontend that has read the end may send its next message at
 //! once.
 
+mod lost;
+
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use aqueduct_adapter_a2a::call::SendMessage;
-use aqueduct_adapter_a2a::client::{Attachment, Planned, Purpose, is_made_id};
+use aqueduct_adapter_a2a::client::{Attachment, Planned, Purpose, SentMessage, is_made_id};
 use aqueduct_adapter_a2a::frontend;
 use aqueduct_adapter_a2a::input::{Recipient, answering, message};
 use aqueduct_adapter_a2a::version::Binding;
@@ -25,7 +27,7 @@ use aqueduct_adapter_a2a::wire::{Frame, Raw, WireError};
 use aqueduct_adapter_a2a::{ClientConfig, Settled, TaskClient};
 use aqueduct_core::history::{CallAliases, History};
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{AgentRequest, ByteString, Checkpoint, SourceEvent};
+use aqueduct_core::{AgentRequest, ByteString, Checkpoint, RunFailure, SourceEvent};
 use bytes::Bytes;
 use futures_core::Stream as FuturesStream;
 use futures_util::StreamExt as _;
@@ -35,9 +37,10 @@ use serde_json::Value;
 
 use super::connection::{Answer, Incoming, Stream, send};
 use super::endpoint::ResolvedCard;
-use super::{Shared, Thread, work_lost};
+use super::{Shared, Thread, find, work_lost};
 use crate::a2a::RUN_TOKEN_METADATA;
 use crate::remote::{REFUSED, UNREACHABLE, describe_refusal, is_json};
+use lost::LostAnswer;
 
 /// Frames of one read that are decoded before the events are returned. More would gain little and hold cancellation up
 /// for longer.
@@ -48,7 +51,12 @@ pub(super) enum Start {
     /// With a message, in the conversation of the thread.
     Send(Box<Thread>),
     /// With a look at the task of a taken over run.
-    Attach(Attachment, Box<History>),
+    Attach {
+        at: Attachment,
+        history: Box<History>,
+        /// `true` if the log knows the task already.
+        is_kept: bool,
+    },
 }
 
 /// The events of one turn.
@@ -66,6 +74,10 @@ struct Active {
     client: TaskClient,
     context_id: String,
     is_unreachable: bool,
+    /// The message of the turn.
+    sent: SentMessage,
+    /// What the lost answer to the message comes to, unless its task is found.
+    lost_answer: Option<LostAnswer>,
     dedup: Dedup,
     /// `true` once the checkpoint was sent, or if the host keeps none.
     is_checkpointed: bool,
@@ -96,18 +108,27 @@ impl Turn {
         config.decode.frontend_tools = frontend::offered_tools(&request.input);
         shared.note_given(&request.input, &card);
         let message_id = format!("{}-input", request.input.run_id);
+        let sent = SentMessage { message_id: message_id.clone(), context_id: String::new() };
+        let mut events = VecDeque::new();
         let (client, context_id, dedup, is_checkpointed) = match start {
             Start::Send(thread) => {
                 let context_id = thread.context_id.clone();
+                // A reply goes to a task that the log knows.
+                if thread.waiting.is_none() && request.keeps_checkpoints && find::can_find(&card) {
+                    let announced = SentMessage { context_id: context_id.clone(), ..sent.clone() };
+                    events.push_back(SourceEvent::Checkpoint(Checkpoint(announced.to_value())));
+                }
                 let client = sending(config, &request, message_id, *thread);
                 (client, context_id, Dedup::Done(CallAliases::default()), !request.keeps_checkpoints)
             }
-            Start::Attach(at, history) => {
+            Start::Attach { at, history, is_kept } => {
+                let is_checkpointed = is_kept || !request.keeps_checkpoints;
                 let context_id = at.task.context_id.clone();
                 // The message is not sent again; its id tells earlier turns of the task from this one.
                 let to = Recipient::Task(at.task.clone());
                 let sent = SendMessage::new(message(&request.input, message_id, &to));
-                (TaskClient::attaching(config, sent, at), context_id, Dedup::Pending(history), true)
+                let client = TaskClient::attaching(config, sent, at);
+                (client, context_id, Dedup::Pending(history), is_checkpointed)
             }
         };
         request.context.learn_conversation(&context_id);
@@ -120,6 +141,8 @@ impl Turn {
             client,
             context_id,
             is_unreachable: false,
+            sent,
+            lost_answer: None,
             dedup,
             is_checkpointed,
             stream: None,
@@ -127,7 +150,7 @@ impl Turn {
             cancelled: Some(cancelled),
             hold: None,
         };
-        Self { events: VecDeque::new(), active: Some(Box::new(active)) }
+        Self { events, active: Some(Box::new(active)) }
     }
 }
 
@@ -346,11 +369,17 @@ impl Active {
             Answer::Item(item) => self.client.handle_answer(purpose, item.map(|item| *item)),
             #[cfg(feature = "grpc")]
             Answer::Refused(error) => self.client.handle_response_error(purpose, error),
+            Answer::Found(found) => self.handle_found(found),
             Answer::Failed { reason, code } => {
                 let is_unreachable = code == UNREACHABLE;
                 self.is_unreachable |= is_unreachable;
                 let reason = if is_unreachable { self.card.explain(&reason) } else { reason };
-                self.client.handle_response_error(purpose, WireError::transport(reason).failing_as(code));
+                let error = WireError::transport(reason).failing_as(code);
+                // An agent that was not reached did not get the message.
+                if purpose == Purpose::Send && code == RunFailure::UPSTREAM_ENDED && self.can_search() {
+                    return self.search(LostAnswer::Cut(error));
+                }
+                self.client.handle_response_error(purpose, error);
             }
         }
     }
@@ -407,6 +436,11 @@ impl Active {
     }
 
     fn handle_ended(&mut self, ended: Incoming, opened_by: Option<Purpose>) {
+        if let Some(lost) = LostAnswer::of(&ended)
+            && self.can_search()
+        {
+            return self.search(lost);
+        }
         match (ended, opened_by) {
             (Incoming::Status(error), Some(purpose)) => self.client.handle_response_error(purpose, error),
             (Incoming::Status(error), None) => self.client.handle_stream_error(error),

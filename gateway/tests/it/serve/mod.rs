@@ -3,6 +3,7 @@
 mod a2a;
 mod a2a_grpc;
 mod a2a_server;
+mod agui_cuts;
 mod bounds;
 mod clients;
 mod crossings;

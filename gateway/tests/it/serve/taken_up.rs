@@ -11,7 +11,7 @@ use aqueduct_core::testing::{InvariantChecker, trace};
 use aqueduct_core::{BlockEvent, RunId, RunInfo, RunInput, StreamContext, wellknown};
 use aqueduct_gateway::config::load;
 use aqueduct_gateway::service::Gateway;
-use aqueduct_runlog::{MemoryLog, RunLog};
+use aqueduct_runlog::{MemoryLog, RunLog, RunState};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
@@ -70,7 +70,8 @@ fn logged(said: &[Value]) -> u64 {
 /// Waits until the log has so much of the run, and where its task is.
 async fn has(log: &MemoryLog, said: &[Value]) {
     log.changed(&run(), logged(said) - 1).await.unwrap();
-    while log.state(&run()).await.unwrap().checkpoint.is_none() {
+    let names_task = |state: RunState| state.checkpoint.is_some_and(|at| at.get("taskId").is_some());
+    while !names_task(log.state(&run()).await.unwrap()) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -185,6 +186,68 @@ async fn a_run_goes_on_at_another_gateway_wherever_its_own_one_died() {
             "nothing was asked twice"
         );
     }
+}
+
+/// The agent had the message, and had not named its task when the gateway died.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_task_was_not_named_is_found_by_its_message() {
+    let whole = folded(&uncut().await);
+    for meanwhile in [0, 1, 5, story().len()] {
+        let (server, log) = (TaskServer::start(story()).await, Arc::new(MemoryLog::default()));
+        let (owner, other) = (Owner::begin(service(&server, &log)).await, service(&server, &log));
+        while server.asked().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let announced = log.state(&run()).await.unwrap().checkpoint.unwrap();
+        assert_eq!(announced["sent"], "r-input", "it is announced before it is sent");
+        let watcher = watch(&other).await;
+        owner.kill();
+        server.release(meanwhile);
+        take_up(&other, &log).await;
+        if meanwhile < story().len() {
+            server.taken_up().await;
+        }
+        server.release(story().len());
+        let seen = collect(watcher).await;
+        assert_eq!(folded(&seen), whole, "taken up after {meanwhile}\n{}", trace(&seen));
+        let asked = server.asked();
+        assert_eq!(asked[..3], ["SendStreamingMessage", "ListTasks", "GetTask"], "{asked:?}");
+        let kept = log.state(&run()).await.unwrap().checkpoint.unwrap();
+        assert_eq!(kept["taskId"], "task", "the next replica need not look for it");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_cut_before_it_names_the_task_is_found_by_its_message() {
+    let whole = folded(&uncut().await);
+    let (server, log) = (TaskServer::start(story()).await, Arc::new(MemoryLog::default()));
+    server.cut_answer();
+    let service = service(&server, &log);
+    let input = RunInput::prompt("t", "r", "hello");
+    let watcher = service.runs().start(&Caller::default(), "a", input).await.unwrap().events;
+    server.taken_up().await;
+    server.release(story().len());
+    let seen = collect(watcher).await;
+    assert_eq!(folded(&seen), whole, "{}", trace(&seen));
+    assert_eq!(server.asked()[..3], ["SendStreamingMessage", "ListTasks", "GetTask"]);
+}
+
+/// An agent that does not know the message: it is not sent again, and the run ends with the reason.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_the_agent_does_not_know_ends_its_run() {
+    let (server, log) = (TaskServer::forgetful(story()).await, Arc::new(MemoryLog::default()));
+    let (owner, other) = (Owner::begin(service(&server, &log)).await, service(&server, &log));
+    while server.asked().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let watcher = watch(&other).await;
+    owner.kill();
+    take_up(&other, &log).await;
+    let seen = collect(watcher).await;
+    let Some(BlockEvent::RunFailed(end)) = seen.last() else { panic!("{}", trace(&seen)) };
+    assert_eq!(&*end.failure.code, "gateway_lost");
+    let sent = server.asked().iter().filter(|method| *method == "SendStreamingMessage").count();
+    assert_eq!(sent, 1, "a message is sent once");
 }
 
 /// What each message, call, result and piece of content comes to.

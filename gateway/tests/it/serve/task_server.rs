@@ -1,6 +1,7 @@
 //! An A2A agent whose one task says as much as the test lets it, to whoever listens: it answers `SendStreamingMessage`,
-//! `GetTask`, `SubscribeToTask` and `CancelTask` as a server does that forgets nothing.
+//! `ListTasks`, `GetTask`, `SubscribeToTask` and `CancelTask` as a server does that forgets nothing.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -19,6 +20,7 @@ pub(crate) struct TaskServer {
     asked: Arc<Mutex<Vec<String>>>,
     subscribed: watch::Sender<usize>,
     is_forgetful: bool,
+    cuts: Arc<AtomicBool>,
 }
 
 /// A status of the task; without words if there is no id.
@@ -58,6 +60,7 @@ impl TaskServer {
             asked: Arc::default(),
             subscribed: watch::Sender::new(0),
             is_forgetful,
+            cuts: Arc::default(),
         };
         let own = server.clone();
         tokio::spawn(async move {
@@ -71,6 +74,11 @@ impl TaskServer {
             }
         });
         server
+    }
+
+    /// Begins its task, and cuts the answer before it says anything.
+    pub(crate) fn cut_answer(&self) {
+        self.cuts.store(true, Ordering::SeqCst);
     }
 
     /// Lets it say so much in all.
@@ -95,8 +103,15 @@ impl TaskServer {
         let task = self.task(known);
         let is_over = known == self.said.len();
         match method.as_str() {
+            "SendStreamingMessage" if self.cuts.swap(false, Ordering::SeqCst) => {
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+                out.write_all(head.as_bytes()).await.ok();
+            }
             "SendStreamingMessage" => self.stream(&mut out, 0, None).await,
             _ if self.is_forgetful => whole(&mut out, &error(-32001, "no such task")).await,
+            "ListTasks" => {
+                whole(&mut out, &json!({ "result": { "tasks": [task], "nextPageToken": "" } })).await
+            }
             "GetTask" => whole(&mut out, &json!({ "result": task })).await,
             "SubscribeToTask" if is_over => whole(&mut out, &error(-32004, "it is over")).await,
             "SubscribeToTask" => {

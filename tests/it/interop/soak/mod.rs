@@ -1,5 +1,5 @@
-//! Random faults, from a seed: three replicas on a Redis with a replica of its own, an A2A agent behind a proxy, and clients
-//! that come back. Replicas are killed, stopped and continued, and told to leave; Redis pauses, crashes, fails over and is
+//! Random faults, from a seed: three replicas on a Redis with a replica of its own, an agent behind a proxy that is asked over
+//! A2A and AG-UI, and clients that come back. Replicas are killed, stopped and continued, and told to leave; Redis pauses, crashes, fails over and is
 //! full; the agent's connections are cut. Every client puts together the stream that the log holds.
 //!
 //! `cargo xtask soak --seed 7 --minutes 30` runs it; the nightly tier of `cargo xtask interop` has a minute of it.
@@ -25,8 +25,12 @@ use proxy::Proxy;
 
 const SPEECH: Speech = Speech { words: 25, pace: Duration::from_millis(400) };
 
-/// How a run may end whose agent had not named its task when its gateway was killed, or when its request was cut.
+/// How a run may end that cannot go on: its request was cut before the agent had it, or its agent is asked over AG-UI and its
+/// gateway is gone.
 const HONEST: [&str; 2] = ["gateway_lost", "upstream_ended"];
+
+/// One client in so many asks over AG-UI: its runs survive cuts of the agent's connections, and not their gateway.
+const POSTED: usize = 4;
 
 /// A run that says nothing for so long hangs. The agent says something every 0.4 s; the longest fault lasts 5 s, and a
 /// server that was away is not swept for another lease.
@@ -60,15 +64,23 @@ struct Tally {
     /// Runs that could not go on ([`HONEST`]).
     lost: AtomicUsize,
     came_back: AtomicUsize,
+    /// Runs over AG-UI.
+    posted: AtomicUsize,
+    posted_lost: AtomicUsize,
 }
 
 /// One client: run after run, until it is told to stop.
 fn client(turn: usize, alive: &Alive, tally: &Tally, over: &AtomicBool) {
     let mut count = 0;
+    let is_posted = turn % POSTED == POSTED - 1;
+    let (agent, finished, lost) = match is_posted {
+        true => ("posted", &tally.posted, &tally.posted_lost),
+        false => ("task", &tally.finished, &tally.lost),
+    };
     while !over.load(Ordering::Relaxed) {
         count += 1;
         let run = format!("soak-{turn}-{count}");
-        let Some(seen) = Seen::follow_through(&run, "task", alive, turn + count, HANGS_AFTER) else {
+        let Some(seen) = Seen::follow_through(&run, agent, alive, turn + count, HANGS_AFTER) else {
             // Refused: the gateway leaves, or the log is away.
             std::thread::sleep(Duration::from_millis(200));
             continue;
@@ -76,11 +88,11 @@ fn client(turn: usize, alive: &Alive, tally: &Tally, over: &AtomicBool) {
         let end = seen.events.last().unwrap();
         if end["type"] == "RUN_FINISHED" {
             assert!(texts(&seen.events).contains(&SPEECH.text()), "{run}: {:?}", texts(&seen.events));
-            tally.finished.fetch_add(1, Ordering::Relaxed);
+            finished.fetch_add(1, Ordering::Relaxed);
         } else {
             assert!(HONEST.iter().any(|code| end["code"] == *code), "{run}: {end}");
-            println!("{run}: {end}");
-            tally.lost.fetch_add(1, Ordering::Relaxed);
+            println!("{run} ({agent}): {end}");
+            lost.fetch_add(1, Ordering::Relaxed);
         }
         tally.came_back.fetch_add(usize::from(seen.connections > 0), Ordering::Relaxed);
         check(&run, &seen, &Seen::whole_through(&run, alive, turn));
@@ -237,6 +249,10 @@ fn three_replicas_survive_random_faults() {
         [&tally.finished, &tally.lost, &tally.came_back].map(|count| count.load(Ordering::Relaxed));
     println!("{} faults: {faults:?}", faults.len());
     println!("{finished} runs finished, {lost} could not go on, {came_back} came back");
+    let [posted, posted_lost] =
+        [&tally.posted, &tally.posted_lost].map(|count| count.load(Ordering::Relaxed));
+    println!("over AG-UI {posted} runs finished, {posted_lost} could not go on");
+    assert!(posted > 0 || clients < POSTED, "no run over AG-UI finished");
     assert!(finished > 0 && came_back > 0, "nothing happened");
     assert!(lost * 20 <= finished, "too many runs could not go on");
     // Connections of clients that have gone are closed in a moment.

@@ -71,9 +71,12 @@ pub(crate) fn with_upstream_by_default(server: &Server, speech: Speech, upstream
     on_redis(server, speech, &format!("{SLOW}{}", task(upstream)))
 }
 
-/// The same with the Redis and the agent at these addresses.
+/// The same with the Redis and the agent at these addresses; `posted` is that agent over AG-UI.
 pub(crate) fn task_at(redis: &str, speech: Speech, agent: &str) -> TempDir {
-    let task = format!("[agents.task]\na2a = {{ url = \"http://{agent}/a2a/slow\" }}\n");
+    let task = format!(
+        "[agents.task]\na2a = {{ url = \"http://{agent}/a2a/slow\" }}\n\
+         [agents.posted]\nagui = {{ url = \"http://{agent}/agents/slow\" }}\n"
+    );
     let config = format!("{PLACE}[runs]\nlog = \"redis\"\nredis = \"file:redis-url\"\n{SLOW}{task}");
     let folder = folder(speech, &config);
     std::fs::write(folder.path().join("redis-url"), redis).unwrap();

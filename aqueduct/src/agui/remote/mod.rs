@@ -4,8 +4,11 @@
 //! request ──► POST ──► event stream ──► Decoder ──► events
 //! ```
 //!
-//! A stream that ends without a terminal event ends without one here too: the driver of the run reports the cut. AG-UI
-//! has no cancel request, so cancellation closes the connection.
+//! A stream that is cut goes on where the agent can resume (`resume`): one that an Aqueduct gateway serves. Any other stream
+//! that ends without a terminal event ends without one here too: the driver of the run reports the cut. AG-UI has no cancel
+//! request, so cancellation closes the connection.
+
+mod resume;
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -19,10 +22,10 @@ use aqueduct_adapter_agui::ids::IdMap;
 use aqueduct_adapter_agui::input::run_agent_input;
 use aqueduct_adapter_agui::resume::resume_from_text;
 use aqueduct_adapter_agui::wire::RunAgentInput;
-use aqueduct_core::agent::ThreadFold;
+use aqueduct_core::agent::{CallContext, ThreadFold};
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{
-    Agent, AgentRequest, BlockEvent, OpenInterrupts, RunFailure, RunInput, RunOutcome, SourceEvent,
+    Agent, AgentRequest, BlockEvent, OpenInterrupts, RunFailure, RunId, RunInput, RunOutcome, SourceEvent,
     SourceStream,
 };
 use aqueduct_transport_http::sse::Event;
@@ -32,6 +35,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::remote::{AgentHealth, Connection, RemoteSettings, failure_of, invalid, unsent};
+use resume::{Missed, Position};
 
 /// Events of one read that are decoded before the first is returned.
 const EVENTS_TOGETHER: usize = 128;
@@ -58,6 +62,8 @@ pub struct RemoteAgent {
 struct Shared {
     connection: Connection,
     url: String,
+    /// Streams that are cut go on, where the agent shows that it can.
+    resume: bool,
 }
 
 impl RemoteAgent {
@@ -78,7 +84,14 @@ impl RemoteAgent {
     /// cannot be used.
     pub fn with_settings(url: impl Into<String>, settings: &RemoteSettings) -> Result<Self, Error> {
         let url = url.into();
-        Ok(Self { shared: Arc::new(Shared { connection: Connection::new(&url, settings)?, url }) })
+        let connection = Connection::new(&url, settings)?;
+        Ok(Self { shared: Arc::new(Shared { connection, url, resume: true }) })
+    }
+
+    /// Sets whether streams that are cut are resumed, where the agent shows that it can. They are by default.
+    pub fn resuming(self, resume: bool) -> Self {
+        let Shared { connection, url, .. } = &*self.shared;
+        Self { shared: Arc::new(Shared { connection: connection.clone(), url: url.clone(), resume }) }
     }
 
     /// Returns what the calls to the agent came to.
@@ -122,10 +135,18 @@ impl Agent for RemoteAgent {
     fn run(&self, request: AgentRequest) -> SourceStream {
         let cancel = request.cancel.clone();
         let shared = Arc::clone(&self.shared);
+        let (run, context) = (request.input.run_id.detached(), Arc::clone(&request.context));
+        let reopening = shared.can_resume(&run).then(|| Reopening {
+            shared: Arc::clone(&shared),
+            context,
+            position: Position::new(run.clone()),
+            run,
+        });
         Box::pin(Turn {
             events: VecDeque::new(),
             state: State::Opening(Box::pin(async move { shared.open(&request).await })),
             cancelled: Box::pin(async move { cancel.cancelled().await }),
+            reopening,
         })
     }
 }
@@ -166,11 +187,23 @@ struct Turn {
     state: State,
     /// Made once: each wait registers a listener.
     cancelled: BoxFuture<'static, ()>,
+    /// `None` if a stream that is cut is the end.
+    reopening: Option<Reopening>,
+}
+
+/// What a stream that is cut is opened again with.
+struct Reopening {
+    shared: Arc<Shared>,
+    context: Arc<dyn CallContext>,
+    run: RunId,
+    position: Position,
 }
 
 enum State {
     Opening(BoxFuture<'static, Result<(RunAgentInput, SseStream), RunFailure>>),
     Streaming(Box<(SseStream, Decoder)>),
+    /// After a cut; the decoder knows what came before.
+    Reopening(BoxFuture<'static, Result<SseStream, Missed>>, Box<Decoder>),
     /// The last events are in the queue.
     Ended,
 }
@@ -202,15 +235,21 @@ impl Stream for Turn {
                 State::Streaming(streaming) => {
                     let (stream, decoder) = &mut **streaming;
                     let Some(first) = ready!(Pin::new(&mut *stream).poll_next(cx)) else {
-                        this.state = State::Ended;
+                        this.handle_cut(None);
                         continue;
                     };
-                    match decode(first, stream, decoder, &mut this.events) {
-                        Ok(false) => {}
-                        Ok(true) => this.state = State::Ended,
+                    let position = this.reopening.as_mut().map(|reopening| &mut reopening.position);
+                    match decode(first, stream, decoder, &mut this.events, position) {
+                        Ok(Read::More) => {}
+                        Ok(Read::Ended) => this.state = State::Ended,
+                        Ok(Read::Cut(failure)) => this.handle_cut(failure.map(|failure| *failure)),
                         // The events before a failure are returned before it.
                         Err(failure) => this.end([SourceEvent::Failed(*failure)]),
                     }
+                }
+                State::Reopening(reopening, ..) => {
+                    let reopened = ready!(reopening.as_mut().poll(cx));
+                    this.handle_reopened(reopened);
                 }
                 State::Ended => {}
             }
@@ -223,30 +262,93 @@ impl Turn {
         self.state = State::Ended;
         self.events.extend(last);
     }
+
+    /// Opens the stream again after what was read, or ends as the cut says: with its failure, or without an event.
+    fn handle_cut(&mut self, failure: Option<RunFailure>) {
+        let state = std::mem::replace(&mut self.state, State::Ended);
+        let decoder = match state {
+            State::Streaming(streaming) => {
+                let (stream, decoder) = *streaming;
+                if let Some(reopening) = &mut self.reopening
+                    && reopening.position.is_empty()
+                {
+                    reopening.position.note_id(stream.decoder().last_event_id());
+                }
+                Box::new(decoder)
+            }
+            State::Reopening(_, decoder) => decoder,
+            State::Opening(_) | State::Ended => return,
+        };
+        let next = self.reopening.as_mut().and_then(|reopening| {
+            let attempt = reopening.position.next_attempt()?;
+            let (shared, context) = (Arc::clone(&reopening.shared), Arc::clone(&reopening.context));
+            Some(Box::pin(shared.reopen(context, reopening.run.clone(), attempt)))
+        });
+        match next {
+            Some(next) => self.state = State::Reopening(next, decoder),
+            None => self.events.extend(failure.map(SourceEvent::Failed)),
+        }
+    }
+
+    fn handle_reopened(&mut self, reopened: Result<SseStream, Missed>) {
+        match reopened {
+            Ok(stream) => {
+                if let State::Reopening(_, decoder) = std::mem::replace(&mut self.state, State::Ended) {
+                    self.state = State::Streaming(Box::new((stream, *decoder)));
+                }
+            }
+            Err(Missed::Passing(failure)) => self.handle_cut(Some(failure)),
+            Err(Missed::Final(failure)) => self.end([SourceEvent::Failed(failure)]),
+        }
+    }
 }
 
-/// Decodes what one read brought. Returns `true` if nothing more follows.
+/// What one read came to.
+enum Read {
+    More,
+    /// The run has ended.
+    Ended,
+    /// The stream was cut, with a failure or in the middle of an event.
+    Cut(Option<Box<RunFailure>>),
+}
+
+/// Decodes what one read brought.
 fn decode(
     first: Result<Event, ClientError>,
     stream: &mut SseStream,
     decoder: &mut Decoder,
     events: &mut VecDeque<SourceEvent>,
-) -> Result<bool, Box<RunFailure>> {
+    mut position: Option<&mut Position>,
+) -> Result<Read, Box<RunFailure>> {
     let mut next = Some(first);
     while let Some(event) = next {
-        let event = event.map_err(|error| Box::new(failure_of(&error)))?;
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                let failure = Box::new(failure_of(&error));
+                let is_cut = *failure.code == *RunFailure::UPSTREAM_ENDED;
+                return if is_cut { Ok(Read::Cut(Some(failure))) } else { Err(failure) };
+            }
+        };
+        if !event.terminated && position.is_some() {
+            // It comes again, whole.
+            return Ok(Read::Cut(None));
+        }
         let read = decoder.handle_payload(&event.data);
         events.extend(std::iter::from_fn(|| decoder.poll_event()));
         match read {
             // A payload that the end of the stream cut in two: the driver of the run reports the cut.
-            Err(_) if !event.terminated => return Ok(true),
+            Err(_) if !event.terminated => return Ok(Read::Cut(None)),
             Err(error) => return Err(Box::new(invalid(error))),
-            Ok(()) if decoder.is_ended() => return Ok(true),
+            Ok(()) if decoder.is_ended() => return Ok(Read::Ended),
             Ok(()) => {}
+        }
+        if let Some(position) = &mut position {
+            position.note(&event);
         }
         next = if events.len() < EVENTS_TOGETHER { stream.ready_event() } else { None };
     }
-    Ok(false)
+    Ok(Read::More)
 }
 
 /// Adds the run token to the forwarded properties, which are an object or null in every known client.

@@ -1,0 +1,110 @@
+//! A message whose answer was lost before it named a task: what is kept of it before it is sent, and how its task is found
+//! among those of the agent. The message is never sent again.
+
+use serde_json::{Value, json};
+
+use crate::call::{Call, ListTasks, TaskRef};
+
+/// The member of a checkpoint that names the message.
+const SENT: &str = "sent";
+
+/// Tasks of one page: the most that an agent has to give.
+const PAGE_SIZE: u32 = 100;
+
+/// A message that is about to be sent, small enough to be kept beside the run's events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentMessage {
+    /// The id of the message, which no other message has.
+    pub message_id: String,
+    /// The conversation; empty if the agent is to begin one.
+    pub context_id: String,
+}
+
+/// What one page of the agent's tasks tells about a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SentPage {
+    /// The task that the message began or continued.
+    Found(TaskRef),
+    /// The message is on no page so far; the token leads to the next one.
+    Next(String),
+    /// The agent has no task with the message.
+    Unknown,
+}
+
+impl SentMessage {
+    /// As JSON.
+    pub fn to_value(&self) -> Value {
+        json!({ SENT: self.message_id, TaskRef::CONTEXT_ID: self.context_id })
+    }
+
+    /// From JSON; none if it names no message.
+    pub fn from_value(value: &Value) -> Option<Self> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let message_id = text(SENT).filter(|id| !id.is_empty())?;
+        Some(Self { message_id, context_id: text(TaskRef::CONTEXT_ID).unwrap_or_default() })
+    }
+
+    /// The request for a page of tasks, newest first. The first page has no token.
+    pub fn list_call(&self, page_token: Option<String>) -> Call {
+        Call::ListTasks(Box::new(ListTasks {
+            context_id: Some(self.context_id.clone()).filter(|id| !id.is_empty()),
+            page_size: Some(PAGE_SIZE),
+            page_token,
+            ..ListTasks::default()
+        }))
+    }
+
+    /// Looks for the message in a page, with or without its JSON-RPC envelope. Returns `None` if it is no page of tasks.
+    pub fn read_page(&self, body: &Value) -> Option<SentPage> {
+        let page = body.get("result").unwrap_or(body);
+        let tasks = page.get("tasks")?.as_array()?;
+        let is_mine =
+            |message: &Value| message.get("messageId").and_then(Value::as_str) == Some(&self.message_id);
+        let holds = |task: &&Value| {
+            let history = task.get("history").and_then(Value::as_array);
+            history.is_some_and(|history| history.iter().any(is_mine))
+        };
+        let text =
+            |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let found = tasks
+            .iter()
+            .find(holds)
+            .map(|task| TaskRef { task_id: text(task, "id"), context_id: text(task, TaskRef::CONTEXT_ID) });
+        if let Some(task) = found.filter(|task| !task.task_id.is_empty()) {
+            return Some(SentPage::Found(task));
+        }
+        let next = text(page, "nextPageToken");
+        Some(if next.is_empty() { SentPage::Unknown } else { SentPage::Next(next) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent() -> SentMessage {
+        SentMessage { message_id: "run-input".to_owned(), context_id: String::new() }
+    }
+
+    #[test]
+    fn what_is_kept_comes_back() {
+        let with_context = SentMessage { context_id: "c".to_owned(), ..sent() };
+        for sent in [sent(), with_context] {
+            assert_eq!(SentMessage::from_value(&sent.to_value()), Some(sent));
+        }
+        assert_eq!(SentMessage::from_value(&json!({ "taskId": "t", "contextId": "c" })), None);
+    }
+
+    #[test]
+    fn the_task_is_found_by_the_message_in_its_history() {
+        let task = |id: &str, message: &str| json!({ "id": id, "contextId": "c", "history": [{ "messageId": message }] });
+        let page = json!({ "tasks": [task("a", "other"), { "id": "b" }, task("mine", "run-input")] });
+        let found = SentPage::Found(TaskRef { task_id: "mine".to_owned(), context_id: "c".to_owned() });
+        assert_eq!(sent().read_page(&page), Some(found.clone()));
+        assert_eq!(sent().read_page(&json!({ "jsonrpc": "2.0", "id": 1, "result": page })), Some(found));
+        let others = json!({ "tasks": [task("a", "other")], "nextPageToken": "2" });
+        assert_eq!(sent().read_page(&others), Some(SentPage::Next("2".to_owned())));
+        assert_eq!(sent().read_page(&json!({ "tasks": [] })), Some(SentPage::Unknown));
+        assert_eq!(sent().read_page(&json!({ "error": { "code": -32601 } })), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! Finds the task of a message whose answer was lost: the agent is asked for its tasks, and the message is looked for in
+//! their histories. A message is never sent twice.
+
+use std::time::Duration;
+
+use aqueduct_adapter_a2a::call::TaskRef;
+use aqueduct_adapter_a2a::client::{SentMessage, SentPage};
+use aqueduct_adapter_a2a::version::{Binding, Version};
+use aqueduct_core::agent::CallContext;
+use serde_json::Value;
+
+use super::connection::http_request;
+use super::endpoint::ResolvedCard;
+use crate::remote::{Connection, describe_refusal};
+
+/// Pages that are looked at. Newer tasks come first.
+const PAGES: usize = 50;
+
+/// How often the agent is asked: it may be away, or be about to begin the task.
+const TRIES: u32 = 5;
+
+/// The pause before the second try; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Why a page could not be read.
+enum Missed {
+    /// Another try may help.
+    Passing(String),
+    /// The agent does not list its tasks.
+    Unsupported(String),
+}
+
+/// Returns `true` if the agent can be asked for its tasks.
+pub(super) fn can_find(card: &ResolvedCard) -> bool {
+    card.endpoint.version == Version::V1 && card.endpoint.binding != Binding::Grpc
+}
+
+/// Returns the task, or the reason why there is none.
+pub(super) async fn find(
+    connection: &Connection,
+    card: &ResolvedCard,
+    context: &dyn CallContext,
+    sent: &SentMessage,
+) -> Result<TaskRef, String> {
+    if !can_find(card) {
+        return Err("the agent does not list its tasks".to_owned());
+    }
+    let mut reason = String::new();
+    for attempt in 0..TRIES {
+        if attempt > 0 {
+            tokio::time::sleep(PAUSE * 2_u32.saturating_pow(attempt - 1)).await;
+        }
+        match look(connection, card, context, sent).await {
+            Ok(Some(task)) => return Ok(task),
+            Ok(None) => "the agent has no task for the message".clone_into(&mut reason),
+            Err(Missed::Passing(missed)) => reason = missed,
+            Err(Missed::Unsupported(missed)) => return Err(missed),
+        }
+    }
+    Err(reason)
+}
+
+async fn look(
+    connection: &Connection,
+    card: &ResolvedCard,
+    context: &dyn CallContext,
+    sent: &SentMessage,
+) -> Result<Option<TaskRef>, Missed> {
+    let mut token = None;
+    for _ in 0..PAGES {
+        let call = sent.list_call(token.take());
+        let (request, _) =
+            http_request(connection, &card.endpoint, context, &call).map_err(Missed::Unsupported)?;
+        let response = connection.client().request(request).await;
+        let response = response.map_err(|error| Missed::Passing(error.to_string()))?;
+        let status = response.status();
+        if status.is_server_error() {
+            return Err(Missed::Passing(describe_refusal(&response)));
+        }
+        let body: Value = serde_json::from_slice(response.body()).unwrap_or_default();
+        match sent.read_page(&body) {
+            Some(SentPage::Found(task)) => return Ok(Some(task)),
+            Some(SentPage::Next(next)) => token = Some(next),
+            Some(SentPage::Unknown) => return Ok(None),
+            None => return Err(Missed::Unsupported("the agent does not list its tasks".to_owned())),
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,167 @@
+//! Where a stream that was cut goes on: at the run's own address, after the last event that came.
+//!
+//! An agent is taken for one that can do so by what its stream shows: event ids of the form `{run}.{number}.{payload}` with
+//! the id of the run that was posted ([`EventPosition`]), and an address that ends in `/agents/NAME`. Any other stream that
+//! is cut ends the run, as before.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_core::agent::CallContext;
+use aqueduct_core::{ByteString, RunFailure, RunId};
+use aqueduct_transport_http::EventPosition;
+use aqueduct_transport_http::sse::Event;
+use aqueduct_transport_http::{ClientError, SseStream};
+use bytes::Bytes;
+
+use super::Shared;
+use crate::remote::{failure_of, unsent};
+
+/// Attempts in a row that bring no event.
+const ATTEMPTS: u32 = 8;
+/// The pause before the second attempt; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How far the stream of a run has come.
+#[derive(Debug)]
+pub(super) struct Position {
+    run: RunId,
+    /// `None` if the agent has shown no id of ours.
+    last_id: Option<ByteString>,
+    attempts: u32,
+}
+
+/// Why a stream was not resumed.
+pub(super) enum Missed {
+    /// Another attempt may succeed.
+    Passing(RunFailure),
+    Final(RunFailure),
+}
+
+impl Position {
+    pub(super) fn new(run: RunId) -> Self {
+        Self { run, last_id: None, attempts: 0 }
+    }
+
+    /// Returns `true` if no id of the run was seen.
+    pub(super) fn is_empty(&self) -> bool {
+        self.last_id.is_none()
+    }
+
+    /// Notes an event that was read whole.
+    pub(super) fn note(&mut self, event: &Event) {
+        self.attempts = 0;
+        if let Some(id) = &event.id
+            && event.terminated
+        {
+            self.note_id(id);
+        }
+    }
+
+    /// Notes the id with which a stream began, before its first event.
+    pub(super) fn note_id(&mut self, id: &ByteString) {
+        if EventPosition::parse(id).is_some_and(|position| position.run == self.run) {
+            self.last_id = Some(id.clone());
+        }
+    }
+
+    /// Returns the id to go on after and the pause before the next attempt; `None` if there is no way.
+    pub(super) fn next_attempt(&mut self) -> Option<(ByteString, Duration)> {
+        let last_id = self.last_id.clone()?;
+        if self.attempts >= ATTEMPTS {
+            return None;
+        }
+        let pause = match self.attempts {
+            0 => Duration::ZERO,
+            more => (FIRST_PAUSE * 2_u32.saturating_pow(more - 1)).min(LONGEST_PAUSE),
+        };
+        self.attempts += 1;
+        Some((last_id, pause))
+    }
+}
+
+/// The address of a run's events at the gateway that serves `url`. Returns `None` if that is not `…/agents/NAME`.
+fn events_url(url: &str, run: &RunId) -> Option<String> {
+    let path = url.split(['?', '#']).next()?;
+    let (gateway, name) = path.rsplit_once("/agents/")?;
+    if name.is_empty() || name.contains('/') {
+        return None;
+    }
+    let mut encoded = String::new();
+    for byte in run.as_str().bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            write!(encoded, "%{byte:02X}").ok()?;
+        }
+    }
+    Some(format!("{gateway}/runs/{encoded}/events?protocolVersion=1.0"))
+}
+
+impl Shared {
+    /// Returns `true` if a run that was posted here may be asked for again.
+    pub(super) fn can_resume(&self, run: &RunId) -> bool {
+        self.resume && events_url(&self.url, run).is_some()
+    }
+
+    /// Opens the stream of a run after an event.
+    pub(super) async fn reopen(
+        self: Arc<Self>,
+        context: Arc<dyn CallContext>,
+        run: RunId,
+        (last_id, pause): (ByteString, Duration),
+    ) -> Result<SseStream, Missed> {
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        let url = events_url(&self.url, &run).unwrap_or_default();
+        let headers = [("accept", "text/event-stream"), ("last-event-id", &*last_id)];
+        let request = self.connection.request("GET", &url, &headers, &*context, Bytes::new());
+        let request = request.map_err(|error| Missed::Final(unsent(error)))?;
+        let opened = self.connection.client().open_stream(request).await;
+        opened.map_err(|error| {
+            let failure = failure_of(&error);
+            match error {
+                ClientError::NotAStream(answer) if answer.status().is_client_error() => {
+                    let message = format!(
+                        "the stream was cut, and the agent does not know the run: {}",
+                        failure.message
+                    );
+                    Missed::Final(RunFailure::new(RunFailure::UPSTREAM_ENDED, message))
+                }
+                _ => Missed::Passing(failure),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_found_beside_the_agents_of_its_gateway() {
+        let url = |url: &str, run: &str| events_url(url, &RunId::from(run));
+        let found = url("http://host:1/base/agents/story?x=1", "a b/ä%");
+        assert_eq!(found.unwrap(), "http://host:1/base/runs/a%20b%2F%C3%A4%25/events?protocolVersion=1.0");
+        for other in ["http://host/run", "http://host/agents/", "http://host/agents/a/run"] {
+            assert_eq!(url(other, "r"), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn only_ids_of_the_run_count_and_attempts_end() {
+        let mut position = Position::new(RunId::from("r"));
+        for foreign in ["", "7", "other.3.1", "r"] {
+            position.note_id(&foreign.into());
+            assert!(position.next_attempt().is_none(), "{foreign:?}");
+        }
+        position.note_id(&"r.3.1".into());
+        let pauses: Vec<Duration> =
+            std::iter::from_fn(|| position.next_attempt()).map(|(_, pause)| pause).collect();
+        assert_eq!(pauses.len(), 8);
+        assert_eq!((pauses[0], pauses[1], pauses[7]), (Duration::ZERO, FIRST_PAUSE, LONGEST_PAUSE));
+    }
+}

@@ -1,0 +1,130 @@
+//! `aqueduct log`: a run log on disk, checked and repaired while its gateway is stopped.
+
+use std::io::Write;
+use std::path::Path;
+
+use aqueduct_runlog::disk::{self, LogReport, RunReport};
+use serde_json::{Value, json};
+
+use crate::cli::{LogArgs, LogCommand};
+use crate::exit;
+
+/// Runs the command.
+pub(crate) fn command(command: &LogCommand, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
+    match command {
+        LogCommand::Check(args) => check(args, out, notes),
+        LogCommand::Repair(args) => repair(args, out, notes),
+    }
+}
+
+fn check(args: &LogArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
+    match disk::check(&args.folder) {
+        Ok(report) => {
+            write_report(args, &report, None, out);
+            if report.is_sound() { exit::OK } else { exit::FAILED }
+        }
+        Err(error) => {
+            writeln!(notes, "aqueduct log check: {error}").ok();
+            exit::USAGE
+        }
+    }
+}
+
+fn repair(args: &LogArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
+    // What can be refused before anything is written is no failure of the repair.
+    if let Err(error) = disk::check(&args.folder) {
+        writeln!(notes, "aqueduct log repair: {error}").ok();
+        return exit::USAGE;
+    }
+    match disk::repair(&args.folder) {
+        Ok((report, aside)) => {
+            write_report(args, &report, aside.as_deref(), out);
+            exit::OK
+        }
+        Err(error) => {
+            writeln!(notes, "aqueduct log repair: {error}: the damaged files are where they were").ok();
+            exit::FAILED
+        }
+    }
+}
+
+fn write_report(args: &LogArgs, report: &LogReport, aside: Option<&Path>, out: &mut dyn Write) {
+    let written = match args.json {
+        true => writeln!(out, "{}", to_json(report, aside)),
+        false => write_text(args, report, aside, out),
+    };
+    // A reader that has gone is no failure.
+    written.ok();
+}
+
+fn write_text(
+    args: &LogArgs,
+    report: &LogReport,
+    aside: Option<&Path>,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    for damage in &report.files {
+        writeln!(out, "{}: {}", damage.file.display(), damage.what)?;
+    }
+    if let Some(torn) = &report.torn {
+        let (file, at, bytes) = (torn.file.display(), torn.at, torn.bytes);
+        writeln!(out, "{file}: {bytes} bytes from {at} on are no whole write: cut at the next start")?;
+    }
+    if report.unfinished {
+        writeln!(out, "a repair was stopped before its end")?;
+    }
+    for run in report.runs.iter().filter(|run| args.all || !run.is_whole()) {
+        writeln!(out, "{}", describe(run))?;
+    }
+    if report.orphans > 0 {
+        writeln!(out, "{} events belong to runs whose records are lost", report.orphans)?;
+    }
+    let whole = report.runs.iter().filter(|run| run.is_whole()).count();
+    let events: u64 = report.runs.iter().map(|run| run.events).sum();
+    let runs = report.runs.len();
+    writeln!(out, "{runs} runs, {whole} of them whole; {events} events can be read")?;
+    match aside {
+        Some(aside) => writeln!(out, "repaired; the damaged files are in {}", aside.display()),
+        None if report.is_sound() => writeln!(out, "nothing is damaged"),
+        None => writeln!(out, "`aqueduct log repair {}` keeps what can be read", args.folder.display()),
+    }
+}
+
+fn describe(run: &RunReport) -> String {
+    let name = run.run_id.as_ref().map_or("(record lost)", |id| id.as_str());
+    let mut text = format!("run {name}: {} events", run.events);
+    if let Some(gap) = run.gap {
+        text += &format!(", then a gap at {gap} with {} events behind it", run.behind);
+    }
+    if run.undecodable > 0 {
+        text += &format!(", {} undecodable values", run.undecodable);
+    }
+    if run.ended && run.gap.is_some() {
+        text += ", its end is lost";
+    }
+    text
+}
+
+fn to_json(report: &LogReport, aside: Option<&Path>) -> Value {
+    let file = |path: &Path| path.display().to_string();
+    let run = |run: &RunReport| {
+        json!({
+            "run": run.run_id.as_ref().map(|id| id.as_str()),
+            "events": run.events,
+            "gap": run.gap,
+            "behind": run.behind,
+            "undecodable": run.undecodable,
+            "ended": run.ended,
+            "whole": run.is_whole(),
+        })
+    };
+    json!({
+        "sound": report.is_sound(),
+        "files": report.files.iter().map(|damage| json!({ "file": file(&damage.file), "what": damage.what })).collect::<Vec<_>>(),
+        "torn": report.torn.as_ref().map(|torn| json!({ "file": file(&torn.file), "at": torn.at, "bytes": torn.bytes })),
+        "runs": report.runs.iter().map(run).collect::<Vec<_>>(),
+        "orphans": report.orphans,
+        "unfinished": report.unfinished,
+        "aside": aside.map(file),
+    })
+}

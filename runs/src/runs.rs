@@ -12,6 +12,7 @@ use aqueduct_runlog::{Follow, Lease, LogError, LogScope, RunLog, RunMeta};
 use crate::agents::{AgentEntry, Agents};
 use crate::builder::{Host, RunsBuilder};
 use crate::driver::Drive;
+use crate::errands::Handlers;
 use crate::extension::{RunExtension, RunOrigin, RunStart};
 use crate::feed::Feed;
 use crate::handle::{RunHandle, Watched};
@@ -45,6 +46,7 @@ pub(crate) struct Engine {
     draining: CancelToken,
     pub(crate) leaving: Leaving,
     pub(crate) outage: Outage,
+    pub(crate) errands: Handlers,
 }
 
 /// What can be replaced while runs go on.
@@ -95,6 +97,7 @@ impl Runs {
             draining: CancelToken::new(),
             leaving: Leaving::default(),
             outage: Outage::default(),
+            errands: Handlers::default(),
         }))
     }
 

@@ -301,6 +301,24 @@ fn of_two_answers_one_is_taken() {
     assert_eq!(one.get("asking", &asked), other.get("asking", &asked));
 }
 
+/// A client that sends its answer once more, elsewhere, has given one answer.
+#[test]
+fn the_same_answer_at_two_replicas_is_one() {
+    let log = memory();
+    let (one, other) = (Replica::start(&log), Replica::start(&log));
+    let asked = one.send("asking", &json!({}));
+    other.get("asking", &asked);
+    let calls = [&one, &other]
+        .map(|replica| (replica, replica.begin("ann", "asking", "SendMessage", &reply_to(&asked, "prod"))));
+    let answers = calls.map(|(replica, call)| replica.runtime.as_ref().unwrap().block_on(call).unwrap());
+    let whole = one.get("asking", &asked);
+    assert_eq!(other.get("asking", &asked), whole);
+    for answer in answers.iter().filter(|answer| !answer.contains("-32004")) {
+        assert_eq!(serde_json::from_str::<Value>(answer).unwrap()["result"]["task"], whole);
+    }
+    assert_eq!(whole["artifacts"].to_string().matches("done: ").count(), 1, "{whole}");
+}
+
 #[test]
 fn a_task_at_work_is_watched_and_cancelled_at_another_replica() {
     let log = memory();

@@ -24,7 +24,7 @@ use super::log::{LoggedRun, TaskLog, turn_id};
 use super::record::{Past, Recorder};
 use super::task::{Reading, TaskEntry, Turn};
 use crate::wire::time::format;
-use crate::wire::{Message, StateClass, Task, TaskState, TaskStatus, Text};
+use crate::wire::{Message, Task, TaskState, TaskStatus, Text};
 
 impl AgentServer {
     /// Returns the task, if it is this owner's: one that is held, or that of runs in the log.
@@ -77,16 +77,18 @@ impl AgentServer {
         caller: &Caller,
         entry: &Arc<TaskEntry>,
     ) -> Result<(), ServerError> {
-        let waiting = |entry: &TaskEntry| {
-            let state = entry.lock();
-            let is_waiting = state.class() == StateClass::Interrupted && !state.is_claimed;
-            (is_waiting && state.reading.is_done()).then_some(state.turns.len())
-        };
-        let Some(turn) = waiting(entry) else { return Ok(()) };
+        let Some(turn) = entry.lock().next_turn() else { return Ok(()) };
         let run = log.run(&entry.owner, &self.shared.agent, &turn_id(&entry.id, turn)).await?;
         let Some(run) = run.filter(|run| run.task() == Some(entry.id.as_str())) else { return Ok(()) };
-        if waiting(entry) == Some(turn) {
-            entry.lock().reading = Reading::UnderWay;
+        let is_first = {
+            let mut state = entry.lock();
+            let is_first = state.next_turn() == Some(turn);
+            if is_first {
+                state.reading = Reading::UnderWay;
+            }
+            is_first
+        };
+        if is_first {
             self.begin_turn(entry, &run.id, run.message(), run.opened_at);
             self.read(log, caller, entry, turn, run);
         }

@@ -42,6 +42,7 @@ struct Begun {
 struct Claim {
     entry: Arc<TaskEntry>,
     questions: Vec<Interrupt>,
+    turn: usize,
     /// The run of the turn.
     run: RunId,
     parent: Option<RunId>,
@@ -186,6 +187,17 @@ impl AgentServer {
         input.record = Some(Arc::new(record(&entry.id, Some(&send.message))));
         let started = shared.service.start(caller, &shared.agent, input).await;
         let started = started.map_err(|error| not_continued(&entry, error))?;
+        if started.is_repeat
+            && let Some(log) = shared.host.task_log()
+        {
+            // The same answer was quicker at another replica: the turn is the one in the log.
+            let turn = claim.turn;
+            drop(claim);
+            self.find_turn(&log, caller, &entry).await?;
+            entry.wait(|state| state.reading.outcome()).await?;
+            let first = entry.lock().folded.snapshot(None, true);
+            return Ok(Begun { entry, turn, first });
+        }
         let (turn, first) = self.begin_turn(&entry, &started.run_id, Some(send.message), shared.host.now());
         drop(claim);
         self.record(caller, &entry, turn, started);
@@ -227,12 +239,15 @@ impl AgentServer {
         };
         match state.class() {
             StateClass::Terminal => Err(has_ended(&state)),
-            StateClass::Interrupted if state.is_claimed => refuse("is being answered by another message"),
+            StateClass::Interrupted if state.next_turn().is_none() => {
+                refuse("is being answered by another message")
+            }
             StateClass::Interrupted => {
                 state.is_claimed = true;
                 Ok(Claim {
                     entry: Arc::clone(entry),
                     questions: state.questions.clone(),
+                    turn: state.turns.len(),
                     run: turn_id(&entry.id, state.turns.len()),
                     parent: state.turns.iter().rev().find_map(|turn| turn.run.clone()),
                 })

@@ -117,6 +117,12 @@ impl TaskState {
         }
     }
 
+    /// Returns the place of the turn that can begin now; `None` if the task does not wait, or one is about to begin.
+    pub(super) fn next_turn(&self) -> Option<usize> {
+        let is_waiting = self.class() == StateClass::Interrupted && !self.is_claimed;
+        (is_waiting && self.reading.is_done()).then_some(self.turns.len())
+    }
+
     /// Returns `true` once nobody needs to wait for the end of a turn any more: it is there, or does not come here.
     pub(super) fn is_over(&self, turn: usize) -> bool {
         let has_ended = self.turns.get(turn).is_none_or(|turn| turn.end.is_some());

@@ -12,6 +12,7 @@ mod cuts;
 mod leaving;
 mod races;
 pub(super) mod replicas;
+mod served;
 pub(super) mod server;
 mod stopped;
 mod taken_up;

@@ -169,7 +169,7 @@ impl AgentServer {
             let words = "is not the context of the task: leave it out, or send the task's own";
             return Err(ServerError::invalid_field("message.contextId", words));
         }
-        let claim = self.claim(&entry)?;
+        let claim = claim(&entry)?;
         if entry.lock().turns.len() >= shared.config.limits.turns {
             let words = format!(
                 "task {} has had as many messages as a task may have: start another one in the same context",
@@ -212,7 +212,7 @@ impl AgentServer {
     ) -> Result<usize, ServerError> {
         let shared = &self.shared;
         let Some(log) = shared.host.task_log() else { return Ok(self.stop_waiting(entry)) };
-        let claim = self.claim(entry)?;
+        let claim = claim(entry)?;
         let mut input = RunInput::prompt(entry.context_id.clone(), claim.run.as_bytes().clone(), "");
         input.messages.clear();
         input.parent_run_id.clone_from(&claim.parent);
@@ -228,34 +228,6 @@ impl AgentServer {
         drop(claim);
         self.record(caller, entry, turn, started);
         Ok(turn)
-    }
-
-    /// The task is this message's from now on, if it waits for one.
-    fn claim(&self, entry: &Arc<TaskEntry>) -> Result<Claim, ServerError> {
-        let mut state = entry.lock();
-        let refuse = |words: &str| {
-            let words = format!("task {} {words}", entry.id);
-            Err(ServerError::new(ErrorKind::UnsupportedOperation, words))
-        };
-        match state.class() {
-            StateClass::Terminal => Err(has_ended(&state)),
-            StateClass::Interrupted if state.next_turn().is_none() => {
-                refuse("is being answered by another message")
-            }
-            StateClass::Interrupted => {
-                state.is_claimed = true;
-                Ok(Claim {
-                    entry: Arc::clone(entry),
-                    questions: state.questions.clone(),
-                    turn: state.turns.len(),
-                    run: turn_id(&entry.id, state.turns.len()),
-                    parent: state.turns.iter().rev().find_map(|turn| turn.run.clone()),
-                })
-            }
-            StateClass::Active => refuse(
-                "is at work and asked nothing: wait until it asks or ends, or start another task in the same context",
-            ),
-        }
     }
 
     fn record(&self, caller: &Caller, entry: &Arc<TaskEntry>, turn: usize, started: StartedRun) {
@@ -286,6 +258,34 @@ impl AgentServer {
         let words =
             format!("this agent answers in none of the accepted media types; it has {}", offered.join(", "));
         Err(ServerError::new(ErrorKind::ContentTypeNotSupported, words))
+    }
+}
+
+/// The task is this message's from now on, if it waits for one.
+fn claim(entry: &Arc<TaskEntry>) -> Result<Claim, ServerError> {
+    let mut state = entry.lock();
+    let refuse = |words: &str| {
+        let words = format!("task {} {words}", entry.id);
+        Err(ServerError::new(ErrorKind::UnsupportedOperation, words))
+    };
+    match state.class() {
+        StateClass::Terminal => Err(has_ended(&state)),
+        StateClass::Interrupted if state.next_turn().is_none() => {
+            refuse("is being answered by another message")
+        }
+        StateClass::Interrupted => {
+            state.is_claimed = true;
+            Ok(Claim {
+                entry: Arc::clone(entry),
+                questions: state.questions.clone(),
+                turn: state.turns.len(),
+                run: turn_id(&entry.id, state.turns.len()),
+                parent: state.turns.iter().rev().find_map(|turn| turn.run.clone()),
+            })
+        }
+        StateClass::Active => refuse(
+            "is at work and asked nothing: wait until it asks or ends, or start another task in the same context",
+        ),
     }
 }
 

@@ -169,7 +169,7 @@ impl Watcher {
                     return is_there;
                 }
                 // A log that cannot be read now is asked again.
-                let _ = server.find_turn(&log, &caller, &entry).await;
+                server.find_turn(&log, &caller, &entry).await.ok();
             }
         }))
     }

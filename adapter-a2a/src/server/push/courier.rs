@@ -137,10 +137,8 @@ impl Courier {
             };
             last = event.number;
             let is_end = event.event.is_terminal();
-            let closed_at = match is_end {
-                true => self.find(turn).await.ok().flatten().and_then(|run| run.closed_at),
-                false => None,
-            };
+            let ended = if is_end { self.find(turn).await.ok().flatten() } else { None };
+            let closed_at = ended.and_then(|run| run.closed_at);
             let at = format(closed_at.unwrap_or_else(|| self.shared().host.now()));
             maker.convert(&event.event, &mut items);
             let bodies = self.bodies(items.drain(..), &at, told);

@@ -78,6 +78,7 @@ pub fn run_input(input: RunAgentInput) -> RunInput {
         state: input.state.0.filter(|state| !state.is_null()).unwrap_or_else(|| json!({})),
         resume: input.resume.into_iter().flatten().map(reply).collect(),
         forwarded: forwarded(input.forwarded_props.unwrap_or_default(), input.extra),
+        record: None,
     }
 }
 

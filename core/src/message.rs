@@ -150,6 +150,9 @@ pub struct RunInput {
     pub resume: Vec<InterruptReply>,
     /// Whatever else the caller passes on.
     pub forwarded: Value,
+    /// What the surface that starts the run keeps with it in the run log, for other replicas and the next start. Agents and
+    /// watchers do not see it. A run with a record goes on without watchers.
+    pub record: Option<Arc<Value>>,
 }
 
 impl RunInput {
@@ -167,6 +170,7 @@ impl RunInput {
             state: Value::Null,
             resume: Vec::new(),
             forwarded: Value::Null,
+            record: None,
         }
     }
 

@@ -481,12 +481,17 @@ impl<'d> Machine<'d> {
 
     /// Returns `true` if the caller that started the run has gone already. A published run begins without watchers.
     fn was_left(&self) -> bool {
-        !self.drive.agent.is_published() && self.drive.handle.is_unwatched()
+        !self.drive.agent.is_published() && self.is_unwatched()
+    }
+
+    /// A run with a record is never unwatched: its surface finds it again by that.
+    fn is_unwatched(&self) -> bool {
+        self.drive.request.input.record.is_none() && self.drive.handle.is_unwatched()
     }
 
     fn handle_watchers(&mut self) {
         let options = self.drive.agent.options();
-        let is_unwatched = self.drive.handle.is_unwatched();
+        let is_unwatched = self.is_unwatched();
         self.unwatched = is_unwatched.then(|| match options.on_disconnect {
             OnDisconnect::Cancel if self.is_takeover => {
                 Instant::now() + self.drive.runs.setup().settings.lease

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use aqueduct_core::CancelToken;
+use aqueduct_runlog::Lease;
 use tokio::sync::watch;
 
 use crate::handle::RunHandle;
@@ -106,7 +108,12 @@ impl Runs {
         }
         self.tick();
         let held = std::mem::take(&mut *locked(&self.0.replica.held));
-        let held = held.into_values().map(|(lease, _)| lease).collect();
+        let give_up = |(lease, lost): (Lease, CancelToken)| {
+            // What works under it here stops before another replica goes on.
+            lost.cancel();
+            lease
+        };
+        let held = held.into_values().map(give_up).collect();
         if let Err(error) = self.run_log().release(held).await {
             tracing::warn!(%error, "leases could not be released: they lapse");
         }

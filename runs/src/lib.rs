@@ -18,10 +18,11 @@
 //! | [`publish`] | runs that a framework feeds, and replies to their interrupts |
 //! | [`metrics`] | [`RunMetrics`]: counters, for the host to show |
 //! | [`side`] | runs by which replicas talk to the owner of another run |
+//! | [`errands`] | work beside runs that survives its replica |
 //! | `driver`, `feed`, `input` | one run from its first event to its last |
 //! | `replica`, `sweeper`, `takeover`, `previous` | leases, and runs whose owner is gone |
 //! | `leaving`, `outage` | runs that are handed over, and a log that cannot be used |
-//! | `threads`, `listing`, `complete` | history of threads, lists of runs, the merged turn as a value |
+//! | `threads`, `listing`, `complete`, `dismiss` | history of threads, lists of runs, the merged turn as a value, the end of what waits |
 //!
 //! Invariants: every event is in the log before a watcher sees it; every log ends, also when the agent, the watcher or the
 //! driver goes away; a run is seen and cancelled only by the principal that started it.
@@ -51,7 +52,9 @@ pub mod agents;
 mod audit;
 pub mod builder;
 mod complete;
+mod dismiss;
 mod driver;
+pub mod errands;
 pub mod extension;
 mod feed;
 pub mod handle;

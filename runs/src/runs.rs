@@ -12,6 +12,7 @@ use aqueduct_runlog::{Follow, Lease, LogError, LogScope, RunLog, RunMeta};
 use crate::agents::{AgentEntry, Agents};
 use crate::builder::{Host, RunsBuilder};
 use crate::driver::Drive;
+use crate::errands::Handlers;
 use crate::extension::{RunExtension, RunOrigin, RunStart};
 use crate::feed::Feed;
 use crate::handle::{RunHandle, Watched};
@@ -47,6 +48,7 @@ pub(crate) struct Engine {
     pub(crate) leaving: Leaving,
     pub(crate) outage: Outage,
     pub(crate) places: RunLedger,
+    pub(crate) errands: Handlers,
 }
 
 /// What can be replaced while runs go on.
@@ -98,6 +100,7 @@ impl Runs {
             leaving: Leaving::default(),
             outage: Outage::default(),
             places: RunLedger::default(),
+            errands: Handlers::default(),
         }))
     }
 

@@ -17,8 +17,11 @@ use aqueduct_core::{
 };
 use aqueduct_runlog::{Lease, LogError, Remains, RunState, is_log_metadata};
 
+use serde_json::Value;
+
 use crate::agents::AgentEntry;
 use crate::driver::{Drive, left_by_extension};
+use crate::errands::is_errand;
 use crate::extension::RunOrigin;
 use crate::feed::{Feed, TakenOver};
 use crate::runs::Runs;
@@ -63,6 +66,9 @@ impl Runs {
         if self.is_draining() {
             return Ok(());
         }
+        if is_errand(&run.meta) {
+            return self.take_up_errand(run).await;
+        }
         let lease = match self.run_log().take_over(&run.meta.run_id, self.now(), self.lease_until()).await {
             Ok(lease) => lease,
             // Another replica was quicker, or the run has ended.
@@ -84,14 +90,22 @@ impl Runs {
                 let (response_id, opened_at) = (read.response_id, state.meta.opened_at);
                 let takeover = Takeover::new(checkpoint, history);
                 let taken = TakenOver { context, takeover, response_id, opened_at };
-                self.drive_lapsed(&state, lease, entry, taken);
+                let record = self.read_record(&lease.run_id).await?.map(Arc::new);
+                self.drive_lapsed(&state, lease, entry, taken, record);
                 Ok(())
             }
             None => self.end_lapsed(&state, &lease, read.remains).await,
         }
     }
 
-    fn drive_lapsed(&self, run: &RunState, lease: Lease, agent: Arc<AgentEntry>, taken: TakenOver) {
+    fn drive_lapsed(
+        &self,
+        run: &RunState,
+        lease: Lease,
+        agent: Arc<AgentEntry>,
+        taken: TakenOver,
+        record: Option<Arc<Value>>,
+    ) {
         let meta = &run.meta;
         tracing::warn!(
             run = meta.run_id.as_str(),
@@ -107,6 +121,7 @@ impl Runs {
         let mut input =
             RunInput::prompt(meta.thread_id.as_bytes().clone(), meta.public_id().as_bytes().clone(), "");
         input.messages.clear();
+        input.record = record;
         let mut request = AgentRequest::new(input);
         request.keeps_checkpoints = true;
         request.principal = Principal::from_stored(&meta.owner);

@@ -2,15 +2,16 @@
 //!
 //! What a run was asked is a note in its log ([`Note::Input`]), so that a thread can be restated from the log alone, after
 //! a restart or on another replica. AG-UI clients send the whole history with every run; only the first run of a thread in
-//! the log keeps all of it, the others what is new.
+//! the log keeps all of it, the others what is new. The record of the surface that started the run
+//! ([`RunInput::record`]) is a member of the same note.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aqueduct_core::service::{Caller, ServiceError};
 use aqueduct_core::{Role, RunId, RunInput, ThreadId};
-use aqueduct_runlog::{Lease, Note, RunLog, RunQuery, RunState};
-use serde_json::{Map, Value};
+use aqueduct_runlog::{Lease, LogError, Note, RunLog, RunMeta, RunQuery, RunState};
+use serde_json::{Map, Value, json};
 
 use crate::extension::OF_EXTENSION;
 use crate::runs::{Runs, refuse};
@@ -21,6 +22,19 @@ const THREADS: usize = 10_000;
 
 /// Runs that are listed at once.
 const PAGE: usize = 256;
+
+/// The member of a note that holds the record of the surface. Inputs of AG-UI have none of that name.
+const RECORD: &str = "aqueduct.record";
+
+/// Adds the record to what a run was asked.
+fn with_record(asked: Option<Value>, record: Option<&Value>) -> Option<Value> {
+    let Some(record) = record else { return asked };
+    let mut note = asked.unwrap_or_else(|| json!({}));
+    if let Some(members) = note.as_object_mut() {
+        members.insert(RECORD.to_owned(), record.clone());
+    }
+    Some(note)
+}
 
 /// Which run of a thread holds the history from before it, by principal and thread. It saves space, nothing else: a
 /// history that is logged twice is folded to one, by the ids of its messages.
@@ -53,19 +67,51 @@ impl Runs {
     /// Notes in the log what a run is asked, and what its extension left. A log that does not take it costs the thread this
     /// part of its history.
     pub(crate) async fn note_input(&self, lease: &Lease, owner: &str, input: &RunInput, left: Option<Value>) {
-        let Some(record) = self.0.host.record_input else { return };
-        let from = self.0.threads.first_new(&**self.run_log(), owner, &lease.run_id, input).await;
-        let mut value = record(input, from);
+        let mut asked = match self.0.host.record_input {
+            Some(record) => {
+                let from = self.0.threads.first_new(&**self.run_log(), owner, &lease.run_id, input).await;
+                record(input, from)
+            }
+            None => None,
+        };
         if let Some(left) = left {
-            let noted = value.get_or_insert_with(|| Value::Object(Map::new()));
+            let noted = asked.get_or_insert_with(|| Value::Object(Map::new()));
             if let Some(noted) = noted.as_object_mut() {
                 noted.insert(OF_EXTENSION.to_owned(), left);
             }
         }
+        self.note(lease, with_record(asked, input.record.as_deref())).await;
+    }
+
+    /// Notes the record of a run alone.
+    pub(crate) async fn note_record(&self, lease: &Lease, input: &RunInput) {
+        self.note(lease, with_record(None, input.record.as_deref())).await;
+    }
+
+    async fn note(&self, lease: &Lease, value: Option<Value>) {
         let Some(value) = value else { return };
         if let Err(error) = self.run_log().annotate(lease, Note::Input(Arc::new(value))).await {
             let run = lease.run_id.as_str();
             tracing::warn!(run, %error, "the log does not hold what the run was asked");
+        }
+    }
+
+    /// Returns the record that the surface which started the run `run` of `owner` keeps with it; `None` if there is no
+    /// such run, or it has none.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read.
+    pub async fn record_of(&self, owner: &str, run: &RunId) -> Result<Option<Value>, LogError> {
+        self.read_record(&RunMeta::key(owner, run)).await
+    }
+
+    /// The same by the key of the run.
+    pub(crate) async fn read_record(&self, key: &RunId) -> Result<Option<Value>, LogError> {
+        match self.run_log().input(key).await {
+            Ok(note) => Ok(note.and_then(|note| note.get(RECORD).cloned())),
+            Err(LogError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

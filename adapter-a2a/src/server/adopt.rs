@@ -1,100 +1,220 @@
-//! Tasks of runs that were not begun here: a framework publishes them, and A2A clients watch, answer and cancel them.
+//! Tasks that are not held here: begun at another replica or before a restart, or forgotten since.
 //!
-//! Such a run becomes a task when somebody first asks for it by its id. It is read from its beginning, so nothing of it is
-//! missed; from then on it is a task like any other. Only servers whose [`ServerConfig::adopts_runs`] says so do that:
-//! elsewhere every task began with a message.
+//! ```text
+//! find ──┬ held ──► did another replica begin a turn? ── yes ──┐
+//!        └ not held ──► the log has its first run ── insert ──┴─► reader: its runs, one after another ──► a task like any other
+//! ```
 //!
-//! [`ServerConfig::adopts_runs`]: super::ServerConfig::adopts_runs
+//! The reader folds what the log has, then follows the run that goes on, as the recorder of a run that was begun here. Callers
+//! wait until it has read as much as there was when they asked.
+//!
+//! Runs that a framework publishes have no record of a task. They become tasks when somebody first asks for them by their
+//! ids, at servers whose [`ServerConfig::adopts_runs`](super::ServerConfig::adopts_runs) says so; elsewhere every task began
+//! with a message.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 
-use aqueduct_core::service::{Caller, EventStream};
-use aqueduct_core::{BlockEvent, RunId, RunInfo};
+use aqueduct_core::Timestamp;
+use aqueduct_core::service::Caller;
 
 use super::ServerError;
 use super::agent::AgentServer;
 use super::items::Items;
-use super::record::Recorder;
-use super::task::TaskEntry;
-use super::watch::within;
+use super::log::{LoggedRun, TaskLog, turn_id};
+use super::record::{Past, Recorder};
+use super::task::{Reading, TaskEntry, Turn};
 use crate::wire::time::format;
-use crate::wire::{Task, TaskState, TaskStatus, Text};
+use crate::wire::{Message, Task, TaskState, TaskStatus, Text};
 
 impl AgentServer {
-    /// The task, if it is this owner's: one that is kept, or that of a run.
+    /// Returns the task, if it is this owner's: one that is held, or that of runs in the log.
     pub(super) async fn find(
         &self,
         caller: &Caller,
         owner: &str,
         id: &str,
     ) -> Result<Arc<TaskEntry>, ServerError> {
-        match self.shared.store.find(owner, id) {
-            Err(unknown) if self.shared.config.adopts_runs => {
-                self.adopt(caller, owner, id).await.unwrap_or(Err(unknown))
+        let held = self.shared.store.find(owner, id);
+        let Some(log) = self.shared.host.task_log() else { return held };
+        let entry = match held {
+            Ok(entry) => {
+                self.find_turn(&log, caller, &entry).await?;
+                entry
             }
-            found => found,
-        }
+            Err(unknown) => self.adopt(&log, caller, owner, id).await?.ok_or(unknown)?,
+        };
+        entry.wait(|state| state.reading.outcome()).await?;
+        let is_visible = entry.lock().is_visible();
+        if is_visible { Ok(entry) } else { Err(ServerError::task_not_found(id)) }
     }
 
-    /// Makes a task of a run; none if this agent has no such run, or none that this caller may see.
+    /// Makes a task of the runs in the log; `None` if the owner has none of that id.
     async fn adopt(
         &self,
+        log: &Arc<dyn TaskLog>,
         caller: &Caller,
         owner: &str,
         id: &str,
-    ) -> Option<Result<Arc<TaskEntry>, ServerError>> {
+    ) -> Result<Option<Arc<TaskEntry>>, ServerError> {
         let shared = &self.shared;
-        let run = RunId::from(id);
-        let started = first(shared.service.watch(caller, &run, 0).await.ok()?).await?;
-        if started.agent.as_deref() != Some(shared.agent.as_str()) {
-            return None;
+        let Some(first) = log.run(owner, &shared.agent, &turn_id(id, 0)).await? else { return Ok(None) };
+        let is_task = first.task().map_or(shared.config.adopts_runs, |task| task == id);
+        if !is_task {
+            return Ok(None);
         }
-        let entry = Arc::new(self.entry(owner, &started));
-        let kept = match shared.store.insert(&entry) {
-            Ok(kept) => kept,
-            Err(refused) => return Some(Err(refused)),
-        };
+        let entry = Arc::new(self.entry(owner, &first));
+        let kept = shared.store.insert(&entry)?;
         if Arc::ptr_eq(&kept, &entry) {
-            let events = shared.service.watch(caller, &run, 0).await.ok()?;
-            let recorder = Recorder { server: self.clone(), entry, turn: 0, run };
-            shared.host.spawn(Box::pin(recorder.record(events)));
+            self.read(log, caller, &entry, 0, first);
         }
-        // What has been said by now is there in a moment; a run that goes on never is.
-        let ended = kept.wait(|state| {
-            let is_over = state.turns.first().is_none_or(|turn| turn.end.is_some());
-            (is_over || state.is_removed).then_some(())
-        });
-        within(ended, shared.host.sleep(shared.config.reply_window)).await;
-        Some(Ok(kept))
+        Ok(Some(kept))
     }
 
-    fn entry(&self, owner: &str, started: &RunInfo) -> TaskEntry {
-        let shared = &self.shared;
-        let now = shared.host.now();
-        let status = TaskStatus {
-            state: TaskState::Working,
-            timestamp: Text::from(format(now)),
-            ..TaskStatus::default()
+    /// Takes up a turn that another replica has begun. Only a task that waits can have one.
+    pub(super) async fn find_turn(
+        &self,
+        log: &Arc<dyn TaskLog>,
+        caller: &Caller,
+        entry: &Arc<TaskEntry>,
+    ) -> Result<(), ServerError> {
+        let Some(turn) = entry.lock().next_turn() else { return Ok(()) };
+        let run = log.run(&entry.owner, &self.shared.agent, &turn_id(&entry.id, turn)).await?;
+        let Some(run) = run.filter(|run| run.task() == Some(entry.id.as_str())) else { return Ok(()) };
+        let is_first = {
+            let mut state = entry.lock();
+            let is_first = state.next_turn() == Some(turn);
+            if is_first {
+                state.reading = Reading::UnderWay;
+            }
+            is_first
         };
+        if is_first {
+            self.begin_turn(entry, &run.id, run.message(), run.opened_at);
+            self.read(log, caller, entry, turn, run);
+        }
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        log: &Arc<dyn TaskLog>,
+        caller: &Caller,
+        entry: &Arc<TaskEntry>,
+        turn: usize,
+        run: LoggedRun,
+    ) {
+        let (server, log) = (self.clone(), Arc::clone(log));
+        let reader = Reader { server, log, caller: caller.clone(), entry: Arc::clone(entry) };
+        self.shared.host.spawn(Box::pin(reader.read(turn, run)));
+    }
+
+    /// Adds a turn that begins with a message. Returns its place, and the task as it is then.
+    pub(super) fn begin_turn(
+        &self,
+        entry: &TaskEntry,
+        run: &aqueduct_core::RunId,
+        message: Option<Message<'static>>,
+        at: Timestamp,
+    ) -> (usize, Task<'static>) {
+        let shared = &self.shared;
+        let mut state = entry.lock();
+        state.turns.push(Turn { run: Some(run.clone()), folded: 0, end: None });
+        state.maker = Items::new(&shared.config, &entry.id, &entry.context_id);
+        state.questions.clear();
+        state.folded.set_status(status(TaskState::Working, at), &shared.config.limits);
+        if let Some(message) = message {
+            state.folded.say(message, &shared.config.limits);
+        }
+        state.updated_at = at;
+        let begun = (state.last_turn(), state.folded.snapshot(None, true));
+        drop(state);
+        shared.store.handle_rest(entry);
+        entry.changed();
+        begun
+    }
+
+    /// Returns a task whose first run is in the log and has not been read.
+    pub(super) fn entry(&self, owner: &str, first: &LoggedRun) -> TaskEntry {
+        // A run that a framework began was never submitted.
+        let state = if first.record.is_some() { TaskState::Submitted } else { TaskState::Working };
         let task = Task {
-            id: Text::from(started.run_id.as_str().to_owned()),
-            context_id: Text::from(started.thread_id.as_str().to_owned()),
-            status,
+            id: Text::from(first.id.as_str().to_owned()),
+            context_id: Text::from(first.context_id.clone()),
+            status: status(state, first.opened_at),
+            history: first.message().into_iter().collect(),
             ..Task::default()
         };
-        let maker = Items::new(&shared.config, &task.id, &task.context_id);
-        let entry = TaskEntry::new(owner.to_owned(), task, started.run_id.clone(), maker, now);
-        // Nobody waits for a message in reply.
-        entry.lock().close_window();
+        let maker = Items::new(&self.shared.config, &task.id, &task.context_id);
+        let entry = TaskEntry::new(owner.to_owned(), task, first.id.clone(), maker, first.opened_at);
+        let mut state = entry.lock();
+        // Whoever asks for it by its id has been answered with a task.
+        state.close_window();
+        state.reading = Reading::UnderWay;
+        drop(state);
         entry
     }
 }
 
-/// Which run it is.
-async fn first(mut events: EventStream) -> Option<Arc<RunInfo>> {
-    match poll_fn(|cx| events.as_mut().poll_next(cx)).await?.event {
-        BlockEvent::RunStarted(run) => Some(run),
-        _ => None,
+pub(super) fn status(state: TaskState<'static>, at: Timestamp) -> TaskStatus<'static> {
+    TaskStatus { state, timestamp: Text::from(format(at)), ..TaskStatus::default() }
+}
+
+/// Folds the runs of a task from the log.
+struct Reader {
+    server: AgentServer,
+    log: Arc<dyn TaskLog>,
+    caller: Caller,
+    entry: Arc<TaskEntry>,
+}
+
+impl Reader {
+    /// Reads from that turn on, which the task has.
+    async fn read(self, mut turn: usize, mut run: LoggedRun) {
+        loop {
+            let shared = &self.server.shared;
+            let is_open = run.closed_at.is_none();
+            let events = match shared.service.watch(&self.caller, &run.id, 0).await {
+                Ok(events) => events,
+                Err(error) => return self.finish(Err(error.into())),
+            };
+            if is_open && run.head == 0 {
+                self.finish(Ok(()));
+            }
+            let recorder = Recorder {
+                server: self.server.clone(),
+                entry: Arc::clone(&self.entry),
+                caller: self.caller.clone(),
+                turn,
+                run: run.id.clone(),
+                past: Past { head: run.head, opened_at: run.opened_at, is_last: is_open },
+            };
+            recorder.record(events).await;
+            if is_open {
+                return self.finish(Ok(()));
+            }
+            let next = turn_id(&self.entry.id, turn + 1);
+            match self.log.run(&self.entry.owner, &shared.agent, &next).await {
+                Ok(Some(next)) if next.task() == Some(self.entry.id.as_str()) => {
+                    self.server.begin_turn(&self.entry, &next.id, next.message(), next.opened_at);
+                    turn += 1;
+                    run = next;
+                }
+                Ok(_) => return self.finish(Ok(())),
+                Err(error) => return self.finish(Err(error.into())),
+            }
+        }
+    }
+
+    /// The task is as the log has it, or it cannot be read: then it is not held.
+    fn finish(&self, outcome: Result<(), ServerError>) {
+        let is_failed = outcome.is_err();
+        self.entry.lock().reading = match outcome {
+            Ok(()) => Reading::Done,
+            Err(error) => Reading::Failed(error),
+        };
+        if is_failed {
+            self.server.shared.store.remove(&self.entry.id);
+        }
+        self.entry.changed();
     }
 }

@@ -9,7 +9,7 @@ use super::config::ServerConfig;
 use super::host::Host;
 use super::plain::PlainView;
 use super::store::TaskStore;
-use super::task::{TaskState, Turn};
+use super::task::{TaskEntry, TaskState, Turn};
 use super::watch::{Watcher, within};
 use super::{Answer, CallContext, CallHandler, ServerError};
 use crate::call::Call;
@@ -111,7 +111,7 @@ impl AgentServer {
                 let task = entry.lock().folded.snapshot(history_length, true);
                 Ok(Answer::Task(Box::new(task)))
             }
-            Call::ListTasks(list) => super::list::list(&shared.store, &owner, &list),
+            Call::ListTasks(list) => self.list(&caller, &owner, &list).await,
             Call::CancelTask { id, .. } => self.cancel(caller, &owner, &id).await,
             Call::SubscribeToTask { id } => {
                 let entry = self.find(&caller, &owner, &id).await?;
@@ -120,7 +120,7 @@ impl AgentServer {
             call @ (Call::CreatePushConfig(_)
             | Call::GetPushConfig { .. }
             | Call::ListPushConfigs { .. }
-            | Call::DeletePushConfig { .. }) => self.answer_push(&owner, &context, call).await,
+            | Call::DeletePushConfig { .. }) => self.answer_push(&caller, &owner, &context, call).await,
             Call::GetExtendedCard => {
                 let words = "this agent has no other card than the one that everybody sees";
                 // 1.0 keeps the name of this for agents that say they have one (spec 3.3.4).
@@ -148,32 +148,21 @@ impl AgentServer {
     async fn cancel(&self, caller: Caller, owner: &str, id: &str) -> Result<Answer, ServerError> {
         let shared = &self.shared;
         let entry = self.find(&caller, owner, id).await?;
-        let (turn, run) = {
-            let mut state = entry.lock();
+        let (is_waiting, mut turn, run) = {
+            let state = entry.lock();
+            let turn = state.last_turn();
             match state.class() {
                 StateClass::Terminal => return Err(not_cancelable(&state)),
-                StateClass::Interrupted if !state.is_claimed => {
-                    self.stop_waiting(&mut state);
-                    let task = state.folded.snapshot(None, true);
-                    drop(state);
-                    shared.store.handle_rest(&entry);
-                    self.deliver(&entry);
-                    entry.changed();
-                    return Ok(Answer::Task(Box::new(task)));
-                }
-                _ => {
-                    let turn = state.last_turn();
-                    (turn, state.turns.get(turn).and_then(|turn| turn.run.clone()))
-                }
+                StateClass::Interrupted if !state.is_claimed => (true, turn, None),
+                _ => (false, turn, state.turns.get(turn).and_then(|turn| turn.run.clone())),
             }
         };
-        if let Some(run) = run {
+        if is_waiting {
+            turn = self.dismiss(&caller, &entry).await?;
+        } else if let Some(run) = run {
             shared.service.cancel(&caller, &run).await?;
         }
-        let ended = entry.wait(|state| {
-            let is_over = state.turns.get(turn).is_none_or(|turn| turn.end.is_some());
-            (is_over || state.is_removed).then_some(())
-        });
+        let ended = entry.wait(|state| state.is_over(turn).then_some(()));
         within(ended, shared.host.sleep(shared.config.cancel_wait)).await;
         let state = entry.lock();
         match &state.folded.task.status.state {
@@ -182,16 +171,23 @@ impl AgentServer {
         }
     }
 
-    /// A task that waits has no run to stop: it just ends.
-    fn stop_waiting(&self, state: &mut TaskState) {
+    /// Ends a task that waits, where no log has to know of it. Returns the turn that does.
+    pub(super) fn stop_waiting(&self, entry: &Arc<TaskEntry>) -> usize {
         let shared = &self.shared;
         let now = shared.host.now();
+        let mut state = entry.lock();
         let end = super::fold::stamped(state.maker.status(State::Canceled), &format(now));
         state.folded.set_status(end.status.clone(), &shared.config.limits);
         state.enqueue(&StreamItem::Status(end.clone()), shared.config.push.queue);
         state.turns.push(Turn { run: None, folded: 0, end: Some(Box::new(end)) });
         state.questions.clear();
         state.updated_at = now;
+        let turn = state.last_turn();
+        drop(state);
+        shared.store.handle_rest(entry);
+        self.deliver(entry);
+        entry.changed();
+        turn
     }
 }
 

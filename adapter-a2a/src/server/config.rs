@@ -29,6 +29,9 @@ pub struct ServerConfig {
     /// How long `CancelTask` waits for the run to end before it answers with the task as it is. Clients wait 10 to
     /// 60 seconds for an answer.
     pub cancel_wait: Duration,
+    /// How often the subscriber of a task that waits looks for a turn that another replica began, where replicas share a log.
+    /// A reader waits for the first words of an agent for longer.
+    pub turn_poll: Duration,
     /// Media types that the agent reads; `text/*` stands for all texts. A part that says to be of another is refused.
     /// Empty: it reads all.
     pub input_modes: Vec<String>,
@@ -57,6 +60,7 @@ impl Default for ServerConfig {
             notes: Notes::Lines,
             reply_window: Duration::from_millis(500),
             cancel_wait: Duration::from_secs(8),
+            turn_poll: Duration::from_millis(500),
             input_modes: Vec::new(),
             output_modes: vec!["text/plain".to_owned(), "application/json".to_owned()],
             required_extensions: Vec::new(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use aqueduct_core::Timestamp;
 use aqueduct_core::service::{BoxFuture, Caller, ServiceError};
 
+use super::log::TaskLog;
 use super::push::PushSender;
 
 /// The world around a server.
@@ -29,6 +30,12 @@ pub trait Host: Send + Sync + 'static {
 
     /// Who carries push notifications; none if this server calls nobody back.
     fn push_sender(&self) -> Option<Arc<dyn PushSender>> {
+        None
+    }
+
+    /// The log that holds the runs, where tasks are to be found again that this server does not hold; none if its tasks are
+    /// its own.
+    fn task_log(&self) -> Option<Arc<dyn TaskLog>> {
         None
     }
 }

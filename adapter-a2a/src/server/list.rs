@@ -2,18 +2,24 @@
 //!
 //! Newest status first. A page token names the last task of its page by time and id, so a page continues right after it
 //! whatever happened in between; tasks that changed meanwhile are on the first page again. Tokens are opaque to clients.
+//!
+//! Order and filters need the last run of a task alone; only the tasks of the page are read whole.
 
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 
 use aqueduct_core::Timestamp;
+use aqueduct_core::service::Caller;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::store::TaskStore;
+use super::agent::AgentServer;
+use super::config::ServerConfig;
+use super::items::Items;
+use super::log::{LoggedRun, turn_of};
 use super::task::TaskEntry;
 use super::{Answer, ServerError, TaskPage};
 use crate::call::ListTasks;
-use crate::wire::{TaskState, time};
+use crate::wire::{ErrorKind, StreamItem, TaskState, time};
 
 /// Tasks on a page if the client does not say (spec 3.1.4).
 const DEFAULT_PAGE: u32 = 50;
@@ -27,33 +33,101 @@ struct Place {
     id: String,
 }
 
-/// Answers a list call.
-pub(super) fn list(store: &TaskStore, owner: &str, list: &ListTasks) -> Result<Answer, ServerError> {
-    let filter = Filter::read(list)?;
-    let mut found: Vec<(Place, Arc<TaskEntry>)> = store
-        .of_owner(owner)
-        .into_iter()
-        .filter_map(|entry| filter.place(&entry).map(|place| (place, entry)))
-        .collect();
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    let total = found.len();
-    let start = filter.after.as_ref().map_or(0, |after| found.partition_point(|(place, _)| place <= after));
-    let page_size = usize::try_from(filter.page_size).unwrap_or(usize::MAX);
-    let page: Vec<_> = found.iter().skip(start).take(page_size).collect();
-    let is_last = start + page.len() >= total;
-    let next_page_token = match page.last() {
-        Some((place, _)) if !is_last => token(place),
-        _ => String::new(),
+impl AgentServer {
+    /// Answers a list call.
+    pub(super) async fn list(
+        &self,
+        caller: &Caller,
+        owner: &str,
+        list: &ListTasks,
+    ) -> Result<Answer, ServerError> {
+        let filter = Filter::read(list)?;
+        let mut found = self.places(owner, &filter).await?;
+        found.sort();
+        let total = found.len();
+        let start = filter.after.as_ref().map_or(0, |after| found.partition_point(|place| place <= after));
+        let page_size = usize::try_from(filter.page_size).unwrap_or(usize::MAX);
+        let page: Vec<&Place> = found.iter().skip(start).take(page_size).collect();
+        let is_last = start + page.len() >= total;
+        let next_page_token = match page.last() {
+            Some(place) if !is_last => token(place),
+            _ => String::new(),
+        };
+        let with_artifacts = list.include_artifacts.unwrap_or(false);
+        let mut tasks = Vec::new();
+        for place in page {
+            match self.find(caller, owner, &place.id).await {
+                Ok(entry) => tasks.push(entry.lock().folded.snapshot(list.history_length, with_artifacts)),
+                // Forgotten by now, or a reply that was no task.
+                Err(error) if error.kind == ErrorKind::TaskNotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Answer::Tasks(Box::new(TaskPage {
+            tasks,
+            next_page_token,
+            page_size: filter.page_size,
+            total_size: u32::try_from(total).unwrap_or(u32::MAX),
+        })))
+    }
+
+    /// Returns the places of the tasks that fit: of those in the log, and of those that are held and not in it.
+    async fn places(&self, owner: &str, filter: &Filter<'_>) -> Result<Vec<Place>, ServerError> {
+        let shared = &self.shared;
+        let runs = match shared.host.task_log() {
+            Some(log) => {
+                let most = shared.config.limits.tasks_per_caller;
+                log.runs(owner, &shared.agent, filter.context_id, most).await?
+            }
+            None => Vec::new(),
+        };
+        let logged = logged_tasks(&runs);
+        let mut places = Vec::new();
+        let mut hidden = HashSet::new();
+        for entry in shared.store.of_owner(owner) {
+            if !entry.lock().is_visible() {
+                hidden.insert(entry.id.clone());
+            } else if !logged.contains_key(entry.id.as_str()) {
+                places.extend(filter.place(&entry));
+            }
+        }
+        let shown = logged.into_iter().filter(|(id, _)| !hidden.contains(*id));
+        places.extend(shown.filter_map(|(id, run)| filter.logged_place(id, run, &shared.config)));
+        Ok(places)
+    }
+}
+
+/// Returns the last run of each task whose first run is there.
+fn logged_tasks(runs: &[LoggedRun]) -> HashMap<&str, &LoggedRun> {
+    let mut tasks: HashMap<&str, (usize, &LoggedRun)> = HashMap::new();
+    let mut begun = HashSet::new();
+    for run in runs {
+        let Some((task, turn)) = run.task().and_then(|task| Some((task, turn_of(task, &run.id)?))) else {
+            continue;
+        };
+        if turn == 0 {
+            begun.insert(task);
+        }
+        let last = tasks.entry(task).or_insert((turn, run));
+        if turn > last.0 {
+            *last = (turn, run);
+        }
+    }
+    tasks.into_iter().filter(|(task, _)| begun.contains(task)).map(|(task, (_, run))| (task, run)).collect()
+}
+
+/// Returns the state that a task has by its last run.
+fn state_of(task: &str, run: &LoggedRun, config: &ServerConfig) -> TaskState<'static> {
+    let Some(end) = &run.end else {
+        return if run.head == 0 { TaskState::Submitted } else { TaskState::Working };
     };
-    let with_artifacts = list.include_artifacts.unwrap_or(false);
-    let tasks =
-        page.iter().map(|(_, entry)| entry.lock().folded.snapshot(list.history_length, with_artifacts));
-    Ok(Answer::Tasks(Box::new(TaskPage {
-        tasks: tasks.collect(),
-        next_page_token,
-        page_size: filter.page_size,
-        total_size: u32::try_from(total).unwrap_or(u32::MAX),
-    })))
+    let mut items = Vec::new();
+    Items::new(config, task, &run.context_id).convert(end, &mut items);
+    let state = items.into_iter().rev().find_map(|item| match item {
+        StreamItem::Status(update) if update.is_final => Some(update.status.state),
+        _ => None,
+    });
+    state.unwrap_or(TaskState::Working)
 }
 
 /// What a list is cut down by, checked.
@@ -105,6 +179,15 @@ impl<'l> Filter<'l> {
             // The proto file says "greater than or equal", whatever the member is called.
             && self.after_time.is_none_or(|after| state.updated_at >= after);
         fits.then(|| Place { before: std::cmp::Reverse(state.updated_at.0), id: entry.id.clone() })
+    }
+
+    /// The same for a task in the log. Its time is that of the log, so that pages of several replicas fit together.
+    fn logged_place(&self, id: &str, run: &LoggedRun, config: &ServerConfig) -> Option<Place> {
+        let at = run.closed_at.unwrap_or(run.opened_at);
+        let fits = self.context_id.is_none_or(|context| context == run.context_id)
+            && self.after_time.is_none_or(|after| at >= after)
+            && self.state.as_ref().is_none_or(|wanted| *wanted == state_of(id, run, config));
+        fits.then(|| Place { before: std::cmp::Reverse(at.0), id: id.to_owned() })
     }
 }
 

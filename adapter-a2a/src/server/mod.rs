@@ -11,7 +11,7 @@
 //! * [`CallHandler`] answers [`Call`]s: it is what a binding (JSON-RPC, HTTP+JSON, gRPC) is built on.
 //! * [`Answer`], [`TaskStream`]: what it answers with; [`ServerError`]: why it does not, in the words of each binding.
 //!
-//! Tasks are kept in memory, by one process. What is not here: sockets, clocks and tasks of a runtime.
+//! Tasks are held in memory, and found again in the log of their runs where the [`Host`] has one ([`TaskLog`]). What is not here: sockets, clocks and tasks of a runtime.
 
 mod adopt;
 mod agent;
@@ -26,6 +26,7 @@ mod http;
 mod items;
 mod jsonrpc;
 mod list;
+mod log;
 mod params;
 mod payload;
 mod plain;
@@ -59,6 +60,7 @@ pub use host::Host;
 #[cfg(feature = "proto")]
 pub(crate) use http::extensions;
 pub use http::{HttpAnswer, HttpBody, HttpCall};
+pub use log::{LoggedRun, LoggedWish, TaskLog, WishRecord};
 pub use params::method_names;
 pub use payload::ItemPayloads;
 pub use push::{PushPolicy, PushRequest, PushSender, is_public};

@@ -1,27 +1,52 @@
 //! The recorder: folds the events of one run into its task as they come, whether or not anybody watches.
 //!
 //! There is one recorder per run, from its start to its end; it holds the run's events, so a run is never unwatched and
-//! clients that leave stop nothing. Its cost per event does not depend on the length of the task.
+//! clients that leave stop nothing. Its cost per event does not depend on the length of the task. Events that break off
+//! while the log has more of them are asked for again: the run may go on at another replica.
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
-use aqueduct_core::service::{EventStream, NumberedEvent};
-use aqueduct_core::{BlockEvent, RunId};
+use aqueduct_core::service::{Caller, EventStream, NumberedEvent};
+use aqueduct_core::{BlockEvent, RunId, Timestamp};
 
 use super::agent::AgentServer;
 use super::fold::stamped;
 use super::reply::{Hint, hint};
-use super::task::{MessageDraft, Reply, TaskEntry, TaskState};
+use super::task::{MessageDraft, Reading, Reply, TaskEntry, TaskState};
 use crate::wire::time::format;
 use crate::wire::{Message, Role, StreamItem, Text};
+
+/// The pause before events that broke off are asked for again.
+const CUT_PAUSE: Duration = Duration::from_millis(500);
+
+/// What of a run happened before its recorder began.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Past {
+    /// The number of the last such event.
+    pub(super) head: u64,
+    /// When the run was opened: the time of its statuses as far as the log tells.
+    pub(super) opened_at: Timestamp,
+    /// No other turn of the task is in the log.
+    pub(super) is_last: bool,
+}
+
+impl Past {
+    /// Returns that of a run that begins now.
+    pub(super) fn none() -> Self {
+        Self { head: 0, opened_at: Timestamp(0), is_last: false }
+    }
+}
 
 /// Folds one run.
 pub(super) struct Recorder {
     pub(super) server: AgentServer,
     pub(super) entry: Arc<TaskEntry>,
+    pub(super) caller: Caller,
     pub(super) turn: usize,
     pub(super) run: RunId,
+    pub(super) past: Past,
 }
 
 impl Recorder {
@@ -29,23 +54,69 @@ impl Recorder {
     pub(super) async fn record(self, mut events: EventStream) {
         let mut items = Vec::new();
         let mut last = 0;
-        while let Some(event) = poll_fn(|cx| events.as_mut().poll_next(cx)).await {
-            last = event.number;
-            self.fold(&event, &mut items);
-            if event.event.is_terminal() {
-                return;
+        loop {
+            while let Some(event) = poll_fn(|cx| events.as_mut().poll_next(cx)).await {
+                last = event.number;
+                let at = self.time_of(&event).await;
+                self.fold(&event, at, &mut items);
+                if event.event.is_terminal() {
+                    return;
+                }
+            }
+            match self.ask_again(last).await {
+                Some(more) => events = more,
+                None => break,
             }
         }
         let event = self.entry.lock().maker.lost(&self.run);
-        self.fold(&NumberedEvent { number: last, event }, &mut items);
+        self.fold(&NumberedEvent { number: last, event }, self.server.shared.host.now(), &mut items);
     }
 
-    fn fold(&self, event: &NumberedEvent, items: &mut Vec<StreamItem<'static>>) {
+    /// Returns the time of what an event says: that of the log where the log has one, so that it is the same wherever the
+    /// task is read.
+    async fn time_of(&self, event: &NumberedEvent) -> Timestamp {
+        let shared = &self.server.shared;
+        if event.event.is_terminal()
+            && let Some(log) = shared.host.task_log()
+            && let Ok(Some(run)) = log.run(&self.entry.owner, &shared.agent, &self.run).await
+            && let Some(at) = run.closed_at
+        {
+            return at;
+        }
+        if event.number <= self.past.head { self.past.opened_at } else { shared.host.now() }
+    }
+
+    /// Returns the events after `last`, as soon as the log gives them; `None` if it has no more.
+    async fn ask_again(&self, last: u64) -> Option<EventStream> {
+        let shared = &self.server.shared;
+        let log = shared.host.task_log()?;
+        loop {
+            if self.entry.handle_cut() {
+                return None;
+            }
+            shared.host.sleep(CUT_PAUSE).await;
+            match log.run(&self.entry.owner, &shared.agent, &self.run).await {
+                Ok(Some(run)) if run.closed_at.is_none() || run.head > last => {}
+                Ok(_) => return None,
+                Err(_) => continue,
+            }
+            if let Ok(events) = shared.service.watch(&self.caller, &self.run, last).await {
+                return Some(events);
+            }
+        }
+    }
+
+    fn fold(&self, event: &NumberedEvent, at: Timestamp, items: &mut Vec<StreamItem<'static>>) {
         items.clear();
         let is_end = event.event.is_terminal();
         let mut state = self.entry.lock();
+        state.is_cut = false;
         state.maker.convert(&event.event, items);
-        let mut changed = is_end;
+        let has_caught_up = self.past.is_last && event.number >= self.past.head && !state.reading.is_done();
+        if has_caught_up {
+            state.reading = Reading::Done;
+        }
+        let mut changed = is_end || has_caught_up;
         if matches!(state.reply, Reply::Undecided) {
             match hint(&event.event) {
                 Hint::None => {}
@@ -59,7 +130,7 @@ impl Recorder {
         if let Reply::Message(draft) = &mut state.reply {
             draft.handle(&event.event);
         } else {
-            self.apply(&mut state, items);
+            self.apply(&mut state, at, items);
             if is_end {
                 state.questions = questions(&event.event);
             }
@@ -81,7 +152,7 @@ impl Recorder {
     }
 
     /// Folds items; the last status of a run is its end.
-    fn apply(&self, state: &mut TaskState, items: &mut Vec<StreamItem<'static>>) {
+    fn apply(&self, state: &mut TaskState, at: Timestamp, items: &mut Vec<StreamItem<'static>>) {
         let limits = &self.server.shared.config.limits;
         let queue = self.server.shared.config.push.queue;
         for item in items.drain(..) {
@@ -90,9 +161,8 @@ impl Recorder {
                 state.folded.apply(item, "", limits);
                 continue;
             };
-            let now = self.server.shared.host.now();
-            let update = stamped(update, &format(now));
-            state.updated_at = now;
+            let update = stamped(update, &format(at));
+            state.updated_at = at;
             state.enqueue(&StreamItem::Status(update.clone()), queue);
             if update.is_final
                 && let Some(turn) = state.turns.get_mut(self.turn)

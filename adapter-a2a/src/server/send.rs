@@ -10,24 +10,25 @@
 
 use std::sync::Arc;
 
-use aqueduct_core::service::{Caller, StartedRun};
+use aqueduct_core::service::{Caller, RefusalKind, StartedRun};
 use aqueduct_core::{
     ContentBlock, Interrupt, InterruptReply, Message as CanonicalMessage, MessageId, Role as CanonicalRole,
     RunId, RunInput, wellknown,
 };
 use serde_json::{Map, Value, json};
 
+use super::adopt::status;
 use super::agent::{AgentServer, has_ended};
 use super::check::message_violations;
 use super::items::Items;
-use super::record::Recorder;
-use super::task::{TaskEntry, Turn};
+use super::log::{record, turn_id};
+use super::record::{Past, Recorder};
+use super::task::TaskEntry;
 use super::watch::{Decided, Watcher, decide};
 use super::{Answer, CallContext, ServerError};
 use crate::call::SendMessage;
 use crate::frontend;
-use crate::wire::time::format;
-use crate::wire::{Content, ErrorKind, Message, Part, Raw, StateClass, Task, TaskState, TaskStatus, Text};
+use crate::wire::{Content, ErrorKind, Message, Part, Raw, StateClass, Task, TaskState, Text};
 
 /// A turn that has begun.
 struct Begun {
@@ -35,6 +36,22 @@ struct Begun {
     turn: usize,
     /// The task as it was then.
     first: Task<'static>,
+}
+
+/// The right to begin the next turn of a task that waits, until it is dropped.
+struct Claim {
+    entry: Arc<TaskEntry>,
+    questions: Vec<Interrupt>,
+    turn: usize,
+    /// The run of the turn.
+    run: RunId,
+    parent: Option<RunId>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.entry.lock().is_claimed = false;
+    }
 }
 
 impl AgentServer {
@@ -52,12 +69,7 @@ impl AgentServer {
             Decided::Message(message) => Ok(Answer::Message(message)),
             Decided::Task if at_once => Ok(task_answer(&entry, history)),
             Decided::Task => {
-                entry
-                    .wait(|state| {
-                        let is_over = state.turns.get(turn).is_none_or(|turn| turn.end.is_some());
-                        (is_over || state.is_removed).then_some(())
-                    })
-                    .await;
+                entry.wait(|state| state.is_over(turn).then_some(())).await;
                 Ok(task_answer(&entry, history))
             }
         }
@@ -117,28 +129,25 @@ impl AgentServer {
         let now = shared.host.now();
         name_task(&mut send.message, &id, &context_id);
         let run_id = RunId::from(id.as_str());
-        let input = run_input(&send, &context_id, &run_id, context);
+        let mut input = run_input(&send, &context_id, &run_id, context);
+        input.record = Some(Arc::new(record(&id, Some(&send.message))));
         let task = Task {
             id: Text::from(id),
             context_id: Text::from(context_id),
-            status: TaskStatus {
-                state: TaskState::Submitted,
-                timestamp: Text::from(format(now)),
-                ..TaskStatus::default()
-            },
+            status: status(TaskState::Submitted, now),
             history: vec![send.message],
             ..Task::default()
         };
         let maker = Items::new(&shared.config, &task.id, &task.context_id);
         let entry = Arc::new(TaskEntry::new(owner, task.clone(), run_id, maker, now));
         if let Some(push) = send.push {
-            self.add_push(&entry, push, context)?;
+            self.add_push(&entry, push, context).await?;
         }
         // First the place, then the run: a run without a place would have to be stopped again.
         shared.store.insert(&entry)?;
         match shared.service.start(caller, &shared.agent, input).await {
             Ok(started) => {
-                self.record(&entry, 0, started);
+                self.record(caller, &entry, 0, started);
                 Ok(Begun { entry, turn: 0, first: task })
             }
             Err(error) => {
@@ -160,67 +169,70 @@ impl AgentServer {
             let words = "is not the context of the task: leave it out, or send the task's own";
             return Err(ServerError::invalid_field("message.contextId", words));
         }
-        let questions = self.claim(&entry)?;
+        let claim = claim(&entry)?;
+        if entry.lock().turns.len() >= shared.config.limits.turns {
+            let words = format!(
+                "task {} has had as many messages as a task may have: start another one in the same context",
+                entry.id
+            );
+            return Err(ServerError::new(ErrorKind::UnsupportedOperation, words));
+        }
         if let Some(push) = send.push.take() {
-            self.add_push(&entry, push, context).inspect_err(|_| entry.lock().is_claimed = false)?;
+            self.add_push(&entry, push, context).await?;
         }
         name_task(&mut send.message, &entry.id, &entry.context_id);
-        let run_id = RunId::from(shared.host.new_id());
-        let mut input = run_input(&send, &entry.context_id, &run_id, context);
-        input.parent_run_id = entry.lock().turns.iter().rev().find_map(|turn| turn.run.clone());
-        input.resume = replies(&questions, &send.message.parts);
+        let mut input = run_input(&send, &entry.context_id, &claim.run, context);
+        input.parent_run_id.clone_from(&claim.parent);
+        input.resume = replies(&claim.questions, &send.message.parts);
+        input.record = Some(Arc::new(record(&entry.id, Some(&send.message))));
         let started = shared.service.start(caller, &shared.agent, input).await;
-        let mut state = entry.lock();
-        state.is_claimed = false;
-        let started = match started {
-            Ok(started) => started,
-            Err(error) => return Err(not_started(error)),
-        };
-        let now = shared.host.now();
-        state.turns.push(Turn { run: Some(started.run_id.clone()), folded: 0, end: None });
-        state.maker = Items::new(&shared.config, &entry.id, &entry.context_id);
-        state.questions.clear();
-        let status = TaskStatus {
-            state: TaskState::Working,
-            timestamp: Text::from(format(now)),
-            ..TaskStatus::default()
-        };
-        state.folded.set_status(status, &shared.config.limits);
-        state.folded.say(send.message, &shared.config.limits);
-        state.updated_at = now;
-        let (turn, first) = (state.last_turn(), state.folded.snapshot(None, true));
-        drop(state);
-        shared.store.handle_rest(&entry);
-        self.record(&entry, turn, started);
-        entry.changed();
+        let started = started.map_err(|error| not_continued(&entry, error))?;
+        if started.is_repeat
+            && let Some(log) = shared.host.task_log()
+        {
+            // The same answer was quicker at another replica: the turn is the one in the log.
+            let turn = claim.turn;
+            drop(claim);
+            self.find_turn(&log, caller, &entry).await?;
+            entry.wait(|state| state.reading.outcome()).await?;
+            let first = entry.lock().folded.snapshot(None, true);
+            return Ok(Begun { entry, turn, first });
+        }
+        let (turn, first) = self.begin_turn(&entry, &started.run_id, Some(send.message), shared.host.now());
+        drop(claim);
+        self.record(caller, &entry, turn, started);
         Ok(Begun { entry, turn, first })
     }
 
-    /// The task is this message's from now on, if it waits for one.
-    fn claim(&self, entry: &TaskEntry) -> Result<Vec<Interrupt>, ServerError> {
-        let mut state = entry.lock();
-        let refuse = |words: &str| {
-            let words = format!("task {} {words}", entry.id);
-            Err(ServerError::new(ErrorKind::UnsupportedOperation, words))
-        };
-        match state.class() {
-            StateClass::Terminal => Err(has_ended(&state)),
-            StateClass::Interrupted if state.is_claimed => refuse("is being answered by another message"),
-            StateClass::Interrupted if state.turns.len() >= self.shared.config.limits.turns => {
-                refuse("has had as many messages as a task may have: start another one in the same context")
-            }
-            StateClass::Interrupted => {
-                state.is_claimed = true;
-                Ok(state.questions.clone())
-            }
-            StateClass::Active => refuse(
-                "is at work and asked nothing: wait until it asks or ends, or start another task in the same context",
-            ),
-        }
+    /// Ends a task that waits: it has no run that could be stopped.
+    pub(super) async fn dismiss(
+        &self,
+        caller: &Caller,
+        entry: &Arc<TaskEntry>,
+    ) -> Result<usize, ServerError> {
+        let shared = &self.shared;
+        let Some(log) = shared.host.task_log() else { return Ok(self.stop_waiting(entry)) };
+        let claim = claim(entry)?;
+        let mut input = RunInput::prompt(entry.context_id.clone(), claim.run.as_bytes().clone(), "");
+        input.messages.clear();
+        input.parent_run_id.clone_from(&claim.parent);
+        input.resume = claim
+            .questions
+            .iter()
+            .map(|question| InterruptReply { id: question.id.clone(), resolved: false, payload: None })
+            .collect();
+        input.record = Some(Arc::new(record(&entry.id, None)));
+        let started = log.dismiss(caller, &shared.agent, input).await;
+        let started = started.map_err(|error| not_continued(entry, error))?;
+        let (turn, _) = self.begin_turn(entry, &started.run_id, None, shared.host.now());
+        drop(claim);
+        self.record(caller, entry, turn, started);
+        Ok(turn)
     }
 
-    fn record(&self, entry: &Arc<TaskEntry>, turn: usize, started: StartedRun) {
-        let recorder = Recorder { server: self.clone(), entry: Arc::clone(entry), turn, run: started.run_id };
+    fn record(&self, caller: &Caller, entry: &Arc<TaskEntry>, turn: usize, started: StartedRun) {
+        let (server, entry, caller) = (self.clone(), Arc::clone(entry), caller.clone());
+        let recorder = Recorder { server, entry, caller, turn, run: started.run_id, past: Past::none() };
         self.shared.host.spawn(Box::pin(recorder.record(started.events)));
     }
 
@@ -249,6 +261,34 @@ impl AgentServer {
     }
 }
 
+/// The task is this message's from now on, if it waits for one.
+fn claim(entry: &Arc<TaskEntry>) -> Result<Claim, ServerError> {
+    let mut state = entry.lock();
+    let refuse = |words: &str| {
+        let words = format!("task {} {words}", entry.id);
+        Err(ServerError::new(ErrorKind::UnsupportedOperation, words))
+    };
+    match state.class() {
+        StateClass::Terminal => Err(has_ended(&state)),
+        StateClass::Interrupted if state.next_turn().is_none() => {
+            refuse("is being answered by another message")
+        }
+        StateClass::Interrupted => {
+            state.is_claimed = true;
+            Ok(Claim {
+                entry: Arc::clone(entry),
+                questions: state.questions.clone(),
+                turn: state.turns.len(),
+                run: turn_id(&entry.id, state.turns.len()),
+                parent: state.turns.iter().rev().find_map(|turn| turn.run.clone()),
+            })
+        }
+        StateClass::Active => refuse(
+            "is at work and asked nothing: wait until it asks or ends, or start another task in the same context",
+        ),
+    }
+}
+
 fn task_answer(entry: &TaskEntry, history: Option<u32>) -> Answer {
     Answer::Task(Box::new(entry.lock().folded.snapshot(history, true)))
 }
@@ -260,6 +300,16 @@ fn not_started(error: aqueduct_core::service::ServiceError) -> ServerError {
         error.kind = ErrorKind::Internal;
     }
     error
+}
+
+/// The same for a task that is there. Another replica may have been quicker.
+fn not_continued(entry: &TaskEntry, error: aqueduct_core::service::ServiceError) -> ServerError {
+    if error.kind == RefusalKind::Conflict {
+        let words =
+            format!("task {} is being answered by another message: ask for it with GetTask", entry.id);
+        return ServerError::new(ErrorKind::UnsupportedOperation, words);
+    }
+    not_started(error)
 }
 
 /// The message as the task's history has it.

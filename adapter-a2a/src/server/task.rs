@@ -42,6 +42,30 @@ pub(super) struct MessageDraft {
     pub(super) outcome: Option<Result<(), ServerError>>,
 }
 
+/// How far the log of a task is read.
+#[derive(Debug)]
+pub(super) enum Reading {
+    /// As far as it was when the task was last asked for; what follows is folded as it comes.
+    Done,
+    UnderWay,
+    Failed(ServerError),
+}
+
+impl Reading {
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self, Self::Done)
+    }
+
+    /// Returns how the reading ended, once it has.
+    pub(super) fn outcome(&self) -> Option<Result<(), ServerError>> {
+        match self {
+            Self::Done => Some(Ok(())),
+            Self::UnderWay => None,
+            Self::Failed(error) => Some(Err(error.clone())),
+        }
+    }
+}
+
 /// One turn of a task.
 #[derive(Debug)]
 pub(super) struct Turn {
@@ -65,6 +89,9 @@ pub(super) struct TaskState {
     pub(super) questions: Vec<Interrupt>,
     /// A follow-up is on its way to the service.
     pub(super) is_claimed: bool,
+    pub(super) reading: Reading,
+    /// The events of the run broke off, and are asked for again.
+    pub(super) is_cut: bool,
     /// The server forgot it.
     pub(super) is_removed: bool,
     /// Who wants to be called back.
@@ -88,6 +115,18 @@ impl TaskState {
         if matches!(self.reply, Reply::Undecided) {
             self.reply = Reply::Task;
         }
+    }
+
+    /// Returns the place of the turn that can begin now; `None` if the task does not wait, or one is about to begin.
+    pub(super) fn next_turn(&self) -> Option<usize> {
+        let is_waiting = self.class() == StateClass::Interrupted && !self.is_claimed;
+        (is_waiting && self.reading.is_done()).then_some(self.turns.len())
+    }
+
+    /// Returns `true` once nobody needs to wait for the end of a turn any more: it is there, or does not come here.
+    pub(super) fn is_over(&self, turn: usize) -> bool {
+        let has_ended = self.turns.get(turn).is_none_or(|turn| turn.end.is_some());
+        has_ended || self.is_removed || self.is_cut
     }
 
     /// True if clients can ask for it.
@@ -117,6 +156,8 @@ impl TaskEntry {
             turns: vec![Turn { run: Some(run), folded: 0, end: None }],
             questions: Vec::new(),
             is_claimed: false,
+            reading: Reading::Done,
+            is_cut: false,
             is_removed: false,
             pushes: Vec::new(),
             updated_at: at,
@@ -127,6 +168,16 @@ impl TaskEntry {
     pub(super) fn lock(&self) -> MutexGuard<'_, TaskState> {
         // A panic of another thread while it held the lock leaves a task that is behind, not one that is broken.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The events of the run broke off. Returns `true` if nobody can ask for the task any more.
+    pub(super) fn handle_cut(&self) -> bool {
+        let mut state = self.lock();
+        state.is_cut = true;
+        let is_removed = state.is_removed;
+        drop(state);
+        self.changed();
+        is_removed
     }
 
     /// Tells everybody who waits.

@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 use aqueduct_core::service::{BoxFuture, Caller, EventStream};
 use futures_core::Stream;
 
-use super::agent::Shared;
+use super::agent::{AgentServer, Shared};
 use super::items::Items;
 use super::task::{Reply, TaskEntry, TaskState};
 use super::{ServerError, TaskStream};
@@ -58,6 +58,8 @@ enum At {
 struct Settled {
     end: Option<Box<StatusUpdate<'static>>>,
     last: u64,
+    /// The run goes on elsewhere, or the log cannot be read.
+    is_cut: bool,
 }
 
 /// One watcher.
@@ -149,14 +151,26 @@ impl Watcher {
     }
 
     fn waiting(&self) -> At {
-        let (entry, next) = (Arc::clone(&self.entry), self.turn + 1);
+        let (shared, entry, next) = (Arc::clone(&self.shared), Arc::clone(&self.entry), self.turn + 1);
+        let caller = self.caller.clone();
         At::Waiting(Box::pin(async move {
-            entry
-                .wait(|state| {
+            let server = AgentServer { shared };
+            let log = server.shared.host.task_log().filter(|log| log.is_shared());
+            let begun = || {
+                entry.wait(|state| {
                     let is_there = state.turns.len() > next;
                     (is_there || state.is_removed).then_some(is_there)
                 })
-                .await
+            };
+            let Some(log) = log else { return begun().await };
+            loop {
+                let pause = server.shared.host.sleep(server.shared.config.turn_poll);
+                if let Some(is_there) = within(begun(), pause).await {
+                    return is_there;
+                }
+                // A log that cannot be read now is asked again.
+                server.find_turn(&log, &caller, &entry).await.ok();
+            }
         }))
     }
 
@@ -164,6 +178,10 @@ impl Watcher {
     fn handle_settled(&mut self, settled: Settled) -> Item {
         let Some(end) = settled.end else {
             self.at = At::Done;
+            if settled.is_cut {
+                let words = "this stream broke off and the task goes on: subscribe to it again";
+                return Err(ServerError::new(ErrorKind::Unavailable, words));
+            }
             return Err(ServerError::task_not_found(&self.entry.id));
         };
         if self.seen < settled.last {
@@ -190,7 +208,8 @@ fn settled(state: &mut TaskState, turn: usize) -> Option<Settled> {
     let of_turn = state.turns.get(turn);
     let end = of_turn.and_then(|turn| turn.end.clone());
     let last = of_turn.map_or(0, |turn| turn.folded);
-    (end.is_some() || state.is_removed).then_some(Settled { end, last })
+    let is_cut = state.is_cut && !state.is_removed;
+    (end.is_some() || state.is_removed || is_cut).then_some(Settled { end, last, is_cut })
 }
 
 /// Waits until it is known what the reply is; for a message, until it is whole.

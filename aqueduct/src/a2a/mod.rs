@@ -27,7 +27,7 @@ pub fn servers(runs: &aqueduct_runs::Runs, cards: impl IntoIterator<Item = Card>
     use std::sync::Arc;
 
     let cards = server::OwnCards::new(runs, cards.into_iter().collect());
-    Servers::new(Arc::new(runs.clone()), Arc::new(cards))
+    Servers::of_runs(runs, Arc::new(cards))
 }
 
 /// Returns the routes of one agent: `/a2a/{name}` with its card, JSON-RPC and HTTP+JSON. Where gRPC is to serve the same

@@ -17,10 +17,7 @@ use crate::service::{AgentEntry, Gateway};
 
 /// Returns the servers of all agents.
 pub(super) fn servers(gateway: &Arc<Gateway>) -> Servers {
-    Servers::new(
-        Arc::new(gateway.runs().clone()),
-        Arc::new(ConfiguredCards(Arc::clone(gateway), Mutex::default())),
-    )
+    Servers::of_runs(gateway.runs(), Arc::new(ConfiguredCards(Arc::clone(gateway), Mutex::default())))
 }
 
 /// The agents of the configuration, as it is at each call.

@@ -92,6 +92,7 @@ impl Runs {
             opened_at: self.now(),
         };
         let lease = self.open_log(meta).await?;
+        self.note_record(&lease, &input).await;
         Ok(self.begin_answer(published, state, (lease, run.shown), input, replies))
     }
 

@@ -214,6 +214,7 @@ impl Runs {
             opened_at: self.now(),
         };
         let lease = self.open_log(meta).await?;
+        self.note_record(&lease, input).await;
         let sent = ReplyRun { id: key.clone(), shown: run.shown.clone() };
         let Some(letter) = letter(&sent, &replies) else { return Ok(None) };
         if let Err(error) = self.run_log().control(&letterbox, letter).await {

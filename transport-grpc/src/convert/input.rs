@@ -66,6 +66,7 @@ pub fn input_from_proto(input: proto::RunInput, depth: JsonDepth) -> Result<RunI
             .map(|reply| reply_from_proto(reply, depth))
             .collect::<Result<_, _>>()?,
         forwarded: value("input.forwarded_json", input.forwarded_json.as_ref())?,
+        record: None,
     })
 }
 

@@ -27,7 +27,14 @@ pub(super) struct Deliverer {
 impl Deliverer {
     pub(super) async fn run(self) {
         while let Some(body) = self.take() {
-            if !self.deliver(&body).await {
+            let delivery = Delivery {
+                shared: &self.shared,
+                sender: &*self.sender,
+                config: &self.config,
+                version: self.version,
+                id: None,
+            };
+            if !deliver(&delivery, &body).await {
                 self.give_up();
                 return;
             }
@@ -54,38 +61,6 @@ impl Deliverer {
         Some(item?.to_json(Dialect::V1))
     }
 
-    /// True if the receiver took it.
-    async fn deliver(&self, body: &Value) -> bool {
-        let policy = &self.shared.config.push;
-        for attempt in 0..policy.attempts.max(1) {
-            if attempt > 0 {
-                self.shared.host.sleep(policy.pause(attempt)).await;
-            }
-            // Screened each time: a name may lead elsewhere by now.
-            let Ok(addresses) = screened(&*self.sender, &self.config.url, policy).await else { continue };
-            match self.call(&addresses, body).await {
-                Some(200..=299) => return true,
-                // The receiver says that asking again will not help. Redirects are not followed.
-                Some(status) if (300..500).contains(&status) && !matches!(status, 408 | 425 | 429) => {
-                    return false;
-                }
-                _ => {}
-            }
-        }
-        false
-    }
-
-    /// What the first says who is there. `localhost` is two addresses, and receivers listen on one of them.
-    async fn call(&self, addresses: &[SocketAddr], body: &Value) -> Option<u16> {
-        for address in addresses.iter().take(self.shared.config.push.addresses.max(1)) {
-            let request = request(&self.config, self.version, *address, body);
-            if let Ok(status) = self.sender.deliver(request).await {
-                return Some(status);
-            }
-        }
-        None
-    }
-
     /// What waits is left out; the next event brings the whole task.
     fn give_up(&self) {
         let mut state = self.entry.lock();
@@ -96,6 +71,49 @@ impl Deliverer {
             push.missed = true;
         }
     }
+}
+
+/// What is told to whom.
+pub(super) struct Delivery<'d> {
+    pub(super) shared: &'d Shared,
+    pub(super) sender: &'d dyn PushSender,
+    pub(super) config: &'d PushConfig,
+    pub(super) version: Version,
+    /// The same for every attempt, also by another replica; none where no log holds what was told.
+    pub(super) id: Option<String>,
+}
+
+/// True if the receiver took it.
+pub(super) async fn deliver(delivery: &Delivery<'_>, body: &Value) -> bool {
+    let policy = &delivery.shared.config.push;
+    for attempt in 0..policy.attempts.max(1) {
+        if attempt > 0 {
+            delivery.shared.host.sleep(policy.pause(attempt)).await;
+        }
+        // Screened each time: a name may lead elsewhere by now.
+        let Ok(addresses) = screened(delivery.sender, &delivery.config.url, policy).await else { continue };
+        match call(delivery, &addresses, body).await {
+            Some(200..=299) => return true,
+            // The receiver says that asking again will not help. Redirects are not followed.
+            Some(status) if (300..500).contains(&status) && !matches!(status, 408 | 425 | 429) => {
+                return false;
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+/// What the first says who is there. `localhost` is two addresses, and receivers listen on one of them.
+async fn call(delivery: &Delivery<'_>, addresses: &[SocketAddr], body: &Value) -> Option<u16> {
+    for address in addresses.iter().take(delivery.shared.config.push.addresses.max(1)) {
+        let id = delivery.id.as_deref();
+        let request = request(delivery.config, delivery.version, *address, id, body);
+        if let Ok(status) = delivery.sender.deliver(request).await {
+            return Some(status);
+        }
+    }
+    None
 }
 
 /// The addresses to connect to, if everything that the URL leads to may be called.

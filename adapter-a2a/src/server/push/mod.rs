@@ -5,23 +5,29 @@
 //!                        │ full: emptied, and the whole task is sent instead        └ `attempts` used up: given up
 //! ```
 //!
+//! That is a server whose tasks are its own. Where the tasks are in a log ([`TaskLog`](super::TaskLog)), wishes are too, and a
+//! [`courier`] reads from the log what is to be told; there is no queue, and another replica goes on where one died.
+//!
 //! Invariants: a delivery never holds up or fails its task; one request per wish is under way, so events come in order;
 //! the address that was screened is the one that is connected to; what is left out is made up for by the whole task.
 
+mod courier;
 mod deliver;
 mod request;
 mod screen;
+mod wish;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aqueduct_core::service::BoxFuture;
+use aqueduct_core::service::{BoxFuture, Caller};
 
 pub use screen::is_public;
 
 use super::agent::AgentServer;
+use super::log::TaskLog;
 use super::plain::PlainView;
 use super::task::{TaskEntry, TaskState};
 use super::{Answer, CallContext, ServerError};
@@ -30,6 +36,7 @@ use crate::version::Version;
 use crate::wire::{ErrorKind, StreamItem};
 use deliver::{Deliverer, screened};
 use screen::target;
+use wish::{Wish, standing, taken_back};
 
 /// Carries requests to receivers: names and sockets are its business.
 pub trait PushSender: Send + Sync + 'static {
@@ -63,7 +70,7 @@ pub struct PushPolicy {
     /// Addresses of a name that are tried per attempt, one after the other, until one is there. Names of one machine have
     /// two, those of large services more, all alike.
     pub addresses: usize,
-    /// Attempts per event. Four with the pauses below outlast a restart of the receiver.
+    /// Attempts per event. Eight with the pauses below take a minute and a half, which outlasts a restart of the receiver.
     pub attempts: u32,
     /// The pause before the second attempt; it doubles each time.
     pub base: Duration,
@@ -78,7 +85,7 @@ impl Default for PushPolicy {
         Self {
             any_address: false,
             addresses: 4,
-            attempts: 4,
+            attempts: 8,
             base: Duration::from_secs(1),
             cap: Duration::from_secs(30),
             queue: 256,
@@ -165,7 +172,7 @@ impl AgentServer {
     }
 
     /// Keeps a wish. The task's own id is the wish's, unless the client chose one.
-    pub(super) fn add_push(
+    pub(super) async fn add_push(
         &self,
         entry: &TaskEntry,
         mut config: PushConfig,
@@ -175,11 +182,50 @@ impl AgentServer {
         if config.id.is_empty() {
             config.id.clone_from(&entry.id);
         }
+        match self.shared.host.task_log() {
+            Some(log) => self.log_push(&*log, entry, config, context).await,
+            None => self.hold_push(entry, config, context),
+        }
+    }
+
+    async fn log_push(
+        &self,
+        log: &dyn TaskLog,
+        entry: &TaskEntry,
+        config: PushConfig,
+        context: &CallContext,
+    ) -> Result<PushConfig, ServerError> {
+        let agent = &self.shared.agent;
+        let standing = standing(&log.wishes(&entry.owner, agent, &entry.id).await?);
+        let (same, others): (Vec<_>, Vec<_>) =
+            standing.into_iter().partition(|(_, wish)| wish.config.id == config.id);
+        if others.len() >= self.shared.config.limits.push_configs {
+            return Err(too_many());
+        }
+        let told = {
+            let state = entry.lock();
+            let turn = state.last_turn();
+            (turn, state.turns.get(turn).map_or(0, |turn| turn.folded))
+        };
+        let is_plain = self.plain_view(context).is_some();
+        let wish = Wish { config, version: context.version, is_plain, told };
+        for (key, _) in same {
+            log.end_wish(&key).await?;
+        }
+        log.add_wish(&entry.owner, agent, &entry.id, wish.to_value(), true).await?;
+        Ok(wish.config)
+    }
+
+    fn hold_push(
+        &self,
+        entry: &TaskEntry,
+        config: PushConfig,
+        context: &CallContext,
+    ) -> Result<PushConfig, ServerError> {
         let mut state = entry.lock();
         state.pushes.retain(|push| push.config.id != config.id);
         if state.pushes.len() >= self.shared.config.limits.push_configs {
-            let words = "this task calls back to as many places as a task may: delete one first";
-            return Err(ServerError::new(ErrorKind::UnsupportedOperation, words));
+            return Err(too_many());
         }
         let mut view = self.plain_view(context);
         if let Some(view) = &mut view {
@@ -197,9 +243,32 @@ impl AgentServer {
         Ok(config)
     }
 
+    async fn configs(&self, entry: &TaskEntry) -> Result<Vec<PushConfig>, ServerError> {
+        let Some(log) = self.shared.host.task_log() else {
+            return Ok(entry.lock().pushes.iter().map(|push| push.config.clone()).collect());
+        };
+        let records = log.wishes(&entry.owner, &self.shared.agent, &entry.id).await?;
+        Ok(standing(&records).into_iter().map(|(_, wish)| wish.config).collect())
+    }
+
+    async fn remove_push(&self, entry: &TaskEntry, id: &str) -> Result<(), ServerError> {
+        let Some(log) = self.shared.host.task_log() else {
+            entry.lock().pushes.retain(|push| push.config.id != id);
+            return Ok(());
+        };
+        let agent = &self.shared.agent;
+        let standing = standing(&log.wishes(&entry.owner, agent, &entry.id).await?);
+        let Some((key, _)) = standing.into_iter().find(|(_, wish)| wish.config.id == id) else {
+            return Ok(());
+        };
+        log.add_wish(&entry.owner, agent, &entry.id, taken_back(id), false).await?;
+        Ok(log.end_wish(&key).await?)
+    }
+
     /// Answers the calls about wishes.
     pub(super) async fn answer_push(
         &self,
+        caller: &Caller,
         owner: &str,
         context: &CallContext,
         call: Call,
@@ -207,34 +276,38 @@ impl AgentServer {
         if self.shared.host.push_sender().is_none() {
             return Err(not_supported());
         }
-        let find = |id: &str| self.shared.store.find(owner, id);
+        let find = async |id: &str| self.find(caller, owner, id).await;
         match call {
             Call::CreatePushConfig(config) => {
-                let entry = find(&config.task_id)?;
+                let entry = find(&config.task_id).await?;
                 self.check_push(&config).await?;
-                let kept = self.add_push(&entry, *config, context)?;
+                let kept = self.add_push(&entry, *config, context).await?;
                 Ok(Answer::PushConfig(Box::new(kept)))
             }
             Call::GetPushConfig { task_id, id } => {
-                let entry = find(&task_id)?;
-                let state = entry.lock();
-                let found = state.pushes.iter().find(|push| id.is_empty() || push.config.id == id);
-                let config = found.map(|push| push.config.clone()).ok_or_else(|| no_such(&id))?;
-                Ok(Answer::PushConfig(Box::new(config)))
+                let entry = find(&task_id).await?;
+                let configs = self.configs(&entry).await?;
+                let found = configs.into_iter().find(|config| id.is_empty() || config.id == id);
+                Ok(Answer::PushConfig(Box::new(found.ok_or_else(|| no_such(&id))?)))
             }
             Call::ListPushConfigs { task_id } => {
-                let entry = find(&task_id)?;
-                let configs = entry.lock().pushes.iter().map(|push| push.config.clone()).collect();
-                Ok(Answer::PushConfigs(configs))
+                let entry = find(&task_id).await?;
+                Ok(Answer::PushConfigs(self.configs(&entry).await?))
             }
             Call::DeletePushConfig { task_id, id } => {
                 // Deleting what is not there is no error: it is not there afterwards.
-                find(&task_id)?.lock().pushes.retain(|push| push.config.id != id);
+                let entry = find(&task_id).await?;
+                self.remove_push(&entry, &id).await?;
                 Ok(Answer::Nothing)
             }
             _ => Err(ServerError::new(ErrorKind::MethodNotFound, "this is no call about callbacks")),
         }
     }
+}
+
+fn too_many() -> ServerError {
+    let words = "this task calls back to as many places as a task may: delete one first";
+    ServerError::new(ErrorKind::UnsupportedOperation, words)
 }
 
 fn no_such(id: &str) -> ServerError {

@@ -7,6 +7,9 @@ use crate::call::PushConfig;
 use crate::server::ServerError;
 use crate::version::{JSON, VERSION_HEADER, Version};
 
+/// The header by which a receiver knows a notification that it had before.
+const NOTIFICATION_ID: &str = "x-a2a-notification-id";
+
 /// Refuses secrets that could not be sent as a header, or would forge others.
 pub(super) fn check_secrets(config: &PushConfig) -> Result<(), ServerError> {
     let is_clean = |text: &str| text.len() <= 4_096 && text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
@@ -32,12 +35,16 @@ pub(super) fn request(
     config: &PushConfig,
     version: Version,
     address: std::net::SocketAddr,
+    id: Option<&str>,
     body: &Value,
 ) -> PushRequest {
     // `application/a2a+json` would be the specification's; receivers parse what the SDKs send.
     let mut headers = vec![("content-type", JSON.to_owned())];
     if version == Version::V1 {
         headers.push((VERSION_HEADER, version.to_string()));
+    }
+    if let Some(id) = id {
+        headers.push((NOTIFICATION_ID, id.to_owned()));
     }
     if let Some(token) = &config.token {
         // The first is what Python and JavaScript send and read, the second what Rust does.

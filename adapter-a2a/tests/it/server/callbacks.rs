@@ -79,7 +79,7 @@ async fn a_receiver_that_is_down_is_called_again_and_then_no_more() {
     assert_ne!(bodies[2], bodies[3]);
     assert_eq!(bodies.last().unwrap()["statusUpdate"]["status"]["state"], "TASK_STATE_COMPLETED");
 
-    for (status, calls) in [(0, 4), (500, 4), (404, 1), (301, 1)] {
+    for (status, calls) in [(0, 8), (500, 8), (404, 1), (301, 1)] {
         let gone = Receiver::new(&["93.184.216.34"], &[status]);
         let served = serve_calling(&gone, ServerConfig::default(), done);
         send(&served, json!({"url": HOOK})).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aqueduct_adapter_a2a::server::{Host, PushSender};
+use aqueduct_adapter_a2a::server::{Host, PushSender, TaskLog};
 use aqueduct_core::Timestamp;
 use aqueduct_core::service::{BoxFuture, Caller, ServiceError};
 
@@ -18,6 +18,7 @@ pub(super) struct HostOf {
     /// By name: its tokens may change while its tasks live on.
     pub(super) agent: String,
     pub(super) ids: Arc<Ids>,
+    pub(super) log: Option<Arc<dyn TaskLog>>,
 }
 
 impl Host for HostOf {
@@ -43,6 +44,10 @@ impl Host for HostOf {
 
     fn push_sender(&self) -> Option<Arc<dyn PushSender>> {
         self.cards.has_push().then(|| Arc::new(Courier) as Arc<dyn PushSender>)
+    }
+
+    fn task_log(&self) -> Option<Arc<dyn TaskLog>> {
+        self.log.clone()
     }
 }
 

@@ -12,6 +12,7 @@ mod card;
 #[cfg(feature = "grpc")]
 pub mod grpc;
 mod host;
+mod log;
 mod push;
 
 use std::collections::HashMap;
@@ -19,9 +20,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::signing::CardSigner;
-use aqueduct_adapter_a2a::server::{AgentServer, CardConfig, HttpAnswer, HttpBody, HttpCall, ServerConfig};
+use aqueduct_adapter_a2a::server::{
+    AgentServer, CardConfig, HttpAnswer, HttpBody, HttpCall, ServerConfig, TaskLog,
+};
 use aqueduct_adapter_a2a::version::Binding;
 use aqueduct_core::service::{Caller, RefusalKind, RunService, ServiceError};
+use aqueduct_runs::Runs;
 use aqueduct_transport_http::{Refusal, StreamOptions, caller, payload_response, read_body};
 use axum::Router;
 use axum::body::Body;
@@ -34,6 +38,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 
 pub use card::{Card, OwnCards};
 use host::{HostOf, Ids};
+use log::{Couriers, TasksInLog};
 pub use push::Courier;
 use serde_json::{Map, Value};
 
@@ -84,6 +89,10 @@ pub struct Servers {
     ids: Arc<Ids>,
     /// Made on the first call, and kept: an agent that is configured again keeps its tasks.
     by_name: Arc<Mutex<HashMap<String, AgentServer>>>,
+    /// Where tasks are found again; `None` if each server has its own alone.
+    log: Option<Arc<dyn TaskLog>>,
+    /// What couriers of the engine use, as long as some clone is there.
+    _couriers: Option<Arc<Self>>,
     /// The agent that is served at `/` too.
     root: Option<Arc<str>>,
 }
@@ -95,9 +104,27 @@ impl fmt::Debug for Servers {
 }
 
 impl Servers {
-    /// Returns servers for the agents of `cards`, whose runs `service` starts.
+    /// Returns servers for the agents of `cards`, whose runs `service` starts. Their tasks are known to this process alone.
     pub fn new(service: Arc<dyn RunService>, cards: Arc<dyn Cards>) -> Self {
-        Self { service, cards, ids: Arc::default(), by_name: Arc::default(), root: None }
+        Self {
+            service,
+            cards,
+            ids: Arc::default(),
+            by_name: Arc::default(),
+            log: None,
+            _couriers: None,
+            root: None,
+        }
+    }
+
+    /// Returns servers for the agents of `cards`, whose runs `runs` starts. Their tasks are in its log.
+    pub fn of_runs(runs: &Runs, cards: Arc<dyn Cards>) -> Self {
+        let log: Arc<dyn TaskLog> = Arc::new(TasksInLog(runs.clone()));
+        let servers = Self { log: Some(log), ..Self::new(Arc::new(runs.clone()), cards) };
+        // The engine outlives its servers and must not hold them.
+        let shared = Arc::new(servers.clone());
+        runs.handle_errands(log::PUSH, Arc::new(Couriers(Arc::downgrade(&shared))));
+        Self { _couriers: Some(shared), ..servers }
     }
 
     /// Serves that agent at `/` too.
@@ -223,7 +250,7 @@ impl Servers {
         let make = || {
             let (cards, ids) = (Arc::clone(&self.cards), Arc::clone(&self.ids));
             let config = self.cards.server_config(name);
-            let host = HostOf { cards, agent: name.to_owned(), ids };
+            let host = HostOf { cards, agent: name.to_owned(), ids, log: self.log.clone() };
             AgentServer::new(name.to_owned(), Arc::clone(&self.service), Arc::new(host), config)
         };
         let mut servers = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,82 @@
+//! Ending what waits: a thread whose interrupts get no reply any more.
+//!
+//! A run that ended with interrupts has no driver that could be cancelled. [`Runs::dismiss`] takes the interrupts as a reply
+//! does, by the same claim, and logs a run that is cancelled before its agent is asked: every reader of the log sees that
+//! nothing waits.
+
+use std::sync::Arc;
+
+use aqueduct_core::event::RunFinished;
+use aqueduct_core::service::{Caller, ServiceError, StartedRun};
+use aqueduct_core::{BlockEvent, RunId, RunInfo, RunInput, RunOutcome};
+use aqueduct_runlog::{LogError, RunMeta};
+
+use crate::audit::Action;
+use crate::reply::Reply;
+use crate::runs::{Runs, refuse};
+
+impl Runs {
+    /// Ends the interrupts that `input` replies to. Returns the run that does, which is over.
+    ///
+    /// # Errors
+    ///
+    /// As for a run that replies: the interrupts are unknown, or were answered by another reply.
+    pub async fn dismiss(
+        &self,
+        caller: &Caller,
+        agent: &str,
+        input: RunInput,
+    ) -> Result<StartedRun, ServiceError> {
+        let run = input.run_id.detached();
+        let dismissed = self.dismiss_run(caller, agent, input).await;
+        self.audit(caller, Action { verb: "cancel", agent, run: run.as_str() }, &dismissed);
+        dismissed
+    }
+
+    async fn dismiss_run(
+        &self,
+        caller: &Caller,
+        agent: &str,
+        input: RunInput,
+    ) -> Result<StartedRun, ServiceError> {
+        let owner = self.authenticate(caller, agent)?.to_string();
+        let (run, claim) = match self.take_reply(agent, &owner, &input).await? {
+            Reply::Taken(run, claim) => (run.id, claim),
+            Reply::Repeats(run) => return self.repeat_run(&owner, run).await,
+        };
+        let key = RunMeta::key(&owner, &run);
+        let ended = self.log_cancelled(&owner, agent, &key, &input).await;
+        if let Some(claim) = &claim {
+            match &ended {
+                Ok(()) => self.keep_claim(claim).await,
+                Err(_) => self.release_claim(claim, &key).await,
+            }
+        }
+        ended?;
+        Ok(StartedRun::new(run, self.watched(&key, None, 0)))
+    }
+
+    async fn log_cancelled(
+        &self,
+        owner: &str,
+        agent: &str,
+        key: &RunId,
+        input: &RunInput,
+    ) -> Result<(), ServiceError> {
+        let (agent, owner) = (agent.to_owned(), owner.to_owned());
+        let thread_id = input.thread_id.detached();
+        let opened_at = self.now();
+        let meta = RunMeta { run_id: key.clone(), thread_id, agent: agent.clone(), owner, opened_at };
+        let mut info = RunInfo::new(input.thread_id.as_bytes().clone(), meta.public_id().as_bytes().clone());
+        info.parent_run_id.clone_from(&input.parent_run_id);
+        info.agent = Some(agent.into());
+        let info = Arc::new(info);
+        let owner = meta.owner.clone();
+        let lease = self.open_log(meta).await?;
+        self.note_input(&lease, &owner, input).await;
+        let end = RunFinished::new(Arc::clone(&info), RunOutcome::Cancelled);
+        let events = vec![BlockEvent::RunStarted(info), BlockEvent::RunFinished(Box::new(end))];
+        let appended = self.run_log().append(&lease, events, self.now()).await;
+        appended.map(drop).map_err(|error| refuse(&LogError::from(error)))
+    }
+}

@@ -1,6 +1,6 @@
-//! Events of lanes that the host feeds: sub-agents that were called through it.
+//! Events of lanes that the host feeds: sub-agents that were called through the host.
 
-use aqueduct_core::{LaneOutcome, Source, SourceEvent, StreamError};
+use aqueduct_core::{Error, LaneOutcome, Source, SourceEvent};
 
 use super::Machine;
 use super::input::Input;
@@ -18,7 +18,7 @@ impl Machine<'_> {
             }
         }
         drop(reached);
-        // What came between the two looks.
+        // Events that arrived between the two polls.
         let rest = input.ready_lanes();
         self.handle_lanes(rest);
     }
@@ -29,7 +29,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Handles an event of a lane. It cannot fail the run.
+    /// Handles an event of a lane. An error drops the event and does not fail the run.
     fn handle_lane(&mut self, event: SourceEvent) {
         let Some(extension) = &self.drive.extension else { return };
         extension.observe(&event);
@@ -37,7 +37,7 @@ impl Machine<'_> {
         let source = source_of(&event);
         match self.context.handle_event(event) {
             Ok(()) => {}
-            Err(StreamError::Ended) => extension.handle_lane_dropped(),
+            Err(Error::Ended) => extension.handle_lane_dropped(),
             Err(error) => {
                 extension.handle_lane_dropped();
                 tracing::warn!(run = self.drive.lease.run_id.as_str(), %error, "a sub-agent cannot be shown");

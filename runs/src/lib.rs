@@ -11,22 +11,22 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`runs`], `service`, [`builder`] | [`Runs`]: the engine and its verbs; how it is built |
+//! | [`runs`], `service`, [`builder`] | [`Runs`]: the engine and its operations; its construction |
 //! | [`agents`], [`settings`] | agents by name and their options; limits of the engine |
-//! | [`access`] | [`AccessPolicy`]: which principal a caller is, decided by the host |
-//! | [`extension`], [`handle`] | [`RunExtension`]: what a host attaches to a run, such as lanes of sub-agents |
-//! | [`publish`] | runs that a framework feeds, and replies to their interrupts |
-//! | [`metrics`] | [`RunMetrics`]: counters, for the host to show |
-//! | [`side`] | runs by which replicas talk to the owner of another run |
-//! | `driver`, `feed`, `input` | one run from its first event to its last |
-//! | `replica`, `sweeper`, `takeover`, `previous` | leases, and runs whose owner is gone |
-//! | `leaving`, `outage` | runs that are handed over, and a log that cannot be used |
+//! | [`access`] | [`AccessPolicy`]: the principal of a caller, decided by the host |
+//! | [`extension`], [`handle`] | [`RunExtension`]: behaviour that a host attaches to a run, such as lanes of sub-agents |
+//! | [`publish`] | runs that a publisher sends in, and replies to their interrupts |
+//! | [`metrics`] | [`RunMetrics`]: counters, exported by the host |
+//! | [`side`] | runs through which replicas communicate with the owner of another run |
+//! | `driver`, `feed` | one run from its first event to its last |
+//! | `replica`, `sweeper`, `takeover`, `previous` | leases, and runs whose owner's lease lapsed |
+//! | `leaving`, `outage` | runs that are handed over, and a log that is unavailable |
 //! | `threads`, `listing`, `complete` | history of threads, lists of runs, the merged turn as a value |
 //!
-//! Invariants: every event is in the log before a watcher sees it; every log ends, also when the agent, the watcher or the
-//! driver goes away; a run is seen and cancelled only by the principal that started it.
+//! Invariants: every event is in the log before a watcher receives it; every log ends, also if the agent, the watchers or
+//! the driver are lost; only the principal that started a run can watch or cancel it.
 //!
-//! What is *not* here: protocols, sockets and configuration files.
+//! The crate contains no protocol, no socket and no configuration file.
 //!
 //! # Examples
 //!

@@ -1,4 +1,4 @@
-//! The verbs of the engine as a [`RunService`].
+//! The operations of the engine as a [`RunService`].
 
 use aqueduct_core::service::{
     AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RunService, ServiceError, StartedRun,
@@ -118,7 +118,7 @@ impl Runs {
         }
     }
 
-    /// Cancels the run that replies under the id of this ended one, which is the only id that its client knows.
+    /// Cancels the run that replies under the id of this ended one: the client knows only that id.
     async fn cancel_reply(&self, ended: &RunState) -> Result<bool, ServiceError> {
         let Some(run) = self.live_reply(&ended.meta).await.map_err(|error| refuse(&error))? else {
             return Ok(false);

@@ -1,8 +1,8 @@
-//! Threads: the runs of a principal that share history, and what they were asked.
+//! Threads: the runs of a principal that share history, and their inputs.
 //!
-//! What a run was asked is a note in its log ([`Note::Input`]), so that a thread can be restated from the log alone, after
-//! a restart or on another replica. AG-UI clients send the whole history with every run; only the first run of a thread in
-//! the log keeps all of it, the others what is new.
+//! The input of a run is a note in its log ([`Note::Input`]), so that a thread can be restored from the log alone, after a
+//! restart or on another replica. AG-UI clients send the whole history with every run; only the first run of a thread in
+//! the log stores all of it, the others store the new messages.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,20 +13,20 @@ use aqueduct_runlog::{Lease, Note, RunLog, RunQuery, RunState};
 
 use crate::runs::{Runs, refuse};
 
-/// Threads whose first run is indexed. An entry that is lost costs a history that is logged once more, so all are dropped
-/// when there are too many.
+/// Threads whose first run is indexed. A missing entry only causes a history to be logged once more, so all entries are
+/// dropped when there are too many.
 const THREADS: usize = 10_000;
 
-/// Runs that are listed at once.
+/// Runs that are read from the log at once.
 const PAGE: usize = 256;
 
-/// Which run of a thread holds the history from before it, by principal and thread. It saves space, nothing else: a
-/// history that is logged twice is folded to one, by the ids of its messages.
+/// The run of each thread that holds the earlier history, by principal and thread. It only saves space: a history that is
+/// logged twice is deduplicated by message ids.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadIndex(Mutex<HashMap<(String, ThreadId), RunId>>);
 
 impl ThreadIndex {
-    /// Returns the place of the first message of the input that the log does not hold yet.
+    /// Returns the index of the first message of the input that the log does not hold yet.
     async fn first_new(&self, log: &dyn RunLog, owner: &str, run: &RunId, input: &RunInput) -> usize {
         let key = (owner.to_owned(), input.thread_id.detached());
         let first = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
@@ -48,7 +48,7 @@ impl ThreadIndex {
 }
 
 impl Runs {
-    /// Notes in the log what a run is asked. A log that does not take it costs the thread this part of its history.
+    /// Logs the input of a run. If the log refuses it, the thread lacks this part of its history.
     pub(crate) async fn note_input(&self, lease: &Lease, owner: &str, input: &RunInput) {
         let Some(record) = self.0.host.record_input else { return };
         let from = self.0.threads.first_new(&**self.run_log(), owner, &lease.run_id, input).await;
@@ -63,7 +63,7 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// A thread without such runs does not exist.
+    /// Returns a refusal of kind `NotFound` if the thread has no run of this caller.
     pub async fn thread_runs(
         &self,
         caller: &Caller,

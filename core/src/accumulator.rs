@@ -253,10 +253,10 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_said_with_the_agent() {
+    fn limits_name_the_agent() {
         let mut turns = Accumulator::new(4, 1);
         let error = turns.handle_delta("a", "12345").unwrap_err();
-        assert!(error.to_string().contains("\"a\" said more than 4 bytes"), "{error}");
+        assert!(error.to_string().contains("\"a\" sent more than 4 bytes"), "{error}");
         let error = turns.handle_delta("b", "1").unwrap_err();
         assert_eq!(error, Error::TooManyTurns { max: 1 });
     }

@@ -1,4 +1,4 @@
-//! How much a log may hold: the same limits for every engine, checked in one place.
+//! The limits of a log: the same for every engine, checked in one place.
 
 use aqueduct_core::block::ToolOutput;
 use aqueduct_core::event::BlockEvent as Event;
@@ -8,23 +8,23 @@ use serde_json::Value;
 use crate::error::LogError;
 use crate::log::{Control, Lease, Note};
 
-/// How much a log may hold.
+/// The limits of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLimits {
-    /// Runs, ended ones included. Past it the run that ended first is forgotten; if none has ended, opening fails. An
-    /// engine that several replicas share does not count them.
+    /// Runs, including ended ones. Beyond it the run that ended first is deleted; if none has ended, opening fails. An engine
+    /// that several replicas share does not count them.
     pub runs: usize,
-    /// Bytes that all runs of the engine in memory hold together. Past it runs that have ended are forgotten, the one that
-    /// ended first before the others; if none has ended, appending fails. Other engines do not hold them in memory.
+    /// Bytes of all runs in the memory engine. Beyond it ended runs are deleted, the one that ended first before the others;
+    /// if none has ended, appending fails. Other engines do not hold them in memory.
     pub bytes: usize,
     /// Events of one run: a source that never ends is stopped here.
     pub events_per_run: usize,
     /// Bytes of content of one run.
     pub bytes_per_run: usize,
-    /// Control messages of one run: a frontend that says "stop" a hundred times is heard all the same.
+    /// Control messages of one run. A full queue already contains a cancel.
     pub controls_per_run: usize,
-    /// Messages of replicas to the owner of one run: one per call of a sub-agent that another replica carries. They do
-    /// not count against the control messages, so a run that was told much can still be stopped.
+    /// Messages between replicas to the owner of one run: one per call of a sub-agent that another replica carries. They do
+    /// not count as control messages, so a run with many of them can still be cancelled.
     pub messages_per_run: usize,
 }
 
@@ -41,7 +41,7 @@ impl Default for LogLimits {
     }
 }
 
-/// How much a run holds.
+/// The current size of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Held {
     pub(crate) events: u64,
@@ -49,9 +49,8 @@ pub(crate) struct Held {
 }
 
 impl LogLimits {
-    /// Whether a batch may be added to a run that holds that much. The end of a run is always taken, or it could not be
-    /// said that the run was too long.
-    /// `weight` is that of the batch.
+    /// Checks whether a batch of size `weight` may be added to a run. The end of a run is always accepted, otherwise the
+    /// failure of a run that is too long could not be logged.
     pub(crate) fn check(
         &self,
         lease: &Lease,
@@ -76,7 +75,7 @@ impl LogLimits {
         Ok(())
     }
 
-    /// Returns how many bytes a run holds after a note.
+    /// Returns the size of a run after a note is added.
     pub(crate) fn check_note(&self, run: &RunId, held: u64, note: &Note) -> Result<u64, LogError> {
         let bytes = held.saturating_add(count(value_weight(note.value())));
         if bytes > count(self.bytes_per_run) {
@@ -86,7 +85,7 @@ impl LogLimits {
         Ok(bytes)
     }
 
-    /// How many messages of all kinds a run has when one of this kind is too many.
+    /// Returns the number of messages of all kinds at which one of this kind is refused.
     pub(crate) fn most_controls(&self, message: &Control) -> usize {
         match message {
             Control::Message(_) => self.messages_per_run,
@@ -108,12 +107,12 @@ impl LogLimits {
     }
 }
 
-/// A length as a number.
+/// Converts a length.
 pub(crate) fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// Bytes of content in a batch: what grows with what an agent says. Heads are shared and not counted.
+/// Returns the bytes of content in a batch: the part that grows with the agent's output. Heads are shared and not counted.
 pub(crate) fn weight_of(events: &[BlockEvent]) -> u64 {
     count(events.iter().map(weight).sum())
 }

@@ -1,4 +1,4 @@
-//! Whole events: [`Encoder`] and [`Decoder`].
+//! The encoding of whole events: [`Encoder`] and [`Decoder`].
 
 use std::sync::Arc;
 
@@ -43,7 +43,19 @@ const TEXT: u8 = 0;
 const JSON: u8 = 1;
 const PROGRESS: u8 = 2;
 
-/// Writes events.
+/// Encodes events. Keep one encoder per run: it caches the bytes of the last block head.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_core::{BlockEvent, RunInfo};
+/// use aqueduct_runlog::codec::{Decoder, Encoder};
+///
+/// let event = BlockEvent::RunStarted(RunInfo::new("thread", "run").into());
+/// let bytes = Encoder::default().encode(&event)?;
+/// assert_eq!(Decoder::default().decode(bytes.into())?, event);
+/// # Ok::<(), aqueduct_runlog::codec::CodecError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Encoder {
     /// The head that was written last, and its bytes.
@@ -51,11 +63,11 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An event as bytes.
+    /// Encodes an event.
     ///
     /// # Errors
     ///
-    /// [`CodecError`] if the event has no form in this version, or a value is nested too deep.
+    /// Returns a [`CodecError`] if the event has no form in this version, or a value is nested too deep.
     pub fn encode(&mut self, event: &BlockEvent) -> Result<Vec<u8>, CodecError> {
         let mut to = Writer::default();
         to.byte(version_of(event));
@@ -115,7 +127,7 @@ fn lane(to: &mut Writer, lane: &Lane) -> Result<(), CodecError> {
     to.nested(|to| write_lane(to, lane))
 }
 
-/// The life of a run, its lanes, steps and state.
+/// Writes events of the run, its lanes, steps and state.
 fn write_life(to: &mut Writer, event: &BlockEvent) -> Result<(), CodecError> {
     let mut open = |tag: u8, of: &Lane| {
         to.byte(tag);
@@ -204,7 +216,7 @@ fn write_custom(to: &mut Writer, custom: &CustomEvent) -> Result<(), CodecError>
     write_origin(to, &custom.origin)
 }
 
-/// Returns the oldest version that can hold the event.
+/// Returns the oldest version that can represent the event.
 fn version_of(event: &BlockEvent) -> u8 {
     match event {
         BlockEvent::RunFinished(end) if end.finish_reason.is_some() => VERSION,
@@ -212,7 +224,7 @@ fn version_of(event: &BlockEvent) -> u8 {
     }
 }
 
-/// Reads events.
+/// Decodes events. Keep one decoder per run, so that events of one block share their head.
 #[derive(Debug, Default)]
 pub struct Decoder {
     heads: Memory<BlockHead>,
@@ -220,11 +232,11 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// The event of these bytes. Its texts are slices of them.
+    /// Decodes an event. Its texts are slices of `bytes`.
     ///
     /// # Errors
     ///
-    /// [`CodecError`] if the bytes are of another version, end too early or make no sense.
+    /// Returns a [`CodecError`] if the bytes have an unknown version, are truncated or are invalid.
     pub fn decode(&mut self, bytes: Bytes) -> Result<BlockEvent, CodecError> {
         let mut from = Reader::new(bytes);
         let version = match from.byte("the version")? {

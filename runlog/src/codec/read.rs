@@ -1,4 +1,4 @@
-//! Reading the primitives. Texts are slices of what is read: nothing is copied.
+//! Decoding of the primitives. Texts are slices of the input and are not copied.
 
 use bytes::{Buf as _, Bytes};
 use bytestring::ByteString;
@@ -8,7 +8,7 @@ use super::CodecError;
 /// The longest LEB128 form of a 64-bit number.
 const NUMBER_BYTES: u32 = 10;
 
-/// Takes from the front.
+/// A cursor over the bytes to decode.
 #[derive(Debug)]
 pub(crate) struct Reader {
     bytes: Bytes,
@@ -19,7 +19,7 @@ impl Reader {
         Self { bytes }
     }
 
-    /// Fails if something is left.
+    /// Returns an error if bytes are left.
     pub(crate) fn end(self) -> Result<(), CodecError> {
         if self.bytes.is_empty() { Ok(()) } else { Err(CodecError::Trailing(self.bytes.len())) }
     }
@@ -44,7 +44,7 @@ impl Reader {
         for place in 0..NUMBER_BYTES {
             let byte = self.byte(what)?;
             let bits = u64::from(byte & 0x7f);
-            // The tenth byte has room for one bit.
+            // The tenth byte holds one bit.
             if place == NUMBER_BYTES - 1 && bits > 1 {
                 break;
             }
@@ -61,8 +61,8 @@ impl Reader {
         Ok((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
     }
 
-    /// How many things follow. Each takes a byte at least, so more than what is left cannot be, and nothing is reserved
-    /// for what a liar claims.
+    /// Reads the number of following elements. Each takes at least one byte, so a number above the remaining length is an
+    /// error, and nothing is allocated for it.
     pub(crate) fn length(&mut self, what: &'static str) -> Result<usize, CodecError> {
         let number = self.number(what)?;
         match usize::try_from(number) {

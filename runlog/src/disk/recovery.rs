@@ -1,12 +1,12 @@
-//! A disk that failed, and comes back: the database is opened again, and made to hold what was acknowledged.
+//! Recovery of a failed disk: opens the database again and restores the acknowledged state.
 //!
 //! ```text
 //! usable ── a commit fails ──► broken: every command is refused ── at most every `PAUSE`: open again ──► usable
-//!                                                                   └ what was written and not acknowledged goes
+//!                                                                   └ unacknowledged writes are removed
 //! ```
 //!
-//! What a failed commit left on the disk is not known, and the database takes no more writes after it. What readers saw is
-//! known: views show acknowledged changes alone. So the views are the truth, and the disk is made equal to them.
+//! The state of the disk after a failed commit is unknown, and the database accepts no more writes. The state that readers
+//! saw is known: views contain only acknowledged changes. So the disk is made equal to the views.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,10 +16,10 @@ use super::store::Store;
 use super::view::Views;
 use crate::error::LogError;
 
-/// The least time between two tries.
+/// The minimum time between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The database, for readers: absent while it is opened again.
+/// The database for readers; `None` while it is being reopened.
 #[derive(Debug, Clone)]
 pub(super) struct SharedStore(Arc<RwLock<Option<Store>>>);
 
@@ -38,7 +38,7 @@ impl SharedStore {
     }
 }
 
-/// Why nothing can be written, if nothing can, and how to change that.
+/// The reason why the disk is not writable, and the means to reopen it.
 #[derive(Debug)]
 pub(super) struct Recovery {
     folder: PathBuf,
@@ -51,13 +51,13 @@ impl Recovery {
         Self { folder: folder.to_owned(), broken: None, tried_at: None }
     }
 
-    /// Opens the database again. Returns `false` if it is not usable, or was not tried.
+    /// Reopens the database. Returns `false` if it is still unusable, or if no attempt was due.
     pub(super) fn recover(&mut self, shared: &SharedStore, views: &Views) -> bool {
         if self.tried_at.is_some_and(|at| at.elapsed() < PAUSE) {
             return false;
         }
         self.tried_at = Some(Instant::now());
-        // Readers that hold it let it go in a moment; until then it is locked.
+        // Readers release it shortly; until then the folder is locked.
         shared.set(None);
         match self.reopen(views) {
             Ok(store) => {

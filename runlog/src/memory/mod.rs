@@ -1,9 +1,9 @@
-//! [`MemoryLog`]: the engine in memory. The default; bounded; gone with the process.
+//! [`MemoryLog`]: the default engine: in memory, bounded, lost with the process.
 //!
-//! Events are kept as they are, with their deltas copied out of the buffers they were read from into shared pages
-//! (`arena.rs`): a delta that stayed a slice would keep its whole read buffer alive, which is ten times as large.
+//! Deltas are copied from the buffers they were read from into shared pages (`arena.rs`): a delta that stayed a slice would
+//! keep its whole read buffer alive, which is ten times as large. All other parts of events are stored unchanged.
 //!
-//! Locks are held for the length of a copy of references, never across an await.
+//! Locks are held while references are copied, never across an await.
 
 mod arena;
 mod relations;
@@ -24,12 +24,21 @@ use crate::log::{Control, Lease, Note, Page, RunLog, RunMeta, RunQuery, RunState
 use relations::Relations;
 use run::Run;
 
-/// A log in memory.
+/// A run log in memory.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_runlog::{LogLimits, MemoryLog};
+///
+/// let log = MemoryLog::new(LogLimits::default());
+/// # drop(log);
+/// ```
 #[derive(Debug, Default)]
 pub struct MemoryLog {
     limits: LogLimits,
     runs: Mutex<Runs>,
-    /// Bytes that all runs hold. Beside the lock: it changes with every append.
+    /// Bytes of all runs. Outside the lock, because it changes with every append.
     bytes: AtomicU64,
     relations: Relations,
     claims: Claims,
@@ -39,13 +48,13 @@ pub struct MemoryLog {
 #[derive(Debug, Default)]
 struct Runs {
     all: HashMap<RunId, Arc<Run>>,
-    /// Those that ended, in that order. Some may be gone, or opened anew since.
+    /// Ended runs in the order of their ends. Some may have been deleted, or opened again since.
     ended: VecDeque<RunId>,
 }
 
 impl Runs {
-    /// Forgets the run that ended first, and gives what it held; none if none has ended. The list makes this cost the same
-    /// however many runs there are.
+    /// Deletes the run that ended first, and returns its size. Returns `None` if no run has ended. The queue makes the cost
+    /// independent of the number of runs.
     fn forget_oldest(&mut self) -> Option<u64> {
         while let Some(id) = self.ended.pop_front() {
             if let Some(run) = self.all.get(&id).filter(|run| run.closed_at().is_some()) {
@@ -57,7 +66,7 @@ impl Runs {
         None
     }
 
-    /// Gives how many runs were forgotten, and what they held.
+    /// Returns the number of deleted runs, and their size.
     fn forget_before(&mut self, before: Timestamp) -> (usize, u64) {
         let (held, mut freed) = (self.all.len(), 0);
         self.all.retain(|_, run| {
@@ -72,7 +81,7 @@ impl Runs {
 }
 
 impl MemoryLog {
-    /// A log with these limits.
+    /// Returns an empty log.
     pub fn new(limits: LogLimits) -> Self {
         Self { limits, ..Self::default() }
     }
@@ -112,7 +121,7 @@ impl MemoryLog {
         Ok(head)
     }
 
-    /// The run, if there is room for more of it. Its end is always taken.
+    /// Returns the run if there is room for more events. The end of a run is always accepted.
     fn writable(&self, id: &RunId, is_end: bool) -> Result<Arc<Run>, LogError> {
         let mut runs = self.runs();
         let run = runs.all.get(id).cloned().ok_or_else(|| LogError::NotFound(id.clone()))?;

@@ -1,4 +1,4 @@
-//! [`RedisConfig`]: which servers, and how they are talked to.
+//! [`RedisConfig`]: the addresses of the servers, TLS, key prefix and limits.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use ::redis::{Client, RedisError};
 
 use crate::limits::LogLimits;
 
-/// How to reach the server.
+/// The configuration of a [`RedisLog`](super::RedisLog).
 #[derive(Debug, Clone)]
 pub struct RedisConfig {
-    /// `redis://[user:password@]host[:port][/database]`, or `rediss://…` for TLS. Of a cluster any node, or several with
-    /// commas between them: the others are found through them. Secret: it may hold a password.
+    /// `redis://[user:password@]host[:port][/database]`, or `rediss://…` for TLS. For a cluster any node, or several separated
+    /// by commas: the others are discovered. Secret: it may contain a password.
     pub url: String,
-    /// Authorities (PEM) that a server with TLS must be vouched for by, instead of the public ones.
+    /// Certificate authorities (PEM) for servers with TLS, instead of the public ones.
     #[cfg(feature = "redis-tls")]
     pub authorities: Option<Vec<u8>>,
-    /// What all keys begin with: several gateways can share one server.
+    /// The prefix of all keys: several gateways can share one server.
     pub prefix: String,
-    /// How long a call waits for a server that cannot be reached, before it is refused. A restart of the server takes a
-    /// second or two, and runs should not fail for it.
+    /// The time that a call waits for an unreachable server before it is refused. A restart of the server takes a second or
+    /// two, and runs should not fail for it.
     pub patience: Duration,
-    /// How much a run may hold.
+    /// The limits of a run.
     pub limits: LogLimits,
 }
 
 impl RedisConfig {
-    /// The server at that address, everything else as usual.
+    /// Returns the configuration for the server at `url`, with defaults for everything else.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -39,7 +39,7 @@ impl RedisConfig {
 }
 
 impl RedisConfig {
-    /// A client for every address.
+    /// Returns a client for every address.
     pub(super) fn clients(&self) -> Result<Vec<Client>, RedisError> {
         let urls = self.url.split(',').map(str::trim).filter(|url| !url.is_empty());
         urls.map(|url| client(self, url)).collect()
@@ -51,7 +51,7 @@ fn client(_: &RedisConfig, url: &str) -> Result<Client, RedisError> {
     Client::open(url)
 }
 
-/// With authorities of its own a server without TLS is an error: somebody meant it to have it.
+/// Rejects authorities for a server without TLS: the configuration intended TLS.
 #[cfg(feature = "redis-tls")]
 fn client(config: &RedisConfig, url: &str) -> Result<Client, RedisError> {
     match config.authorities.clone() {

@@ -1,4 +1,4 @@
-//! From names to addresses: the system's resolver, or the one address that a caller has fixed.
+//! Name resolution: by the system's resolver, or to one address fixed by the caller.
 
 use std::future::Future;
 use std::io;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tower::Service;
 
-/// Finds addresses.
+/// Resolves names.
 #[derive(Debug, Clone)]
 pub(super) enum Resolver {
     System(GaiResolver),
@@ -40,7 +40,7 @@ impl Service<Name> for Resolver {
                 let found = system.call(name);
                 Box::pin(async move { Ok(found.await?.collect::<Vec<_>>().into_iter()) })
             }
-            // The port is put in by the connector.
+            // The connector sets the port.
             Self::Fixed(address) => {
                 let found = vec![SocketAddr::new(*address, 0)].into_iter();
                 Box::pin(std::future::ready(Ok(found)))

@@ -1,4 +1,4 @@
-//! The life of the run and its lanes, the state, and the restated history.
+//! Decoding of the run's lifecycle, lanes, state, and restated history.
 
 use aqueduct_core::{
     ByteString, Interrupt, InterruptId, LaneOutcome, RunFailure, RunOutcome, SourceEvent, ToolCallId, Usage,
@@ -6,7 +6,7 @@ use aqueduct_core::{
 };
 use serde_json::Value;
 
-use super::{Decoder, question};
+use super::{Decoder, interrupt};
 use crate::wire::{
     self, Event, RunError, RunFinished, RunFinishedOutcome, SubagentFinished, SubagentFinishedOutcome,
     SubagentStarted, TokenUsage,
@@ -17,7 +17,7 @@ impl Decoder {
         match event {
             Event::RunStarted(started) => {
                 if let Some(input) = &started.input {
-                    self.seen.know_input(input);
+                    self.seen.declare_input(input);
                 }
             }
             Event::RunFinished(finished) => self.finish(*finished),
@@ -94,7 +94,7 @@ impl Decoder {
             None | Some(RunFinishedOutcome::Success(_)) if !asked.is_empty() => {
                 for (nth, (tag, value, raw)) in asked.into_iter().enumerate() {
                     let source = self.lanes.source(tag.as_ref());
-                    let interrupt = question::of_custom(&value, raw.as_ref(), &finished.run_id, nth);
+                    let interrupt = interrupt::of_custom(&value, raw.as_ref(), &finished.run_id, nth);
                     self.emit(SourceEvent::InterruptRequested { source, interrupt });
                 }
                 RunOutcome::Interrupted
@@ -105,12 +105,12 @@ impl Decoder {
                 for interrupt in outcome.interrupts {
                     let source = self.lanes.source(interrupt.subagent_run_id.as_ref());
                     let mut interrupt = canonical_interrupt(interrupt);
-                    question::find_words(&mut interrupt);
+                    interrupt::find_message(&mut interrupt);
                     self.emit(SourceEvent::InterruptRequested { source, interrupt });
                 }
                 RunOutcome::Interrupted
             }
-            // An end that no rule knows is never taken for a success.
+            // An unknown outcome is never treated as a success.
             Some(RunFinishedOutcome::Unknown(outcome)) => {
                 self.emit(SourceEvent::Failed(unknown_outcome(&outcome)));
                 self.ended = true;
@@ -121,7 +121,7 @@ impl Decoder {
         self.ended = true;
     }
 
-    /// Notes the ids under which a snapshot restated what was streamed under others.
+    /// Emits the ids under which a snapshot restated content that was streamed under other ids.
     fn note_ids(&mut self) {
         if let Some(value) = self.aliases.value() {
             self.custom(wellknown::IDS, value, None, None, wire::Base::default());

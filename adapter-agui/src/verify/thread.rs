@@ -1,5 +1,5 @@
-//! What the client does not notice: lost content, shared ids, orphans, runs that do not end. Its state is that of
-//! the thread, over all runs.
+//! Violations that a client does not notice: lost content, shared ids, orphans, runs without end. The state is that of the
+//! thread, over all runs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use crate::wire::{
     EncryptedSubtype, Event, Message, MessagesSnapshot, RunFinished, RunFinishedOutcome, ToolCallStart,
 };
 
-/// What an id was used for.
+/// The use of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Text,
@@ -19,7 +19,7 @@ enum Use {
     Result,
     Activity,
     Call,
-    /// An assistant's message that is there only because a tool call names it; its text may still come.
+    /// An assistant's message that exists only as the parent of a tool call; its text may still arrive.
     Carrier,
     /// A message of a user, system or developer.
     Other,
@@ -42,12 +42,12 @@ impl Use {
 pub(super) struct Thread {
     uses: HashMap<ByteString, Use>,
     calls: HashSet<ByteString>,
-    /// Calls without parent: a client makes a message under the call's id, which other calls may name.
+    /// Calls without parent: a client creates a message under the call's id, which other calls may name.
     own_carriers: HashSet<ByteString>,
     interrupts: HashSet<ByteString>,
     /// Open messages without content so far.
     empty: HashSet<ByteString>,
-    /// Reasoning messages that ended without content: a sealed value may still follow. With the index of the end.
+    /// Reasoning messages that ended without content, with the index of the end: an encrypted value may still follow.
     unsealed: Vec<(ByteString, usize)>,
     run: Option<(ByteString, ByteString)>,
 }
@@ -69,7 +69,7 @@ impl Thread {
         }
     }
 
-    /// Looks at an event before [`Order`] does.
+    /// Verifies an event before [`Order`] does.
     pub(super) fn handle(&mut self, event: &Event, order: &Order, report: &mut Report) {
         match event {
             Event::RunStarted(started) => {
@@ -105,7 +105,7 @@ impl Thread {
         }
     }
 
-    /// The stream is over.
+    /// Handles the end of the stream.
     pub(super) fn end(&mut self, order: &Order, report: &mut Report) {
         if matches!(order.phase, Phase::New | Phase::Active) {
             let what = "the stream ends without saying how the run ended".to_owned();
@@ -153,11 +153,11 @@ impl Thread {
         }
     }
 
-    /// Notes what an id is used for, and reports a second use.
+    /// Records the use of an id, and reports a second use.
     fn claim(&mut self, id: &ByteString, now: Use, report: &mut Report) {
         match self.uses.insert(id.clone(), now) {
             None => {}
-            // A card is shown again under its id, and a message that a call was part of may get its text.
+            // A card is updated under its id, and a message that is the parent of a call may get its text.
             Some(Use::Activity) if now == Use::Activity => {}
             Some(Use::Carrier) if now == Use::Text => {}
             Some(earlier) => {

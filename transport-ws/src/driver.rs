@@ -1,4 +1,4 @@
-//! Pumps one connection: reads requests, lets the [session] work, gathers what is to be sent and writes it at once.
+//! Drives one connection: reads requests, polls the [session], collects messages and writes them in batches.
 //!
 //! ```text
 //!          ┌────────────── Open ──────────────┐
@@ -11,11 +11,11 @@
 //!             └───────────► Done ◄────────┘
 //! ```
 //!
-//! Invariants: the session is dropped the moment the connection leaves `Open`, so services hear at once that a peer has
-//! gone; events are taken from services only when everything before has left; all waits have a deadline; nothing is
-//! spawned.
+//! Invariants: the session is dropped as soon as the connection leaves `Open`, so services notice at once that a peer has
+//! disconnected; events are taken from services only after everything before was written; all waits have a deadline; no
+//! task is spawned.
 //!
-//! What it does not know: agents, runs and payloads.
+//! The driver knows neither agents, runs nor payloads.
 
 pub(crate) mod batch;
 pub(crate) mod clock;
@@ -49,7 +49,7 @@ use self::session::{Session, Shared};
 use crate::close::CloseReason;
 use crate::handshake::{Mode, Upgrade};
 
-/// Messages read, or batches written, before the other direction has its turn.
+/// Messages read, or batches written, before the other direction.
 const TURN: usize = 32;
 
 /// One connection after the upgrade.
@@ -58,24 +58,24 @@ pub(crate) struct Connection<IO> {
     shared: Arc<Shared>,
     phase: Phase,
     batch: Batch,
-    /// Messages that the codec has not taken yet. Filled only when empty.
+    /// Messages that the codec has not accepted yet. Filled only when empty.
     outbox: VecDeque<Message>,
-    /// True while the codec holds bytes that the socket has not taken.
+    /// Set while the codec holds bytes that are not written to the socket.
     unflushed: bool,
-    /// True once the codec cannot read any more: what comes is thrown away.
+    /// Set once the codec cannot read any more: further input is discarded.
     broken: bool,
-    /// True once our half of a broken connection is shut.
+    /// Set once the write half of a broken connection is shut down.
     shut: bool,
     clock: Clock,
     end: ServerEnd,
-    /// The end of the caller's proof, from when its identity is known.
+    /// Completes at the end of the caller's proof, once its identity is known.
     proof_end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-/// How far the server is with its end.
+/// The shutdown stage of the server.
 struct ServerEnd {
     stage: EndStage,
-    /// Ready when the next stage has come.
+    /// Completes at the next stage.
     next: Pin<Box<dyn Future<Output = ()> + Send>>,
     stopping: Stopping,
 }
@@ -109,7 +109,7 @@ impl ServerEnd {
 
 enum Phase {
     Open(Box<dyn Session>),
-    /// We close. The frame goes out behind what was already gathered.
+    /// This side closes. The frame follows the messages collected before.
     Closing {
         frame: Option<CloseReason>,
     },
@@ -125,7 +125,7 @@ where
 {
     let codec = shared.config.limits.codec();
     let io = Metered::new(io);
-    // Boxed, so that the task does not keep room for this moment all its life.
+    // Boxed, so that the task does not reserve its size for the whole lifetime.
     let socket = Box::pin(WebSocketStream::from_raw_socket(io, Role::Server, Some(codec))).await;
     let Upgrade { mode, agent, caller, stopping, .. } = upgrade;
     let caller = Arc::new(caller);
@@ -150,12 +150,12 @@ where
         proof_end: None,
     };
     poll_fn(|cx| connection.poll(cx)).await;
-    connection.hang_up().await;
+    connection.shut_down().await;
 }
 
 impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // First, so that a peer that keeps us busy cannot outrun its deadlines.
+        // First, so that a busy peer cannot evade its deadlines.
         self.poll_clock(cx);
         for _ in 0..TURN {
             self.poll_stop(cx);
@@ -202,7 +202,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         }
     }
 
-    /// Reads what is there; true if something was.
+    /// Reads available messages. Returns `true` if there were any.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> bool {
         if self.broken {
             return self.poll_discard(cx);
@@ -225,7 +225,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
     }
 
     fn handle_message(&mut self, message: Option<Result<Message, CodecError>>) {
-        self.clock.heard();
+        self.clock.handle_input();
         let message = match message {
             None => return self.phase = Phase::Done,
             Some(Err(error)) => return self.handle_codec_error(&error),
@@ -254,13 +254,13 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
                 self.broken = true;
                 self.close(reason);
             }
-            // Somebody who breaks the protocol while closing has nothing more to be told.
+            // A peer that violates the protocol while closing gets no further message.
             _ => self.phase = Phase::Done,
         }
     }
 
-    /// Shuts our half once a broken peer was told, and throws away what it still sends: closing a socket with unread
-    /// bytes would reset it, and the close frame could be lost on the way.
+    /// Shuts down the write half after the close frame to a broken peer, and discards further input: closing a socket with
+    /// unread bytes would reset it, and the close frame could be lost.
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> bool {
         let told = matches!(self.phase, Phase::Closing { frame: None });
         if !told || self.unflushed || !self.outbox.is_empty() {
@@ -285,7 +285,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         }
     }
 
-    /// Writes what is to be written; true if something was. Every round is one batch and one flush.
+    /// Writes pending messages. Returns `true` if there were any. Every round is one batch and one flush.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
         for round in 0..TURN {
             let sent = match self.poll_send(cx) {
@@ -307,7 +307,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         true
     }
 
-    /// Hands the outbox to the codec and flushes it; tells whether there was anything.
+    /// Passes the outbox to the codec and flushes it. Returns whether it was not empty.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CodecError>> {
         let mut socket = Pin::new(&mut self.socket);
         while !self.outbox.is_empty() {
@@ -326,7 +326,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         Poll::Ready(Ok(true))
     }
 
-    /// Gathers the next batch; false if there is nothing.
+    /// Collects the next batch. Returns `false` if it is empty.
     fn refill(&mut self, cx: &mut Context<'_>) -> bool {
         match &mut self.phase {
             Phase::Open(session) => {
@@ -335,7 +335,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
                 }
                 session.poll_fill(cx, &mut self.batch);
                 if let (true, Some(reason)) = (self.batch.is_empty(), session.finished()) {
-                    // A run that was handed over is lost to this server alone.
+                    // A run that was handed over continues on another replica.
                     let is_handed_over =
                         self.end.stage != EndStage::Serving && reason.code == CloseReason::INTERNAL;
                     self.close(if is_handed_over { going_away() } else { reason });
@@ -381,21 +381,21 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         true
     }
 
-    /// Drops the session and says goodbye.
+    /// Drops the session and sends the close frame.
     fn close(&mut self, reason: CloseReason) {
         self.phase = Phase::Closing { frame: Some(reason) };
         self.clock.start_closing();
     }
 
-    /// Ends the socket in an orderly way where it still can be: TLS wants to say so.
-    async fn hang_up(&mut self) {
+    /// Shuts the socket down in an orderly way if possible: TLS requires a close message.
+    async fn shut_down(&mut self) {
         if self.unflushed || self.shut {
             return;
         }
         let patience = self.shared.config.timeouts.close;
         let mut io = Pin::new(self.socket.get_mut());
         let ended = poll_fn(|cx| io.as_mut().poll_shutdown(cx));
-        // A failure here changes nothing: the socket is dropped next.
+        // A failure is ignored, because the socket is dropped next.
         drop(tokio::time::timeout(patience, ended).await);
     }
 }

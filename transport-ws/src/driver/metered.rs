@@ -1,4 +1,4 @@
-//! A socket that counts what was written, because a codec that buffers cannot tell progress from none.
+//! A socket that counts written bytes, because a buffering codec does not report progress.
 
 use std::io;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Counts the bytes that the socket took.
+/// Counts the bytes that the socket accepted.
 #[derive(Debug)]
 pub(crate) struct Metered<IO> {
     io: IO,
@@ -18,7 +18,7 @@ impl<IO> Metered<IO> {
         Self { io, written: 0 }
     }
 
-    /// Bytes that the socket took so far.
+    /// Returns the number of bytes that the socket has accepted.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }

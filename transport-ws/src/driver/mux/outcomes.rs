@@ -1,4 +1,4 @@
-//! Work that is done becomes replies, runs to follow and payloads to acknowledge.
+//! Outcomes of requests: replies, subscriptions and acknowledgements.
 
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ impl MuxSession {
                 self.feed(reference, feeder);
             }
             Step::Replied(reply) => {
-                self.replies.push_back(Reply::Human { reference: reference.clone(), reply });
+                self.replies.push_back(Reply::InterruptReply { reference: reference.clone(), reply });
                 self.feed(reference, feeder);
             }
             Step::Finished => {
@@ -119,7 +119,7 @@ impl MuxSession {
         }
     }
 
-    /// Queues an acknowledgement; one that still waits is replaced, because the higher number says all.
+    /// Queues an acknowledgement. It replaces one that still waits, because the higher number includes it.
     fn acknowledge(&mut self, reference: &str, number: u64) {
         match self.replies.back_mut() {
             Some(Reply::Ack { reference: waiting, number: old }) if waiting == reference => *old = number,

@@ -1,7 +1,7 @@
-//! `cargo xtask`: everything a contributor runs, in one place and in one language.
+//! `cargo xtask`: all tasks of a contributor, in one place and in one language.
 //!
-//! One file per subcommand. Nothing here depends on a crate of the workspace, so that a broken crate never
-//! keeps the tools from building. What belongs to a crate's own tests is not here: `xtask` only calls it.
+//! One file per subcommand. The tool depends on no crate of the workspace, so that a broken crate never prevents the tools from
+//! building. Tests of a crate are not here: `xtask` only calls them.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks to its terminal")]
 
 mod bench;

@@ -14,7 +14,7 @@ mod unfinished;
 use crate::tidy::finding::Finding;
 use crate::tidy::model::Model;
 
-/// Looks at the model and adds what it finds.
+/// Checks the model and appends findings.
 pub(crate) type Check = fn(&Model, &mut Vec<Finding>);
 
 /// Every check, in the order of the report.
@@ -37,7 +37,7 @@ pub(crate) const ALL: &[Check] = &[
     fixtures::check,
 ];
 
-/// What one check finds in a model.
+/// Returns the findings of one check in a model.
 #[cfg(test)]
 pub(crate) fn found(check: Check, model: &Model) -> Vec<String> {
     let mut findings = Vec::new();

@@ -1,4 +1,4 @@
-//! What traces cost: the same burst with and without their export.
+//! The cost of traces: the same burst with and without their export.
 
 use aqueduct_benches::process::Server;
 use axum::Router;
@@ -6,7 +6,7 @@ use axum::Router;
 use crate::parts::best_burst;
 use crate::relays::{Relay, aqueduct_with};
 
-/// A collector that takes everything and keeps nothing.
+/// A collector that accepts and drops everything.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn run_collector() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -40,11 +40,11 @@ struct Cli {
 enum Task {
     /// Run all that CI runs, in its order; stop at the first failure
     Ci(ci::Tier),
-    /// The same as `ci`: the one command which tells whether a change is good
+    /// The same as `ci`: the one command that decides whether a change is good
     Test(ci::Tier),
     /// Check the rules that no compiler knows: dependency direction, names, sizes, docs, paths
     Tidy,
-    /// Write the generated code anew
+    /// Write the generated code
     Codegen {
         /// Write nothing; fail if the code in the tree is not what would be generated
         #[arg(long)]

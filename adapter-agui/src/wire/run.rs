@@ -20,7 +20,7 @@ event! {
         parent_run_id: Option<ByteString> = "parentRunId" @ 4,
         /// The input, echoed.
         input: Option<Box<RunAgentInput>> = "input" @ 5,
-        /// The version of the protocol that the producer speaks.
+        /// The version of the protocol of the producer.
         protocol_version: Option<ByteString> = "protocolVersion" @ 6,
     }
 }

@@ -108,7 +108,7 @@ struct Connection<F> {
     seen: Option<(Phase, u64)>,
     timer: Option<Pin<Box<Sleep>>>,
     asked_to_stop: Pin<Box<F>>,
-    /// Set after the connection was told to end; the timer then bounds the time of its end.
+    /// Set once the connection must end; the timer then bounds the time of its end.
     stopping: bool,
     shared: Arc<Shared>,
 }

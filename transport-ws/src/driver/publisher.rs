@@ -6,7 +6,7 @@
 //!             finish ────────────► inbox ──► Ingest::finish ──► finished
 //! ```
 //!
-//! The back-pressure of the service is a pending `accept`: the inbox fills, and the window tells the peer to wait. A peer that
+//! The back-pressure of the service is a pending `accept`: the inbox fills, and the window makes the peer wait. A peer that
 //! exceeds the window violates the protocol. While `accept` is pending, no reply is read: the ingest is borrowed by one call
 //! at a time.
 

@@ -10,6 +10,7 @@ mod manifests;
 mod sans_io;
 mod sizes;
 mod unfinished;
+mod wording;
 
 use crate::tidy::finding::Finding;
 use crate::tidy::model::Model;
@@ -34,6 +35,7 @@ pub(crate) const ALL: &[Check] = &[
     links::contents,
     foreign_places::check,
     unfinished::check,
+    wording::check,
     fixtures::check,
 ];
 

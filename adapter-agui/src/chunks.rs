@@ -68,8 +68,10 @@ pub struct ChunkExpander {
     open: Vec<(Lane, Stream)>,
 }
 
+/// The tag of a sub-agent; `None` for the parent agent.
 type Lane = Option<ByteString>;
 
+/// An open stream of chunks.
 #[derive(Debug, Clone)]
 struct Stream {
     kind: Kind,
@@ -81,6 +83,7 @@ struct Stream {
     parent: Option<ByteString>,
 }
 
+/// The three kinds of chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -173,6 +176,7 @@ impl ChunkExpander {
         }
     }
 
+    /// Continues the open stream of a chunk's lane, or ends it and starts another.
     fn handle_chunk(&mut self, chunk: Chunk, out: &mut Vec<Event>) -> Result<(), ChunkError> {
         let lane = self.lane_of(&chunk)?;
         let open = self.open.iter().find(|(open, _)| *open == lane).map(|(_, stream)| stream);
@@ -228,6 +232,7 @@ fn conflict(kind: Kind, member: &'static str, found: Option<&str>, began: Option
 }
 
 impl Chunk {
+    /// Returns the stream that a first chunk starts, or an error if it lacks a member.
     fn begin(&self) -> Result<Stream, ChunkError> {
         let missing = |member| ChunkError::FirstWithout { event: self.kind.event(), member };
         let id = self.id.clone().ok_or_else(|| missing(self.kind.id_member()))?;
@@ -246,6 +251,7 @@ impl Chunk {
 }
 
 impl Stream {
+    /// Checks that the members a chunk repeats equal those of its stream.
     fn agrees(&self, chunk: &Chunk) -> Result<(), ChunkError> {
         let role = |role: Option<TextRole>| role.unwrap_or_default().as_str();
         if chunk.role.is_some_and(|found| role(Some(found)) != role(self.role)) {

@@ -223,6 +223,7 @@ impl IdMap {
         }
     }
 
+    /// Records the ids of a call, of its message and of its lane.
     fn note_call(&mut self, head: &BlockHead) {
         let replaces = head.replaces.is_some();
         let own = head.origin.tool_call_id.as_ref().map(|id| id.as_bytes().clone());
@@ -248,6 +249,7 @@ impl IdMap {
         }
     }
 
+    /// Maps an emitted message to the source's id, if the two differ.
     fn note_message(&mut self, id: &ByteString, origin: &Origin, replaces: bool) {
         self.note_emitted(id);
         if let Some(source) = &origin.message_id {

@@ -133,6 +133,7 @@ fn reply(entry: wire::ResumeEntry) -> InterruptReply {
     }
 }
 
+/// Converts one message.
 fn canonical(message: wire::Message) -> Message {
     let id = MessageId::from(message.id());
     let tag = message.subagent_run_id().cloned();
@@ -164,6 +165,7 @@ struct Draft {
 }
 
 impl Draft {
+    /// Converts the content of a message, and returns its role.
     fn take(&mut self, message: wire::Message) -> Role {
         match message {
             wire::Message::Developer(message) => self.instruction(message, Role::Developer),

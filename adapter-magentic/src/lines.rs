@@ -59,6 +59,7 @@ impl Lines {
         self.ready.pop_front()
     }
 
+    /// Adds the rest of a partial line, and returns the bytes after it.
     fn complete(&mut self, rest: Bytes) -> Bytes {
         if self.partial.is_empty() {
             return rest;

@@ -25,6 +25,7 @@ pub(crate) struct Request {
     pub(crate) kind: RequestKind,
 }
 
+/// The kind of a request, which determines the form of its reply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RequestKind {
     /// Approval of a tool call.
@@ -92,6 +93,7 @@ impl Reply {
     }
 }
 
+/// A reply together with its request.
 struct Answer<'a> {
     request: &'a Request,
     resolved: bool,

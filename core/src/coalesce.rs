@@ -87,6 +87,7 @@ impl Gathered {
     }
 }
 
+/// Returns `true` if `next` is a delta of the same block with the next number.
 fn continues(last: &NumberedEvent, next: &NumberedEvent) -> bool {
     match (&last.event, &next.event) {
         (BlockEvent::BlockDelta { block, .. }, BlockEvent::BlockDelta { block: other, .. }) => {

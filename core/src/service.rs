@@ -157,6 +157,12 @@ pub trait RunService: Send + Sync + 'static {
     }
 
     /// Starts a run of `agent` for `caller`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::NotFound`] if the agent does not exist or the caller may not run it,
+    /// [`RefusalKind::Conflict`] if the run id is in use, [`RefusalKind::Busy`] at a limit of concurrent runs, and
+    /// [`RefusalKind::Invalid`] if the input cannot be run.
     fn start(
         &self,
         caller: &Caller,
@@ -168,6 +174,11 @@ pub trait RunService: Send + Sync + 'static {
     ///
     /// A stream that ends without a terminal event can be resumed after its last number. A stream that ends without any
     /// event belongs to a run that has ended, and `after` is the number of its last event.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::NotFound`] if the caller has no such run, and [`RefusalKind::Gone`] with the earliest stored
+    /// number if events after `after` are no longer stored.
     fn watch(
         &self,
         caller: &Caller,
@@ -176,6 +187,10 @@ pub trait RunService: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<EventStream, ServiceError>>;
 
     /// Cancels a run. Returns `true` if the run was running; cancelling an ended run is not an error.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::NotFound`] if the caller has no such run.
     fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>>;
 
     /// Returns the agent of a run of the caller. Returns `None` if there is no such run, or if the service does not keep
@@ -185,6 +200,11 @@ pub trait RunService: Send + Sync + 'static {
     }
 
     /// Opens a run whose events the caller publishes.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::Unsupported`] or [`RefusalKind::Invalid`] if the agent or the format cannot be published, and
+    /// [`RefusalKind::Conflict`] if the run id belongs to another run.
     fn publish(
         &self,
         caller: &Caller,
@@ -241,6 +261,10 @@ pub trait Ingest: Send {
 
     /// Stores payload `number` and returns the highest stored number. Numbers are contiguous from 1; a payload that is
     /// already stored is acknowledged again. The pending future is the back-pressure.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::Conflict`] if a number is skipped, and [`RefusalKind::Invalid`] if the payload cannot be decoded.
     fn accept(&mut self, number: u64, payload: Bytes) -> BoxFuture<'_, Result<u64, ServiceError>>;
 
     /// Returns the next reply to an interrupt; pending while there is none. Cancel safe: dropping the future loses no

@@ -44,6 +44,7 @@ impl Ledger {
         self.state.meta.run_id.clone()
     }
 
+    /// Starts a new lease with the next epoch. Returns [`LogError::Held`] if the present lease has not lapsed.
     pub(crate) fn take_over(&mut self, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
         if self.is_closed() {
             return Err(LogError::Closed(self.id()));
@@ -114,6 +115,7 @@ impl Ledger {
         Ok(())
     }
 
+    /// Returns [`LogError::Gone`] if the event after `after` was trimmed.
     pub(crate) fn check_read(&self, after: u64) -> Result<(), LogError> {
         if after < self.state.earliest - 1 {
             return Err(LogError::Gone { run: self.id(), earliest: self.state.earliest });
@@ -129,6 +131,7 @@ impl Ledger {
         gone
     }
 
+    /// Counts a control message, or refuses it if the queue is full.
     pub(crate) fn control(&mut self, message: &Control, limits: &LogLimits) -> Result<(), LogError> {
         if self.is_closed() {
             return Err(LogError::Closed(self.id()));

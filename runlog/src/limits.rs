@@ -95,6 +95,7 @@ impl LogLimits {
         }
     }
 
+    /// Checks the number of messages before one more is sent. Messages between replicas have a limit of their own.
     pub(crate) fn check_controls(&self, run: &RunId, sent: usize, message: &Control) -> Result<(), LogError> {
         if sent < self.most_controls(message) {
             return Ok(());
@@ -117,6 +118,7 @@ pub(crate) fn weight_of(events: &[BlockEvent]) -> u64 {
     count(events.iter().map(weight).sum())
 }
 
+/// Returns the bytes of content of one event.
 fn weight(event: &BlockEvent) -> usize {
     match event {
         Event::BlockDelta { delta, .. } => delta.len(),
@@ -132,6 +134,7 @@ fn weight(event: &BlockEvent) -> usize {
     }
 }
 
+/// Returns the approximate size of a JSON value: its texts, and a constant per member.
 pub(crate) fn value_weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),

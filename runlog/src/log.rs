@@ -248,11 +248,20 @@ pub enum LogScope {
 ///
 /// Every future may be dropped at any time: the operation has then happened completely or not at all.
 pub trait RunLog: Send + Sync + 'static {
-    /// Creates a run and takes its lease until that time. Returns [`LogError::Exists`] if the id is in use.
+    /// Creates a run and takes its lease until that time.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Exists`] if the id is in use, and [`LogError::Full`] if the log is full of open runs.
     fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>>;
 
     /// Takes the lease of an open run if it has lapsed by `now`. The former holder can no longer append. Of several
     /// simultaneous callers exactly one succeeds.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Held`] if the lease has not lapsed, [`LogError::Closed`] if the run has ended, and
+    /// [`LogError::NotFound`] if it does not exist.
     fn take_over(
         &self,
         run: &RunId,
@@ -282,7 +291,13 @@ pub trait RunLog: Send + Sync + 'static {
     }
 
     /// Appends all events or none, and returns the number of the last. A terminal event must be the last of its batch and
-    /// closes the run at `now`; it is accepted beyond the limits. A refused batch is returned with the error.
+    /// closes the run at `now`; it is accepted beyond the limits.
+    ///
+    /// # Errors
+    ///
+    /// Returns the batch with [`LogError::Fenced`] if the lease is lost, [`LogError::Closed`] if the run has ended,
+    /// [`LogError::RunTooLong`] if a limit is exceeded, [`LogError::AfterTerminal`] if events follow a terminal one, and
+    /// [`LogError::Lost`] if the engine lost acknowledged events. After [`LogError::Unavailable`] the same batch can be retried.
     fn append(
         &self,
         lease: &Lease,
@@ -290,8 +305,12 @@ pub trait RunLog: Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<u64, Refused>>;
 
-    /// Stores a note of the run. It replaces an earlier note of the same kind and counts as content of the run. An ended run
-    /// accepts none.
+    /// Stores a note of the run. It replaces an earlier note of the same kind and counts as content of the run.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Fenced`] if the lease is lost, [`LogError::Closed`] if the run has ended, and
+    /// [`LogError::RunTooLong`] if a limit is exceeded.
     fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>>;
 
     /// Returns the [`Note::Input`] of a run. Returns `None` if it has none.
@@ -302,7 +321,12 @@ pub trait RunLog: Send + Sync + 'static {
         LogScope::Process
     }
 
-    /// Reads at most `max` events with numbers above `after`. Returns [`LogError::Gone`] if the next one is no longer stored.
+    /// Reads at most `max` events with numbers above `after`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Gone`] if the next event is no longer stored, [`LogError::NotFound`] if the run does not exist, and
+    /// [`LogError::Unreadable`] if its bytes cannot be decoded.
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>>;
 
     /// Like [`read`](Self::read), without a future. Returns `None` if the engine has to fetch the events. Watchers that keep up
@@ -313,6 +337,10 @@ pub trait RunLog: Send + Sync + 'static {
     }
 
     /// Waits until there are events above `after`, or the run has ended.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::NotFound`] if the run does not exist, or is deleted meanwhile.
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>>;
 
     /// Like [`changed`](Self::changed), as a future that owns its state, for watchers that keep it. An engine can override it
@@ -335,10 +363,17 @@ pub trait RunLog: Send + Sync + 'static {
     fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>>;
 
     /// Sends a message to the present or next holder of the lease. It is stored with the run.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::RunTooLong`] if the queue of messages is full, and [`LogError::Closed`] if the run has ended.
     fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>>;
 
-    /// Waits until more than `seen` messages were sent to the run, and returns the new ones. Returns [`LogError::Fenced`] or
-    /// [`LogError::Closed`] once the lease is lost. A new holder receives all messages.
+    /// Waits until more than `seen` messages were sent to the run, and returns the new ones. A new holder receives all messages.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Fenced`] or [`LogError::Closed`] once the lease is lost.
     fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>>;
 
     /// Relates keys to the run, until about that time. Keys have a name space of their own, and one key may relate to several

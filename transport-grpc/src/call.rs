@@ -20,6 +20,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Reads caller, deadline and shutdown of a request.
     pub(crate) fn of<T>(request: &Request<T>) -> Self {
         let (headers, extensions) = (request.metadata().as_ref(), request.extensions());
         let timeout = headers.get("grpc-timeout").and_then(|value| grpc_timeout(value.to_str().ok()?));

@@ -183,6 +183,7 @@ impl Client {
         request
     }
 
+    /// Waits for the answer within `timeouts.call`, and converts a status into an error.
     async fn answered<T>(
         &self,
         limit: Duration,
@@ -193,6 +194,7 @@ impl Client {
         Ok(answer.map_err(to_error)?.into_inner())
     }
 
+    /// Opens a stream of events within `timeouts.open`.
     async fn opened(
         &self,
         after: u64,

@@ -77,6 +77,7 @@ pub(crate) struct EventPump {
     _open: OpenGuard,
 }
 
+/// The state of a pump.
 #[derive(Debug)]
 enum State {
     /// No message was sent yet.
@@ -151,12 +152,14 @@ impl EventPump {
         matches!(self.state, State::Fresh | State::Running)
     }
 
+    /// Returns `true` if the message has reached a limit.
     fn is_full(&self, waiting_bytes: usize) -> bool {
         let limits = &self.shared.limits;
         self.writer.waiting() >= limits.events_per_message
             || self.writer.waiting_bytes() + waiting_bytes >= limits.message_bytes
     }
 
+    /// Writes the coalesced events: merged if they are several deltas.
     fn push_all(&mut self, waiting: &mut Coalescer) {
         let Some(gathered) = waiting.take() else { return };
         if let Some(merged) = gathered.merged() {

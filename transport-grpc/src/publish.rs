@@ -137,6 +137,7 @@ enum Next {
 }
 
 impl Work {
+    /// Handles requests and replies until the publication ends.
     async fn run(mut self) -> Result<(), Status> {
         self.outbox.push(Response::Opened(proto::PublishOpened {
             run_id: to_bytes(self.ingest.run_id().as_bytes()),
@@ -171,6 +172,7 @@ impl Work {
         }
     }
 
+    /// Waits for the next request or the next reply.
     async fn next(&mut self) -> Result<Next, Status> {
         let heartbeat = self.shared.timeouts.heartbeat.map(|pause| Instant::now() + pause);
         let Self { ingest, requests, shared, bounds, .. } = self;
@@ -182,6 +184,7 @@ impl Work {
         }
     }
 
+    /// Passes a payload to the ingest and queues its acknowledgement.
     async fn accept(&mut self, payload: proto::PublishPayload) -> Result<(), Status> {
         self.shared.counters.count(Total::Payloads);
         let Self { ingest, shared, bounds, .. } = self;

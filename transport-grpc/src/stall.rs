@@ -34,6 +34,7 @@ pub(crate) struct StallWatch {
     watched: Mutex<Watched>,
 }
 
+/// The streams of a server, and whether the task runs.
 #[derive(Default)]
 struct Watched {
     slots: Vec<Weak<dyn Sweep>>,
@@ -67,6 +68,7 @@ impl StallWatch {
         WatchedStream { slot }
     }
 
+    /// Drops stalled streams periodically until there are no streams left.
     async fn sweep(self: Arc<Self>) {
         loop {
             tokio::time::sleep(self.limit / LOOKS_PER_LIMIT).await;
@@ -91,8 +93,10 @@ trait Sweep: Send + Sync {
     fn drop_if_given_before(&self, now: Instant, limit: Duration);
 }
 
+/// The slot of a watched stream, shared with the task.
 struct Slot<S>(Mutex<Held<S>>);
 
+/// The state of a slot.
 enum Held<S> {
     Stream { stream: Pin<Box<S>>, given: Option<Instant> },
     Dropped(Option<Status>),

@@ -80,6 +80,7 @@ struct ServerEnd {
     stopping: Stopping,
 }
 
+/// The stages of the server's shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EndStage {
     Serving,
@@ -107,6 +108,7 @@ impl ServerEnd {
     }
 }
 
+/// The phase of a connection.
 enum Phase {
     Open(Box<dyn Session>),
     /// This side closes. The frame follows the messages collected before.
@@ -154,6 +156,7 @@ where
 }
 
 impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
+    /// Polls everything once; completes when the connection is done.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // First, so that a busy peer cannot evade its deadlines.
         self.poll_clock(cx);
@@ -176,6 +179,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         Poll::Pending
     }
 
+    /// Closes the connection when the server drains and it is idle, or when the server closes.
     fn poll_stop(&mut self, cx: &mut Context<'_>) {
         let Phase::Open(session) = &self.phase else { return };
         let is_over = match self.end.poll(cx) {
@@ -224,6 +228,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         true
     }
 
+    /// Passes a message to the session, and handles control frames and the end of the stream.
     fn handle_message(&mut self, message: Option<Result<Message, CodecError>>) {
         self.clock.handle_input();
         let message = match message {
@@ -354,6 +359,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         !self.outbox.is_empty()
     }
 
+    /// Handles the alarm of the clock. Returns `true` if there was one.
     fn poll_clock(&mut self, cx: &mut Context<'_>) -> bool {
         let owed = match &self.phase {
             Phase::Open(session) => session.owed(),

@@ -153,6 +153,7 @@ fn items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = 
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|item| !item.is_empty())
 }
 
+/// Returns `true` if a comma-separated header contains the word, in any case.
 fn lists(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     items(headers, name).any(|item| item.eq_ignore_ascii_case(word))
 }

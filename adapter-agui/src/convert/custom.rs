@@ -37,6 +37,7 @@ impl BlockEventConverter<Event> for CustomConverter {
 }
 
 impl CustomConverter {
+    /// Converts a progress card. Returns `None` if the value has another form, here and below.
     fn activity(self, custom: &CustomEvent) -> Option<Event> {
         Some(Event::from(ActivitySnapshot {
             base: origin_base(&custom.origin),

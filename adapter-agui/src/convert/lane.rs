@@ -67,6 +67,7 @@ impl BlockEventConverter<Event> for LaneConverter {
 }
 
 impl LaneConverter {
+    /// Starts the call of a sub-agent that is shown as a tool call, with its input as arguments.
     fn call(self, lane: &Lane, out: &mut Vec<Event>) {
         let Some(label) = self.settings.label(lane).filter(|_| is_call(lane)) else { return };
         let tool_call_id = lane.id.as_bytes().clone();
@@ -85,6 +86,7 @@ impl LaneConverter {
         push_failure_text(self.settings, lane.id.as_str(), &name, &failure.message, out);
     }
 
+    /// Ends the step of a sub-agent, after a notice if it failed.
     fn end_inline(self, lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
         let subagent_run_id = self.settings.tag(lane);
         let mut metadata = Metadata::new();
@@ -227,6 +229,7 @@ impl BlockEventConverter<Event> for StepConverter {
 }
 
 impl StepConverter {
+    /// Returns `true` if steps of the lane are shown.
     fn shows(self, lane: &Lane) -> bool {
         !self.settings.hides(lane) && self.settings.label(lane).is_none()
     }

@@ -45,6 +45,7 @@ impl BlockEventConverter<Event> for RunConverter {
 }
 
 impl RunConverter {
+    /// Converts the end of a run: interrupts shown as text first, then `RUN_FINISHED`, or `RUN_ERROR` for 0.0.59 peers.
     fn finish(self, finished: &Finished, out: &mut Vec<Event>) {
         let outcome = match (finished.outcome, self.settings.interrupts) {
             (RunOutcome::Interrupted, Interrupts::Interrupt) => Some(self.interrupted(finished)),

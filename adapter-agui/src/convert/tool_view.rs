@@ -84,6 +84,7 @@ impl View {
 struct Held(HashMap<LaneId, (Option<BlockId>, String)>);
 
 impl Held {
+    /// Collects the text of sub-agents.
     fn note(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::BlockDelta { block, delta }
@@ -105,6 +106,7 @@ impl Held {
         }
     }
 
+    /// Fills the collected text of a lane into its empty result.
     fn write_result(&mut self, lane: &LaneId, result: &mut ToolCallResult) {
         let Some((_, text)) = self.0.remove(lane) else { return };
         let is_error = result.base.metadata().is_some_and(|metadata| metadata.contains_key(META_IS_ERROR));

@@ -20,6 +20,7 @@ pub(super) struct Aliases {
 }
 
 impl Aliases {
+    /// Records the id under which a streamed text was restated.
     pub(super) fn note_text(&mut self, streamed: &EmittedText, restated: &str) {
         let alias = Some(restated).filter(|id| !id.is_empty() && streamed.id != *id).map(ByteString::from);
         if alias.is_none() && !self.texts.contains_key(&streamed.id) || self.texts.len() >= REMEMBERED {

@@ -99,6 +99,7 @@ impl<'a> Comparison<'a> {
         matches.into_iter().map(|matches| matches.unwrap_or(TextMatch::New)).collect()
     }
 
+    /// Matches a message by its id, if the text is equal.
     fn by_id(&mut self, message: &Message, _in_turn: bool) -> Option<TextMatch> {
         let Some(digest) = text_of(message).map(digest_of) else { return Some(TextMatch::Known) };
         if self.seen.is_history(message.id()) {
@@ -108,11 +109,13 @@ impl<'a> Comparison<'a> {
         self.side(message).take_same(message.id(), digest).map(TextMatch::Same)
     }
 
+    /// Matches a message of the turn by its text.
     fn by_content(&mut self, message: &Message, in_turn: bool) -> Option<TextMatch> {
         let digest = text_of(message).map(digest_of).filter(|_| in_turn)?;
         self.side(message).take_equal(digest).map(TextMatch::Same)
     }
 
+    /// Matches a message by the texts of the input, each as often as the input contains it.
     fn by_history(&mut self, message: &Message, _in_turn: bool) -> Option<TextMatch> {
         let digest = text_of(message).map(digest_of)?;
         self.consume(digest).then_some(TextMatch::Known)

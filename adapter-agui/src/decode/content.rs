@@ -28,6 +28,7 @@ const STRAY_TRACK: &str = "stray";
 const CALLS_TRACK: &str = "calls";
 
 impl Decoder {
+    /// Decodes an event of text, reasoning, tool calls or results.
     pub(super) fn apply_content(&mut self, event: Event) {
         match event {
             Event::TextMessageContent(content) => {
@@ -87,6 +88,7 @@ impl Decoder {
         self.start_message(Kind::Text, &start.message_id, tag, start.name.as_ref(), role, base);
     }
 
+    /// Opens a message on a free track, within the limit of open messages.
     fn start_message(
         &mut self,
         kind: Kind,
@@ -133,7 +135,7 @@ impl Decoder {
             return;
         }
         let Some(message) = self.open.get_mut(&key) else { return self.append_stray(&key, tag, delta) };
-        self.seen.hear(kind, &key.1, &delta, &message.track);
+        self.seen.add_text(kind, &key.1, &delta, &message.track);
         if delta.is_empty() && base.rare.is_none() {
             return;
         }
@@ -156,6 +158,7 @@ impl Decoder {
         self.emit(update);
     }
 
+    /// Ends a message, and releases its track.
     fn end_message(&mut self, key: &Key) {
         let Some(message) = self.open.remove(key) else { return };
         match key.0 {
@@ -188,6 +191,7 @@ impl Decoder {
         }
     }
 
+    /// Ends the reasoning messages that waited for the end of their span.
     fn release_held(&mut self, tag: Option<&ByteString>) {
         let Some(lane) = self.lanes.find(tag) else { return };
         for id in std::mem::take(&mut lane.held) {
@@ -233,6 +237,7 @@ impl Decoder {
         self.custom(wellknown::SEALED, sealed, None, value.subagent_run_id.as_ref(), value.base);
     }
 
+    /// Starts a tool call. A call of the input that is repeated emits nothing yet.
     fn start_call(&mut self, start: ToolCallStart) {
         let tag = start.subagent_run_id.as_ref();
         self.release_held(tag);
@@ -243,7 +248,7 @@ impl Decoder {
         }
         let parent = start.parent_message_id.as_ref();
         let (source, track) = self.place_of_call(tag, parent);
-        self.seen.hear_call(&start.tool_call_id, &source, parent);
+        self.seen.add_call(&start.tool_call_id, &source, parent);
         let parent = parent.map(|id| MessageId::new(detached(id)));
         let call = Call { source, track, parent };
         let mut update = call.update(&start.tool_call_id, ByteString::new());
@@ -286,7 +291,7 @@ impl Decoder {
             Some(call) => call.clone(),
             None => Call { source: self.lanes.source(tag), track: Track::new(CALLS_TRACK), parent: None },
         };
-        self.seen.hear_arguments(id, &arguments);
+        self.seen.add_arguments(id, &arguments);
         let mut update = call.update(id, arguments);
         update.last = last;
         update.details = details(base);
@@ -320,7 +325,7 @@ impl Decoder {
         };
         let error = result.base.metadata().and_then(|metadata| metadata.get(META_IS_ERROR));
         let is_error = error == Some(&Value::Bool(true));
-        self.seen.hear_result(&result.tool_call_id, &result.message_id, &result.content, is_error);
+        self.seen.add_result(&result.tool_call_id, &result.message_id, &result.content, is_error);
         let block = ContentBlock::ToolResult(ToolResult {
             is_error,
             id: Some(ToolCallId::new(result.tool_call_id)),

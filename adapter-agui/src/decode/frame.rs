@@ -69,6 +69,7 @@ enum Kind {
     Arguments,
 }
 
+/// The members of a delta on the fast path.
 struct Delta<'de> {
     kind: Kind,
     id: Option<Cow<'de, str>>,

@@ -34,10 +34,10 @@ pub(super) fn find_message(interrupt: &mut Interrupt) {
         return;
     }
     let Some(metadata) = interrupt.metadata.as_deref() else { return };
-    interrupt.message = words_in(metadata).map(ByteString::from);
+    interrupt.message = message_in(metadata).map(ByteString::from);
 }
 
-fn words_in(metadata: &Metadata) -> Option<String> {
+fn message_in(metadata: &Metadata) -> Option<String> {
     let mut left = VecDeque::from([metadata]);
     let (mut raw, mut looked_at) = (None, 0);
     while let Some(members) = left.pop_front().filter(|_| looked_at < MAX_SEARCHED) {

@@ -186,6 +186,7 @@ impl Decoder {
         self.ended
     }
 
+    /// Dispatches an event to the module of its kind.
     fn apply(&mut self, event: Event) {
         match event {
             Event::TextMessageStart(_)
@@ -210,7 +211,7 @@ impl Decoder {
                 }
                 let value = Value::Object(value);
                 let tag = activity.subagent_run_id.as_ref();
-                self.seen.hear_card(&activity.message_id, tag);
+                self.seen.add_card(&activity.message_id, tag);
                 self.custom(wellknown::ACTIVITY, value, Some(&activity.message_id), tag, activity.base);
             }
             Event::ActivityDelta(activity) => {

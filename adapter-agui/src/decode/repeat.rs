@@ -76,7 +76,7 @@ impl Decoder {
         let Some((delta, base)) = message.thought.repeat.take() else { return };
         message.thought.print.push(&delta);
         message.has_content = true;
-        self.seen.hear(key.0, &key.1, &delta, &message.track);
+        self.seen.add_text(key.0, &key.1, &delta, &message.track);
         let mut update = message.update(key.0, delta);
         update.created_at = base.timestamp.map(Timestamp).or(message.created_at);
         update.details = message.details.take().or_else(|| details(base));

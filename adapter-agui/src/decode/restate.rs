@@ -34,6 +34,7 @@ use crate::wire::{Base, Message, MessagesSnapshot, ToolCall, ToolMessage};
 const RESTATED_TRACK: &str = "restated";
 
 impl Decoder {
+    /// Compares a snapshot with the run, and emits the new and corrected content.
     pub(super) fn restate(&mut self, snapshot: &MessagesSnapshot) {
         let messages = &snapshot.messages;
         let turn = messages.iter().rposition(|message| matches!(message, Message::User(_)));
@@ -88,14 +89,14 @@ impl Decoder {
         match message {
             Message::Assistant(streamed) => {
                 self.note_carrier(message);
-                let changed = self.restate_words(Kind::Text, message, matches);
+                let changed = self.restate_text(Kind::Text, message, matches);
                 let calls = streamed.tool_calls.iter().flatten();
                 calls.fold(changed, |changed, call| self.restate_call(message, call) | changed)
             }
-            Message::Reasoning(_) => self.restate_words(Kind::Thought, message, matches),
+            Message::Reasoning(_) => self.restate_text(Kind::Thought, message, matches),
             Message::Tool(result) => self.restate_result(message, result),
             Message::Activity(card) => {
-                self.seen.hear_card(&card.id, card.subagent_run_id.as_ref());
+                self.seen.add_card(&card.id, card.subagent_run_id.as_ref());
                 let value = json!({ "type": &*card.activity_type, "content": card.content });
                 let tag = card.subagent_run_id.as_ref();
                 self.custom(wellknown::ACTIVITY, value, Some(&card.id), tag, Base::default());
@@ -115,7 +116,8 @@ impl Decoder {
             }
     }
 
-    fn restate_words(&mut self, kind: Kind, message: &Message, matches: TextMatch) -> bool {
+    /// Emits the text of a message if it is new or changed. Returns `true` if it was changed.
+    fn restate_text(&mut self, kind: Kind, message: &Message, matches: TextMatch) -> bool {
         let Some(text) = text_of(message).map(ByteString::from) else { return false };
         let streamed_texts = if kind == Kind::Text { &mut self.seen.texts } else { &mut self.seen.thoughts };
         match matches {
@@ -140,7 +142,7 @@ impl Decoder {
                 true
             }
             TextMatch::New => {
-                self.seen.hear(kind, &message.id().into(), &text, &Track::new(RESTATED_TRACK));
+                self.seen.add_text(kind, &message.id().into(), &text, &Track::new(RESTATED_TRACK));
                 let update = self.whole(message, block(kind, text));
                 self.emit(update);
                 false
@@ -148,14 +150,15 @@ impl Decoder {
         }
     }
 
+    /// Emits a call that was not streamed, or corrected arguments. Returns `true` for the latter.
     fn restate_call(&mut self, message: &Message, call: &ToolCall) -> bool {
         let (name, arguments) = (call.function.name.clone(), call.function.arguments.clone());
         let block = ContentBlock::tool_use(call.id.clone(), name, arguments.clone());
         let is_history = self.seen.is_history(message.id());
         let Some(seen) = self.seen.calls.get_mut(&call.id) else {
             let source = self.lanes.source(message.subagent_run_id());
-            self.seen.hear_call(&call.id, &source, Some(&message.id().into()));
-            self.seen.hear_arguments(&call.id, &arguments);
+            self.seen.add_call(&call.id, &source, Some(&message.id().into()));
+            self.seen.add_arguments(&call.id, &arguments);
             let update = self.whole(message, block);
             self.emit(update);
             return false;
@@ -173,6 +176,7 @@ impl Decoder {
         true
     }
 
+    /// Emits a result that was not streamed. Returns `true` if only the whole snapshot can represent it.
     fn restate_result(&mut self, message: &Message, result: &ToolMessage) -> bool {
         let (print, is_error) = (result_print(&result.content), result.error.is_some());
         let known = self.seen.results.get(&result.tool_call_id);
@@ -187,7 +191,7 @@ impl Decoder {
             }
         }
         let pass_on = known.is_some() || is_error;
-        self.seen.hear_result(&result.tool_call_id, &result.id, &result.content, is_error);
+        self.seen.add_result(&result.tool_call_id, &result.id, &result.content, is_error);
         let block = ContentBlock::ToolResult(ToolResult {
             id: Some(ToolCallId::new(result.tool_call_id.clone())),
             name: None,

@@ -13,6 +13,7 @@ use crate::wire::{
 };
 
 impl Decoder {
+    /// Decodes an event of the run, its lanes, steps or state.
     pub(super) fn apply_run(&mut self, event: Event) {
         match event {
             Event::RunStarted(started) => {
@@ -55,6 +56,7 @@ impl Decoder {
         }
     }
 
+    /// Opens the lane of a sub-agent below its parent.
     fn open_lane(&mut self, started: SubagentStarted) {
         let parent = self.lanes.source(started.parent_subagent_run_id.as_ref());
         let mut source = parent.child(started.subagent_run_id.clone()).named(started.name);
@@ -86,6 +88,7 @@ impl Decoder {
         self.emit(SourceEvent::LaneClosed { source, outcome });
     }
 
+    /// Decodes the end of a run: usage, interrupts, then the outcome.
     fn finish(&mut self, finished: RunFinished) {
         self.note_ids();
         self.report_usage(finished.usage);

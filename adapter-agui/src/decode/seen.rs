@@ -48,7 +48,7 @@ struct Parts {
 }
 
 impl EmittedTexts {
-    fn hear(&mut self, id: &ByteString, text: &str, track: &Track) {
+    fn add_text(&mut self, id: &ByteString, text: &str, track: &Track) {
         let parts = match self.by_id.get_mut(id) {
             Some(parts) => parts,
             None => self.by_id.entry(detached(id)).or_default(),
@@ -111,6 +111,7 @@ pub(super) struct SeenResult {
     pub(super) is_error: bool,
 }
 
+/// The emitted content of a run and its input.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     history: HashSet<ByteString, RandomState>,
@@ -151,14 +152,14 @@ impl Seen {
         }
     }
 
-    pub(super) fn hear(&mut self, kind: Kind, id: &ByteString, text: &str, track: &Track) {
+    pub(super) fn add_text(&mut self, kind: Kind, id: &ByteString, text: &str, track: &Track) {
         match kind {
-            Kind::Text => self.texts.hear(id, text, track),
-            Kind::Thought => self.thoughts.hear(id, text, track),
+            Kind::Text => self.texts.add_text(id, text, track),
+            Kind::Thought => self.thoughts.add_text(id, text, track),
         }
     }
 
-    pub(super) fn hear_call(&mut self, id: &ByteString, source: &Source, parent: Option<&ByteString>) {
+    pub(super) fn add_call(&mut self, id: &ByteString, source: &Source, parent: Option<&ByteString>) {
         if self.calls.len() < REMEMBERED || self.calls.contains_key(id) {
             let (source, parent) = (source.clone(), parent.map(detached));
             let call = SeenCall { source, parent, ..SeenCall::default() };
@@ -171,13 +172,13 @@ impl Seen {
         self.calls.get_mut(id).filter(|call| call.is_open)
     }
 
-    pub(super) fn hear_arguments(&mut self, call: &str, arguments: &str) {
+    pub(super) fn add_arguments(&mut self, call: &str, arguments: &str) {
         if let Some(call) = self.calls.get_mut(call) {
             call.print.push(arguments);
         }
     }
 
-    pub(super) fn hear_result(
+    pub(super) fn add_result(
         &mut self,
         call: &ByteString,
         message: &ByteString,
@@ -194,7 +195,7 @@ impl Seen {
         }
     }
 
-    pub(super) fn hear_card(&mut self, id: &ByteString, tag: Option<&ByteString>) {
+    pub(super) fn add_card(&mut self, id: &ByteString, tag: Option<&ByteString>) {
         if self.cards.len() < REMEMBERED || self.cards.contains_key(id) {
             self.cards.insert(detached(id), tag.map(detached));
         }

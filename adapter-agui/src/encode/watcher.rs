@@ -37,6 +37,7 @@ impl WatcherEncoder {
         Self { view, encoding, events: Vec::new() }
     }
 
+    /// Encodes an event; one that is too large is split, and one that cannot be encoded becomes a notice.
     fn push(&self, event: &Event, sink: &mut dyn PayloadSink) {
         if let Some((first, second)) = halves(event) {
             self.push(&first, sink);

@@ -117,8 +117,8 @@ impl Draft {
         self.text.len() + self.arguments.iter().map(String::len).sum::<usize>() + held + 128
     }
 
-    pub(super) fn say(&mut self, words: &str) {
-        self.text.push_str(words);
+    pub(super) fn append_text(&mut self, text: &str) {
+        self.text.push_str(text);
     }
 
     pub(super) fn set_name(&mut self, name: Option<ByteString>) {

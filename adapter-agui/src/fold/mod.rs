@@ -93,14 +93,18 @@ impl Fold {
                 draft.set_name(start.name.clone());
                 draft.merge(metadata(event));
             }
-            Event::TextMessageContent(content) => self.say(&content.message_id, &content.delta, event),
-            Event::TextMessageEnd(end) => self.say(&end.message_id, "", event),
+            Event::TextMessageContent(content) => {
+                self.append_text(&content.message_id, &content.delta, event)
+            }
+            Event::TextMessageEnd(end) => self.append_text(&end.message_id, "", event),
             Event::ReasoningMessageStart(start) => {
                 let message = draft::reasoning(&start.message_id, start.subagent_run_id.clone());
                 self.created(message).merge(metadata(event));
             }
-            Event::ReasoningMessageContent(content) => self.say(&content.message_id, &content.delta, event),
-            Event::ReasoningMessageEnd(end) => self.say(&end.message_id, "", event),
+            Event::ReasoningMessageContent(content) => {
+                self.append_text(&content.message_id, &content.delta, event)
+            }
+            Event::ReasoningMessageEnd(end) => self.append_text(&end.message_id, "", event),
             Event::ReasoningEncryptedValue(value) => self.seal(&value.entity_id, &value.encrypted_value),
             Event::ToolCallStart(start) => {
                 let parent = start.parent_message_id.as_ref().unwrap_or(&start.tool_call_id);
@@ -110,8 +114,8 @@ impl Fold {
                 let draft = self.created(draft::carrier(carrier, tag));
                 draft.call(&start.tool_call_id, &start.tool_call_name, metadata(event));
             }
-            Event::ToolCallArgs(args) => self.argue(&args.tool_call_id, &args.delta, event),
-            Event::ToolCallEnd(end) => self.argue(&end.tool_call_id, "", event),
+            Event::ToolCallArgs(args) => self.append_arguments(&args.tool_call_id, &args.delta, event),
+            Event::ToolCallEnd(end) => self.append_arguments(&end.tool_call_id, "", event),
             Event::ToolCallResult(result) => self.answer(draft::answer(result), &result.tool_call_id),
             Event::ActivitySnapshot(card) => self.show(draft::activity(card), card.replace != Some(false)),
             Event::ActivityDelta(delta) => {
@@ -183,17 +187,17 @@ impl Fold {
         &mut self.drafts[at]
     }
 
-    fn say(&mut self, id: &str, words: &str, event: &Event) {
+    fn append_text(&mut self, id: &str, text: &str, event: &Event) {
         if let Some(draft) = self.find_mut(id) {
-            draft.say(words);
+            draft.append_text(text);
             draft.merge(metadata(event));
         }
     }
 
-    fn argue(&mut self, call: &str, words: &str, event: &Event) {
+    fn append_arguments(&mut self, call: &str, text: &str, event: &Event) {
         let mut drafts = self.drafts.iter_mut().rev();
         if let Some((call, arguments)) = drafts.find_map(|draft| draft.call_mut(call)) {
-            arguments.push_str(words);
+            arguments.push_str(text);
             merge(&mut call.metadata, metadata(event));
         }
     }
@@ -224,6 +228,7 @@ impl Fold {
         }
     }
 
+    /// Applies a snapshot: replaces restated messages, adds new ones, drops the rest except for activities and reasoning.
     fn restate(&mut self, restated: &[Message]) {
         let mentions = |role: &str| restated.iter().any(|message| message.kind() == role);
         self.drafts.retain(|draft| {

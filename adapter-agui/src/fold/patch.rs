@@ -200,6 +200,7 @@ impl<'a> Budget<'a> {
     }
 }
 
+/// Applies one operation within the budget.
 fn apply_one(target: &mut Value, operation: &PatchOperation, budget: &mut Budget<'_>) -> Result<(), Stop> {
     operation.check().map_err(|_| Stop::Refused)?;
     let path = tokens(operation.path());
@@ -248,6 +249,7 @@ fn apply_one(target: &mut Value, operation: &PatchOperation, budget: &mut Budget
     }
 }
 
+/// Removes the value at a path and returns it with its size.
 fn take(target: &mut Value, path: &[String], budget: &mut Budget<'_>) -> Result<(Value, Size), Stop> {
     let removed = remove(target, path, budget)?;
     let size = budget.measure(&removed)?;

@@ -18,6 +18,7 @@ enum Kind {
     Other,
 }
 
+/// Applies the map to all messages of an input: removes views, renames ids, and merges parts of one source message.
 pub(super) fn apply(map: &IdMap, input: &mut RunInput) {
     let messages = without_questions(map, without_views(map, std::mem::take(&mut input.messages)));
     let mut places: HashMap<(Kind, ByteString), usize> = HashMap::new();
@@ -60,6 +61,7 @@ fn without_views(map: &IdMap, mut messages: Vec<Message>) -> Vec<Message> {
     messages
 }
 
+/// Removes the name of a sub-agent before its tool or thinking.
 fn strip_label(map: &IdMap, label: Option<&String>, block: &mut ContentBlock) {
     match block {
         ContentBlock::ToolUse(call) => {

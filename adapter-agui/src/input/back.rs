@@ -126,6 +126,7 @@ impl<'a> Back<'a> {
         }
     }
 
+    /// Writes the messages of one canonical message.
     fn write(mut self) {
         for block in &self.message.contents {
             match block {
@@ -163,7 +164,7 @@ impl<'a> Back<'a> {
             }
         }
         let empty = self.written == 0 && self.message.contents.is_empty();
-        if empty { self.speak() } else { self.flush() }
+        if empty { self.write_message() } else { self.flush() }
     }
 
     fn push_text(&mut self, text: &str) {
@@ -174,6 +175,7 @@ impl<'a> Back<'a> {
         }
     }
 
+    /// Writes custom content: files as parts, raw content unchanged, anything else as text.
     fn custom(&mut self, name: &str, value: &Value) {
         match name {
             wellknown::ACTIVITY => {
@@ -267,11 +269,11 @@ impl<'a> Back<'a> {
     /// Writes the collected text and calls.
     fn flush(&mut self) {
         if !self.text.is_empty() || !self.parts.is_empty() || !self.calls.is_empty() {
-            self.speak();
+            self.write_message();
         }
     }
 
-    fn speak(&mut self) {
+    fn write_message(&mut self) {
         let (id, encrypted_value) = (self.next_id(), self.take_encrypted());
         let calls = std::mem::take(&mut self.calls);
         self.metadata.shift_remove(META_CALLS);

@@ -50,6 +50,7 @@ pub fn decode_event(bytes: Bytes) -> Result<Event, DecodeError> {
     }
 }
 
+/// Writes one arm of the envelope: the base and the event's own fields.
 pub(crate) fn write_event<E: ProtoEvent>(kind: EventType, arm: u32, event: &E, out: &mut Vec<u8>) {
     write_nested(arm, out, |out| {
         write_nested(1, out, |out| write_base(kind, event.base(), out));
@@ -57,6 +58,7 @@ pub(crate) fn write_event<E: ProtoEvent>(kind: EventType, arm: u32, event: &E, o
     });
 }
 
+/// Reads the fields of an event, and checks that its type is that of its envelope.
 pub(crate) fn read_event<E: ProtoEvent>(kind: EventType, mut reader: Reader) -> Result<E, DecodeError> {
     let mut event = E::default();
     let mut based = false;

@@ -22,6 +22,7 @@ pub(super) enum Phase {
     Errored,
 }
 
+/// The state of the stream.
 #[derive(Debug)]
 pub(super) struct Order {
     dialect: Dialect,
@@ -29,6 +30,7 @@ pub(super) struct Order {
     run: Run,
 }
 
+/// The open and owned things of one run.
 #[derive(Debug, Default)]
 struct Run {
     texts: Vec<ByteString>,
@@ -76,6 +78,7 @@ impl Order {
         all.into_iter().filter(|(_, ids)| !ids.is_empty()).map(|(kind, ids)| (kind, ids.join(", "))).collect()
     }
 
+    /// Verifies the order of the next event.
     pub(super) fn handle(&mut self, event: &Event, report: &mut Report) {
         if !self.handle_phase(event, report) {
             return;
@@ -138,6 +141,7 @@ impl Order {
         true
     }
 
+    /// Reports everything that is still open at the end of a run.
     fn finish(&mut self, report: &mut Report) {
         for (kind, ids) in self.open_things() {
             let reasoning = kind.starts_with("reasoning");
@@ -159,6 +163,7 @@ fn named(owner: Option<&ByteString>) -> String {
     owner.map_or_else(|| "the parent agent".to_owned(), |id| format!("sub-agent '{id}'"))
 }
 
+/// Reports a tag that differs from the owner of the thing.
 fn check_owner(tag: Option<&ByteString>, owner: Option<&Owner>, kind: &str, id: &str, report: &mut Report) {
     if let (Some(tag), Some(owner)) = (tag, owner)
         && owner.as_ref() != Some(tag)

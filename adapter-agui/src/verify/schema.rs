@@ -18,6 +18,7 @@ pub(crate) const THINKING: [&str; 5] = [
     "THINKING_TEXT_MESSAGE_END",
 ];
 
+/// Reports the parts of an event that a client of the dialect rejects or drops.
 pub(super) fn check(event: &Event, dialect: Dialect, report: &mut Report) {
     let old = dialect == Dialect::V0_0_59;
     if let Some(extra) = event.base().and_then(|base| base.extra())

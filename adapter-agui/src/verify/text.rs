@@ -93,6 +93,7 @@ impl TextVerifier {
         self.verifier.report.rejected(rule, what);
     }
 
+    /// Parses a value strictly, and repairs it once per defect, so that all defects are reported.
     fn handle_value(&mut self, mut value: Value) {
         let dialect = self.verifier.dialect;
         let kind = value.get("type").and_then(Value::as_str).unwrap_or("").to_owned();

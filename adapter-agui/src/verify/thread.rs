@@ -38,6 +38,7 @@ impl Use {
     }
 }
 
+/// The state of the thread over all runs.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     uses: HashMap<ByteString, Use>,
@@ -114,6 +115,7 @@ impl Thread {
         self.report_unsealed(report);
     }
 
+    /// Verifies content, ids and parents of messages and calls.
     fn handle_content(&mut self, event: &Event, report: &mut Report) {
         match event {
             Event::TextMessageStart(start) => {
@@ -197,6 +199,7 @@ impl Thread {
         snapshot.messages.iter().for_each(|message| self.seed(message));
     }
 
+    /// Verifies the interrupts and pending calls at the end of a run.
     fn finish(&mut self, finished: &RunFinished, report: &mut Report) {
         self.report_unsealed(report);
         if let Some((thread, run)) = &self.run

@@ -44,6 +44,7 @@ impl Run {
         true
     }
 
+    /// Handles the final response: adds its content if no update was decoded, then ends the run.
     fn handle_agent_end(&mut self, text: &ByteString, response: &AgentResponse<'_>) -> bool {
         if !self.streamed {
             self.handle_response(text, None, Channel::Answer, response);

@@ -112,6 +112,7 @@ fn call<'a>(content: &Content<'_>, line: &ByteString) -> Piece<'a> {
     Piece::Block { block, whole: is_object }
 }
 
+/// Converts a call that a provider executes. Its details are the arguments.
 fn hosted_call<'a>(content: &Content<'_>, kind: ContentType, line: &ByteString) -> Piece<'a> {
     let (given, is_object) = arguments(content.arguments, line);
     let fragment = !given.is_empty() && !is_object;
@@ -121,6 +122,7 @@ fn hosted_call<'a>(content: &Content<'_>, kind: ContentType, line: &ByteString) 
     Piece::Block { block, whole: !fragment }
 }
 
+/// Converts a result: its items if they contain more than text, otherwise the joined text.
 fn result<'a>(content: &Content<'_>, line: &ByteString) -> Piece<'a> {
     let text = content.result.and_then(Json::text);
     let is_error = content.exception.is_some() || text.as_deref() == Some(REFUSED);
@@ -185,6 +187,7 @@ fn error<'a>(content: &Content<'_>) -> Piece<'a> {
     whole(ContentBlock::custom(wellknown::NOTICE, Value::Object(value)))
 }
 
+/// Converts content without canonical kind to a custom block.
 fn other<'a>(content: &Content<'_>) -> Piece<'a> {
     let name = format!("{}{}", names::CONTENT_PREFIX, &*content.kind);
     whole(ContentBlock::Custom(Custom { name: name.into(), value: details(content) }))

@@ -37,6 +37,7 @@ impl Print {
     }
 }
 
+/// The text of one message.
 #[derive(Debug)]
 struct Entry {
     source: u64,
@@ -201,6 +202,7 @@ impl History {
         self.calls.set.contains(&hash((source.path(), id)))
     }
 
+    /// Returns the entry of a message, created if there is none.
     fn entry(&mut self, source: &Source, channel: Channel, message_id: Option<&str>) -> &mut Entry {
         let key = key(source, channel, message_id);
         if !self.messages.contains_key(&key) {

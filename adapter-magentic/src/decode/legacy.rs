@@ -121,7 +121,7 @@ impl Run {
         let is_error = is_outage(agent, &text);
         let done = self.accumulator.handle_completion(agent, &text, is_error);
         let source = self.agent(agent);
-        self.tell_completion(&source, &done, is_error);
+        self.emit_completion(&source, &done, is_error);
         if is_error {
             let failure = RunFailure::new(RunFailure::AGENT_FAILED, ByteString::from(text));
             self.emit(SourceEvent::LaneClosed { source, outcome: LaneOutcome::Failed(failure) });
@@ -129,7 +129,8 @@ impl Run {
         true
     }
 
-    fn tell_completion(&mut self, source: &Source, done: &Completion, is_error: bool) {
+    /// Emits the end of a turn according to the [`Completion`](aqueduct_core::accumulator::Completion).
+    fn emit_completion(&mut self, source: &Source, done: &Completion, is_error: bool) {
         let level = if is_error { "error" } else { "info" };
         match done.from {
             TextFrom::Nothing => {}
@@ -167,7 +168,7 @@ impl Run {
             return false;
         };
         let orchestrator = line.orchestrator_id.as_deref().unwrap_or(ORCHESTRATOR);
-        self.tell_orchestrator(
+        self.emit_orchestrator(
             orchestrator,
             line.message_kind.as_deref().unwrap_or_default(),
             &message.text(),
@@ -175,7 +176,8 @@ impl Run {
         true
     }
 
-    fn tell_orchestrator(&mut self, orchestrator: &str, kind: &str, text: &str) {
+    /// Emits a message of the manager: plan, task, instruction or notice.
+    fn emit_orchestrator(&mut self, orchestrator: &str, kind: &str, text: &str) {
         self.sources.orchestrates(orchestrator);
         let source = self.sources.executor(orchestrator);
         match kind {
@@ -230,7 +232,7 @@ impl Run {
                     update.contents.iter().filter_map(|content| content.text.as_deref()).collect();
                 let orchestrator = properties.orchestrator_id.as_deref().or(executor).unwrap_or(ORCHESTRATOR);
                 let kind = properties.kind.as_deref().unwrap_or_default();
-                self.tell_orchestrator(orchestrator, kind, &text);
+                self.emit_orchestrator(orchestrator, kind, &text);
                 true
             }
             Some("agent_delta") => {

@@ -104,7 +104,7 @@ impl Decoder {
             Verdict::Repeated => self.counts.repeated += 1,
             Verdict::Hold => {
                 let lost = line.seq.and_then(|seq| self.sequence.hold(seq, text.clone()));
-                self.tell_lost(lost);
+                self.emit_lost(lost);
             }
         }
         self.read_held()
@@ -117,7 +117,7 @@ impl Decoder {
     /// Returns an error if a held line cannot be decoded.
     pub fn handle_eof(&mut self) -> Result<(), Error> {
         let lost = self.sequence.give_up();
-        self.tell_lost(lost);
+        self.emit_lost(lost);
         self.read_held()?;
         if let Phase::Failing(failure) = &self.run.phase {
             let failure = failure.clone();
@@ -184,6 +184,7 @@ impl Decoder {
         Ok(())
     }
 
+    /// Decodes one line in order: starts the next run if needed, then dispatches by dialect.
     fn read(&mut self, text: &ByteString, line: &Line<'_>) {
         let dialect = Dialect::of(line);
         if let Phase::Failing(failure) = &self.run.phase
@@ -240,6 +241,7 @@ impl Decoder {
         true
     }
 
+    /// Handles a line of the forwarder: an exception that left the run, or delivered replies.
     fn handle_forwarder(&mut self, line: &Line<'_>) {
         self.note_answers(line);
         let Some(class) = line.exception.as_deref() else { return };
@@ -263,7 +265,7 @@ impl Decoder {
         }
     }
 
-    fn tell_lost(&mut self, lost: Option<Range<u64>>) {
+    fn emit_lost(&mut self, lost: Option<Range<u64>>) {
         let Some(lost) = lost.filter(|lost| !lost.is_empty()) else { return };
         self.counts.lost += lost.end - lost.start;
         if !self.run.is_ended() {

@@ -51,6 +51,7 @@ pub(super) struct PendingRequest {
     pub(super) request: Request,
 }
 
+/// The state of one run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) phase: Phase,

@@ -28,6 +28,7 @@ pub(super) enum Verdict {
     Hold,
 }
 
+/// The next expected number, and the held lines.
 #[derive(Debug)]
 pub(super) struct Sequence {
     next: u64,

@@ -20,6 +20,7 @@ const ORCHESTRATORS: [&str; 2] = ["magentic_orchestrator", "group_chat_orchestra
 /// The prefix of agents' executors in the older packages.
 const LEGACY_PREFIX: &str = "agent_";
 
+/// The sources of one run.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     executors: Map<Seat>,
@@ -31,6 +32,7 @@ pub(super) struct Sources {
     max: usize,
 }
 
+/// An executor with its lane and the lanes of its authors.
 #[derive(Debug)]
 struct Seat {
     source: Source,

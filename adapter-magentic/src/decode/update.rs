@@ -49,6 +49,7 @@ impl UpdateContext {
         Some(Self { metadata: Some(noted), ..self.clone() })
     }
 
+    /// Returns an update with the properties of the message.
     fn update(&self, block: ContentBlock, mode: Mode, last: bool) -> Update {
         let mut update = Update {
             source: self.source.clone(),
@@ -135,7 +136,7 @@ impl Run {
                 let context = noted.as_ref().unwrap_or(context);
                 self.emit_citations(context, content);
                 match block {
-                    ContentBlock::Text(text) => self.say_text(context, text, replace, terms),
+                    ContentBlock::Text(text) => self.handle_text(context, text, replace, terms),
                     ContentBlock::Thinking(thought) => {
                         let id = content.id.as_ref().map(|id| id.share(line));
                         self.handle_thinking(context, thought, id, replace, terms);
@@ -146,7 +147,7 @@ impl Run {
         }
     }
 
-    fn say_text(&mut self, context: &UpdateContext, text: TextBlock, replace: bool, terms: Terms) {
+    fn handle_text(&mut self, context: &UpdateContext, text: TextBlock, replace: bool, terms: Terms) {
         if terms.is_restated() {
             return;
         }
@@ -187,7 +188,7 @@ impl Run {
         };
         let mut update = context.update(ContentBlock::Thinking(thought), mode, replace || terms.is_whole());
         update.message_id = message_id.map(MessageId::new);
-        self.tell(update);
+        self.emit_update(update);
     }
 
     /// Handles a call, a result or a custom block.
@@ -268,10 +269,10 @@ impl Run {
     }
 
     pub(super) fn append(&mut self, context: &UpdateContext, block: ContentBlock, mode: Mode, last: bool) {
-        self.tell(context.update(block, mode, last));
+        self.emit_update(context.update(block, mode, last));
     }
 
-    fn tell(&mut self, update: Update) {
+    fn emit_update(&mut self, update: Update) {
         let empty = matches!(&update.block, ContentBlock::Text(TextBlock { text }) if text.is_empty());
         self.produced |= update.channel == Channel::Answer && !empty;
         // An empty fragment that ends nothing is dropped.

@@ -160,6 +160,7 @@ impl Run {
         self.handle_messages(line, executor, channel, after, &meta);
     }
 
+    /// Handles the start of an executor: a turn, unless it is a broadcast.
     fn handle_invoked(&mut self, executor: Option<&str>, data: Option<Json<'_>>) {
         let Some(executor) = executor else { return };
         self.sources.invoked(executor);
@@ -179,6 +180,7 @@ impl Run {
         }
     }
 
+    /// Handles the end of an executor: records its messages and usage, and ends its turn.
     fn handle_completed(&mut self, executor: Option<&str>, data: Option<Json<'_>>) {
         let Some(executor) = executor else { return };
         if !self.turns.iter().any(|turn| **turn == *executor) {

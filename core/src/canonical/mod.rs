@@ -91,6 +91,7 @@ impl Object {
         self.value(key, Value::from(text))
     }
 
+    /// Adds a text member if it is present.
     fn maybe(self, key: &str, text: Option<impl AsRef<str>>) -> Self {
         match text {
             Some(text) => self.text(key, text.as_ref()),
@@ -109,6 +110,7 @@ impl Object {
         self.maybe_value("metadata", metadata.map(|metadata| Value::Object(metadata.clone())))
     }
 
+    /// Adds the lane, except for the root.
     fn lane(self, lane: &Lane) -> Self {
         if lane.is_root() { self } else { self.text("lane", lane.id.as_str()) }
     }
@@ -123,6 +125,7 @@ impl Object {
         )
     }
 
+    /// Adds the ids, time and metadata of the source, if there are any.
     fn origin(self, origin: &Origin) -> Self {
         let track = Some(origin.track.as_str()).filter(|track| !track.is_empty());
         let members = Self::empty()

@@ -39,6 +39,7 @@ pub struct History {
     closed: HashMap<String, usize>,
 }
 
+/// A logged tool call, for the comparison with repeated ones.
 #[derive(Debug)]
 struct Call {
     path: String,
@@ -136,6 +137,7 @@ impl History {
         (events.collect(), aliases)
     }
 
+    /// Returns `true` if the log holds an equal piece, and removes one occurrence.
     fn is_known(&mut self, event: &SourceEvent) -> bool {
         match event {
             SourceEvent::LaneOpened(source) => self.lanes.contains(source.path()),

@@ -99,7 +99,7 @@ fn a_counted_id_is_known_by_its_words_and_only_so_often() {
     let rest =
         left([text("s#1", "Wait.").last()], [text("s#2", "Wait.").last(), text("s#3", "Wait.").last()]);
     let restated: Vec<_> = texts(&rest).into_iter().filter(|(text, _)| !text.is_empty()).collect();
-    assert_eq!(restated, [added("Wait.")], "once it was history, and once it is new");
+    assert_eq!(restated, [added("Wait.")], "one occurrence is logged, the other is new");
     let rest = left([text("m1", "Wait.").last()], [text("m2", "Wait.").last()]);
     assert_eq!(texts(&rest), [added("Wait.")], "an id of the agent's own is another message");
 }

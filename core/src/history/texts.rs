@@ -85,6 +85,7 @@ impl Texts {
         }
     }
 
+    /// Assigns a block to the message of the block that it continues or replaces, or to its own.
     fn begin(&mut self, head: &BlockHead) {
         let earlier = head.continues.as_ref().or(head.replaces.as_ref()).and_then(|id| self.blocks.get(id));
         let key = earlier.cloned().unwrap_or_else(|| Key {
@@ -138,6 +139,7 @@ impl Key {
         self.message.as_ref().is_some_and(|id| is_generated(id.as_str()))
     }
 
+    /// Returns `true` if both keys differ at most in track and message id.
     fn matches_without_id(&self, other: &Self) -> bool {
         self.path == other.path && self.kind == other.kind && self.channel == other.channel
     }
@@ -147,6 +149,7 @@ impl Key {
 struct Restated(HashMap<Key, (String, bool, usize)>);
 
 impl Restated {
+    /// Concatenates the text of each message in `events`.
     fn of(events: &[SourceEvent]) -> Self {
         let mut restated: HashMap<Key, (String, bool, usize)> = HashMap::new();
         for event in events {

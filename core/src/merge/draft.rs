@@ -12,6 +12,7 @@ use crate::message::Message;
 use crate::source::Source;
 use crate::update::{Channel, Mode, Role, Timestamp, Update};
 
+/// A content block under construction.
 #[derive(Debug)]
 enum Part {
     Text(String),
@@ -21,6 +22,7 @@ enum Part {
     Custom(Custom),
 }
 
+/// A message under construction.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) id: Option<MessageId>,
@@ -48,6 +50,7 @@ impl Draft {
         }
     }
 
+    /// Adds the content of an update.
     pub(super) fn take(&mut self, update: Update) {
         self.response = self.response.take().or(update.response_id);
         // The first timestamp of a message is the time of its creation.

@@ -100,6 +100,7 @@ pub struct MessageMerger {
     bytes: usize,
 }
 
+/// The messages of one agent.
 #[derive(Debug)]
 struct Agent {
     source: Source,
@@ -175,6 +176,7 @@ impl MessageMerger {
         }
     }
 
+    /// Returns the index of the agent of an update; a result belongs to the agent that made its call.
     fn agent_of(&mut self, update: &Update) -> usize {
         if let ContentBlock::ToolResult(ToolResult { id: Some(id), .. }) = &update.block
             && let Some(caller) = self.callers.get(id)
@@ -189,6 +191,7 @@ impl MessageMerger {
         self.agents.len() - 1
     }
 
+    /// Starts a message, within the limit.
     fn begin(&mut self, agent: usize, update: &Update) -> Result<usize, Error> {
         if self.messages >= self.settings.limits.messages {
             return Err(Error::TooManyMessages { max: self.settings.limits.messages });
@@ -243,6 +246,7 @@ impl Agent {
         self.drafts.get(found).is_some_and(|draft| !draft.is_over_for(update)).then_some(found)
     }
 
+    /// Returns the existing message that an update can continue.
     fn draft_before(&self, update: &Update) -> Option<usize> {
         if let Some(id) = &update.message_id {
             return self.by_id.get(&(id.clone(), update.channel)).copied();
@@ -280,6 +284,7 @@ fn fold(drafts: Vec<Draft>) -> Vec<Draft> {
     folded
 }
 
+/// Returns the bytes of text and arguments in a block.
 fn size(block: &ContentBlock) -> usize {
     match block {
         ContentBlock::Text(part) => part.text.len(),

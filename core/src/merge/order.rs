@@ -30,6 +30,7 @@ pub(super) fn sorted(drafts: Vec<Draft>, settings: MergeSettings) -> Vec<Draft> 
     ranked.into_iter().map(|(_, draft)| draft).collect()
 }
 
+/// Returns the sort key of each message, computed in the order of arrival.
 fn ranks(drafts: &[Draft], settings: MergeSettings) -> Vec<Rank> {
     let mut responses: HashMap<&ResponseId, usize> = HashMap::new();
     let mut response = 0;

@@ -15,6 +15,7 @@ use crate::fingerprint::{JsonFingerprint, Relation};
 use crate::id::{BlockId, ToolCallId};
 use crate::update::{Channel, Mode, Role, Update};
 
+/// The state of one tool call.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) name: ByteString,
@@ -46,6 +47,7 @@ impl Call {
         }
     }
 
+    /// Emits the new part of the arguments, or holds them until the name is known.
     pub(super) fn take_arguments(
         &mut self,
         arguments: ByteString,
@@ -127,6 +129,7 @@ impl Call {
         self.head = Some(head);
     }
 
+    /// Starts the block of a call whose name never arrived, under [`UNKNOWN_TOOL`].
     pub(super) fn start_if_needed(&mut self, lane: &Arc<Lane>, out: &mut Outlet) {
         if self.head.is_none() {
             self.name_or(None);
@@ -144,12 +147,14 @@ impl Call {
         self.head.is_some() && self.opened.is_none()
     }
 
+    /// Sets the name if it is still unknown: to `name`, otherwise to [`UNKNOWN_TOOL`].
     pub(super) fn name_or(&mut self, name: Option<ByteString>) {
         if self.name.is_empty() {
             self.name = name.map_or(ByteString::from_static(UNKNOWN_TOOL), |name| crate::id::detach(&name));
         }
     }
 
+    /// Returns the emitted id of the call; empty before its block has started.
     pub(super) fn outgoing(&self) -> ToolCallId {
         self.head.as_ref().map_or_else(|| ToolCallId::from(""), |head| head.tool_call_id())
     }

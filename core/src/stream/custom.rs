@@ -18,6 +18,7 @@ use crate::update::Update;
 use crate::wellknown;
 
 impl StreamContext {
+    /// Emits a progress report of a tool as custom content, with the emitted id of its call.
     pub(super) fn emit_progress(
         &mut self,
         source: &Source,
@@ -61,6 +62,7 @@ impl StreamContext {
         self.emit_custom_of(&source, custom, update)
     }
 
+    /// Emits custom content in the lane of `source`.
     fn emit_custom_of(&mut self, source: &Source, custom: Custom, update: &Update) -> Result<(), Error> {
         let (lane, state) = self.lanes.open(source, &mut self.out)?;
         let id = custom_id(&custom.name, update, state, &mut self.out);

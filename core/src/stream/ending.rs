@@ -51,6 +51,7 @@ impl StreamContext {
         }
     }
 
+    /// Closes all lanes as failed, then emits the terminal event. Does nothing if the run has ended.
     pub(super) fn fail(&mut self, failure: RunFailure) {
         if self.ended {
             return;

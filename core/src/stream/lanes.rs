@@ -21,6 +21,7 @@ use crate::id::{BlockId, LaneId, MessageId, ToolCallId};
 use crate::run::LaneOutcome;
 use crate::source::Source;
 
+/// The state of one lane, kept up to a limit after it has closed.
 #[derive(Debug)]
 pub(super) struct LaneState {
     /// Set while the lane is open.
@@ -60,6 +61,7 @@ impl LaneState {
     }
 }
 
+/// All lanes of a run, by the path of their source.
 #[derive(Debug)]
 pub(super) struct LaneTable {
     root: LaneState,
@@ -116,6 +118,7 @@ impl LaneTable {
         Ok((lane, state))
     }
 
+    /// Opens the missing lanes from the outermost to `source`, within the limits of depth and number.
     fn ensure_open(&mut self, source: &Source, depth: usize, out: &mut Outlet) -> Result<(), Error> {
         let Some(parent) = source.parent() else { return Ok(()) };
         if self.open.contains_key(source.path()) {
@@ -177,6 +180,7 @@ impl LaneTable {
         self.root.drain(&Arc::clone(&self.root_lane), out);
     }
 
+    /// Closes a lane after its sub-lanes, and keeps its state.
     fn close_path(&mut self, path: &str, outcome: LaneOutcome, out: &mut Outlet) {
         let Some((key, mut state)) = self.open.remove_entry(path) else { return };
         for (_, child) in std::mem::take(&mut state.children) {

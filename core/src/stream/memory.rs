@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
+/// A map with a maximum number of entries.
 #[derive(Debug)]
 pub(super) struct Memory<K, V> {
     entries: HashMap<K, (u64, V), foldhash::fast::RandomState>,

@@ -264,6 +264,7 @@ impl StreamContext {
         self.ended && !self.out.has_events()
     }
 
+    /// Handles a fragment of text or thinking: appends to the open block on the hot path, otherwise plans and applies.
     fn handle_text(
         &mut self,
         kind: SpanKind,
@@ -296,6 +297,7 @@ impl StreamContext {
         state.texts.apply(plan, kind, &lane, update, &mut self.out)
     }
 
+    /// Handles a fragment of a tool call, unless it repeats a complete one.
     fn handle_tool_use(&mut self, tool: ToolUse, update: &Update) -> Result<(), Error> {
         let repeats = |state: &LaneState| match &tool.id {
             Some(id) => state.tools.is_repeat(&CallKey::Given(id.clone()), &tool, update),
@@ -309,6 +311,7 @@ impl StreamContext {
         state.tools.handle_use(&key, tool, &lane, update, &mut state.texts, &mut self.out)
     }
 
+    /// Handles a tool result in the lane of the agent that made the call. Progress is emitted at once and does not end the call.
     fn handle_tool_result(&mut self, result: ToolResult, update: &Update) -> Result<(), Error> {
         let owner = self.lanes.owner_of_result(&update.source, &result);
         let (source, key) = match owner {
@@ -360,6 +363,7 @@ impl StreamContext {
         self.emit_in(source, |lane| BlockEvent::Usage { lane, usage: Box::new(usage) })
     }
 
+    /// Emits an interrupt with the emitted id of its tool call. A repeated one is suppressed.
     fn interrupt(&mut self, source: &Source, mut interrupt: Interrupt) -> Result<(), Error> {
         if let Some(call) = &interrupt.tool_call_id
             && let Some(outgoing) = self.lanes.outgoing_call(source, call)

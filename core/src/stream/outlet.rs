@@ -18,6 +18,7 @@ const KEPT_IDS: usize = 1 << 16;
 /// at most about 80 bytes.
 const KEPT_ID_BYTES: usize = 256;
 
+/// The shared output of all lanes.
 #[derive(Debug)]
 pub(super) struct Outlet {
     events: VecDeque<BlockEvent>,
@@ -125,6 +126,7 @@ impl Outlet {
         if self.keeps_messages { self.claim(given.as_bytes()) } else { None }
     }
 
+    /// Returns the source's id if it is short enough, not of the form of a minted id, and unused.
     fn claim(&mut self, given: &ByteString) -> Option<BlockId> {
         let free = !given.is_empty()
             && given.len() <= KEPT_ID_BYTES

@@ -4,6 +4,7 @@ use super::outlet::Outlet;
 use crate::error::Error;
 use crate::event::PendingInterrupt;
 
+/// The interrupts of a run, in the order of their requests.
 #[derive(Debug, Default)]
 pub(super) struct PendingInterrupts {
     pending: Vec<PendingInterrupt>,

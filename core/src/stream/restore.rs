@@ -43,6 +43,7 @@ impl StreamContext {
         self.out.discard();
     }
 
+    /// Restores the state of the lane that an event belongs to.
     fn note_content(&mut self, event: &BlockEvent) {
         let Some((_, state)) = event.lane().and_then(|lane| self.lanes.open_mut(&lane.source)) else {
             return;
@@ -75,6 +76,7 @@ impl StreamContext {
         }
     }
 
+    /// Marks the ids of an event as used.
     fn note_ids(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::BlockStarted(block) => {

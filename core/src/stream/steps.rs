@@ -9,6 +9,7 @@ use super::outlet::Outlet;
 use crate::error::Error;
 use crate::event::{BlockEvent, Lane};
 
+/// The open steps of one lane.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     /// The source's name and the emitted name of each open step, from the outside in.
@@ -16,6 +17,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
+    /// Starts a step, under a free name, within the limits.
     pub(super) fn start(
         &mut self,
         name: &ByteString,
@@ -33,6 +35,7 @@ impl Steps {
         Ok(())
     }
 
+    /// Finishes the innermost open step of that name.
     pub(super) fn finish(&mut self, name: &ByteString, lane: &Arc<Lane>, out: &mut Outlet) {
         let shown = if let Some(at) = self.open.iter().rposition(|(open, _)| open == name) {
             self.open.remove(at).1

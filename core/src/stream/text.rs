@@ -45,6 +45,7 @@ struct EmittedText {
     complete: bool,
 }
 
+/// An open text or thinking block.
 #[derive(Debug)]
 struct Span {
     key: Key,
@@ -84,6 +85,7 @@ pub(super) enum Opening {
     Replaces,
 }
 
+/// The text and thinking of one lane.
 #[derive(Debug, Default)]
 pub(super) struct TextSpans {
     /// The open span of the main track. Separate from the others because nearly all streams have only this one.
@@ -134,6 +136,7 @@ impl TextSpans {
         }
     }
 
+    /// Plans an appended fragment: continues the open block of its key, or opens one.
     fn plan_append(
         &self,
         kind: SpanKind,
@@ -308,6 +311,7 @@ impl TextSpans {
         })
     }
 
+    /// Ends the open block of an update that is the last of its message.
     fn handle_last(&mut self, kind: SpanKind, update: &Update, out: &mut Outlet) {
         let key = self.restated_key(kind, update);
         if self.open_on(&update.track).is_some_and(|span| span.key == key) {
@@ -355,6 +359,7 @@ impl TextSpans {
         self.remember(span, out.limits.remembered_blocks);
     }
 
+    /// Keeps the emitted text of an ended span for the comparison with later snapshots.
     fn remember(&mut self, span: Span, max: usize) {
         self.latest = Some(span.key.clone());
         self.memory.insert(span.key, span.emitted, max);

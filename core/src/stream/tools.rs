@@ -35,6 +35,7 @@ pub(super) enum CallKey {
     Counted(u64),
 }
 
+/// A call with a result, kept for the comparison with repeated calls and results.
 #[derive(Debug)]
 struct Answered {
     call_id: ToolCallId,
@@ -45,6 +46,7 @@ struct Answered {
     result: u64,
 }
 
+/// The tool calls of one lane.
 #[derive(Debug, Default)]
 pub(super) struct ToolCalls {
     unanswered: HashMap<CallKey, Call, foldhash::fast::RandomState>,
@@ -305,6 +307,7 @@ impl ToolCalls {
         self.open
     }
 
+    /// Adds a call, within the limits of open blocks and of bytes per block.
     fn admit(
         &mut self,
         key: CallKey,
@@ -354,6 +357,7 @@ impl ToolCalls {
         Some(call)
     }
 
+    /// Emits a substitute call before a result whose call is unknown.
     fn fill_in(
         &mut self,
         result: &ToolResult,
@@ -378,6 +382,7 @@ impl ToolCalls {
     }
 }
 
+/// Returns the hash by which repeated results are recognised.
 fn result_print(output: &ToolOutput, is_error: bool) -> u64 {
     let text = match output {
         ToolOutput::Text(text) | ToolOutput::Progress(text) => text.clone(),

@@ -109,6 +109,7 @@ impl Encoder {
         Ok(())
     }
 
+    /// Writes the head of a block, from the cache if it is that of the last event.
     fn head(&mut self, to: &mut Writer, block: &Arc<BlockHead>) -> Result<(), CodecError> {
         match &self.head {
             Some((known, bytes)) if Arc::ptr_eq(known, block) => to.slice(bytes),
@@ -251,6 +252,7 @@ impl Decoder {
         Ok(event)
     }
 
+    /// Reads the tag of an event and its fields.
     fn read(&mut self, from: &mut Reader) -> Result<BlockEvent, CodecError> {
         Ok(match from.byte("the kind of an event")? {
             tag::BLOCK_DELTA => {
@@ -272,11 +274,13 @@ impl Decoder {
         })
     }
 
+    /// Reads a head, shared with earlier events of the block.
     fn head(&mut self, from: &mut Reader) -> Result<Arc<BlockHead>, CodecError> {
         let Self { heads, lanes } = self;
         heads.get(&from.slice("the head of a block")?, |from| read_head(from, lanes))
     }
 
+    /// Reads a lane, shared with earlier events of the lane.
     fn lane(&mut self, from: &mut Reader) -> Result<Arc<Lane>, CodecError> {
         self.lanes.get(&from.slice("a lane")?, read_lane)
     }

@@ -25,6 +25,7 @@ pub(super) fn write_code<T: PartialEq>(
     Ok(())
 }
 
+/// Reads a value of a small enum. An index outside `all` is an error that names `what`.
 pub(super) fn read_code<T: Copy>(from: &mut Reader, all: &[T], what: &'static str) -> Result<T, CodecError> {
     let code = from.byte(what)?;
     all.get(usize::from(code)).copied().ok_or_else(|| CodecError::Invalid { what, found: code.into() })

@@ -24,6 +24,7 @@ impl Reader {
         if self.bytes.is_empty() { Ok(()) } else { Err(CodecError::Trailing(self.bytes.len())) }
     }
 
+    /// Reads one byte. `what` names the value in errors, here and below.
     pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, CodecError> {
         if self.bytes.is_empty() {
             return Err(CodecError::Truncated(what));
@@ -39,6 +40,7 @@ impl Reader {
         }
     }
 
+    /// Reads LEB128. A value of more than 64 bits is an error.
     pub(crate) fn number(&mut self, what: &'static str) -> Result<u64, CodecError> {
         let mut number = 0;
         for place in 0..NUMBER_BYTES {
@@ -56,6 +58,7 @@ impl Reader {
         Err(CodecError::Invalid { what, found: u64::MAX })
     }
 
+    /// Reads zigzag LEB128.
     pub(crate) fn signed(&mut self, what: &'static str) -> Result<i64, CodecError> {
         let number = self.number(what)?;
         Ok((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
@@ -71,6 +74,7 @@ impl Reader {
         }
     }
 
+    /// Reads a length and that many bytes, as a slice of the input.
     pub(crate) fn slice(&mut self, what: &'static str) -> Result<Bytes, CodecError> {
         let length = self.length(what)?;
         Ok(self.bytes.split_to(length))
@@ -87,6 +91,7 @@ impl Reader {
         ByteString::try_from(self.slice(what)?).map_err(|_| CodecError::NotUtf8(what))
     }
 
+    /// Reads a flag for presence, then the value with `read`.
     pub(crate) fn optional<T>(
         &mut self,
         what: &'static str,

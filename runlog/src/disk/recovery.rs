@@ -28,6 +28,7 @@ impl SharedStore {
         Self(Arc::new(RwLock::new(Some(store))))
     }
 
+    /// Returns the database, or [`LogError::Unavailable`] while it is being reopened.
     pub(super) fn get(&self) -> Result<Store, LogError> {
         let store = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         store.ok_or_else(|| LogError::Unavailable("the disk: the log is not open".to_owned()))
@@ -72,6 +73,7 @@ impl Recovery {
         }
     }
 
+    /// Opens the database and makes every run equal to its view.
     fn reopen(&self, views: &Views) -> Result<Store, LogError> {
         let store = Store::open(&self.folder)?;
         for (place, last) in store.places()? {

@@ -69,6 +69,7 @@ fn unreadable(run: &RunId) -> impl Fn(CodecError) -> LogError + '_ {
     |error| LogError::Unreadable { run: run.clone(), what: error.to_string() }
 }
 
+/// Returns the key of an event or message: place and number, both big-endian.
 fn key(place: u64, number: u64) -> [u8; 16] {
     let mut key = [0; 16];
     let (head, tail) = key.split_at_mut(8);
@@ -77,6 +78,7 @@ fn key(place: u64, number: u64) -> [u8; 16] {
     key
 }
 
+/// Returns the range of all keys of a run.
 fn key_range(place: u64) -> std::ops::RangeInclusive<[u8; 16]> {
     key(place, 0)..=key(place, u64::MAX)
 }
@@ -191,6 +193,7 @@ impl Store {
         self.controls.range(key_range(place)).map(message).collect()
     }
 
+    /// Reads at most `max` events after a number.
     pub(super) fn read(
         &self,
         run: &RunId,
@@ -282,6 +285,7 @@ impl Batch<'_> {
     }
 }
 
+/// Encodes the record of a run.
 fn write_record(ledger: &Ledger) -> Vec<u8> {
     let RunState { meta, epoch, earliest, head, closed_at, .. } = &ledger.state;
     let mut to = Writer::default();

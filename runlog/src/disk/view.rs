@@ -78,6 +78,7 @@ impl View {
         self.body().ledger.state.clone()
     }
 
+    /// Returns the tail's events after a number, and the head and end of the run. Checks that the number is still stored.
     pub(super) fn glance(&self, after: u64, max: usize) -> Result<Glance, LogError> {
         let body = self.body();
         body.ledger.check_read(after)?;
@@ -85,6 +86,7 @@ impl View {
         Ok(Glance { head: body.ledger.state.head, closed: body.ledger.is_closed(), events })
     }
 
+    /// Waits for messages after the first `seen`, or for the loss of the lease.
     pub(super) async fn controls(&self, lease: &Lease, seen: usize) -> Result<Vec<Control>, LogError> {
         self.signal.called(lease, seen).await?;
         let body = self.body();

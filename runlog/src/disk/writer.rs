@@ -143,6 +143,7 @@ impl Writer {
         }
     }
 
+    /// Applies a group of commands as one batch, commits it, and answers all of them.
     fn handle_group(&mut self, group: &mut Vec<Command>) {
         let store = match self.usable() {
             Ok(store) => store,
@@ -179,6 +180,7 @@ impl Writer {
         self.store.get()
     }
 
+    /// Checks a command against its ledger and adds its changes to the batch. Returns the completion to call after the commit.
     fn handle_command(&mut self, command: Command, batch: &mut Batch<'_>) -> Option<Told> {
         match command {
             Command::Open { meta, until, answer } => {
@@ -350,6 +352,7 @@ impl Writer {
         Ok(over.len())
     }
 
+    /// Deletes the run that ended first, to make room for a new one.
     fn forget_oldest(&mut self) -> Result<(), LogError> {
         let ended = self.runs.iter().filter_map(|(run, owned)| Some((owned.ended_at()?, run)));
         let oldest = ended.min_by_key(|(ended, _)| *ended).map(|(_, run)| run.clone());

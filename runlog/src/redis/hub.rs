@@ -90,6 +90,7 @@ impl Entry {
         self.take(&mut body, last, closed, events.iter().skip(skip).cloned());
     }
 
+    /// Handles one notification. An invalid one is ignored, because the log is read anyway.
     fn handle_news(&self, message: &[u8]) {
         match News::read(message) {
             Some(News::Events { last, closed, payloads }) => self.handle_events(last, closed, &payloads),
@@ -102,6 +103,7 @@ impl Entry {
         }
     }
 
+    /// Adds notified events to the tail, if they follow it without a gap.
     fn handle_events(&self, last: u64, closed: bool, payloads: &[&[u8]]) {
         let mut body = self.body();
         let first = (last + 1).saturating_sub(count(payloads.len()));

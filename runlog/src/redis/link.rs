@@ -129,6 +129,7 @@ impl Link {
         Ok(all)
     }
 
+    /// Groups commands by the node of their key, keeping their indices.
     fn by_node<'c>(&self, commands: &'c [Cmd]) -> Vec<(Node, Vec<(usize, &'c Cmd)>)> {
         let mut groups: Vec<(Node, Vec<(usize, &Cmd)>)> = Vec::new();
         for (index, command) in commands.iter().enumerate() {
@@ -198,6 +199,7 @@ impl Link {
         }
     }
 
+    /// Sends a command to one node once. `is_asked` marks the answer to an `ASK` redirection.
     async fn attempt(&self, work: Work<'_>, node: &Node, is_asked: bool) -> Result<Value, RedisError> {
         let made = self.nodes.connection(node).await;
         let (number, mut connection) = made.inspect_err(|_| self.nodes.handle_unreachable(node))?;

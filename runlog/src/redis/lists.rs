@@ -82,6 +82,7 @@ impl RedisLog {
         Ok(members.into_iter().map(RunId::from).collect())
     }
 
+    /// Reads a list page by page until `max` runs match the query. Members without a run are skipped.
     pub(super) async fn read_list(&self, query: RunQuery, max: usize) -> Result<Vec<RunState>, LogError> {
         let list = match (&query.thread_id, &query.owner) {
             (Some(thread), _) => List::Thread(thread.as_str()),
@@ -109,6 +110,7 @@ impl RedisLog {
         }
     }
 
+    /// Reads open runs whose lease lapsed, and corrects list entries that lag behind their run.
     pub(super) async fn read_lapsed(&self, now: Timestamp, max: usize) -> Result<Vec<RunState>, LogError> {
         let (mut found, mut skip) = (Vec::new(), 0);
         loop {
@@ -146,6 +148,7 @@ impl RedisLog {
         }
     }
 
+    /// Deletes runs that ended before a time, and returns their number.
     pub(super) async fn forget_ended(&self, before: Timestamp) -> Result<usize, LogError> {
         let mut forgotten = 0;
         loop {

@@ -178,6 +178,7 @@ impl RedisLog {
         Ok(lost)
     }
 
+    /// Appends a batch by the writer of the lease, and records the end of the run in the lists.
     async fn append_events(
         &self,
         lease: Lease,
@@ -289,6 +290,7 @@ impl RedisLog {
         }
     }
 
+    /// Waits for notifications until there are new messages, or the lease is lost.
     async fn await_controls(&self, lease: Lease, seen: usize) -> Result<Vec<Control>, LogError> {
         let run = &lease.run_id;
         let entry = self.hub.entry(run).await?;

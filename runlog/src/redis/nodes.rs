@@ -118,6 +118,7 @@ impl Nodes {
         Client::open(self.template.clone().set_addr(address))
     }
 
+    /// Returns the shared connection to a node, and its number. Connects if there is none.
     pub(super) async fn connection(&self, node: &Node) -> Result<(u64, MultiplexedConnection), RedisError> {
         if let Some(known) = self.map().connections.get(node) {
             return Ok(known.clone());
@@ -189,6 +190,7 @@ impl Map {
         self.entries.get(index).cloned().unwrap_or_default()
     }
 
+    /// Records the node of a range of slots, and keeps it as a further entry.
     fn note(&mut self, slots: std::ops::RangeInclusive<u16>, node: &Node) {
         if !self.entries.contains(node) {
             self.entries.push(Arc::clone(node));

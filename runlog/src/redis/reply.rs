@@ -151,6 +151,7 @@ impl<'m> News<'m> {
     }
 }
 
+/// Splits the body of a notification into payloads of the given lengths.
 fn cut<'m>(lengths: &str, mut body: &'m [u8]) -> Option<Vec<&'m [u8]>> {
     let mut payloads = Vec::new();
     for length in lengths.split(',') {

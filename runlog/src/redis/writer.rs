@@ -42,6 +42,7 @@ pub(super) struct Pen {
     notes: HashMap<&'static str, (u64, Vec<u8>)>,
 }
 
+/// An encoded event in the window of recent appends.
 #[derive(Debug, Clone)]
 struct Kept {
     at: Instant,
@@ -215,6 +216,7 @@ impl Pen {
         }
     }
 
+    /// Adds a batch to the window, and drops events that are too old or too many.
     fn keep(&mut self, batch: Vec<Kept>) {
         self.bytes += batch.iter().map(|kept| kept.event.len()).sum::<usize>();
         self.window.extend(batch);

@@ -25,6 +25,7 @@ async fn plain(uri: http::Uri, address: &str, config: &ClientConfig) -> Result<C
     endpoint.connect().await.map_err(|error| unreachable(address, &error))
 }
 
+/// Applies limits, timeouts and pings of the configuration.
 fn configured(endpoint: Endpoint, config: &ClientConfig) -> Endpoint {
     let (limits, timeouts) = (&config.limits, &config.timeouts);
     endpoint

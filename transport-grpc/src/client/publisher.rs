@@ -204,6 +204,7 @@ impl Publisher {
         self.take(answered)
     }
 
+    /// Handles an answer: acknowledgement, reply or end.
     fn take(&mut self, answer: Option<proto::PublishResponse>) -> Result<(), ClientError> {
         let Some(answer) = answer else {
             let message = "the service ended the stream before all was finished".to_owned();
@@ -228,6 +229,7 @@ impl Publisher {
         Ok(())
     }
 
+    /// Drops the payloads up to an acknowledged number.
     fn forget(&mut self, acknowledged: u64) {
         self.acknowledged = self.acknowledged.max(acknowledged);
         let safe = self.unacknowledged.partition_point(|(number, _)| *number <= acknowledged);

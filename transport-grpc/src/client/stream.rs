@@ -68,11 +68,13 @@ impl RunStream {
         self.reader.skipped()
     }
 
+    /// Converts the events of a message; an error is kept behind the events before it.
     fn take(&mut self, message: StreamMessage) {
         let ready = &mut self.ready;
         self.failure = self.reader.read(message, |event| ready.push_back(event)).err().map(Into::into);
     }
 
+    /// Returns the next converted event, or the error behind them.
     fn give(&mut self) -> Option<Result<NumberedEvent, ClientError>> {
         if let Some(event) = self.ready.pop_front() {
             self.last = event.number;

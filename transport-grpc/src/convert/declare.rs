@@ -77,11 +77,13 @@ impl Declared {
         handle
     }
 
+    /// Removes the declaration of an ended block.
     pub(super) fn forget_block(&mut self, head: &BlockHead) {
         self.blocks.remove(&head.id);
         self.last_block = None;
     }
 
+    /// Removes the declaration of a closed lane.
     pub(super) fn forget_lane(&mut self, lane: &Lane) {
         self.lanes.remove(&lane.id);
     }
@@ -134,6 +136,7 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// Stores the declaration of a lane. Its parent must have been declared.
     pub(super) fn learn_lane(&mut self, lane: proto::Lane) -> Result<(), ConvertError> {
         let parent = match lane.parent {
             0 => None,
@@ -149,6 +152,7 @@ impl Known {
         Ok(())
     }
 
+    /// Stores the declaration of a block. Its lane must have been declared.
     pub(super) fn learn_block(&mut self, block: proto::Block) -> Result<(), ConvertError> {
         let id = |field, bytes: Option<&bytes::Bytes>| Ok(optional_kept(field, bytes)?.map(BlockId::new));
         let learned = BlockHead {
@@ -175,10 +179,12 @@ impl Known {
         self.blocks.get(&handle).cloned().ok_or(ConvertError::Undeclared { what: "block", handle })
     }
 
+    /// Removes a lane at its close, and returns it.
     pub(super) fn take_lane(&mut self, handle: u64) -> Result<Arc<Lane>, ConvertError> {
         self.lanes.remove(&handle).ok_or(ConvertError::Undeclared { what: "lane", handle })
     }
 
+    /// Removes a block at its end, and returns it.
     pub(super) fn take_block(&mut self, handle: u64) -> Result<Arc<BlockHead>, ConvertError> {
         self.blocks.remove(&handle).ok_or(ConvertError::Undeclared { what: "block", handle })
     }

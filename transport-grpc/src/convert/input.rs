@@ -69,6 +69,7 @@ pub fn input_from_proto(input: proto::RunInput, depth: JsonDepth) -> Result<RunI
     })
 }
 
+/// Converts a text that must not be empty.
 fn required(field: &'static str, bytes: Bytes) -> Result<aqueduct_core::ByteString, ConvertError> {
     if bytes.is_empty() {
         return Err(ConvertError::Missing { field });

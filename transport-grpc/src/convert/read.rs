@@ -60,6 +60,7 @@ impl EventReader {
         Ok(())
     }
 
+    /// Converts one event, with the lanes and blocks of its handles.
     fn event(&mut self, kind: Kind) -> Result<BlockEvent, ConvertError> {
         let known = &mut self.known;
         Ok(match kind {

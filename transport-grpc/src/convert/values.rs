@@ -60,6 +60,7 @@ pub(super) fn present_json_to_bytes(value: &Value) -> Option<Bytes> {
     (!value.is_null()).then(|| json_to_bytes(value))
 }
 
+/// Parses JSON, after a check of its nesting.
 pub(super) fn json(field: &'static str, bytes: &Bytes, depth: JsonDepth) -> Result<Value, ConvertError> {
     if nesting(bytes) > depth.0 {
         return Err(ConvertError::TooDeep { field, limit: depth.0 });

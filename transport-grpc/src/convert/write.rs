@@ -70,6 +70,7 @@ impl EventWriter {
         self.declared.lane(lane, &mut self.message)
     }
 
+    /// Converts one event, and declares its lane and block.
     fn kind(&mut self, event: &BlockEvent) -> Result<Kind, ConvertError> {
         let out = &mut self.message;
         Ok(match event {

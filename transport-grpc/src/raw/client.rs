@@ -98,6 +98,7 @@ impl RawClient {
             .max_decoding_message_size(self.config.limits.message_bytes)
     }
 
+    /// Builds a request; an invalid path or metadata is an error.
     fn request(&self, raw: RawRequest) -> Result<(PathAndQuery, Request<Bytes>), ClientError> {
         let path: PathAndQuery = raw.path.parse().map_err(|error: http::uri::InvalidUri| {
             ClientError::Address { address: raw.path.clone(), problem: error.to_string() }
@@ -122,6 +123,7 @@ async fn ready(grpc: &mut tonic::client::Grpc<Channel>) -> Result<(), Status> {
     grpc.ready().await.map_err(|error| Status::unavailable(format!("the connection is gone: {error}")))
 }
 
+/// Waits for an answer within the limit.
 async fn in_time<T>(
     limit: Duration,
     what: &'static str,

@@ -164,6 +164,7 @@ impl Handler {
         self.valid(text("run_id", id)).map(RunId::new)
     }
 
+    /// Converts a conversion error into `INVALID_ARGUMENT`.
     fn valid<T>(&self, converted: Result<T, ConvertError>) -> Result<T, Status> {
         converted.map_err(|error| self.shared.statuses.invalid(&error))
     }
@@ -179,6 +180,7 @@ impl Handler {
         answer.map_err(|refusal| statuses.refused(refusal))
     }
 
+    /// Counts a call as open until `work` completes.
     async fn counted<T>(&self, work: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         let answer = work.await;
         if answer.is_err() {

@@ -80,6 +80,7 @@ impl Statuses {
         self.status(Code::DeadlineExceeded, "DEADLINE", message, HashMap::new(), false)
     }
 
+    /// Returns `UNAVAILABLE` with a reason and the number after which to resume.
     fn resumable(self, reason: &str, message: &str, after: Option<u64>) -> Status {
         let facts = after.map(|after| (AFTER.to_owned(), after.to_string()));
         self.status(Code::Unavailable, reason, message.to_owned(), facts.into_iter().collect(), true)

@@ -90,6 +90,7 @@ pub(crate) async fn open(options: &ConnectOptions) -> Result<Socket, Error> {
     time::timeout(options.connect_timeout, upgrade(options)).await.map_err(timeout)?
 }
 
+/// Connects, encrypts if needed, and performs the handshake.
 async fn upgrade(options: &ConnectOptions) -> Result<Socket, Error> {
     let request = request(options)?;
     let io = dial(options, request.uri()).await?;
@@ -101,6 +102,7 @@ async fn upgrade(options: &ConnectOptions) -> Result<Socket, Error> {
     Ok(socket)
 }
 
+/// Builds the upgrade request with token and subprotocol.
 fn request(options: &ConnectOptions) -> Result<Request, Error> {
     let problem =
         |error: &dyn fmt::Display| Error::Address { url: options.url.clone(), problem: error.to_string() };

@@ -50,6 +50,7 @@ pub(crate) struct Link {
     shared: Arc<Table>,
 }
 
+/// The state shared by the handles and the two tasks.
 #[derive(Debug)]
 struct Table {
     next_reference: AtomicU64,
@@ -59,6 +60,7 @@ struct Table {
     open: Mutex<Open>,
 }
 
+/// Pending requests, watched runs and publishers.
 #[derive(Debug, Default)]
 struct Open {
     expected: HashMap<String, Expected>,
@@ -68,6 +70,7 @@ struct Open {
     ended: bool,
 }
 
+/// The receivers of one publisher's messages.
 #[derive(Debug)]
 struct Fed {
     progress: watch::Sender<Progress>,
@@ -158,6 +161,7 @@ impl Table {
     }
 }
 
+/// The writer task: sends queued messages, and pings at the interval.
 async fn write_all(
     mut sink: SplitSink<Socket, Message>,
     mut waiting: mpsc::Receiver<Message>,
@@ -214,6 +218,7 @@ fn fragments(message: Message) -> Vec<Message> {
     frames
 }
 
+/// The reader task.
 struct Reader {
     shared: Arc<Table>,
     /// Weak, so that the reader does not keep the connection open.
@@ -221,6 +226,7 @@ struct Reader {
 }
 
 impl Reader {
+    /// Reads until the connection ends or is silent for too long, then fails everything pending.
     async fn read_all(self, mut stream: SplitStream<Socket>, silence: Duration) {
         loop {
             let Ok(Some(Ok(message))) = time::timeout(silence, stream.next()).await else { break };
@@ -251,6 +257,7 @@ impl Reader {
         *open = Open { ended: true, ..Open::default() };
     }
 
+    /// Delivers one message to the request, run or publisher it belongs to.
     async fn deliver(&self, incoming: Incoming) {
         match incoming {
             Incoming::Event { run, event } => self.enqueue(&run, Item::Event(event)).await,
@@ -293,6 +300,7 @@ impl Reader {
         }
     }
 
+    /// Fails the request, run or publisher that an error message names.
     async fn fail(&self, reference: Option<String>, run: Option<String>, error: Error) {
         let (expected, fed) = match reference {
             Some(reference) => {

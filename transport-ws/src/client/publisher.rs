@@ -162,6 +162,7 @@ impl Publisher {
         }
     }
 
+    /// Waits until the server's progress satisfies the condition, or the connection ends.
     async fn wait_until(&mut self, reached: impl Fn(&Progress) -> bool) -> Result<(), Error> {
         let arrived =
             self.progress.wait_for(|progress| progress.refused.is_some() || reached(progress)).await;

@@ -141,6 +141,7 @@ impl ResumingPublisher {
         }
     }
 
+    /// Tries to reach the goal over the present connection, reopened if needed.
     async fn attempt(&mut self, goal: Goal) -> Result<(), Error> {
         if self.current.is_none() {
             self.reopen().await?;
@@ -157,6 +158,7 @@ impl ResumingPublisher {
         }
     }
 
+    /// Connects, publishes the same run, and drops the payloads that the server has.
     async fn reopen(&mut self) -> Result<(), Error> {
         let client = Client::connect(&self.options).await?;
         let publisher = client.publish(&self.request).await?;

@@ -38,6 +38,7 @@ impl Envelope {
         Self::Json(head)
     }
 
+    /// Writes the part before the payload.
     fn begin(&self, number: u64, k: u32, out: &mut Vec<u8>) {
         match self {
             Self::Plain => {}
@@ -53,6 +54,7 @@ impl Envelope {
         }
     }
 
+    /// Writes the part after the payload, or sets the bit of a binary header.
     fn end(&self, start: usize, more: bool, out: &mut Vec<u8>) {
         match self {
             Self::Json(_) if more => out.extend_from_slice(br#","more":true}"#),

@@ -106,6 +106,7 @@ impl MuxSession {
         }
     }
 
+    /// Checks that a token precedes all other requests where one is needed, then dispatches the request.
     fn handle_request(&mut self, request: Request<'_>, message: &Bytes) -> Result<(), CloseReason> {
         let fresh = std::mem::replace(&mut self.fresh, false);
         if let Request::Auth { token } = request {

@@ -35,6 +35,7 @@ pub(crate) struct PlainSession {
     state: State,
 }
 
+/// The state of a plain connection.
 enum State {
     Waiting,
     Starting {

@@ -56,6 +56,7 @@ pub(crate) struct Subscriptions {
     connection: Arc<AtomicWaker>,
 }
 
+/// A subscription with its readiness.
 struct Followed {
     subscription: Subscription,
     number: u64,
@@ -133,6 +134,7 @@ impl Subscriptions {
         self.is_behind = batch.len() >= limits.batch_bytes;
     }
 
+    /// Polls ready runs in turn until the batch is full.
     fn fill(
         &mut self,
         cx: &Context<'_>,
@@ -171,6 +173,7 @@ impl Subscriptions {
 const MOST_TURNS: usize = 1024;
 
 impl Followed {
+    /// Polls one run for its share of events, and writes them.
     fn poll_turn(&mut self, limits: &Limits, merge_bytes: usize, batch: &mut Batch) -> Turn {
         if !self.signal.is_set.swap(false, Ordering::AcqRel) {
             return Turn::Idle;
@@ -220,6 +223,7 @@ impl Followed {
 }
 
 impl Subscription {
+    /// Writes the coalesced events: merged if they are several deltas.
     fn write(&mut self, waiting: &mut Coalescer, batch: &mut Batch) {
         let Some(gathered) = waiting.take() else { return };
         if let Some(merged) = gathered.merged() {

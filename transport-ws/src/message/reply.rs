@@ -28,7 +28,7 @@ pub(crate) enum Reply {
     /// The answer to an `abandon`.
     Abandoned { reference: String },
     /// A reply to an interrupt.
-    InterruptReply { reference: String, reply: InterruptReply },
+    Interrupt { reference: String, reply: InterruptReply },
     /// The requested events are no longer stored.
     Gone { reference: String, run: String, earliest: u64 },
     /// A request, run or publisher failed and has ended.
@@ -120,7 +120,7 @@ impl Serialize for Reply {
                 out.serialize_field("type", "abandoned")?;
                 out.serialize_field("ref", reference)?;
             }
-            Self::InterruptReply { reference, reply } => {
+            Self::Interrupt { reference, reply } => {
                 out.serialize_field("type", "interrupt_reply")?;
                 out.serialize_field("ref", reference)?;
                 out.serialize_field("interrupt", reply.id.as_str())?;

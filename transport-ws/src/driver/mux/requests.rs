@@ -185,6 +185,7 @@ impl MuxSession {
         self.publishers.get_mut(reference).filter(|publisher| !publisher.is_abandoned())
     }
 
+    /// Passes a payload to its publisher. Exceeding the window closes the connection.
     pub(super) fn payload(&mut self, reference: &str, number: u64, data: Bytes) -> Result<(), CloseReason> {
         let shared = Arc::clone(&self.shared);
         let limits = &shared.config.limits;
@@ -211,6 +212,7 @@ struct WatchOptions {
     protocol_version: Option<String>,
 }
 
+/// Parses the options of a watcher.
 fn declared_version(options: Option<&str>) -> Result<Option<String>, ServiceError> {
     let read = options.map_or_else(|| Ok(WatchOptions::default()), serde_json::from_str);
     read.map(|options| options.protocol_version).map_err(|error| {

@@ -88,6 +88,7 @@ impl Agents {
         self.present.insert(entry.name.clone(), entry);
     }
 
+    /// Returns the agent `name`, unless it is retired.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<AgentEntry>> {
         self.present.get(name)
     }

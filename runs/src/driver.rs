@@ -156,6 +156,7 @@ impl Drive {
         self.handle.leave();
     }
 
+    /// Cancels the agent after the end of its run, and polls its stream to the end within [`GOODBYE`].
     async fn say_goodbye(&self, input: Input) {
         self.request.cancel.cancel();
         if tokio::time::timeout(GOODBYE, input.finish()).await.is_err() {
@@ -303,6 +304,7 @@ impl<'d> Machine<'d> {
         self.is_flooded = batch.is_full;
     }
 
+    /// Handles an event of the agent: shows it to the extension, keeps a checkpoint, and places content in the turn.
     fn handle_event(&mut self, event: SourceEvent) {
         if let Some(extension) = &self.drive.extension {
             extension.observe(&event);
@@ -318,6 +320,7 @@ impl<'d> Machine<'d> {
         self.handle_placed(event);
     }
 
+    /// Passes an event to the stream machine. Exceeding a limit fails the run.
     fn handle_placed(&mut self, event: SourceEvent) {
         match self.context.handle_event(event) {
             // Events after the end of the run belong to no run.
@@ -326,6 +329,7 @@ impl<'d> Machine<'d> {
         }
     }
 
+    /// Cancels the agent and its sub-agents, and waits for the end of the stream at most [`CANCEL_WAIT`].
     fn stop(&mut self) {
         self.is_stopping = true;
         self.deadline = Instant::now() + CANCEL_WAIT;
@@ -339,6 +343,7 @@ impl<'d> Machine<'d> {
         self.drive.runs.run_log().controls(&self.drive.lease, self.messages_seen)
     }
 
+    /// Handles control messages: a cancel, or a message for the extension. An error means that the lease is lost.
     async fn handle_messages(&mut self, messages: Result<Vec<Control>, LogError>) {
         let run = self.drive.lease.run_id.as_str();
         match messages {
@@ -417,6 +422,7 @@ impl<'d> Machine<'d> {
         }
     }
 
+    /// Handles the deadline: fails a run that exceeded its time limit, and ends a cancelled one.
     fn handle_deadline(&mut self) {
         if self.is_stopping {
             return self.context.handle_cancel();
@@ -432,6 +438,7 @@ impl<'d> Machine<'d> {
         !self.drive.agent.is_published() && self.drive.handle.is_unwatched()
     }
 
+    /// Starts or stops the countdown after which a run without watchers is cancelled.
     fn handle_watchers(&mut self) {
         let options = self.drive.agent.options();
         let is_unwatched = self.drive.handle.is_unwatched();
@@ -451,6 +458,7 @@ fn elapsed(then: Timestamp, now: Timestamp) -> Duration {
     Duration::from_millis(u64::try_from(now.0.saturating_sub(then.0)).unwrap_or_default())
 }
 
+/// Completes at that time; never if there is none.
 async fn unwatched(since: Option<Instant>) {
     match since {
         Some(when) => tokio::time::sleep_until(when).await,

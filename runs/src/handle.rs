@@ -42,6 +42,7 @@ pub struct RunHandle {
     lanes: Mutex<Lanes>,
 }
 
+/// The state of the channel for lanes.
 enum Lanes {
     Unused,
     /// Holds the receiver until the driver takes it.
@@ -247,6 +248,7 @@ impl Watched {
         Self { run: run.clone(), follow, last: 0, _guard: guard, halted, is_asked: false, is_over: false }
     }
 
+    /// Decides how the stream ends after an error of the log: with a failure if the log has lost the run, otherwise resumable.
     fn handle_error(&mut self, error: &LogError) -> Option<NumberedEvent> {
         self.is_over = true;
         tracing::warn!(run = self.run.as_str(), %error, "a watcher lost its run");

@@ -85,6 +85,7 @@ impl Runs {
         self.enter(Stage::LastCall);
     }
 
+    /// Enters a stage; a later stage is never left for an earlier one.
     fn enter(&self, stage: Stage) {
         self.drain();
         self.0.leaving.stage.fetch_max(stage as u8, Ordering::SeqCst);

@@ -80,6 +80,7 @@ impl RunMetrics {
         Counted(self)
     }
 
+    /// Counts an ended run by agent and outcome. Outcomes beyond the limit share one counter.
     pub(crate) fn run_ended(&self, agent: &str, outcome: &str, took: Duration) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.seconds += took.as_secs_f64();

@@ -62,6 +62,7 @@ impl Runs {
         Some(fold)
     }
 
+    /// Folds the events of the agent's runs in the thread, oldest first, page by page.
     async fn read_thread(
         &self,
         entry: &AgentEntry,
@@ -85,6 +86,7 @@ impl Runs {
         Ok(())
     }
 
+    /// Returns the newest run of the agent in the thread that has a checkpoint.
     async fn find_previous(
         &self,
         entry: &AgentEntry,

@@ -103,6 +103,7 @@ impl Published {
     }
 }
 
+/// The state of a publication, behind a lock that is held while a payload is handled.
 struct State {
     decoder: Box<dyn LineDecoder>,
     acknowledged: u64,
@@ -156,6 +157,7 @@ impl State {
 }
 
 impl Runs {
+    /// Opens a run for a publisher, or continues the run of a publisher that reconnects.
     pub(crate) async fn publish_run(
         self,
         caller: Caller,
@@ -188,6 +190,7 @@ impl Runs {
         self.open_published(request, agent, principal, make()).await
     }
 
+    /// Continues a run whose publisher lost its connection within `grace`.
     async fn continue_run(
         self,
         known: Arc<Published>,
@@ -202,6 +205,7 @@ impl Runs {
         Ok(Box::new(ingest))
     }
 
+    /// Opens a new run in the log, and starts its driver.
     async fn open_published(
         self,
         request: PublishRequest,
@@ -284,6 +288,7 @@ impl PublisherIngest {
         Self { runs, published, turn, acknowledged, finished: false, given: Vec::new() }
     }
 
+    /// Decodes a payload in order and sends its events to the run.
     async fn take(&mut self, number: u64, payload: Bytes) -> Result<u64, ServiceError> {
         let mut state = self.published.state.lock().await;
         let expected = state.acknowledged + 1;
@@ -321,6 +326,7 @@ impl PublisherIngest {
         }
     }
 
+    /// Ends the publication: the decoder handles its end, and the run receives the last events.
     async fn end(&mut self) -> Result<(), ServiceError> {
         let mut state = self.published.state.lock().await;
         let read = state.decoder.handle_eof();

@@ -180,6 +180,7 @@ impl Runs {
         pace
     }
 
+    /// Renews all leases in one call, and cancels the drivers of the lost ones.
     async fn renew_leases(&self) {
         let leases = self.0.replica.leases();
         if leases.is_empty() {

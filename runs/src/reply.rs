@@ -77,6 +77,7 @@ struct Asked {
 }
 
 impl Asked {
+    /// Returns the key of the claim: the run that asked, and whether it is the second attempt.
     fn key(&self, is_retried: bool) -> String {
         format!("reply/{}/{}", self.run, u8::from(is_retried))
     }
@@ -158,6 +159,7 @@ impl Runs {
         self.run_log().claim(key, value, self.now(), until).await.map_err(|error| refuse(&error))
     }
 
+    /// Returns the value that holds a claim, without changing it.
     async fn holder(&self, key: String) -> Result<String, ServiceError> {
         self.hold_claim(&Claim { key, value: String::new() }, Timestamp(0)).await
     }
@@ -238,11 +240,13 @@ impl Runs {
         Ok(runs.into_iter().find(is_reply).map(|run| run.meta.run_id))
     }
 
+    /// Reads the terminal event of a run.
     async fn read_end(&self, run: &RunState) -> Result<Option<BlockEvent>, LogError> {
         let last = self.run_log().read(&run.meta.run_id, run.head.saturating_sub(1), 1).await?;
         Ok(last.events.into_iter().next().map(|event| event.event))
     }
 
+    /// Folds the events of a run into the open interrupts of its thread.
     async fn fold_run(&self, run: &RunState, open: &mut OpenInterrupts) -> Result<(), LogError> {
         let mut after = run.earliest.saturating_sub(1);
         loop {

@@ -31,6 +31,7 @@ const TRACE_HEADERS: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 #[derive(Clone)]
 pub struct Runs(pub(crate) Arc<Engine>);
 
+/// The state of an engine, shared by the clones of [`Runs`].
 pub(crate) struct Engine {
     pub(crate) setup: RwLock<Arc<Setup>>,
     pub(crate) log: Arc<dyn RunLog>,
@@ -128,6 +129,7 @@ impl Runs {
         });
     }
 
+    /// Replaces the setup as a whole, so that readers never see a partial change.
     fn change_setup(&self, change: impl FnOnce(&mut Setup)) {
         let mut setup = self.0.setup.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = Setup::clone(&setup);
@@ -241,6 +243,7 @@ impl Runs {
         (handle, extension)
     }
 
+    /// Starts a run: checks access and limits, accepts replies to interrupts, and opens the run.
     pub(crate) async fn start_run(
         self,
         caller: Caller,
@@ -273,6 +276,7 @@ impl Runs {
         }
     }
 
+    /// Opens a run in the log, registers its first watcher, and starts its driver.
     async fn open_start(
         self,
         caller: Caller,
@@ -335,12 +339,14 @@ impl Runs {
         })
     }
 
+    /// Returns the events of a run for one watcher. `handle` is set if this engine drives the run.
     pub(crate) fn watched(&self, run: &RunId, handle: Option<&Arc<RunHandle>>, after: u64) -> EventStream {
         let follow = Follow::new(Arc::clone(&self.0.log), run.clone(), after);
         let halted = Box::pin(self.0.leaving.halted(handle.cloned()));
         Box::pin(Watched::new(run, follow, handle.map(RunHandle::watch), halted))
     }
 
+    /// Refuses new runs while the engine drains, or at the limit of runs in progress.
     pub(crate) fn check_room(&self) -> Result<(), ServiceError> {
         if self.is_draining() {
             let message = "the service is stopping: retry, or use another replica";
@@ -366,11 +372,13 @@ impl CallContext for Forwarded {
     }
 }
 
+/// Returns the headers of the caller that the agent receives: trace context, and those of its options.
 fn forwarded(caller: &Caller, options: &AgentOptions) -> Vec<(String, String)> {
     let names = TRACE_HEADERS.iter().copied().chain(options.forward_headers.iter().map(String::as_str));
     names.filter_map(|name| Some((name.to_owned(), caller.header(name)?.to_owned()))).collect()
 }
 
+/// Converts an error of the log into a refusal.
 pub(crate) fn refuse(error: &LogError) -> ServiceError {
     let kind = match error {
         LogError::NotFound(_) => RefusalKind::NotFound,

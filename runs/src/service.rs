@@ -85,6 +85,7 @@ impl RunService for Runs {
 }
 
 impl Runs {
+    /// Watches a run of the caller. A position beyond the last event of an ended run gives an empty stream.
     async fn watch_run(&self, caller: &Caller, run: RunId, after: u64) -> Result<EventStream, ServiceError> {
         let state = self.find_run(caller, &run).await?;
         let run = state.meta.run_id.clone();
@@ -104,6 +105,7 @@ impl Runs {
         Ok(if is_remote { self.watched_remotely(&run, events) } else { events })
     }
 
+    /// Cancels a run here, at its owner, or at the run that replies under its id.
     async fn cancel_run(&self, caller: &Caller, run: RunId) -> Result<bool, ServiceError> {
         let state = self.find_run(caller, &run).await?;
         let run = state.meta.run_id.clone();

@@ -77,6 +77,7 @@ impl Runs {
         Ok(lapsed)
     }
 
+    /// Takes over runs concurrently, up to the limit. A failure affects only its run.
     async fn take_over_all(&self, lapsed: Vec<RunState>) {
         let taken = lapsed.into_iter().map(|run| {
             let runs = self.clone();

@@ -39,6 +39,7 @@ struct Read {
 }
 
 impl Read {
+    /// Adds the next event of the log to the context, the history and the open state.
     fn handle_event(&mut self, event: &BlockEvent) {
         self.remains.handle_event(event);
         if let BlockEvent::BlockStarted(block) = event
@@ -91,6 +92,7 @@ impl Runs {
         }
     }
 
+    /// Starts the driver of a resumed run.
     fn drive_lapsed(&self, run: &RunState, lease: Lease, agent: Arc<AgentEntry>, taken: TakenOver) {
         let meta = &run.meta;
         tracing::warn!(
@@ -124,6 +126,7 @@ impl Runs {
         drive.spawn(feed);
     }
 
+    /// Ends a run that cannot be resumed: ends of everything open, then the failure.
     async fn end_lapsed(&self, run: &RunState, lease: &Lease, remains: Remains) -> Result<(), LogError> {
         let message =
             "the gateway that ran this is gone, and its agent cannot be asked to go on: run it again";
@@ -138,6 +141,7 @@ impl Runs {
         Ok(())
     }
 
+    /// Reads all events of a lapsed run.
     async fn read_lapsed(
         &self,
         lease: &Lease,

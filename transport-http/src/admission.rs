@@ -103,6 +103,7 @@ impl Admission {
         Err(Refusal::new(StatusCode::FORBIDDEN, "host_not_allowed", message))
     }
 
+    /// Checks the origin of a request. Returns it if the response must allow it (CORS).
     fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<Option<HeaderValue>, Refusal> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let (Some(origin), None) = (origins.next(), origins.next()) else {
@@ -138,6 +139,7 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host == "127.0.0.1" || host == "[::1]"
 }
 
+/// The middleware: checks `Host` and `Origin`, answers preflights, and adds the CORS headers.
 async fn check(State(admission): State<Arc<Admission>>, request: Request, next: Next) -> Response {
     let checked = admission.check_host(&request);
     let origin = match checked.and_then(|host| admission.check_origin(request.headers(), host)) {

@@ -216,6 +216,7 @@ impl Client {
         }
     }
 
+    /// Sends a request once, within the timeout of the response.
     async fn send_once(
         &self,
         request: Request<Full<Bytes>>,
@@ -232,6 +233,7 @@ impl Client {
         Ok((response, loan))
     }
 
+    /// Reads a whole body within the limits of size and time.
     async fn read_whole(
         &self,
         response: Response<Incoming>,

@@ -145,6 +145,7 @@ impl EventFeed {
         Poll::Ready(polled)
     }
 
+    /// Coalesces an event while the reader is behind, otherwise writes it.
     fn handle_event(&mut self, event: NumberedEvent, out: &mut Vec<u8>, hint: usize) {
         self.is_after_end = false;
         // An event that the reader has in part is not merged, because its payloads are counted.
@@ -156,6 +157,7 @@ impl EventFeed {
         }
     }
 
+    /// Writes the coalesced events: merged if the encoder writes one payload for them, otherwise one by one.
     fn write_waiting(&mut self, out: &mut Vec<u8>, hint: usize) {
         let Some(waiting) = self.waiting.take() else {
             return;
@@ -249,6 +251,7 @@ impl StreamBody {
         self.chunk.len() + waiting
     }
 
+    /// Takes events or payloads until the chunk is full or the source is pending.
     fn take(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..EVENTS_PER_POLL {
             if self.taken_bytes() >= self.chunk_bytes {

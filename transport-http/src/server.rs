@@ -219,6 +219,7 @@ fn builder(limits: &Limits, timeouts: &Timeouts, versions: HttpVersions) -> Buil
     builder
 }
 
+/// Accepts connections until the stop: waits for a permit first, so that a full server leaves new sockets in the kernel.
 async fn accept_until_stopped(listener: &TcpListener, shared: &Arc<Shared>, open: &mut Open) {
     let stopped = shared.stopping.draining.cancelled();
     tokio::pin!(stopped);

@@ -94,7 +94,7 @@ impl Fold {
                 draft.merge(metadata(event));
             }
             Event::TextMessageContent(content) => {
-                self.append_text(&content.message_id, &content.delta, event)
+                self.append_text(&content.message_id, &content.delta, event);
             }
             Event::TextMessageEnd(end) => self.append_text(&end.message_id, "", event),
             Event::ReasoningMessageStart(start) => {
@@ -102,7 +102,7 @@ impl Fold {
                 self.created(message).merge(metadata(event));
             }
             Event::ReasoningMessageContent(content) => {
-                self.append_text(&content.message_id, &content.delta, event)
+                self.append_text(&content.message_id, &content.delta, event);
             }
             Event::ReasoningMessageEnd(end) => self.append_text(&end.message_id, "", event),
             Event::ReasoningEncryptedValue(value) => self.seal(&value.entity_id, &value.encrypted_value),

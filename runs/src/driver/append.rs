@@ -119,6 +119,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Records the outcome of a terminal event, for metrics.
     fn note_end(&mut self, events: &[BlockEvent]) {
         match events.last() {
             Some(BlockEvent::RunFinished(end)) => self.outcome = format!("{:?}", end.outcome).to_lowercase(),

@@ -55,6 +55,7 @@ impl Input {
         std::future::poll_fn(|cx| self.poll_batch(cx)).await
     }
 
+    /// Polls the agent before the lanes; see the module docs for the order.
     fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Batch> {
         let mut batch = Batch::default();
         let polled = catch_unwind(AssertUnwindSafe(|| poll_source(self.source.as_mut(), cx, &mut batch)));

@@ -23,6 +23,7 @@ impl Machine<'_> {
         self.handle_lanes(rest);
     }
 
+    /// Handles lane events in the form that the extension gives them.
     pub(super) fn handle_lanes(&mut self, events: Vec<SourceEvent>) {
         for event in events {
             self.handle_lane(event);

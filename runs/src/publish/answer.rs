@@ -134,6 +134,7 @@ pub(super) fn replies_to(asked: &[InterruptId], input: &RunInput) -> Option<Vec<
     Some(vec![InterruptReply { id: id.clone(), resolved: true, payload: Some(Value::from(words)) }])
 }
 
+/// Returns the refusal for an input whose replies match no waiting run.
 fn nothing_to_answer(agent: &str, input: &RunInput) -> ServiceError {
     let thread = &input.thread_id;
     if input.resume.is_empty() {

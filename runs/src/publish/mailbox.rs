@@ -78,6 +78,7 @@ fn letter(run: &ReplyRun, replies: &[InterruptReply]) -> Option<Control> {
     Some(Control::Reply(InterruptReply { id: replies.first()?.id.clone(), resolved: true, payload }))
 }
 
+/// Decodes a control message back into the run and the replies.
 fn opened(letter: &InterruptReply) -> Option<(ReplyRun, Vec<InterruptReply>)> {
     let payload = letter.payload.as_ref()?;
     let read = |told: &Value| {
@@ -121,6 +122,7 @@ impl Runs {
         Some(Mailbox(closed))
     }
 
+    /// Opens the run of a mailbox in the log, with the interrupts as its note.
     async fn put_up(&self, meta: &RunMeta, asked: &[InterruptId]) -> Result<Lease, LogError> {
         let lease = self.run_log().open(meta.clone(), self.lease_until()).await?;
         self.run_log().annotate(&lease, note(asked)).await?;
@@ -179,6 +181,7 @@ impl Runs {
         self.end_unanswered(&run, &lease, failure).await;
     }
 
+    /// Ends the run of a reply that was not accepted.
     async fn end_unanswered(&self, run: &RunId, lease: &Lease, failure: RunFailure) {
         let state = self.run_log().state(run).await;
         let ended = match state {

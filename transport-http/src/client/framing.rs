@@ -41,6 +41,7 @@ pub(crate) struct BodyDecoder {
     has_more: bool,
 }
 
+/// The position in the chunked framing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     UntilClose,
@@ -134,6 +135,7 @@ impl BodyDecoder {
         })
     }
 
+    /// Skips a byte of an extension or a trailer, within the limit.
     fn pass_over(&mut self, state: State) -> Result<State, BadFraming> {
         self.unread = self.unread.checked_sub(1).ok_or(BadFraming)?;
         Ok(state)

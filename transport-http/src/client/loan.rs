@@ -75,6 +75,7 @@ pub(crate) struct Loan(Arc<Mutex<Lent>>);
 #[derive(Clone)]
 pub(crate) struct LoanRef(Weak<Mutex<Lent>>);
 
+/// A lent socket, and the bytes of its present response.
 struct Lent {
     socket: Option<Socket>,
     /// The bytes since the last request; `None` if they are not noted.
@@ -152,6 +153,7 @@ impl Lent {
         Ok(Pin::new(&mut *socket.io))
     }
 
+    /// Handles a written request: the bytes of its response are noted from now on.
     fn handle_write(&mut self) {
         self.is_flushed = false;
         self.noted = self.may_be_taken.then(Vec::new);

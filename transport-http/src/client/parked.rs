@@ -70,6 +70,7 @@ impl Parked {
         });
     }
 
+    /// Closes connections that were parked for longer than `keep`.
     fn close_old(&self) {
         let now = Instant::now();
         self.waiting().retain(|(since, _)| now.duration_since(*since) < self.keep);

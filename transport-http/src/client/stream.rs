@@ -115,6 +115,7 @@ impl StreamBody {
 }
 
 impl Lending {
+    /// Takes the socket, if hyper has passed on `given` bytes and holds none.
     fn take(&self, given: u64) -> Option<OwnBody> {
         let (socket, decoder) = self.loan.take(self.framing, given)?;
         Some(OwnBody { socket, decoder, parked: self.parked.clone() })
@@ -186,6 +187,7 @@ impl ByteStream {
         error
     }
 
+    /// Completes with an error after `idle` without a byte.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<ClientError> {
         let due = self.quiet_since + self.idle;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));

@@ -183,6 +183,7 @@ impl<F> Connection<F> {
         Some(())
     }
 
+    /// Restarts the timer when the phase has changed, with the limit of the new phase.
     fn follow_phase(&mut self) {
         let now = self.phase.phase();
         if self.seen == Some(now) {

@@ -71,6 +71,7 @@ impl Drop for LentBody {
     }
 }
 
+/// The body of an HTTP/2 stream, shared with its watcher task.
 #[derive(Debug)]
 pub(crate) struct Watched {
     body: Option<AxumBody>,

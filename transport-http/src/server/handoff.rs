@@ -106,6 +106,7 @@ impl Handoff {
 }
 
 impl Lent {
+    /// Returns `true` if the request was read, the body is pending, and its bytes are written.
     fn may_be_quiet(&self) -> bool {
         self.stream.is_some() && self.request_ended && self.body_waits && self.is_flushed
     }

@@ -27,6 +27,7 @@ const FRAMING_BYTES: usize = 16;
 /// Bytes that a peer may send ahead; the rest stays in the kernel.
 const READ_AHEAD_BYTES: usize = 64;
 
+/// A stream without hyper.
 #[derive(Debug)]
 pub(crate) struct QuietStream {
     socket: GuardedSocket,

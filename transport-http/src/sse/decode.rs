@@ -168,6 +168,7 @@ impl Decoder {
         }
     }
 
+    /// Handles a line: an empty one ends the event, any other is a field.
     fn handle_line(&mut self, mut line: Bytes, mut position: u64) -> Result<Option<Event>, DecodeError> {
         if !self.seen_first_line {
             self.seen_first_line = true;
@@ -182,6 +183,7 @@ impl Decoder {
         self.handle_field(line, position).map(|()| None)
     }
 
+    /// Adds a field to the pending event, within the limit.
     fn handle_field(&mut self, mut line: Bytes, mut position: u64) -> Result<(), DecodeError> {
         let start_of_line = position;
         let (field, value_at) = split_field(&line);
@@ -359,6 +361,7 @@ fn append_line(mut lines: String, line: &str) -> String {
     lines
 }
 
+/// The fields of the format.
 #[derive(Debug, Clone, Copy)]
 enum Field {
     Comment,

@@ -54,6 +54,7 @@ pub struct LiveTls {
     protocols: &'static [&'static [u8]],
 }
 
+/// The present configuration, and its certificate for the comparison with a new one.
 #[cfg(feature = "server")]
 #[derive(Debug)]
 struct Current {

@@ -11,7 +11,7 @@ pub use aqueduct_transport_http::Fault;
 #[non_exhaustive]
 pub enum ServerError {
     /// The descriptor of a service for reflection is invalid.
-    #[error("the descriptions of the services do not hold: {0}; register each service's own descriptor set")]
+    #[error("a descriptor set is invalid: {0}; register each service's own descriptor set")]
     Description(String),
 }
 

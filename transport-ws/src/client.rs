@@ -176,7 +176,7 @@ impl<'a> Outgoing<'a> {
 fn raw(text: &str) -> Result<&RawValue, Error> {
     serde_json::from_str(text).map_err(|error| Error::Rejected {
         code: "invalid".to_owned(),
-        message: format!("the text to send is no JSON: {error}"),
+        message: format!("the text to send is not JSON: {error}"),
     })
 }
 

@@ -159,7 +159,7 @@ fn failure(code: Option<ByteString>, message: ByteString) -> RunFailure {
 
 fn unknown_outcome(outcome: &aqueduct_core::Metadata) -> RunFailure {
     let kind = outcome.get("type").and_then(Value::as_str).unwrap_or("");
-    let message = format!("the agent ended with the outcome '{kind}', which no rule knows");
+    let message = format!("the agent ended with the outcome '{kind}', which this version does not know");
     let mut failure = RunFailure::new(ByteString::from_static(RunFailure::UPSTREAM_INVALID), message);
     failure.details = Some(Value::Object(outcome.clone()));
     failure

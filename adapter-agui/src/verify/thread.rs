@@ -33,7 +33,7 @@ impl Use {
             Self::Result => "a tool result",
             Self::Activity => "an activity",
             Self::Call => "a tool call",
-            Self::Other => "a message of somebody else",
+            Self::Other => "a message of another role",
         }
     }
 }
@@ -97,7 +97,10 @@ impl Thread {
             Event::ToolCallStart(start) => self.start_call(start, report),
             Event::ToolCallResult(result) => {
                 if !self.calls.contains(&result.tool_call_id) {
-                    let what = format!("a result for tool call '{}', which nobody made", result.tool_call_id);
+                    let what = format!(
+                        "a result for tool call '{}', which was not made in this thread",
+                        result.tool_call_id
+                    );
                     report.unnoticed(Rule::ResultWithoutCall, what);
                 }
                 self.claim(&result.message_id, Use::Result, report);
@@ -221,7 +224,7 @@ impl Thread {
             Some(RunFinishedOutcome::Success(outcome)) => {
                 for call in outcome.pending_tool_call_ids.iter().flatten() {
                     if !self.calls.contains(call) {
-                        let what = format!("tool call '{call}' is pending, but nobody made it");
+                        let what = format!("tool call '{call}' is pending, but was not made");
                         report.unnoticed(Rule::PendingUnknown, what);
                     }
                 }

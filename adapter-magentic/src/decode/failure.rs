@@ -60,7 +60,7 @@ fn sentence(executor: Option<&str>, class: Option<&str>, text: Option<&str>) -> 
         (Some(class), Some(text)) if class != text => format!("{who}: {class}: {text}"),
         (Some(class), _) => format!("{who}: {class} (the framework reveals no more)"),
         (None, Some(text)) => format!("{who}: {text}"),
-        (None, None) => format!("{who} and did not say why"),
+        (None, None) => format!("{who} without giving a reason"),
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
             "the workflow failed: E (the framework reveals no more)"
         );
         assert_eq!(sentence(None, None, Some("boom")), "the workflow failed: boom");
-        assert_eq!(sentence(None, None, None), "the workflow failed and did not say why");
+        assert_eq!(sentence(None, None, None), "the workflow failed without giving a reason");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use aqueduct_core::{
 
 use super::history::History;
 use super::run::Run;
-use super::update::{Form, Terms, UpdateContext, metadata};
+use super::update::{Form, MessageHead, Terms, metadata};
 use super::usage::usage;
 use crate::wire::{AgentResponse, AgentResponseUpdate, Content, MergeMode, Message, Text};
 
@@ -63,7 +63,7 @@ impl Run {
         let author = update.author_name.as_deref();
         let source = self.sources.author(executor, author);
         let id = update.message_id.as_deref().filter(|id| !id.is_empty());
-        let context = UpdateContext {
+        let head = MessageHead {
             channel,
             role: role(update.role.as_deref()),
             message_id: id.and(update.message_id.as_ref()).map(|id| id.share(line)),
@@ -72,21 +72,21 @@ impl Run {
             metadata: metadata(update.additional_properties, &update.unknown),
             source,
         };
-        if context.role == Role::Tool {
-            self.end_message(&context, None, None);
+        if head.role == Role::Tool {
+            self.end_message(&head, None, None);
         }
-        let over = id.is_some() && self.history.is_over(&context.source, channel, id);
-        let restated = over && self.restates(&context, &update.contents);
+        let over = id.is_some() && self.history.is_over(&head.source, channel, id);
+        let restated = over && self.restates(&head, &update.contents);
         let form = if restated { Form::Restated } else { Form::Fragment };
         let turn = executor.or(author).unwrap_or_default();
         let finish = update.finish_reason.as_ref().map(|reason| reason.share(line));
         for (index, content) in update.contents.iter().enumerate() {
             let is_last = finish.is_some() && index + 1 == update.contents.len();
             let terms = Terms { form, merge: update.merge_mode, is_last };
-            self.handle_content(line, turn, &context, content, terms);
+            self.handle_content(line, turn, &head, content, terms);
         }
         if finish.is_some() {
-            self.end_message(&context, id, finish);
+            self.end_message(&head, id, finish);
         }
     }
 
@@ -148,7 +148,7 @@ impl Run {
         }
         let id = message.message_id.as_deref().filter(|id| !id.is_empty());
         let author = message.author_name.as_deref();
-        let context = UpdateContext {
+        let head = MessageHead {
             channel,
             role,
             message_id: id.and(message.message_id.as_ref()).map(|id| id.share(line)),
@@ -157,14 +157,13 @@ impl Run {
             metadata: metadata(message.additional_properties, &message.unknown),
             source: self.sources.maker(executor, author, id),
         };
-        let own = self.sources.author(executor, author) == context.source;
+        let own = self.sources.author(executor, author) == head.source;
         let text = message.text();
         let restated = match id {
             Some(_) => {
-                self.history.is_over(&context.source, channel, id)
-                    && self.restates(&context, &message.contents)
+                self.history.is_over(&head.source, channel, id) && self.restates(&head, &message.contents)
             }
-            None => !own && repeated.takes(&self.history, History::text_key(&context.source, channel, &text)),
+            None => !own && repeated.takes(&self.history, History::text_key(&head.source, channel, &text)),
         };
         let form = match (restated, own) {
             (true, _) => Form::Restated,
@@ -172,11 +171,11 @@ impl Run {
             (false, false) => Form::Gathered,
         };
         let terms = Terms { form, merge: MergeMode::Append, is_last: false };
-        self.handle_parts(line, executor.unwrap_or_default(), &context, &message.contents, terms);
+        self.handle_parts(line, executor.unwrap_or_default(), &head, &message.contents, terms);
         if !restated {
-            self.history.replace(&context.source, channel, id, &text);
+            self.history.replace(&head.source, channel, id, &text);
         }
-        let outer = outermost(&context.source);
+        let outer = outermost(&head.source);
         let idle = !self.turns.iter().any(|turn| **turn == *outer.key());
         (!own && idle).then(|| outer.clone())
     }
@@ -187,31 +186,31 @@ impl Run {
         &mut self,
         line: &ByteString,
         turn: &str,
-        context: &UpdateContext,
+        head: &MessageHead,
         contents: &[Content<'_>],
         terms: Terms,
     ) {
-        let grows = context.message_id.is_some() && terms.form != Form::Restated;
+        let grows = head.message_id.is_some() && terms.form != Form::Restated;
         let mut so_far = ByteString::new();
         for (index, content) in contents.iter().enumerate() {
             if grows && let Some(text) = content.text.as_ref().filter(|_| content.is_text()) {
                 so_far =
                     if so_far.is_empty() { text.share(line) } else { [&*so_far, &**text].concat().into() };
-                self.append(context, ContentBlock::text(so_far.clone()), Mode::Snapshot, false);
-                self.emit_citations(context, content);
+                self.append(head, ContentBlock::text(so_far.clone()), Mode::Snapshot, false);
+                self.emit_citations(head, content);
             } else {
                 let terms = Terms { is_last: index + 1 == contents.len(), ..terms };
-                self.handle_content(line, turn, context, content, terms);
+                self.handle_content(line, turn, head, content, terms);
             }
         }
         if grows && !so_far.is_empty() {
-            self.append(context, ContentBlock::text(so_far), Mode::Snapshot, true);
+            self.append(head, ContentBlock::text(so_far), Mode::Snapshot, true);
         }
     }
 
     /// Returns `true` if contents only repeat a finished message: its text, or if it has none its calls or thinking. The id alone
     /// is no proof, because some sources reuse ids.
-    fn restates(&self, context: &UpdateContext, contents: &[Content<'_>]) -> bool {
+    fn restates(&self, head: &MessageHead, contents: &[Content<'_>]) -> bool {
         let joined = |kind: &str| -> String {
             contents
                 .iter()
@@ -221,16 +220,16 @@ impl Run {
         };
         let text = joined("text");
         if !text.is_empty() {
-            let id = context.message_id.as_deref().unwrap_or_default();
-            return self.history.restates(&context.source, context.channel, id, &text);
+            let id = head.message_id.as_deref().unwrap_or_default();
+            return self.history.restates(&head.source, head.channel, id, &text);
         }
         let mut calls =
             contents.iter().filter(|content| content.is_call()).filter_map(|c| c.call_id.as_deref());
         if let Some(call) = calls.next() {
-            return self.history.has_called(&context.source, call);
+            return self.history.has_called(&head.source, call);
         }
         let thought = joined("text_reasoning");
-        !thought.is_empty() && self.thoughts.has_text(&context.source, Channel::Intermediate, &thought)
+        !thought.is_empty() && self.thoughts.has_text(&head.source, Channel::Intermediate, &thought)
     }
 
     /// Returns the response id of an update: its own, or that of the agent's present response. The Responses client sets it only

@@ -280,7 +280,7 @@ impl Run {
     /// Fails the run; the reason may follow.
     pub(super) fn start_failing(&mut self) {
         let failure = self.failure.take().unwrap_or_else(|| {
-            RunFailure::new(RunFailure::AGENT_FAILED, "the workflow failed and did not say why")
+            RunFailure::new(RunFailure::AGENT_FAILED, "the workflow failed without giving a reason")
         });
         self.phase = Phase::Failing(failure);
     }

@@ -19,7 +19,7 @@ use crate::wire::{Content, Json, MergeMode, Unknown};
 
 /// The common properties of a message's updates.
 #[derive(Debug, Clone)]
-pub(super) struct UpdateContext {
+pub(super) struct MessageHead {
     pub(super) source: Source,
     pub(super) channel: Channel,
     pub(super) role: Role,
@@ -29,8 +29,8 @@ pub(super) struct UpdateContext {
     pub(super) metadata: Option<Arc<Metadata>>,
 }
 
-impl UpdateContext {
-    /// Returns the context with the metadata of a content object. Returns `None` if it has none. Custom blocks and hosted calls
+impl MessageHead {
+    /// Returns the head with the metadata of a content object. Returns `None` if it has none. Custom blocks and hosted calls
     /// contain it in their value already.
     fn noting(&self, content: &Content<'_>) -> Option<Self> {
         let plain = matches!(&*content.kind, "text" | "text_reasoning" | "function_call" | "function_result");
@@ -119,74 +119,74 @@ impl Run {
         &mut self,
         line: &ByteString,
         turn: &str,
-        context: &UpdateContext,
+        head: &MessageHead,
         content: &Content<'_>,
         terms: Terms,
     ) {
-        if self.handle_request_call(&context.source, content) {
+        if self.handle_request_call(&head.source, content) {
             return;
         }
         let replace = replaces(content, terms.merge);
         match piece(content, line) {
             Piece::Nothing => {}
-            Piece::Usage(details) => self.spend(turn, &context.source, details, replace),
-            Piece::Request(content) => self.handle_request_content(&context.source, content),
+            Piece::Usage(details) => self.spend(turn, &head.source, details, replace),
+            Piece::Request(content) => self.handle_request_content(&head.source, content),
             Piece::Block { block, whole } => {
-                let noted = context.noting(content);
-                let context = noted.as_ref().unwrap_or(context);
-                self.emit_citations(context, content);
+                let noted = head.noting(content);
+                let head = noted.as_ref().unwrap_or(head);
+                self.emit_citations(head, content);
                 match block {
-                    ContentBlock::Text(text) => self.handle_text(context, text, replace, terms),
+                    ContentBlock::Text(text) => self.handle_text(head, text, replace, terms),
                     ContentBlock::Thinking(thought) => {
                         let id = content.id.as_ref().map(|id| id.share(line));
-                        self.handle_thinking(context, thought, id, replace, terms);
+                        self.handle_thinking(head, thought, id, replace, terms);
                     }
-                    block => self.handle_block(context, block, whole || terms.is_whole(), replace, terms),
+                    block => self.handle_block(head, block, whole || terms.is_whole(), replace, terms),
                 }
             }
         }
     }
 
-    fn handle_text(&mut self, context: &UpdateContext, text: TextBlock, replace: bool, terms: Terms) {
+    fn handle_text(&mut self, head: &MessageHead, text: TextBlock, replace: bool, terms: Terms) {
         if terms.is_restated() {
             return;
         }
-        let id = context.message_id.as_deref();
+        let id = head.message_id.as_deref();
         if replace {
-            self.history.replace(&context.source, context.channel, id, &text.text);
+            self.history.replace(&head.source, head.channel, id, &text.text);
         } else {
-            self.history.push(&context.source, context.channel, id, &text.text);
+            self.history.push(&head.source, head.channel, id, &text.text);
         }
         let mode = if replace { Mode::Replace } else { Mode::Append };
-        self.append(context, ContentBlock::Text(text), mode, replace || terms.is_last);
+        self.append(head, ContentBlock::Text(text), mode, replace || terms.is_last);
     }
 
     /// Handles thinking, which has no channel of its own: a repetition by an aggregate on another channel is suppressed.
     fn handle_thinking(
         &mut self,
-        context: &UpdateContext,
+        head: &MessageHead,
         thought: Thinking,
         content_id: Option<ByteString>,
         replace: bool,
         terms: Terms,
     ) {
-        let message_id = context.message_id.clone().or(content_id);
+        let message_id = head.message_id.clone().or(content_id);
         let (thoughts, id) = (&mut self.thoughts, message_id.as_deref());
-        let known = thoughts.has_text(&context.source, Channel::Intermediate, &thought.text);
+        let known = thoughts.has_text(&head.source, Channel::Intermediate, &thought.text);
         if terms.is_restated() || terms.form == Form::Gathered && known {
             return;
         }
         if replace || terms.is_whole() {
-            thoughts.replace(&context.source, Channel::Intermediate, id, &thought.text);
+            thoughts.replace(&head.source, Channel::Intermediate, id, &thought.text);
         } else {
-            thoughts.push(&context.source, Channel::Intermediate, id, &thought.text);
+            thoughts.push(&head.source, Channel::Intermediate, id, &thought.text);
         }
         let mode = match (replace, terms.is_whole() && id.is_some()) {
             (true, _) => Mode::Replace,
             (false, true) => Mode::Snapshot,
             (false, false) => Mode::Append,
         };
-        let mut update = context.update(ContentBlock::Thinking(thought), mode, replace || terms.is_whole());
+        let mut update = head.update(ContentBlock::Thinking(thought), mode, replace || terms.is_whole());
         update.message_id = message_id.map(MessageId::new);
         self.emit_update(update);
     }
@@ -194,7 +194,7 @@ impl Run {
     /// Handles a call, a result or a custom block.
     fn handle_block(
         &mut self,
-        context: &UpdateContext,
+        head: &MessageHead,
         block: ContentBlock,
         whole: bool,
         replace: bool,
@@ -202,9 +202,9 @@ impl Run {
     ) {
         let (mode, last) = match &block {
             ContentBlock::ToolUse(call) => {
-                self.called(call.id.as_ref(), &context.source);
+                self.called(call.id.as_ref(), &head.source);
                 if !terms.is_whole() {
-                    self.history.push(&context.source, context.channel, context.message_id.as_deref(), "");
+                    self.history.push(&head.source, head.channel, head.message_id.as_deref(), "");
                 }
                 match (replace, whole) {
                     (true, _) => (Mode::Replace, true),
@@ -220,7 +220,7 @@ impl Run {
             }
             ContentBlock::Custom(custom) => {
                 let value = custom.value.to_string();
-                let new = self.history.custom(&context.source, context.channel, &custom.name, &value);
+                let new = self.history.custom(&head.source, head.channel, &custom.name, &value);
                 if terms.is_restated() && !new {
                     return;
                 }
@@ -228,21 +228,16 @@ impl Run {
             }
             ContentBlock::Text(_) | ContentBlock::Thinking(_) => return,
         };
-        self.append(context, block, mode, last);
+        self.append(head, block, mode, last);
     }
 
     /// Emits the citations of a text, each once.
-    pub(super) fn emit_citations(&mut self, context: &UpdateContext, content: &Content<'_>) {
+    pub(super) fn emit_citations(&mut self, head: &MessageHead, content: &Content<'_>) {
         for citation in citations(content) {
             if let ContentBlock::Custom(custom) = &citation
-                && self.history.custom(
-                    &context.source,
-                    context.channel,
-                    &custom.name,
-                    &custom.value.to_string(),
-                )
+                && self.history.custom(&head.source, head.channel, &custom.name, &custom.value.to_string())
             {
-                self.append(context, citation, Mode::Append, true);
+                self.append(head, citation, Mode::Append, true);
             }
         }
     }
@@ -250,17 +245,17 @@ impl Run {
     /// Ends a message that was started, with its finish reason.
     pub(super) fn end_message(
         &mut self,
-        context: &UpdateContext,
+        head: &MessageHead,
         id: Option<&str>,
         finish_reason: Option<ByteString>,
     ) {
-        let open = self.history.is_open(&context.source, context.channel, id);
-        self.history.finish(&context.source, context.channel, id);
-        self.thoughts.finish_all(&context.source);
+        let open = self.history.is_open(&head.source, head.channel, id);
+        self.history.finish(&head.source, head.channel, id);
+        self.thoughts.finish_all(&head.source);
         if open || finish_reason.is_some() {
-            let mut end = context.update(ContentBlock::text(""), Mode::Append, true);
+            let mut end = head.update(ContentBlock::text(""), Mode::Append, true);
             end.message_id = id.map(MessageId::from);
-            end.role = if context.role == Role::Tool { Role::Assistant } else { context.role };
+            end.role = if head.role == Role::Tool { Role::Assistant } else { head.role };
             if finish_reason.is_some() {
                 end.details_mut().finish_reason = finish_reason;
             }
@@ -268,8 +263,8 @@ impl Run {
         }
     }
 
-    pub(super) fn append(&mut self, context: &UpdateContext, block: ContentBlock, mode: Mode, last: bool) {
-        self.emit_update(context.update(block, mode, last));
+    pub(super) fn append(&mut self, head: &MessageHead, block: ContentBlock, mode: Mode, last: bool) {
+        self.emit_update(head.update(block, mode, last));
     }
 
     fn emit_update(&mut self, update: Update) {

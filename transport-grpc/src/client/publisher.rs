@@ -218,7 +218,7 @@ impl Publisher {
             }
             Some(Response::Reply(reply)) => {
                 if self.replies.len() >= MOST_REPLIES {
-                    return Err(ClientError::Protocol("replies come that nobody asked for"));
+                    return Err(ClientError::Protocol("more replies wait than interrupts can be open"));
                 }
                 self.replies.push_back(reply_from_proto(reply, JsonDepth::MOST)?);
             }

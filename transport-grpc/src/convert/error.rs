@@ -47,7 +47,7 @@ pub enum ConvertError {
         limit: usize,
     },
     /// An unknown value of an enum: the peer is newer, or did not set it.
-    #[error("`{field}` has the value {value}, which is not known here")]
+    #[error("`{field}` has the unknown value {value}: set it, or upgrade this side")]
     UnknownKind {
         /// The name of the field.
         field: &'static str,

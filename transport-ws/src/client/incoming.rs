@@ -109,7 +109,7 @@ impl Incoming {
     /// Parses a binary message.
     pub(crate) fn parse_binary(message: &Bytes) -> Result<Self, Error> {
         let (run, number, k, more, at) = binary::read_event(message)
-            .ok_or_else(|| Error::Protocol("a binary message that is no event".to_owned()))?;
+            .ok_or_else(|| Error::Protocol("a binary message is not an event".to_owned()))?;
         let data = message.slice(at.min(message.len())..);
         Ok(Self::Event { run: run.to_owned(), event: Event { number, k, more, data } })
     }

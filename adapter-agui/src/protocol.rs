@@ -116,7 +116,7 @@ fn declared_for(declared: Option<&str>, encoding: version::Encoding) -> Option<&
 fn wire_encoding(encoding: Encoding) -> version::Encoding {
     match encoding {
         Encoding::Binary => version::Encoding::Proto,
-        _ => version::Encoding::Sse,
+        _ => version::Encoding::Json,
     }
 }
 

@@ -17,9 +17,9 @@ pub const MEDIA_TYPE_SSE: &str = "text/event-stream";
 /// The encoding of events on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Encoding {
-    /// JSON in SSE frames. Every client reads it.
+    /// JSON, in SSE frames over HTTP and in text messages over WebSocket. Every client reads it.
     #[default]
-    Sse,
+    Json,
     /// Protobuf frames. Only for peers that declare a version.
     Proto,
 }
@@ -28,7 +28,7 @@ impl Encoding {
     /// Returns the `Content-Type` of the response.
     pub fn media_type(self) -> &'static str {
         match self {
-            Self::Sse => MEDIA_TYPE_SSE,
+            Self::Json => MEDIA_TYPE_SSE,
             Self::Proto => MEDIA_TYPE_PROTO,
         }
     }
@@ -51,11 +51,11 @@ pub fn dialect_for(declared: Option<&str>) -> Dialect {
 /// version is declared: 0.0.x peers cannot read the bytes of 1.0.
 pub fn negotiate(accept: Option<&str>, declared_version: Option<&str>) -> Encoding {
     let Some(accept) = accept.filter(|_| dialect_for(declared_version) == Dialect::V1_0) else {
-        return Encoding::Sse;
+        return Encoding::Json;
     };
     let proto = quality(accept, MEDIA_TYPE_PROTO, false);
     let sse = quality(accept, MEDIA_TYPE_SSE, true);
-    if proto > 0.0 && proto >= sse { Encoding::Proto } else { Encoding::Sse }
+    if proto > 0.0 && proto >= sse { Encoding::Proto } else { Encoding::Json }
 }
 
 /// Returns the quality of a media type, 0 to 1; the most specific range counts.
@@ -104,18 +104,18 @@ mod tests {
     fn protobuf_only_by_name_and_with_a_version() {
         let proto = MEDIA_TYPE_PROTO;
         for (accept, declared, encoding) in [
-            (None, Some("1.0"), Encoding::Sse),
-            (Some(proto), None, Encoding::Sse),
+            (None, Some("1.0"), Encoding::Json),
+            (Some(proto), None, Encoding::Json),
             (Some(proto), Some("1.0"), Encoding::Proto),
             (Some("APPLICATION/vnd.ag-ui.event+PROTO"), Some("1.0"), Encoding::Proto),
-            (Some("*/*"), Some("1.0"), Encoding::Sse),
-            (Some("application/*"), Some("1.0"), Encoding::Sse),
-            (Some("text/event-stream"), Some("1.0"), Encoding::Sse),
+            (Some("*/*"), Some("1.0"), Encoding::Json),
+            (Some("application/*"), Some("1.0"), Encoding::Json),
+            (Some("text/event-stream"), Some("1.0"), Encoding::Json),
             (Some("text/event-stream, application/vnd.ag-ui.event+proto"), Some("1.0"), Encoding::Proto),
-            (Some("text/event-stream, application/vnd.ag-ui.event+proto;q=0.5"), Some("1.0"), Encoding::Sse),
+            (Some("text/event-stream, application/vnd.ag-ui.event+proto;q=0.5"), Some("1.0"), Encoding::Json),
             (Some("*/*;q=0.1, application/vnd.ag-ui.event+proto; q=0.5"), Some("1.0"), Encoding::Proto),
-            (Some("application/vnd.ag-ui.event+proto;q=0"), Some("1.0"), Encoding::Sse),
-            (Some("application/vnd.ag-ui.event+proto;q=x"), Some("1.0"), Encoding::Sse),
+            (Some("application/vnd.ag-ui.event+proto;q=0"), Some("1.0"), Encoding::Json),
+            (Some("application/vnd.ag-ui.event+proto;q=x"), Some("1.0"), Encoding::Json),
         ] {
             assert_eq!(negotiate(accept, declared), encoding, "{accept:?} {declared:?}");
         }

@@ -33,7 +33,7 @@ impl WatcherEncoder {
     }
 
     fn for_view(view: View, encoding: Encoding) -> Self {
-        let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Sse };
+        let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Json };
         Self { view, encoding, events: Vec::new() }
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let kinds =
             ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_ERROR"];
         let json: Vec<_> =
-            payloads(Encoding::Sse, ContentBlock::text("hi")).iter().map(|p| read(p)).collect();
+            payloads(Encoding::Json, ContentBlock::text("hi")).iter().map(|p| read(p)).collect();
         assert_eq!(json.iter().map(Event::kind).collect::<Vec<_>>(), kinds);
         for (payload, event) in payloads(Encoding::Proto, ContentBlock::text("hi")).into_iter().zip(json) {
             let mut frame = Vec::new();
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_long_delta_is_sent_in_pieces() {
         let text = "é\n".repeat(MAX_DELTA);
-        let payloads = payloads(Encoding::Sse, ContentBlock::text(text.as_str()));
+        let payloads = payloads(Encoding::Json, ContentBlock::text(text.as_str()));
         let mut whole = String::new();
         for payload in &payloads {
             assert!(payload.len() < MAX_FRAME);

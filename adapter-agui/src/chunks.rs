@@ -1,4 +1,4 @@
-//! Chunk events spelled out: `*_CHUNK` as start, content and end.
+//! Expansion of chunk events: `*_CHUNK` becomes start, content and end.
 //!
 //! Each lane (the parent agent and each sub-agent tag) has at most one chunk stream open:
 //!
@@ -6,13 +6,13 @@
 //!              chunk with a new id                     chunk with the same id, or none: content
 //!   (nothing) ─────────────────────► open ◄──────────────────────────────────────────────────┐
 //!       ▲                             │ └─────────────────────────────────────────────────────┘
-//!       │  anything else in the lane  │
-//!       │  that is not a side note,   │ chunk with another id: end, then start
+//!       │  any other event of the     │
+//!       │  lane that interrupts,      │ chunk with another id: end, then start
 //!       └──── or the end of lane/run ─┘
 //! ```
 //!
-//! Side notes that end nothing: `RAW`, `ACTIVITY_*`, `REASONING_ENCRYPTED_VALUE`, `SUBAGENT_STARTED`. A stream
-//! that just stops gets no end from here: whoever reads it decides what that means.
+//! Events that do not interrupt: `RAW`, `ACTIVITY_*`, `REASONING_ENCRYPTED_VALUE`, `SUBAGENT_STARTED`. A stream that stops
+//! without an end gets none from here: its reader decides what that means.
 
 #[cfg(test)]
 mod tests;
@@ -26,61 +26,64 @@ use crate::wire::{
     TextMessageStart, TextRole, ToolCallArgs, ToolCallChunk, ToolCallEnd, ToolCallStart,
 };
 
-/// Chunks that cannot be spelled out.
+/// Why a chunk cannot be expanded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChunkError {
-    /// The first chunk of a stream lacks what the start needs.
+    /// The first chunk of a stream lacks a member that the start needs.
     #[error("the first {event} of a stream has no {member}: only later chunks may leave it out")]
     FirstWithout {
-        /// Which event.
+        /// The type of the event.
         event: &'static str,
-        /// Which member.
+        /// The missing member.
         member: &'static str,
     },
     /// A chunk contradicts the start of its stream.
-    #[error("{event} says {member} {said:?}, but its stream began with {began:?}")]
+    #[error("{event} has {member} {found:?}, but its stream started with {began:?}")]
     Conflict {
-        /// Which event.
+        /// The type of the event.
         event: &'static str,
-        /// Which member.
+        /// The conflicting member.
         member: &'static str,
-        /// What it says.
-        said: String,
-        /// What the stream began with; empty for nothing.
+        /// The value in the chunk.
+        found: String,
+        /// The value at the start of the stream; empty for none.
         began: String,
     },
-    /// A chunk has neither id nor tag, and several lanes have a stream that it could belong to.
+    /// A chunk has neither id nor tag, and several lanes have an open stream that it could belong to.
     #[error("{event} has neither an id nor a tag, and {lanes} lanes have an open stream: tag it")]
     Ambiguous {
-        /// Which event.
+        /// The type of the event.
         event: &'static str,
-        /// How many lanes.
+        /// The number of lanes.
         lanes: usize,
     },
 }
 
-/// Spells chunk events out; passes everything else on.
+/// Expands chunk events and passes all other events on.
 #[derive(Debug)]
 pub struct ChunkExpander {
     dialect: Dialect,
-    /// Open streams by lane, in the order of opening. Few at a time, so a list is faster than a map.
+    /// Open streams by lane, in the order of opening. A list is faster than a map for the few there are.
     open: Vec<(Lane, Stream)>,
 }
 
+/// The tag of a sub-agent; `None` for the parent agent.
 type Lane = Option<ByteString>;
 
+/// An open stream of chunks.
 #[derive(Debug, Clone)]
 struct Stream {
     kind: Kind,
     id: ByteString,
     tag: Lane,
     role: Option<TextRole>,
-    /// The speaker's or the tool's name.
+    /// The name of the author or of the tool.
     name: Option<ByteString>,
     parent: Option<ByteString>,
 }
 
+/// The three kinds of chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -102,7 +105,7 @@ impl Kind {
     }
 }
 
-/// What the three kinds of chunk have in common.
+/// The common members of the three kinds of chunk.
 struct Chunk {
     kind: Kind,
     base: Base,
@@ -115,12 +118,12 @@ struct Chunk {
 }
 
 impl ChunkExpander {
-    /// An expander with no stream open. Only 1.0 minds chunks that repeat a member with another value.
+    /// Returns an expander without open streams. Only 1.0 rejects chunks that repeat a member with another value.
     pub fn new(dialect: Dialect) -> Self {
         Self { dialect, open: Vec::new() }
     }
 
-    /// True if the event would pass as it is.
+    /// Returns `true` if the event passes unchanged.
     pub fn passes(&self, event: &Event) -> bool {
         let is_chunk = matches!(
             event,
@@ -129,11 +132,11 @@ impl ChunkExpander {
         self.open.is_empty() && !is_chunk
     }
 
-    /// Appends what the event means. A chunk in error changes nothing.
+    /// Appends the expansion of the event. A chunk with an error changes nothing.
     ///
     /// # Errors
     ///
-    /// An error if a chunk belongs to no message or call, and starts none.
+    /// Returns an error if a chunk belongs to no open message or call, and starts none.
     pub fn handle_event(&mut self, event: Event, out: &mut Vec<Event>) -> Result<(), ChunkError> {
         let chunk = match event {
             Event::TextMessageChunk(chunk) => Chunk::from(*chunk),
@@ -173,6 +176,7 @@ impl ChunkExpander {
         }
     }
 
+    /// Continues the open stream of a chunk's lane, or ends it and starts another.
     fn handle_chunk(&mut self, chunk: Chunk, out: &mut Vec<Event>) -> Result<(), ChunkError> {
         let lane = self.lane_of(&chunk)?;
         let open = self.open.iter().find(|(open, _)| *open == lane).map(|(_, stream)| stream);
@@ -198,8 +202,8 @@ impl ChunkExpander {
         Ok(())
     }
 
-    /// The lane a chunk belongs to: the one that has its id open, else the one it is tagged with, else the one
-    /// that has a stream of its kind open.
+    /// Returns the lane of a chunk: the one with its id open, otherwise its tag, otherwise the one with an open stream of its
+    /// kind.
     fn lane_of(&self, chunk: &Chunk) -> Result<Lane, ChunkError> {
         let same_kind = || self.open.iter().filter(|(_, stream)| stream.kind == chunk.kind);
         if let Some(id) = &chunk.id {
@@ -222,12 +226,13 @@ impl ChunkExpander {
     }
 }
 
-fn conflict(kind: Kind, member: &'static str, said: Option<&str>, began: Option<&str>) -> ChunkError {
+fn conflict(kind: Kind, member: &'static str, found: Option<&str>, began: Option<&str>) -> ChunkError {
     let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    ChunkError::Conflict { event: kind.event(), member, said: owned(said), began: owned(began) }
+    ChunkError::Conflict { event: kind.event(), member, found: owned(found), began: owned(began) }
 }
 
 impl Chunk {
+    /// Returns the stream that a first chunk starts, or an error if it lacks a member.
     fn begin(&self) -> Result<Stream, ChunkError> {
         let missing = |member| ChunkError::FirstWithout { event: self.kind.event(), member };
         let id = self.id.clone().ok_or_else(|| missing(self.kind.id_member()))?;
@@ -246,18 +251,19 @@ impl Chunk {
 }
 
 impl Stream {
+    /// Checks that the members a chunk repeats equal those of its stream.
     fn agrees(&self, chunk: &Chunk) -> Result<(), ChunkError> {
         let role = |role: Option<TextRole>| role.unwrap_or_default().as_str();
-        if chunk.role.is_some_and(|said| role(Some(said)) != role(self.role)) {
-            let said = chunk.role.map(TextRole::as_str);
-            return Err(conflict(self.kind, "role", said, Some(role(self.role))));
+        if chunk.role.is_some_and(|found| role(Some(found)) != role(self.role)) {
+            let found = chunk.role.map(TextRole::as_str);
+            return Err(conflict(self.kind, "role", found, Some(role(self.role))));
         }
         let name = if self.kind == Kind::Tool { "toolCallName" } else { "name" };
-        for (member, said, began) in
+        for (member, found, began) in
             [(name, &chunk.name, &self.name), ("parentMessageId", &chunk.parent, &self.parent)]
         {
-            if said.is_some() && said != began {
-                return Err(conflict(self.kind, member, said.as_deref(), began.as_deref()));
+            if found.is_some() && found != began {
+                return Err(conflict(self.kind, member, found.as_deref(), began.as_deref()));
             }
         }
         Ok(())
@@ -265,7 +271,7 @@ impl Stream {
 
     fn start(&self, base: &Base) -> Event {
         let mut base = base.clone();
-        // The framework's event rides on the content alone.
+        // Only the content carries the framework's event.
         if let Some(rare) = &mut base.rare {
             rare.raw_event = None;
         }

@@ -2,20 +2,20 @@
 //!
 //! | setting | 1.0 (the peer declared a version) | 0.0.59 (it did not) | why |
 //! |---|---|---|---|
-//! | [`subagents`](Settings::subagents) | `Attributed` | `Tool` | `SUBAGENT_*` ends the stream on 0.0.58 and older; frontends of 0.0.59 show tool calls by name, and of sub-agents nothing |
-//! | [`intermediate`](Settings::intermediate) | `Reasoning` | `Reasoning` | the answer stays apart from the way to it |
-//! | [`interrupts`](Settings::interrupts) | `Interrupt` | `Text` | an interrupt blocks the thread of a client that cannot answer it |
-//! | [`errors`](Settings::errors) | `Error` | `Text` | CopilotKit shows nothing of `RUN_ERROR`, and a failed tool as done |
+//! | [`subagents`](Settings::subagents) | `Attributed` | `Tool` | `SUBAGENT_*` ends the stream on 0.0.58 and older; frontends of 0.0.59 show tool calls by name, and no sub-agents |
+//! | [`intermediate`](Settings::intermediate) | `Reasoning` | `Reasoning` | separates the answer from the work on it |
+//! | [`interrupts`](Settings::interrupts) | `Interrupt` | `Text` | an interrupt blocks the thread of a client that cannot reply to it |
+//! | [`errors`](Settings::errors) | `Error` | `Text` | CopilotKit does not show `RUN_ERROR`, and shows a failed tool as done |
 //! | [`labels`](Settings::labels) | no | yes | no frontend shows the name of a message |
 //!
-//! The dialect itself decides, whatever the settings, what the peer can read:
+//! Independently of the settings, the dialect decides what the peer can read:
 //!
 //! | | 1.0 | 0.0.59 |
 //! |---|---|---|
 //! | cancelled run | `RUN_FINISHED` with outcome `cancelled` | `RUN_ERROR` with code `cancelled` |
 //! | successful run | outcome `success`, with `pendingToolCallIds` where there are some | no outcome |
 //! | structured tool result | content parts as parts, anything else as JSON text | JSON text |
-//! | `protocolVersion` | declared | left out |
+//! | `protocolVersion` | declared | omitted |
 //! | usage | all counts | without `cacheWriteInputTokens` |
 
 use aqueduct_core::IntermediateView;
@@ -28,68 +28,77 @@ pub enum Dialect {
     /// 1.0.
     #[default]
     V1_0,
-    /// What 0.0.59 accepts.
+    /// The events and members that 0.0.59 accepts.
     V0_0_59,
 }
 
-/// How sub-agents are shown.
+/// The presentation of sub-agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Subagents {
-    /// With a life of their own: `SUBAGENT_*` events, and a tag on everything they do.
+    /// As sub-agents: `SUBAGENT_*` events, and a tag on all their events.
     #[default]
     Attributed,
-    /// As part of the run: texts carry the agent's name, a step surrounds its work, the tag stays.
+    /// As part of the run: texts carry the agent's name, a step surrounds the agent's work, the tag is kept.
     Inline,
-    /// Not at all, but for what concerns the whole run: text on the answer channel (a workflow answers by one of its
-    /// agents), changes of the shared state, and interrupts, which the run waits for.
+    /// Not at all, except for events of the whole run: text on the answer channel (a workflow answers by one of its agents),
+    /// changes of the shared state, and interrupts, which the run waits for.
     Hidden,
-    /// As tool calls named after the agents: what each was asked, and its answer or failure as the result; its own
-    /// calls as `agent › tool`. For frontends that show tool calls and nothing of sub-agents. Needs the state of
+    /// As tool calls named after the agents: the input of each as arguments, its answer or failure as the result; its own
+    /// calls as `agent › tool`. For frontends that show tool calls and no sub-agents. Needs the state of
     /// [`View`](crate::convert::View); converters alone leave the results empty.
     Tool,
 }
 
-/// How a question to a human is shown.
+/// The presentation of interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Interrupts {
-    /// As the outcome of the run. The client must answer all of them before it can go on.
+    /// As the outcome of the run. The client must reply to all of them before it can continue.
     #[default]
     Interrupt,
-    /// As a text message. The run ends as a success, and the next message is the answer.
+    /// As a text message. The run ends as a success, and the next user message is the reply.
     Text,
 }
 
-/// How failures are shown: of the run, and of tools and sub-agents where the reader is not told of sub-agents.
+/// The presentation of failures: of the run, and of tools and sub-agents where sub-agents are not attributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Errors {
-    /// As `RUN_ERROR`, and marks on tool results, alone.
+    /// Only as `RUN_ERROR` and as marks on tool results.
     #[default]
     Error,
-    /// As a text message too, for frontends that show nothing of these.
+    /// Also as a text message, for frontends that do not show the former.
     Text,
 }
 
-/// What AG-UI output looks like.
+/// Settings of the AG-UI output for one watcher.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_adapter_agui::config::{Dialect, Settings, Subagents};
+///
+/// let settings = Settings::for_declared(Some("1.0")).with_subagents(Subagents::Inline);
+/// assert_eq!((settings.dialect, settings.subagents), (Dialect::V1_0, Subagents::Inline));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Settings {
-    /// What the peer can read.
+    /// The dialect of the peer.
     pub dialect: Dialect,
-    /// How sub-agents are shown.
+    /// The presentation of sub-agents.
     pub subagents: Subagents,
-    /// How the way to the answer is shown.
+    /// The presentation of intermediate text.
     pub intermediate: IntermediateView,
-    /// How a question to a human is shown.
+    /// The presentation of interrupts.
     pub interrupts: Interrupts,
-    /// How failures are shown.
+    /// The presentation of failures.
     pub errors: Errors,
-    /// Whether a text of a sub-agent begins with its name (`**historian:** …`), where it is shown [`Inline`](Subagents::Inline) or
-    /// as [`Tool`](Subagents::Tool).
+    /// Set if a text of a sub-agent starts with its name (`**historian:** …`), where it is shown
+    /// [`Inline`](Subagents::Inline) or as [`Tool`](Subagents::Tool).
     pub labels: bool,
 }
 
 impl Settings {
-    /// The defaults for a dialect.
+    /// Returns the defaults for a dialect.
     pub fn new(dialect: Dialect) -> Self {
         let (subagents, interrupts, errors) = match dialect {
             Dialect::V1_0 => (Subagents::Attributed, Interrupts::Interrupt, Errors::Error),
@@ -99,36 +108,36 @@ impl Settings {
         Self { dialect, subagents, intermediate: IntermediateView::Reasoning, interrupts, errors, labels }
     }
 
-    /// The defaults for a peer that declared this version in its input.
+    /// Returns the defaults for a peer that declared this version in its input.
     pub fn for_declared(version: Option<&str>) -> Self {
         Self::new(dialect_for(version))
     }
 
-    /// The same, with sub-agents shown that way.
+    /// Sets the presentation of sub-agents.
     pub fn with_subagents(mut self, subagents: Subagents) -> Self {
         self.subagents = subagents;
         self
     }
 
-    /// The same, with the way to the answer shown that way.
+    /// Sets the presentation of intermediate text.
     pub fn with_intermediate(mut self, intermediate: IntermediateView) -> Self {
         self.intermediate = intermediate;
         self
     }
 
-    /// The same, with questions to humans shown that way.
+    /// Sets the presentation of interrupts.
     pub fn with_interrupts(mut self, interrupts: Interrupts) -> Self {
         self.interrupts = interrupts;
         self
     }
 
-    /// The same, with or without the names of sub-agents before their texts.
+    /// Sets whether texts of sub-agents start with their names.
     pub fn with_labels(mut self, labels: bool) -> Self {
         self.labels = labels;
         self
     }
 
-    /// The same, with failures shown that way.
+    /// Sets the presentation of failures.
     pub fn with_errors(mut self, errors: Errors) -> Self {
         self.errors = errors;
         self

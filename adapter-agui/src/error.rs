@@ -1,55 +1,55 @@
-//! What can be wrong with AG-UI input.
+//! Errors in AG-UI input.
 //!
-//! Every error says whose fault it is ([`Fault`]) and whether the stream can go on. A peer's bad event is the
-//! peer's fault and costs only that event; broken framing ends the stream.
+//! Every error returns its [`Fault`] and whether the stream can continue. An invalid event of a peer is the peer's fault and
+//! costs only that event; invalid framing ends the stream.
 
 use std::fmt;
 
-/// Whose fault an error is.
+/// The party that caused an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The peer sent something that its protocol does not allow.
+    /// The peer sent input that its protocol does not allow.
     Peer,
-    /// The caller used this crate in a way that it does not offer.
+    /// The caller used this crate in an unsupported way.
     Caller,
 }
 
-/// A JSON value that is not what the protocol says.
+/// A JSON value that does not match the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireError {
-    /// The event type or object, and the way to the member: `TEXT_MESSAGE_START.messageId`.
+    /// The event type or object, and the path to the member: `TEXT_MESSAGE_START.messageId`.
     pub place: String,
-    /// What is wrong there.
+    /// The defect of the value.
     pub problem: Problem,
 }
 
-/// What is wrong with a JSON value.
+/// The defect of a JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// A required member is not there.
+    /// A required member is missing.
     Missing {
-        /// What should be there.
+        /// The expected value.
         expected: &'static str,
     },
     /// An optional member is `null` instead of absent.
     Null {
-        /// What should be there, or nothing.
+        /// The expected value, if the member is present.
         expected: &'static str,
     },
     /// An id is longer than the limit.
     TooLong {
-        /// Its bytes.
+        /// The length of the id, in bytes.
         bytes: usize,
-        /// The limit.
+        /// The value of the limit, in bytes.
         limit: usize,
     },
-    /// The value is of the wrong kind.
+    /// The value has the wrong type.
     Wrong {
-        /// What should be there.
+        /// The expected value.
         expected: &'static str,
-        /// What is there.
+        /// The actual value.
         found: String,
     },
 }
@@ -72,7 +72,7 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
-/// Input that cannot be decoded.
+/// Why input cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -82,41 +82,41 @@ pub enum DecodeError {
     /// The payload is JSON, but not an AG-UI event.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// Text that is not UTF-8.
+    /// A text is not valid UTF-8.
     #[error("the payload is not UTF-8 text")]
     Utf8,
-    /// A protobuf frame that is not well formed.
+    /// A protobuf frame is malformed.
     #[error("the protobuf frame is not well formed: {0}")]
     Proto(&'static str),
-    /// A protobuf frame with an event that no rule knows.
+    /// A protobuf frame contains an unknown event.
     #[error("the protobuf frame holds an event with the unknown number {0}")]
     UnknownArm(u32),
     /// The stream ends inside a protobuf frame.
     #[error("the stream ends inside a protobuf frame")]
     CutOff,
-    /// A frame that is larger than the limit.
+    /// A frame exceeds the limit.
     #[error("a frame of {size} bytes is over the limit of {limit} bytes")]
     FrameTooLarge {
-        /// Its size.
+        /// The size of the frame, in bytes.
         size: usize,
-        /// The limit.
+        /// The value of the limit, in bytes.
         limit: usize,
     },
-    /// Chunk events that cannot be told apart, or that contradict each other.
+    /// Chunk events are ambiguous or contradict each other.
     #[error(transparent)]
     Chunk(#[from] crate::chunks::ChunkError),
-    /// The run is over and something follows.
+    /// An event follows the end of the run.
     #[error("{0} after the end of the run: nothing may follow RUN_FINISHED or RUN_ERROR")]
     AfterEnd(String),
 }
 
 impl DecodeError {
-    /// Whose fault it is.
+    /// Returns the party that caused the error.
     pub fn fault(&self) -> Fault {
         Fault::Peer
     }
 
-    /// True if the frames that follow can still be read. Only broken framing makes that impossible.
+    /// Returns `true` if the following frames can still be decoded. Only invalid framing prevents that.
     pub fn can_continue(&self) -> bool {
         !matches!(self, Self::CutOff | Self::FrameTooLarge { .. })
     }

@@ -1,17 +1,17 @@
-//! [`IdMap`]: the ids of a thread as its AG-UI source knows them.
+//! [`IdMap`]: maps the emitted ids of a thread to those of its AG-UI source.
 //!
-//! A source that keeps the conversation itself merges the history that comes back by message id. So the history that
-//! goes upstream must carry the source's own ids, also where a block was emitted under another one: an id that the
-//! thread already had, a text that continues after an interruption, a call whose arguments were corrected.
+//! A source that keeps the conversation itself merges the history in an input by message id. So an input to the source must
+//! carry the source's own ids, also where a block was emitted under another one: an id that the thread already had, a text
+//! that continues after an interruption, a call whose arguments were corrected.
 //!
-//! The map is a fold over the thread's events ([`BlockHead::origin`](aqueduct_core::BlockHead) holds the source's
-//! ids), so every replica derives the same map from the log, and none has to be stored. Ids that were emitted as the
-//! source spelled them ([`StreamContext::with_kept_ids`](aqueduct_core::StreamContext::with_kept_ids)) have no entry.
+//! The map is a fold over the thread's events ([`BlockHead::origin`](aqueduct_core::BlockHead) holds the source's ids), so
+//! every replica derives the same map from the log, and none is stored. Ids that were emitted unchanged
+//! ([`StreamContext::with_kept_ids`](aqueduct_core::StreamContext::with_kept_ids)) have no entry.
 //!
-//! Invariants: [`apply`](IdMap::apply) changes only what the map knows; an input whose ids are the source's already
-//! stays as it is. The map holds at most [`MAX_ENTRIES`] entries of each kind; later ones are not mapped.
+//! Invariants: [`apply`](IdMap::apply) changes only mapped ids; an input that already has the source's ids is unchanged. The
+//! map holds at most [`MAX_ENTRIES`] entries of each kind; later ones are not mapped.
 //!
-//! What it does not do: it reads no log and sends nothing.
+//! The map reads no log and sends nothing.
 
 mod apply;
 
@@ -27,31 +27,31 @@ use serde_json::Value;
 
 use crate::convert::{text_prefix, thought_prefix, tool_prefix};
 
-/// How many ids of each kind (messages, calls, lanes, questions) a map holds: a thread with more changed ids than
-/// that sends the later ones upstream as they were emitted. About 10 MB at the limit.
+/// The most ids of each kind (messages, calls, lanes, interrupts) in a map: beyond it ids are sent to the source as they were
+/// emitted. About 10 MB at the limit.
 pub const MAX_ENTRIES: usize = 1 << 16;
 
-/// What stands before the id of an interrupt in the id of the text message that shows it.
+/// The prefix of an interrupt's id in the id of the text message that shows it.
 pub(crate) const QUESTION_PREFIX: &str = "interrupt/";
 
-/// What stands before the id of a run, a lane or a tool result in the id of the text message that shows its failure.
+/// The prefix of the id of a run, a lane or a tool result in the id of the text message that shows its failure.
 pub(crate) const FAILURE_PREFIX: &str = "error/";
 
-/// What stands behind the id of a lane in the id of the tool message that shows its answer.
+/// The suffix of a lane's id in the id of the tool message that shows its answer.
 pub(crate) const CALL_RESULT: &str = "/result";
 
-/// An emitted id in the source's spelling.
+/// The source's id of an emitted id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     source: ByteString,
-    /// True if the block takes the place of an earlier one of the same source id.
+    /// Set if the block replaces an earlier one of the same source id.
     replaces: bool,
 }
 
-/// What the current run has emitted: emitted ids, and what the source called it while it streamed.
+/// The emitted ids of the current run, and the ids under which the source streamed the content.
 #[derive(Debug, Clone, Default)]
 struct Run {
-    /// Each text by its source id and its place among those of that id.
+    /// Each text by its source id and its index among those of that id.
     texts: Vec<(ByteString, ByteString, usize)>,
     counts: HashMap<ByteString, usize, RandomState>,
     /// The message of each call, by the source's id of the call.
@@ -75,7 +75,7 @@ impl Run {
         self.texts.push((head.id.as_bytes().clone(), source.as_bytes().clone(), nth));
     }
 
-    /// The emitted messages with the ids under which the source restated them.
+    /// Returns the emitted messages with the ids under which the source restated them.
     fn renamed<'a>(&'a self, aliases: &'a Value) -> impl Iterator<Item = (ByteString, ByteString)> + 'a {
         let get = |kind: &str, id: &str| aliases.get(kind)?.get(id);
         let id = |value: &Value| value.as_str().map(ByteString::from);
@@ -94,7 +94,9 @@ impl Run {
 
 type Entries = HashMap<ByteString, Entry, RandomState>;
 
-/// The source's own ids for what a thread has emitted.
+/// The source's ids of the emitted content of a thread.
+///
+/// # Examples
 ///
 /// ```
 /// use aqueduct_adapter_agui::ids::IdMap;
@@ -120,16 +122,16 @@ pub struct IdMap {
     calls: Entries,
     lanes: Entries,
     questions: HashSet<ByteString, RandomState>,
-    /// Text messages that show failures, and calls that show sub-agents: the source knows nothing of them.
+    /// Text messages that show failures, and calls that show sub-agents: the source does not know them.
     views: HashSet<ByteString, RandomState>,
-    /// What stands before the name or the text of a sub-agent's call or thought where its name is written there.
+    /// The prefix of the name or text of a sub-agent's call or thinking, where its name is shown there.
     labels: HashMap<ByteString, String, RandomState>,
     run: Run,
     emitted: HashSet<ByteString, RandomState>,
 }
 
 impl IdMap {
-    /// Takes the next event of the thread into account: those of all its runs, oldest first.
+    /// Adds the next event of the thread. Events of all its runs are expected, oldest first.
     pub fn handle_event(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::RunStarted(_) => self.run = Run::default(),
@@ -175,36 +177,36 @@ impl IdMap {
         }
     }
 
-    /// Returns the source's own id of an emitted message: `id` itself if the map has no other.
+    /// Returns the source's id of an emitted message, or `id` itself if it is not mapped.
     pub fn source_message<'a>(&'a self, id: &'a str) -> &'a str {
         self.messages.get(id).map_or(id, |entry| &entry.source)
     }
 
-    /// Returns the source's own id of an emitted tool call: `id` itself if the map has no other.
+    /// Returns the source's id of an emitted tool call, or `id` itself if it is not mapped.
     pub fn source_call<'a>(&'a self, id: &'a str) -> &'a str {
         self.calls.get(id).map_or(id, |entry| &entry.source)
     }
 
-    /// Returns the emitted ids of a source message, in no order. Several if it was emitted in several blocks; none if
-    /// it was only emitted under its own id.
+    /// Returns the emitted ids of a source message, in no particular order: several if it was emitted in several blocks, none if
+    /// it was emitted only under its own id.
     pub fn emitted_messages<'a>(&'a self, source: &'a str) -> impl Iterator<Item = &'a str> {
         let is_it = move |(_, entry): &(&ByteString, &Entry)| entry.source == source;
         self.messages.iter().filter(is_it).map(|(id, _)| &**id)
     }
 
-    /// Returns the ids of all emitted messages, in no order: what
-    /// [`StreamContext::with_kept_ids`](aqueduct_core::StreamContext::with_kept_ids) of the next run must know.
+    /// Returns the ids of all emitted messages, in no particular order, for
+    /// [`StreamContext::with_kept_ids`](aqueduct_core::StreamContext::with_kept_ids) of the next run.
     pub fn message_ids(&self) -> impl Iterator<Item = &str> {
         self.emitted.iter().map(|id| &**id)
     }
 
-    /// Writes the source's own ids into an input that goes upstream: of messages, their calls and results, and of
+    /// Replaces emitted ids by the source's in an input to the source: ids of messages, their calls and results, and of
     /// sub-agents.
     ///
-    /// Messages that are one message to the source become one again; a corrected text or call takes the place of the
-    /// earlier one. Failures and questions that were shown as text, and the user's answers to them, are left out: to the source
-    /// they are interrupts and `resume`, which [`resume_from_text`](crate::resume::resume_from_text) makes
-    /// before this. So are calls that show sub-agents, and the names of sub-agents before tools and thoughts.
+    /// Messages that are one message of the source are merged again; a corrected text or call replaces the earlier one.
+    /// Failures and interrupts that were shown as text, and the user's replies to them, are removed: to the source they are
+    /// interrupts and `resume`, which [`resume_from_text`](crate::resume::resume_from_text) creates before this. Calls that
+    /// show sub-agents are removed as well, and so are the names of sub-agents before tools and thinking.
     pub fn apply(&self, input: &mut RunInput) {
         apply::apply(self, input);
     }
@@ -221,6 +223,7 @@ impl IdMap {
         }
     }
 
+    /// Records the ids of a call, of its message and of its lane.
     fn note_call(&mut self, head: &BlockHead) {
         let replaces = head.replaces.is_some();
         let own = head.origin.tool_call_id.as_ref().map(|id| id.as_bytes().clone());
@@ -231,7 +234,7 @@ impl IdMap {
             let message = head.parent.as_ref().unwrap_or(&head.id);
             self.run.calls.push((message.as_bytes().clone(), own.clone()));
         }
-        // A frontend calls the message of a call without parent as the call.
+        // A frontend gives the message of a call without parent the id of the call.
         if head.parent.is_none() {
             let message = head.origin.message_id.as_ref().map(|id| id.as_bytes().clone());
             self.note_emitted(head.id.as_bytes());
@@ -246,6 +249,7 @@ impl IdMap {
         }
     }
 
+    /// Maps an emitted message to the source's id, if the two differ.
     fn note_message(&mut self, id: &ByteString, origin: &Origin, replaces: bool) {
         self.note_emitted(id);
         if let Some(source) = &origin.message_id {
@@ -259,7 +263,7 @@ impl IdMap {
         }
     }
 
-    /// The source restated messages of the run under other ids: those are its own from now on.
+    /// Maps messages of the run to the ids under which the source restated them.
     fn note_aliases(&mut self, aliases: &Value) {
         let renamed: Vec<_> = self.run.renamed(aliases).collect();
         for (id, source) in renamed {

@@ -1,10 +1,10 @@
-//! What a run starts from, both ways: `RunAgentInput` as canonical [`RunInput`] (an AG-UI client calls us), and back (we
+//! The input of a run in both directions: `RunAgentInput` as canonical [`RunInput`] (an AG-UI client calls us), and back (we
 //! call an AG-UI agent).
 //!
-//! A client sends the whole history each time: each message id counts once, at its first place and with its latest
-//! content. Tool messages become tool results, `resume` entries become replies to interrupts, and files of either
-//! spelling become [`wellknown::FILE`] blocks. Nothing that a message says is dropped: what has no canonical place
-//! stays in its metadata and comes back from there.
+//! A client sends the whole history each time: each message id counts once, at its first position and with its latest
+//! content. Tool messages become tool results, `resume` entries become replies to interrupts, and files of either spelling
+//! become [`wellknown::FILE`] blocks. No content of a message is dropped: parts without canonical form are kept in its
+//! metadata and restored from there.
 
 mod back;
 mod limits;
@@ -33,31 +33,31 @@ use crate::error::DecodeError;
 use crate::wire::object::{At, FromWire as _};
 use crate::wire::{self, Content, ResumeStatus, RunAgentInput, Strictness};
 
-/// Metadata key: the sealed form of a message or tool call.
+/// Metadata key: the encrypted form of a message or tool call.
 const META_ENCRYPTED: &str = "encryptedValue";
-/// Metadata key: why a tool failed.
+/// Metadata key: the error of a failed tool.
 pub(crate) const META_ERROR: &str = "error";
-/// Key in `forwarded`, in the metadata of a tool and in that of a message: members that no rule knows, which an AG-UI
-/// agent gets as members again.
+/// Key in `forwarded` and in the metadata of tools and messages: undeclared members, which an AG-UI agent receives as members
+/// again.
 pub(crate) const META_MEMBERS: &str = "aqueduct.members";
-/// Metadata key: metadata and sealed forms of a message's tool calls, by their ids.
+/// Metadata key: metadata and encrypted forms of a message's tool calls, by their ids.
 const META_CALLS: &str = "toolCalls";
 
-/// Reads a posted body. Members may be spelled in `camelCase` or `snake_case`, unknown ones survive, `null` counts as
-/// absent; what is malformed is refused, before any event is sent.
+/// Parses a posted body. Members may be spelled in `camelCase` or `snake_case`, undeclared ones are kept, `null` counts as
+/// absent. A malformed body is rejected before any event is sent.
 ///
 /// # Errors
 ///
-/// An error with the place of the first member that is missing, of a wrong type or too long.
+/// Returns an error with the path of the first member that is missing, of a wrong type or too long.
 pub fn read_input(body: &[u8]) -> Result<RunAgentInput, DecodeError> {
     read_input_within(body, InputLimits::default())
 }
 
-/// Reads a posted body as [`read_input`] does, within these limits.
+/// Parses a posted body like [`read_input`], within these limits.
 ///
 /// # Errors
 ///
-/// As [`read_input`], by these limits.
+/// As [`read_input`].
 pub fn read_input_within(body: &[u8], limits: InputLimits) -> Result<RunAgentInput, DecodeError> {
     let text = std::str::from_utf8(body).map_err(|_| DecodeError::Utf8)?;
     let value: Value = serde_json::from_str(text)?;
@@ -66,7 +66,7 @@ pub fn read_input_within(body: &[u8], limits: InputLimits) -> Result<RunAgentInp
     Ok(input)
 }
 
-/// The canonical form of an input.
+/// Returns the canonical form of an input.
 pub fn run_input(input: RunAgentInput) -> RunInput {
     RunInput {
         thread_id: ThreadId::new(input.thread_id),
@@ -82,7 +82,7 @@ pub fn run_input(input: RunAgentInput) -> RunInput {
     }
 }
 
-/// What the client passes on, with the members of its input that no rule knows.
+/// Returns the forwarded data of the client, with the undeclared members of its input.
 fn forwarded(mut forwarded: Value, extra: Option<Box<Metadata>>) -> Value {
     if let Some(extra) = extra {
         if forwarded.is_null() {
@@ -95,7 +95,7 @@ fn forwarded(mut forwarded: Value, extra: Option<Box<Metadata>>) -> Value {
     forwarded
 }
 
-/// The history with each id once: at its first place, with its latest content.
+/// Returns the history with each id once: at its first position, with its latest content.
 fn once_each(messages: Vec<wire::Message>) -> Vec<Message> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut history: Vec<Message> = Vec::new();
@@ -134,6 +134,7 @@ fn reply(entry: wire::ResumeEntry) -> InterruptReply {
     }
 }
 
+/// Converts one message.
 fn canonical(message: wire::Message) -> Message {
     let id = MessageId::from(message.id());
     let tag = message.subagent_run_id().cloned();
@@ -156,7 +157,7 @@ fn canonical(message: wire::Message) -> Message {
     canonical
 }
 
-/// A message in the making.
+/// A message under construction.
 #[derive(Default)]
 struct Draft {
     contents: Vec<ContentBlock>,
@@ -165,6 +166,7 @@ struct Draft {
 }
 
 impl Draft {
+    /// Converts the content of a message, and returns its role.
     fn take(&mut self, message: wire::Message) -> Role {
         match message {
             wire::Message::Developer(message) => self.instruction(message, Role::Developer),
@@ -222,7 +224,7 @@ impl Draft {
         role
     }
 
-    /// What stands beside the content.
+    /// Collects the metadata of the message.
     fn beside(
         &mut self,
         metadata: Option<Metadata>,
@@ -249,7 +251,7 @@ impl Draft {
             Content::Text(text) => self.contents.push(ContentBlock::text(text)),
             Content::Parts(parts) => {
                 for block in parts.into_iter().map(part::canonical) {
-                    // A file in the old spelling is often sent beside the same in the new one.
+                    // A file in the old spelling is often accompanied by the same file in the new one.
                     if !self.contents.iter().any(|earlier| part::same_file(earlier, &block)) {
                         self.contents.push(block);
                     }

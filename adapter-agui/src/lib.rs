@@ -15,13 +15,13 @@
 //! | [`convert`] | canonical events as AG-UI events, by [`config::Settings`] |
 //! | [`encode`] | AG-UI events as JSON, SSE frames or protobuf frames |
 //! | [`decode`] | an AG-UI agent as a source |
-//! | [`input`] | what a run starts from, both ways |
-//! | [`ids`] | emitted ids as the source knows them, for what goes upstream again |
-//! | [`resume`] | answers to interrupts: the open ones, and the user's words as `resume` |
-//! | [`verify`] | would a client take this stream, and would it lose something? |
+//! | [`input`] | the input of a run, both ways |
+//! | [`ids`] | emitted ids mapped to the source's, for inputs to the source |
+//! | [`resume`] | replies to interrupts: a user's text as `resume` |
+//! | [`verify`] | whether a client would accept a stream, and what it would lose |
 //! | [`version`] | dialect and encoding for a peer |
-//! | [`chunks`] | chunk events spelled out |
-//! | [`fold`] | the messages and state that a stream comes to |
+//! | [`chunks`] | expansion of chunk events |
+//! | [`fold`] | the messages and state after a stream |
 //! | `proto` | the protobuf encoding (feature `proto`) |
 //!
 //! # From updates to bytes
@@ -51,14 +51,14 @@
 //!
 //! # Settings and defaults
 //!
-//! [`config`] has the table. In short: a peer that declares `protocolVersion` gets 1.0 with sub-agents attributed and
-//! interrupts as interrupts; a peer that declares nothing gets what 0.0.59 takes, sub-agents inline and questions as
+//! [`config`] has the table. In short: a peer that declares `protocolVersion` gets 1.0 with attributed sub-agents and
+//! interrupts; a peer without declared version gets what 0.0.59 accepts, with sub-agents as tool calls and interrupts as
 //! text.
 //!
 //! # What this crate does not do
 //!
-//! It opens no sockets, reads no clock, spawns nothing. It knows no other protocol. It does not decide when blocks open
-//! and close: that is the stream machine's, and why the order of what comes out here cannot be wrong.
+//! It opens no socket, reads no clock and spawns no task. It knows no other protocol. It does not decide when blocks open and
+//! close: the stream machine does, and guarantees the order of the output.
 //!
 //! | feature | what it adds |
 //! |---|---|

@@ -1,11 +1,11 @@
-//! [`AguiProtocol`]: AG-UI as transports see it, once for all of them.
+//! [`AguiProtocol`]: AG-UI as a [`Protocol`](aqueduct_core::Protocol), once for all transports.
 //!
 //! ```text
 //! bytes ──► RunAgentInput ── ids present? ──► RunInput
 //!                └ declared version ──► Settings of the agent ──► WatcherEncoder
 //! ```
 //!
-//! The settings of an agent come from a function, because a host may change them while it serves. Nothing is kept here.
+//! A function returns the settings of an agent, because a host may change them while it serves. The protocol has no state.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::version::{self, PROTOCOL_VERSION};
 /// Returns the settings of an agent for a peer that declared this version.
 type SettingsFor = dyn Fn(&str, Option<&str>) -> Settings + Send + Sync;
 
-/// Reads inputs and makes encoders.
+/// Reads inputs and creates encoders for AG-UI.
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ pub struct AguiProtocol {
 }
 
 impl AguiProtocol {
-    /// Returns the protocol with the settings that `settings` gives for an agent and a declared version.
+    /// Returns the protocol with `settings`, a function of the agent and the declared version.
     pub fn new(settings: impl Fn(&str, Option<&str>) -> Settings + Send + Sync + 'static) -> Self {
         Self { settings: Arc::new(settings) }
     }
@@ -59,7 +59,7 @@ impl AguiProtocol {
         WatcherEncoder::for_settings(&self.settings(agent, declared), encoding)
     }
 
-    /// As [`Protocol::read_input`], for transports that choose the encoding by the declared version.
+    /// Like [`Protocol::read_input`], for transports that choose the encoding by the declared version.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl AguiProtocol {
     }
 }
 
-/// Every agent with the settings of its dialect.
+/// Uses the default settings of the dialect for every agent.
 impl Default for AguiProtocol {
     fn default() -> Self {
         Self::new(|_, declared| Settings::for_declared(declared))
@@ -108,7 +108,7 @@ impl Protocol for AguiProtocol {
     }
 }
 
-/// 0.0.x peers cannot read the bytes of 1.0: a peer that reads them is one of 1.0.
+/// Returns the version of a peer. 0.0.x peers cannot read the bytes of 1.0, so a peer that accepts them is one of 1.0.
 fn declared_for(declared: Option<&str>, encoding: version::Encoding) -> Option<&str> {
     declared.or_else(|| (encoding == version::Encoding::Proto).then_some(PROTOCOL_VERSION))
 }
@@ -116,7 +116,7 @@ fn declared_for(declared: Option<&str>, encoding: version::Encoding) -> Option<&
 fn wire_encoding(encoding: Encoding) -> version::Encoding {
     match encoding {
         Encoding::Binary => version::Encoding::Proto,
-        _ => version::Encoding::Sse,
+        _ => version::Encoding::Json,
     }
 }
 

@@ -1,10 +1,10 @@
-//! Answers to interrupts: the user's words as `resume`.
+//! Replies to interrupts: a user's text as `resume`.
 //!
-//! A frontend that is shown questions as text ([`Interrupts::Text`](crate::Interrupts::Text)) answers with its next
-//! message, and an agent that waits takes `resume` and nothing else. Without the step between, the thread is dead.
+//! A frontend that shows interrupts as text ([`Interrupts::Text`](crate::Interrupts::Text)) replies with its next message,
+//! but a waiting agent accepts only `resume`. Without this conversion the thread could not continue.
 //!
-//! What is not here: which interrupts of a thread are open ([`OpenInterrupts`](aqueduct_core::OpenInterrupts)), and
-//! which setting the frontend has.
+//! This module determines neither the open interrupts of a thread ([`OpenInterrupts`](aqueduct_core::OpenInterrupts)) nor the
+//! setting of the frontend.
 
 mod payload;
 #[cfg(test)]
@@ -13,13 +13,15 @@ mod tests;
 use aqueduct_core::{ContentBlock, Interrupt, InterruptReply, Role, RunInput};
 use serde_json::Value;
 
-/// Makes `resume` from the user's last message, if interrupts are open and the input does not answer them itself.
-/// Returns `true` if it did; the message is then taken out, because to the agent it is no message.
+/// Creates `resume` from the last user message, if interrupts are open and the input does not reply to them itself. Returns
+/// `true` if it did; the message is then removed, because to the agent it is not a message.
 ///
-/// Each interrupt gets what its schema wants: a boolean or `{"approved": …}` for yes and no, JSON for an object, a number,
-/// one of the words of an `enum`, else the words. Words that are neither a clear yes nor a clear no never approve: they
-/// decline, with the words as reason where the schema has a place for one. Several interrupts get an answer each from a
-/// JSON object with their ids, a JSON array or as many lines; otherwise all get the same.
+/// Each interrupt gets the value that its schema requires: a boolean or `{"approved": …}` for yes and no, JSON for an object,
+/// a number, a value of an `enum`, otherwise the text. A text that is neither a clear yes nor a clear no never approves: it
+/// declines, with the text as reason if the schema has a member for one. Several interrupts get one reply each from a JSON
+/// object with their ids, a JSON array or as many lines; otherwise all get the same reply.
+///
+/// # Examples
 ///
 /// ```
 /// use aqueduct_adapter_agui::resume::resume_from_text;

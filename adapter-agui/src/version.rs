@@ -1,42 +1,41 @@
-//! Protocol versions, and which encoding a peer gets.
+//! Protocol versions, and the encoding for a peer.
 //!
-//! A 1.0 client declares `protocolVersion` in its input; a 0.0.x client declares nothing. Nothing declared means:
-//! be conservative.
+//! A 1.0 client declares `protocolVersion` in its input; a 0.0.x client declares nothing. A peer without declared version
+//! gets the conservative dialect.
 
 use crate::config::Dialect;
 
-/// The version this crate speaks and declares.
+/// The version that this crate implements and declares.
 pub const PROTOCOL_VERSION: &str = "1.0";
 
-/// The media type of the protobuf encoding. A response must have exactly this one: with a parameter, clients
-/// take it for SSE.
+/// The media type of the protobuf encoding. A response must have exactly this one: with a parameter, clients treat it as SSE.
 pub const MEDIA_TYPE_PROTO: &str = "application/vnd.ag-ui.event+proto";
 
 /// The media type of the SSE encoding.
 pub const MEDIA_TYPE_SSE: &str = "text/event-stream";
 
-/// How events are put on the wire.
+/// The encoding of events on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Encoding {
-    /// JSON in SSE frames. Every client reads it.
+    /// JSON, in SSE frames over HTTP and in text messages over WebSocket. Every client reads it.
     #[default]
-    Sse,
+    Json,
     /// Protobuf frames. Only for peers that declare a version.
     Proto,
 }
 
 impl Encoding {
-    /// The value of the response's `Content-Type`.
+    /// Returns the `Content-Type` of the response.
     pub fn media_type(self) -> &'static str {
         match self {
-            Self::Sse => MEDIA_TYPE_SSE,
+            Self::Json => MEDIA_TYPE_SSE,
             Self::Proto => MEDIA_TYPE_PROTO,
         }
     }
 }
 
-/// The dialect for a peer that declared this version. The grammar is `<major>.<minor>`; a newer minor or major is
-/// served with what this crate has, and what is no version counts as nothing declared.
+/// Returns the dialect for a peer that declared this version. The grammar is `<major>.<minor>`; newer versions get the newest
+/// dialect of this crate, and an invalid version counts as none.
 pub fn dialect_for(declared: Option<&str>) -> Dialect {
     let major = declared.and_then(|version| {
         let (major, minor) = version.split_once('.')?;
@@ -46,20 +45,20 @@ pub fn dialect_for(declared: Option<&str>) -> Dialect {
     if major.is_some_and(|major| major >= 1) { Dialect::V1_0 } else { Dialect::V0_0_59 }
 }
 
-/// The encoding for a peer, by its `Accept` header and the version it declared.
+/// Returns the encoding for a peer, by its `Accept` header and its declared version.
 ///
-/// Protobuf only if the header names it (`*/*` is what `curl` sends, and a human wants text), at least as
-/// welcome as SSE, and a version is declared: 0.0.x peers cannot read the bytes of 1.0.
+/// Protobuf only if the header names it (`*/*` is what `curl` sends, for a human), with at least the quality of SSE, and if a
+/// version is declared: 0.0.x peers cannot read the bytes of 1.0.
 pub fn negotiate(accept: Option<&str>, declared_version: Option<&str>) -> Encoding {
     let Some(accept) = accept.filter(|_| dialect_for(declared_version) == Dialect::V1_0) else {
-        return Encoding::Sse;
+        return Encoding::Json;
     };
     let proto = quality(accept, MEDIA_TYPE_PROTO, false);
     let sse = quality(accept, MEDIA_TYPE_SSE, true);
-    if proto > 0.0 && proto >= sse { Encoding::Proto } else { Encoding::Sse }
+    if proto > 0.0 && proto >= sse { Encoding::Proto } else { Encoding::Json }
 }
 
-/// How welcome a media type is, 0 to 1; the most specific range counts.
+/// Returns the quality of a media type, 0 to 1; the most specific range counts.
 fn quality(accept: &str, media_type: &str, wildcards: bool) -> f32 {
     let kind = media_type.split('/').next().unwrap_or("");
     let specificity = |range: &str| match range.split_once('/') {
@@ -105,18 +104,18 @@ mod tests {
     fn protobuf_only_by_name_and_with_a_version() {
         let proto = MEDIA_TYPE_PROTO;
         for (accept, declared, encoding) in [
-            (None, Some("1.0"), Encoding::Sse),
-            (Some(proto), None, Encoding::Sse),
+            (None, Some("1.0"), Encoding::Json),
+            (Some(proto), None, Encoding::Json),
             (Some(proto), Some("1.0"), Encoding::Proto),
             (Some("APPLICATION/vnd.ag-ui.event+PROTO"), Some("1.0"), Encoding::Proto),
-            (Some("*/*"), Some("1.0"), Encoding::Sse),
-            (Some("application/*"), Some("1.0"), Encoding::Sse),
-            (Some("text/event-stream"), Some("1.0"), Encoding::Sse),
+            (Some("*/*"), Some("1.0"), Encoding::Json),
+            (Some("application/*"), Some("1.0"), Encoding::Json),
+            (Some("text/event-stream"), Some("1.0"), Encoding::Json),
             (Some("text/event-stream, application/vnd.ag-ui.event+proto"), Some("1.0"), Encoding::Proto),
-            (Some("text/event-stream, application/vnd.ag-ui.event+proto;q=0.5"), Some("1.0"), Encoding::Sse),
+            (Some("text/event-stream, application/vnd.ag-ui.event+proto;q=0.5"), Some("1.0"), Encoding::Json),
             (Some("*/*;q=0.1, application/vnd.ag-ui.event+proto; q=0.5"), Some("1.0"), Encoding::Proto),
-            (Some("application/vnd.ag-ui.event+proto;q=0"), Some("1.0"), Encoding::Sse),
-            (Some("application/vnd.ag-ui.event+proto;q=x"), Some("1.0"), Encoding::Sse),
+            (Some("application/vnd.ag-ui.event+proto;q=0"), Some("1.0"), Encoding::Json),
+            (Some("application/vnd.ag-ui.event+proto;q=x"), Some("1.0"), Encoding::Json),
         ] {
             assert_eq!(negotiate(accept, declared), encoding, "{accept:?} {declared:?}");
         }

@@ -1,25 +1,33 @@
-//! What can go wrong, whose fault it is, and whether the stream can go on.
+//! [`Error`]: the one error of this crate, with its [`Fault`] and whether the stream can continue.
 
 use aqueduct_core::RunFailure;
-use thiserror::Error;
 
-/// Whose fault an error is.
+/// The party that caused an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The framework or the forwarder sent something that cannot be read.
+    /// The framework or the forwarder sent input that cannot be decoded.
     Source,
-    /// Whoever answered a request sent an answer that does not fit.
+    /// The client sent a reply that does not match its request.
     Client,
 }
 
-/// Why input was not read.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+/// Why a line cannot be decoded, or a reply cannot be converted.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_adapter_magentic::{Decoder, Fault};
+///
+/// let error = Decoder::default().handle_line(&"not JSON".into()).unwrap_err();
+/// assert_eq!((error.fault(), error.can_continue()), (Fault::Source, true));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum DecodeError {
-    /// A line is longer than the limit. Where it ends is unknown, so nothing after it can be read.
+pub enum Error {
+    /// A line is longer than the limit. Its end is unknown, so no further line can be decoded.
     #[error("a line has more than {max} bytes (limit `line_bytes`): raise the limit or send less per event")]
     LineTooLong {
-        /// The limit.
+        /// The value of the limit, in bytes.
         max: usize,
     },
     /// A line is not UTF-8.
@@ -28,36 +36,12 @@ pub enum DecodeError {
     /// A line is not a JSON object.
     #[error("line {number} is not a JSON object ({reason}): write one object per line")]
     NotAnObject {
-        /// How many lines came before it.
+        /// The number of earlier lines.
         number: u64,
-        /// What the parser said.
+        /// The error of the parser.
         reason: String,
     },
-}
-
-impl DecodeError {
-    /// Whose fault it is.
-    pub fn fault(&self) -> Fault {
-        Fault::Source
-    }
-
-    /// True if the lines after it can be read.
-    pub fn can_continue(&self) -> bool {
-        !matches!(self, Self::LineTooLong { .. })
-    }
-}
-
-impl From<&DecodeError> for RunFailure {
-    fn from(error: &DecodeError) -> Self {
-        Self::new(Self::UPSTREAM_INVALID, error.to_string())
-    }
-}
-
-/// Why an answer cannot be given back to the workflow.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ReplyError {
-    /// Nobody asked, or the request was forgotten by limit.
+    /// No request of that id waits, or it was dropped by the limit `pending_requests`.
     #[error(
         "no request {id:?} waits for a reply: it was answered, or is older than the limit `pending_requests`"
     )]
@@ -65,32 +49,43 @@ pub enum ReplyError {
         /// The id in the reply.
         id: String,
     },
-    /// The request has no way to say no.
+    /// The workflow has no form for declining the request.
     #[error("request {id:?} ({kind}) cannot be declined: answer it, or cancel the run")]
     CannotDecline {
         /// The id of the request.
         id: String,
-        /// What was asked.
+        /// The kind of request.
         kind: &'static str,
     },
-    /// The payload has another shape.
+    /// The payload of a reply has the wrong form.
     #[error("the answer to request {id:?} must be {expected}")]
     WrongShape {
         /// The id of the request.
         id: String,
-        /// What fits.
+        /// The expected form.
         expected: &'static str,
     },
 }
 
-impl ReplyError {
-    /// Whose fault it is.
+impl Error {
+    /// Returns the party that caused the error.
     pub fn fault(&self) -> Fault {
-        Fault::Client
+        match self {
+            Self::LineTooLong { .. } | Self::NotUtf8 | Self::NotAnObject { .. } => Fault::Source,
+            Self::UnknownRequest { .. } | Self::CannotDecline { .. } | Self::WrongShape { .. } => {
+                Fault::Client
+            }
+        }
     }
 
-    /// True: the request still waits, and another answer can be given.
+    /// Returns `true` if the following lines can be decoded, or if the request still waits for another reply.
     pub fn can_continue(&self) -> bool {
-        true
+        !matches!(self, Self::LineTooLong { .. })
+    }
+}
+
+impl From<&Error> for RunFailure {
+    fn from(error: &Error) -> Self {
+        Self::new(Self::UPSTREAM_INVALID, error.to_string())
     }
 }

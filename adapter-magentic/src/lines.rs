@@ -1,33 +1,33 @@
-//! [`Lines`]: bytes in any cut to whole lines, with a limit.
+//! [`Lines`]: splits bytes into lines, with a limit.
 //!
-//! Invariants: the lines do not depend on how the bytes were cut; a line that lies in one read is a slice of it
-//! and costs no copy; no more than one line is held. White space alone is no line. Nothing here reads JSON.
+//! Invariants: the lines do not depend on the boundaries of reads; a line inside one read is a slice of it and costs no
+//! copy; no more than one line is held. White space alone is not a line. The module does not parse JSON.
 
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes, BytesMut};
 use bytestring::ByteString;
 
-use crate::error::DecodeError;
+use crate::error::Error;
 
 /// Splits bytes into lines at LF (a CR before it is dropped).
 #[derive(Debug)]
 pub struct Lines {
     max: usize,
-    /// The beginning of a line whose end has not come yet.
+    /// The start of a line whose end has not arrived yet.
     partial: BytesMut,
-    ready: VecDeque<Result<ByteString, DecodeError>>,
-    /// Set by a line that is too long: its end is unknown, so nothing can follow.
+    ready: VecDeque<Result<ByteString, Error>>,
+    /// Set by a line that is too long: its end is unknown, so no line can follow.
     stopped: bool,
 }
 
 impl Lines {
-    /// A splitter for lines of at most `max` bytes ([`Limits::line_bytes`](crate::Limits)).
+    /// Returns a splitter for lines of at most `max` bytes ([`Limits::line_bytes`](crate::Limits)).
     pub fn new(max: usize) -> Self {
         Self { max, partial: BytesMut::new(), ready: VecDeque::new(), stopped: false }
     }
 
-    /// Takes the next bytes.
+    /// Adds bytes.
     pub fn handle_bytes(&mut self, mut bytes: Bytes) {
         while !self.stopped
             && let Some(end) = memchr::memchr(b'\n', &bytes)
@@ -45,7 +45,7 @@ impl Lines {
         }
     }
 
-    /// Takes the end of the input: what is left is a line.
+    /// Handles the end of the input: the rest is a line.
     pub fn handle_eof(&mut self) {
         if !self.stopped {
             let line = self.partial.split().freeze();
@@ -54,11 +54,12 @@ impl Lines {
         self.stopped = true;
     }
 
-    /// The next line.
-    pub fn poll_line(&mut self) -> Option<Result<ByteString, DecodeError>> {
+    /// Returns the next line. Returns `None` until more bytes arrive.
+    pub fn poll_line(&mut self) -> Option<Result<ByteString, Error>> {
         self.ready.pop_front()
     }
 
+    /// Adds the rest of a partial line, and returns the bytes after it.
     fn complete(&mut self, rest: Bytes) -> Bytes {
         if self.partial.is_empty() {
             return rest;
@@ -77,13 +78,13 @@ impl Lines {
         if line.iter().all(u8::is_ascii_whitespace) {
             return;
         }
-        self.ready.push_back(ByteString::try_from(line).map_err(|_| DecodeError::NotUtf8));
+        self.ready.push_back(ByteString::try_from(line).map_err(|_| Error::NotUtf8));
     }
 
     fn stop(&mut self) {
         self.partial = BytesMut::new();
         self.stopped = true;
-        self.ready.push_back(Err(DecodeError::LineTooLong { max: self.max }));
+        self.ready.push_back(Err(Error::LineTooLong { max: self.max }));
     }
 }
 
@@ -91,7 +92,7 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn split(max: usize, parts: &[&[u8]]) -> Vec<Result<ByteString, DecodeError>> {
+    fn split(max: usize, parts: &[&[u8]]) -> Vec<Result<ByteString, Error>> {
         let mut lines = Lines::new(max);
         for part in parts {
             lines.handle_bytes(Bytes::copy_from_slice(part));
@@ -123,16 +124,16 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_stops_the_input_whatever_the_cut() {
-        let too_long = || [Err(DecodeError::LineTooLong { max: 4 })];
+        let too_long = || [Err(Error::LineTooLong { max: 4 })];
         assert_eq!(split(4, &[b"12345\n1\n"]), too_long());
         assert_eq!(split(4, &[b"123", b"45", b"\n1\n"]), too_long());
         assert_eq!(split(4, &[b"1234\n1"]).len(), 2);
-        assert!(!DecodeError::LineTooLong { max: 4 }.can_continue());
+        assert!(!Error::LineTooLong { max: 4 }.can_continue());
     }
 
     #[test]
     fn bytes_that_are_no_text_are_an_error_of_their_line_only() {
         let lines = split(10, &[b"\xff\n{}\n"]);
-        assert_eq!(lines, [Err(DecodeError::NotUtf8), Ok(ByteString::from("{}"))]);
+        assert_eq!(lines, [Err(Error::NotUtf8), Ok(ByteString::from("{}"))]);
     }
 }

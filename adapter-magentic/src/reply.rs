@@ -1,64 +1,65 @@
-//! The way back: an answer to an interrupt as the JSON that the Python side gives to the workflow.
+//! [`Reply`]: the reply to an interrupt as JSON for the Python side of the workflow.
 //!
-//! A forwarder passes `{"responses": {request id: value}}` to `workflow.run(responses=…)`, rebuilding values that
-//! name a dataclass under `__class__` and values that have a `type` with `from_dict`. A user of `as_agent()` sends
-//! the same answer as content of a tool message ([`Reply::to_content`]).
+//! A forwarder passes `{"responses": {request id: value}}` to `workflow.run(responses=…)`, after it has rebuilt values with a
+//! dataclass name under `__class__` and values with a `type` (by `from_dict`). A user of `as_agent()` sends the same reply as
+//! content of a tool message ([`Reply::to_content`]).
 //!
 //! | request | value |
 //! |---|---|
 //! | approval of a call | `{"type": "function_approval_response", "id", "approved", "function_call"}` |
-//! | review of an answer | `{"__class__": "AgentRequestInfoResponse", "messages": [Message]}`; none: it stands |
-//! | review of a plan | `{"__class__": "MagenticPlanReviewResponse", "review": [Message]}`; none: it stands |
+//! | review of an answer | `{"__class__": "AgentRequestInfoResponse", "messages": [Message]}`; empty: accepted |
+//! | review of a plan | `{"__class__": "MagenticPlanReviewResponse", "review": [Message]}`; empty: accepted |
 //! | the same, older packages | `{"__class__": "MagenticPlanReviewReply", "decision", "edited_plan_text"?, "comments"?}` |
-//! | a word of the user (handoff) | `[Message]`; none: the workflow ends |
-//! | anything else | the payload as it is |
+//! | input of the user (handoff) | `[Message]`; empty: the workflow ends |
+//! | any other | the payload, unchanged |
 
 use aqueduct_core::InterruptReply;
 use serde_json::{Map, Value, json};
 
-use crate::error::ReplyError;
+use crate::error::Error;
 
-/// What a workflow waits for.
+/// A pending request of a workflow.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Request {
     pub(crate) id: String,
     pub(crate) kind: RequestKind,
 }
 
+/// The kind of a request, which determines the form of its reply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RequestKind {
-    /// May this call be made?
+    /// Approval of a tool call.
     Approval { function_call: Value },
-    /// Does this answer stand?
+    /// Review of an answer.
     Review,
-    /// Does this plan stand?
+    /// Review of a plan.
     PlanReview,
-    /// The same, in the older packages.
+    /// Review of a plan, in the older packages.
     LegacyPlanReview,
-    /// What does the user say?
+    /// Input of the user.
     UserInput,
-    /// Something of the user's own workflow.
+    /// A request of the user's own workflow.
     Other,
 }
 
-/// An answer in the framework's words.
+/// A reply in the framework's form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// The request that is answered.
+    /// The id of the request.
     pub request_id: String,
     /// The value for the workflow.
     pub value: Value,
 }
 
 impl Reply {
-    /// The line for a forwarder: `{"responses": {request id: value}}`.
+    /// Returns the line for a forwarder: `{"responses": {request id: value}}`.
     pub fn to_line(&self) -> Value {
         let mut responses = Map::new();
         responses.insert(self.request_id.clone(), self.value.clone());
         json!({ "responses": responses })
     }
 
-    /// The content of a message to `as_agent()`: the approval itself, or the result of the pseudo call.
+    /// Returns the content of a message to `as_agent()`: the approval itself, or the result of the pseudo call.
     pub fn to_content(&self) -> Value {
         if self.value.get("type").and_then(Value::as_str) == Some("function_approval_response") {
             return self.value.clone();
@@ -66,8 +67,8 @@ impl Reply {
         json!({"type": "function_result", "call_id": self.request_id, "result": self.value})
     }
 
-    /// Puts an answer into the framework's words.
-    pub(crate) fn new(request: &Request, reply: &InterruptReply) -> Result<Self, ReplyError> {
+    /// Converts a reply into the framework's form.
+    pub(crate) fn new(request: &Request, reply: &InterruptReply) -> Result<Self, Error> {
         let answer = Answer { request, resolved: reply.resolved, payload: reply.payload.as_ref() };
         let value = match &request.kind {
             RequestKind::Approval { function_call } => json!({
@@ -92,6 +93,7 @@ impl Reply {
     }
 }
 
+/// A reply together with its request.
 struct Answer<'a> {
     request: &'a Request,
     resolved: bool,
@@ -103,7 +105,7 @@ impl Answer<'_> {
         self.payload?.get(name).filter(|value| !value.is_null())
     }
 
-    fn approved(&self) -> Result<bool, ReplyError> {
+    fn approved(&self) -> Result<bool, Error> {
         if !self.resolved {
             return Ok(false);
         }
@@ -112,8 +114,8 @@ impl Answer<'_> {
         given.ok_or_else(|| self.wrong_shape("`true`, `false` or an object with `approved`"))
     }
 
-    /// Nothing, if the human agrees; else what to change.
-    fn feedback(&self, kind: &'static str) -> Result<Vec<Value>, ReplyError> {
+    /// Returns no message if the human agrees, otherwise the requested changes.
+    fn feedback(&self, kind: &'static str) -> Result<Vec<Value>, Error> {
         if !self.resolved {
             return Err(self.cannot_decline(kind));
         }
@@ -130,14 +132,14 @@ impl Answer<'_> {
         if agrees { Ok(Vec::new()) } else { self.messages() }
     }
 
-    fn plan_feedback(&self) -> Result<Vec<Value>, ReplyError> {
+    fn plan_feedback(&self) -> Result<Vec<Value>, Error> {
         if self.field("approved").and_then(Value::as_bool) == Some(true) {
             return Ok(Vec::new());
         }
         self.feedback("review of a plan")
     }
 
-    fn legacy_plan_reply(&self) -> Result<Value, ReplyError> {
+    fn legacy_plan_reply(&self) -> Result<Value, Error> {
         let feedback = self.plan_feedback()?;
         let edited = self.field("edited_plan_text");
         let mut value = json!({"__class__": "MagenticPlanReviewReply"});
@@ -155,8 +157,8 @@ impl Answer<'_> {
         Ok(value)
     }
 
-    /// The payload as messages of the user.
-    fn messages(&self) -> Result<Vec<Value>, ReplyError> {
+    /// Returns the payload as messages of the user.
+    fn messages(&self) -> Result<Vec<Value>, Error> {
         let wrong = || {
             self.wrong_shape(
                 "a text, a list of texts or messages, or an object with `feedback`, `text` or `messages`",
@@ -170,16 +172,16 @@ impl Answer<'_> {
         }
     }
 
-    fn wrong_shape(&self, expected: &'static str) -> ReplyError {
-        ReplyError::WrongShape { id: self.request.id.clone(), expected }
+    fn wrong_shape(&self, expected: &'static str) -> Error {
+        Error::WrongShape { id: self.request.id.clone(), expected }
     }
 
-    fn cannot_decline(&self, kind: &'static str) -> ReplyError {
-        ReplyError::CannotDecline { id: self.request.id.clone(), kind }
+    fn cannot_decline(&self, kind: &'static str) -> Error {
+        Error::CannotDecline { id: self.request.id.clone(), kind }
     }
 }
 
-/// A text or a message as a message.
+/// Returns a text or a message as a message.
 fn message(value: &Value) -> Option<Value> {
     match value {
         Value::String(text) => {
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn refuse(kind: RequestKind, resolved: bool, payload: Value) -> ReplyError {
+    fn refuse(kind: RequestKind, resolved: bool, payload: Value) -> Error {
         let request = Request { id: "r1".to_owned(), kind };
         let reply = InterruptReply { id: InterruptId::from("r1"), resolved, payload: Some(payload) };
         Reply::new(&request, &reply).unwrap_err()
@@ -227,7 +229,7 @@ mod tests {
         check(kind(), true, json!({"approved": true}), expected(true));
         check(kind(), true, json!(false), expected(false));
         check(kind(), false, Value::Null, expected(false));
-        assert!(matches!(refuse(kind(), true, json!("perhaps")), ReplyError::WrongShape { .. }));
+        assert!(matches!(refuse(kind(), true, json!("perhaps")), Error::WrongShape { .. }));
     }
 
     #[test]
@@ -242,10 +244,10 @@ mod tests {
         {
             check(RequestKind::Review, true, payload, &shorter);
         }
-        assert!(matches!(refuse(RequestKind::Review, false, json!({})), ReplyError::CannotDecline { .. }));
+        assert!(matches!(refuse(RequestKind::Review, false, json!({})), Error::CannotDecline { .. }));
         assert!(matches!(
             refuse(RequestKind::Review, true, json!({"approved": false})),
-            ReplyError::WrongShape { .. }
+            Error::WrongShape { .. }
         ));
     }
 
@@ -279,7 +281,7 @@ mod tests {
     fn a_user_speaks_or_ends_a_handoff() {
         check(RequestKind::UserInput, true, json!({"text": "order 7"}), json!([user("order 7")]));
         check(RequestKind::UserInput, false, Value::Null, json!([]));
-        assert!(matches!(refuse(RequestKind::UserInput, true, json!(7)), ReplyError::WrongShape { .. }));
+        assert!(matches!(refuse(RequestKind::UserInput, true, json!(7)), Error::WrongShape { .. }));
     }
 
     #[test]

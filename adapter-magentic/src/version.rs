@@ -1,4 +1,4 @@
-//! Which generation of the framework a line is from. Lines of one input may be mixed: each line is told by itself.
+//! [`Dialect`]: the generation of the framework that a line is from. Lines of one input may be mixed.
 
 use crate::wire::Line;
 
@@ -11,14 +11,14 @@ pub enum Dialect {
     Agent,
     /// A class of the older packages (core 1.0.0b251001 to b260106), named by `event_class`.
     Legacy,
-    /// A word of the forwarder: an exception that left the run, replies that were given.
+    /// A line of the forwarder: an exception that left the run, or delivered replies.
     Forwarder,
-    /// None of them.
+    /// An unknown line.
     Unknown,
 }
 
 impl Dialect {
-    /// The kind of a line.
+    /// Returns the kind of a line.
     pub fn of(line: &Line<'_>) -> Self {
         if line.event_class.is_some() {
             return Self::Legacy;

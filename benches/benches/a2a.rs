@@ -1,9 +1,8 @@
-//! A2A: decoding, and the whole path in memory, as ratios against the real `@a2a-js/sdk` and `@ag-ui/a2a` in the same
-//! run.
+//! A2A: decoding, and the whole path in memory, as ratios to the real `@a2a-js/sdk` and `@ag-ui/a2a` in the same run.
 //!
-//! The work is the same for all: an SSE body of 200,000 artifact chunks of about 20 bytes, in memory. Peers pay for
-//! framing and parsing too. Our decoder knows a chunk by the bytes it shares with the one before; what frames cost that
-//! differ in more than their words is a row of its own. `cargo xtask bench a2a` installs them; without them only our own figures are printed.
+//! The work is the same for all: an SSE body of 200,000 artifact chunks of about 20 bytes, in memory. Peers also frame and
+//! parse. Our decoder recognises a chunk by the bytes it shares with the previous one; frames that differ in more than their
+//! text have a row of their own. `cargo xtask bench a2a` installs the peers; without them only our own figures are printed.
 
 #![expect(clippy::print_stdout, reason = "a bench is a program that prints")]
 
@@ -25,7 +24,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 const FRAMES: usize = 200_000;
-/// As a socket gives them.
+/// The size of a read, as from a socket.
 const CHUNK: usize = 64 * 1024;
 
 fn main() {
@@ -80,18 +79,18 @@ fn main() {
     }
 }
 
-/// How the chunks of a body differ.
+/// The difference between the chunks of a body.
 #[derive(Clone, Copy, PartialEq)]
 enum Frames {
-    /// Not at all.
+    /// None but the text.
     Alike,
-    /// Every other one has a line break in its words.
+    /// Every other one has a line break in its text.
     Escaped,
     /// Each has an id of its own.
     Unlike,
 }
 
-/// A task that answers in chunks.
+/// Returns the body of a task that answers in chunks.
 fn body(dialect: Dialect, chunks: usize, frames: Frames) -> Bytes {
     let mut body = String::new();
     let mut count = 0;
@@ -128,21 +127,21 @@ fn body(dialect: Dialect, chunks: usize, frames: Frames) -> Bytes {
     body.into()
 }
 
-/// SSE bytes to source events.
+/// Decodes SSE bytes into source events.
 fn decode(body: &Bytes, dialect: Dialect) -> usize {
     let mut seen = 0;
     read(body, dialect, |events| seen += events.drain(..).count());
     seen
 }
 
-/// What a server has once, whatever the number of its tasks.
+/// The state of a server that its tasks share.
 struct Writer {
     set: ConverterSet<AguiEvent>,
     shown: Vec<AguiEvent>,
     out: Vec<u8>,
 }
 
-/// SSE bytes of A2A to SSE bytes of AG-UI.
+/// Converts SSE bytes of A2A to SSE bytes of AG-UI.
 fn carry(body: &Bytes, dialect: Dialect, writer: &mut Writer) -> usize {
     let mut context = StreamContext::new(RunInfo::new("thread", "run"));
     let Writer { set, shown, out } = writer;
@@ -186,7 +185,7 @@ fn read(body: &Bytes, dialect: Dialect, mut take: impl FnMut(&mut Vec<SourceEven
     take(&mut events);
 }
 
-/// Lets a real package do the same work.
+/// Measures the same work in a real package.
 fn peer_nanoseconds(what: &str, body: &Bytes) -> Option<f64> {
     let project = env::var_os("AQUEDUCT_BENCH_A2A")?;
     let scripts = PathBuf::from(env::var_os("AQUEDUCT_INTEROP_DIR")?).join("a2a");

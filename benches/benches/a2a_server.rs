@@ -1,8 +1,7 @@
-//! An agent behind A2A: what one event costs in tasks of 10 to 100,000 events, and for 1 to 100 watchers.
+//! An agent behind A2A: the cost per event in tasks of 10 to 100,000 events, and for 1 to 100 watchers.
 //!
-//! Runs come out of memory; what is measured is the folding of the task, the items of every watcher and their JSON.
-//! Flat means: the cost per event does not grow with the length of the task, nor that per event and watcher with the
-//! number of watchers.
+//! Runs are in memory; measured are the folding of the task, the items of every watcher and their JSON. Flat means: the cost
+//! per event does not grow with the length of the task, nor the cost per event and watcher with the number of watchers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +26,7 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::watch;
 
-/// Events before the watchers are there: the run, its first block, its first words.
+/// Events before the watchers connect: the run, its first block, its first text.
 const OPENING: usize = 3;
 /// Chunks that all watchers read together in one case.
 const CHUNKS: usize = 200_000;
@@ -62,7 +61,7 @@ fn main() -> Result<(), Failure> {
     failed.map_or(Ok(()), Err)
 }
 
-/// One task, from the message to the end, for all its watchers.
+/// Runs one task for all its watchers.
 async fn play(chunks: usize, watchers: usize) -> Result<(), Failure> {
     let (gate, opened) = watch::channel(false);
     let service = Arc::new(Runs { events: events(chunks).into(), opened });
@@ -91,7 +90,7 @@ async fn open(server: &AgentServer, call: Call) -> Result<TaskStream, Failure> {
     }
 }
 
-/// Writes all payloads of a stream, as a transport does, and counts them.
+/// Writes all payloads of a stream, as a transport does, and returns their number.
 async fn read(items: TaskStream) -> usize {
     let mut payloads = ItemPayloads::new(items, Version::V1, Envelope::JsonRpc(1.into()));
     let mut sink = Counted { buffer: Vec::new(), count: 0 };
@@ -122,7 +121,7 @@ fn events(chunks: usize) -> Vec<BlockEvent> {
     std::iter::from_fn(|| context.poll_event()).collect()
 }
 
-/// One run out of memory, which goes on when all watchers are there.
+/// One run in memory, which continues when all watchers are connected.
 struct Runs {
     events: Arc<[BlockEvent]>,
     opened: watch::Receiver<bool>,

@@ -1,4 +1,4 @@
-//! AG-UI: encoding, and the whole path in memory, as ratios against the real `@ag-ui/encoder` in the same run.
+//! AG-UI: encoding, and the whole path in memory, as ratios to the real `@ag-ui/encoder` in the same run.
 //!
 //! The work is the same for all: 200,000 events, nine of ten of them text deltas of about 20 bytes, as SSE frames.
 //! `cargo xtask bench agui` installs the peer; without it only our own figures are printed.
@@ -18,7 +18,7 @@ use aqueduct_benches::{Figure, measure, print_figure, print_head};
 use aqueduct_core::{BlockEvent, ByteString, ContentBlock, RunInfo, StreamContext, Update};
 
 const EVENTS: usize = 200_000;
-/// One buffer is written out and reused when it is this full, as a transport does.
+/// The size at which the buffer is flushed and reused, as in a transport.
 const CHUNK: usize = 16 * 1024;
 
 fn main() {
@@ -89,7 +89,7 @@ fn encode_all(events: &[Event]) -> usize {
     written + buffer.len()
 }
 
-/// Canonical events to bytes.
+/// Encodes canonical events.
 fn carry(blocks: &[BlockEvent]) -> usize {
     let set = converters(&Settings::new(Dialect::V1_0));
     let mut written = 0;
@@ -104,7 +104,7 @@ fn carry(blocks: &[BlockEvent]) -> usize {
     written + buffer.len()
 }
 
-/// Updates to bytes, through the stream machine, the converters and the encoder.
+/// Carries updates through the stream machine, the converters and the encoder.
 fn whole_path(updates: Vec<Update>) -> usize {
     let set = converters(&Settings::new(Dialect::V1_0));
     let mut context = StreamContext::new(RunInfo::new("thread", "run"));
@@ -135,7 +135,7 @@ fn write(event: &Event, buffer: &mut Vec<u8>, written: &mut usize) {
     }
 }
 
-/// Lets the real encoder do the same work.
+/// Measures the same work in the real encoder.
 fn peer_nanoseconds(events: &[Event]) -> Option<f64> {
     let project = env::var_os("AQUEDUCT_INTEROP_AGUI_1_0")?;
     let scripts = PathBuf::from(env::var_os("AQUEDUCT_INTEROP_DIR")?).join("agui");

@@ -1,8 +1,7 @@
 //! The stream machine alone: cost per event over 10 to 1,000,000 events, with 1 and 100 lanes.
 //!
-//! Three lines of every case say the same thing in three ways: the time per event stays flat whatever the length and
-//! the number of lanes, a text delta allocates nothing in steady state, and a realistic mix with tools costs little
-//! more.
+//! Every case has three properties: the time per event stays flat for any length and number of lanes, a text delta allocates
+//! nothing in steady state, and a realistic mix with tools costs little more.
 
 #![expect(clippy::print_stdout, reason = "a bench is a program that prints")]
 
@@ -33,7 +32,7 @@ fn main() {
     );
 }
 
-/// Polls after each update, as a transport does, and counts what came out.
+/// Polls after each update, as a transport does, and counts the events.
 fn drain(mut context: StreamContext, updates: Vec<Update>) -> usize {
     let mut polled = 0;
     for update in updates {

@@ -1,9 +1,9 @@
-//! The run log: what it adds to the hot path, and what each engine carries.
+//! The run log: its cost on the hot path, and the throughput of each engine.
 //!
-//! * `append` alone: the cost per event of the engine in memory, as the bridge pays it, and of the encoding.
-//! * `append + tail`: every run appends one event at a time and waits for the acknowledgement, while a watcher follows it;
-//!   the rate of all, and the time from before the append until the watcher has the event. Memory, disk (group commit,
-//!   fdatasync before the acknowledgement), and Redis (append-only file, `everysec`) if `redis-server` is there.
+//! * `append` alone: the cost per event of the memory engine, as the bridge pays it, and of the encoding.
+//! * `append + tail`: every run appends one event at a time and waits for the acknowledgement, while a watcher follows it:
+//!   the total rate, and the time from before the append until the watcher has the event. Memory, disk (group commit,
+//!   fdatasync before the acknowledgement), and Redis (append-only file, `everysec`) if `redis-server` is installed.
 
 #![expect(clippy::print_stdout, reason = "a bench is a program that prints")]
 
@@ -51,7 +51,7 @@ fn main() -> Result<(), Failure> {
     })
 }
 
-/// Text deltas as a stream machine makes them, and the end of the run.
+/// Returns text deltas of a stream machine, and the end of the run.
 fn events(deltas: usize) -> Vec<BlockEvent> {
     let mut context = StreamContext::new(RunInfo::new("thread", "run"));
     for _ in 0..deltas {
@@ -73,8 +73,8 @@ fn meta(id: &str) -> RunMeta {
 
 const FOREVER: Timestamp = Timestamp(1 << 52);
 
-/// What the log in memory adds to a run: the append, and with it the way back out of the log to one watcher that keeps
-/// up. Without a log the driver would hand its events to the watcher as they are, which is the first line.
+/// Measures the cost of the memory log for a run: the append, and the read by one watcher that keeps up. The first line is the
+/// baseline without a log, in which the driver passes its events to the watcher.
 fn hot_path() {
     const EVENTS: usize = 100_000;
     print_head("the log in memory on the way of a run");
@@ -104,7 +104,7 @@ fn hot_path() {
     }
 }
 
-/// Appends everything; the engine in memory is ready at once. Gives the number of the last event.
+/// Appends all batches; the memory engine completes at once. Returns the number of the last event.
 fn append_all(log: &MemoryLog, batches: Vec<Vec<BlockEvent>>, mut then: impl FnMut(u64)) -> u64 {
     let Some(Ok(lease)) = log.open(meta("run"), FOREVER).now_or_never() else { return 0 };
     let mut head = 0;
@@ -117,7 +117,7 @@ fn append_all(log: &MemoryLog, batches: Vec<Vec<BlockEvent>>, mut then: impl FnM
     head
 }
 
-/// The same events from one hand to another.
+/// Passes the same events on without a log.
 fn hand_over(batches: Vec<Vec<BlockEvent>>) -> usize {
     let (sender, mut receiver) = tokio::sync::mpsc::channel(64);
     let mut taken = 0;
@@ -163,8 +163,8 @@ fn encoding() {
     as_protobuf(EVENTS);
 }
 
-/// The same events in the messages of `aqueduct.v1`, each standing for itself as a record of a log must: what one encoding
-/// for both would cost (`docs/decisions/0021-two-encodings.md`).
+/// Measures the same events in the messages of `aqueduct.v1`, each self-contained like a record of a log: the cost of one
+/// encoding for both (`docs/decisions/0021-two-encodings.md`).
 fn as_protobuf(count: usize) {
     let run = RunId::from("run");
     let message = |event: BlockEvent| {
@@ -192,7 +192,7 @@ fn as_protobuf(count: usize) {
     println!("{} bytes per delta of 21 bytes", size / count);
 }
 
-/// Runs that are written and watched at once.
+/// Writes and watches several runs at once.
 async fn carry(engine: &str, log: &Arc<dyn RunLog>, runs: usize, deltas: usize) -> Result<(), Failure> {
     let begun = Instant::now();
     let tasks: Vec<_> = (0..runs)
@@ -231,7 +231,7 @@ fn delay(sent: &Mutex<Vec<Instant>>, event: &NumberedEvent) -> Result<Duration, 
     Ok(sent.get(index).ok_or("an event came before it was sent")?.elapsed())
 }
 
-/// A Redis server of the bench's own.
+/// A Redis server started by the bench.
 struct Server {
     process: Child,
     port: u16,
@@ -268,7 +268,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself; the figures say so.
+        // It may have ended already; then the figures are missing.
         self.process.kill().ok();
         self.process.wait().ok();
     }

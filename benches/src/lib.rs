@@ -1,9 +1,8 @@
-//! What the benches share: measuring time and allocations per event, and printing them as one table.
+//! Shared code of the benches: measures time and allocations per event, and prints them as a table.
 //!
-//! Each bench is a program of its own (`harness = false`): the figures wanted are nanoseconds and allocations per
-//! event over streams of very different lengths, and ratios against peers in the same run; statistics of repeated
-//! micro-runs say little about those. A figure is the best of several rounds, in CPU time of the thread: on a shared
-//! machine the rest is noise.
+//! Each bench is a program of its own (`harness = false`): the figures are nanoseconds and allocations per event over streams
+//! of very different lengths, and ratios to peers in the same run; statistics of repeated micro-runs do not provide those. A
+//! figure is the best of several rounds, in CPU time of the thread: on a shared machine the rest is noise.
 
 #![expect(clippy::print_stdout, reason = "a bench is a program that prints")]
 
@@ -17,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Rounds per figure.
 const ROUNDS: usize = 5;
 
-/// What one round gave.
+/// The result of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Figure {
     /// Events in a round.
@@ -29,23 +28,23 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Nanoseconds per event.
+    /// Returns nanoseconds per event.
     pub fn nanoseconds(&self) -> f64 {
         self.time.as_secs_f64() * 1e9 / as_f64(self.events)
     }
 
-    /// Allocations per event.
+    /// Returns allocations per event.
     pub fn allocations(&self) -> f64 {
         as_f64(usize::try_from(self.allocations).unwrap_or(usize::MAX)) / as_f64(self.events)
     }
 
-    /// Events per second.
+    /// Returns events per second.
     pub fn rate(&self) -> f64 {
         as_f64(self.events) / self.time.as_secs_f64()
     }
 }
 
-/// Measures `work` over inputs that `prepare` makes anew for each round. `events` is how many events one round has.
+/// Measures `work` over inputs that `prepare` creates for each round. `events` is the number of events of one round.
 pub fn measure<I, O>(events: usize, mut prepare: impl FnMut() -> I, mut work: impl FnMut(I) -> O) -> Figure {
     let mut time = Duration::MAX;
     for _ in 0..ROUNDS {
@@ -62,7 +61,7 @@ pub fn measure<I, O>(events: usize, mut prepare: impl FnMut() -> I, mut work: im
     Figure { events, time, allocations: counted.count_total }
 }
 
-/// What this thread has had of the CPU.
+/// Returns the CPU time of this thread.
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))

@@ -1,4 +1,4 @@
-//! Paced streams: messages that carry the time of their sending, and clients that say how late they came.
+//! Paced streams: messages with their send time, and clients that measure the latency.
 
 #![expect(
     clippy::indexing_slicing,
@@ -14,10 +14,10 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-/// Says `open` once all streams have spoken, and after that time how many messages came, and two percentiles of their
+/// Prints `open` once all streams have sent a message, and after `time` the number of messages and two percentiles of their
 /// latency in nanoseconds.
 pub async fn listen_for(latencies: &mut mpsc::Receiver<u64>, time: Duration) {
-    // The first messages of all have come by then.
+    // The first messages of all streams have arrived by then.
     collect(latencies, Duration::from_secs(1)).await;
     println!("open");
     let mut all = collect(latencies, time).await;
@@ -26,7 +26,7 @@ pub async fn listen_for(latencies: &mut mpsc::Receiver<u64>, time: Duration) {
     println!("{} {} {}", all.len(), at(50), at(99));
 }
 
-/// What comes within a time.
+/// Collects latencies for a time.
 async fn collect(latencies: &mut mpsc::Receiver<u64>, time: Duration) -> Vec<u64> {
     let mut all = Vec::new();
     let end = tokio::time::sleep(time);
@@ -39,7 +39,7 @@ async fn collect(latencies: &mut mpsc::Receiver<u64>, time: Duration) -> Vec<u64
     }
 }
 
-/// Reads a stream of paced messages to its end, and tells how long each was on its way.
+/// Reads a stream of paced messages to its end, and sends the latency of each.
 pub async fn read_times(mut socket: TcpStream, latencies: mpsc::Sender<u64>) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(read @ 1..) = socket.read(&mut buffer).await {
@@ -53,13 +53,13 @@ pub async fn read_times(mut socket: TcpStream, latencies: mpsc::Sender<u64>) {
     }
 }
 
-/// The time that stands behind `at:` in a paced message.
+/// Returns the time after `at:` in a paced message.
 pub fn sent_at(bytes: &[u8]) -> Option<u64> {
     let at = bytes.windows(3).position(|window| window == b"at:")?;
     std::str::from_utf8(bytes.get(at + 3..at + 23)?).ok()?.parse().ok()
 }
 
-/// Nanoseconds since 1970: the one clock that processes share.
+/// Returns nanoseconds since 1970: the clock that processes share.
 pub fn now() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
 }

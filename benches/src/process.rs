@@ -1,4 +1,4 @@
-//! Processes that are measured: how they are started, what they have used, and how they end.
+//! Measured processes: their start, their resource usage, and their end.
 
 #![expect(
     clippy::missing_panics_doc,
@@ -9,7 +9,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// A process that talks by lines and is killed when dropped.
+/// A process that communicates by lines and is killed when dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -17,15 +17,15 @@ pub struct Process {
 }
 
 impl Process {
-    /// This program in another role.
+    /// Starts this program in another role.
     pub fn own(arguments: &[&str]) -> Self {
         let program = std::env::current_exe().unwrap();
         Self::start(&program.to_string_lossy(), arguments)
     }
 
-    /// A program with all the files that the machine allows.
+    /// Starts a program with the highest possible limit of open files.
     pub fn start(program: &str, arguments: &[&str]) -> Self {
-        // Ten thousand sockets need as many files as the machine allows; `exec` keeps the process the one measured.
+        // Ten thousand sockets need a high limit of files; `exec` keeps the process id.
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -n $(ulimit -Hn); exec \"$0\" \"$@\"", program]).args(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -33,7 +33,7 @@ impl Process {
         Self { child, lines }
     }
 
-    /// The next line it says.
+    /// Reads the next line of the process.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
@@ -41,7 +41,7 @@ impl Process {
         line.trim().to_owned()
     }
 
-    /// Nanoseconds of CPU time of all its threads.
+    /// Returns the CPU time of all its threads, in nanoseconds.
     pub fn cpu(&self) -> u64 {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let files = threads.filter_map(|thread| Some(thread.ok()?.path().join("schedstat")));
@@ -49,12 +49,12 @@ impl Process {
         times.filter_map(|line| line.split(' ').next()?.parse::<u64>().ok()).sum()
     }
 
-    /// Its id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Bytes of it that are in memory.
+    /// Returns its resident memory, in bytes.
     pub fn memory(&self) -> u64 {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
         statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
@@ -73,41 +73,41 @@ impl Drop for Process {
 pub struct Server {
     /// The process.
     pub process: Process,
-    /// Where it listens, as it said itself.
+    /// The address that it printed.
     pub address: String,
 }
 
 impl Server {
-    /// A server of ours.
+    /// Starts a server of ours.
     pub fn own(role: &str, arguments: &[&str]) -> Self {
         Self::of(Process::own(&[&["server", role], arguments].concat()))
     }
 
-    /// A server that runs in node: a script, the folder with its packages, and what the script is told.
+    /// Starts a server in node: a script, the folder of its packages, and the arguments.
     pub fn node(script: &str, project: &str, arguments: &[&str]) -> Self {
         Self::of(Process::start("node", &[&[script, "--project", project], arguments].concat()))
     }
 
-    /// A server whose first line is its address.
+    /// Returns a server whose first line is its address.
     pub fn of(mut process: Process) -> Self {
         let address = process.line();
         Self { process, address }
     }
 
-    /// Runs a client of ours against it and gives its last line.
+    /// Starts a client of ours against the server.
     pub fn client(&self, role: &str, arguments: &[&str]) -> Process {
         Process::own(&[&["client", role, &self.address], arguments].concat())
     }
 }
 
-/// Bytes that the kernel holds in socket buffers, of all processes.
+/// Returns the bytes in the kernel's socket buffers, of all processes.
 pub fn socket_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/net/sockstat").unwrap();
     let tcp = text.lines().find(|line| line.starts_with("TCP:")).unwrap();
     tcp.rsplit(' ').next().unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// A count for a quotient.
+/// Converts a count for a division.
 #[expect(clippy::cast_precision_loss, reason = "counts of a bench are far below 2^53")]
 pub fn float(count: u64) -> f64 {
     count as f64

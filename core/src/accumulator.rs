@@ -1,46 +1,49 @@
-//! [`Accumulator`]: what an agent said in a turn, where the event that ends the turn cannot be trusted to say it.
+//! [`Accumulator`]: the text of an agent's turn, for sources whose completion event does not carry it reliably.
 //!
-//! Streaming is the truth: deltas build the text, and the completion event only ends the turn. Its message may be
-//! the text again, a representation string of some object, an error that is told nowhere else, or nothing.
+//! Deltas build the text; the completion event only ends the turn. The message of a completion event may repeat the
+//! text, hold the printed form of an object, hold an error that appears nowhere else, or be empty.
 //!
-//! | streamed | message of the completion | text of the turn |
+//! | streamed | message of the completion event | text of the turn |
 //! |---|---|---|
-//! | something | the same, nothing or a representation | what was streamed |
-//! | something | other plain text | what was streamed; the message is kept beside it as a notice |
-//! | nothing | plain text | the message, marked as coming from the completion, as an error where it is one |
-//! | nothing | nothing or a representation, tools were used | [`TOOL_ONLY_TEXT`] |
-//! | nothing | a representation, no tools | [`TOOL_ONLY_TEXT`]: the object it stands for was a tool call |
-//! | nothing | nothing, no tools | no text |
+//! | text | the same text, none, or a printed object | the streamed text |
+//! | text | other plain text | the streamed text; the message becomes a notice |
+//! | none | plain text | the message, marked [`TextFrom::Completion`], as an error if the adapter marks it as one |
+//! | none | none or a printed object, tools were used | [`TOOL_ONLY_TEXT`] |
+//! | none | a printed object, no tools | [`TOOL_ONLY_TEXT`]: the object is a tool call |
+//! | none | none, no tools | empty |
 //!
-//! Plain text always wins over the fallback, so an outage is never shown as a completed action.
+//! Plain text takes precedence over the fallback, so an outage is never shown as a completed action.
 //!
-//! Invariants: buffers are per agent, and an agent's buffer is empty after each of its turns.
+//! Invariants: each agent has its own buffer, and the buffer is empty after each turn of the agent.
+//!
+//! The accumulator emits no events: the adapter turns a [`Completion`] into updates.
 
 use std::collections::HashMap;
 
 use bytestring::ByteString;
-use thiserror::Error;
 
-/// The text of a turn in which an agent only used tools.
+use crate::error::Error;
+
+/// The text of a turn in which an agent used tools and sent no text.
 pub const TOOL_ONLY_TEXT: &str = "Action completed (Tool Call)";
 
-/// What one agent may say in one turn. A turn is held in memory until it ends, so this bounds what a source that
-/// never ends its turns can cost.
+/// Default limit of the text of one turn, in bytes. A turn is held in memory until it ends, so this bounds the memory of
+/// a source that never ends its turns.
 pub const DEFAULT_BYTES_PER_TURN: usize = 16 * 1024 * 1024;
 
-/// Agents with a turn open at once.
+/// Default limit of turns open at once, one per agent.
 pub const DEFAULT_OPEN_TURNS: usize = 1024;
 
-/// Where the text of a turn comes from.
+/// The origin of the text of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TextFrom {
-    /// The deltas.
+    /// The deltas of the stream.
     Stream,
     /// The message of the completion event.
     Completion,
-    /// Neither: the agent only used tools.
+    /// [`TOOL_ONLY_TEXT`]: the agent used tools and sent no text.
     Fallback,
-    /// Neither, and it did nothing.
+    /// None: the turn has neither text nor tool calls.
     Nothing,
 }
 
@@ -48,37 +51,29 @@ pub enum TextFrom {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Completion {
-    /// What the agent said.
+    /// The text of the turn.
     pub text: ByteString,
-    /// Where that comes from.
+    /// The origin of `text`.
     pub from: TextFrom,
-    /// True if the text is an error message.
+    /// Set if `text` is an error message.
     pub is_error: bool,
-    /// Plain text of the completion that differs from what was streamed.
+    /// Plain text of the completion event that differs from the streamed text.
     pub notice: Option<ByteString>,
 }
 
-/// Why a turn cannot be held.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum AccumulatorError {
-    /// An agent says more than a turn may hold.
-    #[error("agent {agent:?} said more than {max} bytes in one turn: raise the limit or stop the agent")]
-    TurnTooLong {
-        /// The agent.
-        agent: String,
-        /// The limit.
-        max: usize,
-    },
-    /// Too many agents have a turn open.
-    #[error("more than {max} agents have a turn open: raise the limit or end turns")]
-    TooManyTurns {
-        /// The limit.
-        max: usize,
-    },
-}
-
-/// Texts of turns in progress, by agent.
+/// Collects the text of open turns, by agent.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_core::accumulator::{Accumulator, TextFrom};
+///
+/// let mut turns = Accumulator::default();
+/// turns.handle_delta("writer", "Hello")?;
+/// let turn = turns.handle_completion("writer", "<Message object at 0x7f>", false);
+/// assert_eq!((&*turn.text, turn.from), ("Hello", TextFrom::Stream));
+/// # Ok::<(), aqueduct_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Accumulator {
     turns: HashMap<ByteString, Turn, foldhash::fast::RandomState>,
@@ -99,37 +94,37 @@ impl Default for Accumulator {
 }
 
 impl Accumulator {
-    /// An accumulator with these limits.
+    /// Returns an accumulator without turns. `bytes_per_turn` limits the text of each turn, `open_turns` the agents.
     pub fn new(bytes_per_turn: usize, open_turns: usize) -> Self {
         Self { turns: HashMap::default(), bytes_per_turn, open_turns }
     }
 
-    /// An agent said something.
+    /// Appends `text` to the open turn of `agent`, and opens a turn if the agent has none.
     ///
     /// # Errors
     ///
-    /// An error if a limit is exceeded; what was taken before stays.
-    pub fn handle_delta(&mut self, agent: &str, text: &str) -> Result<(), AccumulatorError> {
+    /// Returns [`Error::TurnTooLong`] or [`Error::TooManyTurns`] if a limit is exceeded. The text before it is kept.
+    pub fn handle_delta(&mut self, agent: &str, text: &str) -> Result<(), Error> {
         let max = self.bytes_per_turn;
         let turn = self.turn(agent)?;
         if turn.text.len() + text.len() > max {
-            return Err(AccumulatorError::TurnTooLong { agent: agent.to_owned(), max });
+            return Err(Error::TurnTooLong { agent: agent.to_owned(), max });
         }
         turn.text.push_str(text);
         Ok(())
     }
 
-    /// An agent used a tool, or got its answer.
+    /// Records that `agent` called a tool or received a tool result.
     ///
     /// # Errors
     ///
-    /// An error if a limit is exceeded; what was taken before stays.
-    pub fn handle_tool(&mut self, agent: &str) -> Result<(), AccumulatorError> {
+    /// Returns [`Error::TooManyTurns`] if the agent has no turn and `open_turns` are open.
+    pub fn handle_tool(&mut self, agent: &str) -> Result<(), Error> {
         self.turn(agent)?.used_tools = true;
         Ok(())
     }
 
-    /// An agent's turn ended with that message. `is_error` is what the adapter knows about it.
+    /// Ends the turn of `agent` and returns its text. `is_error` states whether the adapter knows `message` to be an error.
     pub fn handle_completion(&mut self, agent: &str, message: &str, is_error: bool) -> Completion {
         let turn = self.turns.remove(agent).unwrap_or_default();
         let plain = Some(message.trim()).filter(|text| !text.is_empty() && !is_representation(text));
@@ -156,25 +151,25 @@ impl Accumulator {
         }
     }
 
-    /// True if no turn is open.
+    /// Returns `true` if no turn is open.
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
-    /// The agents whose turn is open, in no order.
+    /// Returns the agents with an open turn, in no particular order.
     pub fn open_turns(&self) -> impl Iterator<Item = &str> {
         self.turns.keys().map(|agent| &**agent)
     }
 
-    fn turn(&mut self, agent: &str) -> Result<&mut Turn, AccumulatorError> {
+    fn turn(&mut self, agent: &str) -> Result<&mut Turn, Error> {
         if !self.turns.contains_key(agent) && self.turns.len() >= self.open_turns {
-            return Err(AccumulatorError::TooManyTurns { max: self.open_turns });
+            return Err(Error::TooManyTurns { max: self.open_turns });
         }
         Ok(self.turns.entry(ByteString::from(agent)).or_default())
     }
 }
 
-/// True for what a language prints for an object that has no text: `<… object at 0x7ff1dcee8890>`.
+/// Returns `true` for the text that Python prints for an object without text form: `<… object at 0x7ff1dcee8890>`.
 pub fn is_representation(text: &str) -> bool {
     let hex = |rest: &str| rest.trim_end_matches('>').bytes().all(|b| b.is_ascii_hexdigit());
     text.strip_prefix('<')
@@ -258,12 +253,12 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_said_with_the_agent() {
+    fn limits_name_the_agent() {
         let mut turns = Accumulator::new(4, 1);
         let error = turns.handle_delta("a", "12345").unwrap_err();
-        assert!(error.to_string().contains("\"a\" said more than 4 bytes"), "{error}");
+        assert!(error.to_string().contains("\"a\" sent more than 4 bytes"), "{error}");
         let error = turns.handle_delta("b", "1").unwrap_err();
-        assert_eq!(error, AccumulatorError::TooManyTurns { max: 1 });
+        assert_eq!(error, Error::TooManyTurns { max: 1 });
     }
 
     #[test]

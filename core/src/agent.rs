@@ -3,7 +3,7 @@
 //! ```text
 //! AgentRequest ──► Agent::run ──► SourceStream ──► (driver of the run: StreamContext, run log)
 //!                       ▲
-//!                       └ CancelToken: the agent is asked to stop, and may still send its last events
+//!                       └ CancelToken: the agent must stop, and may still send final events
 //! ```
 //!
 //! The driver polls the stream in its own task; there is no channel between source and machine. A stream that ends
@@ -35,11 +35,11 @@ use crate::run::RunOutcome;
 use crate::source::Source;
 use crate::update::SourceEvent;
 
-/// The events of one run of an agent. Dropping the stream drops the connection to the agent.
+/// The source events of one run. Dropping the stream closes the connection to the agent.
 pub type SourceStream = Pin<Box<dyn Stream<Item = SourceEvent> + Send>>;
 
-/// Where the work of a remote agent is found again, in the form of the agent's adapter. The run log keeps it with the
-/// run; nothing else reads it.
+/// A position in the work of a remote agent, in a form that only the agent's adapter reads (an A2A task id, for example).
+/// The run log stores it with the run, so that another replica can resume the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint(pub Value);
 
@@ -51,15 +51,15 @@ pub struct AgentRequest {
     pub input: Arc<RunInput>,
     /// The identity to which the run belongs.
     pub principal: Principal,
-    /// Cancelled when the run is to stop. The agent then ends its stream, after it has told its remote side.
+    /// Cancelled when the run must stop. The agent then cancels its remote side, if it has one, and ends its stream.
     pub cancel: CancelToken,
-    /// What the host adds to calls to remote agents.
+    /// Headers and tokens that the host adds to calls to remote agents.
     pub context: Arc<dyn CallContext>,
     /// The last run of the thread at this agent, as the run log holds it.
     pub previous: Option<PreviousRun>,
-    /// What [`Agent::thread_fold`] made of the earlier runs of the thread.
+    /// The value that [`Agent::thread_fold`] computed from the earlier runs of the thread.
     pub thread: Option<Arc<dyn Any + Send + Sync>>,
-    /// `true` if the host keeps a [`Checkpoint`] of the run: without, sending one is of no use.
+    /// `true` if the host stores the [`Checkpoint`]s of the run. If `false`, an agent need not send any.
     pub keeps_checkpoints: bool,
 }
 
@@ -78,32 +78,32 @@ impl AgentRequest {
     }
 }
 
-/// What an earlier run of a thread left at its agent.
+/// The state of an earlier run of the same thread at its agent.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PreviousRun {
-    /// The run.
+    /// The id of the earlier run.
     pub run: RunId,
-    /// Where the agent's work on it is found.
+    /// The position of the agent's work on that run.
     pub checkpoint: Checkpoint,
     /// `true` if that work waits for a reply to an interrupt.
     pub is_waiting: bool,
 }
 
 impl PreviousRun {
-    /// Returns what `run` left at its agent.
+    /// Returns the state that `run` left at its agent.
     pub fn new(run: RunId, checkpoint: Checkpoint, is_waiting: bool) -> Self {
         Self { run, checkpoint, is_waiting }
     }
 }
 
-/// A run whose former owner is gone: what the log holds of it.
+/// A run whose owner's lease lapsed, as the run log holds it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Takeover {
-    /// Where the agent's work is found.
+    /// The position from which the agent resumes.
     pub checkpoint: Checkpoint,
-    /// The content that the log holds, for the agent's stream to leave out.
+    /// The content that the log already holds. The resumed stream must not repeat it.
     pub history: History,
 }
 
@@ -117,38 +117,39 @@ impl Takeover {
 /// A fold over the events of a thread's earlier runs, oldest first, for an agent whose requests depend on them: ids that
 /// the source merges its history by, interrupts that are open.
 pub trait ThreadFold: Send {
-    /// Adds the next event.
+    /// Adds the next event of the thread.
     fn handle_event(&mut self, event: &BlockEvent);
 
     /// Returns the ids under which messages of the thread were emitted.
     fn message_ids(&self) -> Vec<String>;
 
-    /// Returns what the agent finds in [`AgentRequest::thread`].
+    /// Returns the value of [`AgentRequest::thread`].
     fn finish(self: Box<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
-/// What a host adds to the calls that an agent makes to its remote side.
+/// Headers, tokens and trace context that a host adds to the calls of an agent to its remote side.
 pub trait CallContext: fmt::Debug + Send + Sync + 'static {
     /// Returns headers for outgoing requests: names in lower case, in order.
     fn headers(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// Returns the token by which calls of the remote side can be related to the run.
+    /// Returns the token by which the host relates calls of the remote side to the run. Returns `None` if the host relates
+    /// no calls.
     fn run_token(&self) -> Option<&str> {
         None
     }
 
-    /// Records the remote side's own name of the conversation.
+    /// Records the conversation id that the remote side uses.
     fn learn_conversation(&self, _id: &str) {}
 
-    /// Returns the context for a sub-agent that works in the lane of `source`; `None` if it is the same.
+    /// Returns the context for a sub-agent in the lane of `source`. Returns `None` if it is the same context.
     fn for_lane(&self, _source: &Source) -> Option<Arc<dyn CallContext>> {
         None
     }
 }
 
-/// Adds nothing.
+/// A [`CallContext`] that adds nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoContext;
 
@@ -171,22 +172,23 @@ impl CallContext for NoContext {}
 /// assert_eq!(events, [Update::text("hello").into(), SourceEvent::finished()]);
 /// ```
 pub trait Agent: Send + Sync + 'static {
-    /// Starts a run.
+    /// Starts a run and returns its source events.
     fn run(&self, request: AgentRequest) -> SourceStream;
 
-    /// Returns `true` if a run goes on with what the previous run of its thread left at the agent
+    /// Returns `true` if a run continues the state that the previous run of the thread left at the agent
     /// ([`AgentRequest::previous`]).
     fn keeps_threads(&self) -> bool {
         false
     }
 
-    /// Returns the fold over the earlier runs of a thread that this agent needs. The run of such an agent emits the ids of
-    /// its source wherever they are unique in the thread.
+    /// Returns a fold over the earlier runs of a thread, whose result the agent finds in [`AgentRequest::thread`]. Returns
+    /// `None` if the agent needs no history. The runs of an agent with a fold emit the message ids of their source wherever
+    /// these are unique in the thread.
     fn thread_fold(&self) -> Option<Box<dyn ThreadFold>> {
         None
     }
 
-    /// Returns `true` if the agent finds its work again at `checkpoint`.
+    /// Returns `true` if the agent can resume its work at `checkpoint`.
     fn can_resume(&self, _checkpoint: &Checkpoint) -> bool {
         false
     }
@@ -218,7 +220,7 @@ where
 }
 
 pin_project! {
-    /// The stream of an in-process agent, with the end that it means.
+    /// The stream of an in-process agent. Its end becomes [`SourceEvent::Finished`].
     struct InProcess<S> {
         #[pin]
         updates: S,

@@ -1,28 +1,29 @@
 //! The canonical content: [`ContentBlock`] and its five kinds.
 //!
 //! The same type holds a fragment (inside an [`Update`](crate::Update)) and a whole block (inside a merged
-//! [`Message`](crate::Message)): a fragment of a text is a shorter text. Whatever has no kind of its own (files,
-//! data parts, plans, citations) is [`Custom`] under a name of [`wellknown`](crate::wellknown).
+//! [`Message`](crate::Message)): a fragment of a text is a shorter text. Content without a kind of its own (files, data
+//! parts, plans, citations) is [`Custom`] under a name of [`wellknown`](crate::wellknown).
 //!
-//! Text is [`ByteString`]: a slice of the buffer it was read from, so passing a delta on copies nothing.
+//! Text is [`ByteString`]: a slice of the buffer it was read from, so passing a delta on copies nothing. This module does
+//! not decide when a block opens or ends; that is [`stream`](crate::stream).
 
 use bytestring::ByteString;
 use serde_json::Value;
 
 use crate::id::ToolCallId;
 
-/// One piece of what an agent says or does.
+/// One piece of an agent's output, or a fragment of one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContentBlock {
-    /// Words for the reader.
+    /// Text for the reader.
     Text(Text),
-    /// Words on the way to them.
+    /// Reasoning of the model.
     Thinking(Thinking),
     /// A call of a tool.
     ToolUse(ToolUse),
-    /// What a tool answered.
+    /// The result of a tool call.
     ToolResult(ToolResult),
-    /// Everything else, by name.
+    /// Content of any other kind, identified by a name.
     Custom(Custom),
 }
 
@@ -36,16 +37,16 @@ pub struct Text {
 /// Payload of [`ContentBlock::Thinking`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Thinking {
-    /// The thought or a fragment of it; may be empty where a provider sends only the sealed form.
+    /// The reasoning text or a fragment of it. Empty where a provider sends only the encrypted form.
     pub text: ByteString,
-    /// The provider's sealed form (signature, protected data), to be handed back unread in the next turn.
+    /// The provider's encrypted form (signature, protected data), returned unchanged to the provider in the next turn.
     pub encrypted: Option<ByteString>,
 }
 
 /// Payload of [`ContentBlock::ToolUse`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolUse {
-    /// The source's id of the call. Some sources have none.
+    /// The source's id of the call. `None` for sources without call ids.
     pub id: Option<ToolCallId>,
     /// The tool's name. Often only the first fragment carries it.
     pub name: Option<ByteString>,
@@ -56,24 +57,24 @@ pub struct ToolUse {
 /// Payload of [`ContentBlock::ToolResult`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolResult {
-    /// The source's id of the call that is answered. Some sources have none.
+    /// The source's id of the call that the result belongs to. `None` for sources without call ids.
     pub id: Option<ToolCallId>,
-    /// The tool's name, where the result tells it.
+    /// The name of the tool, if the result carries it.
     pub name: Option<ByteString>,
-    /// What the tool answered.
+    /// The output of the tool.
     pub output: ToolOutput,
-    /// True if the tool failed or was refused.
+    /// Set if the tool failed or its use was rejected.
     pub is_error: bool,
 }
 
-/// What a tool answered.
+/// The output of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolOutput {
     /// Plain text, whole.
     Text(ByteString),
-    /// Anything structured: an object, or a list of content parts.
+    /// Structured output: an object, or a list of content parts.
     Json(Value),
-    /// A sign of life while the tool still works: shown at once, and not the answer.
+    /// A progress report of a tool that still runs. Shown at once; not the result.
     Progress(ByteString),
 }
 
@@ -84,7 +85,7 @@ impl Default for ToolOutput {
 }
 
 impl ToolOutput {
-    /// The output as one text: as it is, or as compact JSON.
+    /// Returns the output as one text: plain text unchanged, JSON in its compact form.
     pub fn to_text(&self) -> ByteString {
         match self {
             Self::Text(text) | Self::Progress(text) => text.clone(),
@@ -93,7 +94,7 @@ impl ToolOutput {
         }
     }
 
-    /// True if there is nothing in it.
+    /// Returns `true` if the output has no text. JSON output is never empty.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Text(text) | Self::Progress(text) if text.is_empty())
     }
@@ -102,24 +103,24 @@ impl ToolOutput {
 /// Payload of [`ContentBlock::Custom`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Custom {
-    /// What it is: a name of [`wellknown`](crate::wellknown) or the source's own.
+    /// A name of [`wellknown`](crate::wellknown), or the source's own name for the content.
     pub name: ByteString,
     /// The content.
     pub value: Value,
 }
 
 impl ContentBlock {
-    /// A text (fragment).
+    /// Returns a text block or a fragment of one.
     pub fn text(text: impl Into<ByteString>) -> Self {
         Self::Text(Text { text: text.into() })
     }
 
-    /// A thought (fragment).
+    /// Returns a thinking block or a fragment of one, without encrypted form.
     pub fn thinking(text: impl Into<ByteString>) -> Self {
         Self::Thinking(Thinking { text: text.into(), encrypted: None })
     }
 
-    /// A tool call with its id, name and arguments (or their first fragment).
+    /// Returns a tool call with its arguments or their first fragment.
     pub fn tool_use(
         id: impl Into<ByteString>,
         name: impl Into<ByteString>,
@@ -132,12 +133,12 @@ impl ContentBlock {
         })
     }
 
-    /// A further fragment of a tool call's arguments.
+    /// Returns a further fragment of the arguments of call `id`.
     pub fn tool_arguments(id: impl Into<ByteString>, arguments: impl Into<ByteString>) -> Self {
         Self::ToolUse(ToolUse { id: Some(ToolCallId::new(id)), name: None, arguments: arguments.into() })
     }
 
-    /// A tool's answer as text.
+    /// Returns a successful tool result with plain text.
     pub fn tool_result(id: impl Into<ByteString>, output: impl Into<ByteString>) -> Self {
         Self::ToolResult(ToolResult {
             id: Some(ToolCallId::new(id)),
@@ -146,12 +147,12 @@ impl ContentBlock {
         })
     }
 
-    /// Anything else, by name.
+    /// Returns content of any other kind under `name`.
     pub fn custom(name: impl Into<ByteString>, value: Value) -> Self {
         Self::Custom(Custom { name: name.into(), value })
     }
 
-    /// Which of the five kinds it is.
+    /// Returns the kind of the block.
     pub fn kind(&self) -> BlockKind {
         match self {
             Self::Text(_) => BlockKind::Text,

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use event_listener::Event;
 
-/// A switch that is turned once. Clones share it.
+/// A cancellation flag that is set once. Clones share the flag.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ pub struct CancelToken {
     switch: Arc<Switch>,
 }
 
-/// Small, because every run holds several: the event allocates on the first wait.
+/// The shared flag. Small, because every run holds several: the event allocates on the first wait.
 #[derive(Debug, Default)]
 struct Switch {
     is_cancelled: AtomicBool,
@@ -54,7 +54,7 @@ impl CancelToken {
     /// Waits until the token is cancelled. Returns at once if it is already.
     pub async fn cancelled(&self) {
         while !self.is_cancelled() {
-            // Registered before the second look, so that no cancellation falls between the two.
+            // The listener registers before the second check, so that a cancellation between the two is not missed.
             let listener = self.switch.cancelled.listen();
             if self.is_cancelled() {
                 return;

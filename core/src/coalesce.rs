@@ -1,7 +1,7 @@
-//! [`Coalescer`]: deltas that wait for a slow reader become one.
+//! [`Coalescer`]: merges the deltas that wait for a slow reader.
 //!
-//! A reader that is behind has many deltas of the same text waiting. One event with the text of all says the same in
-//! fewer payloads, so the reader catches up sooner. Where a delta ends has no meaning: it is only "more of it".
+//! A reader that is behind has many deltas of the same block waiting. One event with the joined text carries the same
+//! content in fewer payloads, so the reader catches up sooner. The boundary of a delta has no meaning.
 //!
 //! ```text
 //! 5 "a" ─┐                          5 "a", 6 "b", 7 "c" of one block
@@ -9,12 +9,12 @@
 //! 7 "c" ─┘                          together no longer than the limit
 //! ```
 //!
-//! Invariants: no byte is lost, added or moved; the number is that of the last part, so a reader that comes back behind it
-//! gets exactly the rest; nothing else than deltas of one block is merged, and nothing is held back: whoever asks gets all
-//! that was taken in.
+//! Invariants: no byte is lost, added or moved; the merged event has the number of its last part, so a reader that resumes
+//! after it gets exactly the rest; only deltas of one block are merged; [`Coalescer::take`] returns every event that was
+//! added.
 //!
-//! It does not decide when a reader is behind, and keeps the parts for transports whose encoder makes several payloads of
-//! one event: a position between such payloads would belong to no event of the run.
+//! The coalescer does not decide when a reader is behind. It keeps the parts for transports whose encoder writes several
+//! payloads per event: a position between such payloads would belong to no event of the run.
 
 use std::mem;
 
@@ -23,18 +23,18 @@ use bytestring::ByteString;
 use crate::event::BlockEvent;
 use crate::service::NumberedEvent;
 
-/// Gathers events that can be sent as one.
+/// Collects consecutive events that can be sent as one.
 #[derive(Debug, Default)]
 pub struct Coalescer {
     first: Option<NumberedEvent>,
-    /// What follows it; without content most of the time, so a stream that keeps up costs nothing.
+    /// The events after `first`. Empty for a reader that keeps up, which then costs no allocation.
     rest: Vec<NumberedEvent>,
     bytes: usize,
 }
 
 impl Coalescer {
-    /// Takes an event if nothing waits, or if it continues what waits and both are no longer than `limit` bytes of text.
-    /// Otherwise it is given back: send what waits first.
+    /// Adds an event if none waits, or if it continues the waiting deltas and all together have at most `limit` bytes of text.
+    /// Returns the event otherwise: the caller must send the waiting events first.
     pub fn handle_event(&mut self, event: NumberedEvent, limit: usize) -> Option<NumberedEvent> {
         let Some(first) = &self.first else {
             self.bytes = delta(&event).map_or(0, str::len);
@@ -51,12 +51,12 @@ impl Coalescer {
         None
     }
 
-    /// Bytes of text that wait.
+    /// Returns the number of bytes of text that wait.
     pub fn waiting_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What waits; afterwards nothing does.
+    /// Removes and returns the waiting events. Returns `None` if none wait.
     pub fn take(&mut self) -> Option<Gathered> {
         self.bytes = 0;
         let first = self.first.take()?;
@@ -64,7 +64,7 @@ impl Coalescer {
     }
 }
 
-/// One event, or several that can be sent as one.
+/// One event, or several deltas that can be sent as one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gathered {
     first: NumberedEvent,
@@ -72,7 +72,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Several deltas as one, with the number of the last; none if there is only one event.
+    /// Returns the deltas as one event with the number of the last. Returns `None` if there is only one event.
     pub fn merged(&self) -> Option<NumberedEvent> {
         let number = self.rest.last()?.number;
         let BlockEvent::BlockDelta { block, .. } = &self.first.event else { return None };
@@ -81,12 +81,13 @@ impl Gathered {
         Some(NumberedEvent { number, event })
     }
 
-    /// The events as they came.
+    /// Returns the events as they were added.
     pub fn parts(&self) -> impl Iterator<Item = &NumberedEvent> {
         std::iter::once(&self.first).chain(&self.rest)
     }
 }
 
+/// Returns `true` if `next` is a delta of the same block with the next number.
 fn continues(last: &NumberedEvent, next: &NumberedEvent) -> bool {
     match (&last.event, &next.event) {
         (BlockEvent::BlockDelta { block, .. }, BlockEvent::BlockDelta { block: other, .. }) => {

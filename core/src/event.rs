@@ -1,4 +1,4 @@
-//! What leaves the stream machine: [`BlockEvent`], balanced and in order.
+//! The output of the stream machine: [`BlockEvent`], balanced and in order.
 //!
 //! Invariants, kept by [`StreamContext`](crate::StreamContext) and checked by
 //! `testing::InvariantChecker`:
@@ -6,10 +6,10 @@
 //! * the first event is `RunStarted`, the last is `RunFinished` or `RunFailed`, and there is one of each;
 //! * every `BlockStarted`, `LaneOpened` and `StepStarted` has exactly one end, before its lane's;
 //! * a delta lies between its block's start and end; no id is used twice;
-//! * an event carries all that is needed to translate it (its block's head, its lane), so converters keep no
-//!   state and a watcher can start anywhere.
+//! * an event carries all that its conversion needs (the head of its block, its lane), so converters keep no state and a
+//!   watcher can start anywhere.
 //!
-//! What an event looks like in a protocol is not decided here.
+//! This module does not decide how an event is written in a protocol.
 
 use std::sync::Arc;
 
@@ -27,89 +27,89 @@ use crate::update::{Channel, Role, Timestamp, Track};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum BlockEvent {
-    /// The run began.
+    /// The run started.
     RunStarted(Arc<RunInfo>),
-    /// A sub-agent began. The root lane is there from the start and has no such event.
+    /// The lane of a sub-agent opened. The root lane is open from the start and has no such event.
     LaneOpened(Arc<Lane>),
-    /// A sub-agent ended; its blocks, steps and sub-agents ended before.
+    /// The lane of a sub-agent closed. Its blocks, steps and sub-lanes ended before.
     LaneClosed {
-        /// Which one.
+        /// The lane that closed.
         lane: Arc<Lane>,
-        /// How.
+        /// How the sub-agent ended.
         outcome: Box<LaneOutcome>,
     },
-    /// A text, thinking or tool use block began.
+    /// A text, thinking or tool use block started.
     BlockStarted(Arc<BlockHead>),
-    /// More of it: text, or a fragment of a tool call's arguments. Never empty.
+    /// A fragment of an open block: text, or arguments of a tool call. Never empty.
     BlockDelta {
-        /// The block.
+        /// The open block.
         block: Arc<BlockHead>,
-        /// What follows.
+        /// The text to append.
         delta: ByteString,
     },
-    /// The sealed form of an open thinking block.
+    /// The encrypted form of an open thinking block.
     ThinkingEncrypted {
-        /// The block.
+        /// The thinking block.
         block: Arc<BlockHead>,
-        /// What the provider wants back, unread.
+        /// The value to return unchanged to the provider in the next turn.
         value: ByteString,
     },
-    /// It ended.
+    /// A block ended.
     BlockEnded {
-        /// The block.
+        /// The block that ended.
         block: Arc<BlockHead>,
-        /// Why.
+        /// Why it ended.
         reason: EndReason,
     },
-    /// A tool answered. Its call has started and ended before, in this run or an earlier one.
+    /// The result of a tool call. The call started and ended before, in this run or an earlier one.
     ToolResult(Box<ToolResultEvent>),
-    /// Anything else, by name.
+    /// Content of any other kind, identified by a name.
     Custom(Box<CustomEvent>),
-    /// A named phase of work began. The name is unique among the lane's open steps.
+    /// A named phase of work started. The name is unique among the lane's open steps.
     StepStarted {
-        /// Whose work.
+        /// The lane that does the work.
         lane: Arc<Lane>,
-        /// Its name.
+        /// The name of the step.
         name: ByteString,
     },
     /// A named phase of work ended.
     StepFinished {
-        /// Whose work.
+        /// The lane that did the work.
         lane: Arc<Lane>,
-        /// Its name.
+        /// The name of the step.
         name: ByteString,
     },
-    /// The shared state, whole.
+    /// The complete shared state.
     StateSnapshot {
-        /// Who says so.
+        /// The lane that reported the state.
         lane: Arc<Lane>,
         /// The state.
         state: Value,
     },
     /// A change of the shared state.
     StateDelta {
-        /// Who says so.
+        /// The lane that reported the change.
         lane: Arc<Lane>,
         /// RFC 6902 operations.
         patch: Vec<Value>,
     },
-    /// Tokens spent, as reported now. The sum is in the terminal event.
+    /// Tokens spent, as reported by the source. The terminal event carries the sum.
     Usage {
-        /// Who spent them.
+        /// The lane that spent the tokens.
         lane: Arc<Lane>,
-        /// How many.
+        /// The token counts.
         usage: Box<Usage>,
     },
-    /// The agent waits for a human. All open ones are in [`RunFinished::interrupts`] again.
+    /// The agent waits for a human. [`RunFinished::interrupts`] repeats all open interrupts.
     InterruptRequested(Box<PendingInterrupt>),
-    /// The run ended without failing. Nothing follows.
+    /// The run ended without failure. No event follows.
     RunFinished(Box<RunFinished>),
-    /// The run failed. Nothing follows.
+    /// The run failed. No event follows.
     RunFailed(Box<RunFailed>),
 }
 
 impl BlockEvent {
-    /// The strategy that translates it.
+    /// Returns the kind by which a [`ConverterSet`](crate::ConverterSet) selects the converter.
     pub fn kind(&self) -> EventKind {
         match self {
             Self::BlockStarted(block)
@@ -131,7 +131,7 @@ impl BlockEvent {
         }
     }
 
-    /// The block that it is a step of, if it is one.
+    /// Returns the block that the event starts, continues or ends. Returns `None` for all other events.
     pub fn block(&self) -> Option<&Arc<BlockHead>> {
         match self {
             Self::BlockStarted(block)
@@ -142,7 +142,7 @@ impl BlockEvent {
         }
     }
 
-    /// The lane it belongs to; none for the run's own events.
+    /// Returns the lane of the event. Returns `None` for events of the run as a whole.
     pub fn lane(&self) -> Option<&Arc<Lane>> {
         match self {
             Self::BlockStarted(block)
@@ -163,7 +163,7 @@ impl BlockEvent {
         }
     }
 
-    /// True for the last event of a run.
+    /// Returns `true` for the last event of a run.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::RunFinished(_) | Self::RunFailed(_))
     }
@@ -227,61 +227,61 @@ impl From<SpanKind> for BlockKind {
 /// One invocation of one agent.
 #[derive(Debug, PartialEq)]
 pub struct Lane {
-    /// Unique in the thread.
+    /// The id of the lane, unique in the thread.
     pub id: LaneId,
-    /// The agent.
+    /// The agent that works in the lane.
     pub source: Source,
-    /// The lane of the agent it works for; none for the root.
+    /// The lane of the calling agent; `None` for the root.
     pub parent: Option<Arc<Lane>>,
-    /// The parent's tool call that started it, under its outgoing id, if that call is known.
+    /// The parent's tool call that started the lane, under its emitted id, if that call is known.
     pub parent_call: Option<ToolCallId>,
 }
 
 impl Lane {
-    /// True for the lane of the agent that the run is about.
+    /// Returns `true` for the lane of the agent that the run was started for.
     pub fn is_root(&self) -> bool {
         self.parent.is_none()
     }
 
-    /// The agent's name; empty for the root.
+    /// Returns the agent's name; empty for the root.
     pub fn name(&self) -> &str {
         self.source.name()
     }
 }
 
-/// What is known of a block from its start on.
+/// The properties of a block that are fixed at its start. Every event of the block carries them.
 #[derive(Debug, PartialEq)]
 pub struct BlockHead {
-    /// Unique in the thread. For a tool use: the outgoing tool call id.
+    /// The id of the block, unique in the thread. For a tool use it is the emitted tool call id.
     pub id: BlockId,
-    /// What it is.
+    /// The kind of content.
     pub kind: SpanKind,
-    /// Whose it is.
+    /// The lane of the block.
     pub lane: Arc<Lane>,
-    /// What it is for.
+    /// Whether the block is part of the answer or of the work on it.
     pub channel: Channel,
-    /// Whose words they are.
+    /// The author of the content.
     pub role: Role,
     /// The name of the tool; empty for text and thinking.
     pub tool_name: ByteString,
-    /// The text block of the same source message, which a tool call belongs to.
+    /// For a tool call: the text block of the same source message.
     pub parent: Option<BlockId>,
-    /// The block that this one continues after an interruption.
+    /// The interrupted block whose text this block continues.
     pub continues: Option<BlockId>,
-    /// The block whose text this one takes the place of.
+    /// The block whose text this block replaces.
     pub replaces: Option<BlockId>,
-    /// What the source called it.
+    /// The ids, time and metadata that the source gave the block.
     pub origin: Origin,
 }
 
 impl BlockHead {
-    /// The outgoing tool call id of a tool use block.
+    /// Returns the emitted tool call id of a tool use block.
     pub fn tool_call_id(&self) -> ToolCallId {
         ToolCallId::new(self.id.as_bytes().clone())
     }
 }
 
-/// What the source said about a block, kept so that nothing is lost and the way back can be found.
+/// The source's own ids, time and metadata of a block, kept so that events can be traced back to the source.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Origin {
     /// The source's message id.
@@ -290,9 +290,9 @@ pub struct Origin {
     pub response_id: Option<ResponseId>,
     /// The source's tool call id.
     pub tool_call_id: Option<ToolCallId>,
-    /// Which of the agent's parallel outputs.
+    /// The parallel output of the agent that the block belongs to.
     pub track: Track,
-    /// When the source made it.
+    /// The time at which the source created the block.
     pub created_at: Option<Timestamp>,
     /// The source's metadata.
     pub metadata: Option<Arc<Metadata>>,
@@ -302,58 +302,58 @@ pub struct Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EndReason {
-    /// The source said so, or a tool's result arrived.
+    /// The source ended the block, or the result of the tool call arrived.
     Complete,
-    /// Something else began that ends it.
+    /// Other content started that ends this block (see [`stream`](crate::stream)).
     Interrupted,
-    /// Its lane or run ended.
+    /// The lane or the run ended.
     Closed,
-    /// The block that starts next has its text instead.
+    /// The next block replaces the text of this one.
     Replaced,
 }
 
-/// A tool's answer.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolResultEvent {
-    /// Unique in the thread.
+    /// The id of the result, unique in the thread.
     pub id: BlockId,
-    /// Whose call it was.
+    /// The lane that made the call.
     pub lane: Arc<Lane>,
-    /// The outgoing id of the call.
+    /// The emitted id of the call.
     pub call_id: ToolCallId,
-    /// The name of the tool, if it is known.
+    /// The name of the tool; empty if unknown.
     pub tool_name: ByteString,
-    /// What the tool answered.
+    /// The output of the tool.
     pub output: ToolOutput,
-    /// True if the tool failed or was refused.
+    /// Set if the tool failed or its use was rejected.
     pub is_error: bool,
-    /// What the source called it.
+    /// The ids, time and metadata that the source gave the result.
     pub origin: Origin,
 }
 
-/// Content of no other kind.
+/// Content without a kind of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomEvent {
-    /// Unique in the thread.
+    /// The id of the block, unique in the thread.
     pub id: BlockId,
-    /// Whose it is.
+    /// The lane of the content.
     pub lane: Arc<Lane>,
     /// A name of [`wellknown`](crate::wellknown) or the source's own.
     pub name: ByteString,
     /// The content.
     pub value: Value,
-    /// What it is for.
+    /// Whether the content is part of the answer or of the work on it.
     pub channel: Channel,
-    /// What the source called it.
+    /// The ids, time and metadata that the source gave the content.
     pub origin: Origin,
 }
 
-/// An interrupt and the lane that asks.
+/// An interrupt and the lane that requested it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingInterrupt {
-    /// Who asks.
+    /// The lane that waits for the reply.
     pub lane: Arc<Lane>,
-    /// What for; `tool_call_id` is the outgoing one.
+    /// The interrupt. Its `tool_call_id` is the emitted one.
     pub interrupt: Interrupt,
 }
 
@@ -361,19 +361,19 @@ pub struct PendingInterrupt {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunFinished {
-    /// Which run.
+    /// The run that ended.
     pub run: Arc<RunInfo>,
     /// How it ended.
     pub outcome: RunOutcome,
     /// The run's value, where it has one beside its text.
     pub result: Option<Value>,
-    /// What it waits for. Not empty if and only if the outcome is `Interrupted`.
+    /// The interrupts that wait for replies. Not empty if and only if the outcome is `Interrupted`.
     pub interrupts: Vec<PendingInterrupt>,
-    /// Calls that nobody answered in this run (a frontend's own tools, for example).
+    /// Tool calls without a result in this run, for example calls of a frontend's own tools.
     pub pending_calls: Vec<ToolCallId>,
-    /// What it cost, by provider and model.
+    /// The sum of tokens spent, by provider and model.
     pub usage: Vec<Usage>,
-    /// Why the model stopped, where the source says so: the last reason given with the answer.
+    /// Why the model stopped: the last reason that the source sent with the answer.
     pub finish_reason: Option<ByteString>,
 }
 
@@ -396,11 +396,11 @@ impl RunFinished {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunFailed {
-    /// Which run.
+    /// The run that failed.
     pub run: Arc<RunInfo>,
-    /// Why.
+    /// Why the run failed.
     pub failure: RunFailure,
-    /// What it cost, by provider and model.
+    /// The sum of tokens spent, by provider and model.
     pub usage: Vec<Usage>,
 }
 

@@ -1,17 +1,16 @@
-//! What is remembered of emitted text instead of the text: a length and a hash. Used by the stream machine, and by
-//! adapters that must tell a repetition from something new.
+//! Fingerprints of emitted text: a length and a hash instead of the text. Used by the stream machine, and by adapters that
+//! must distinguish repeated from new content.
 //!
-//! Sources repeat themselves: a last packet holds the whole message, an aggregate restates a stream. To emit only
-//! what is new, the machine must know whether a text *starts with* what was already emitted. A length and a hash
-//! of it suffice: hash the same number of bytes of the new text and compare. So memory per block does not grow
-//! with its text.
+//! Sources repeat content: a last packet holds the whole message, an aggregate restates a stream. To emit only the new
+//! part, the machine must know whether a text *starts with* the emitted text. A length and a hash are enough: hash the
+//! same number of bytes of the new text and compare. So memory per block does not grow with its text.
 //!
-//! White space around a text is not compared: providers trim aggregates, and a lost final newline must not show
-//! the message twice. A shorter text is told as different: a hash says nothing about parts of what it was made of.
+//! White space around a text is not compared: providers trim aggregates, and a lost final newline must not show a message
+//! twice. A text shorter than the emitted one counts as different, because a hash says nothing about a prefix of its input.
 //!
-//! The hash is polynomial modulo 2^64, which makes it independent of how the text was cut and lets eight bytes
-//! go at once (byte-serial FNV-1a costs about 25 ns per 20-byte delta, this about 8). It resists accident, not
-//! malice: a source that forges a collision hides its own text and nobody else's.
+//! The hash is polynomial modulo 2^64: it does not depend on how the text was cut, and eight bytes are hashed at once
+//! (byte-serial FNV-1a costs about 25 ns per 20-byte delta, this about 8). It is not collision resistant: a source that
+//! forges a collision can only suppress its own text.
 
 /// Odd, so that no power of it vanishes modulo 2^64; the digits are those of the golden ratio.
 const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -27,7 +26,7 @@ const BASE8: u64 = BASE7.wrapping_mul(BASE);
 pub fn hash_bytes(mut hash: u64, bytes: &[u8]) -> u64 {
     let (chunks, rest) = bytes.as_chunks::<8>();
     for &[a, b, c, d, e, f, g, h] in chunks {
-        // `+ 1` keeps leading zero bytes from vanishing.
+        // `+ 1` makes leading zero bytes count.
         let term = |byte: u8, power: u64| (u64::from(byte) + 1).wrapping_mul(power);
         hash = hash
             .wrapping_mul(BASE8)
@@ -46,39 +45,50 @@ pub fn hash_bytes(mut hash: u64, bytes: &[u8]) -> u64 {
     hash
 }
 
-/// How a whole text relates to what was emitted.
+/// The relation of a whole text to the emitted text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation<'a> {
-    /// Nothing was emitted yet.
+    /// No text was emitted yet.
     First,
-    /// It is the same, up to white space at its ends.
+    /// The same text, except for white space at its ends.
     Same,
-    /// It starts with what was emitted; this is the rest.
+    /// The text starts with the emitted text; this is the rest.
     Extends(&'a str),
-    /// It is something else.
+    /// A different text.
     Different,
 }
 
-/// A running summary of emitted prose.
+/// A running fingerprint of emitted prose.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_core::fingerprint::{Fingerprint, Relation};
+///
+/// let mut emitted = Fingerprint::default();
+/// emitted.push("Hello");
+/// assert_eq!(emitted.relation("Hello world"), Relation::Extends(" world"));
+/// assert_eq!(emitted.relation("  Hello"), Relation::Same);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Fingerprint {
     /// Bytes from the first to the last character that is not white space.
     body_len: usize,
     body_hash: u64,
-    /// White space after the body: counted apart, because it becomes body when more text follows.
+    /// White space after the body. It becomes part of the body when more text follows.
     trail_len: usize,
     running_hash: u64,
     started: bool,
 }
 
 impl Fingerprint {
-    /// Takes note of emitted text.
+    /// Appends emitted text.
     pub fn push(&mut self, delta: &str) {
         self.started |= !delta.is_empty();
         let rest = if self.body_len == 0 { delta.trim_start() } else { delta };
         let body = rest.trim_end();
         if body.is_empty() {
-            // Before the body all white space is skipped, so there is none to count.
+            // White space before the body is skipped, so only white space after it is counted.
             self.trail_len += rest.len();
         } else {
             self.body_len += self.trail_len + body.len();
@@ -90,12 +100,12 @@ impl Fingerprint {
         self.running_hash = hash_bytes(self.running_hash, trail.as_bytes());
     }
 
-    /// Returns the length and hash of the text without the white space around it: equal for equal texts.
+    /// Returns the length and hash of the text without surrounding white space. Equal for equal texts.
     pub fn digest(&self) -> (usize, u64) {
         (self.body_len, self.body_hash)
     }
 
-    /// Compares a whole text with what was emitted.
+    /// Compares a whole text with the emitted text.
     pub fn relation<'a>(&self, whole: &'a str) -> Relation<'a> {
         if !self.started {
             return Relation::First;
@@ -117,8 +127,8 @@ impl Fingerprint {
     }
 }
 
-/// A running summary of emitted JSON text: white space outside strings does not count, because a framework that
-/// repeats a call's arguments writes them anew, with its own spacing.
+/// A running fingerprint of emitted JSON text. White space outside strings is ignored, because a framework that repeats the
+/// arguments of a call serializes them again with its own spacing.
 #[derive(Debug, Clone, Default)]
 pub struct JsonFingerprint {
     len: usize,
@@ -128,14 +138,14 @@ pub struct JsonFingerprint {
 }
 
 impl JsonFingerprint {
-    /// Takes note of emitted JSON text.
+    /// Appends emitted JSON text.
     pub fn push(&mut self, delta: &str) {
         for &byte in delta.as_bytes() {
             self.push_byte(byte);
         }
     }
 
-    /// Compares a whole JSON text with what was emitted.
+    /// Compares a whole JSON text with the emitted text.
     pub fn relation<'a>(&self, whole: &'a str) -> Relation<'a> {
         if self.len == 0 {
             return Relation::First;

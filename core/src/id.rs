@@ -1,13 +1,13 @@
-//! Identifiers as newtypes, and the derivation of the ids that leave.
+//! Identifiers as newtypes, and [`IdMint`], which generates the emitted ids.
 //!
-//! Sources repeat ids (`result`, `m1`), share one id between thinking and text, or send none at all. Frontends
-//! take two things with one id for one thing, over the *whole thread*. So no id of a source is trusted to be
-//! unique: [`IdMint`] makes the outgoing ids, and the source's own id travels beside them as origin data. A tool call
-//! id that nothing in the thread has yet is emitted as it is; so are message ids where the host asks for it
+//! Sources repeat ids (`result`, `m1`), share one id between thinking and text, or send none at all. Frontends treat two
+//! things with the same id as one, over the *whole thread*. So no id of a source is assumed to be unique: [`IdMint`]
+//! generates the emitted ids, and [`Origin`](crate::event::Origin) carries the source's own id. A tool call id that is
+//! unique in the thread is emitted unchanged; so are message ids where the host requests it
 //! ([`StreamContext::with_kept_ids`](crate::StreamContext::with_kept_ids)).
 //!
-//! Invariants: an id is never mutated; a minted id is unique in its thread as long as run ids are; the same
-//! input gives the same ids (there is no randomness here), so golden traces are stable.
+//! Invariants: an id is never mutated; a minted id is unique in its thread as long as run ids are; the same input gives
+//! the same ids (no randomness), so golden traces are stable.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -21,23 +21,23 @@ macro_rules! id_type {
         pub struct $name(ByteString);
 
         impl $name {
-            /// Wraps an id as it is; no copy is made.
+            /// Wraps an id without copying it.
             pub fn new(id: impl Into<ByteString>) -> Self {
                 Self(id.into())
             }
 
-            /// The id as text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// The shared text behind the id.
+            /// Returns the shared text of the id.
             pub fn as_bytes(&self) -> &ByteString {
                 &self.0
             }
 
-            /// A copy that does not keep the buffer it was read from alive. Whatever outlives one read
-            /// (memory of ended blocks, heads of open ones) holds detached ids.
+            /// Returns a copy that does not keep the buffer alive from which the id was read. State that outlives one read
+            /// (heads of open blocks, memory of ended ones) holds detached ids.
             pub fn detached(&self) -> Self {
                 Self(detach(&self.0))
             }
@@ -88,30 +88,30 @@ macro_rules! id_type {
 }
 
 id_type! {
-    /// A conversation: what a frontend calls a thread and A2A a context.
+    /// A conversation: an AG-UI thread, an A2A context.
     ThreadId
-    /// One run of an agent in a thread. Unique in its thread; the scope of all minted ids.
+    /// One run of an agent in a thread. Unique in its thread; the prefix of all minted ids.
     RunId
-    /// A block that leaves: unique in its thread.
+    /// An emitted block, unique in its thread.
     BlockId
-    /// A lane that leaves: one invocation of one sub-agent, unique in its thread.
+    /// An emitted lane (one invocation of one sub-agent), unique in its thread.
     LaneId
-    /// A tool call. In an [`Update`](crate::Update) the source's id, in a [`BlockEvent`](crate::BlockEvent) the outgoing one.
+    /// A tool call. In an [`Update`](crate::Update) the source's id, in a [`BlockEvent`](crate::BlockEvent) the emitted one.
     ToolCallId
     /// A message as the source names it. Not unique.
     MessageId
     /// A model response as the source names it. Not unique.
     ResponseId
-    /// A request to a human, unique in its thread.
+    /// An interrupt, unique in its thread.
     InterruptId
 }
 
-/// A copy of `text` in an allocation of its own size.
+/// Returns a copy of `text` in an allocation of its own size.
 pub(crate) fn detach(text: &ByteString) -> ByteString {
     ByteString::from(&**text)
 }
 
-/// Makes the ids that leave a run: `<run>/1`, `<run>/2`, … in order of need.
+/// Generates the ids of a run: `<run>/1`, `<run>/2`, … in the order of calls.
 ///
 /// The ordinal holds digits only, so the last `/` splits an id into run and ordinal again: no two pairs of run
 /// and ordinal give the same text, whatever characters a run id has.
@@ -122,24 +122,24 @@ pub struct IdMint {
 }
 
 impl IdMint {
-    /// A mint for one run.
+    /// Returns a mint for one run.
     pub fn new(run: &RunId) -> Self {
         Self { scope: run.detached(), next: 1 }
     }
 
-    /// The next id.
+    /// Returns the next id.
     pub fn mint(&mut self) -> String {
         let id = format!("{}/{}", self.scope, self.next);
         self.next += 1;
         id
     }
 
-    /// True if `id` has the shape of an id of this run, so that a source's id must not be let out under it.
+    /// Returns `true` if `id` has the form of an id of this run. A source's id of this form must not be emitted unchanged.
     pub fn could_mint(&self, id: &str) -> bool {
         self.ordinal(id).is_some()
     }
 
-    /// Takes note of an id that an earlier mint of the same run has made: it is not made again.
+    /// Excludes an id that an earlier mint of the same run generated.
     pub fn skip(&mut self, id: &str) {
         if let Some(ordinal) = self.ordinal(id).and_then(|ordinal| ordinal.parse::<u64>().ok()) {
             self.next = self.next.max(ordinal.saturating_add(1));

@@ -7,7 +7,7 @@
 //!        └── RunFinished without, RunFailed ─────┘
 //! ```
 //!
-//! What is not here: where the thread's events come from, and which reply is taken if several come at once.
+//! This module neither reads the thread's events from a log nor decides which of several simultaneous replies counts.
 
 use crate::event::{BlockEvent, PendingInterrupt};
 use crate::run::Interrupt;
@@ -16,14 +16,14 @@ use crate::run::Interrupt;
 #[derive(Debug, Clone, Default)]
 pub struct OpenInterrupts {
     open: Vec<PendingInterrupt>,
-    /// True if the current run has emitted content: its agent has taken the answers.
+    /// Set if the current run has emitted content, which proves that its agent received the replies.
     has_content: bool,
-    /// True if a run has failed on the open interrupts already.
+    /// Set if a run has already failed on the open interrupts.
     has_failed: bool,
 }
 
 impl OpenInterrupts {
-    /// Takes the next event of the thread into account: those of all its runs, oldest first.
+    /// Adds the next event of the thread. Events of all its runs are expected, oldest first.
     pub fn handle_event(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::RunStarted(_) => self.has_content = false,
@@ -31,7 +31,7 @@ impl OpenInterrupts {
                 self.open.clone_from(&finished.interrupts);
                 self.has_failed = false;
             }
-            // A run that failed before its agent did anything has not answered; one that fails again never will.
+            // A run that failed before its agent emitted content leaves the interrupts open once; a second failure closes them.
             BlockEvent::RunFailed(_) if self.has_content || std::mem::replace(&mut self.has_failed, true) => {
                 self.open.clear();
             }

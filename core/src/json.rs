@@ -1,10 +1,9 @@
-//! What every adapter that reads or writes JSON text by hand needs to know of its strings.
+//! The characters that JSON escapes inside strings, for adapters that read or write JSON text by hand.
 //!
-//! Here and not in an adapter, because adapters share nothing but this crate. Reading and writing JSON as such is
-//! `serde_json`'s work.
+//! It is in this crate because adapters share no other crate. Parsing and serializing JSON is `serde_json`'s work.
 
-/// How many bytes at the front of `bytes` stand for themselves inside a JSON string: up to a quote, a backslash or
-/// a control character, found eight bytes at a time.
+/// Returns the number of leading bytes that need no escape inside a JSON string: all bytes before the first quote,
+/// backslash or control character. Examines eight bytes at a time.
 #[inline]
 pub fn plain_prefix(bytes: &[u8]) -> usize {
     let mut at = 0;
@@ -23,8 +22,8 @@ fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// The high bit of each special byte. The lowest set bit is exact; bits above it may be false alarms (a borrow that
-/// runs on), and are not looked at.
+/// Returns a word with the high bit of each special byte set. Only the lowest set bit is exact: a borrow can set bits above
+/// it, which callers ignore.
 fn special_bytes(word: u64) -> u64 {
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;

@@ -1,30 +1,31 @@
-//! Canonical content blocks, and the machines that turn what agents send into balanced streams.
+//! Canonical content blocks, and the machines that turn the output of agents into balanced streams.
 //!
-//! Every agent framework streams in its own dialect, and none of them guarantees that what opens is closed, that ids
-//! are unique, or that a failure looks like one. This crate is the middle through which Aqueduct carries all of them:
+//! Every agent framework streams in its own dialect, and none of them guarantees that every block that opens is closed,
+//! that ids are unique, or that a failure is reported as one. This crate is the canonical model between all of them:
 //!
 //! ```text
 //! adapter decodes ──► SourceEvent ──► StreamContext ──► BlockEvent ──► ConverterSet ──► protocol event
-//!   what was said      (Update, …)     when it opens      balanced      what it looks like
+//!                      (Update, …)     opens, closes      balanced      form in a protocol
 //! ```
 //!
 //! | module | what |
 //! |---|---|
-//! | [`block`], [`update`], [`source`] | what a source says: fragments of [`ContentBlock`]s, from whom, in what way |
+//! | [`block`], [`update`], [`source`] | input: fragments of [`ContentBlock`]s with agent, track and mode |
 //! | [`stream`] | [`StreamContext`]: lazy starts, deferred ends, unique ids, lanes |
-//! | [`event`] | [`BlockEvent`]: what leaves, balanced |
-//! | [`convert`], [`presentation`] | [`BlockEventConverter`]: one strategy per kind and protocol |
-//! | [`turn`], [`merge`], [`accumulator`] | one response id per turn; a turn as one value; texts of turns that end badly |
-//! | [`pipeline`] | all of it as `futures` streams |
+//! | [`event`] | output: [`BlockEvent`], balanced |
+//! | [`convert`], [`presentation`] | [`BlockEventConverter`]: one converter per kind and protocol |
+//! | [`turn`], [`merge`], [`accumulator`] | one response id per turn; a turn as one value; texts of turns without reliable end |
+//! | [`pipeline`] | the steps above as `futures` streams |
 //! | [`agent`], [`history`] | the seam for sources: an [`Agent`] answers a request with a stream of source events |
 //! | [`service`], [`protocol`], [`principal`], [`quota`], [`cancel`] | the seams for transports: runs, payloads, identity, limits, cancellation |
 //! | [`canonical`] | events and whole runs as JSON, for people and scripts |
-//! | [`fingerprint`], [`json`] | texts compared by length and hash; which bytes of a text JSON escapes |
+//! | [`coalesce`] | deltas that wait for a slow reader, merged |
+//! | [`fingerprint`], [`json`] | texts compared by length and hash; the characters that JSON escapes |
 //! | [`wellknown`] | names for content without a kind of its own |
 //! | `testing` (feature) | invariant checker, audit, traces, generators |
 //!
-//! What is *not* here: sockets, clocks, threads, locks, and every wire format. Time and ids enter with the data, so the
-//! same input gives the same output.
+//! The crate contains no sockets, clocks, threads, locks or wire formats. Time and ids enter with the data, so the same
+//! input gives the same output.
 //!
 //! # From updates to converted events
 //!
@@ -35,7 +36,7 @@
 //! };
 //! use futures_util::{StreamExt, stream};
 //!
-//! // What an agent says: text, a tool call, its result, more text. It never ends a block.
+//! // An agent sends text, a tool call, its result, more text. It never ends a block.
 //! let updates = stream::iter([
 //!     SourceEvent::from(Update::text("Let me look. ")),
 //!     Update::new(ContentBlock::tool_use("call_1", "search", r#"{"q":"rust"}"#)).into(),
@@ -44,7 +45,7 @@
 //!     SourceEvent::Finished { outcome: RunOutcome::Success, result: None },
 //! ]);
 //!
-//! // A protocol of our own: one converter for everything. Adapters bring theirs.
+//! // A protocol of our own: one converter for every kind. Adapters bring their own set.
 //! let converters = ConverterSet::uniform(|event: &BlockEvent, out: &mut Vec<String>| match event {
 //!     BlockEvent::BlockStarted(block) => out.push(format!("start {:?}", block.kind)),
 //!     BlockEvent::BlockEnded { block, .. } => out.push(format!("end {:?}", block.kind)),
@@ -64,6 +65,7 @@ pub mod cancel;
 pub mod canonical;
 pub mod coalesce;
 pub mod convert;
+pub mod error;
 pub mod event;
 pub mod fingerprint;
 pub mod history;
@@ -95,6 +97,7 @@ pub use bytestring::ByteString;
 pub use cancel::CancelToken;
 pub use coalesce::Coalescer;
 pub use convert::{BlockEventConverter, ConverterSet};
+pub use error::Error;
 pub use event::{BlockEvent, BlockHead, EventKind, Lane, SpanKind};
 pub use history::History;
 pub use id::{BlockId, InterruptId, LaneId, MessageId, ResponseId, RunId, ThreadId, ToolCallId};
@@ -108,9 +111,9 @@ pub use protocol::{Encoding, Protocol, ReadInput};
 pub use quota::{Account, Exceeded, Quota, Resource};
 pub use run::{Interrupt, InterruptReply, LaneOutcome, RunFailure, RunInfo, RunOutcome, Usage};
 pub use source::Source;
-pub use stream::{Limits, StreamContext, StreamError};
+pub use stream::{Limits, StreamContext};
 pub use turn::{ConflictPolicy, Turn};
 pub use update::{Channel, Mode, Role, SourceEvent, Timestamp, Track, Update};
 
-/// What a source tells beside its content, untouched and in its order.
+/// Metadata of a source, unchanged and in the source's order.
 pub type Metadata = serde_json::Map<String, serde_json::Value>;

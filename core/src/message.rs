@@ -1,5 +1,6 @@
-//! Whole messages: the history that enters a run, and the merged [`Response`] that a caller may want instead of a
-//! stream.
+//! Whole messages: the history that enters a run ([`RunInput`]), and the merged [`Response`] of a turn as one value.
+//!
+//! These types hold data only. [`merge`](crate::merge) builds a response; adapters read and write inputs.
 
 use std::sync::Arc;
 
@@ -16,24 +17,24 @@ use crate::update::{Channel, Role, Timestamp};
 /// One whole message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// Its id, where it has one.
+    /// The id of the message, if it has one.
     pub id: Option<MessageId>,
-    /// Whose words they are.
+    /// The author of the message.
     pub role: Role,
-    /// The agent that wrote it.
+    /// The agent that wrote the message.
     pub source: Source,
-    /// What it is for.
+    /// Whether the message is part of the answer or of the work on it.
     pub channel: Channel,
-    /// When it was made.
+    /// The time at which the message was created.
     pub created_at: Option<Timestamp>,
-    /// What it says, in order.
+    /// The content, in order.
     pub contents: Vec<ContentBlock>,
-    /// What the source told beside it.
+    /// Metadata of the source.
     pub metadata: Option<Arc<Metadata>>,
 }
 
 impl Message {
-    /// A message without content.
+    /// Returns a message without content.
     pub fn new(role: Role) -> Self {
         Self {
             id: None,
@@ -46,7 +47,7 @@ impl Message {
         }
     }
 
-    /// Its text blocks, joined without separator.
+    /// Returns the text blocks, joined without separator.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for block in &self.contents {
@@ -57,7 +58,7 @@ impl Message {
         text
     }
 
-    /// Its tool calls.
+    /// Returns the tool calls of the message.
     pub fn tool_uses(&self) -> impl Iterator<Item = &ToolUse> {
         self.contents.iter().filter_map(|block| match block {
             ContentBlock::ToolUse(call) => Some(call),
@@ -72,17 +73,17 @@ impl Message {
 pub struct Response {
     /// The one response id of the turn.
     pub id: ResponseId,
-    /// The agent, if there was only one.
+    /// The agent, if all messages are of one.
     pub agent: Option<Source>,
-    /// Its messages.
+    /// The messages, grouped by agent.
     pub messages: Vec<Message>,
-    /// The earliest time known.
+    /// The earliest known time of creation.
     pub created_at: Option<Timestamp>,
-    /// Why the model stopped, if all that was said about it agrees.
+    /// Why the model stopped, if all reported reasons agree.
     pub finish_reason: Option<ByteString>,
-    /// What it cost, by provider and model.
+    /// The sum of tokens spent, by provider and model.
     pub usage: Vec<Usage>,
-    /// The source's metadata; what came later wins, key by key.
+    /// The source's metadata; for equal keys the later value counts.
     pub metadata: Metadata,
 }
 
@@ -106,7 +107,7 @@ impl Response {
         self.messages.iter().all(|message| message.source == *first).then(|| first.clone())
     }
 
-    /// The text of its answer messages, joined without separator.
+    /// Returns the text of the answer messages, joined without separator.
     pub fn text(&self) -> String {
         self.messages
             .iter()
@@ -116,39 +117,39 @@ impl Response {
     }
 }
 
-/// A tool that the caller of a run offers.
+/// A tool that the caller of a run provides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
-    /// Its name.
+    /// The name of the tool.
     pub name: ByteString,
-    /// What it does.
+    /// A description of the tool for the model.
     pub description: ByteString,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub parameters: Option<Value>,
-    /// What the caller told beside it.
+    /// Metadata of the caller.
     pub metadata: Option<Arc<Metadata>>,
 }
 
-/// What a run starts from, whichever protocol it came in by.
+/// The input of a run, independent of the protocol it arrived in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunInput {
-    /// The conversation.
+    /// The thread of the run.
     pub thread_id: ThreadId,
-    /// The run.
+    /// The id of the run.
     pub run_id: RunId,
     /// The run this one branches from.
     pub parent_run_id: Option<RunId>,
     /// The history, oldest first, each message id once.
     pub messages: Vec<Message>,
-    /// Tools of the caller.
+    /// Tools that the caller provides.
     pub tools: Vec<ToolSpec>,
-    /// Facts of the caller, as description and value.
+    /// Context of the caller, as pairs of description and value.
     pub context: Vec<(ByteString, ByteString)>,
     /// The shared state.
     pub state: Value,
-    /// Answers to the interrupts of the run before.
+    /// Replies to the interrupts of the previous run.
     pub resume: Vec<InterruptReply>,
-    /// Whatever else the caller passes on.
+    /// Any further data that the caller passes to the agent.
     pub forwarded: Value,
     /// What the surface that starts the run keeps with it in the run log, for other replicas and the next start. Agents and
     /// watchers do not see it. A run with a record goes on without watchers.
@@ -156,7 +157,7 @@ pub struct RunInput {
 }
 
 impl RunInput {
-    /// An input with one user message.
+    /// Returns an input with one user message.
     pub fn prompt(thread_id: impl Into<ByteString>, run_id: impl Into<ByteString>, text: &str) -> Self {
         let mut message = Message::new(Role::User);
         message.contents.push(ContentBlock::text(text));
@@ -174,7 +175,7 @@ impl RunInput {
         }
     }
 
-    /// The ids of all tool calls in the history: a result for one of them is no orphan.
+    /// Returns the ids of all tool calls in the history. A result for one of them needs no call in this run.
     pub fn known_calls(&self) -> impl Iterator<Item = &ToolCallId> {
         self.messages.iter().flat_map(Message::tool_uses).filter_map(|call| call.id.as_ref())
     }
@@ -195,7 +196,7 @@ impl RunInput {
         self.forwarded.get("command")?.get("resume").filter(|resume| !resume.is_null())
     }
 
-    /// What the user said last.
+    /// Returns the last user message. Returns `None` if there is none.
     pub fn latest_user_message(&self) -> Option<&Message> {
         self.messages.iter().rev().find(|m| m.role == Role::User)
     }

@@ -1,8 +1,8 @@
 //! The path of data as `futures` streams, for library users: source events → balanced events → protocol events.
 //!
-//! [`through`](SourceStreamExt::through) drives a [`StreamContext`]; [`convert`](BlockStreamExt::convert) a
-//! [`ConverterSet`]. Nothing is buffered beyond what one input gives rise to, so back-pressure reaches the source.
-//! Dropping a stream drops its source: whether that stops the agent is the source's matter.
+//! [`through`](SourceStreamExt::through) drives a [`StreamContext`]; [`convert`](BlockStreamExt::convert) drives a
+//! [`ConverterSet`]. Only the output of one input is buffered, so back-pressure reaches the source. Dropping a stream drops
+//! its source; whether that cancels the agent depends on the source.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -18,9 +18,9 @@ use crate::run::RunFailure;
 use crate::stream::StreamContext;
 use crate::update::{SourceEvent, Update};
 
-/// What a source stream may yield: source events, updates, or results of either. An error ends the run as failed.
+/// An item of a source stream: a source event, an update, or a result of either. An `Err` item fails the run.
 pub trait IntoSourceEvent {
-    /// The event.
+    /// Returns the item as a source event.
     fn into_source_event(self) -> SourceEvent;
 }
 
@@ -49,7 +49,7 @@ impl<T: IntoSourceEvent, E: Error> IntoSourceEvent for Result<T, E> {
 
 /// Adds [`through`](Self::through) to streams of source events.
 pub trait SourceStreamExt: Stream + Sized {
-    /// The balanced events of this source. Ends after the terminal event, whatever the source still has.
+    /// Returns the balanced events of this source. The stream ends after the terminal event, even if the source has more items.
     fn through(self, context: StreamContext) -> Through<Self>
     where
         Self::Item: IntoSourceEvent,
@@ -62,7 +62,7 @@ impl<S: Stream> SourceStreamExt for S {}
 
 /// Adds [`convert`](Self::convert) to streams of balanced events.
 pub trait BlockStreamExt: Stream<Item = BlockEvent> + Sized {
-    /// The same stream in a protocol.
+    /// Converts the events into those of a protocol.
     fn convert<E>(self, converters: ConverterSet<E>) -> Convert<Self, E> {
         Convert { blocks: self, converters, scratch: Vec::new(), ready: VecDeque::new() }
     }

@@ -1,12 +1,12 @@
-//! Answer and intermediate: one setting, for all protocols, of how the work on the way to an answer is shown.
+//! [`IntermediateView`]: how intermediate text (the work on the way to an answer) is shown, for all protocols.
 //!
-//! Nothing is rewritten: an event keeps its kind and channel, and only the *strategy* that translates it is
-//! chosen by what it is shown as. So two watchers of one run can see it in two ways.
+//! The setting selects the *converter* of an event and rewrites nothing: an event keeps its kind and channel, so two
+//! watchers of one run can use different views.
 
 use crate::event::{BlockEvent, EventKind, SpanKind};
 use crate::update::Channel;
 
-/// How intermediate text is shown. Tool calls, results and custom blocks are always shown as what they are.
+/// How intermediate text is shown. Tool calls, results and custom blocks are always shown under their own kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum IntermediateView {
     /// As thinking.
@@ -14,11 +14,11 @@ pub enum IntermediateView {
     Reasoning,
     /// As text, attributed to its agent.
     Text,
-    /// Not at all.
+    /// Omitted.
     Hidden,
 }
 
-/// The kind an event is shown as; none if it is hidden.
+/// Returns the kind under which an event is converted. Returns `None` if the event is hidden.
 pub fn shown_kind(event: &BlockEvent, view: IntermediateView) -> Option<EventKind> {
     let kind = event.kind();
     match event {

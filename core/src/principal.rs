@@ -1,5 +1,5 @@
 //! [`Principal`]: the authenticated identity to which runs, threads, tasks and interrupts belong; [`Identity`]: a principal
-//! with what the host grants it and for how long.
+//! with its grants and the lifetime of its proof.
 //!
 //! ```text
 //! proof (token, JWT, certificate) ── host, once per request ──► Identity ──► Principal ── stored form ──► run log
@@ -42,12 +42,12 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// Returns the principal of callers that prove nothing, where the host admits them.
+    /// Returns the principal of callers without proof, where the host admits them.
     pub fn anonymous() -> Self {
         Self::default()
     }
 
-    /// Returns `None` if the subject is empty or a name is longer than 1 KiB.
+    /// Returns a principal. Returns `None` if the subject is empty or a name is longer than 1 KiB.
     pub fn new(tenant: impl Into<ByteString>, subject: impl Into<ByteString>) -> Option<Self> {
         let (tenant, subject) = (tenant.into(), subject.into());
         let is_valid = !subject.is_empty() && subject.len() <= NAME_BYTES && tenant.len() <= NAME_BYTES;
@@ -70,13 +70,13 @@ impl Principal {
         &self.subject
     }
 
-    /// Returns `true` for callers that proved nothing.
+    /// Returns `true` for the principal of callers without proof.
     pub fn is_anonymous(&self) -> bool {
         self.subject.is_empty()
     }
 }
 
-/// The stored form: `tenant:subject`, `subject` in the default tenant, and nothing for the anonymous principal.
+/// Writes the stored form: `tenant:subject`; `subject` in the default tenant; an empty text for the anonymous principal.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.tenant.is_empty() {
@@ -99,7 +99,7 @@ fn escape(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     Ok(())
 }
 
-/// Reads an escaped name. Text that [`escape`] does not write is kept as it is.
+/// Reverses [`escape`]. Text that [`escape`] does not write is kept unchanged.
 fn unescaped(name: &str) -> ByteString {
     let (mut bytes, mut rest) = (Vec::with_capacity(name.len()), name.as_bytes());
     while let Some((&first, tail)) = rest.split_first() {
@@ -122,21 +122,21 @@ pub enum AgentGrant {
     Only(BTreeSet<String>),
 }
 
-/// A principal, what the host grants it, and for how long its proof holds.
+/// A principal, the host's grants for it, and the lifetime of its proof.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Identity {
-    /// The principal.
+    /// The principal that the proof authenticates.
     pub principal: Principal,
-    /// The agents that it may run.
+    /// The agents that the principal may run.
     pub agents: AgentGrant,
-    /// Set if it sees and cancels the runs of all principals.
+    /// Set if the principal may watch and cancel the runs of all principals.
     pub is_admin: bool,
-    /// When the proof expires; `None` if it does not.
+    /// The time at which the proof expires; `None` if it does not.
     pub expires_at: Option<Timestamp>,
     /// Cancelled when the host no longer accepts the proof.
     pub revoked: CancelToken,
-    /// Owners that version 0.1 stored for this principal, whose runs it may see.
+    /// Owners that version 0.1 stored for this principal. Their runs belong to it.
     pub former: Vec<String>,
 }
 
@@ -146,7 +146,7 @@ impl Identity {
         Self { principal, ..Self::default() }
     }
 
-    /// Returns `true` if the identity may run the agent.
+    /// Returns `true` if the identity may run `agent`.
     pub fn may_run(&self, agent: &str) -> bool {
         match &self.agents {
             AgentGrant::All => true,
@@ -154,19 +154,19 @@ impl Identity {
         }
     }
 
-    /// Returns the owners whose runs are this identity's: the stored form of its principal, and former ones.
+    /// Returns the stored owners whose runs belong to this identity: the form of its principal, and the former ones.
     pub fn owners(&self) -> Vec<String> {
         [self.principal.to_string()].into_iter().chain(self.former.iter().cloned()).collect()
     }
 
-    /// Returns `true` if the proof no longer holds at `now`.
+    /// Returns `true` if the proof has expired at `now`.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
 }
 
 impl PartialEq for Identity {
-    /// Two identities are equal if they grant the same: the switch of revocation does not count.
+    /// Compares everything but `revoked`: two identities are equal if they grant the same.
     fn eq(&self, other: &Self) -> bool {
         (&self.principal, &self.agents, self.is_admin, self.expires_at, &self.former)
             == (&other.principal, &other.agents, other.is_admin, other.expires_at, &other.former)

@@ -5,15 +5,15 @@
 //!                        └ declared version ──► encoder ─────────────────────────────────────────▲
 //! ```
 //!
-//! An adapter implements the trait once; HTTP, WebSocket and any other transport carry the same implementation. What
-//! the payloads mean stays with the adapter; what frames them stays with the transport.
+//! An adapter implements the trait once; HTTP, WebSocket and any other transport carry the same implementation. The adapter
+//! defines the payloads, the transport their framing.
 
 use std::fmt;
 
 use crate::message::RunInput;
 use crate::service::{EventEncoder, ServiceError};
 
-/// How payloads are written.
+/// The serialization of payloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Encoding {
@@ -24,27 +24,27 @@ pub enum Encoding {
     Binary,
 }
 
-/// Reads run inputs and makes encoders, for one agent protocol.
+/// Reads run inputs and creates encoders, for one agent protocol.
 pub trait Protocol: Send + Sync + 'static {
-    /// Reads the input of a run of `agent`, and makes the encoder for its events: the version that the client
-    /// understands may stand in its input.
+    /// Reads the input of a run of `agent`, and creates the encoder for its events. The input may declare the protocol
+    /// version that the client supports.
     ///
     /// # Errors
     ///
-    /// Returns a refusal of kind [`Invalid`](crate::service::RefusalKind::Invalid) if `bytes` are no input.
+    /// Returns a refusal of kind [`Invalid`](crate::service::RefusalKind::Invalid) if `bytes` are not a valid input.
     fn read_input(&self, agent: &str, bytes: &[u8], encoding: Encoding) -> Result<ReadInput, ServiceError>;
 
-    /// Makes the encoder for a watcher of a run of `agent`. `declared` is the protocol version that the watcher
-    /// declared, if it declared one.
+    /// Creates the encoder for a watcher of a run of `agent`. `declared` is the protocol version that the watcher supports,
+    /// if it declared one.
     fn encoder(&self, agent: &str, declared: Option<&str>, encoding: Encoding) -> Box<dyn EventEncoder>;
 }
 
 /// A decoded request to start a run.
 #[non_exhaustive]
 pub struct ReadInput {
-    /// The input.
+    /// The input of the run.
     pub input: RunInput,
-    /// Writes the events of the run for the client that sent the input.
+    /// Encodes the events of the run for the client that sent the input.
     pub encoder: Box<dyn EventEncoder>,
 }
 

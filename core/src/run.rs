@@ -1,4 +1,6 @@
-//! The life of a run beside its content: outcomes, failures, interrupts, usage.
+//! Outcomes, failures, interrupts and token usage of a run: everything about a run that is not content.
+//!
+//! These types hold data only: [`stream`](crate::stream) decides when a run ends and how.
 
 use std::sync::Arc;
 
@@ -8,21 +10,21 @@ use serde_json::Value;
 use crate::Metadata;
 use crate::id::{InterruptId, RunId, ThreadId, ToolCallId};
 
-/// Which run of which conversation.
+/// The ids of a run, and the name of its agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunInfo {
-    /// The conversation.
+    /// The thread of the run.
     pub thread_id: ThreadId,
-    /// The run.
+    /// The id of the run.
     pub run_id: RunId,
     /// The run this one branches from.
     pub parent_run_id: Option<RunId>,
-    /// The name of the agent that the run is about, for readers.
+    /// The display name of the agent that the run was started for.
     pub agent: Option<ByteString>,
 }
 
 impl RunInfo {
-    /// A run without parent or name.
+    /// Returns the ids of a run without parent and agent name.
     pub fn new(thread_id: impl Into<ByteString>, run_id: impl Into<ByteString>) -> Self {
         Self {
             thread_id: ThreadId::new(thread_id),
@@ -33,15 +35,15 @@ impl RunInfo {
     }
 }
 
-/// How a run ended that did not fail.
+/// How a run without failure ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RunOutcome {
-    /// It did what it was for.
+    /// The run completed.
     Success,
-    /// It waits for answers to its interrupts.
+    /// The run waits for replies to its interrupts.
     Interrupted,
-    /// Somebody stopped it.
+    /// A caller, the host or the source cancelled the run.
     Cancelled,
 }
 
@@ -49,66 +51,66 @@ pub enum RunOutcome {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum LaneOutcome {
-    /// It did what it was for; with its value, where it has one beside its text.
+    /// The sub-agent completed; with its return value, if it has one beside its text.
     Success(Option<Value>),
-    /// It waits for a human.
+    /// The sub-agent waits for a human.
     Suspended,
-    /// Somebody stopped it.
+    /// The sub-agent was cancelled.
     Cancelled,
-    /// It failed. The run need not.
+    /// The sub-agent failed. The run may continue.
     Failed(RunFailure),
 }
 
 /// Why a run or a lane failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunFailure {
-    /// A stable word for programs, e.g. [`RunFailure::UPSTREAM_ENDED`].
+    /// A stable code for programs, e.g. [`RunFailure::UPSTREAM_ENDED`].
     pub code: ByteString,
-    /// A sentence for people: what failed, where, and what to do.
+    /// A message for people: what failed, where, and what to do.
     pub message: ByteString,
-    /// What the source told beside it.
+    /// Further data from the source.
     pub details: Option<Value>,
 }
 
 impl RunFailure {
-    /// The source ended without saying how the run ended.
+    /// The source's stream ended without reporting the end of the run.
     pub const UPSTREAM_ENDED: &'static str = "upstream_ended";
-    /// The source sent something that cannot be read.
+    /// The source sent data that cannot be decoded.
     pub const UPSTREAM_INVALID: &'static str = "upstream_invalid";
-    /// The source said that it failed.
+    /// The source reported a failure.
     pub const AGENT_FAILED: &'static str = "agent_failed";
-    /// A limit of the stream machine was reached.
+    /// A limit of the stream machine was exceeded.
     pub const LIMIT_EXCEEDED: &'static str = "limit_exceeded";
-    /// Somebody stopped the run, told to a peer whose protocol has no cancelled outcome.
+    /// The run was cancelled. Used for peers whose protocol has no cancelled outcome.
     pub const CANCELLED: &'static str = "cancelled";
 
-    /// A failure with a code and a sentence.
+    /// Returns a failure with a code and a message.
     pub fn new(code: impl Into<ByteString>, message: impl Into<ByteString>) -> Self {
         Self { code: code.into(), message: message.into(), details: None }
     }
 }
 
-/// A request to a human, without whose answer the agent does not go on.
+/// A question to a human. The agent continues only after the reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interrupt {
-    /// Identifies it in the answer. Must be unique in the thread: the asker chooses it.
+    /// Identifies the interrupt in the reply. Chosen by the agent; must be unique in the thread.
     pub id: InterruptId,
-    /// Why: `tool_call`, `input_required`, `auth_required`, `confirmation`, or `<framework>:<name>`.
+    /// The reason: `tool_call`, `input_required`, `auth_required`, `confirmation`, or `<framework>:<name>`.
     pub reason: ByteString,
-    /// The question.
+    /// The text of the question.
     pub message: Option<ByteString>,
-    /// The tool call that waits, under the source's id; the stream machine turns it into the outgoing one.
+    /// The tool call that waits, under the source's id. The stream machine replaces it by the emitted id.
     pub tool_call_id: Option<ToolCallId>,
-    /// JSON Schema of the answer.
+    /// JSON Schema of the reply.
     pub response_schema: Option<Value>,
-    /// When the question lapses (ISO 8601).
+    /// The time at which the interrupt expires (ISO 8601).
     pub expires_at: Option<ByteString>,
-    /// What the source told beside it.
+    /// Metadata of the source.
     pub metadata: Option<Arc<Metadata>>,
 }
 
 impl Interrupt {
-    /// An interrupt with id and reason.
+    /// Returns an interrupt with an id and a reason.
     pub fn new(id: impl Into<ByteString>, reason: impl Into<ByteString>) -> Self {
         Self {
             id: InterruptId::new(id),
@@ -122,45 +124,46 @@ impl Interrupt {
     }
 }
 
-/// The answer to an [`Interrupt`].
+/// The reply to an [`Interrupt`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct InterruptReply {
-    /// The interrupt.
+    /// The interrupt that is replied to.
     pub id: InterruptId,
-    /// False if the human declined to answer.
+    /// `false` if the human declined.
     pub resolved: bool,
-    /// The answer.
+    /// The content of the reply.
     pub payload: Option<Value>,
 }
 
-/// Tokens spent. Absent means "not reported", never zero. Input and output are totals; the rest are parts of them.
+/// Token counts. An absent count was not reported; it is not zero. `input` and `output` are totals, the other counts are
+/// parts of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Who was paid.
+    /// The provider of the model.
     pub provider: Option<ByteString>,
-    /// For what model.
+    /// The model.
     pub model: Option<ByteString>,
-    /// Tokens in.
+    /// Input tokens.
     pub input: Option<u64>,
-    /// Tokens out.
+    /// Output tokens.
     pub output: Option<u64>,
-    /// Both, as reported.
+    /// Input and output tokens, as reported.
     pub total: Option<u64>,
-    /// Tokens out that were thought, not said.
+    /// Output tokens spent on reasoning.
     pub reasoning: Option<u64>,
-    /// Tokens in that were read from a cache.
+    /// Input tokens read from a cache.
     pub cached_input: Option<u64>,
-    /// Tokens in that were written to a cache.
+    /// Input tokens written to a cache.
     pub cache_write_input: Option<u64>,
 }
 
 impl Usage {
-    /// True if both count for one provider and model.
+    /// Returns `true` if both are for the same provider and model.
     pub fn same_account(&self, other: &Self) -> bool {
         self.provider == other.provider && self.model == other.model
     }
 
-    /// Adds what `other` reports; a count that neither reports stays absent.
+    /// Adds the counts of `other`. A count that neither reports stays absent.
     pub fn add(&mut self, other: &Self) {
         fn sum(into: &mut Option<u64>, more: Option<u64>) {
             if let Some(more) = more {

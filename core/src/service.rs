@@ -1,5 +1,5 @@
-//! The seams at which transports meet the rest: what carries bytes knows these traits and no agent protocol; what
-//! produces runs knows these traits and no socket.
+//! The seams between transports and runs: a transport depends on these traits and on no agent protocol; a service that
+//! produces runs implements these traits and knows no socket.
 //!
 //! ```text
 //!   RunService ── EventStream (numbered canonical events) ──► transport ── frames ──► peer
@@ -8,13 +8,13 @@
 //!                                                            EventEncoder (an adapter's)
 //! ```
 //!
-//! * [`RunService`] starts, watches, stops and feeds runs. A gateway implements it once for all its transports; a
-//!   developer with one agent implements it for that agent.
-//! * [`EventEncoder`] writes canonical events as payloads of one protocol, straight into the transport's buffer.
-//! * [`PayloadStream`] gives such payloads where a protocol's stream is more than the events of one run.
+//! * [`RunService`] starts, watches, cancels and publishes runs. The run engine implements it once for all transports; a
+//!   developer with one agent can implement it for that agent.
+//! * [`EventEncoder`] writes canonical events as payloads of one protocol, directly into the transport's buffer.
+//! * [`PayloadStream`] produces payloads where a protocol's stream is more than the events of one run.
 //!
-//! Nothing here reads a clock, spawns or locks: futures and streams are made by the implementor and driven by the
-//! transport.
+//! This module reads no clock, spawns no task and holds no lock: the implementor creates futures and streams, and the
+//! transport drives them.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -25,33 +25,34 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use bytestring::ByteString;
 use futures_core::Stream;
-use thiserror::Error;
 
+use crate::error::Error;
 use crate::event::BlockEvent;
 use crate::id::RunId;
-use crate::merge::{CompletedRun, MergeError, RunMerger};
+use crate::merge::{CompletedRun, RunMerger};
 use crate::message::RunInput;
 use crate::principal::{Identity, Principal};
 use crate::quota::{Account, Exceeded, Quota};
 use crate::run::InterruptReply;
 
-/// A future made by a [`RunService`].
+/// A future returned by a [`RunService`].
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Events of one run, in order, without gaps. It ends after the terminal event; an end before that means that the
-/// service lost the run. Watching after the terminal event gives a stream that is empty and has ended well. Dropping it tells the service that this watcher has gone.
+/// The events of one run, in order, without gaps. The stream ends after the terminal event; an earlier end means that the
+/// service lost the run. A stream that is opened after the terminal event is empty, which is a regular end. Dropping the
+/// stream ends the watch.
 pub type EventStream = Pin<Box<dyn Stream<Item = NumberedEvent> + Send>>;
 
 /// An event and its number in its run. Numbers are contiguous and start at 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NumberedEvent {
-    /// Its number.
+    /// The position of the event in its run.
     pub number: u64,
-    /// The event.
+    /// The canonical event.
     pub event: BlockEvent,
 }
 
-/// Who asks, as the transport saw it. The service decides what that is worth.
+/// The caller of a service, as the transport received it. The service decides whether to trust it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Caller {
     /// The bearer token, without the word `Bearer`.
@@ -60,23 +61,23 @@ pub struct Caller {
     pub headers: Vec<(String, String)>,
     /// The address of the peer, for logs.
     pub peer: Option<String>,
-    /// The certificate (DER) that the caller showed and the transport verified, where TLS asks for one.
+    /// The client certificate (DER) that the transport verified, where TLS requests one.
     pub certificate: Option<Bytes>,
-    /// The surface by which the caller came, a word of the host, for metrics; empty if the host names none.
+    /// The host's name for the surface of the request, for metrics; empty if the host has none.
     pub surface: &'static str,
-    /// What the host made of token and certificate.
+    /// The result of authentication.
     pub proof: Proof,
 }
 
-/// What a host made of the proof of a caller, once per request ([`RunService::authenticate`]).
+/// The result of authentication, once per request ([`RunService::authenticate`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Proof {
-    /// Nothing yet.
+    /// The caller has not been authenticated yet.
     #[default]
     Unchecked,
-    /// The caller is known.
+    /// The caller is authenticated.
     Verified(Arc<Identity>),
-    /// The caller is not; this is the refusal.
+    /// Authentication failed with this refusal.
     Refused(ServiceError),
 }
 
@@ -96,7 +97,7 @@ impl Caller {
     }
 }
 
-/// Secrets stay out of logs: only names and the peer are shown.
+/// Omits secrets: only the names of headers and the peer are printed.
 impl fmt::Debug for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -111,20 +112,20 @@ impl fmt::Debug for Caller {
     }
 }
 
-/// An agent that can be run.
+/// An agent that the service can run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentInfo {
-    /// Its name in requests.
+    /// The name of the agent in requests.
     pub name: String,
-    /// What it is for.
+    /// A description for people.
     pub description: String,
 }
 
 /// A run that has started.
 pub struct StartedRun {
-    /// Its id.
+    /// The id of the run.
     pub run_id: RunId,
-    /// Its events, from the first.
+    /// The events of the run, from the first.
     pub events: EventStream,
     /// `true` if an earlier request started the run, and this one repeats its reply to an interrupt.
     pub is_repeat: bool,
@@ -143,14 +144,14 @@ impl fmt::Debug for StartedRun {
     }
 }
 
-/// Starts, watches, stops and feeds runs.
+/// Starts, watches, cancels and publishes runs.
 pub trait RunService: Send + Sync + 'static {
-    /// The agents that this caller may run.
+    /// Returns the agents that `caller` may run.
     fn list_agents(&self, caller: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>>;
 
-    /// Decides who the caller is, and returns it with its [`Proof`]. Hosts whose proofs take time to check (keys that are
-    /// fetched) do so here; transports call it once per request, before they read a body. A proof that fails refuses the
-    /// operations that follow.
+    /// Authenticates the caller and returns it with its [`Proof`]. A host whose checks take time (keys that are fetched)
+    /// does them here. Transports call it once per request, before they read the body. After a failed authentication the
+    /// other operations return its refusal.
     fn authenticate(&self, caller: Caller) -> BoxFuture<'_, Caller> {
         Box::pin(std::future::ready(caller))
     }
@@ -170,7 +171,13 @@ pub trait RunService: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Starts a run.
+    /// Starts a run of `agent` for `caller`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::NotFound`] if the agent does not exist or the caller may not run it,
+    /// [`RefusalKind::Conflict`] if the run id is in use, [`RefusalKind::Busy`] at a limit of concurrent runs, and
+    /// [`RefusalKind::Invalid`] if the input cannot be run.
     fn start(
         &self,
         caller: &Caller,
@@ -178,10 +185,15 @@ pub trait RunService: Send + Sync + 'static {
         input: RunInput,
     ) -> BoxFuture<'_, Result<StartedRun, ServiceError>>;
 
-    /// Watches a run: its events with numbers above `after`, then the live ones.
+    /// Watches a run: returns its events with numbers above `after`, then the live ones.
     ///
-    /// A stream that ends without a terminal event can be resumed after its last number, unless it is over when it is first
-    /// polled: then the run has ended, and `after` is the number of its last event.
+    /// A stream that ends without a terminal event can be resumed after its last number. A stream that ends without any
+    /// event belongs to a run that has ended, and `after` is the number of its last event.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::NotFound`] if the caller has no such run, and [`RefusalKind::Gone`] with the earliest stored
+    /// number if events after `after` are no longer stored.
     fn watch(
         &self,
         caller: &Caller,
@@ -189,16 +201,25 @@ pub trait RunService: Send + Sync + 'static {
         after: u64,
     ) -> BoxFuture<'_, Result<EventStream, ServiceError>>;
 
-    /// Stops a run. Stopping a run that has ended is no error; the answer says whether it was running.
+    /// Cancels a run. Returns `true` if the run was running; cancelling an ended run is not an error.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::NotFound`] if the caller has no such run.
     fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>>;
 
-    /// Returns the agent of a run of the caller; `None` if there is no such run, or the service does not tell. A protocol
-    /// may show the runs of agents in different ways.
+    /// Returns the agent of a run of the caller. Returns `None` if there is no such run, or if the service does not keep
+    /// the agent. A protocol may encode the runs of different agents differently.
     fn agent_of<'a>(&'a self, _caller: &'a Caller, _run: &'a RunId) -> BoxFuture<'a, Option<String>> {
         Box::pin(std::future::ready(None))
     }
 
-    /// Opens a run that the caller feeds itself.
+    /// Opens a run whose events the caller publishes.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::Unsupported`] or [`RefusalKind::Invalid`] if the agent or the format cannot be published, and
+    /// [`RefusalKind::Conflict`] if the run id belongs to another run.
     fn publish(
         &self,
         caller: &Caller,
@@ -206,12 +227,13 @@ pub trait RunService: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Box<dyn Ingest>, ServiceError>>;
 }
 
-/// Runs an agent to the end of its run, and returns all of it as one value. Dropping the future stops watching the run.
+/// Runs an agent and returns the whole run as one value. Dropping the future ends the watch, not the run.
 ///
 /// # Errors
 ///
-/// The run could not be started, the service lost it ([`RefusalKind::Unavailable`]), or it is too long to be merged
-/// ([`RefusalKind::Unsupported`]). A run that failed is no error: [`CompletedRun::outcome`] says so.
+/// Returns the refusal of [`RunService::start`]; [`RefusalKind::Unavailable`] if the service lost the run;
+/// [`RefusalKind::Unsupported`] if the run is too long to be merged. A run that failed is not an error:
+/// [`CompletedRun::outcome`] holds its failure.
 pub async fn complete(
     service: &dyn RunService,
     caller: &Caller,
@@ -221,7 +243,7 @@ pub async fn complete(
     let StartedRun { run_id, mut events, .. } = service.start(caller, agent, input).await?;
     let mut merger = RunMerger::default();
     while let Some(event) = poll_fn(|cx| events.as_mut().poll_next(cx)).await {
-        let too_long = |error: MergeError| ServiceError::new(RefusalKind::Unsupported, error.to_string());
+        let too_long = |error: Error| ServiceError::new(RefusalKind::Unsupported, error.to_string());
         merger.handle_event(&event.event).map_err(too_long)?;
     }
     if merger.is_ended() {
@@ -231,128 +253,131 @@ pub async fn complete(
     Err(ServiceError::new(RefusalKind::Unavailable, message))
 }
 
-/// Opens an [`Ingest`].
+/// A request to open an [`Ingest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishRequest {
-    /// The agent under whose name the run is shown.
+    /// The agent under whose name the run is stored.
     pub agent: String,
-    /// The conversation; chosen by the service if absent.
+    /// The thread; chosen by the service if absent.
     pub thread_id: Option<ByteString>,
-    /// The run; chosen by the service if absent. The same run again continues after a cut.
+    /// The run; chosen by the service if absent. A publisher that reconnects continues its run by sending the same id.
     pub run_id: Option<RunId>,
-    /// The dialect of the payloads, e.g. `magentic`.
+    /// The format of the payloads, e.g. `magentic`.
     pub format: String,
 }
 
-/// A run that a framework feeds with payloads of its own.
+/// A run whose events a publisher sends in.
 pub trait Ingest: Send {
-    /// The run.
+    /// Returns the id of the run.
     fn run_id(&self) -> &RunId;
 
-    /// The highest payload number that is safe with the service: where a framework continues after a cut.
+    /// Returns the highest payload number that the service has stored. A publisher that reconnects continues after it.
     fn acknowledged(&self) -> u64;
 
-    /// Takes payload `number` (contiguous, from 1; one that was taken before is acknowledged again) and gives the
-    /// highest number that is safe. Not answering is the back-pressure.
+    /// Stores payload `number` and returns the highest stored number. Numbers are contiguous from 1; a payload that is
+    /// already stored is acknowledged again. The pending future is the back-pressure.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::Conflict`] if a number is skipped, and [`RefusalKind::Invalid`] if the payload cannot be decoded.
     fn accept(&mut self, number: u64, payload: Bytes) -> BoxFuture<'_, Result<u64, ServiceError>>;
 
-    /// The next answer of a human, for the framework; never if there is none. The future may be dropped and asked for
-    /// again without losing an answer: a transport drops it whenever a payload arrives.
+    /// Returns the next reply to an interrupt; pending while there is none. Cancel safe: dropping the future loses no
+    /// reply. A transport drops it whenever a payload arrives.
     fn reply(&mut self) -> BoxFuture<'_, InterruptReply>;
 
-    /// The framework has sent all it had. Dropping an ingest without this is a cut.
+    /// Ends the run after the last payload. Dropping an ingest without this call counts as a lost connection.
     fn finish(&mut self) -> BoxFuture<'_, Result<(), ServiceError>>;
 }
 
-/// Why a service refuses.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+/// A refusal: an error answer to a caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ServiceError {
-    /// What kind of refusal.
+    /// The kind of refusal.
     pub kind: RefusalKind,
-    /// A sentence for the caller: what, where, and what to do.
+    /// A message for the caller: what happened, where, and what to do.
     pub message: String,
     /// The limit that refused the request, where that is the reason.
     pub exceeded: Option<Exceeded>,
 }
 
 impl ServiceError {
-    /// A refusal with a sentence.
+    /// Returns a refusal with a message.
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), exceeded: None }
     }
 }
 
-/// Kinds of refusal, for a transport to put into its own codes.
+/// Kinds of refusal. A transport maps them to its own status codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RefusalKind {
-    /// No such agent or run, or not this caller's: nobody can tell which.
+    /// The agent or run does not exist or belongs to another principal. The caller cannot distinguish the two.
     NotFound,
-    /// The caller did not say who it is, or lied.
+    /// The caller has no valid credentials.
     Unauthenticated,
-    /// The request makes no sense.
+    /// The request is malformed.
     Invalid,
-    /// It contradicts what is there: a run id that is taken, a number out of order.
+    /// The request conflicts with stored state: a run id in use, a payload number out of order.
     Conflict,
-    /// The events asked for are no longer kept; this is the earliest number left.
+    /// The requested events are no longer stored.
     Gone {
-        /// The earliest number left.
+        /// The earliest number that is still stored.
         earliest: u64,
     },
-    /// Too much at once; later it may work.
+    /// A limit of concurrent work is reached; a retry may succeed.
     Busy,
     /// The agent cannot be reached, or the service is stopping.
     Unavailable,
-    /// The service does not do this.
+    /// The service does not support the operation.
     Unsupported,
-    /// A fault of the service.
+    /// The service failed.
     Internal,
 }
 
-/// Where an [`EventEncoder`] or a [`PayloadStream`] writes.
+/// The destination of an [`EventEncoder`] or a [`PayloadStream`].
 pub trait PayloadSink {
-    /// Takes one payload: `write` appends it to the transport's own buffer, between its framing.
+    /// Adds one payload: `write` appends it to the transport's buffer, and the transport adds the framing.
     fn push(&mut self, write: &mut dyn FnMut(&mut Vec<u8>));
 
-    /// The same under a name, where the framing has names for payloads (`event: error` of server-sent events); the name
-    /// is one word. Other framings leave it out.
+    /// Adds one payload under a name of one word, where the framing names payloads (`event: error` of server-sent events).
+    /// Other framings ignore the name.
     fn push_named(&mut self, name: &str, write: &mut dyn FnMut(&mut Vec<u8>)) {
         let _ = name;
         self.push(write);
     }
 }
 
-/// Payloads of one protocol, already written, for one reader: what a transport streams that knows neither the protocol
-/// nor its events. An [`EventStream`] with an [`EventEncoder`] is for protocols whose stream is one run; this is for those
-/// that make their own of it.
+/// A stream of encoded payloads of one protocol, for one reader. The transport that sends them knows neither the protocol
+/// nor its events. Protocols whose stream is the events of one run use an [`EventStream`] with an [`EventEncoder`] instead.
 ///
-/// It is pulled only when the reader wants more, and dropped when the reader goes away.
+/// The transport polls it only while the reader accepts more, and drops it when the reader disconnects.
 pub trait PayloadStream: Send {
-    /// Writes at least one payload that is ready; ready and false at the end, after which it is not asked again.
+    /// Writes at least one payload. Returns `Ready(false)` at the end of the stream, after which it is not polled again.
     fn poll_payload(&mut self, cx: &mut Context<'_>, sink: &mut dyn PayloadSink) -> Poll<bool>;
 
-    /// The media type of a stream of such payloads.
+    /// Returns the media type of the stream.
     fn media_type(&self) -> &'static str;
 }
 
 /// Writes canonical events as payloads of one protocol, for one watcher.
 pub trait EventEncoder: Send {
-    /// Writes what `event` looks like: no payload, one or several.
+    /// Writes the payloads of `event`: none, one or several.
     fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink);
 
-    /// The media type of a stream of such payloads.
+    /// Returns the media type of a stream of these payloads.
     fn media_type(&self) -> &'static str;
 
-    /// True if payloads are bytes with their own framing instead of text without line breaks.
+    /// Returns `true` if payloads are bytes with their own framing, `false` if they are text without line breaks.
     fn is_binary(&self) -> bool;
 
-    /// True if what an event looks like depends on earlier events of the run: a watcher that begins in the middle must then be
-    /// told of those by [`skip`](Self::skip).
+    /// Returns `true` if the payloads of an event depend on earlier events of the run. For a watcher that starts in the middle
+    /// of a run, the transport then passes the earlier events to [`skip`](Self::skip).
     fn has_state(&self) -> bool {
         false
     }
 
-    /// Takes an event that the watcher has seen already, over an earlier connection.
+    /// Updates the encoder's state with an event that the watcher already received over an earlier connection.
     fn skip(&mut self, _event: &BlockEvent) {}
 }

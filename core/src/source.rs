@@ -1,9 +1,9 @@
-//! Who speaks: [`Source`] is an agent and its ancestors, and names the *lane* its output belongs to.
+//! [`Source`]: an agent and its ancestors. It determines the *lane* of the agent's output.
 //!
-//! An adapter makes one `Source` per agent it hears and clones it onto every update (a reference count). Two
-//! agents with one key under different parents are two sources. What a source does not say is *which invocation*
-//! it is: the [`StreamContext`](crate::StreamContext) opens a lane when a source is first heard, and a new one
-//! when it is heard again after its lane was closed.
+//! An adapter creates one `Source` per agent and clones it onto every update (a reference count). Two agents with one key
+//! under different parents are two sources. A source does not identify an *invocation*: the
+//! [`StreamContext`](crate::StreamContext) opens a lane at the first update of a source, and a new lane at the first update
+//! after that lane was closed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +13,20 @@ use bytestring::ByteString;
 use crate::Metadata;
 use crate::id::ToolCallId;
 
-/// Separates the keys in a path; agents do not have it in their names, and a name that has it only costs clarity.
+/// Separates the keys in a path. A key that contains it can make two sources equal, which merges their lanes.
 const PATH_SEPARATOR: char = '\u{1f}';
 
-/// An agent, and the agents it works for. Cheap to clone.
+/// An agent and its ancestors. Cheap to clone.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_core::Source;
+///
+/// let researcher = Source::root().child("researcher").named("Researcher");
+/// assert_eq!((researcher.key(), researcher.name()), ("researcher", "Researcher"));
+/// assert!(researcher.parent().is_some_and(Source::is_root));
+/// ```
 #[derive(Clone, Default)]
 pub struct Source(Option<Arc<Agent>>);
 
@@ -31,12 +41,12 @@ struct Agent {
 }
 
 impl Source {
-    /// The agent that the run is about: the root lane.
+    /// Returns the agent that the run was started for. Its lane is the root lane.
     pub const fn root() -> Self {
         Self(None)
     }
 
-    /// A sub-agent of this one. `key` tells it apart from its siblings and is its name until one is given.
+    /// Returns a sub-agent of this agent. `key` is unique among its siblings, and its name until [`named`](Self::named).
     pub fn child(&self, key: impl Into<ByteString>) -> Self {
         let key = key.into();
         let path = match &self.0 {
@@ -54,67 +64,67 @@ impl Source {
         })))
     }
 
-    /// The same source with the name that a reader is to see.
+    /// Sets the display name.
     pub fn named(self, name: impl Into<ByteString>) -> Self {
         self.with(|agent| agent.name = name.into())
     }
 
-    /// The same source with a sentence about what the agent is for.
+    /// Sets a description of the agent.
     pub fn described(self, description: impl Into<ByteString>) -> Self {
         self.with(|agent| agent.description = Some(description.into()))
     }
 
-    /// The same source, started by that tool call of its parent.
+    /// Sets the tool call of the parent that started the agent.
     pub fn called_by(self, call: ToolCallId) -> Self {
         self.with(|agent| agent.parent_call = Some(call))
     }
 
-    /// The same source with metadata for its lane.
+    /// Sets the metadata of the lane.
     pub fn with_metadata(self, metadata: Metadata) -> Self {
         self.with(|agent| agent.metadata = Some(Arc::new(metadata)))
     }
 
-    /// True for the agent that the run is about.
+    /// Returns `true` for the agent that the run was started for.
     pub fn is_root(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Tells this source apart from its siblings; empty for the root.
+    /// Returns the key, unique among siblings; empty for the root.
     pub fn key(&self) -> &str {
         self.0.as_ref().map_or("", |agent| &agent.key)
     }
 
-    /// The keys from the outermost ancestor to this source, joined: its identity in the run. Empty for the root.
+    /// Returns the keys from the outermost ancestor to this source, joined. Identifies the source in the run; empty for the root.
     pub fn path(&self) -> &str {
         self.0.as_ref().map_or("", |agent| &agent.path)
     }
 
-    /// The name for a reader; empty for the root.
+    /// Returns the display name; empty for the root.
     pub fn name(&self) -> &str {
         self.0.as_ref().map_or("", |agent| &agent.name)
     }
 
-    /// A sentence about what the agent is for.
+    /// Returns the description of the agent, if it has one.
     pub fn description(&self) -> Option<&ByteString> {
         self.0.as_ref()?.description.as_ref()
     }
 
-    /// The agent this one works for. The root has none.
+    /// Returns the calling agent. Returns `None` for the root.
     pub fn parent(&self) -> Option<&Source> {
         self.0.as_ref().map(|agent| &agent.parent)
     }
 
-    /// The tool call of the parent that started this agent, under the parent's own id for it.
+    /// Returns the tool call of the parent that started this agent, under the source's id.
     pub fn parent_call(&self) -> Option<&ToolCallId> {
         self.0.as_ref()?.parent_call.as_ref()
     }
 
-    /// Metadata for the lane.
+    /// Returns the metadata of the lane, if it has any.
     pub fn metadata(&self) -> Option<&Arc<Metadata>> {
         self.0.as_ref()?.metadata.as_ref()
     }
 
-    /// True if both are one value in memory: the quick way to see that nothing changed.
+    /// Returns `true` if both are the same allocation: a cheap test that the source has not changed.
     pub fn same(&self, other: &Source) -> bool {
         match (&self.0, &other.0) {
             (None, None) => true,
@@ -123,7 +133,7 @@ impl Source {
         }
     }
 
-    /// Applies a change to a source nobody shares yet, or to a copy of one that is shared.
+    /// Applies a change in place if the source is not shared, otherwise to a copy.
     fn with(self, change: impl FnOnce(&mut Agent)) -> Self {
         let Some(agent) = self.0 else { return Self::root() };
         let mut agent = Arc::try_unwrap(agent).unwrap_or_else(|shared| Agent {

@@ -1,45 +1,39 @@
 //! [`Turn`]: one response id per turn, on the streaming path.
 //!
-//! Agents give no response id, one, or several, sometimes only on the first and last update. Whoever hosts a turn
-//! promises one id to its reader, from the first update on. So the id is decided once: the agent's if the first
-//! update has one, else the one the host assigned. What an agent says later is kept as metadata
-//! ([`META_RESPONSE_ID`]), and two different ids *of the agent* are a conflict, dealt with by policy.
+//! Agents send no response id, one, or several, sometimes only on the first and last update. The host of a turn guarantees
+//! its reader one id from the first update on. So the id is decided once: the agent's if the first update has one, otherwise
+//! the one that the host assigned. Later ids of the agent are kept as metadata ([`META_RESPONSE_ID`]); two different ids *of
+//! the agent* are a conflict, resolved by [`ConflictPolicy`].
 
 use std::sync::Arc;
 
-use thiserror::Error;
-
+use crate::error::Error;
 use crate::id::ResponseId;
 use crate::update::Update;
 use crate::wellknown::META_RESPONSE_ID;
 
-/// What happens when an agent gives two response ids in one turn.
+/// The handling of a second response id in one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ConflictPolicy {
-    /// The first one counts; the others are kept as metadata.
+    /// Keep the first id; later ones become metadata.
     #[default]
     Normalise,
-    /// The update is refused.
+    /// Reject the update.
     Reject,
 }
 
-/// Why an update was refused.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum TurnError {
-    /// The agent gave a second response id.
-    #[error(
-        "the agent gave response id {second:?} in a turn that has {first:?}: make the agent keep one id per turn, or normalise"
-    )]
-    ConflictingResponseIds {
-        /// The id given first.
-        first: ResponseId,
-        /// The one that differs.
-        second: ResponseId,
-    },
-}
-
 /// The response id of one turn.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_core::{ConflictPolicy, ResponseId, Turn, Update};
+///
+/// let mut turn = Turn::new(ResponseId::from("assigned"), ConflictPolicy::Normalise);
+/// let update = turn.handle_update(Update::text("Hello"))?;
+/// assert_eq!(update.response_id, Some(ResponseId::from("assigned")));
+/// # Ok::<(), aqueduct_core::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Turn {
     assigned: ResponseId,
@@ -49,27 +43,28 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// A turn with the id it has if the agent gives none.
+    /// Returns a turn. `assigned` is its response id if the agent sends none.
     pub fn new(assigned: ResponseId, policy: ConflictPolicy) -> Self {
         Self { assigned, policy, decided: None, given: None }
     }
 
-    /// The turn's response id.
+    /// Returns the turn's response id.
     pub fn response_id(&self) -> &ResponseId {
         self.decided.as_ref().unwrap_or(&self.assigned)
     }
 
-    /// Gives an update the turn's response id.
+    /// Sets the response id of an update to that of the turn.
     ///
     /// # Errors
     ///
-    /// [`TurnError`] if the update contradicts the turn and the policy is to reject it; the turn is as it was before.
-    pub fn handle_update(&mut self, mut update: Update) -> Result<Update, TurnError> {
+    /// Returns [`Error::ConflictingResponseIds`] if the agent sends a second id and the policy is to reject it. The turn is
+    /// unchanged.
+    pub fn handle_update(&mut self, mut update: Update) -> Result<Update, Error> {
         let said = update.response_id.take().filter(|id| !id.as_str().is_empty());
         if let Some(second) = &said {
             let first = self.given.get_or_insert_with(|| second.detached());
             if first != second && self.policy == ConflictPolicy::Reject {
-                return Err(TurnError::ConflictingResponseIds {
+                return Err(Error::ConflictingResponseIds {
                     first: first.clone(),
                     second: second.detached(),
                 });
@@ -90,7 +85,7 @@ impl Turn {
 mod tests {
     use super::*;
 
-    fn ids_after(policy: ConflictPolicy, given: &[Option<&str>]) -> Result<Vec<String>, TurnError> {
+    fn ids_after(policy: ConflictPolicy, given: &[Option<&str>]) -> Result<Vec<String>, Error> {
         let mut turn = Turn::new("assigned".into(), policy);
         given
             .iter()
@@ -132,7 +127,7 @@ mod tests {
     #[test]
     fn single_response_id_conflicting_is_rejected_by_policy() {
         let error = ids_after(ConflictPolicy::Reject, &[None, Some("r1"), Some("r2")]).unwrap_err();
-        let expected = TurnError::ConflictingResponseIds { first: "r1".into(), second: "r2".into() };
+        let expected = Error::ConflictingResponseIds { first: "r1".into(), second: "r2".into() };
         assert_eq!(error, expected);
     }
 

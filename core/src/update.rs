@@ -1,8 +1,8 @@
-//! What an adapter decoded: [`Update`] (a fragment of a block, with who, where and how) and [`SourceEvent`]
-//! (an update or a step in the life of the run).
+//! The input of the stream machine: [`Update`] (a fragment of a block, with agent, track and mode) and [`SourceEvent`] (an
+//! update or a step in the life of the run).
 //!
-//! An adapter says what the source *said* and nothing more: it does not open, close or order blocks. That is
-//! the [`StreamContext`](crate::StreamContext)'s work.
+//! An adapter decodes the source's output and nothing more: it does not open, close or order blocks. The
+//! [`StreamContext`](crate::StreamContext) does.
 
 use std::sync::Arc;
 
@@ -16,25 +16,25 @@ use crate::id::{MessageId, ResponseId};
 use crate::run::{Interrupt, LaneOutcome, RunFailure, RunOutcome, Usage};
 use crate::source::Source;
 
-/// Milliseconds since the Unix epoch. Enters with the data; nothing here reads a clock.
+/// Milliseconds since the Unix epoch. Passed in with the data; this crate reads no clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(pub i64);
 
-/// One of several outputs that an agent writes at the same time (interleaved A2A artifacts, for example).
-/// Tracks of a lane do not interrupt each other.
+/// One of several parallel outputs of an agent (interleaved A2A artifacts, for example). Tracks of a lane do not interrupt
+/// each other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Track(ByteString);
 
 impl Track {
-    /// The track of an agent that says one thing at a time.
+    /// The track of agents with a single output.
     pub const MAIN: Self = Self(ByteString::from_static(""));
 
-    /// A track by name.
+    /// Returns a track by name.
     pub fn new(name: impl Into<ByteString>) -> Self {
         Self(name.into())
     }
 
-    /// The name; empty for [`Track::MAIN`].
+    /// Returns the name; empty for [`Track::MAIN`].
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -44,7 +44,7 @@ impl Track {
     }
 }
 
-/// Who a message is from, in the sense of a chat history.
+/// The author of a message, as in a chat history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Role {
@@ -61,68 +61,68 @@ pub enum Role {
     Tool,
 }
 
-/// What a text is for.
+/// The purpose of content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub enum Channel {
-    /// What the run is for.
+    /// The answer of the run.
     #[default]
     Answer,
-    /// The work on the way to it.
+    /// Work on the way to the answer.
     Intermediate,
 }
 
-/// How a fragment relates to what came before it under the same id.
+/// The relation of a fragment to earlier fragments under the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub enum Mode {
-    /// It follows what came before.
+    /// The fragment follows the earlier ones.
     #[default]
     Append,
-    /// It is the whole text so far, and contains what came before.
+    /// The fragment is the whole text so far, including the earlier ones.
     Snapshot,
-    /// It is the whole text, and what came before no longer counts.
+    /// The fragment is the whole text and replaces the earlier ones.
     Replace,
 }
 
 /// One decoded fragment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
-    /// The agent it comes from.
+    /// The agent that sent the fragment.
     pub source: Source,
-    /// Which of the agent's parallel outputs it belongs to.
+    /// The parallel output of the agent that the fragment belongs to.
     pub track: Track,
-    /// The fragment.
+    /// The content.
     pub block: ContentBlock,
     /// The source's message id.
     pub message_id: Option<MessageId>,
     /// The source's response id.
     pub response_id: Option<ResponseId>,
-    /// When the source made it.
+    /// The time at which the source created the fragment.
     pub created_at: Option<Timestamp>,
-    /// Whose words they are.
+    /// The author of the content.
     pub role: Role,
-    /// What they are for.
+    /// Whether the content is part of the answer or of the work on it.
     pub channel: Channel,
-    /// How they relate to what came before.
+    /// The relation to earlier fragments under the same id.
     pub mode: Mode,
-    /// True if nothing more follows for this block. Its content still counts.
+    /// Set if no further fragment of the block follows. The content of this fragment still counts.
     pub last: bool,
-    /// What most fragments do not have.
+    /// Rarely used properties.
     pub details: Option<Box<Details>>,
 }
 
-/// The rarer parts of an [`Update`], boxed so that a text delta stays small and allocates nothing.
+/// The rarely used properties of an [`Update`], boxed so that a text delta stays small and allocates nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Details {
-    /// Tokens spent, as reported with this fragment.
+    /// Token counts reported with this fragment.
     pub usage: Option<Usage>,
     /// Why the model stopped.
     pub finish_reason: Option<ByteString>,
-    /// The source's own metadata, untouched.
+    /// Metadata of the source, unchanged.
     pub metadata: Option<Arc<Metadata>>,
 }
 
 impl Update {
-    /// A fragment of the root agent's answer.
+    /// Returns a fragment of the root agent's answer.
     pub fn new(block: ContentBlock) -> Self {
         Self {
             source: Source::root(),
@@ -139,17 +139,17 @@ impl Update {
         }
     }
 
-    /// A text fragment of the root agent's answer.
+    /// Returns a text fragment of the root agent's answer.
     pub fn text(text: impl Into<ByteString>) -> Self {
         Self::new(ContentBlock::text(text))
     }
 
-    /// A thought of the root agent on the way to its answer.
+    /// Returns a thinking fragment of the root agent.
     pub fn thinking(text: impl Into<ByteString>) -> Self {
         Self::new(ContentBlock::thinking(text))
     }
 
-    /// A whole tool call of the root agent. `arguments` are written as JSON.
+    /// Returns a whole tool call of the root agent. `arguments` are serialized as JSON.
     ///
     /// # Examples
     ///
@@ -166,83 +166,82 @@ impl Update {
         Self::new(ContentBlock::tool_use(id, name, arguments.into().to_string())).last()
     }
 
-    /// The result of a tool call.
+    /// Returns the result of a tool call, as text.
     pub fn tool_result(call_id: impl Into<ByteString>, text: impl Into<ByteString>) -> Self {
         Self::new(ContentBlock::tool_result(call_id, text))
     }
 
-    /// Content without a kind of its own, under one of the names of [`wellknown`](crate::wellknown) or a name of the
-    /// caller's choice.
+    /// Returns content without a kind of its own, under a name of [`wellknown`](crate::wellknown) or any other name.
     pub fn custom(name: impl Into<ByteString>, value: impl Into<Value>) -> Self {
         Self::new(ContentBlock::custom(name, value.into()))
     }
 
-    /// The same, from that agent.
+    /// Sets the agent.
     pub fn from_source(mut self, source: &Source) -> Self {
         self.source = source.clone();
         self
     }
 
-    /// The same, on that track.
+    /// Sets the track.
     pub fn on_track(mut self, track: impl Into<ByteString>) -> Self {
         self.track = Track::new(track);
         self
     }
 
-    /// The same, in that message.
+    /// Sets the source's message id.
     pub fn in_message(mut self, id: impl Into<ByteString>) -> Self {
         self.message_id = Some(MessageId::new(id));
         self
     }
 
-    /// The same, in that response.
+    /// Sets the source's response id.
     pub fn in_response(mut self, id: impl Into<ByteString>) -> Self {
         self.response_id = Some(ResponseId::new(id));
         self
     }
 
-    /// The same, with the reason why the model stopped.
+    /// Sets the reason why the model stopped.
     pub fn finishing(mut self, reason: impl Into<ByteString>) -> Self {
         self.details_mut().finish_reason = Some(reason.into());
         self
     }
 
-    /// The same, made at that time.
+    /// Sets the time of creation, in milliseconds since the Unix epoch.
     pub fn at(mut self, milliseconds: i64) -> Self {
         self.created_at = Some(Timestamp(milliseconds));
         self
     }
 
-    /// The same, on the way to the answer.
+    /// Marks the fragment as work on the way to the answer.
     pub fn intermediate(mut self) -> Self {
         self.channel = Channel::Intermediate;
         self
     }
 
-    /// The same, as the whole text so far.
+    /// Marks the fragment as the whole text so far.
     pub fn snapshot(mut self) -> Self {
         self.mode = Mode::Snapshot;
         self
     }
 
-    /// The same, as the whole text whatever came before.
+    /// Marks the fragment as the whole text that replaces the earlier one.
     pub fn replace(mut self) -> Self {
         self.mode = Mode::Replace;
         self
     }
 
-    /// The same, as the last of its block.
+    /// Marks the fragment as the last of its block.
     pub fn last(mut self) -> Self {
         self.last = true;
         self
     }
 
-    /// The rarer parts, made on first use.
+    /// Returns the rarely used properties, created on first use.
     pub fn details_mut(&mut self) -> &mut Details {
         self.details.get_or_insert_default()
     }
 
-    /// Some sources send an empty id where they have none.
+    /// Removes empty ids: some sources send an empty id instead of none.
     pub(crate) fn drop_empty_ids(&mut self) {
         self.message_id.take_if(|id| id.as_str().is_empty());
         self.response_id.take_if(|id| id.as_str().is_empty());
@@ -253,13 +252,13 @@ impl Update {
         };
     }
 
-    /// The source's own metadata.
+    /// Returns the metadata of the source, if it has any.
     pub fn metadata(&self) -> Option<&Arc<Metadata>> {
         self.details.as_ref()?.metadata.as_ref()
     }
 }
 
-/// Everything an adapter can tell the stream machine.
+/// An event of a source: the input of the stream machine.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SourceEvent {
@@ -269,78 +268,78 @@ pub enum SourceEvent {
     LaneOpened(Source),
     /// A sub-agent ended.
     LaneClosed {
-        /// Which one.
+        /// The sub-agent.
         source: Source,
-        /// How.
+        /// How it ended.
         outcome: LaneOutcome,
     },
-    /// A named phase of work began.
+    /// A named phase of work started.
     StepStarted {
-        /// Whose work.
+        /// The agent that does the work.
         source: Source,
-        /// Its name.
+        /// The name of the step.
         name: ByteString,
     },
     /// A named phase of work ended.
     StepFinished {
-        /// Whose work.
+        /// The agent that did the work.
         source: Source,
-        /// Its name.
+        /// The name of the step.
         name: ByteString,
     },
-    /// The shared state, whole.
+    /// The complete shared state.
     StateSnapshot {
-        /// Who says so.
+        /// The agent that reported the state.
         source: Source,
         /// The state.
         state: Value,
     },
     /// A change of the shared state.
     StateDelta {
-        /// Who says so.
+        /// The agent that reported the change.
         source: Source,
         /// RFC 6902 operations.
         patch: Vec<Value>,
     },
-    /// Tokens spent, reported apart from content. Counts on top of what was reported before.
+    /// Token counts reported without content. They are added to earlier reports.
     Usage {
-        /// Who spent them.
+        /// The agent that spent the tokens.
         source: Source,
-        /// How many.
+        /// The token counts.
         usage: Usage,
     },
     /// The agent waits for a human.
     InterruptRequested {
-        /// Who asks.
+        /// The agent that waits.
         source: Source,
-        /// What for.
+        /// The question to the human.
         interrupt: Interrupt,
     },
-    /// The run ended, as the source says.
+    /// The run ended without failure.
     Finished {
-        /// How.
+        /// How the run ended.
         outcome: RunOutcome,
         /// The run's value, where it has one beside its text.
         result: Option<Value>,
     },
     /// The run failed.
     Failed(RunFailure),
-    /// Where the agent's work is found again. The host keeps it with the run; it is no content.
+    /// The position of the agent's work, for a takeover. The host stores it with the run; it is not content.
     Checkpoint(Checkpoint),
 }
 
 impl SourceEvent {
-    /// The run succeeded.
+    /// Returns the successful end of a run without return value.
     pub fn finished() -> Self {
         Self::Finished { outcome: RunOutcome::Success, result: None }
     }
 
-    /// The run failed, with a stable code for programs and a sentence for people.
+    /// Returns the failure of a run, with a stable code for programs and a message for people.
     pub fn failed(code: impl Into<ByteString>, message: impl Into<ByteString>) -> Self {
         Self::Failed(RunFailure::new(code, message))
     }
 
-    /// The agent waits for a reply to `interrupt`.
+    /// Returns an interrupt of the root agent.
     pub fn interrupt(interrupt: Interrupt) -> Self {
         Self::InterruptRequested { source: Source::root(), interrupt }
     }

@@ -1,4 +1,6 @@
-//! The sum of what a run or turn cost, by agent, provider and model.
+//! The sum of the token usage of a run or turn, by agent, provider and model.
+//!
+//! Reports of different responses are added; within one response a later report can replace an earlier one.
 
 use crate::id::ResponseId;
 use crate::run::Usage;
@@ -9,21 +11,21 @@ use crate::update::Mode;
 #[derive(Debug)]
 struct Account {
     source: Source,
-    /// Responses that are over.
+    /// The sum of completed responses.
     settled: Usage,
-    /// The response that reports now: a later report may take the place of an earlier one.
+    /// The current response. A later report can replace an earlier one within it.
     response: Option<ResponseId>,
     current: Usage,
 }
 
-/// Accounts, in the order of first report.
+/// The accounts in the order of their first report.
 #[derive(Debug, Default)]
 pub(crate) struct UsageSum {
     accounts: Vec<Account>,
 }
 
 impl UsageSum {
-    /// Books a report: on top of what was reported, or in its place within one response. False if it would need
+    /// Adds a report to the earlier ones, or replaces the last one of the same response. Returns `false` if the report needs
     /// an account more than `max`.
     pub(crate) fn book(
         &mut self,
@@ -58,7 +60,7 @@ impl UsageSum {
         true
     }
 
-    /// The sum by provider and model.
+    /// Returns the sum by provider and model.
     pub(crate) fn totals(&self) -> Vec<Usage> {
         let mut totals: Vec<Usage> = Vec::new();
         for account in &self.accounts {

@@ -1,14 +1,14 @@
-//! Fuzz targets: functions of any bytes that must not panic, and that check what they read.
+//! Fuzz targets: functions of arbitrary bytes that must not panic, and that check the decoded result.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`targets`] | the targets, one function each |
-//! | [`ops`] | bytes as operations on the stream machine, for targets that are about what follows from events |
-//! | [`seeds`] | inputs to begin with: the fixtures of the tests |
-//! | [`mutate`], [`runner`] | a runner for the stable compiler, without feedback from the code |
+//! | [`ops`] | bytes as operations on the stream machine, for targets that test the handling of events |
+//! | [`seeds`] | initial inputs: the fixtures of the tests |
+//! | [`mutate`], [`runner`] | a runner for the stable compiler, without coverage feedback |
 //!
-//! Under libFuzzer (`fuzz/libfuzzer`) the same functions are led by the code that an input reaches. `cargo xtask fuzz`
-//! uses it where there is a C++ compiler.
+//! Under libFuzzer (`fuzz/libfuzzer`) the same functions run with coverage feedback. `cargo xtask fuzz` uses it if there is a
+//! C++ compiler.
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic is how a target says that something is wrong")]
 
 pub mod mutate;
@@ -17,20 +17,20 @@ pub mod runner;
 pub mod seeds;
 pub mod targets;
 
-/// A target.
+/// A fuzz target.
 #[derive(Debug)]
 pub struct Target {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// Takes any bytes; panics if what comes of them is wrong.
+    /// Runs the target on arbitrary bytes; panics if the result is wrong.
     pub run: fn(&[u8]),
-    /// Folders and files below the root of the repository whose files it begins with.
+    /// Folders and files with seeds, relative to the root of the repository.
     pub seeds: &'static [&'static str],
-    /// Words that mean something to it.
+    /// Tokens that the mutator inserts.
     pub words: &'static [&'static str],
 }
 
-/// Returns the target of that name.
+/// Returns the target `name`. Returns `None` if there is none.
 pub fn target(name: &str) -> Option<&'static Target> {
     targets::ALL.iter().find(|target| target.name == name)
 }

@@ -10,7 +10,7 @@ use aqueduct_fuzz::runner::{self, Bounds};
 use aqueduct_fuzz::{Target, seeds, targets};
 use clap::Parser;
 
-/// Runs fuzz targets on changed fixtures.
+/// Runs fuzz targets on mutated fixtures.
 #[derive(Debug, Parser)]
 struct Args {
     /// One target only [default: all]

@@ -1,11 +1,11 @@
-//! Changes inputs: the moves that libFuzzer and AFL have shown to work, without feedback.
+//! Mutation of inputs: the operations that proved effective in libFuzzer and AFL, without feedback.
 
 use fastrand::Rng;
 
-/// Bytes that parsers care about.
+/// Bytes with a meaning for parsers.
 const BYTES: &[u8] = b"\0\t\n\r \"#%',-.0:=?[]{}\\\x7f\x80\xc3\xe2\xef\xf0\xff";
 
-/// Changes inputs of one target.
+/// Mutates the inputs of one target.
 #[derive(Debug)]
 pub struct Mutator {
     random: Rng,
@@ -14,13 +14,13 @@ pub struct Mutator {
 }
 
 impl Mutator {
-    /// Returns a mutator that inserts these words among others. It is a function of its seed.
+    /// Returns a mutator that also inserts `words`. Its output is a function of the seed.
     pub fn new(seed: u64, words: &[&str], largest: usize) -> Self {
         let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         Self { random: Rng::with_seed(seed), words, largest }
     }
 
-    /// Writes a changed copy of one of the seeds to `out`.
+    /// Writes a mutated copy of one of the seeds to `out`.
     pub fn mutate(&mut self, seeds: &[Vec<u8>], out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(self.one(seeds));
@@ -42,7 +42,7 @@ impl Mutator {
         self.random.usize(0..=bytes.len())
     }
 
-    /// A range of the bytes, mostly a short one.
+    /// Returns a range of the bytes, mostly a short one.
     fn range(&mut self, bytes: &[u8]) -> std::ops::Range<usize> {
         let start = self.place(bytes);
         let most = if self.random.u8(0..4) == 0 { bytes.len() } else { 32 };
@@ -91,7 +91,7 @@ impl Mutator {
         drop(out.splice(place..place, part.iter().copied()));
     }
 
-    /// Moves, repeats or leaves out a line.
+    /// Moves, repeats or removes a line.
     fn change_lines(&mut self, out: &mut Vec<u8>) {
         let mut lines: Vec<Vec<u8>> = out.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
         let (from, to) = (self.random.usize(0..lines.len()), self.random.usize(0..lines.len()));

@@ -1,4 +1,4 @@
-//! Bytes as operations on the stream machine.
+//! Decoding of bytes as operations on the stream machine.
 
 use aqueduct_core::block::{ToolOutput, ToolResult, ToolUse};
 use aqueduct_core::{
@@ -7,7 +7,7 @@ use aqueduct_core::{
 };
 use arbitrary::{Arbitrary, Unstructured};
 
-/// Ids are small numbers, so that they collide often.
+/// An operation. Ids are small numbers, so that they collide often.
 #[derive(Debug, Arbitrary)]
 enum Op {
     Text { lane: u8, text: String, shape: Shape },
@@ -107,7 +107,7 @@ fn event(op: Op) -> Option<SourceEvent> {
     })
 }
 
-/// Operations that are read from one input at most.
+/// The most operations of one input.
 const MOST: usize = 256;
 
 fn ops(data: &[u8]) -> impl Iterator<Item = Op> {
@@ -120,7 +120,7 @@ pub fn source_events(data: &[u8]) -> Vec<SourceEvent> {
     ops(data).filter_map(event).collect()
 }
 
-/// Runs all operations on a stream machine, and returns what it emits.
+/// Runs all operations on a stream machine, and returns the emitted events.
 pub fn run(data: &[u8]) -> Vec<BlockEvent> {
     let mut context = StreamContext::new(RunInfo::new("thread", "run"));
     let mut events = Vec::new();
@@ -129,7 +129,7 @@ pub fn run(data: &[u8]) -> Vec<BlockEvent> {
             Op::Poll => events.extend(context.poll_event()),
             Op::Cancel => context.handle_cancel(),
             Op::Eof => context.handle_eof(),
-            // A refusal is an answer like any other; after it, the machine must still be in order.
+            // An error is a valid result; the machine must stay consistent.
             op => {
                 if let Some(event) = event(op) {
                     context.handle_event(event).ok();

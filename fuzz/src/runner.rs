@@ -1,4 +1,4 @@
-//! Runs a target on changed seeds, for a time or a number of executions. What panics is kept.
+//! Runs a target on mutated seeds, for a time or a number of executions. Returns the input that panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use crate::Target;
 use crate::mutate::Mutator;
 use crate::seeds::LARGEST;
 
-/// How long an execution may take: inputs are small, so one that takes this long does not end in practice.
+/// The longest execution: inputs are small, so a slower one is treated as endless.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// How long to run.
+/// The bounds of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Executions at most.
+    /// The most executions.
     pub executions: u64,
-    /// Time at most.
+    /// The longest time.
     pub time: Duration,
-    /// The seed of all changes.
+    /// The seed of all mutations.
     pub seed: u64,
 }
 
@@ -28,12 +28,12 @@ impl Default for Bounds {
     }
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Inputs that were run.
+    /// The number of executions.
     pub executions: u64,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
     /// The input that panicked, or took too long.
     pub crash: Option<Vec<u8>>,
@@ -44,7 +44,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Runs a target: its seeds first, then changed ones.
+/// Runs a target: its seeds first, then mutated ones.
 pub fn run(target: &Target, seeds: &[Vec<u8>], bounds: &Bounds) -> Found {
     let begun = Instant::now();
     let mut mutator = Mutator::new(bounds.seed, target.words, 2 * LARGEST);

@@ -1,4 +1,4 @@
-//! Inputs to begin with: fixtures of the tests, and inputs that were found before (`fuzz/corpus/<target>`).
+//! Initial inputs: fixtures of the tests, and earlier crashes (`fuzz/corpus/<target>`).
 //!
 //! The fixtures are recorded streams of real agents. They are not copied: a target names their folders.
 
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use crate::Target;
 
-/// The largest seed: what is longer is cut, so that a mutation costs little.
+/// The largest seed: longer ones are truncated, so that a mutation costs little.
 pub const LARGEST: usize = 4 * 1024;
 
-/// Seeds of one target at most.
+/// The most seeds of one target.
 const MOST: usize = 400;
 
 /// Returns the seeds of a target, in a fixed order.
@@ -36,7 +36,7 @@ fn collect(place: &Path, seeds: &mut Vec<Vec<u8>>) {
     }
     let Ok(mut bytes) = fs::read(place) else { return };
     if place.extension().is_some_and(|extension| extension == "sse") {
-        // Both as it is on the wire, and as the payloads alone.
+        // Both the bytes on the wire, and the payloads alone.
         seeds.push(cut(payloads(&bytes)));
     }
     bytes.truncate(LARGEST);

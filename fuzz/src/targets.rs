@@ -1,26 +1,26 @@
-//! The targets: what each takes and what must hold.
+//! The targets, with their inputs and invariants.
 //!
-//! | target | input | what must hold |
+//! | target | input | invariant |
 //! |---|---|---|
-//! | `sse` | any bytes, any cut | the same events however the bytes are cut; what was read is encoded and read again the same |
-//! | `ws` | a WebSocket message, text or binary | read or refused; addresses of binary messages come back |
-//! | `a2a` | A2A payloads, 1.0 and 0.3, one per line, with cuts, answers and cancels | what comes of it is balanced |
-//! | `a2a-proto` | protobuf messages and requests of both packages | read or refused; what was read is written and read again the same |
-//! | `a2a-card` | an agent card | read or refused; its endpoints are chosen from |
+//! | `sse` | any bytes, split anywhere | the same events for every split; decoded events survive a round trip |
+//! | `ws` | a WebSocket message, text or binary | parsed or rejected; addresses of binary messages survive a round trip |
+//! | `a2a` | A2A payloads, 1.0 and 0.3, one per line, with cuts, answers and cancels | the events are balanced |
+//! | `a2a-proto` | protobuf messages and requests of both packages | decoded or rejected; decoded messages survive a round trip |
+//! | `a2a-card` | an agent card | parsed or rejected; an endpoint is chosen |
 //! | `shapes` | status texts of an A2A task, in each shape of streaming | balanced in each |
-//! | `agui` | AG-UI events as JSON lines | balanced; both dialects take what is written of it again |
+//! | `agui` | AG-UI events as JSON lines | balanced; clients of both dialects accept the output |
 //! | `agui-proto` | AG-UI protobuf frames | the same |
-//! | `agui-input` | `RunAgentInput` | read or refused; what was read goes upstream and is read again |
-//! | `magentic` | lines of workflow events, three dialects | balanced, however the bytes are cut into lines |
-//! | `patch` | a JSON value and a JSON Patch | applied as a whole or not at all |
-//! | `fold` | AG-UI events as JSON lines | messages and state come of it |
-//! | `codec` | records of the run log | read or refused; what was read comes back |
-//! | `position` | `Last-Event-ID` | read or refused; never before the start |
-//! | `stream` | operations on the stream machine | balanced, however the run ends |
-//! | `log` | the same, as the records of a log | they come back |
-//! | `takeover` | the same, cut anywhere and sent again by another replica | the whole is balanced |
-//! | `coalesce` | the same, for a reader that is behind | no byte is lost, added or moved |
-//! | `config` | a configuration file | read, or refused with what is wrong |
+//! | `agui-input` | `RunAgentInput` | parsed or rejected; the converted input can be parsed again |
+//! | `magentic` | lines of workflow events, three dialects | balanced, for every split into reads |
+//! | `patch` | a JSON value and a JSON Patch | applied completely or not at all |
+//! | `fold` | AG-UI events as JSON lines | folded into messages and state |
+//! | `codec` | records of the run log | decoded or rejected; decoded records survive a round trip |
+//! | `position` | `Last-Event-ID` | parsed or rejected; never before the start |
+//! | `stream` | operations on the stream machine | balanced, for every end of the run |
+//! | `log` | the same, as records of a log | the events survive a round trip |
+//! | `takeover` | the same, cut anywhere and repeated by another replica | the whole is balanced |
+//! | `coalesce` | the same, for a slow reader | no byte is lost, added or moved |
+//! | `config` | a configuration file | parsed, or rejected with an error |
 //! | `script` | a script of the mock agent | the same |
 
 mod a2a;
@@ -41,7 +41,7 @@ const A2A: &[&str] = &["tests/fixtures/a2a"];
 const AGUI: &[&str] = &["tests/fixtures/agui"];
 const JSON: &[&str] =
     &["null", "true", "1e999", "-0", "\"\\ud800\"", "{}", "[]", "[[[[[[[[", "\"\"", ":", ","];
-/// Bytes that are operations: the fixtures are as good as any.
+/// The seeds of targets whose input is operations; any fixtures serve.
 const OPS: &[&str] = &["tests/fixtures/magentic/tool_seq.events.jsonl", "tests/fixtures/a2a/strands"];
 
 /// All targets.
@@ -206,7 +206,7 @@ fn check_balanced(events: Vec<SourceEvent>) {
     InvariantChecker::check_all(&run_to_end(events)).expect("balanced");
 }
 
-/// The lines of a text; bytes that are no text are none.
+/// Returns the lines of a text; none if the bytes are not UTF-8.
 fn lines(data: &[u8]) -> impl Iterator<Item = &str> {
     data.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok())
 }

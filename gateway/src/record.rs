@@ -153,7 +153,7 @@ async fn as_events(
     let service = Gateway::new(config)?;
     let input = Arc::unwrap_or_clone(request.input);
     let started = service.runs().start(&talk::caller(&args.reach.caller), name, input).await?;
-    let encoder = WatcherEncoder::new(converters(&Settings::new(AguiDialect::V1_0)), Encoding::Sse);
+    let encoder = WatcherEncoder::new(converters(&Settings::new(AguiDialect::V1_0)), Encoding::Json);
     let stop = Stop::Run { service, run: started.run_id };
     let incoming = Incoming::Events(started.events, Box::new(encoder));
     Ok(Asked { dialect: Dialect::Agui, incoming, stop })

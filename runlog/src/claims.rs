@@ -1,14 +1,14 @@
-//! [`Claims`]: keys that one of several takes, for engines that one process has to itself.
+//! [`Claims`]: keys that exactly one of several callers obtains, for engines that belong to one process.
 //!
-//! A claim that has lapsed is gone. Claims are not written to the disk: they decide between callers that come at once,
-//! and what was decided stands in the runs that followed.
+//! A lapsed claim is removed. Claims are not persisted: they decide between simultaneous callers, and the runs that follow
+//! record the decision.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use aqueduct_core::Timestamp;
 
-/// The keys that are claimed: the value that holds each, and until when.
+/// The claimed keys, with the value that holds each and the end of the claim.
 #[derive(Debug, Default)]
 pub(crate) struct Claims(Mutex<HashMap<String, (String, Timestamp)>>);
 

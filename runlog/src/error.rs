@@ -1,26 +1,26 @@
-//! Why an engine refuses, and what becomes of a batch that was refused.
+//! [`LogError`]: why an engine refuses a call; [`Refused`]: a refused batch of events.
 
 use std::fmt;
 
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use thiserror::Error;
 
-/// Why an engine refuses.
+/// Why an engine refuses a call.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// There is no such run, or no longer.
+    /// The run does not exist, or was deleted after its retention time.
     #[error("there is no run {0:?}: it was never opened here, or its time to live is over")]
     NotFound(RunId),
-    /// A run of that id is there already.
+    /// A run of that id exists already.
     #[error("run {0:?} is there already: choose another run id")]
     Exists(RunId),
-    /// The events asked for are no longer kept.
+    /// The requested events are no longer stored.
     #[error("run {run:?} keeps events from number {earliest} on: start there, or from the thread's history")]
     Gone {
         /// The run.
         run: RunId,
-        /// The lowest number kept.
+        /// The lowest stored number.
         earliest: u64,
     },
     /// The lease has not lapsed.
@@ -28,41 +28,41 @@ pub enum LogError {
     Held {
         /// The run.
         run: RunId,
-        /// When the lease lapses.
+        /// The time at which the lease lapses.
         until: Timestamp,
     },
-    /// Somebody else holds the lease.
+    /// Another holder has taken the lease over.
     #[error("the lease {epoch} on run {run:?} has been taken over: stop writing")]
     Fenced {
         /// The run.
         run: RunId,
-        /// The epoch that no longer counts.
+        /// The epoch of the lost lease.
         epoch: u64,
     },
     /// The run has ended.
     #[error("run {0:?} has ended and takes no more events")]
     Closed(RunId),
-    /// A terminal event that is not the last of its batch.
+    /// A terminal event is not the last of its batch.
     #[error("run {0:?}: events follow the terminal event in one batch")]
     AfterTerminal(RunId),
-    /// The run is longer than one may be.
+    /// The run exceeds a limit.
     #[error("run {run:?} has more than {max} {what} (limit `{limit}`): raise the limit or end the run")]
     RunTooLong {
         /// The run.
         run: RunId,
-        /// The limit's name.
+        /// The name of the limit.
         limit: &'static str,
-        /// What there is too much of.
+        /// The kind of content that is limited.
         what: &'static str,
-        /// The limit.
+        /// The value of the limit.
         max: usize,
     },
-    /// There are too many runs.
+    /// The log is full, and no run has ended.
     #[error(
         "the log holds {max} runs, and none of them has ended (limit `runs`): end some or raise the limit"
     )]
     Full {
-        /// The limit.
+        /// The value of the limit.
         max: usize,
     },
     /// The engine cannot be reached, or cannot write.
@@ -85,51 +85,51 @@ pub enum LogError {
     Unreadable {
         /// The run.
         run: RunId,
-        /// What is wrong with it.
+        /// A description of the defect.
         what: String,
     },
-    /// The engine lost events that it had acknowledged, more than the writer still has.
+    /// The engine lost acknowledged events, more than the writer still holds.
     #[error("the log lost events of run {run:?} from number {from} on: its engine came back with old data")]
     Lost {
         /// The run.
         run: RunId,
-        /// The first number that is missing.
+        /// The number of the first lost event.
         from: u64,
     },
 }
 
 impl LogError {
-    /// True if the same call may work later.
+    /// Returns `true` if a retry of the same call may succeed.
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::Unavailable(_))
     }
 }
 
-/// A batch that was refused. None of it is in the log; all of it is here, to be tried again or ended otherwise.
+/// A refused batch. None of its events is in the log; the caller can retry it or end the run.
 #[derive(Clone, PartialEq, Error)]
 #[error("{error}")]
 pub struct Refused {
-    /// Why.
+    /// Why the batch was refused.
     pub error: Box<LogError>,
-    /// The batch.
+    /// The events of the batch.
     pub events: Vec<BlockEvent>,
 }
 
 impl Refused {
-    /// A refusal of that batch.
+    /// Returns a refusal of `events`.
     pub fn new(error: LogError, events: Vec<BlockEvent>) -> Self {
         Self { error: Box::new(error), events }
     }
 }
 
-/// What agents say stays out of logs.
+/// Omits the events: content of agents does not belong in logs.
 impl fmt::Debug for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused").field("error", &self.error).field("events", &self.events.len()).finish()
     }
 }
 
-/// The refusal without its batch.
+/// Drops the batch.
 impl From<Refused> for LogError {
     fn from(refused: Refused) -> Self {
         *refused.error

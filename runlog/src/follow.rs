@@ -1,10 +1,10 @@
 //! [`Follow`]: a watcher of a run, over any engine.
 //!
-//! It is a cursor, not a queue: it reads a page after the last number it gave, and waits only when it has given all
-//! there is. A watcher that lags reads full pages; one that keeps up reads single events. There is no gap between "what
-//! is in the log" and "what is live", because there is no live path beside the log.
+//! It is a cursor, not a queue: it reads a page after the last number it returned, and waits only when it has returned all
+//! events. A watcher that lags reads full pages; one that keeps up reads single events. There is no gap between stored and
+//! live events, because there is no live path beside the log.
 //!
-//! Logs of version 0.1 kept notes among the events; those are left out here ([`is_log_metadata`]).
+//! Logs of version 0.1 stored notes among the events; those are skipped ([`is_log_metadata`]).
 
 use std::fmt;
 use std::pin::Pin;
@@ -19,24 +19,38 @@ use futures_core::Stream;
 use crate::error::LogError;
 use crate::log::{Page, RunLog, is_log_metadata};
 
-/// Events read at once: enough that a lagging watcher catches up in few steps, few enough that it holds little.
+/// Events of one read: enough that a lagging watcher catches up in few reads, few enough that it holds little memory.
 pub const DEFAULT_PAGE: usize = 256;
 
-/// Reads that may give nothing although the head is further: an engine that reads the two one after the other may meet
-/// a trim in between. One that goes on like that has lost events, and reading on would never end.
+/// Empty reads in a row that are tolerated although the head is further: an engine that reads events and head separately
+/// can meet a trim in between. More of them mean lost events, and reading on would never end.
 const IN_VAIN: u8 = 1;
 
-/// The events of a run after a number, then those to come. Ends after the last event of a run that has ended.
+/// The events of a run after a number, then the live ones. Ends after the last event of a run that has ended.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn print(log: std::sync::Arc<dyn aqueduct_runlog::RunLog>) -> Result<(), aqueduct_runlog::LogError> {
+/// use futures_util::StreamExt;
+///
+/// let mut events = aqueduct_runlog::Follow::new(log, "run".into(), 0);
+/// while let Some(event) = events.next().await {
+///     println!("{}", event?.number);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Follow {
     log: Arc<dyn RunLog>,
     run: RunId,
-    /// The last number given.
+    /// The number of the last returned event.
     after: u64,
     page: usize,
-    /// What was read and not given yet. Its room is given back before a wait: most watchers wait most of the time.
+    /// Read events that were not returned yet. The allocation is released before a wait: most watchers wait most of the time.
     ready: vec::IntoIter<NumberedEvent>,
     step: Step,
-    /// Reads in a row that gave nothing although there was something to give.
+    /// Empty reads in a row although the head is further.
     in_vain: u8,
 }
 
@@ -44,9 +58,9 @@ enum Step {
     Read(BoxFuture<'static, Result<Page, LogError>>),
     Wait(BoxFuture<'static, Result<(), LogError>>),
     Between,
-    /// All there was is ready or given: what follows has to be waited for.
+    /// All stored events are read: wait for more.
     CaughtUp,
-    /// The run has ended: what is ready is all there is.
+    /// The run has ended: only the ready events are left.
     Ended,
 }
 
@@ -57,13 +71,13 @@ impl Follow {
         Self { log, run, after, page: DEFAULT_PAGE, ready, step: Step::Between, in_vain: 0 }
     }
 
-    /// The same with pages of another size.
+    /// Sets the number of events per read.
     pub fn with_page(mut self, events: usize) -> Self {
         self.page = events.max(1);
         self
     }
 
-    /// Reads the next page, at once if the engine can.
+    /// Reads the next page, without a future if the engine can.
     fn read(&mut self) -> Result<Step, LogError> {
         match self.log.read_now(&self.run, self.after, self.page) {
             Some(page) => self.take(page?),
@@ -95,7 +109,7 @@ impl Follow {
         })
     }
 
-    /// What to do next, now that nothing is ready.
+    /// Advances while no event is ready.
     fn step(&mut self, cx: &mut Context<'_>) -> Poll<Result<Step, LogError>> {
         Poll::Ready(match &mut self.step {
             Step::Ended => Ok(Step::Ended),

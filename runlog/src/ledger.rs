@@ -1,5 +1,5 @@
-//! What an engine knows of a run beside its events, and the rules of changing it. Pure: engines that keep their truth in
-//! this process (memory, disk) share it; Redis keeps the same rules in its scripts.
+//! The state of a run beside its events, and the rules of its changes. Pure: the engines in this process (memory, disk) share
+//! it; Redis has the same rules in its scripts.
 
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 
@@ -7,13 +7,13 @@ use crate::error::LogError;
 use crate::limits::{Held, LogLimits, count, weight_of};
 use crate::log::{Control, Lease, Note, RunMeta, RunState};
 
-/// One run.
+/// The state of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ledger {
     pub(crate) state: RunState,
-    /// Bytes of content that are kept.
+    /// Bytes of stored content.
     pub(crate) bytes: u64,
-    /// Messages that were sent to its owner.
+    /// The number of control messages to the owner.
     pub(crate) controls: usize,
 }
 
@@ -44,6 +44,7 @@ impl Ledger {
         self.state.meta.run_id.clone()
     }
 
+    /// Starts a new lease with the next epoch. Returns [`LogError::Held`] if the present lease has not lapsed.
     pub(crate) fn take_over(&mut self, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
         if self.is_closed() {
             return Err(LogError::Closed(self.id()));
@@ -56,7 +57,7 @@ impl Ledger {
         Ok(self.lease())
     }
 
-    /// False if the lease is lost.
+    /// Extends a lease. Returns `false` if the lease is lost.
     pub(crate) fn renew(&mut self, lease: &Lease, until: Timestamp) -> bool {
         let held = !self.is_closed() && self.state.epoch == lease.epoch;
         if held {
@@ -69,7 +70,7 @@ impl Ledger {
         self.state.watched_until = self.state.watched_until.max(until);
     }
 
-    /// Whether this lease is still the run's.
+    /// Returns an error if the lease is no longer the run's current one.
     pub(crate) fn check_lease(&self, lease: &Lease) -> Result<(), LogError> {
         if lease.epoch != self.state.epoch {
             return Err(LogError::Fenced { run: self.id(), epoch: lease.epoch });
@@ -80,7 +81,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Takes events into account, or refuses all of them; gives the new head.
+    /// Counts a batch and returns the new head, or refuses all of the batch.
     pub(crate) fn append(
         &mut self,
         lease: &Lease,
@@ -99,7 +100,7 @@ impl Ledger {
         Ok(self.state.head)
     }
 
-    /// Takes a note into account. The content of an input is the engine's to keep.
+    /// Counts a note. The engine stores the content of an input itself.
     pub(crate) fn annotate(
         &mut self,
         lease: &Lease,
@@ -114,6 +115,7 @@ impl Ledger {
         Ok(())
     }
 
+    /// Returns [`LogError::Gone`] if the event after `after` was trimmed.
     pub(crate) fn check_read(&self, after: u64) -> Result<(), LogError> {
         if after < self.state.earliest - 1 {
             return Err(LogError::Gone { run: self.id(), earliest: self.state.earliest });
@@ -121,7 +123,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets what is below `earliest`, and gives how many events that are.
+    /// Removes events below `earliest`, and returns their number.
     pub(crate) fn trim(&mut self, earliest: u64) -> u64 {
         let earliest = earliest.min(self.state.head).max(self.state.earliest);
         let gone = earliest - self.state.earliest;
@@ -129,6 +131,7 @@ impl Ledger {
         gone
     }
 
+    /// Counts a control message, or refuses it if the queue is full.
     pub(crate) fn control(&mut self, message: &Control, limits: &LogLimits) -> Result<(), LogError> {
         if self.is_closed() {
             return Err(LogError::Closed(self.id()));

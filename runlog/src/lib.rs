@@ -1,9 +1,9 @@
 //! The run log: every canonical event of a run gets a contiguous number, is appended *before* it is delivered, and is
 //! read by any number of watchers, each with a cursor of its own.
 //!
-//! Why a log and not a queue per watcher: no agent protocol can resume a stream, and a slow reader must cost nothing but
-//! its cursor. A watcher that comes back continues after the last number it saw; one that lags reads more per step; none
-//! of them can hold the writer up.
+//! Why a log and not a queue per watcher: no agent protocol can resume a stream, and a slow reader must cost no more than
+//! its cursor. A watcher that reconnects continues after the last number it received; a watcher that lags reads more per
+//! step; no watcher can block the writer.
 //!
 //! ```text
 //!   writer ── append (numbers, lease checked) ──► RunLog ──► Follow (cursor) ──► watcher
@@ -13,19 +13,19 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`log`], [`error`], [`limits`] | [`RunLog`]: the trait, small on purpose; why it refuses; how much it holds |
+//! | [`log`], [`error`], [`limits`] | [`RunLog`]: the trait, small on purpose; its errors; its limits |
 //! | [`memory`] | [`MemoryLog`]: the engine in memory, bounded |
 //! | `disk` (feature) | `DiskLog`: the engine on the disk of one machine |
 //! | `redis` (feature) | `RedisLog`: the engine that several replicas share |
 //! | [`follow`] | [`Follow`]: a watcher's stream over any engine |
-//! | [`remains`] | [`Remains`]: the end of a run whose writer died |
-//! | [`codec`] | events as bytes, for engines that leave the process |
+//! | [`remains`] | [`Remains`]: ends a run whose writer died |
+//! | [`codec`] | events as bytes, for engines outside the process |
 //! | `testing` (feature) | the suite that every engine passes |
 //!
-//! Invariants: numbers start at 1 and have no gaps; nothing follows the terminal event; who does not hold the lease cannot
+//! Invariants: numbers start at 1 and have no gaps; no event follows the terminal event; only the holder of the lease can
 //! append; reading is strictly after a number.
 //!
-//! What is *not* here: protocols, sockets, and a clock. Times enter as arguments.
+//! The crate contains no protocol, no socket and no clock. Times enter as arguments.
 
 mod claims;
 pub mod codec;

@@ -1,4 +1,4 @@
-//! How much a log may hold: the same limits for every engine, checked in one place.
+//! The limits of a log: the same for every engine, checked in one place.
 
 use aqueduct_core::block::ToolOutput;
 use aqueduct_core::event::BlockEvent as Event;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::error::LogError;
 use crate::log::{Control, Lease, Note};
 
-/// How much a log may hold.
+/// The limits of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLimits {
     /// Runs, ended ones included. Past it a run that ended first is forgotten: in memory one of the owner itself, or of an
@@ -25,10 +25,10 @@ pub struct LogLimits {
     pub events_per_run: usize,
     /// Bytes of content of one run.
     pub bytes_per_run: usize,
-    /// Control messages of one run: a frontend that says "stop" a hundred times is heard all the same.
+    /// Control messages of one run. A full queue already contains a cancel.
     pub controls_per_run: usize,
-    /// Messages of replicas to the owner of one run: one per call of a sub-agent that another replica carries. They do
-    /// not count against the control messages, so a run that was told much can still be stopped.
+    /// Messages between replicas to the owner of one run: one per call of a sub-agent that another replica carries. They do
+    /// not count as control messages, so a run with many of them can still be cancelled.
     pub messages_per_run: usize,
 }
 
@@ -46,7 +46,7 @@ impl Default for LogLimits {
     }
 }
 
-/// How much a run holds.
+/// The current size of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Held {
     pub(crate) events: u64,
@@ -54,9 +54,8 @@ pub(crate) struct Held {
 }
 
 impl LogLimits {
-    /// Whether a batch may be added to a run that holds that much. The end of a run is always taken, or it could not be
-    /// said that the run was too long.
-    /// `weight` is that of the batch.
+    /// Checks whether a batch of size `weight` may be added to a run. The end of a run is always accepted, otherwise the
+    /// failure of a run that is too long could not be logged.
     pub(crate) fn check(
         &self,
         lease: &Lease,
@@ -81,7 +80,7 @@ impl LogLimits {
         Ok(())
     }
 
-    /// Returns how many bytes a run holds after a note.
+    /// Returns the size of a run after a note is added.
     pub(crate) fn check_note(&self, run: &RunId, held: u64, note: &Note) -> Result<u64, LogError> {
         let bytes = held.saturating_add(count(value_weight(note.value())));
         if bytes > count(self.bytes_per_run) {
@@ -91,7 +90,7 @@ impl LogLimits {
         Ok(bytes)
     }
 
-    /// How many messages of all kinds a run has when one of this kind is too many.
+    /// Returns the number of messages of all kinds at which one of this kind is refused.
     pub(crate) fn most_controls(&self, message: &Control) -> usize {
         match message {
             Control::Message(_) => self.messages_per_run,
@@ -101,6 +100,7 @@ impl LogLimits {
         }
     }
 
+    /// Checks the number of messages before one more is sent. Messages between replicas have a limit of their own.
     pub(crate) fn check_controls(&self, run: &RunId, sent: usize, message: &Control) -> Result<(), LogError> {
         if sent < self.most_controls(message) {
             return Ok(());
@@ -113,16 +113,17 @@ impl LogLimits {
     }
 }
 
-/// A length as a number.
+/// Converts a length.
 pub(crate) fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// Bytes of content in a batch: what grows with what an agent says. Heads are shared and not counted.
+/// Returns the bytes of content in a batch: the part that grows with the agent's output. Heads are shared and not counted.
 pub(crate) fn weight_of(events: &[BlockEvent]) -> u64 {
     count(events.iter().map(weight).sum())
 }
 
+/// Returns the bytes of content of one event.
 fn weight(event: &BlockEvent) -> usize {
     match event {
         Event::BlockDelta { delta, .. } => delta.len(),
@@ -138,6 +139,7 @@ fn weight(event: &BlockEvent) -> usize {
     }
 }
 
+/// Returns the approximate size of a JSON value: its texts, and a constant per member.
 pub(crate) fn value_weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),

@@ -1,4 +1,4 @@
-//! [`RunLog`]: what an engine must do.
+//! [`RunLog`]: the interface of an engine.
 //!
 //! ```text
 //!            open                append (terminal)
@@ -8,8 +8,8 @@
 //!  released, silent lapsed
 //! ```
 //!
-//! A lease lapses in three ways: its time is over, its holder releases it, or its holder is a replica that has been silent
-//! ([`RunLog::beat`]).
+//! A lease lapses in three ways: its time elapses, its holder releases it, or its holder is a replica that sends no more
+//! heartbeats ([`RunLog::beat`]).
 //!
 //! Times enter as arguments. Replicas that share an engine must agree on the time to within a third of a lease; silence is
 //! measured by the engine's own clock.
@@ -23,21 +23,21 @@ use serde_json::Value;
 
 use crate::error::{LogError, Refused};
 
-/// The end of a lease that was released, or whose holder has been silent: any replica may take the run over at once.
+/// The end of a lease that was released, or whose holder is silent: any replica may take the run over at once.
 pub const RELEASED: Timestamp = Timestamp(0);
 
-/// What is known of a run beside its events.
+/// The properties of a run that do not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunMeta {
-    /// The key of the run in the log ([`key`](Self::key)): clients know it by its [`public_id`](Self::public_id).
+    /// The key of the run in the log ([`key`](Self::key)). Clients use its [`public_id`](Self::public_id).
     pub run_id: RunId,
-    /// Its conversation.
+    /// The thread of the run.
     pub thread_id: ThreadId,
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
     /// The stored form of the principal that the run belongs to; empty for the anonymous one.
     pub owner: String,
-    /// When it was opened.
+    /// The time of its opening.
     pub opened_at: Timestamp,
 }
 
@@ -45,8 +45,8 @@ pub struct RunMeta {
 const KEY: char = '~';
 
 impl RunMeta {
-    /// Returns the key of the run that `owner` calls `run`. Run ids are chosen by clients: two owners may choose the same
-    /// one, and neither learns of the other.
+    /// Returns the key of the run that `owner` addresses as `run`. Clients choose run ids: two owners may choose the same
+    /// one without noticing each other.
     pub fn key(owner: &str, run: &RunId) -> RunId {
         if owner.is_empty() && !run.as_str().contains(KEY) {
             return run.detached();
@@ -54,12 +54,12 @@ impl RunMeta {
         RunId::new(format!("{owner}{KEY}{run}"))
     }
 
-    /// Returns the id by which the owner of the run knows it. Runs of version 0.1 have it as their key.
+    /// Returns the id by which the owner addresses the run. For runs of version 0.1 it equals the key.
     pub fn public_id(&self) -> RunId {
         Self::id_of(&self.owner, &self.run_id)
     }
 
-    /// Returns the id by which the owner of the run with this key knows it, where the owner is not at hand.
+    /// Returns the id by which the owner of the run with this key addresses it, where the owner is unknown.
     pub fn id_in(key: &RunId) -> RunId {
         key.as_str().split_once(KEY).map_or_else(|| key.clone(), |(_, id)| RunId::from(id))
     }
@@ -95,88 +95,88 @@ mod tests {
     }
 }
 
-/// The right to append to a run, for a time. A later lease on the same run ends it.
+/// The time-limited right to append to a run. A later lease on the same run ends it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// The run.
+    /// The run that the lease is for.
     pub run_id: RunId,
-    /// Counts the leases of the run; only the highest may append.
+    /// The fencing number: counts the leases of the run. Only the highest may append.
     pub epoch: u64,
 }
 
 /// Some events of a run, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// The events after the number asked for, as many as fit.
+    /// The events after the requested number, as many as fit.
     pub events: Vec<NumberedEvent>,
     /// The highest number appended.
     pub head: u64,
-    /// True if the run has ended, so that nothing will follow the head.
+    /// Set if the run has ended, so that no event will follow the head.
     pub closed: bool,
 }
 
-/// A run in a list.
+/// The state of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunState {
-    /// What is known of it.
+    /// The fixed properties.
     pub meta: RunMeta,
-    /// The epoch of its last lease.
+    /// The epoch of the last lease.
     pub epoch: u64,
-    /// When that lease lapses, or has lapsed. Says nothing about a run that has ended.
+    /// The time at which that lease lapses. Without meaning for a run that has ended.
     pub lease_until: Timestamp,
-    /// Until when some replica has said that somebody watches. Long ago if none has.
+    /// The time until which a replica has reported a watcher; in the distant past if none has.
     pub watched_until: Timestamp,
-    /// The lowest number kept; 1 unless the run was trimmed.
+    /// The lowest stored number; 1 unless the run was trimmed.
     pub earliest: u64,
     /// The highest number appended.
     pub head: u64,
-    /// When it ended, if it has.
+    /// The time of its end, if it has ended.
     pub closed_at: Option<Timestamp>,
-    /// Where the agent's work on the run is found again, as the lease holder annotated it last.
+    /// The position of the agent's work on the run, as the lease holder annotated it last.
     pub checkpoint: Option<Arc<Value>>,
 }
 
 impl RunState {
-    /// True if the run goes on and nobody may be sure of appending to it.
+    /// Returns `true` if the run is open and its lease has lapsed at `now`.
     pub fn is_lapsed(&self, now: Timestamp) -> bool {
         self.closed_at.is_none() && self.lease_until < now
     }
 
-    /// Returns `true` if the run goes on and its last holder has released it, or was found silent.
+    /// Returns `true` if the run is open and its last holder has released it, or was found silent.
     pub fn is_released(&self) -> bool {
         self.closed_at.is_none() && self.lease_until <= RELEASED
     }
 
-    /// Its place in lists.
+    /// Returns the position of the run in lists.
     pub fn place(&self) -> RunPlace {
         RunPlace { opened_at: self.meta.opened_at, run_id: self.meta.run_id.clone() }
     }
 }
 
-/// Where a run stands in lists: by the time of its opening, then by its id.
+/// The position of a run in lists: by the time of its opening, then by its id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunPlace {
-    /// When it was opened.
+    /// The time of its opening.
     pub opened_at: Timestamp,
-    /// The run.
+    /// The id of the run.
     pub run_id: RunId,
 }
 
-/// Which runs to list.
+/// Selects runs to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunQuery {
-    /// Those of one conversation.
+    /// Only runs of this thread.
     pub thread_id: Option<ThreadId>,
-    /// Those of one owner.
+    /// Only runs of this owner.
     pub owner: Option<String>,
-    /// Those after this place: the last one of the page before.
+    /// Only runs after this position: the last one of the previous page.
     pub after: Option<RunPlace>,
-    /// The other way round, from the newest to the oldest.
+    /// Lists from the newest to the oldest.
     pub newest_first: bool,
 }
 
 impl RunQuery {
-    /// True if the run is asked for.
+    /// Returns `true` if the query selects the run.
     pub fn wants(&self, run: &RunState) -> bool {
         self.thread_id.as_ref().is_none_or(|thread| *thread == run.meta.thread_id)
             && self.owner.as_ref().is_none_or(|owner| *owner == run.meta.owner)
@@ -186,7 +186,7 @@ impl RunQuery {
             })
     }
 
-    /// Puts the runs that are wanted in order, and leaves the first `max` of them.
+    /// Sorts the selected runs, and truncates them to the first `max`.
     pub(crate) fn sort(&self, runs: &mut Vec<RunState>, max: usize) {
         runs.sort_by_cached_key(RunState::place);
         if self.newest_first {
@@ -196,25 +196,25 @@ impl RunQuery {
     }
 }
 
-/// A message to whoever holds the lease of a run, from any replica.
+/// A control message from any replica to the holder of a run's lease.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Control {
-    /// Stop the run.
+    /// Cancels the run.
     Cancel,
-    /// A human's answer.
+    /// A reply to an interrupt.
     Reply(InterruptReply),
-    /// What replicas have to tell each other beside; the log does not read it.
+    /// Any other message between replicas. The log does not interpret it.
     Message(Value),
 }
 
-/// A fact about a run that hosts keep beside its events. No watcher sees it, and it has no number.
+/// A value that a host stores with a run beside its events. Watchers do not receive it, and it has no number.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Note {
-    /// The request that the run answers, in the form of the host.
+    /// The input of the run, in the form of the host.
     Input(Arc<Value>),
-    /// Where the agent's work is found again, in the form of the agent's adapter.
+    /// The position of the agent's work, in the form of the agent's adapter.
     Checkpoint(Arc<Value>),
 }
 
@@ -226,34 +226,42 @@ impl Note {
     }
 }
 
-/// Returns `true` for an event by which version 0.1 kept a [`Note`] among the events of a run. Readers of old logs leave it
-/// out.
+/// Returns `true` for an event in which version 0.1 stored a [`Note`]. Readers of old logs skip it.
 pub fn is_log_metadata(event: &BlockEvent) -> bool {
     let names = [wellknown::INPUT, wellknown::UPSTREAM];
     matches!(event, BlockEvent::Custom(custom) if names.contains(&&*custom.name))
 }
 
-/// Which processes can read a log.
+/// The processes that can share a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum LogScope {
-    /// This process alone: what it forgets is gone.
+    /// Only this process.
     #[default]
     Process,
-    /// One process at a time: the next one finds what the last one left.
+    /// One process at a time: the next one finds the runs of the last one.
     Machine,
     /// Several replicas at once.
     Replicas,
 }
 
-/// Keeps the events of runs. Engines differ in what survives what; the conformance suite says what all of them do.
+/// Stores the events of runs. Engines differ in durability; the conformance suite defines what they have in common.
 ///
-/// Every future may be dropped at any time: what was asked has then happened or not, and never by halves.
+/// Every future may be dropped at any time: the operation has then happened completely or not at all.
 pub trait RunLog: Send + Sync + 'static {
-    /// Creates a run and takes its lease until that time. A run of that id that is there already is refused.
+    /// Creates a run and takes its lease until that time.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Exists`] if the id is in use, and [`LogError::Full`] if the log is full of open runs.
     fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>>;
 
-    /// Takes the lease of a run that has not ended, if it has lapsed by `now`; whoever held it before can no longer
-    /// append. Of several who try at once one succeeds.
+    /// Takes the lease of an open run if it has lapsed by `now`. The former holder can no longer append. Of several
+    /// simultaneous callers exactly one succeeds.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Held`] if the lease has not lapsed, [`LogError::Closed`] if the run has ended, and
+    /// [`LogError::NotFound`] if it does not exist.
     fn take_over(
         &self,
         run: &RunId,
@@ -261,29 +269,35 @@ pub trait RunLog: Send + Sync + 'static {
         until: Timestamp,
     ) -> BoxFuture<'_, Result<Lease, LogError>>;
 
-    /// Holds leases until that time, and gives those that are lost: taken over, or of runs that ended or are gone.
+    /// Extends leases until that time, and returns the lost ones: taken over, or of runs that ended or were deleted.
     fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>>;
 
-    /// Ends leases now: other replicas take the runs over at once. Leases that are lost already are left alone.
+    /// Releases leases: other replicas take the runs over at once. Leases that are already lost are ignored.
     fn release(&self, leases: Vec<Lease>) -> BoxFuture<'_, Result<(), LogError>> {
         Box::pin(async move { self.renew(leases, RELEASED).await.map(drop) })
     }
 
-    /// Waits until a lease was released, by any replica. An engine that no other process shares never returns.
+    /// Waits until any replica releases a lease. Never completes for an engine that no other process shares.
     fn released(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
 
-    /// Tells other replicas that this one is alive, and releases the leases of replicas that have been silent for longer
-    /// than `silence`; returns how many. To be called several times within `silence`. An engine that no other process
-    /// shares does nothing.
+    /// Sends a heartbeat of this replica, and releases the leases of replicas without heartbeat for longer than `silence`.
+    /// Returns the number of released leases. Must be called several times within `silence`. Has no effect on an engine that
+    /// no other process shares.
     fn beat(&self, silence: Duration) -> BoxFuture<'_, Result<usize, LogError>> {
         let _ = silence;
         Box::pin(std::future::ready(Ok(0)))
     }
 
-    /// Appends events, all or none, and gives the number of the last. A terminal event must be the last of its batch and
-    /// closes the run at `now`; there is always room for it. What is refused comes back.
+    /// Appends all events or none, and returns the number of the last. A terminal event must be the last of its batch and
+    /// closes the run at `now`; it is accepted beyond the limits.
+    ///
+    /// # Errors
+    ///
+    /// Returns the batch with [`LogError::Fenced`] if the lease is lost, [`LogError::Closed`] if the run has ended,
+    /// [`LogError::RunTooLong`] if a limit is exceeded, [`LogError::AfterTerminal`] if events follow a terminal one, and
+    /// [`LogError::Lost`] if the engine lost acknowledged events. After [`LogError::Unavailable`] the same batch can be retried.
     fn append(
         &self,
         lease: &Lease,
@@ -291,60 +305,80 @@ pub trait RunLog: Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<u64, Refused>>;
 
-    /// Keeps a fact about the run. A later note of the same kind replaces it. Its content counts as content of the run, and
-    /// a run that has ended takes none.
+    /// Stores a note of the run. It replaces an earlier note of the same kind and counts as content of the run.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Fenced`] if the lease is lost, [`LogError::Closed`] if the run has ended, and
+    /// [`LogError::RunTooLong`] if a limit is exceeded.
     fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>>;
 
-    /// Returns the [`Note::Input`] of a run; `None` if it has none.
+    /// Returns the [`Note::Input`] of a run. Returns `None` if it has none.
     fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>>;
 
-    /// Returns which processes can read the log.
+    /// Returns which processes can share the log.
     fn scope(&self) -> LogScope {
         LogScope::Process
     }
 
-    /// Reads at most `max` events with numbers above `after`; [`LogError::Gone`] if the next one is no longer kept.
+    /// Reads at most `max` events with numbers above `after`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Gone`] if the next event is no longer stored, [`LogError::NotFound`] if the run does not exist, and
+    /// [`LogError::Unreadable`] if its bytes cannot be decoded.
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>>;
 
-    /// The same, from an engine that has what is asked for at hand; none from one that has to fetch it. Watchers that keep
-    /// up ask once per event, and are spared the future.
+    /// Like [`read`](Self::read), without a future. Returns `None` if the engine has to fetch the events. Watchers that keep up
+    /// read once per event, so the future matters.
     fn read_now(&self, run: &RunId, after: u64, max: usize) -> Option<Result<Page, LogError>> {
         let _ = (run, after, max);
         None
     }
 
     /// Waits until there are events above `after`, or the run has ended.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::NotFound`] if the run does not exist, or is deleted meanwhile.
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>>;
 
-    /// The same, as a future that holds what it needs: watchers keep it. An engine that holds little more than the run
-    /// saves them a future in a future.
+    /// Like [`changed`](Self::changed), as a future that owns its state, for watchers that keep it. An engine can override it
+    /// to save a nested future.
     fn changed_owned(self: Arc<Self>, run: &RunId, after: u64) -> BoxFuture<'static, Result<(), LogError>> {
         let run = run.clone();
         Box::pin(async move { self.changed(&run, after).await })
     }
 
-    /// Says that somebody watches the run until that time, for the owner to know where nobody watches there.
+    /// Reports a watcher of the run until that time, so that an owner without watchers of its own does not cancel the run.
     fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>>;
 
-    /// What is known of a run.
+    /// Returns the state of a run.
     fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>>;
 
-    /// At most `max` runs, oldest first unless the query says otherwise.
+    /// Returns at most `max` runs, oldest first unless the query reverses the order.
     fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>>;
 
-    /// At most `max` runs that go on although their lease lapsed before `now`.
+    /// Returns at most `max` open runs whose lease lapsed before `now`.
     fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>>;
 
-    /// Sends a message to whoever holds the lease, now or later: it is kept with the run.
+    /// Sends a message to the present or next holder of the lease. It is stored with the run.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::RunTooLong`] if the queue of messages is full, and [`LogError::Closed`] if the run has ended.
     fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>>;
 
-    /// Waits until more than `seen` messages were sent to the run, and gives those above; [`LogError::Fenced`] or
-    /// [`LogError::Closed`] once they are no longer this lease's business. Who took over sees all of them.
+    /// Waits until more than `seen` messages were sent to the run, and returns the new ones. A new holder receives all messages.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Fenced`] or [`LogError::Closed`] once the lease is lost.
     fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>>;
 
-    /// Says that those keys lead to the run, for about as long as that. They are one name space beside the runs, and one
-    /// key may lead to several of them. An engine that no other process shares may know none: whoever drives a run
-    /// there knows its keys itself.
+    /// Relates keys to the run, until about that time. Keys have a name space of their own, and one key may relate to several
+    /// runs. An engine that no other process shares may store none, because the driver of a run in the same process knows
+    /// its keys.
     fn relate(
         &self,
         run: &RunId,
@@ -355,20 +389,20 @@ pub trait RunLog: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Says that those keys lead to the run no more.
+    /// Removes the relation of keys to the run.
     fn unrelate(&self, run: &RunId, keys: Vec<String>) -> BoxFuture<'_, Result<(), LogError>> {
         let _ = (run, keys);
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// The runs that each of the keys leads to, in the order of the keys. Some may have ended, or be gone.
+    /// Returns the runs that each key relates to, in the order of the keys. Some may have ended or been deleted.
     fn related(&self, keys: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<RunId>>, LogError>> {
         Box::pin(std::future::ready(Ok(vec![Vec::new(); keys.len()])))
     }
 
-    /// Claims a key for `value` until that time, and returns the value that holds it: another one if the key was claimed
-    /// for that before and the claim has not lapsed. Of several that try at once one succeeds. The holder may claim again,
-    /// which moves the end of its claim; an `until` that is not after `now` gives the key back, or takes nothing.
+    /// Claims a key for `value` until that time, and returns the value that holds it: another one if an earlier claim has not
+    /// lapsed. Of several simultaneous callers exactly one succeeds. The holder may claim again, which moves the end of its
+    /// claim; an `until` that is not after `now` releases the key, or only reads it.
     fn claim(
         &self,
         key: String,
@@ -377,20 +411,20 @@ pub trait RunLog: Send + Sync + 'static {
         until: Timestamp,
     ) -> BoxFuture<'_, Result<String, LogError>>;
 
-    /// Returns how many connections to the server of the log broke and were made again; `None` for an engine without a
+    /// Returns how many connections to the log's server were lost and re-established. Returns `None` for an engine without a
     /// server.
     fn reconnects(&self) -> Option<u64> {
         None
     }
 
-    /// Whether the log can be written now. Returns soon, also if it cannot.
+    /// Checks whether the log is writable. Returns soon in either case.
     fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Forgets events with numbers below `earliest`; the head is always kept.
+    /// Removes events with numbers below `earliest`; the last event is always kept.
     fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>>;
 
-    /// Forgets runs that ended before `before`, and gives how many.
+    /// Deletes runs that ended before `before`, and returns their number.
     fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>>;
 }

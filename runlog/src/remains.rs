@@ -1,7 +1,8 @@
-//! [`Remains`]: what a run whose writer died has left open, and its end.
+//! [`Remains`]: the open blocks, lanes and steps of a run whose writer died, and the events that end it.
 //!
-//! The stream machine of a run dies with its writer; the log does not. Whoever takes the run over reads it from the start
-//! and closes what is open, in the order of the stream machine: children before parents, and in the order of opening.
+//! The stream machine of a run dies with its writer; the log does not. The replica that takes the run over reads the log
+//! from the start and ends everything open, in the order of the stream machine: children before parents, and in the order
+//! of opening.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use aqueduct_core::{
 
 use crate::log::RunMeta;
 
-/// What is open in a run.
+/// The open state of a run.
 #[derive(Debug, Default)]
 pub struct Remains {
     run: Option<Arc<RunInfo>>,
@@ -23,7 +24,7 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// Takes the next event of the log into account.
+    /// Adds the next event of the log.
     pub fn handle_event(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::RunStarted(run) => self.run = Some(Arc::clone(run)),
@@ -51,7 +52,7 @@ impl Remains {
         }
     }
 
-    /// The events that end the run: all ends, then the failure. A run that never began begins first.
+    /// Returns the events that end the run: all ends, then the failure. A run without events is started first.
     pub fn end(mut self, meta: &RunMeta, failure: RunFailure) -> Vec<BlockEvent> {
         let mut events = Vec::new();
         let run = self.run.take().unwrap_or_else(|| {
@@ -62,7 +63,7 @@ impl Remains {
             events.push(BlockEvent::RunStarted(Arc::clone(&info)));
             info
         });
-        // A child opens after its parent: the other way round they close.
+        // A child opens after its parent, so closing in reverse closes children first.
         while let Some(lane) = self.lanes.pop() {
             self.close_within(Some(&lane.id), &mut events);
             let outcome = Box::new(LaneOutcome::Failed(failure.clone()));
@@ -75,7 +76,7 @@ impl Remains {
         events
     }
 
-    /// Ends the blocks and steps of a lane; of all that are left for none.
+    /// Ends the blocks and steps of a lane, or all that are left if `lane` is `None`.
     fn close_within(&mut self, lane: Option<&LaneId>, events: &mut Vec<BlockEvent>) {
         let is_here = |of: &Lane| lane.is_none_or(|lane| of.id == *lane);
         for block in self.blocks.extract_if(.., |block| is_here(&block.lane)) {

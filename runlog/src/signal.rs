@@ -1,7 +1,7 @@
-//! What watchers and owners of a run wait for.
+//! [`Signal`]: wakes the watchers and the owner of a run.
 //!
-//! A list of wakers, each with what it waits for: whoever appends wakes those alone whose wait is over. The owner of a run
-//! waits for messages while it appends itself; it must not be woken by every one of its own events.
+//! A list of wakers, each with its condition: an append wakes only the tasks whose condition holds. The owner of a run waits
+//! for control messages while it appends; its own events must not wake it.
 
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use aqueduct_core::RunId;
 use crate::error::LogError;
 use crate::log::Lease;
 
-/// How far a run is. Numbers only grow.
+/// The progress of a run. Numbers only grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Progress {
     pub(crate) head: u64,
@@ -21,12 +21,12 @@ pub(crate) struct Progress {
     pub(crate) epoch: u64,
 }
 
-/// What somebody waits for.
+/// The condition of a wait.
 #[derive(Debug, Clone, Copy)]
 enum Want {
     /// Events above a number, or the end of the run.
     Events { after: u64 },
-    /// More messages than were seen, or the end of a lease.
+    /// More messages than `seen`, or the end of the lease.
     Messages { epoch: u64, seen: usize },
 }
 
@@ -39,16 +39,16 @@ impl Want {
     }
 }
 
-/// Wakes whoever waits for a run.
+/// Wakes the tasks that wait for a run.
 #[derive(Debug)]
 pub(crate) struct Signal(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     progress: Progress,
-    /// One place per wait under way; the waker is gone once it was used.
+    /// One slot per pending wait; the waker is `None` once it was used.
     waiting: Vec<Option<(Want, Option<Waker>)>>,
-    /// Places that nobody has.
+    /// Free slots.
     vacant: Vec<usize>,
 }
 
@@ -61,10 +61,10 @@ impl Signal {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells how far the run is. What arrives late tells nothing new, and changes nothing.
+    /// Updates the progress and wakes the waiters whose condition holds. Outdated progress has no effect.
     pub(crate) fn tell(&self, now: Progress) {
         let (first, others) = self.state().tell(now);
-        // Not under the lock: nobody knows what a waker does.
+        // Outside the lock, because a waker may run any code.
         first.into_iter().chain(others).for_each(Waker::wake);
     }
 
@@ -86,7 +86,7 @@ impl Signal {
 }
 
 impl State {
-    /// Takes the news in; gives whoever is to be woken. Mostly that is one, which costs no list.
+    /// Updates the progress, and returns the wakers to wake. Mostly there is one, which needs no list.
     fn tell(&mut self, now: Progress) -> (Option<Waker>, Vec<Waker>) {
         let known = self.progress;
         self.progress = Progress {
@@ -116,7 +116,7 @@ impl State {
     }
 }
 
-/// One wait. It has a place in the list from its first poll until it is dropped.
+/// One wait. It has a slot from its first poll until it is dropped.
 struct Wait<'s> {
     signal: &'s Signal,
     want: Want,

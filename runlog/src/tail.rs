@@ -1,7 +1,7 @@
-//! The last events of a run, decoded and shared: where watchers that keep up read, so that each event is fetched and
-//! decoded once per process however many watch.
+//! The last events of a run, decoded and shared by all watchers that keep up, so that each event is fetched and decoded once
+//! per process.
 //!
-//! Bounded in number and in weight. What fell out is read from the engine's storage.
+//! Bounded in number and in bytes. Older events are read from the engine's storage.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::limits::{count, weight_of};
 
 /// Events kept: a few reads of a watcher that keeps up.
 const EVENTS: usize = 512;
-/// Bytes kept, whatever the number of events; the last event is always kept.
+/// Bytes kept; the last event is always kept.
 const BYTES: u64 = 1024 * 1024;
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// A tail of a run that has so many events already.
+    /// Returns the tail of a run with `head` events.
     pub(crate) fn after(head: u64) -> Self {
         Self { head, ..Self::default() }
     }
@@ -34,7 +34,7 @@ impl Tail {
         self.head
     }
 
-    /// Adds the event with that number. One that is known already changes nothing; a gap starts the tail anew.
+    /// Adds the event with that number. A known event has no effect; a gap clears the tail.
     pub(crate) fn push(&mut self, number: u64, event: BlockEvent) {
         if number <= self.head {
             return;
@@ -52,7 +52,7 @@ impl Tail {
         }
     }
 
-    /// The events after a number; none if not all of them are here.
+    /// Returns the events after a number. Returns `None` if some of them are not in the tail.
     pub(crate) fn read(&self, after: u64, max: usize) -> Option<Vec<NumberedEvent>> {
         if after >= self.head {
             return Some(Vec::new());

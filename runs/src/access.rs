@@ -1,7 +1,7 @@
-//! [`AccessPolicy`]: which identity a caller has. The host decides; the engine compares.
+//! [`AccessPolicy`]: determines the identity of a caller. The host decides; the engine compares.
 //!
-//! A run belongs to the principal that started it. What belongs to another principal does not exist for a caller; a
-//! caller without any identity is told to bring one.
+//! A run belongs to the principal that started it. To any other principal the run does not exist; a caller without
+//! identity is refused as unauthenticated.
 //!
 //! ```text
 //! Caller ── AccessPolicy::identify ──┬ refused ──► Unauthenticated
@@ -19,25 +19,25 @@ use aqueduct_runlog::{RunMeta, RunState};
 use crate::agents::AgentEntry;
 use crate::runs::{Runs, refuse};
 
-/// Decides which identity a caller has.
+/// Determines the identity of a caller.
 pub trait AccessPolicy: fmt::Debug + Send + Sync + 'static {
     /// Returns the identity of the caller.
     ///
     /// # Errors
     ///
-    /// Refuses a caller without a valid proof, with [`RefusalKind::Unauthenticated`]; such a caller learns nothing about
-    /// which agents and runs exist.
+    /// Returns [`RefusalKind::Unauthenticated`] for a caller without a valid proof. The refusal does not reveal which agents
+    /// and runs exist.
     fn identify(&self, caller: &Caller) -> Result<Arc<Identity>, ServiceError>;
 
-    /// Checks the proof of a caller where that takes time, and returns the caller with the result. Without, [`identify`]
-    /// does it at every look-up.
+    /// Checks the proof of a caller where that takes time, and returns the caller with the result. The default leaves the
+    /// check to [`identify`], at every lookup.
     ///
     /// [`identify`]: Self::identify
     fn authenticate(&self, caller: Caller) -> BoxFuture<'_, Caller> {
         Box::pin(std::future::ready(caller))
     }
 
-    /// Returns `true` if the identity may run the agent, which may be retired.
+    /// Returns `true` if the identity may run `agent`. The agent may be retired.
     fn may_run(&self, identity: &Identity, agent: &str) -> bool {
         identity.may_run(agent)
     }
@@ -54,7 +54,7 @@ pub trait AccessPolicy: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// Every caller is the anonymous principal.
+/// A policy under which every caller is the anonymous principal.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpenAccess;
 
@@ -69,17 +69,17 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// [`RefusalKind::Unauthenticated`] if the caller has to bring a proof, or its proof does not hold.
+    /// Returns [`RefusalKind::Unauthenticated`] if the caller lacks a required proof, or the proof is invalid.
     pub fn identify(&self, caller: &Caller) -> Result<Arc<Identity>, ServiceError> {
         self.0.host.access.identify(caller).inspect_err(|_| self.0.metrics.count_denied())
     }
 
-    /// Returns the principal that the caller is at that agent.
+    /// Returns the principal under which the caller may run `agent`.
     ///
     /// # Errors
     ///
-    /// [`RefusalKind::NotFound`] if there is no such agent or the caller may not run it, [`RefusalKind::Unauthenticated`]
-    /// if the caller has to bring a proof.
+    /// Returns [`RefusalKind::NotFound`] if the agent does not exist or the caller may not run it, and
+    /// [`RefusalKind::Unauthenticated`] if the caller lacks a required proof.
     pub fn authenticate(&self, caller: &Caller, agent: &str) -> Result<Principal, ServiceError> {
         let identity = self.identify(caller)?;
         let is_there = self.entry(agent).is_some() && self.0.host.access.may_run(&identity, agent);
@@ -99,7 +99,7 @@ impl Runs {
         self.not_found(caller, "there is no such thread".to_owned())
     }
 
-    /// Callers that prove nothing learn nothing about what exists.
+    /// Returns a challenge instead of the refusal for callers without proof, so that they cannot probe for agents and runs.
     fn not_found(&self, caller: &Caller, message: String) -> ServiceError {
         let challenge = match self.identify(caller) {
             Ok(identity) => self.0.host.access.challenge(&identity),
@@ -118,16 +118,16 @@ impl Runs {
                 && owns())
     }
 
-    /// Returns the id by which the identity finds the run: its own id for the owner, the key for an admin.
+    /// Returns the id under which the identity addresses the run: the run's own id for its owner, the key for an admin.
     pub fn id_for(identity: &Identity, run: &RunMeta) -> RunId {
         if identity.owners().contains(&run.owner) { run.public_id() } else { run.run_id.clone() }
     }
 
-    /// Returns the run that the caller knows by that id. An admin knows the runs of others by their keys.
+    /// Returns the run that the caller addresses by `run`. An admin addresses the runs of other principals by their keys.
     ///
     /// # Errors
     ///
-    /// Runs of others do not exist, and the log may be unavailable.
+    /// Returns [`RefusalKind::NotFound`] for runs of other principals, and [`RefusalKind::Unavailable`] if the log cannot be read.
     pub async fn find_run(&self, caller: &Caller, run: &RunId) -> Result<RunState, ServiceError> {
         let identity = self.identify(caller)?;
         let own = RunMeta::key(&identity.principal.to_string(), run);
@@ -145,7 +145,7 @@ impl Runs {
         Err(self.no_such_run(caller))
     }
 
-    /// Returns the agents that the caller may run, in the order of their names.
+    /// Returns the agents that the caller may run, in alphabetical order.
     pub(crate) fn list(&self, caller: &Caller) -> Result<Vec<AgentInfo>, ServiceError> {
         let (setup, access, identity) = (self.setup(), &self.0.host.access, self.identify(caller)?);
         let may_run = |entry: &&Arc<AgentEntry>| access.may_run(&identity, entry.name());

@@ -4,7 +4,7 @@
 //! absent ── replace ──► present ── replace ──► retired (its runs can be watched) ── replace ──► present
 //! ```
 //!
-//! A run keeps the entry that it started with: replacing agents changes nothing about runs under way.
+//! A run keeps the entry that it started with: replacing agents does not change runs in progress.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -59,11 +59,11 @@ impl AgentEntry {
     }
 }
 
-/// All agents.
+/// All agents of an engine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Agents {
     present: HashMap<String, Arc<AgentEntry>>,
-    /// Agents that were replaced by nothing.
+    /// Agents that a replacement removed. Their runs can still be watched.
     retired: HashMap<String, Arc<AgentEntry>>,
 }
 
@@ -73,7 +73,7 @@ impl Agents {
         Self { present, retired: HashMap::new() }
     }
 
-    /// Returns the agents after a replacement as a whole.
+    /// Returns the agents after a complete replacement.
     pub(crate) fn replaced(&self, entries: impl IntoIterator<Item = Arc<AgentEntry>>) -> Self {
         let mut next = Self::new(entries);
         let former = self.retired.iter().chain(&self.present);
@@ -88,16 +88,17 @@ impl Agents {
         self.present.insert(entry.name.clone(), entry);
     }
 
+    /// Returns the agent `name`, unless it is retired.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<AgentEntry>> {
         self.present.get(name)
     }
 
-    /// Returns the agent of that name, also if it is retired.
+    /// Returns the agent `name`, including retired ones.
     pub(crate) fn known(&self, name: &str) -> Option<&Arc<AgentEntry>> {
         self.get(name).or_else(|| self.retired.get(name))
     }
 
-    /// Returns the agents that are not retired, in the order of their names.
+    /// Returns the agents that are not retired, in alphabetical order.
     pub(crate) fn all(&self) -> Vec<&Arc<AgentEntry>> {
         let mut all: Vec<_> = self.present.values().collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));

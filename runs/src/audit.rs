@@ -1,20 +1,20 @@
-//! Audit lines: who did what to which run, and whether that was allowed, at the target `aqueduct::audit`.
+//! Audit lines: which principal did what to which run, and whether it was allowed, at the target `aqueduct::audit`.
 //!
-//! A line names the stored form of a principal, never a token. Hosts route the target to where audits are kept; everything
-//! else is logged at the targets of its modules.
+//! A line contains the stored form of a principal, never a token. Hosts route the target to their audit log; all other
+//! lines are logged at the targets of their modules.
 
 use aqueduct_core::service::{Caller, RefusalKind, ServiceError};
 
 use crate::runs::Runs;
 
-/// What a caller does.
+/// An action of a caller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Action<'a> {
     /// The verb: `start`, `watch`, `cancel` or `publish`.
     pub(crate) verb: &'static str,
-    /// The agent; empty if the caller named a run.
+    /// The agent; empty if the request names a run.
     pub(crate) agent: &'a str,
-    /// The run, as the caller named it; empty if the service chose it.
+    /// The run as the request names it; empty if the service chooses the id.
     pub(crate) run: &'a str,
 }
 

@@ -1,4 +1,6 @@
-//! [`RunsBuilder`]: what an engine is made of.
+//! [`RunsBuilder`]: the parts of an engine: agents, log, settings, access policy, extensions, clock.
+//!
+//! The builder starts no task: housekeeping is spawned by the host ([`Runs::run_housekeeping`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,11 +16,10 @@ use crate::publish::{LineDecoder, text};
 use crate::runs::{Runs, now};
 use crate::settings::{AgentOptions, Settings};
 
-/// Makes a decoder for one publisher.
+/// Creates the decoder for one publisher.
 pub type MakeDecoder = fn() -> Box<dyn LineDecoder>;
 
-/// Writes what a run is asked, for the log: the messages of the input from that place on. Returns `None` if there is
-/// nothing to keep.
+/// Returns the logged form of a run's input: its messages from the given index on. Returns `None` if there is nothing to log.
 pub type RecordInput = fn(&RunInput, usize) -> Option<Value>;
 
 /// Takes every source event of one run before the run does; a failure ends the run.
@@ -52,7 +53,7 @@ pub struct RunsBuilder {
     pub(crate) host: Host,
 }
 
-/// What the host plugs in.
+/// The parts that the host provides.
 #[derive(Clone)]
 pub(crate) struct Host {
     pub(crate) access: Arc<dyn AccessPolicy>,
@@ -93,12 +94,12 @@ impl RunsBuilder {
         self.agent_with(name, agent, AgentOptions::default())
     }
 
-    /// Adds an agent with options.
+    /// Adds an agent with its options.
     pub fn agent_with(self, name: impl Into<String>, agent: impl Agent, options: AgentOptions) -> Self {
         self.entry(Arc::new(AgentEntry::new(name, Arc::new(agent), options)))
     }
 
-    /// Adds an agent whose runs a framework publishes.
+    /// Adds an agent whose runs a publisher sends in.
     pub fn published(self, name: impl Into<String>, options: AgentOptions) -> Self {
         self.entry(Arc::new(AgentEntry::published(name, options)))
     }
@@ -109,42 +110,42 @@ impl RunsBuilder {
         self
     }
 
-    /// Keeps runs in that log. Without, they are kept in memory.
+    /// Sets the run log. The default is a log in memory.
     pub fn log(self, log: impl RunLog) -> Self {
         self.shared_log(Arc::new(log))
     }
 
-    /// Keeps runs in a log that others hold too.
+    /// Sets a run log that is shared with other components.
     pub fn shared_log(mut self, log: Arc<dyn RunLog>) -> Self {
         self.log = Some(log);
         self
     }
 
-    /// Sets limits and times.
+    /// Sets limits and times of the engine.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Sets who callers are. Without, all are the anonymous principal.
+    /// Sets the access policy. Under the default all callers are the anonymous principal.
     pub fn access(mut self, access: Arc<dyn AccessPolicy>) -> Self {
         self.host.access = access;
         self
     }
 
-    /// Sets what is attached to runs.
+    /// Sets the extensions that are attached to runs.
     pub fn extensions(mut self, extensions: Arc<dyn RunExtensions>) -> Self {
         self.host.extensions = Some(extensions);
         self
     }
 
-    /// Adds a format in which frameworks publish runs.
+    /// Adds a payload format for publishers.
     pub fn ingest_format(mut self, name: impl Into<String>, make: MakeDecoder) -> Self {
         self.host.formats.insert(name.into(), make);
         self
     }
 
-    /// Sets how the log keeps what runs are asked. Without, the log cannot restate threads.
+    /// Sets the function that records inputs. By default inputs are not logged, and threads cannot be restored from the log.
     pub fn record_input(mut self, record: RecordInput) -> Self {
         self.host.record_input = Some(record);
         self

@@ -1,6 +1,6 @@
-//! [`Runs::complete`]: a run to its end, as one value instead of a stream.
+//! [`Runs::complete`]: a whole run as one value instead of a stream.
 //!
-//! The text of a run is in memory until its end, bounded by the limits of the log and by
+//! The text of the run is held in memory until its end, bounded by the limits of the log and by
 //! [`MergeLimits`](aqueduct_core::merge::MergeLimits).
 
 use aqueduct_core::service::{Caller, ServiceError, complete};
@@ -9,11 +9,11 @@ use aqueduct_core::{CompletedRun, RunInput};
 use crate::runs::Runs;
 
 impl Runs {
-    /// Runs an agent to the end of its run, and returns all of it as one value. Dropping the future stops watching the run.
+    /// Runs an agent and returns the whole run as one value. Dropping the future ends the watch, not the run.
     ///
     /// # Errors
     ///
-    /// As [`complete`]. A run that failed is no error: [`CompletedRun::outcome`] says so.
+    /// As [`complete`]. A run that failed is not an error: [`CompletedRun::outcome`] holds its failure.
     ///
     /// # Examples
     ///

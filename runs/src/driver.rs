@@ -1,4 +1,4 @@
-//! One run from its first event to its last.
+//! The driver of one run, from its first event to its last.
 //!
 //! ```text
 //!           agent's stream         log appends
@@ -14,10 +14,10 @@
 //!      └ the engine leaves ([`leaving`](crate::leaving)) ─────────► handed over, or ended: `gateway_lost`
 //! ```
 //!
-//! One task: the stream of the agent is polled here ([`input`]), and what is ready is appended together. The log always
-//! gets a terminal event, from here or from the replica that takes the run over. After that the stream is polled for at
-//! most [`GOODBYE`], so that the agent learns of the end; the agent of a run that was lost works for another replica and
-//! is not told.
+//! One task: the driver polls the stream of the agent ([`input`]) and appends the ready events together. The log always
+//! receives a terminal event, from this driver or from the replica that takes the run over. After the terminal event the
+//! stream is polled for at most [`GOODBYE`], so that the agent can tell its remote side. If the run was taken over, the
+//! agent works for the other replica, and the stream is dropped instead.
 
 mod append;
 mod input;
@@ -54,19 +54,19 @@ pub(crate) use append::left_by_extension;
 pub(crate) use input::{Batch, Input};
 use turn::RunTurn;
 
-/// How long a cancelled run waits for its agent to say so itself. The frontend sees the end within a second.
+/// The time that a cancelled run waits for its agent to report the end. The frontend sees the end within a second.
 const CANCEL_WAIT: Duration = Duration::from_millis(800);
 
-/// How long an agent may take after the end of its run, to tell its remote side.
+/// The time that an agent has after the end of its run to tell its remote side.
 const GOODBYE: Duration = Duration::from_secs(10);
 
-/// The pause before a log that cannot be used is tried again. The engine has tried for long itself.
+/// The pause before an unavailable log is retried. The engine of the log has already retried for long.
 pub(crate) const LOG_PAUSE: Duration = Duration::from_millis(500);
 
 /// The outcome of a run that another replica took over.
 const TAKEN_OVER: &str = "taken_over";
 
-/// The outcome of a run that was left to other replicas.
+/// The outcome of a run that was handed over to other replicas.
 const HANDED_OVER: &str = "handed_over";
 
 /// The outcome of a run that asks.
@@ -75,10 +75,10 @@ const INTERRUPTED: &str = "interrupted";
 /// The outcome of a run that its log has lost.
 const LOG_LOST: &str = "log_lost";
 
-/// The run took longer than it may.
+/// The code of a run that exceeded its time limit.
 const RUN_TIMEOUT: &str = "run_timeout";
 
-/// A run to be driven.
+/// A run to drive.
 pub(crate) struct Drive {
     pub(crate) runs: Runs,
     pub(crate) agent: Arc<AgentEntry>,
@@ -88,7 +88,7 @@ pub(crate) struct Drive {
     pub(crate) request: AgentRequest,
     /// The message ids of the thread's earlier runs, for an agent whose ids are kept.
     pub(crate) kept_ids: Option<Vec<String>>,
-    /// The id under which the events show the run, if the client did not choose the one of the log.
+    /// The id of the run in its events, if it differs from the id in the log.
     pub(crate) shown: Option<RunId>,
     /// The extension of the first run whose stream this one goes on with: its lanes are those of this run.
     pub(crate) lanes_of: Option<Arc<dyn RunExtension>>,
@@ -97,7 +97,7 @@ pub(crate) struct Drive {
 }
 
 impl Drive {
-    /// Keeps the ids of the source, where the agent merges the history of its threads by them.
+    /// Keeps the ids of the source if the agent merges the history of its threads by them.
     fn keeping_ids(&self, context: StreamContext) -> StreamContext {
         let Some(earlier) = &self.kept_ids else { return context };
         let of_input = self.request.input.messages.iter().filter_map(|message| message.id.as_ref());
@@ -110,7 +110,7 @@ impl Drive {
         tokio::spawn(self.run(feed).in_current_span());
     }
 
-    /// Drives the run to its end, and lets its agent finish.
+    /// Drives the run to its end, and waits for the agent to finish.
     async fn run(mut self, feed: Feed) {
         let run_id = self.lease.run_id.clone();
         let started_at = Instant::now();
@@ -125,7 +125,7 @@ impl Drive {
         let mut input = Input::new(source);
         let metrics = Arc::clone(self.runs.metrics());
         let counted = metrics.run_begins();
-        // In a box: a future holds what is moved into another one once more.
+        // Boxed: a future stores each moved value a second time.
         let machine = Box::new(Machine::new(&self, begin, held.lost.clone()));
         let (outcome, suspension) = machine.run(&mut input).await;
         drop((held, counted));
@@ -185,7 +185,7 @@ impl Drive {
         }
     }
 
-    /// Leaves the run to other replicas, or to the next start.
+    /// Releases the lease, so that another replica, or this one after a restart, takes the run over.
     async fn release(&self) {
         if let Err(error) = self.runs.run_log().release(vec![self.lease.clone()]).await {
             tracing::warn!(run = self.lease.run_id.as_str(), %error, "the lease was not released: it lapses");
@@ -193,6 +193,7 @@ impl Drive {
         self.handle.leave();
     }
 
+    /// Cancels the agent after the end of its run, and polls its stream to the end within [`GOODBYE`].
     async fn say_goodbye(&self, input: Input) {
         self.request.cancel.cancel();
         if tokio::time::timeout(GOODBYE, input.finish()).await.is_err() {
@@ -211,36 +212,36 @@ impl Drive {
     }
 }
 
-/// Where a run can go on.
+/// Where the run can continue after this replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GoesOn {
     HereAlone,
-    /// The log holds where the agent's work is found again.
+    /// The log holds a checkpoint of the agent's work.
     Anywhere,
 }
 
-/// The stream machine of a run, its log, and the clocks around it.
+/// The stream machine of a run, its log, and its timers.
 struct Machine<'d> {
     drive: &'d Drive,
     context: StreamContext,
     turn: RunTurn,
     outcome: String,
     is_stopping: bool,
-    /// When the run has lasted too long, or has waited long enough for its agent to stop.
+    /// The time at which the run exceeds its limit, or at which a cancelled run stops waiting for its agent.
     deadline: Instant,
-    /// When a run without watchers is cancelled.
+    /// The time at which a run without watchers is cancelled.
     unwatched: Option<Instant>,
     /// Cancelled when the lease is lost.
     lost: CancelToken,
-    /// Messages of other replicas that were handled.
+    /// The number of handled control messages from other replicas.
     messages_seen: usize,
-    /// Another replica began the run: its watchers need time to come here.
+    /// Set if another replica started the run: its watchers need time to reconnect here.
     is_takeover: bool,
-    /// Where the agent's work is found, until the log has it.
+    /// The position of the agent's work, until the log holds it.
     checkpoint: Option<Checkpoint>,
-    /// Where the run can go on, as far as the log tells.
+    /// Where the run can continue, according to the log.
     goes_on: GoesOn,
-    /// The agent had more events ready than are handled together.
+    /// Set if the agent had more events ready than are handled together.
     is_flooded: bool,
     /// Interrupts that lanes raised.
     raised: Vec<SourceEvent>,
@@ -296,7 +297,7 @@ impl<'d> Machine<'d> {
             self.handle_watchers();
         }
         let mut messages = self.messages();
-        // Waits that outlast many events are made once: making one takes a lock, and a place in the clock's wheel.
+        // Futures that outlast many events are created once: creating one takes a lock and a timer slot.
         let (lost, handle) = (self.lost.clone(), &*self.drive.handle);
         let mut lost = pin!(lost.cancelled().fuse());
         let mut cancelled = pin!(handle.cancel_token().cancelled().fuse());
@@ -333,14 +334,14 @@ impl<'d> Machine<'d> {
         (self.outcome, self.suspension)
     }
 
-    /// Lanes before the agent: its events may follow from those of its sub-agents.
+    /// Handles a batch: lane events first, because events of the agent may follow from those of its sub-agents.
     async fn handle_batch(&mut self, batch: Batch, input: &mut Input) {
         self.handle_lanes(batch.lanes);
         if batch.events.is_empty() && !batch.is_end {
             return;
         }
         if self.drive.extension.is_some() {
-            // Lanes may have been opened after the look at them, and before the agent's event was ready.
+            // Lanes may have been opened after the last check and before the agent's event was ready.
             input.listen(self.drive.handle.take_lanes());
             self.handle_lanes(input.ready_lanes());
             self.catch_up(input).await;
@@ -352,6 +353,7 @@ impl<'d> Machine<'d> {
         self.is_flooded = batch.is_full;
     }
 
+    /// Handles an event of the agent: shows it to the extension, keeps a checkpoint, and places content in the turn.
     fn handle_event(&mut self, event: SourceEvent) {
         if let Some(extension) = &self.drive.extension {
             extension.observe(&event);
@@ -370,27 +372,30 @@ impl<'d> Machine<'d> {
         self.handle_placed(event);
     }
 
+    /// Passes an event to the stream machine. Exceeding a limit fails the run.
     fn handle_placed(&mut self, event: SourceEvent) {
         match self.context.handle_event(event) {
-            // What an agent sends after the end of its run belongs to no run.
-            Ok(()) | Err(StreamError::Ended) => {}
+            // Events after the end of the run belong to no run.
+            Ok(()) | Err(Error::Ended) => {}
             Err(error) => self.context.handle_failure((&error).into()),
         }
     }
 
+    /// Cancels the agent and its sub-agents, and waits for the end of the stream at most [`CANCEL_WAIT`].
     fn stop(&mut self) {
         self.is_stopping = true;
         self.deadline = Instant::now() + CANCEL_WAIT;
-        // Whatever the reason, sub-agents of the run are cancelled too.
+        // The sub-agents of the run are cancelled for every reason.
         self.drive.handle.cancel_token().cancel();
         self.drive.request.cancel.cancel();
     }
 
-    /// Waits for messages of other replicas.
+    /// Waits for control messages from other replicas.
     fn messages(&self) -> BoxFuture<'d, Result<Vec<Control>, LogError>> {
         self.drive.runs.run_log().controls(&self.drive.lease, self.messages_seen)
     }
 
+    /// Handles control messages: a cancel, or a message for the extension. An error means that the lease is lost.
     async fn handle_messages(&mut self, messages: Result<Vec<Control>, LogError>) {
         let run = self.drive.lease.run_id.as_str();
         match messages {
@@ -415,19 +420,19 @@ impl<'d> Machine<'d> {
         }
     }
 
-    /// The run belongs to another replica: nothing more is written, and the agent is let go.
+    /// Stops driving a run that another replica owns: writes nothing more and releases the agent.
     fn leave(&mut self) {
         self.stop_writing(TAKEN_OVER);
     }
 
-    /// Ends the driver and not the run: nothing more is written.
+    /// Ends the driver but not the run: writes nothing more.
     fn stop_writing(&mut self, outcome: &str) {
         outcome.clone_into(&mut self.outcome);
         self.lost.cancel();
         self.context.handle_failure(RunFailure::new(TAKEN_OVER, "the run is not driven here any more"));
     }
 
-    /// The log refused for good.
+    /// Handles an error after which the log accepts no more events of the run.
     fn handle_log_error(&mut self, error: &LogError) {
         match error {
             LogError::Fenced { .. } | LogError::Closed(_) => self.leave(),
@@ -435,7 +440,7 @@ impl<'d> Machine<'d> {
         }
     }
 
-    /// Leaves with the engine, as far as the run can.
+    /// Hands the run over or ends it, according to the shutdown stage of the engine.
     async fn handle_stage(&mut self) {
         let stage = self.drive.runs.0.leaving.stage();
         if stage == Stage::Serving || self.is_stopping || self.context.is_ended() {
@@ -453,7 +458,7 @@ impl<'d> Machine<'d> {
         }
     }
 
-    /// The run has no watchers here; it may have some at another replica.
+    /// Handles a run without watchers here. It may have watchers at another replica.
     async fn handle_unwatched(&mut self) {
         let run = &self.drive.lease.run_id;
         let state = self.drive.runs.run_log().state(run).await;
@@ -469,6 +474,7 @@ impl<'d> Machine<'d> {
         }
     }
 
+    /// Handles the deadline: fails a run that exceeded its time limit, and ends a cancelled one.
     fn handle_deadline(&mut self) {
         if self.is_stopping {
             return self.context.handle_cancel();
@@ -479,7 +485,7 @@ impl<'d> Machine<'d> {
         self.context.handle_failure(RunFailure::new(RUN_TIMEOUT, message));
     }
 
-    /// Returns `true` if the caller that started the run has gone already. A published run begins without watchers.
+    /// Returns `true` if the caller that started the run has already disconnected. A published run starts without watchers.
     fn was_left(&self) -> bool {
         !self.drive.agent.is_published() && self.is_unwatched()
     }
@@ -489,6 +495,7 @@ impl<'d> Machine<'d> {
         self.drive.request.input.record.is_none() && self.drive.handle.is_unwatched()
     }
 
+    /// Starts or stops the countdown after which a run without watchers is cancelled.
     fn handle_watchers(&mut self) {
         let options = self.drive.agent.options();
         let is_unwatched = self.is_unwatched();
@@ -503,11 +510,12 @@ impl<'d> Machine<'d> {
     }
 }
 
-/// Returns the time between the two; none if they are the other way round.
+/// Returns the time from `then` to `now`; zero if `now` is earlier.
 fn elapsed(then: Timestamp, now: Timestamp) -> Duration {
     Duration::from_millis(u64::try_from(now.0.saturating_sub(then.0)).unwrap_or_default())
 }
 
+/// Completes at that time; never if there is none.
 async fn unwatched(since: Option<Instant>) {
     match since {
         Some(when) => tokio::time::sleep_until(when).await,

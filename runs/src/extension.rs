@@ -1,14 +1,14 @@
-//! [`RunExtension`]: what a host attaches to a run, without the engine knowing what it is.
+//! [`RunExtension`]: behaviour that a host attaches to a run, without the engine knowing it (tee, telemetry).
 //!
 //! ```text
 //! RunExtensions::attach ──► RunExtension ── begin ──► CallContext of the agent's calls
 //!                              │  observe: every source event; observe_events: every canonical event before it is
 //!                              │  logged; handle_appended: how long the log took
 //!                              │  lanes of sub-agents: RunHandle::lanes (a channel, made on first use)
-//!                              └  handle_message: what other replicas send to the owner of the run
+//!                              └  handle_message: control messages that other replicas send to the owner of the run
 //! ```
 //!
-//! A run without an extension, or whose extension never sends a lane event, has no channel for lanes.
+//! A run without extension, or whose extension never sends a lane event, has no channel for lanes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,22 +27,21 @@ pub const OF_EXTENSION: &str = "aqueduct/extension";
 
 /// Attaches extensions to runs.
 pub trait RunExtensions: fmt::Debug + Send + Sync + 'static {
-    /// Returns what is attached to a run that is driven here from now on; `None` for nothing.
+    /// Returns the extension of a run that this engine starts to drive. Returns `None` for a run without extension.
     fn attach(&self, run: &Arc<RunHandle>, origin: &RunOrigin<'_>) -> Option<Arc<dyn RunExtension>>;
 }
 
-/// How a run comes to be driven here.
+/// How this engine came to drive a run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RunOrigin<'a> {
-    /// The name of its agent.
+    /// The name of the agent.
     pub agent: &'a str,
-    /// Its thread.
+    /// The thread of the run.
     pub thread_id: &'a ThreadId,
-    /// The surface by which the caller or the publisher came ([`Caller::surface`]); empty for a takeover.
+    /// The surface of the caller's or publisher's request ([`Caller::surface`]); empty for a takeover.
     pub surface: &'static str,
-    /// Set for a takeover: what the extension of the former owner left ([`RunExtension::checkpoint`]), null if it left
-    /// nothing.
+    /// Set for a takeover: the value that the former owner's extension stored ([`RunExtension::checkpoint`]), or null.
     pub takeover: Option<Value>,
 }
 
@@ -59,7 +58,7 @@ impl<'a> RunOrigin<'a> {
 pub struct RunStart<'a> {
     /// The input of the run.
     pub input: &'a RunInput,
-    /// The caller that starts it.
+    /// The caller that starts the run.
     pub caller: &'a Caller,
     /// The principal of the caller, to which the run belongs.
     pub principal: &'a Principal,
@@ -67,18 +66,18 @@ pub struct RunStart<'a> {
     pub headers: Vec<(String, String)>,
 }
 
-/// What a host attaches to one run.
+/// Behaviour that a host attaches to one run.
 pub trait RunExtension: fmt::Debug + Send + Sync + 'static {
-    /// Returns the context of the agent's calls. Awaited before the agent is asked, for runs that a caller starts.
+    /// Returns the context of the agent's calls. Awaited before the agent is called, for runs that a caller starts.
     fn begin(self: Arc<Self>, start: RunStart<'_>) -> BoxFuture<'_, Arc<dyn CallContext>>;
 
     /// Observes an event of the agent or of a lane, before it is logged.
     fn observe(&self, _event: &SourceEvent) {}
 
-    /// Observes canonical events that are appended to the log next.
+    /// Observes canonical events before they are appended to the log.
     fn observe_events(&self, _events: &[BlockEvent]) {}
 
-    /// Events are in the log; appending them took this long.
+    /// Handles the completion of an append, which took `took`.
     fn handle_appended(&self, _took: Duration) {}
 
     /// Returns what is kept with the agent's checkpoint, for the replica that takes the run over, and with the input of a run
@@ -87,21 +86,21 @@ pub trait RunExtension: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Returns an event of a lane as it is shown.
+    /// Returns a lane event in the form in which the run emits it.
     fn place_lane(&self, event: SourceEvent) -> SourceEvent {
         event
     }
 
-    /// Returns a future that ends once lane events that precede the agent's next event have been sent to the run; `None`
-    /// if there are none.
+    /// Returns a future that completes once lane events that precede the agent's next event have been sent to the run.
+    /// Returns `None` if there are none.
     fn catch_up(&self) -> Option<BoxFuture<'_, ()>> {
         None
     }
 
-    /// Handles a message of another replica to the owner of the run.
+    /// Handles a control message of another replica to the owner of the run.
     fn handle_message(self: Arc<Self>, _message: Value) {}
 
-    /// Counts a lane event that the run did not take.
+    /// Handles a lane event that the run dropped.
     fn handle_lane_dropped(&self) {}
 
     /// The run has ended with interrupts that its lanes raised. Its agent works on, for the run that replies; what its lanes

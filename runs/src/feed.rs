@@ -1,4 +1,4 @@
-//! Where the events of a run come from, and how the run begins.
+//! The source of a run's events, and the state in which its driver starts.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use aqueduct_core::{Agent, ResponseId, SourceEvent, SourceStream, StreamContext,
 use futures_util::stream;
 use tokio::sync::mpsc;
 
-/// Events of a publisher on their way to its run. Enough to keep both sides busy; few enough that a publisher is held
-/// back soon.
+/// Events that wait between a publisher and its run. Enough to keep both busy; few enough that back-pressure reaches the
+/// publisher soon.
 const PUBLISHED_EVENTS: usize = 64;
 
-/// The publisher's end of the way to a run.
+/// The publisher's end of the channel to a run.
 pub(crate) type FeedSender = mpsc::Sender<SourceEvent>;
 
-/// The agent panicked: a fault of its program, not of the run.
+/// The code of a run whose agent panicked: a bug of the agent.
 const AGENT_PANICKED: &str = "agent_panicked";
 
-/// Where the events of a run come from.
+/// The source of a run's events.
 pub(crate) enum Feed {
-    /// The agent is asked.
+    /// The engine calls the agent.
     Agent,
-    /// A framework publishes them.
+    /// A publisher sends them.
     Published(SourceStream),
-    /// Another replica began the run: its agent is taken over where the log ends.
+    /// Another replica started the run: the agent resumes after the logged events.
     Takeover(Box<TakenOver>),
 }
 
-/// A run that another replica began, as far as it came.
+/// A run that another replica started, as the log holds it.
 pub(crate) struct TakenOver {
     pub(crate) context: StreamContext,
     pub(crate) takeover: Takeover,
@@ -37,23 +37,23 @@ pub(crate) struct TakenOver {
     pub(crate) opened_at: Timestamp,
 }
 
-/// How a run begins here.
+/// The state in which a driver starts.
 pub(crate) enum Begin {
-    /// With its first event.
+    /// Before the first event.
     New,
-    /// Where another replica stopped.
+    /// After the events that another replica logged.
     Takeover { context: Box<StreamContext>, response_id: Option<ResponseId>, opened_at: Timestamp },
 }
 
 impl Feed {
-    /// Returns a feed for a publisher, and the publisher's end of it.
+    /// Returns the feed of a published run, and the publisher's end of it.
     pub(crate) fn published() -> (FeedSender, Self) {
         let (sender, mut events) = mpsc::channel(PUBLISHED_EVENTS);
         let events = stream::poll_fn(move |cx| events.poll_recv(cx));
         (sender, Self::Published(Box::pin(events)))
     }
 
-    /// Starts the stream of source events. A run without an agent has none.
+    /// Starts the stream of source events. Returns `None` for a run without agent.
     pub(crate) fn connect(
         self,
         agent: Option<&Arc<dyn Agent>>,
@@ -73,7 +73,7 @@ impl Feed {
     }
 }
 
-/// Returns the stream of an agent; one that fails if the agent panics.
+/// Returns the stream of an agent. A panic of the agent becomes a failure of the run.
 fn guarded(start: impl FnOnce() -> SourceStream) -> SourceStream {
     let started = catch_unwind(AssertUnwindSafe(start));
     started.unwrap_or_else(|_| Box::pin(stream::iter([panicked()])))

@@ -1,11 +1,11 @@
-//! [`RunHandle`]: a run that is driven here, as others see it: its watchers, its cancellation, its lanes.
+//! [`RunHandle`]: a run that this engine drives, as seen by other tasks: its watchers, its cancellation, its lanes.
 //!
 //! ```text
 //! lanes:  unused ── RunHandle::lanes ──► open (a channel; the driver is woken and takes its end) ──► closed
 //!            └──────────────────────── the run ends ────────────────────────────────────────────────┘
 //! ```
 //!
-//! Watchers are counted, so that a run without any can be cancelled. The channel for lanes is made on first use: most
+//! Watchers are counted, so that a run without any can be cancelled. The channel for lanes is created on first use: most
 //! runs have no sub-agents that are called through the host.
 
 use std::fmt;
@@ -23,28 +23,29 @@ use futures_util::Stream;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{Notify, mpsc};
 
-/// Lane events on their way to a run. Enough to keep both sides busy; few enough that a sub-agent is held back soon.
+/// Lane events that wait for a run. Enough to keep both sides busy; few enough that back-pressure reaches a sub-agent soon.
 pub(crate) const LANE_EVENTS: usize = 64;
 
-/// The driver's end of the channel for lanes. In boxes: the channel holds room for thirty-two events from the start.
+/// The driver's end of the channel for lanes. The events are boxed: the channel allocates room for 32 of them at once.
 pub(crate) type LaneEvents = mpsc::Receiver<Box<SourceEvent>>;
 
-/// A run that is driven here.
+/// A run that this engine drives.
 pub struct RunHandle {
     id: RunId,
     cancel: CancelToken,
     ended: CancelToken,
     watchers: AtomicUsize,
-    /// The run goes on elsewhere, by the decision of its driver here.
+    /// Set if the driver handed the run over.
     is_left: AtomicBool,
-    /// Turned when the number of watchers has changed, or lanes were opened; the driver alone waits for it.
+    /// Notified when the number of watchers changed, or lanes were opened. Only the driver waits for it.
     changed: Notify,
     lanes: Mutex<Lanes>,
 }
 
+/// The state of the channel for lanes.
 enum Lanes {
     Unused,
-    /// The receiver is there until the driver takes it.
+    /// Holds the receiver until the driver takes it.
     Open(mpsc::Sender<Box<SourceEvent>>, Option<LaneEvents>),
     Closed,
 }
@@ -79,17 +80,17 @@ impl RunHandle {
         &self.cancel
     }
 
-    /// Returns `true` once the run has ended, or is driven elsewhere.
+    /// Returns `true` once the run has ended here: it is over, or another replica drives it.
     pub fn is_ended(&self) -> bool {
         self.ended.is_cancelled()
     }
 
-    /// Waits until the run has ended, or is driven elsewhere.
+    /// Waits until the run has ended here.
     pub async fn ended(&self) {
         self.ended.cancelled().await;
     }
 
-    /// Waits for the end of the run, or its cancellation. Returns `true` if it was cancelled.
+    /// Waits for the end of the run or its cancellation. Returns `true` if it was cancelled.
     pub async fn was_cancelled(&self) -> bool {
         tokio::select! {
             biased;
@@ -98,7 +99,7 @@ impl RunHandle {
         }
     }
 
-    /// Returns the way of lane events into the run; `None` if it has ended.
+    /// Returns a sender of lane events into the run. Returns `None` if the run has ended.
     pub fn lanes(&self) -> Option<LaneSender> {
         let mut lanes = self.lock_lanes();
         if let Lanes::Unused = &*lanes {
@@ -116,7 +117,7 @@ impl RunHandle {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the driver's end of the channel for lanes, once it is open.
+    /// Returns the driver's end of the channel for lanes, once it has been opened.
     pub(crate) fn take_lanes(&self) -> Option<LaneEvents> {
         match &mut *self.lock_lanes() {
             Lanes::Open(_, receiver) => receiver.take(),
@@ -124,7 +125,7 @@ impl RunHandle {
         }
     }
 
-    /// The run has ended: no lane event is taken any more.
+    /// Marks the run as ended: lane events are no longer accepted.
     pub(crate) fn end(&self) {
         *self.lock_lanes() = Lanes::Closed;
         self.ended.cancel();
@@ -140,7 +141,7 @@ impl RunHandle {
         self.watchers() == 0
     }
 
-    /// The run is handed over: its watchers here stop.
+    /// Marks the run as handed over: its watchers here stop.
     pub(crate) fn leave(&self) {
         self.is_left.store(true, Ordering::SeqCst);
     }
@@ -150,7 +151,7 @@ impl RunHandle {
         self.is_left.load(Ordering::SeqCst)
     }
 
-    /// Lets the driver look at its surroundings.
+    /// Wakes the driver to check its state.
     pub(crate) fn wake(&self) {
         self.changed.notify_one();
     }
@@ -173,25 +174,25 @@ impl RunHandle {
     }
 }
 
-/// The way of lane events into a run.
+/// Sends lane events into a run.
 #[derive(Debug, Clone)]
 pub struct LaneSender(mpsc::Sender<Box<SourceEvent>>);
 
-/// A lane event that a run did not take.
+/// Why a run did not accept a lane event.
 #[derive(Debug)]
 pub enum LaneRefused {
     /// The run has ended.
     Ended,
-    /// The run took nothing in time; this is the event.
+    /// The run accepted no event in time; contains the event.
     Slow(Box<SourceEvent>),
 }
 
 impl LaneSender {
-    /// Sends an event, and waits for room for at most `patience`.
+    /// Sends an event; waits for room for at most `patience`.
     ///
     /// # Errors
     ///
-    /// The run has ended, or took nothing in time.
+    /// Returns [`LaneRefused::Ended`] if the run has ended, and [`LaneRefused::Slow`] if it accepted no event in time.
     pub async fn send(&self, event: SourceEvent, patience: Duration) -> Result<(), LaneRefused> {
         self.0.send_timeout(Box::new(event), patience).await.map_err(|error| match error {
             SendTimeoutError::Closed(_) => LaneRefused::Ended,
@@ -199,13 +200,13 @@ impl LaneSender {
         })
     }
 
-    /// Sends an event, however long the run takes. Returns `false` if the run has ended.
+    /// Sends an event and waits for room without limit. Returns `false` if the run has ended.
     pub async fn send_slowly(&self, event: SourceEvent) -> bool {
         self.0.send(Box::new(event)).await.is_ok()
     }
 }
 
-/// Counts one watcher.
+/// Counts one watcher until it is dropped.
 #[derive(Debug)]
 pub(crate) struct WatchGuard(Arc<RunHandle>);
 
@@ -216,22 +217,23 @@ impl Drop for WatchGuard {
     }
 }
 
-/// The code of a run whose log has lost it.
+/// The code of a run that the log has lost.
 const LOG_LOST: &str = "log_lost";
 
 /// The events of a run for one watcher.
 ///
-/// A log that fails for a time, and a run that is handed over, end them without a terminal event, which a transport reports
-/// as a resumable end. A log that has lost the run ends them with a failure that is in no log: nothing else could follow.
+/// If the log is unavailable for a time, or the run is handed over, the stream ends without a terminal event, which a
+/// transport reports as a resumable end. If the log has lost the run, the stream ends with a failure that is in no log,
+/// because no further event can follow.
 pub(crate) struct Watched {
     run: RunId,
     follow: Follow,
-    /// The last number given.
+    /// The number of the last event.
     last: u64,
     _guard: Option<WatchGuard>,
-    /// Ready when the watcher has to stop before the end of the run.
+    /// Completes when the watcher must stop before the end of the run.
     halted: BoxFuture<'static, ()>,
-    /// It was polled.
+    /// Set once the stream was polled.
     is_asked: bool,
     is_over: bool,
 }
@@ -246,6 +248,7 @@ impl Watched {
         Self { run: run.clone(), follow, last: 0, _guard: guard, halted, is_asked: false, is_over: false }
     }
 
+    /// Decides how the stream ends after an error of the log: with a failure if the log has lost the run, otherwise resumable.
     fn handle_error(&mut self, error: &LogError) -> Option<NumberedEvent> {
         self.is_over = true;
         tracing::warn!(run = self.run.as_str(), %error, "a watcher lost its run");
@@ -269,7 +272,7 @@ impl Stream for Watched {
         }
         let Poll::Ready(next) = Pin::new(&mut self.follow).poll_next(cx) else {
             if !std::mem::replace(&mut self.is_asked, true) {
-                // A stream that is over at once would say that the run has ended.
+                // A stream that ends on its first poll would mean that the run has ended.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }

@@ -1,14 +1,14 @@
-//! How an engine leaves: runs that can go on elsewhere are handed over, the others get time to end.
+//! Shutdown of an engine: runs that another replica can resume are handed over, the others get time to end.
 //!
 //! ```text
 //! Serving ── hand_over ──► HandingOver ────────────────────────────────────── last_call ──► LastCall
-//!                          │ a run whose agent can be found again: its driver stops, its  │ what is left is handed over,
-//!                          │ lease is released, its watchers get a resumable end          │ or fails as `gateway_lost`
-//!                          └ any other run goes on, with its watchers
+//!                          │ a run that can be resumed elsewhere: its driver stops, its   │ remaining runs are handed over,
+//!                          │ lease is released, its watchers get a resumable end          │ or fail as `gateway_lost`
+//!                          └ any other run continues, with its watchers
 //! ```
 //!
-//! Invariants: a run that is handed over gets no further event from here, and its agent is not cancelled; a log that ends
-//! with this process hands nothing over.
+//! Invariants: this engine appends no event to a run that it handed over, and does not cancel its agent; a log that ends
+//! with this process hands no run over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -22,10 +22,10 @@ use crate::handle::RunHandle;
 use crate::replica::locked;
 use crate::runs::Runs;
 
-/// How often drivers and watchers look whether they can leave by now.
+/// The interval at which drivers and watchers check whether they can stop.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How far an engine is with leaving.
+/// The shutdown stage of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Serving,
@@ -33,16 +33,16 @@ pub(crate) enum Stage {
     LastCall,
 }
 
-/// What watchers are told while they wait.
+/// The signal to the watchers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Halt {
-    /// Runs are handed over.
+    /// Set while runs are handed over.
     is_leaving: bool,
-    /// The log has been unusable for too long.
+    /// Set while the log has been unavailable for too long.
     is_outage: bool,
 }
 
-/// The stage of an engine, and what makes its watchers stop before the end of their run.
+/// The shutdown stage of an engine, and the signal that stops its watchers before the end of their run.
 #[derive(Debug, Default)]
 pub(crate) struct Leaving {
     stage: AtomicU8,
@@ -58,18 +58,18 @@ impl Leaving {
         }
     }
 
-    /// Ends all watchers, or lets new ones wait again.
+    /// Stops all watchers, or admits new ones again.
     pub(crate) fn set_outage(&self, is_outage: bool) {
         self.halt.send_modify(|halt| halt.is_outage = is_outage);
     }
 
-    /// Waits until a watcher of that run, or of a run that is driven elsewhere, has to stop.
+    /// Waits until a watcher of `run`, or of a run that another replica drives, must stop.
     pub(crate) fn halted(&self, run: Option<Arc<RunHandle>>) -> impl Future<Output = ()> + Send + use<> {
         let mut halts = self.halt.subscribe();
         async move {
             let is_left = |halt: &Halt| halt.is_leaving && run.as_ref().is_none_or(|run| run.is_left());
             if halts.wait_for(|halt| halt.is_outage || is_left(halt)).await.is_err() {
-                // The engine is gone, and the log with it or not: the log says.
+                // The engine is dropped. The log decides whether the events end.
                 std::future::pending::<()>().await;
             }
         }
@@ -77,30 +77,30 @@ impl Leaving {
 }
 
 impl Runs {
-    /// Hands over every run that can go on elsewhere, as soon as it can. Nothing is cancelled. Implies [`Runs::drain`].
+    /// Hands over every run that another replica can resume, as soon as possible. Cancels no run. Implies [`Runs::drain`].
     pub fn hand_over(&self) {
         self.enter(Stage::HandingOver);
     }
 
-    /// Ends what is left: a run that can go on elsewhere is handed over, any other fails as `gateway_lost`.
+    /// Ends the remaining runs: hands over those that another replica can resume, fails the others as `gateway_lost`.
     pub fn last_call(&self) {
         self.enter(Stage::LastCall);
     }
 
+    /// Enters a stage; a later stage is never left for an earlier one.
     fn enter(&self, stage: Stage) {
         self.drain();
         self.0.leaving.stage.fetch_max(stage as u8, Ordering::SeqCst);
         self.tick();
     }
 
-    /// Lets drivers and watchers look again.
+    /// Wakes drivers and watchers to check the stage.
     fn tick(&self) {
         self.active().values().for_each(|run| run.wake());
         self.0.leaving.halt.send_modify(|halt| halt.is_leaving = true);
     }
 
-    /// Waits until no run is driven here, and releases what else this engine holds. To be called after
-    /// [`Runs::hand_over`].
+    /// Waits until this engine drives no run, and releases its remaining leases. Must be called after [`Runs::hand_over`].
     pub async fn left(&self) {
         while self.active_runs() > 0 {
             tokio::time::sleep(TICK).await;

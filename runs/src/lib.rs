@@ -11,7 +11,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`runs`], `service`, [`builder`] | [`Runs`]: the engine and its verbs; how it is built |
+//! | [`runs`], `service`, [`builder`] | [`Runs`]: the engine and its operations; its construction |
 //! | [`agents`], [`settings`] | agents by name and their options; limits of the engine |
 //! | [`access`] | [`AccessPolicy`]: which principal a caller is, decided by the host |
 //! | [`extension`], [`handle`] | [`RunExtension`]: what a host attaches to a run, such as lanes of sub-agents |
@@ -24,10 +24,10 @@
 //! | `leaving`, `outage` | runs that are handed over, and a log that cannot be used |
 //! | `threads`, `listing`, `complete`, `dismiss` | history of threads, lists of runs, the merged turn as a value, the end of what waits |
 //!
-//! Invariants: every event is in the log before a watcher sees it; every log ends, also when the agent, the watcher or the
-//! driver goes away; a run is seen and cancelled only by the principal that started it.
+//! Invariants: every event is in the log before a watcher receives it; every log ends, also if the agent, the watchers or
+//! the driver are lost; only the principal that started a run can watch or cancel it.
 //!
-//! What is *not* here: protocols, sockets and configuration files.
+//! The crate contains no protocol, no socket and no configuration file.
 //!
 //! # Examples
 //!

@@ -1,4 +1,4 @@
-//! Lists of runs: a caller sees those of its own principal, an admin those of all.
+//! Lists of runs: a caller lists the runs of its own principal, an admin those of all.
 
 use aqueduct_core::Identity;
 use aqueduct_core::service::{Caller, ServiceError};
@@ -7,17 +7,17 @@ use aqueduct_runlog::{LogError, RunQuery, RunState};
 use crate::publish::mailbox::is_box;
 use crate::runs::{Runs, refuse};
 
-/// Runs that are listed at once.
+/// Runs that are read from the log at once.
 const PAGE: usize = 256;
 
 impl Runs {
-    /// Returns the runs of this caller that the log still holds, newest first, at most `most`.
+    /// Returns the caller's runs that the log still holds, newest first, at most `most`.
     ///
     /// # Errors
     ///
-    /// The caller has to bring an identity, or the log cannot be read.
+    /// Returns a refusal if the caller lacks a required identity, or the log cannot be read.
     pub async fn list_runs(&self, caller: &Caller, most: usize) -> Result<Vec<RunState>, ServiceError> {
-        // Callers without proof are told to bring one, as for the list of agents.
+        // Callers without proof are refused as unauthenticated, as for the list of agents.
         self.list(caller)?;
         let identity = self.identify(caller)?;
         let owners =
@@ -32,7 +32,7 @@ impl Runs {
         Ok(runs)
     }
 
-    /// The newest runs of an owner, or of all, that the identity may see; no more pages are read than that takes.
+    /// Returns the newest runs of one or all owners that the identity may see. Reads only as many pages as needed.
     async fn newest_of(
         &self,
         owner: Option<String>,

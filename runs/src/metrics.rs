@@ -1,14 +1,14 @@
-//! [`RunMetrics`]: counters of the engine, for the host to show. No counter holds an id of a run, a thread or a caller.
+//! [`RunMetrics`]: counters of the engine, exported by the host. No counter contains an id of a run, a thread or a caller.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Outcomes of one agent that are told apart; codes of agents are foreign text, so any other counts as one.
+/// Distinct outcomes per agent. Codes of agents are foreign text, so further codes share one counter.
 const OUTCOMES: usize = 64;
 
-/// The counters.
+/// The counters of an engine.
 #[derive(Debug, Default)]
 pub struct RunMetrics {
     active: AtomicU64,
@@ -19,17 +19,17 @@ pub struct RunMetrics {
     ended: Mutex<Ended>,
 }
 
-/// Runs that ended.
+/// The runs that ended.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Ended {
-    /// How many, by agent, and by outcome or the code of their failure.
+    /// The number of runs, by agent, and by outcome or failure code.
     pub by_agent: BTreeMap<String, BTreeMap<String, u64>>,
-    /// How long they took together.
+    /// The sum of their durations.
     pub seconds: f64,
 }
 
-/// A run that counts as active until this is dropped.
+/// Counts a run as active until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted<'m>(&'m RunMetrics);
 
@@ -50,27 +50,27 @@ impl RunMetrics {
         self.events.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of watchers that came to a run that had begun.
+    /// Returns the number of watchers that connected to a run after its start.
     pub fn resumes(&self) -> u64 {
         self.resumes.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of runs of other replicas that went on here.
+    /// Returns the number of runs that this engine took over from other replicas.
     pub fn taken_over(&self) -> u64 {
         self.taken_over.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of requests without the identity that they require.
+    /// Returns the number of requests without a required identity.
     pub fn denied(&self) -> u64 {
         self.denied.load(Ordering::Relaxed)
     }
 
-    /// Returns the runs that ended.
+    /// Returns the counters of ended runs.
     pub fn ended(&self) -> Ended {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts a request without the identity that it requires.
+    /// Counts a request without a required identity.
     pub fn count_denied(&self) {
         self.denied.fetch_add(1, Ordering::Relaxed);
     }
@@ -80,6 +80,7 @@ impl RunMetrics {
         Counted(self)
     }
 
+    /// Counts an ended run by agent and outcome. Outcomes beyond the limit share one counter.
     pub(crate) fn run_ended(&self, agent: &str, outcome: &str, took: Duration) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.seconds += took.as_secs_f64();

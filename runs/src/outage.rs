@@ -1,4 +1,4 @@
-//! A log that cannot be used for longer than a restart takes.
+//! A run log that is unavailable for longer than a restart takes.
 //!
 //! ```text
 //! usable ── refuses writes ──► troubled ── for `OUTAGE_AFTER` ──► outage: watchers of open runs get a resumable end, new
@@ -6,7 +6,7 @@
 //!   └──────────────────────────────┴──── takes writes again ──────┘
 //! ```
 //!
-//! Drivers keep their events and try again meanwhile; their agents are held back. So an outage loses nothing, and ends by
+//! Meanwhile drivers keep their events and retry, which holds their agents back. So an outage loses no event and ends by
 //! itself.
 
 use std::sync::{Mutex, PoisonError};
@@ -17,16 +17,16 @@ use tokio::time::Instant;
 
 use crate::runs::Runs;
 
-/// How often the log is asked whether it takes writes.
+/// The interval at which the log is probed for writes.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// How long an answer may take.
+/// The time limit of a probe.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// How long a log may refuse before watchers are sent away: longer than a server takes to restart.
+/// The time that a log may refuse writes before watchers are disconnected: longer than a server takes to restart.
 const OUTAGE_AFTER: Duration = Duration::from_secs(5);
 
-/// Why the log cannot be used, if it cannot.
+/// The reason why the log is unavailable; `None` while it is available.
 #[derive(Debug, Default)]
 pub(crate) struct Outage(Mutex<Option<String>>);
 
@@ -41,7 +41,7 @@ impl Outage {
 }
 
 impl Runs {
-    /// Watches over the log, without end.
+    /// Probes the log in an endless loop.
     pub(crate) async fn probe_log(&self) {
         let mut since: Option<Instant> = None;
         loop {
@@ -71,7 +71,7 @@ impl Runs {
         }
     }
 
-    /// Refuses while the log cannot be used.
+    /// Returns a refusal while the log is unavailable.
     pub(crate) fn check_log(&self) -> Result<(), ServiceError> {
         match self.0.outage.reason() {
             None => Ok(()),

@@ -1,7 +1,7 @@
-//! What earlier runs of a thread left at their agent, for a replica that did not drive them.
+//! The state of a thread's earlier runs at their agent, for a replica that did not drive them.
 //!
-//! An agent remembers the conversations that it had. Where replicas share a log, or one was restarted, the last run of
-//! the thread may have been driven elsewhere: then the log holds where its work is found, and whether it waits.
+//! An agent keeps the state of its conversations. With a shared log, or after a restart, another replica may have driven
+//! the last run of the thread: then the log holds its checkpoint, and whether it waits for a reply.
 
 use aqueduct_core::agent::{PreviousRun, ThreadFold};
 use aqueduct_core::{BlockEvent, Checkpoint, RunId, RunOutcome, ThreadId};
@@ -10,23 +10,23 @@ use aqueduct_runlog::{LogError, LogScope, RunQuery, RunState};
 use crate::agents::AgentEntry;
 use crate::runs::Runs;
 
-/// Runs of a thread that are looked at: those of the agent may stand between runs of others.
+/// Runs of a thread that are searched: runs of other agents may lie between those of the agent.
 const RUNS: usize = 16;
 
-/// Runs of a thread that an agent's [`ThreadFold`] reads at most: the newest, in the order in which they ran.
+/// The most runs of a thread that an agent's [`ThreadFold`] reads: the newest, in the order in which they ran.
 const FOLDED_RUNS: usize = 256;
 
-/// Events that are read together.
+/// Events that are read at once.
 const PAGE: usize = 512;
 
-/// The runs of a thread, newest first. Runs of other owners are not read: they cannot crowd out those of this one.
+/// Returns a query for the runs of a thread, newest first. Only runs of `owner` are read, so others cannot crowd them out.
 fn thread_query(owner: &str, thread: &ThreadId) -> RunQuery {
     let (thread_id, owner) = (Some(thread.clone()), Some(owner.to_owned()));
     RunQuery { thread_id, owner, newest_first: true, ..RunQuery::default() }
 }
 
 impl Runs {
-    /// Returns what the last run of the thread left at the agent; `None` if the agent itself knows as much.
+    /// Returns the state that the last run of the thread left at the agent. Returns `None` if the agent itself holds it.
     pub(crate) async fn previous(
         &self,
         entry: &AgentEntry,
@@ -47,7 +47,7 @@ impl Runs {
         }
     }
 
-    /// Folds the earlier runs of the thread for an agent that needs them. A log that cannot be read gives what was read.
+    /// Folds the earlier runs of the thread for an agent that needs them. If the log fails, returns the fold of the events read.
     pub(crate) async fn fold_thread(
         &self,
         entry: &AgentEntry,
@@ -62,6 +62,7 @@ impl Runs {
         Some(fold)
     }
 
+    /// Folds the events of the agent's runs in the thread, oldest first, page by page.
     async fn read_thread(
         &self,
         entry: &AgentEntry,
@@ -85,6 +86,7 @@ impl Runs {
         Ok(())
     }
 
+    /// Returns the newest run of the agent in the thread that has a checkpoint.
     async fn find_previous(
         &self,
         entry: &AgentEntry,
@@ -94,7 +96,7 @@ impl Runs {
     ) -> Result<Option<PreviousRun>, LogError> {
         let query = thread_query(owner, thread);
         let is_of_agent = |state: &RunState| state.meta.agent == entry.name() && state.meta.run_id != *run;
-        // One without a checkpoint came to nothing at the agent.
+        // A run without checkpoint has no state at the agent.
         let states = self.run_log().list(query, RUNS).await?.into_iter().filter(is_of_agent);
         let Some((state, checkpoint)) =
             states.into_iter().find_map(|mut state| state.checkpoint.take().map(|found| (state, found)))

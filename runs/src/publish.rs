@@ -1,26 +1,26 @@
-//! Runs that a framework publishes: lines of workflow events in, the same path from there.
+//! Runs that a publisher sends in: lines of workflow events are decoded, and the events take the path of every run.
 //!
 //! ```text
-//!   publish ──► fed ── finish ──────────────────────────────► the run ends as its lines said, or was cut
+//!   publish ──► fed ── finish ──────────────────────────────► the run ends as its lines report, or was cut
 //!                │ ▲
-//!            cut ▼ │ publish of the same run within `grace`: goes on after what was acknowledged
-//!               idle ── `grace` is over ─────────────────────► the run ends as cut
+//!     connection ▼ │ publish of the same run within `grace`: continues after the last acknowledged payload
+//!     lost      idle ── `grace` elapses ──────────────────────► the run ends as cut
 //! ```
 //!
-//! A workflow that raises an interrupt ends its run as interrupted, and its publisher stays. The reply is the next run of
-//! the thread (`answer`): it goes to the publisher, and what the workflow sends then is that run.
+//! A workflow that raises an interrupt ends its run as interrupted, and its publisher stays connected. The reply starts the
+//! next run of the thread (`answer`): the publisher receives the reply, and the lines that follow belong to that run.
 //!
 //! ```text
 //!   fed ── interrupt ──► waiting ── a run of the thread brings the reply ──► fed, into that run
 //! ```
 //!
-//! Where replicas share a log, the reply may come to any of them (`mailbox`).
+//! Where replicas share a log, any of them may receive the reply (`mailbox`).
 //!
-//! Invariants: a payload is acknowledged once it was decoded and is sure to reach the run; one that comes again is
-//! acknowledged again and not read twice; a future that is dropped loses nothing; a reply is given to every publisher
-//! that comes back, until a line shows that the workflow has it ([`LineDecoder::replies_taken`]).
+//! Invariants: a payload is acknowledged once it was decoded and will reach the run; a repeated payload is acknowledged
+//! again and not decoded twice; a dropped future loses no payload; a reply is sent to every publisher that reconnects,
+//! until a line proves that the workflow received it ([`LineDecoder::replies_taken`]).
 //!
-//! The formats of lines are the host's: the engine knows [`LineDecoder`] and no adapter. The format `text` alone is its own.
+//! The host provides the formats of lines: the engine knows [`LineDecoder`] and no adapter, except for the format `text`.
 
 mod answer;
 pub(crate) mod mailbox;
@@ -50,37 +50,37 @@ use mailbox::Mailbox;
 
 /// Decodes the lines of a publisher.
 pub trait LineDecoder: Send + 'static {
-    /// Reads a line.
+    /// Decodes a line.
     ///
     /// # Errors
     ///
-    /// A sentence for the publisher: what is wrong with the line.
+    /// Returns a message for the publisher that describes the error in the line.
     fn handle_line(&mut self, line: &ByteString) -> Result<(), String>;
 
-    /// The publisher has sent all it had.
+    /// Handles the end of the publication.
     ///
     /// # Errors
     ///
-    /// A sentence for the publisher: what is missing.
+    /// Returns a message for the publisher that describes the missing input.
     fn handle_eof(&mut self) -> Result<(), String>;
 
-    /// Returns the next event, in order.
+    /// Returns the next event. Returns `None` until more lines are decoded.
     fn poll_event(&mut self) -> Option<SourceEvent>;
 
     /// Returns the tool calls that wait for replies.
     fn waiting_calls(&self) -> Vec<ToolCallId>;
 
-    /// Returns which of the interrupts the line shows as answered. Called for lines while replies are under way.
+    /// Returns the interrupts that the line proves as answered. Called for lines while replies are pending.
     fn replies_taken(&self, line: &str) -> Vec<InterruptId>;
 }
 
-/// The surface of runs that frameworks publish.
+/// The surface of published runs.
 const PUBLISH: &str = "publish";
 
-/// Numbers the runs whose publishers named none.
+/// Numbers the runs whose publishers sent no id.
 static NEXT_RUN: AtomicU64 = AtomicU64::new(1);
 
-/// A run that is fed by a publisher.
+/// A run that a publisher sends in.
 #[derive(Debug)]
 pub(crate) struct Published {
     /// The key of the run that the publication began with.
@@ -133,13 +133,13 @@ impl std::fmt::Debug for State {
 }
 
 impl State {
-    /// Sends what the decoder has. A dropped future leaves the rest here.
+    /// Sends the decoded events to the run. A dropped future leaves the rest for the next call.
     async fn drain(&mut self, runs: &Runs, published: &Arc<Published>) {
         let Self { decoder, out, asked, is_waiting, held, mailbox, .. } = self;
         let Some(sender) = out else { return };
         loop {
             let Ok(permit) = sender.reserve().await else {
-                // The run has ended; what follows belongs to no run.
+                // The run has ended; the remaining events belong to no run.
                 while decoder.poll_event().is_some() {}
                 *held = None;
                 return;
@@ -153,7 +153,7 @@ impl State {
             if let Some(SourceEvent::Finished { outcome, .. }) = held {
                 *is_waiting = *outcome == RunOutcome::Interrupted;
                 if *is_waiting && mailbox.is_none() {
-                    // Before a caller can know of the interrupt.
+                    // The mailbox must exist before a caller can see the interrupt.
                     *mailbox = runs.open_mailbox(published, asked).await;
                 }
             }
@@ -164,6 +164,7 @@ impl State {
 }
 
 impl Runs {
+    /// Opens a run for a publisher, or continues the run of a publisher that reconnects.
     pub(crate) async fn publish_run(
         self,
         caller: Caller,
@@ -197,6 +198,7 @@ impl Runs {
         self.open_published(request, agent, principal, (make(), place)).await
     }
 
+    /// Continues a run whose publisher lost its connection within `grace`.
     async fn continue_run(
         self,
         known: Arc<Published>,
@@ -211,6 +213,7 @@ impl Runs {
         Ok(Box::new(ingest))
     }
 
+    /// Opens a new run in the log, and starts its driver.
     async fn open_published(
         self,
         request: PublishRequest,
@@ -287,7 +290,7 @@ struct PublisherIngest {
     turn: u64,
     acknowledged: u64,
     finished: bool,
-    /// Replies that this publisher was given.
+    /// Replies that this publisher has received.
     given: Vec<InterruptId>,
 }
 
@@ -298,6 +301,7 @@ impl PublisherIngest {
         Self { runs, published, turn, acknowledged, finished: false, given: Vec::new() }
     }
 
+    /// Decodes a payload in order and sends its events to the run.
     async fn take(&mut self, number: u64, payload: Bytes) -> Result<u64, ServiceError> {
         let mut state = self.published.state.lock().await;
         let expected = state.acknowledged + 1;
@@ -318,7 +322,7 @@ impl PublisherIngest {
         Ok(self.acknowledged)
     }
 
-    /// Returns the next reply that this publisher was not given. Nothing is noted before it is given out.
+    /// Returns the next reply that this publisher has not received. Cancel safe: state changes only when a reply is returned.
     async fn next_reply(&mut self) -> InterruptReply {
         let Self { published, given, .. } = self;
         let mut replies = published.replies.subscribe();
@@ -329,12 +333,13 @@ impl PublisherIngest {
                 return reply;
             }
             if replies.changed().await.is_err() {
-                // The sender lives in `published`, which is held here.
+                // Unreachable while `published` is held here, because it owns the sender.
                 std::future::pending::<()>().await;
             }
         }
     }
 
+    /// Ends the publication: the decoder handles its end, and the run receives the last events.
     async fn end(&mut self) -> Result<(), ServiceError> {
         let mut state = self.published.state.lock().await;
         let read = state.decoder.handle_eof();
@@ -376,7 +381,7 @@ impl Drop for PublisherIngest {
         }
         let (runs, published) = (self.runs.clone(), Arc::clone(&self.published));
         let turn = self.turn;
-        // Without a runtime the process is ending, and everything with it.
+        // Without a runtime the process is ending.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             tokio::time::sleep(published.agent.options().grace).await;

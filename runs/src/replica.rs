@@ -1,9 +1,8 @@
-//! What this replica owes to those that share its log: its leases are renewed while it lives, and owners elsewhere learn
-//! of watchers here.
+//! The duties of a replica on a shared log: it renews its leases, and notifies owners elsewhere of the watchers here.
 //!
 //! ```text
 //! driver ── hold ──► leases ── every third of a lease ──► RunLog::renew ── lost? ──► the driver stops writing
-//! watcher of a run elsewhere ── watch ──► RunLog::watched ──► its owner does not take it for unwatched
+//! watcher of a run elsewhere ── watch ──► RunLog::watched ──► its owner does not treat the run as unwatched
 //! ```
 
 use std::collections::BTreeMap;
@@ -20,20 +19,20 @@ use crate::runs::Runs;
 /// Renewals within one lease: two may fail before it lapses.
 const RENEWALS: u32 = 3;
 
-/// Signs of life within the silence after which a replica is taken for dead.
+/// Heartbeats within the silence after which a replica counts as dead.
 const BEATS: u32 = 5;
 
-/// How often runs that were kept long enough are forgotten.
+/// The interval at which expired runs are deleted.
 const EXPIRY: Duration = Duration::from_secs(60);
 
-/// Runs whose owners are told at once that they are watched.
+/// Notifications of owners that are sent concurrently.
 const TOLD_AT_ONCE: usize = 64;
 
-/// The leases and the watchers of this replica.
+/// The leases of this replica, and the remote runs that are watched here.
 #[derive(Debug, Default)]
 pub(crate) struct Replica {
     pub(crate) held: Mutex<BTreeMap<RunId, (Lease, CancelToken)>>,
-    /// Runs of other replicas that are watched here, and by how many.
+    /// The number of watchers here of each run that another replica drives.
     watched: Mutex<BTreeMap<RunId, usize>>,
 }
 
@@ -46,12 +45,12 @@ impl Replica {
         locked(&self.held).values().map(|(lease, _)| lease.clone()).collect()
     }
 
-    /// Returns the number of leases that are held.
+    /// Returns the number of held leases.
     pub(crate) fn count(&self) -> usize {
         locked(&self.held).len()
     }
 
-    /// True if a run is driven here.
+    /// Returns `true` if this replica drives the run.
     pub(crate) fn holds(&self, run: &RunId) -> bool {
         locked(&self.held).contains_key(run)
     }
@@ -66,7 +65,7 @@ impl Replica {
 pub(crate) struct HeldLease {
     runs: Runs,
     run: RunId,
-    /// Turned when the lease is lost.
+    /// Cancelled when the lease is lost.
     pub(crate) lost: CancelToken,
 }
 
@@ -76,7 +75,7 @@ impl Drop for HeldLease {
     }
 }
 
-/// A watcher of a run that is driven elsewhere.
+/// Counts a watcher of a run that another replica drives, until it is dropped.
 #[derive(Debug)]
 struct RemoteWatch {
     runs: Runs,
@@ -96,14 +95,14 @@ impl Drop for RemoteWatch {
 }
 
 impl Runs {
-    /// Renews a lease from now on.
+    /// Renews a lease until the returned guard is dropped.
     pub(crate) fn hold(&self, lease: &Lease) -> HeldLease {
         let (run, lost) = (lease.run_id.clone(), CancelToken::new());
         locked(&self.0.replica.held).insert(run.clone(), (lease.clone(), lost.clone()));
         HeldLease { runs: self.clone(), run, lost }
     }
 
-    /// Tells the owner of a run elsewhere that it is watched, from now on.
+    /// Notifies the owner of a remote run that it is watched, until the returned guard is dropped.
     fn watch_remotely(&self, run: &RunId) -> RemoteWatch {
         *locked(&self.0.replica.watched).entry(run.clone()).or_default() += 1;
         let (runs, remote) = (self.clone(), run.clone());
@@ -111,11 +110,11 @@ impl Runs {
         RemoteWatch { runs: self.clone(), run: run.clone() }
     }
 
-    /// The events of a run that is driven elsewhere; while they are read, its owner knows of it.
+    /// Wraps the events of a remote run: while they are read, the owner is notified of the watcher.
     pub(crate) fn watched_remotely(&self, run: &RunId, events: EventStream) -> EventStream {
         let remote = self.watch_remotely(run);
         Box::pin(events.inspect(move |_| {
-            // Lives as long as the stream.
+            // Captured by the closure, so that it lives as long as the stream.
             let _ = &remote;
         }))
     }
@@ -126,7 +125,8 @@ impl Runs {
         }
     }
 
-    /// Renews leases, takes over runs of lost replicas and forgets old runs, without end. To be spawned once per engine.
+    /// Renews leases, takes over runs of lost replicas and deletes expired runs, in an endless loop. The host spawns it once
+    /// per engine.
     pub async fn run_housekeeping(self) {
         let expire = async {
             loop {
@@ -139,7 +139,7 @@ impl Runs {
         let _ = futures_util::future::join(leases, watch_over).await;
     }
 
-    /// Tells other replicas that this one is alive, and finds those that are not, without end.
+    /// Sends heartbeats and releases the leases of silent replicas, in an endless loop.
     async fn beat(&self) {
         let silence = self.setup().settings.silence;
         let mut pace = tokio::time::interval(silence / BEATS);
@@ -154,7 +154,7 @@ impl Runs {
         }
     }
 
-    /// Renews leases and tells of watchers, without end. Neither waits for the other: a lease that is renewed late is lost.
+    /// Renews leases and notifies owners of watchers, in an endless loop. The two are independent: a late renewal loses a lease.
     pub(crate) async fn keep_leases(&self) {
         let renew = async {
             let mut pace = self.pace();
@@ -180,6 +180,7 @@ impl Runs {
         pace
     }
 
+    /// Renews all leases in one call, and cancels the drivers of the lost ones.
     async fn renew_leases(&self) {
         let leases = self.0.replica.leases();
         if leases.is_empty() {
@@ -189,7 +190,7 @@ impl Runs {
             Ok(lost) => {
                 for lease in lost {
                     let held = locked(&self.0.replica.held).get(&lease.run_id).cloned();
-                    // A run that ends while it is renewed is no loss: its driver is not held up by this.
+                    // A run that ends during its renewal has not lost its lease.
                     if let Some((_, lost)) = held.filter(|(held, _)| *held == lease) {
                         lost.cancel();
                     }

@@ -1,19 +1,20 @@
-//! Replies to interrupts: each is bound to the run that asked and to its principal, and is taken once.
+//! Replies to interrupts: each is bound to the run that requested it and to its principal, and is accepted once.
 //!
 //! ```text
-//! resume ──► the run that asked ──┬ no run of the principal asked it ──────────────► refused: unknown
-//!                                 ├ it was answered ──┬ by the same reply ──────────► that run again
-//!                                 │                   └ by another one ─────────────► refused: answered
-//!                                 └ it is open ──► claim in the log ──┬ won ────────► a new run
-//!                                                                     └ lost ──► as if it was answered
+//! resume ──► the run that asked ──┬ no run of the principal asked ───────────────────► refused: unknown
+//!                                 ├ already answered ──┬ by the same reply ──────────► that run again
+//!                                 │                    └ by another one ─────────────► refused: answered
+//!                                 └ open ──► claim in the log ──┬ won ───────────────► a new run
+//!                                                               └ lost ──► as already answered
 //! ```
 //!
-//! The claim is atomic in the log, so of several replies that come at once, at any replicas, one is taken. Its key is the
-//! run that asked, and the attempt: a run that failed before its agent did anything leaves the interrupt open, once. A
-//! claim whose replica dies before the run is open lapses with a lease; one whose run is open is kept as long as the run.
+//! The claim is atomic in the log, so exactly one of several simultaneous replies is accepted, whichever replicas receive
+//! them. Its key contains the run that asked and the attempt: a run that failed before its agent emitted content leaves the
+//! interrupt open, once. A claim whose replica dies before the run is open lapses with a lease; a claim whose run is open is
+//! kept as long as the run.
 //!
-//! Clients may reply under the id of the run that asked. The log then holds the new run under an id of its own
-//! ([`ReplyRun`]), and its events show the id that the client sent.
+//! Clients may reply under the id of the run that asked. The log then stores the new run under an id of its own
+//! ([`ReplyRun`]), and its events carry the id that the client sent.
 
 use std::time::Duration;
 
@@ -26,63 +27,64 @@ use serde_json::{Value, json};
 
 use crate::runs::{Runs, refuse};
 
-/// Runs of a thread that are looked at for the one that asked.
+/// Runs of a thread that are searched for the one that asked.
 const RUNS: usize = 64;
 
-/// Events that are read together.
+/// Events that are read at once.
 const PAGE: usize = 512;
 
-/// Between the id of a client and the number of the reply.
+/// Separates the client's run id from the number of the reply.
 const RESUMED: &str = "~resume";
 
-/// Replies under one run id.
+/// The most replies under one run id.
 const RESUMES: usize = 1_000;
 
-/// How long a repeated reply waits for the run of the first one to open.
+/// The time that a repeated reply waits for the run of the first one to open.
 const OPENING: Duration = Duration::from_secs(5);
 const OPENING_PAUSE: Duration = Duration::from_millis(20);
 
 /// The ids of a run that is about to start.
 #[derive(Debug, Clone)]
 pub(crate) struct ReplyRun {
-    /// By which its owner finds it.
+    /// The id in the log, by which the owner addresses the run.
     pub(crate) id: RunId,
-    /// In its events, if it is another one.
+    /// The id in the events, if it differs.
     pub(crate) shown: Option<RunId>,
 }
 
-/// What becomes of an input that replies.
+/// The decision about an input that replies.
 pub(crate) enum Reply {
-    /// It starts a run, under this claim where it is bound to a run that asked.
+    /// The input starts a run, under a claim if it is bound to a run that asked.
     Taken(ReplyRun, Option<Claim>),
-    /// The run that the same reply started before.
+    /// The input repeats a reply; contains the run that the first one started.
     Repeats(RunId),
 }
 
-/// The right to reply to a run that asked.
+/// The exclusive right to reply to a run that asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     key: String,
     value: String,
 }
 
-/// A run that asked what an input answers.
+/// A run whose interrupts an input replies to.
 struct Asked {
     run: RunId,
-    /// True if its interrupts wait for a reply.
+    /// Set if the interrupts wait for a reply.
     is_open: bool,
-    /// True if a run failed on them.
+    /// Set if a run has failed on the interrupts.
     is_retried: bool,
 }
 
 impl Asked {
+    /// Returns the key of the claim: the run that asked, and whether it is the second attempt.
     fn key(&self, is_retried: bool) -> String {
         format!("reply/{}/{}", self.run, u8::from(is_retried))
     }
 }
 
 impl Runs {
-    /// Decides what becomes of an input. An input that does not reply starts a run under its own id.
+    /// Decides whether an input starts a run. An input that does not reply starts a run under its own id.
     pub(crate) async fn take_reply(
         &self,
         agent: &str,
@@ -119,7 +121,7 @@ impl Runs {
         }
     }
 
-    /// Keeps the claim of a run that is open. A log that does not take it costs a repeated reply its answer, no more.
+    /// Keeps the claim of an open run. If the log does not store it, a repeated reply is refused instead of finding its run.
     pub(crate) async fn keep_claim(&self, claim: &Claim) {
         let keep = i64::try_from(self.setup().settings.keep.as_millis()).unwrap_or(i64::MAX);
         let until = Timestamp(self.now().0.saturating_add(keep));
@@ -128,7 +130,7 @@ impl Runs {
         }
     }
 
-    /// Gives the claim of a run back that could not start. A run that is open keeps it.
+    /// Releases the claim of a run that could not start. An open run keeps it.
     pub(crate) async fn release_claim(&self, claim: &Claim, key: &RunId) {
         if matches!(self.run_log().state(key).await, Err(LogError::NotFound(_)))
             && let Err(error) = self.hold_claim(claim, Timestamp(0)).await
@@ -137,7 +139,7 @@ impl Runs {
         }
     }
 
-    /// Returns the run that the same reply started before.
+    /// Returns the run that the first of several equal replies started.
     pub(crate) async fn repeat_run(&self, owner: &str, run: RunId) -> Result<StartedRun, ServiceError> {
         let key = RunMeta::key(owner, &run);
         let until = tokio::time::Instant::now() + OPENING;
@@ -157,6 +159,7 @@ impl Runs {
         self.run_log().claim(key, value, self.now(), until).await.map_err(|error| refuse(&error))
     }
 
+    /// Returns the value that holds a claim, without changing it.
     async fn holder(&self, key: String) -> Result<String, ServiceError> {
         self.hold_claim(&Claim { key, value: String::new() }, Timestamp(0)).await
     }
@@ -170,7 +173,7 @@ impl Runs {
         Ok(runs)
     }
 
-    /// Returns the ids of the run that replies: its own in the log if the thread has a run of that id.
+    /// Returns the ids of the run that replies: another id in the log if the thread already has a run under the client's id.
     async fn reply_run(&self, owner: &str, plain: ReplyRun, runs: &[RunState]) -> Result<ReplyRun, LogError> {
         if !runs.iter().any(|run| run.meta.public_id() == plain.id && run.closed_at.is_some()) {
             return Ok(plain);
@@ -186,8 +189,8 @@ impl Runs {
         Ok(plain)
     }
 
-    /// Returns the run that asked what the input answers. `None` for a reply that names no interrupt in a thread that
-    /// waits for none.
+    /// Returns the run that the input replies to. Returns `None` for a reply that names no interrupt in a thread without open
+    /// interrupts.
     async fn find_asked(&self, runs: &[RunState], input: &RunInput) -> Result<Option<Asked>, ServiceError> {
         let log_error = |error: LogError| refuse(&error);
         let (mut failed, mut is_answered) = (Vec::new(), false);
@@ -224,7 +227,7 @@ impl Runs {
         Err(unknown(input, &input.resume.iter().collect::<Vec<_>>()))
     }
 
-    /// Returns the run under way that replies under the id of an ended one.
+    /// Returns the running run that replies under the id of an ended one.
     pub(crate) async fn live_reply(&self, ended: &RunMeta) -> Result<Option<RunId>, LogError> {
         let query =
             RunQuery { thread_id: Some(ended.thread_id.clone()), newest_first: true, ..RunQuery::default() };
@@ -237,11 +240,13 @@ impl Runs {
         Ok(runs.into_iter().find(is_reply).map(|run| run.meta.run_id))
     }
 
+    /// Reads the terminal event of a run.
     async fn read_end(&self, run: &RunState) -> Result<Option<BlockEvent>, LogError> {
         let last = self.run_log().read(&run.meta.run_id, run.head.saturating_sub(1), 1).await?;
         Ok(last.events.into_iter().next().map(|event| event.event))
     }
 
+    /// Folds the events of a run into the open interrupts of its thread.
     async fn fold_run(&self, run: &RunState, open: &mut OpenInterrupts) -> Result<(), LogError> {
         let mut after = run.earliest.saturating_sub(1);
         loop {
@@ -253,18 +258,18 @@ impl Runs {
     }
 }
 
-/// Returns `true` if the run that ended so asked what the reply answers.
+/// Returns `true` if the ended run requested the interrupt of the reply.
 fn asks(finished: &RunFinished, reply: &InterruptReply) -> bool {
     finished.interrupts.iter().any(|pending| pending.interrupt.id == reply.id)
 }
 
-/// The same for any of several replies; a reply that names no interrupt answers every run that asked.
+/// Returns `true` if the ended run requested the interrupt of any reply. A reply that names no interrupt matches every run
+/// with interrupts.
 fn asks_any(finished: &RunFinished, replies: &[InterruptReply]) -> bool {
     replies.is_empty() || replies.iter().any(|reply| asks(finished, reply))
 }
 
-/// Returns a word that tells replies apart, the same at every replica. The same answer under another run id is another
-/// reply.
+/// Returns a digest that identifies a reply, equal at every replica. The same answer under another run id is another reply.
 fn digest(input: &RunInput) -> String {
     let mut replies: Vec<Value> = input
         .resume

@@ -1,4 +1,4 @@
-//! [`Runs`]: the engine, and how runs start.
+//! [`Runs`]: the engine, its parts, and the start of runs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -33,13 +33,14 @@ const TRACE_HEADERS: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 #[derive(Clone)]
 pub struct Runs(pub(crate) Arc<Engine>);
 
+/// The state of an engine, shared by the clones of [`Runs`].
 pub(crate) struct Engine {
     pub(crate) setup: RwLock<Arc<Setup>>,
     pub(crate) log: Arc<dyn RunLog>,
     pub(crate) host: Host,
-    /// Ordered, as all maps that are walked here are: the same calls have the same effects in the same order.
+    /// Ordered, like all maps that are iterated here, so that equal calls have equal effects in the same order.
     pub(crate) active: Mutex<BTreeMap<RunId, Arc<RunHandle>>>,
-    /// Runs that frameworks feed.
+    /// Runs that publishers send in.
     pub(crate) published: Mutex<BTreeMap<RunId, Arc<Published>>>,
     pub(crate) threads: ThreadIndex,
     pub(crate) replica: Replica,
@@ -51,7 +52,7 @@ pub(crate) struct Engine {
     pub(crate) errands: Handlers,
 }
 
-/// What can be replaced while runs go on.
+/// The parts that can be replaced while runs are in progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) settings: Settings,
@@ -104,28 +105,28 @@ impl Runs {
         }))
     }
 
-    /// Adds an agent, or replaces the one of that name. Runs under way keep the agent that they started with.
+    /// Adds an agent, or replaces the agent of that name. Runs in progress keep the agent that they started with.
     pub fn agent(self, name: impl Into<String>, agent: impl Agent) -> Self {
         self.agent_with(name, agent, AgentOptions::default())
     }
 
-    /// The same with options.
+    /// Adds or replaces an agent with its options.
     pub fn agent_with(self, name: impl Into<String>, agent: impl Agent, options: AgentOptions) -> Self {
         let entry = Arc::new(AgentEntry::new(name, Arc::new(agent), options));
         self.change_setup(|setup| setup.agents.insert(entry));
         self
     }
 
-    /// Returns a new engine with the same agents and settings that keeps its runs in that log. Runs of this one are not
-    /// part of it.
+    /// Returns a new engine with the same agents and settings, and with `log` as its run log. It does not contain the runs of
+    /// this engine.
     pub fn log(self, log: impl RunLog) -> Self {
         let setup = self.setup();
         let agents = setup.agents.all().into_iter().cloned().collect();
         Self::with_parts(Arc::new(log), setup.settings, agents, self.0.host.clone())
     }
 
-    /// Replaces settings and agents as a whole. Runs under way keep what they started with; the lease, the silence and the
-    /// scope of the log stay.
+    /// Replaces all settings and agents. Runs in progress keep those that they started with; the lease, the silence and the
+    /// scope of the log do not change.
     pub fn replace(&self, settings: Settings, agents: impl IntoIterator<Item = Arc<AgentEntry>>) {
         self.change_setup(|setup| {
             let Settings { lease, silence, scope, .. } = setup.settings;
@@ -134,6 +135,7 @@ impl Runs {
         });
     }
 
+    /// Replaces the setup as a whole, so that readers never see a partial change.
     fn change_setup(&self, change: impl FnOnce(&mut Setup)) {
         let mut setup = self.0.setup.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = Setup::clone(&setup);
@@ -145,47 +147,47 @@ impl Runs {
         Arc::clone(&self.0.setup.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the agent of that name.
+    /// Returns the agent `name`. Returns `None` if there is none.
     pub fn entry(&self, name: &str) -> Option<Arc<AgentEntry>> {
         self.setup().agents.get(name).cloned()
     }
 
-    /// Returns the names of all agents, in order.
+    /// Returns the names of all agents, in alphabetical order.
     pub fn agent_names(&self) -> Vec<String> {
         self.setup().agents.all().into_iter().map(|entry| entry.name().to_owned()).collect()
     }
 
-    /// Returns the log of the runs.
+    /// Returns the run log.
     pub fn run_log(&self) -> &Arc<dyn RunLog> {
         &self.0.log
     }
 
-    /// Returns the counters.
+    /// Returns the counters of the engine.
     pub fn metrics(&self) -> &Arc<RunMetrics> {
         &self.0.metrics
     }
 
-    /// Returns `true` if the run is driven here.
+    /// Returns `true` if this engine drives the run.
     pub fn drives(&self, run: &RunId) -> bool {
         self.active().contains_key(run)
     }
 
-    /// Returns the number of runs that are driven here.
+    /// Returns the number of runs that this engine drives.
     pub fn active_runs(&self) -> usize {
         self.active().len()
     }
 
-    /// Returns the number of watchers of the runs that are driven here.
+    /// Returns the number of watchers of the runs that this engine drives.
     pub fn watchers(&self) -> usize {
         self.active().values().map(|run| run.watchers()).sum()
     }
 
-    /// Returns the number of leases that are held here.
+    /// Returns the number of leases that this engine holds.
     pub fn leases(&self) -> usize {
         self.0.replica.count()
     }
 
-    /// Refuses new runs from now on; those under way may end.
+    /// Refuses new runs from now on. Runs in progress continue.
     pub fn drain(&self) {
         self.0.draining.cancel();
     }
@@ -195,12 +197,12 @@ impl Runs {
         self.0.draining.is_cancelled()
     }
 
-    /// Cancels all runs that are driven here.
+    /// Cancels all runs that this engine drives.
     pub fn stop_all(&self) {
         self.active().values().for_each(|run| run.cancel_token().cancel());
     }
 
-    /// Forgets ended runs that were kept long enough.
+    /// Deletes ended runs whose retention time is over.
     pub async fn expire(&self) {
         let keep = i64::try_from(self.setup().settings.keep.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp(self.now().0.saturating_sub(keep));
@@ -211,18 +213,18 @@ impl Runs {
         }
     }
 
-    /// Returns the time, as the log counts it, by the clock of this engine.
+    /// Returns the current time of this engine's clock, in the unit of the log.
     pub fn now(&self) -> Timestamp {
         (self.0.host.clock)()
     }
 
-    /// Returns when a lease that is taken now lapses.
+    /// Returns the time at which a lease that is taken now lapses.
     pub(crate) fn lease_until(&self) -> Timestamp {
         let lease = i64::try_from(self.setup().settings.lease.as_millis()).unwrap_or(i64::MAX);
         Timestamp(self.now().0.saturating_add(lease))
     }
 
-    /// Returns which processes read the log.
+    /// Returns which processes share the log.
     pub(crate) fn scope(&self) -> LogScope {
         self.setup().settings.scope.unwrap_or_else(|| self.0.log.scope())
     }
@@ -235,7 +237,7 @@ impl Runs {
         self.0.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the handle of a run that is going to be driven here, and what the host attaches to it.
+    /// Creates the handle of a run that this engine will drive, and attaches the host's extension.
     pub(crate) fn attach(
         &self,
         run: &RunId,
@@ -247,6 +249,7 @@ impl Runs {
         (handle, extension)
     }
 
+    /// Starts a run: checks access and limits, accepts replies to interrupts, and opens the run.
     pub(crate) async fn start_run(
         self,
         caller: Caller,
@@ -271,7 +274,7 @@ impl Runs {
                 self.keep_claim(&claim).await;
                 Ok(started)
             }
-            // The same reply, at the same time, was quicker.
+            // An equal reply at the same time was accepted first.
             Err(error) if error.kind == RefusalKind::Conflict && self.run_log().state(&key).await.is_ok() => {
                 self.repeat_run(&owner, run.id).await
             }
@@ -282,6 +285,7 @@ impl Runs {
         }
     }
 
+    /// Opens a run in the log, registers its first watcher, and starts its driver.
     async fn open_start(
         self,
         caller: Caller,
@@ -311,7 +315,7 @@ impl Runs {
         let lease = self.open_log(meta).await?;
         let origin = RunOrigin::new(agent.name(), &input.thread_id, caller.surface);
         let (handle, extension) = self.attach(&key, &origin);
-        // The watcher is there before the run begins: a run is never unwatched by accident.
+        // The watcher is registered before the run starts, so the run is never unwatched by accident.
         let events = self.watched(&key, Some(&handle), 0);
         let headers = forwarded(&caller, agent.options());
         let context: Arc<dyn CallContext> = match &extension {
@@ -341,7 +345,7 @@ impl Runs {
         Ok(StartedRun::new(run_id, events))
     }
 
-    /// Opens a run in the log. A run id that is taken is one of the same owner, and named as the owner knows it.
+    /// Opens a run in the log. A conflict names the run by the id that its owner uses.
     pub(crate) async fn open_log(&self, meta: RunMeta) -> Result<Lease, ServiceError> {
         let public = meta.public_id();
         let opened = self.0.log.open(meta, self.lease_until()).await;
@@ -351,6 +355,7 @@ impl Runs {
         })
     }
 
+    /// Returns the events of a run for one watcher. `handle` is set if this engine drives the run.
     pub(crate) fn watched(&self, run: &RunId, handle: Option<&Arc<RunHandle>>, after: u64) -> EventStream {
         let follow = Follow::new(Arc::clone(&self.0.log), run.clone(), after);
         let halted = Box::pin(self.0.leaving.halted(handle.cloned()));
@@ -393,11 +398,13 @@ impl CallContext for Forwarded {
     }
 }
 
+/// Returns the headers of the caller that the agent receives: trace context, and those of its options.
 fn forwarded(caller: &Caller, options: &AgentOptions) -> Vec<(String, String)> {
     let names = TRACE_HEADERS.iter().copied().chain(options.forward_headers.iter().map(String::as_str));
     names.filter_map(|name| Some((name.to_owned(), caller.header(name)?.to_owned()))).collect()
 }
 
+/// Converts an error of the log into a refusal.
 pub(crate) fn refuse(error: &LogError) -> ServiceError {
     let kind = match error {
         LogError::NotFound(_) => RefusalKind::NotFound,
@@ -410,7 +417,7 @@ pub(crate) fn refuse(error: &LogError) -> ServiceError {
     ServiceError::new(kind, error.to_string())
 }
 
-/// Returns the time of this machine, as the log counts it.
+/// Returns the system time, in the unit of the log.
 pub fn now() -> Timestamp {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))

@@ -1,4 +1,4 @@
-//! The verbs of the engine as a [`RunService`].
+//! The operations of the engine as a [`RunService`].
 
 use aqueduct_core::service::{
     AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RunService, ServiceError, StartedRun,
@@ -89,6 +89,7 @@ impl RunService for Runs {
 }
 
 impl Runs {
+    /// Watches a run of the caller. A position beyond the last event of an ended run gives an empty stream.
     async fn watch_run(&self, caller: &Caller, run: RunId, after: u64) -> Result<EventStream, ServiceError> {
         let state = self.find_run(caller, &run).await?;
         let run = state.meta.run_id.clone();
@@ -108,6 +109,7 @@ impl Runs {
         Ok(if is_remote { self.watched_remotely(&run, events) } else { events })
     }
 
+    /// Cancels a run here, at its owner, or at the run that replies under its id.
     async fn cancel_run(&self, caller: &Caller, run: RunId) -> Result<bool, ServiceError> {
         let state = self.find_run(caller, &run).await?;
         let run = state.meta.run_id.clone();
@@ -122,7 +124,7 @@ impl Runs {
         }
     }
 
-    /// Cancels the run that replies under the id of this ended one, which is the only id that its client knows.
+    /// Cancels the run that replies under the id of this ended one: the client knows only that id.
     async fn cancel_reply(&self, ended: &RunState) -> Result<bool, ServiceError> {
         let Some(run) = self.live_reply(&ended.meta).await.map_err(|error| refuse(&error))? else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Limits and times of the engine, and of the runs of one agent.
+//! Limits and times of the engine ([`Settings`]), and of the runs of one agent ([`AgentOptions`]).
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ use aqueduct_runlog::LogScope;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Runs that go on at once; a start past it is refused as busy.
+    /// The most runs in progress; further starts are refused as busy.
     pub limit: usize,
-    /// How long the lease of a run lasts after its owner was last heard of. Fixed for the life of the engine.
+    /// The time for which a lease is valid after its last renewal. Fixed for the lifetime of the engine.
     pub lease: Duration,
-    /// How long a replica that shares the log may be silent before others take its runs over. Fixed for the life of the
-    /// engine.
+    /// The time without heartbeat after which other replicas take over the runs of a replica that shares the log. Fixed for
+    /// the lifetime of the engine.
     pub silence: Duration,
-    /// How long an ended run can be watched.
+    /// The time for which an ended run can be watched.
     pub keep: Duration,
-    /// What becomes of an agent's work when the log has lost its run.
+    /// The handling of an agent whose run the log has lost.
     pub on_log_loss: OnLogLoss,
-    /// Which processes read the log; `None` for what the log says of itself.
+    /// The processes that share the log; `None` for the log's own statement.
     pub scope: Option<LogScope>,
 }
 
@@ -47,61 +47,61 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the settings with another limit of runs.
+    /// Sets the limit of runs in progress.
     pub fn with_limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Returns the settings with another lease.
+    /// Sets the duration of a lease.
     pub fn with_lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Returns the settings with another time that a replica may be silent.
+    /// Sets the time without heartbeat after which a replica counts as dead.
     pub fn with_silence(mut self, silence: Duration) -> Self {
         self.silence = silence;
         self
     }
 
-    /// Returns the settings with another rule for runs that the log has lost.
+    /// Sets the handling of agents whose run the log has lost.
     pub fn with_on_log_loss(mut self, on_log_loss: OnLogLoss) -> Self {
         self.on_log_loss = on_log_loss;
         self
     }
 
-    /// Returns the settings with another time for which ended runs are kept.
+    /// Sets the retention time of ended runs.
     pub fn with_keep(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Returns the settings for a log that these processes read, whatever it says of itself.
+    /// Sets the processes that share the log, overriding the log's own statement.
     pub fn with_scope(mut self, scope: LogScope) -> Self {
         self.scope = Some(scope);
         self
     }
 }
 
-/// What becomes of an agent's work when the log has lost its run (keys that vanished, a store that came back empty): no
-/// watcher can see the rest of it.
+/// The handling of an agent whose run the log has lost (deleted keys, a store that restarted empty): no watcher can receive
+/// the rest of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLogLoss {
-    /// The agent is told to stop.
+    /// The agent is cancelled.
     #[default]
     Cancel,
-    /// The agent is left to finish.
+    /// The agent continues to its end.
     Keep,
 }
 
-/// What becomes of a run without watchers.
+/// The handling of a run without watchers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnDisconnect {
-    /// It goes on, and is cancelled if no watcher comes back within [`AgentOptions::grace`].
+    /// The run continues, and is cancelled if no watcher reconnects within [`AgentOptions::grace`].
     #[default]
     Continue,
-    /// It is cancelled at once.
+    /// The run is cancelled at once.
     Cancel,
 }
 
@@ -109,17 +109,17 @@ pub enum OnDisconnect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AgentOptions {
-    /// What the agent is for, as lists of agents show it.
+    /// A description for lists of agents.
     pub description: String,
-    /// How long a run may take.
+    /// The longest duration of a run.
     pub run_timeout: Duration,
-    /// How long a run waits for watchers, or for its publisher, to come back.
+    /// The time that a run waits for watchers, or for its publisher, to reconnect.
     pub grace: Duration,
     /// How long the stream of the agent is held for a reply to what a sub-agent asks.
     pub reply_timeout: Duration,
     /// What becomes of a run without watchers.
     pub on_disconnect: OnDisconnect,
-    /// How much a run may hold open at once.
+    /// The limits of a run's open state.
     pub limits: Limits,
     /// Headers of the caller that the agent receives, beside those of the trace context. Names in lower case.
     pub forward_headers: Vec<String>,
@@ -140,19 +140,19 @@ impl Default for AgentOptions {
 }
 
 impl AgentOptions {
-    /// Returns the options with a description.
+    /// Sets the description.
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
     }
 
-    /// Returns the options with another time that a run may take.
+    /// Sets the longest duration of a run.
     pub fn with_run_timeout(mut self, timeout: Duration) -> Self {
         self.run_timeout = timeout;
         self
     }
 
-    /// Returns the options with another time that a run waits for watchers.
+    /// Sets the time that a run waits for watchers or its publisher to reconnect.
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
@@ -170,13 +170,13 @@ impl AgentOptions {
         self
     }
 
-    /// Returns the options with other limits of what a run may hold open.
+    /// Sets the limits of a run's open state.
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Returns the options with headers of the caller that the agent receives.
+    /// Sets the headers of the caller that the agent receives. Names in lower case.
     pub fn with_forward_headers(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.forward_headers = names.into_iter().collect();
         self

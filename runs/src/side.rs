@@ -1,7 +1,7 @@
-//! [`SideRun`]: what a replica sends to the owner of another run goes through a run of its own in the shared log.
+//! [`SideRun`]: a run in the shared log through which a replica sends events to the owner of another run.
 //!
-//! Only replicas see a side run: no caller is its principal. Its lease is renewed like any other, so it is ended by others
-//! if this replica dies.
+//! Only replicas read a side run: it belongs to no principal of a caller. Its lease is renewed like any other, so other
+//! replicas end it if this replica dies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use aqueduct_runlog::{Control, Lease, LogError, RunLog, RunMeta};
 use crate::replica::HeldLease;
 use crate::runs::Runs;
 
-/// Whose side runs are. No principal of a caller has this name alone.
+/// The owner of side runs. No principal has this stored form.
 const OWNER: &str = "aqueduct/side";
 
-/// The pause before a log that cannot be used is tried again.
+/// The pause before an unavailable log is retried.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A run beside another one.
+/// A run that belongs to another run.
 #[derive(Debug)]
 pub struct SideRun {
     runs: Runs,
-    /// The run that it is beside.
+    /// The run that this side run belongs to.
     other: RunId,
     lease: Lease,
     _held: HeldLease,
@@ -30,11 +30,11 @@ pub struct SideRun {
 }
 
 impl SideRun {
-    /// Opens one beside that run.
+    /// Opens a side run of `beside`.
     ///
     /// # Errors
     ///
-    /// The log cannot be used.
+    /// Returns an error if the log is unavailable.
     pub async fn open(runs: &Runs, beside: &RunId) -> Result<Self, LogError> {
         let mut word = [0; 16];
         getrandom::fill(&mut word).map_err(|error| LogError::Unavailable(error.to_string()))?;
@@ -53,25 +53,25 @@ impl SideRun {
         Ok(Self { runs, other, lease, _held: held, context: StreamContext::new(info) })
     }
 
-    /// Returns its id.
+    /// Returns the id of the side run.
     pub fn id(&self) -> &RunId {
         &self.lease.run_id
     }
 
-    /// Appends an event.
+    /// Appends an event to the side run.
     ///
     /// # Errors
     ///
-    /// The log cannot be used, or the lease is lost.
+    /// Returns an error if the log is unavailable or the lease is lost.
     pub async fn append(&mut self, event: SourceEvent) -> Result<(), LogError> {
-        let invalid = |error: aqueduct_core::StreamError| LogError::Unavailable(error.to_string());
+        let invalid = |error: aqueduct_core::Error| LogError::Unavailable(error.to_string());
         self.context.handle_event(event).map_err(invalid)?;
         let ready: Vec<BlockEvent> = std::iter::from_fn(|| self.context.poll_event()).collect();
         self.runs.run_log().append(&self.lease, ready, self.runs.now()).await.map_err(LogError::from)?;
         Ok(())
     }
 
-    /// Waits until the run that it is beside has ended.
+    /// Waits until the run that this side run belongs to has ended.
     pub async fn other_ended(&self) {
         while let Err(error) = self.runs.run_log().changed(&self.other, u64::MAX).await {
             if !error.is_temporary() {
@@ -81,13 +81,13 @@ impl SideRun {
         }
     }
 
-    /// Returns a receiver of messages to it.
+    /// Returns a receiver of control messages to the side run.
     pub fn ear(&self) -> SideEar {
         SideEar { log: Arc::clone(self.runs.run_log()), lease: self.lease.clone(), heard: 0 }
     }
 }
 
-/// Receives messages to a side run.
+/// Receives control messages to a side run.
 pub struct SideEar {
     log: Arc<dyn RunLog>,
     lease: Lease,
@@ -95,7 +95,7 @@ pub struct SideEar {
 }
 
 impl SideEar {
-    /// Returns the next messages; `None` once the run is over.
+    /// Returns the next messages. Returns `None` once the side run has ended.
     pub async fn hear(&mut self) -> Option<Vec<Control>> {
         loop {
             match self.log.controls(&self.lease, self.heard).await {

@@ -1,12 +1,12 @@
-//! Takeover: runs whose owner's lease has lapsed go on here, or end.
+//! Takeover: a replica continues or ends a run whose owner's lease lapsed.
 //!
 //! ```text
-//!   lapsed ── take over (the old owner is fenced) ──► read the log ──┬ the agent finds its work again ──► driven here
-//!                                                                    └ it cannot ──► close what is open, and fail
+//!   lapsed ── take over (the old owner is fenced) ──► read the log ──┬ the agent can resume ──► driven here
+//!                                                                    └ it cannot ──► end open blocks, fail the run
 //! ```
 //!
-//! The log is read after the fence: nothing is added to it any more. What the agent sent since its owner died comes from
-//! the agent itself; headers that the old owner forwarded for its caller are not in the log, and not sent.
+//! The log is read after the fence, so that it no longer changes. The agent itself sends the output since its owner died.
+//! Headers that the old owner forwarded for its caller are not in the log and are not sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,19 +29,20 @@ use crate::runs::Runs;
 /// Events that are read at once.
 const PAGE: usize = 1_000;
 
-/// The owner of a run is gone, and the run cannot go on.
+/// The failure code of a run whose owner is lost and that cannot be resumed.
 pub(crate) const GATEWAY_LOST: &str = "gateway_lost";
 
-/// What the log of a lapsed run comes to.
+/// The state of a lapsed run, read from its log.
 struct Read {
     remains: Remains,
-    /// Absent if the run cannot go on, whatever else the log holds.
+    /// `None` if the run cannot be resumed.
     resumable: Option<(StreamContext, History)>,
-    /// The response id that the agent's updates have had.
+    /// The response id of the agent's updates.
     response_id: Option<ResponseId>,
 }
 
 impl Read {
+    /// Adds the next event of the log to the context, the history and the open state.
     fn handle_event(&mut self, event: &BlockEvent) {
         self.remains.handle_event(event);
         if let BlockEvent::BlockStarted(block) = event
@@ -62,7 +63,7 @@ impl Read {
 impl Runs {
     /// Takes over a lapsed run.
     pub(crate) async fn take_over(&self, run: &RunState) -> Result<(), LogError> {
-        // A replica that is about to leave takes nothing over; others will, or this one when it is back.
+        // A replica that is shutting down takes no run over; other replicas do, or this one after its restart.
         if self.is_draining() {
             return Ok(());
         }
@@ -71,12 +72,12 @@ impl Runs {
         }
         let lease = match self.run_log().take_over(&run.meta.run_id, self.now(), self.lease_until()).await {
             Ok(lease) => lease,
-            // Another replica was quicker, or the run has ended.
+            // Another replica took the run over first, or the run has ended.
             Err(LogError::Held { .. } | LogError::Closed(_) | LogError::NotFound(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
         let entry = self.setup().agents.known(&run.meta.agent).cloned();
-        // Annotated after the run was listed, perhaps.
+        // The run may have been annotated after it was listed.
         let state = self.run_log().state(&lease.run_id).await?;
         let read = self.read_lapsed(&lease, &state, entry.as_deref()).await?;
         let checkpoint = state.checkpoint.as_deref().cloned().map(Checkpoint);
@@ -84,7 +85,7 @@ impl Runs {
             entry.agent().is_some_and(|agent| agent.can_resume(checkpoint))
         });
         match resumed {
-            // The lease lapses again, and a replica that has room then takes the run over.
+            // The lease lapses again, and a replica below its run limit takes the run over then.
             Some(_) if self.check_room().is_err() => Ok(()),
             Some(((entry, (context, history)), checkpoint)) => {
                 let (response_id, opened_at) = (read.response_id, state.meta.opened_at);
@@ -141,6 +142,7 @@ impl Runs {
         drive.spawn(feed);
     }
 
+    /// Ends a run that cannot be resumed: ends of everything open, then the failure.
     async fn end_lapsed(&self, run: &RunState, lease: &Lease, remains: Remains) -> Result<(), LogError> {
         let message =
             "the gateway that ran this is gone, and its agent cannot be asked to go on: run it again";
@@ -155,6 +157,7 @@ impl Runs {
         Ok(())
     }
 
+    /// Reads all events of a lapsed run.
     async fn read_lapsed(
         &self,
         lease: &Lease,
@@ -165,7 +168,7 @@ impl Runs {
         let meta = &run.meta;
         let mut info = RunInfo::new(meta.thread_id.as_bytes().clone(), meta.public_id().as_bytes().clone());
         info.agent = Some(meta.agent.as_str().into());
-        // Half of its events do not show where a run stands.
+        // A run can only be resumed if all of its events can be read.
         let resumable = entry
             .filter(|_| after == 0)
             .map(|entry| (StreamContext::resuming(info, entry.options().limits.clone()), History::default()));

@@ -1,4 +1,4 @@
-//! Threads: the runs of a principal that share history, and what they were asked.
+//! Threads: the runs of a principal that share history, and their inputs.
 //!
 //! What a run was asked is a note in its log ([`Note::Input`]), so that a thread can be restated from the log alone, after
 //! a restart or on another replica. AG-UI clients send the whole history with every run; only the first run of a thread in
@@ -16,11 +16,11 @@ use serde_json::{Map, Value, json};
 use crate::extension::OF_EXTENSION;
 use crate::runs::{Runs, refuse};
 
-/// Threads whose first run is indexed. An entry that is lost costs a history that is logged once more, so all are dropped
-/// when there are too many.
+/// Threads whose first run is indexed. A missing entry only causes a history to be logged once more, so all entries are
+/// dropped when there are too many.
 const THREADS: usize = 10_000;
 
-/// Runs that are listed at once.
+/// Runs that are read from the log at once.
 const PAGE: usize = 256;
 
 /// The member of a note that holds the record of the surface. Inputs of AG-UI have none of that name.
@@ -42,7 +42,7 @@ fn with_record(asked: Option<Value>, record: Option<&Value>) -> Option<Value> {
 pub(crate) struct ThreadIndex(Mutex<HashMap<(String, ThreadId), RunId>>);
 
 impl ThreadIndex {
-    /// Returns the place of the first message of the input that the log does not hold yet.
+    /// Returns the index of the first message of the input that the log does not hold yet.
     async fn first_new(&self, log: &dyn RunLog, owner: &str, run: &RunId, input: &RunInput) -> usize {
         let key = (owner.to_owned(), input.thread_id.detached());
         let first = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
@@ -119,7 +119,7 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// A thread without such runs does not exist.
+    /// Returns a refusal of kind `NotFound` if the thread has no run of this caller.
     pub async fn thread_runs(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! What surrounds the message of a call: its caller, and the two ends that it must not pass.
+//! The context of a call: its caller, the deadline, and the shutdown of the server.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,11 +20,12 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Reads caller, deadline and shutdown of a request.
     pub(crate) fn of<T>(request: &Request<T>) -> Self {
         let (headers, extensions) = (request.metadata().as_ref(), request.extensions());
         let timeout = headers.get("grpc-timeout").and_then(|value| grpc_timeout(value.to_str().ok()?));
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        // Without a server of transport-http nothing ends the streams but their connection.
+        // Without a server of `transport-http` only the connection ends the streams.
         let closing = extensions.get::<Stopping>().map(|stopping| stopping.closing.clone());
         Self {
             caller: caller_from(headers, extensions),
@@ -33,7 +34,7 @@ impl Call {
     }
 }
 
-/// The ends of a call: the deadline of its caller, and the end of the server.
+/// The bounds of a call: the deadline of its caller, and the shutdown of the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounds {
     pub(crate) deadline: Option<Instant>,
@@ -41,7 +42,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Waits for `work`, but not past the ends.
+    /// Waits for `work` within the bounds.
     pub(crate) async fn within<T>(
         &self,
         statuses: Statuses,
@@ -55,14 +56,14 @@ impl Bounds {
         }
     }
 
-    /// Returns the end of the server as something to poll.
+    /// Returns the shutdown of the server as a future.
     pub(crate) fn server_end(&self) -> ServerEnd {
         let closing = self.closing.clone();
         ServerEnd(Box::pin(async move { closing.cancelled().await }))
     }
 }
 
-/// Ready when streams must end although their runs have not. In a box, because it is polled from pumps that move.
+/// Completes when streams must end before their runs. Boxed, because pumps that move poll it.
 pub(crate) struct ServerEnd(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl ServerEnd {
@@ -78,7 +79,7 @@ pub(crate) async fn until(time: Option<Instant>) {
     }
 }
 
-/// At most eight digits and a unit (gRPC over HTTP/2, "Timeout").
+/// Parses a timeout: at most eight digits and a unit (gRPC over HTTP/2, "Timeout").
 fn grpc_timeout(value: &str) -> Option<Duration> {
     let (number, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
     if number.is_empty() || number.len() > 8 || !number.bytes().all(|byte| byte.is_ascii_digit()) {

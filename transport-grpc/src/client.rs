@@ -1,4 +1,4 @@
-//! Calls of the service, with core types in and out: [`Client`].
+//! [`Client`]: calls of the service with core types.
 //!
 //! ```no_run
 //! # use aqueduct_core::RunInput;
@@ -14,9 +14,9 @@
 //! # }
 //! ```
 //!
-//! A [`Client`] is one connection, made anew when it breaks; calls are not repeated by themselves. What was cut is
-//! continued by its caller: [`watch`](Client::watch) after [`RunStream::last`], or
-//! [`resume`](Publisher::resume) of a publisher.
+//! A [`Client`] is one connection, which reconnects when it is lost; calls are not repeated. The caller continues a stream
+//! that was cut: by [`watch`](Client::watch) after [`RunStream::last`], or by [`resume`](Publisher::resume) of a
+//! publisher.
 
 mod connect;
 mod publisher;
@@ -50,16 +50,16 @@ pub struct Client {
     config: ClientConfig,
 }
 
-/// A bearer token. Not shown in logs.
+/// A bearer token. Omitted from logs.
 #[derive(Clone)]
 pub struct Token(MetadataValue<Ascii>);
 
 impl Token {
-    /// A token, without the word `Bearer`.
+    /// Returns a token, given without the word `Bearer`.
     ///
     /// # Errors
     ///
-    /// [`ClientError::Token`] if the token cannot be sent as metadata.
+    /// Returns [`ClientError::Token`] if the token cannot be sent as metadata.
     pub fn new(token: &str) -> Result<Self, ClientError> {
         let mut value: MetadataValue<Ascii> =
             format!("Bearer {token}").parse().map_err(|_| ClientError::Token)?;
@@ -83,18 +83,18 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if the address is malformed, TLS cannot be set up, or the server cannot be reached.
+    /// Returns an error if the address is malformed, TLS cannot be set up, or the server cannot be reached.
     pub async fn connect(address: &str, config: ClientConfig) -> Result<Self, ClientError> {
         let channel = channel(address, &config).await?;
         let inner = AgentStreamClient::new(channel).max_decoding_message_size(config.limits.message_bytes);
         Ok(Self { inner, config })
     }
 
-    /// The agents that this caller may run.
+    /// Returns the agents that the caller may run.
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if the service refuses, or cannot be reached in time.
+    /// Returns an error if the service refuses, or cannot be reached in time.
     pub async fn list_agents(&self) -> Result<Vec<AgentInfo>, ClientError> {
         let request = self.short(proto::ListAgentsRequest {});
         let mut inner = self.inner.clone();
@@ -106,11 +106,11 @@ impl Client {
         agents.into_iter().map(info).collect()
     }
 
-    /// Starts a run.
+    /// Starts a run of `agent`.
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if the input has no form, the service refuses, or it cannot be reached in time.
+    /// Returns an error if the input has no form in `aqueduct.v1`, the service refuses, or cannot be reached in time.
     pub async fn run(&self, agent: &str, input: &RunInput) -> Result<RunStream, ClientError> {
         let request =
             proto::RunRequest { agent: agent.to_owned().into(), input: Some(input_to_proto(input)?) };
@@ -119,13 +119,13 @@ impl Client {
         self.opened(0, async move { inner.run(request).await }).await
     }
 
-    /// Starts a run, and returns all of it as one value once it has ended. Waits as long as the run takes: bound it by a
-    /// timeout around the future, which stops watching the run when it is dropped.
+    /// Starts a run and returns it as one value after its end. Waits as long as the run takes: wrap the future in a timeout if
+    /// needed. Dropping it ends the watch, not the run.
     ///
     /// # Errors
     ///
-    /// The service refused, could not be reached, or lost the run. A run that failed is no error:
-    /// [`CompletedRun::outcome`] says so.
+    /// Returns an error if the service refuses, cannot be reached, or loses the run. A run that failed is not an error:
+    /// [`CompletedRun::outcome`] holds its failure.
     pub async fn complete(&self, agent: &str, input: &RunInput) -> Result<CompletedRun, ClientError> {
         let request =
             proto::RunRequest { agent: agent.to_owned().into(), input: Some(input_to_proto(input)?) };
@@ -134,33 +134,33 @@ impl Client {
         Ok(completed_from_proto(answer.into_inner())?)
     }
 
-    /// Watches a run after an event.
+    /// Watches a run from the event after number `after` on.
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if the service refuses, or cannot be reached in time.
+    /// Returns an error if the service refuses, or cannot be reached in time.
     pub async fn watch(&self, run: &RunId, after: u64) -> Result<RunStream, ClientError> {
         let mut inner = self.inner.clone();
         let request = self.request(proto::WatchRequest { run_id: to_bytes(run.as_bytes()), after });
         self.opened(after, async move { inner.watch(request).await }).await
     }
 
-    /// Stops a run; tells whether it was running.
+    /// Cancels a run. Returns `true` if it was running.
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if the service refuses, or cannot be reached in time.
+    /// Returns an error if the service refuses, or cannot be reached in time.
     pub async fn cancel(&self, run: &RunId) -> Result<bool, ClientError> {
         let request = self.short(proto::CancelRequest { run_id: to_bytes(run.as_bytes()) });
         let mut inner = self.inner.clone();
         Ok(self.answered(self.config.timeouts.call, inner.cancel(request)).await?.was_running)
     }
 
-    /// Opens a run that the caller feeds. The same run again continues after a cut: see [`Publisher::resume`].
+    /// Opens a run that this client publishes. Publishing the same run again continues it: see [`Publisher::resume`].
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if the service refuses, or cannot be reached in time.
+    /// Returns an error if the service refuses, or cannot be reached in time.
     pub async fn publish(&self, request: PublishRequest) -> Result<Publisher, ClientError> {
         let opening =
             Publisher::open(self.inner.clone(), |stream| self.request(stream), &self.config, request);
@@ -176,13 +176,14 @@ impl Client {
         request
     }
 
-    /// A request whose caller does not wait for long.
+    /// Returns a request with a short deadline.
     fn short<T>(&self, message: T) -> Request<T> {
         let mut request = self.request(message);
         request.set_timeout(self.config.timeouts.call);
         request
     }
 
+    /// Waits for the answer within `timeouts.call`, and converts a status into an error.
     async fn answered<T>(
         &self,
         limit: Duration,
@@ -193,6 +194,7 @@ impl Client {
         Ok(answer.map_err(to_error)?.into_inner())
     }
 
+    /// Opens a stream of events within `timeouts.open`.
     async fn opened(
         &self,
         after: u64,

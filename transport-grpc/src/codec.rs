@@ -1,7 +1,7 @@
-//! How messages become bytes: prost, with buffers made for many idle streams.
+//! The codec of messages: prost, with buffers sized for many idle streams.
 //!
-//! tonic's own codec gives every call 8 KiB to write into and 8 KiB to read into at once, which is most of what an idle
-//! stream costs. Here a call starts with little, and grows when it has something to say.
+//! tonic's own codec gives every call 8 KiB for writing and 8 KiB for reading at once, which is most of the memory of an
+//! idle stream. Here the buffers of a call start small and grow as needed.
 
 use std::marker::PhantomData;
 
@@ -11,13 +11,13 @@ use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder
 
 use crate::status::malformed;
 
-/// Bytes that a call allocates for writing or reading when it needs any: some messages of paced traffic.
+/// The initial size of a call's buffers: some messages of paced traffic.
 pub(crate) const BUFFER_BYTES: usize = 1024;
 
-/// Bytes after which what was written is handed to the connection: a frame of HTTP/2.
+/// Bytes after which written messages are passed to the connection: a frame of HTTP/2.
 pub(crate) const YIELD_BYTES: usize = 16 * 1024;
 
-/// Writes `T` and reads `U`.
+/// Encodes `T` and decodes `U`.
 #[derive(Debug)]
 pub struct MessageCodec<T, U>(PhantomData<(T, U)>);
 
@@ -46,7 +46,7 @@ where
     }
 }
 
-/// The writing half of [`MessageCodec`].
+/// The encoder of [`MessageCodec`].
 #[derive(Debug)]
 pub struct MessageEncoder<T>(PhantomData<T>);
 
@@ -63,7 +63,7 @@ impl<T: Message> Encoder for MessageEncoder<T> {
     }
 }
 
-/// The reading half of [`MessageCodec`].
+/// The decoder of [`MessageCodec`].
 #[derive(Debug)]
 pub struct MessageDecoder<U>(PhantomData<U>);
 

@@ -1,4 +1,4 @@
-//! Limits and timeouts, each with its reason. Nothing else in this crate holds a number that one could want to change.
+//! Limits and timeouts, each with its reason. No other module of this crate has an adjustable number.
 
 #[cfg(feature = "client")]
 pub use client::{ClientConfig, ClientLimits, ClientTimeouts};
@@ -14,14 +14,14 @@ mod server {
     /// The settings of [`Services`](crate::Services).
     #[derive(Debug, Clone)]
     pub struct Config {
-        /// How much.
+        /// Limits of size and number.
         pub limits: Limits,
-        /// How long.
+        /// Limits of time.
         pub timeouts: Timeouts,
-        /// Whether `grpc.health.v1.Health` answers. Load balancers and container platforms ask it.
+        /// Set if `grpc.health.v1.Health` is mounted. Load balancers and container platforms use it.
         pub health: bool,
-        /// Whether `grpc.reflection.v1.ServerReflection` (and its older `v1alpha`) tells what services there are.
-        /// The .proto file is public, so there is nothing to hide; `grpcurl` needs it.
+        /// Set if `grpc.reflection.v1.ServerReflection` (and its older `v1alpha`) is mounted. The .proto file is public, and
+        /// `grpcurl` needs it.
         pub reflection: bool,
     }
 
@@ -31,26 +31,25 @@ mod server {
         }
     }
 
-    /// How much a call can make [`Services`](crate::Services) hold. The limits of connections and of HTTP/2 are the
-    /// server's.
+    /// Limits of the memory that a call can occupy in [`Services`](crate::Services). The limits of connections and of HTTP/2
+    /// belong to the server.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Limits {
-        /// Bytes of one request message, a history or a payload. Told to the peer as `OUT_OF_RANGE` when passed.
+        /// Bytes of one request message, a history or a payload. Exceeding it is answered with `OUT_OF_RANGE`.
         pub request_bytes: usize,
-        /// Levels of JSON in a request: deeper text costs stack in whoever reads it next.
+        /// Nesting of JSON in a request: a deeper text would exhaust the stack of the next parser.
         pub json_depth: JsonDepth,
-        /// Events that are ready at the same moment go out in one message, up to this many. Paced traffic is system
-        /// calls and wake-ups, so fewer and larger messages win; beyond this nothing more is gained.
+        /// Events that are ready at the same time are sent in one message, up to this number. The cost of paced traffic is
+        /// system calls and wake-ups, so fewer and larger messages are cheaper; beyond this there is no further gain.
         pub events_per_message: usize,
-        /// About how many bytes of events go out in one message. A single larger event goes alone. Clients refuse
-        /// messages above 4 MiB unless told otherwise.
+        /// The approximate bytes of events in one message. A single larger event is sent alone. Clients reject messages above
+        /// 4 MiB by default.
         pub message_bytes: usize,
-        /// Bytes of text that deltas of one block are merged into while they wait for a reader that is behind: one for
-        /// whom more waits than a message holds. No byte is lost, and the number is that of the last. 0 for never,
-        /// which readers need that count events; 4 KiB is much for a network and little for an eye.
+        /// Bytes of text up to which deltas of one block are merged while they wait for a slow reader: one with more than a
+        /// message waiting. No byte is lost, and the number is that of the last. 0 disables it, for readers that count events;
+        /// 4 KiB is much for a network and little for a human.
         pub merge_bytes: usize,
-        /// Payloads that a publisher may have on the way without acknowledgement: enough to cover a round trip of
-        /// 100 ms at 600 payloads a second.
+        /// Unacknowledged payloads of a publisher: enough to cover a round trip of 100 ms at 600 payloads a second.
         pub window_payloads: u32,
     }
 
@@ -67,18 +66,17 @@ mod server {
         }
     }
 
-    /// How long [`Services`](crate::Services) wait for a peer.
+    /// Limits of the time that [`Services`](crate::Services) wait for a peer.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Timeouts {
         /// For a whole request message, counted from the call's metadata; for `Publish` its first message.
         pub request: Duration,
-        /// Without a message that the peer took, while there are messages for it. Such a reader is gone or will
-        /// resume with `Watch`.
+        /// Without a message that the peer accepted while messages wait. Such a reader is gone or will resume with `Watch`.
         pub write_stall: Duration,
-        /// After this long without an event an empty message is sent, so that proxies do not take the stream for
-        /// dead: HTTP/2 pings do not count there, and many cut at 60 s. None for no such messages.
+        /// After this time without an event an empty message is sent, so that proxies keep the stream open: they do not count
+        /// HTTP/2 pings, and many close after 60 s. `None` for no such messages.
         pub heartbeat: Option<Duration>,
-        /// When a caller that was refused as busy or unavailable may come back: sent as `google.rpc.RetryInfo`.
+        /// The time after which a caller that was refused as busy or unavailable may retry: sent as `google.rpc.RetryInfo`.
         pub retry_after: Duration,
     }
 
@@ -98,30 +96,30 @@ mod server {
 mod client {
     use std::time::Duration;
 
-    /// Everything a [`Client`](crate::Client) can be told.
+    /// The configuration of a [`Client`](crate::Client).
     #[derive(Debug, Clone, Default)]
     pub struct ClientConfig {
-        /// How much.
+        /// Limits of size and number.
         pub limits: ClientLimits,
-        /// How long.
+        /// Limits of time.
         pub timeouts: ClientTimeouts,
-        /// The bearer token sent with every call. Not shown in logs.
+        /// The bearer token of every call. Omitted from logs.
         pub token: Option<crate::client::Token>,
-        /// Whom to trust and who we are, for addresses that start with `https`.
+        /// The trusted authorities and the identity of the client, for addresses that start with `https`.
         #[cfg(feature = "tls")]
         pub tls: crate::tls::ClientTls,
     }
 
-    /// How much a service can make a [`Client`](crate::Client) hold.
+    /// Limits of the memory that a service can occupy in a [`Client`](crate::Client).
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ClientLimits {
-        /// Bytes of one message. A tool result can be large; the usual 4 MiB of gRPC would cut the stream.
+        /// Bytes of one message. A tool result can be large; gRPC's default of 4 MiB would end the stream.
         pub message_bytes: usize,
-        /// Bytes that may wait unread per call. Small, so that back-pressure reaches the service soon.
+        /// Unread bytes per call. Small, so that back-pressure reaches the service soon.
         pub stream_receive_bytes: u32,
-        /// The same for all calls of the connection together.
+        /// Unread bytes of all calls of the connection together.
         pub connection_receive_bytes: u32,
-        /// Payloads that a [`Publisher`](crate::Publisher) keeps for resending, if the service would allow more.
+        /// Payloads that a [`Publisher`](crate::Publisher) keeps for resending, even if the service allows more.
         pub window_payloads: u32,
     }
 
@@ -136,16 +134,16 @@ mod client {
         }
     }
 
-    /// How long a [`Client`](crate::Client) waits for a service.
+    /// Limits of the time that a [`Client`](crate::Client) waits for a service.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ClientTimeouts {
-        /// For the connection, TLS included. A healthy network answers in milliseconds; two lost packets take 3 s.
+        /// For the connection including TLS. A healthy network answers in milliseconds; two lost packets take 3 s.
         pub connect: Duration,
-        /// For the answer to `ListAgents` and `Cancel`; also told to the service as the call's deadline.
+        /// For the answer to `ListAgents` and `Cancel`; also sent to the service as the call's deadline.
         pub call: Duration,
-        /// For a stream to open; a stream that is open has no deadline.
+        /// For a stream to open; an open stream has no deadline.
         pub open: Duration,
-        /// Between HTTP/2 pings, which find a service that vanished without a word.
+        /// Between HTTP/2 pings, which detect a service that vanished.
         pub ping: Duration,
         /// For the answer to a ping.
         pub pong: Duration,

@@ -1,18 +1,18 @@
-//! Pumps one stream of events against one call: [`EventPump`].
+//! [`EventPump`]: sends the events of one run as the messages of one call.
 //!
 //! ```text
-//!  EventStream ──all that is ready──► EventWriter ──one message──► (asked for by HTTP/2 when the peer has room)
+//!  EventStream ──all ready events──► EventWriter ──one message──► (polled by HTTP/2 when the peer has room)
 //! ```
 //!
 //! Invariants:
 //!
-//! * pulled, never pushed: nothing is read from the service before the peer has room, so a slow reader holds one message
-//!   and what HTTP/2 has taken, whatever the service could say;
-//! * the first message goes out at once and names the run, so that even an empty stream can be resumed;
-//! * the stream ends with `OK` after a terminal event and after nothing else;
-//! * dropping the pump drops the service's stream: a client that goes away is known to the service at once.
+//! * pulled, never pushed: no event is read from the service before the peer has room, so a slow reader holds one message
+//!   and the buffers of HTTP/2, however fast the service is;
+//! * the first message is sent at once and contains the run id, so that even an empty stream can be resumed;
+//! * the stream ends with `OK` only after a terminal event;
+//! * dropping the pump drops the service's stream, so the service notices a disconnected client at once.
 //!
-//! A reader that takes nothing cannot be noticed here, because then nobody polls: see [`stall`](crate::stall).
+//! A stalled reader cannot be detected here, because the pump is then not polled: see [`stall`](crate::stall).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::proto::StreamMessage;
 use crate::stall::Stallable;
 use crate::status::Statuses;
 
-/// What all pumps of a set of services share.
+/// The state that all pumps of a set of services share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
@@ -64,10 +64,10 @@ pub(crate) struct EventPump {
     writer: EventWriter,
     shared: Arc<Shared>,
     last: u64,
-    /// The reader comes back, and the events were not asked for yet: if they are over at once, it has the terminal event
+    /// Set if the reader resumes and no event was polled yet: if the events end at once, the reader has the terminal event
     /// already.
     is_after_end: bool,
-    /// More waits for the reader than the last message could hold.
+    /// Set if more events wait for the reader than the last message could hold.
     is_behind: bool,
     state: State,
     bounds: Bounds,
@@ -77,13 +77,14 @@ pub(crate) struct EventPump {
     _open: OpenGuard,
 }
 
+/// The state of a pump.
 #[derive(Debug)]
 enum State {
-    /// Nothing was sent yet.
+    /// No message was sent yet.
     Fresh,
     /// Events may follow.
     Running,
-    /// Only what is gathered follows, then the failure, if there is one.
+    /// Only the collected events follow, then the failure, if there is one.
     Ending(Option<Box<Status>>),
 }
 
@@ -111,7 +112,7 @@ impl EventPump {
         }
     }
 
-    /// Moves what is ready into the message, up to its limits.
+    /// Adds ready events to the message, up to its limits.
     fn gather(&mut self, cx: &mut Context<'_>) {
         let merge_bytes = if self.is_behind { self.shared.limits.merge_bytes } else { 0 };
         let mut waiting = Coalescer::default();
@@ -119,7 +120,7 @@ impl EventPump {
             let is_after_end = std::mem::replace(&mut self.is_after_end, false);
             match self.events.as_mut().poll_next(cx) {
                 Poll::Pending => break,
-                // The first message names the run, also in a stream that is over.
+                // The first message contains the run id, also in a stream without events.
                 Poll::Ready(None) if is_after_end && matches!(self.state, State::Fresh) => {
                     self.is_after_end = true;
                     self.events = Box::pin(futures_util::stream::empty());
@@ -146,17 +147,19 @@ impl EventPump {
         self.is_behind = self.is_full(0);
     }
 
-    /// True while the service's stream is of interest.
+    /// Returns `true` while further events are sent.
     fn may_follow(&self) -> bool {
         matches!(self.state, State::Fresh | State::Running)
     }
 
+    /// Returns `true` if the message has reached a limit.
     fn is_full(&self, waiting_bytes: usize) -> bool {
         let limits = &self.shared.limits;
         self.writer.waiting() >= limits.events_per_message
             || self.writer.waiting_bytes() + waiting_bytes >= limits.message_bytes
     }
 
+    /// Writes the coalesced events: merged if they are several deltas.
     fn push_all(&mut self, waiting: &mut Coalescer) {
         let Some(gathered) = waiting.take() else { return };
         if let Some(merged) = gathered.merged() {
@@ -178,13 +181,13 @@ impl EventPump {
         }
     }
 
-    /// Nothing follows what is gathered. The service's stream goes now, not when the peer has read the rest.
+    /// Ends the stream after the collected events. Drops the service's stream now, not after the peer has read the rest.
     fn end(&mut self, how: Result<(), Status>) {
         self.state = State::Ending(how.err().map(Box::new));
         self.events = Box::pin(futures_util::stream::empty());
     }
 
-    /// The next message, if there is something to say.
+    /// Returns the next message, if it is not empty.
     fn message(&mut self) -> Option<StreamMessage> {
         let events = self.writer.waiting();
         let is_fresh = matches!(self.state, State::Fresh);
@@ -199,12 +202,12 @@ impl EventPump {
         Some(self.writer.take())
     }
 
-    /// Starts the time until the next heartbeat.
+    /// Restarts the time until the next heartbeat.
     fn rest(&mut self) {
         self.heartbeat_at = self.shared.timeouts.heartbeat.map(|pause| Instant::now() + pause);
     }
 
-    /// What time brings: an end, a heartbeat, or nothing yet.
+    /// Polls the timers: returns an end, a heartbeat, or pending.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamMessage, Status>> {
         if self.server_end.poll(cx).is_ready() {
             return Poll::Ready(Err(self.shared.statuses.stopping(Some(self.last))));
@@ -235,7 +238,7 @@ impl Stream for EventPump {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         if this.may_follow() {
-            // First, because a source that is never done would never let time have its turn.
+            // First, because a source that is always ready would starve the timers.
             if this.is_past_deadline() {
                 this.end(Err(this.shared.statuses.deadline()));
             } else if this.bounds.closing.is_cancelled() {

@@ -1,4 +1,4 @@
-//! What can go wrong, whose fault it is, and whether it can go on.
+//! The errors of services and of the client, each with its fault and whether the caller can continue.
 
 #[cfg(any(feature = "client", feature = "server"))]
 use thiserror::Error;
@@ -10,95 +10,94 @@ pub use aqueduct_transport_http::Fault;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The description of a service for reflection cannot be read.
-    #[error("the descriptions of the services do not hold: {0}; register each service's own descriptor set")]
+    /// The descriptor of a service for reflection is invalid.
+    #[error("a descriptor set is invalid: {0}; register each service's own descriptor set")]
     Description(String),
 }
 
 #[cfg(feature = "server")]
 impl ServerError {
-    /// Returns the side whose fault it is.
+    /// Returns the party that caused the error.
     pub fn fault(&self) -> Fault {
         Fault::Caller
     }
 
-    /// Returns `false`: services that cannot be described are not mounted.
+    /// Returns `false`: services without valid descriptor are not mounted.
     pub fn can_continue(&self) -> bool {
         false
     }
 }
 
-/// Why a call failed, or a stream from it.
+/// Why a call, or a stream from it, failed.
 #[cfg(feature = "client")]
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The address is none.
+    /// The address is invalid.
     #[error("cannot use the address {address}: {problem}; write it as http://host:port or https://host:port")]
     Address {
-        /// The address.
+        /// The invalid address.
         address: String,
-        /// What is wrong with it.
+        /// A description of the defect.
         problem: String,
     },
     /// The certificates cannot be used.
     #[cfg(feature = "tls")]
     #[error(transparent)]
     Tls(#[from] aqueduct_transport_http::tls::TlsError),
-    /// The token is none.
+    /// The token is invalid.
     #[error("the token has characters that metadata cannot carry: use visible ASCII")]
     Token,
-    /// Metadata that cannot be sent.
+    /// The metadata is invalid.
     #[error("the metadata {name:?} cannot be sent: names are lower case, values visible ASCII")]
     Metadata {
-        /// Its name.
+        /// The name of the metadata.
         name: String,
     },
-    /// There is no connection.
+    /// The connection failed.
     #[error("cannot connect to {address}: {problem}; check that the service is up")]
     Connect {
-        /// The address.
+        /// The address of the service.
         address: String,
-        /// Why not.
+        /// The cause.
         problem: String,
     },
-    /// The service refused.
+    /// The service refused the call.
     #[error("the service refused: {0}")]
     Refused(#[from] aqueduct_core::service::ServiceError),
-    /// The deadline of the call passed, or the service took too long to answer.
+    /// The deadline of the call elapsed, or the service took too long to answer.
     #[error("{what} took longer than allowed: raise the timeout, or check the service")]
     Timeout {
-        /// What.
+        /// The operation.
         what: &'static str,
     },
-    /// The stream ended before its time. A run can be watched again after the last number; a publisher can open its
-    /// run again.
+    /// The stream ended early. A run can be watched again after the last number; a publisher can open its run again.
     #[error("the stream was cut ({code:?}): {message}; continue where it stopped")]
     Cut {
-        /// The status.
+        /// The status code.
         code: tonic::Code,
-        /// What the service or the network said.
+        /// The message of the service or the network.
         message: String,
     },
-    /// Another status than those the service gives.
+    /// A status that the service itself does not use.
     #[error("the call failed ({code:?}): {message}")]
     Status {
-        /// The status.
+        /// The status code.
         code: tonic::Code,
-        /// What the service or a proxy said.
+        /// The message of the service or a proxy.
         message: String,
     },
-    /// The service sent something that does not hold, or an input has no form in `aqueduct.v1`.
+    /// The service sent an invalid message, or an input has no form in `aqueduct.v1`.
     #[error("the message cannot be converted: {0}")]
     Convert(#[from] crate::convert::ConvertError),
-    /// The service broke the rules of the stream.
+    /// The service violated the protocol of the stream.
     #[error("the service broke the protocol: {0}")]
     Protocol(&'static str),
 }
 
 #[cfg(feature = "client")]
 impl ClientError {
-    /// Whose fault it is.
+    /// Returns the party that caused the error.
     pub fn fault(&self) -> Fault {
         use aqueduct_core::service::RefusalKind as Kind;
         match self {
@@ -116,7 +115,7 @@ impl ClientError {
         }
     }
 
-    /// True if the same can be asked for again: the run continues where it stopped, or later it may work.
+    /// Returns `true` if a retry may succeed: the run continues where it stopped, or the refusal is temporary.
     pub fn can_continue(&self) -> bool {
         use aqueduct_core::service::RefusalKind as Kind;
         match self {

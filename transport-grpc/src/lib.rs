@@ -1,9 +1,9 @@
 //! gRPC for Aqueduct: canonical events as typed messages.
 //!
-//! The service `aqueduct.v1.AgentStream` starts, watches, stops, lists and feeds runs. Its .proto file
-//! (`proto/aqueduct/v1/agent_stream.proto`) is what users of other languages compile; `docs/grpc.md` is for them. This
-//! crate knows no agent protocol: it carries [`BlockEvent`](aqueduct_core::BlockEvent)s of a
-//! [`RunService`](aqueduct_core::service::RunService), and every one comes out as it went in.
+//! The service `aqueduct.v1.AgentStream` starts, watches, cancels, lists and publishes runs. Users of other languages compile
+//! its .proto file (`proto/aqueduct/v1/agent_stream.proto`); `docs/grpc.md` is for them. This crate knows no agent protocol:
+//! it carries the [`BlockEvent`](aqueduct_core::BlockEvent)s of a [`RunService`](aqueduct_core::service::RunService) without
+//! loss.
 //!
 //! ```text
 //!  RunService ── EventStream ──► driver ── StreamMessage ──► tonic, HTTP/2 ──► peer
@@ -13,8 +13,8 @@
 //! | module | what |
 //! |---|---|
 //! | [`server`] | [`AgentStreamServer`], a tower service; [`Services`], the routes of all services with health and reflection, for the server of `transport-http` |
-//! | [`client`] | [`Client`]: core types in and out |
-//! | [`convert`] | canonical values to messages and back |
+//! | [`client`] | [`Client`]: calls with core types |
+//! | [`convert`] | conversion between canonical values and messages |
 //! | [`raw`] | any other service, as bytes: [`RawClient`](raw::RawClient), [`RawServer`](raw::RawServer) |
 //! | [`config`] | limits and timeouts, with their reasons |
 //! | [`status`] | refusals to statuses and back |

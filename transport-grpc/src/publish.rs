@@ -1,15 +1,15 @@
-//! Pumps one publisher against its [`Ingest`]: payloads in, acknowledgements and replies out.
+//! The server side of one publisher: passes payloads to its [`Ingest`], and returns acknowledgements and replies.
 //!
 //! ```text
 //!   open ──► Opened ──► payload… ──accept──► Acknowledged (the highest; one for all since the last was sent)
 //!                        │  human ──reply──► Reply
 //!                        ├─ finish ──► Finished, OK
-//!                        └─ end without finish ──► ABORTED: the service sees a cut
+//!                        └─ end without finish ──► ABORTED: a lost connection for the service
 //! ```
 //!
-//! The work is one future, polled by the stream of answers, and leaves its answers in an [`Outbox`]. So an
-//! acknowledgement goes out while the next payload is still being accepted, and a publisher that does not read its
-//! answers is not served: HTTP/2 does not poll, nothing is read, its window fills.
+//! The work is one future, polled by the stream of answers, and puts its answers into an [`Outbox`]. So an acknowledgement is
+//! sent while the next payload is still being accepted, and a publisher that does not read its answers is not served: HTTP/2
+//! does not poll, no request is read, its window fills.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -32,7 +32,7 @@ use crate::status::malformed;
 use proto::publish_request::Request;
 use proto::publish_response::Response;
 
-/// Answers that may wait. Acknowledgements merge, so these are replies of humans, who are slow.
+/// Answers that may wait. Acknowledgements merge, so these are replies to interrupts, which are rare.
 const MOST_ANSWERS: usize = 16;
 
 /// The answers to a publisher.
@@ -91,7 +91,7 @@ impl Stallable for Answers {
     }
 }
 
-/// Answers between the work and the stream that polls it.
+/// The queue of answers between the work and the stream that polls it.
 #[derive(Debug, Clone, Default)]
 struct Outbox(Arc<Mutex<VecDeque<Response>>>);
 
@@ -109,7 +109,7 @@ impl Outbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// Waits until there is room. Nobody has to be woken: as long as answers wait, the stream is polled again.
+    /// Waits for room. No wake-up is needed: while answers wait, the stream is polled again.
     async fn room(&self) {
         poll_fn(|_| {
             let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).len();
@@ -119,7 +119,7 @@ impl Outbox {
     }
 }
 
-/// One publisher.
+/// The work of one publisher.
 struct Work {
     ingest: Box<dyn Ingest>,
     requests: Streaming<proto::PublishRequest>,
@@ -129,7 +129,7 @@ struct Work {
     _open: OpenGuard,
 }
 
-/// What happens next to a publisher.
+/// The next step of a publisher.
 enum Next {
     Reply(aqueduct_core::InterruptReply),
     Request(Option<proto::PublishRequest>),
@@ -137,6 +137,7 @@ enum Next {
 }
 
 impl Work {
+    /// Handles requests and replies until the publication ends.
     async fn run(mut self) -> Result<(), Status> {
         self.outbox.push(Response::Opened(proto::PublishOpened {
             run_id: to_bytes(self.ingest.run_id().as_bytes()),
@@ -163,7 +164,7 @@ impl Work {
                 Some(Request::Open(_)) => return Err(malformed("`open` came twice")),
                 None => return Err(malformed("a publish request has nothing in it")),
             }
-            // Payloads that are always there must not keep others on this thread waiting, nor their acknowledgement.
+            // Payloads that are always ready must not starve other tasks of this thread, nor their acknowledgement.
             in_a_row = (in_a_row + 1) % self.shared.limits.window_payloads.max(1);
             if in_a_row == 0 {
                 tokio::task::yield_now().await;
@@ -171,6 +172,7 @@ impl Work {
         }
     }
 
+    /// Waits for the next request or the next reply.
     async fn next(&mut self) -> Result<Next, Status> {
         let heartbeat = self.shared.timeouts.heartbeat.map(|pause| Instant::now() + pause);
         let Self { ingest, requests, shared, bounds, .. } = self;
@@ -182,6 +184,7 @@ impl Work {
         }
     }
 
+    /// Passes a payload to the ingest and queues its acknowledgement.
     async fn accept(&mut self, payload: proto::PublishPayload) -> Result<(), Status> {
         self.shared.counters.count(Total::Payloads);
         let Self { ingest, shared, bounds, .. } = self;

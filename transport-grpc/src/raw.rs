@@ -1,4 +1,4 @@
-//! Any service of any package, as bytes: for protocols whose messages somebody else owns.
+//! Services of any package as bytes: for protocols whose messages are defined elsewhere.
 //!
 //! ```text
 //!  RawClient ── path, metadata, bytes ──► HTTP/2 ──► RawServer ── RawCall ──► RawService
@@ -9,8 +9,8 @@
 //! * [`RawServer`] is a tower service for one service name, with the limits, deadlines and stall watch of
 //!   [`AgentStreamServer`](crate::AgentStreamServer). It is mounted like any other.
 //!
-//! What is not here: what the bytes mean; streams of requests; compression; heartbeats (an empty message means something
-//! in every protocol, so only HTTP/2 pings keep such a stream alive).
+//! The module does not interpret the bytes, and supports neither streams of requests, compression nor heartbeats (an empty
+//! message has a meaning in every protocol, so only HTTP/2 pings keep such a stream alive).
 
 #[cfg(feature = "client")]
 mod client;
@@ -32,21 +32,21 @@ pub use server::{Payloads, RawAnswer, RawCall, RawServer, RawService};
 /// A status that is not `OK`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawStatus {
-    /// The number of the code; one that gRPC does not know is `UNKNOWN`.
+    /// The status code; one that gRPC does not define becomes `UNKNOWN`.
     pub code: i32,
-    /// The sentence for people.
+    /// A message for people.
     pub message: String,
     /// The encoded `google.rpc.Status` of `grpc-status-details-bin`; empty if there is none.
     pub details: Bytes,
 }
 
 impl RawStatus {
-    /// A status without details.
+    /// Returns a status without details.
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: Bytes::new() }
     }
 
-    /// `UNIMPLEMENTED`: the service has no such method.
+    /// Returns `UNIMPLEMENTED`: the service has no such method.
     pub fn no_such_method(method: &str) -> Self {
         let shown: String = method.chars().take(80).collect();
         Self::new(Code::Unimplemented as i32, format!("there is no method {shown:?}"))
@@ -55,7 +55,7 @@ impl RawStatus {
 
 impl From<RawStatus> for Status {
     fn from(status: RawStatus) -> Self {
-        // A failure that says OK would end the call as if all were well.
+        // A failure with code OK would end the call as a success.
         let code = match Code::from_i32(status.code) {
             Code::Ok => Code::Unknown,
             code => code,

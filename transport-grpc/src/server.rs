@@ -1,7 +1,7 @@
 //! The services, as routes for the server of `transport-http`.
 //!
-//! * [`AgentStreamServer`] is the `aqueduct.v1.AgentStream` service: mount it wherever tower services go.
-//! * [`Services`] are the routes of it, of health, of reflection and of other services, for a port of their own or beside
+//! * [`AgentStreamServer`] is the `aqueduct.v1.AgentStream` service: a tower service that can be mounted anywhere.
+//! * [`Services`] are its routes and those of health, reflection and other services, for a port of their own or merged with
 //!   other routes. Sockets, TLS, the limits of HTTP/2 and the drain belong to the server.
 //!
 //! ```no_run
@@ -18,8 +18,8 @@
 //! # }
 //! ```
 //!
-//! When the server drains, health turns to `NOT_SERVING`; when the limit `drain` has passed, streams end with
-//! `UNAVAILABLE` and the number to continue from ([`Stopping`](aqueduct_transport_http::Stopping)).
+//! While the server drains, health is `NOT_SERVING`; after the limit `drain`, streams end with `UNAVAILABLE` and the number
+//! from which to resume ([`Stopping`](aqueduct_transport_http::Stopping)).
 
 mod body;
 mod handler;
@@ -54,7 +54,7 @@ use health::Health;
 
 pub(crate) use body::TimedBody;
 
-/// The service `aqueduct.v1.AgentStream` over a [`RunService`]. Clones share everything.
+/// The service `aqueduct.v1.AgentStream` over a [`RunService`]. Clones share it.
 #[derive(Debug, Clone)]
 pub struct AgentStreamServer {
     inner: generated::AgentStreamServer<Handler>,
@@ -63,7 +63,7 @@ pub struct AgentStreamServer {
 }
 
 impl AgentStreamServer {
-    /// Returns the service.
+    /// Returns the service with its own limits and counters.
     pub fn new(service: Arc<dyn RunService>, config: &Config) -> Self {
         let shared = Arc::new(Shared::new(config));
         let stalls = StallWatch::new(config.timeouts.write_stall);
@@ -77,13 +77,13 @@ impl AgentStreamServer {
         self.shared.counters.clone()
     }
 
-    /// Returns another service with the same limits and counters. Mount it beside.
+    /// Returns another service with the same limits and counters, to be mounted as well.
     pub fn beside<S: RawService>(&self, service: Arc<S>) -> RawServer<S> {
         RawServer::sharing(service, Arc::clone(&self.shared), Arc::clone(&self.stalls))
     }
 }
 
-/// Takes a request whose messages and times are bounded here: the server's limits on its body no longer hold.
+/// Lifts the server's limits on the request body: messages and times are limited here.
 pub(crate) fn admitted<B>(request: Request<B>) -> Request<B> {
     if let Some(limits) = request.extensions().get::<BodyLimitLift>() {
         limits.lift();
@@ -91,14 +91,14 @@ pub(crate) fn admitted<B>(request: Request<B>) -> Request<B> {
     request
 }
 
-/// Returns the response to a caller whose proof was refused: nothing of its request is read.
+/// Returns the response to a caller whose authentication failed, without reading the request. Returns `None` for others.
 pub(crate) fn refused(extensions: &http::Extensions, shared: &Shared) -> Option<Response<Body>> {
     let Some(Proof::Refused(error)) = extensions.get::<Proof>() else { return None };
     shared.counters.count(Total::Refusals);
     Some(shared.statuses.refused(error.clone()).into_http())
 }
 
-/// Marks a response whose stalled readers are found by [`StallWatch`].
+/// Marks a response whose stalled readers [`StallWatch`] detects.
 pub(crate) fn stall_watched(mut response: Response<Body>) -> Response<Body> {
     response.extensions_mut().insert(StallWatched);
     response
@@ -125,7 +125,7 @@ where
         if let Some(refused) = refused(request.extensions(), &self.shared) {
             return Box::pin(async { Ok(refused) });
         }
-        // A publisher may rest between payloads for as long as it likes.
+        // A publisher may pause between payloads without limit.
         let limit = (!request.uri().path().ends_with("/Publish")).then_some(self.shared.timeouts.request);
         let statuses = self.shared.statuses;
         let request = admitted(request).map(|body| TimedBody::new(body, limit, statuses));
@@ -158,7 +158,7 @@ impl Services {
         services.mount(service)
     }
 
-    /// Mounts another tonic service beside.
+    /// Mounts another tonic service.
     pub fn mount<S>(mut self, service: S) -> Self
     where
         S: Service<Request<AxumBody>, Response = Response<Body>, Error = Infallible>
@@ -174,7 +174,7 @@ impl Services {
         self
     }
 
-    /// Mounts another service of bytes beside; it counts and stops like the rest.
+    /// Mounts another service of bytes, with the same limits and counters.
     pub fn mount_raw<S: RawService>(self, service: Arc<S>) -> Self {
         let raw = self.service.beside(service);
         self.mount(raw)
@@ -191,12 +191,12 @@ impl Services {
         self.service.counters()
     }
 
-    /// Returns the routes, for a server alone or merged with others. They have no fallback; [`unimplemented()`] is that of
-    /// a port of gRPC alone.
+    /// Returns the routes, for a server of their own or merged with others. They have no fallback; [`unimplemented()`] is the
+    /// fallback for a port of gRPC alone.
     ///
     /// # Errors
     ///
-    /// Returns an error if reflection cannot read a description.
+    /// Returns an error if a descriptor for reflection is invalid.
     pub fn router(mut self) -> Result<Router, ServerError> {
         if self.config.health {
             let names = std::mem::take(&mut self.names);
@@ -214,13 +214,13 @@ impl Services {
         };
         let unusable = |error: tonic_reflection::server::Error| ServerError::Description(error.to_string());
         let current = builder().build_v1().map_err(unusable)?;
-        // What grpcurl and older clients ask for.
+        // grpcurl and older clients use this version.
         let older = builder().build_v1alpha().map_err(unusable)?;
         Ok(self.mount(current).mount(older).routes)
     }
 }
 
-/// Answers a call of a service that is not mounted: `UNIMPLEMENTED`, which clients of gRPC read from the headers. For the
+/// Answers a call of a service that is not mounted with `UNIMPLEMENTED`, which gRPC clients read from the headers. Used as the
 /// fallback of a router.
 pub async fn unimplemented() -> AxumResponse {
     std::future::ready(Status::unimplemented("there is no such service").into_http::<Body>())

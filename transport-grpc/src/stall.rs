@@ -1,13 +1,13 @@
-//! Finds readers that do not read.
+//! Detection of stalled readers.
 //!
-//! HTTP/2 asks a stream for its next message only when the peer has room. A peer that never makes room leaves the stream
-//! unpolled for ever, and with it whatever the stream holds. So a stream notes when it gave a message away, and one task
-//! for all streams looks now and then for those that were not asked again since.
+//! HTTP/2 polls a stream for its next message only when the peer has room. A peer that never makes room leaves the stream
+//! unpolled, and its resources held. So a stream records the time of its last message, and one task for all streams
+//! periodically looks for streams that were not polled since.
 //!
 //! ```text
 //!            poll: message given              poll
 //!   waiting ───────────────────► given(t) ──────────► waiting        now - t > limit: the stream is dropped,
-//!                                                                      its next poll gives STALLED
+//!                                                                      its next poll returns STALLED
 //! ```
 //!
 //! The task runs only while there are streams.
@@ -21,19 +21,20 @@ use futures_core::Stream;
 use tokio::time::Instant;
 use tonic::Status;
 
-/// A stream that can be dropped because nobody reads it.
+/// A stream that can be dropped because its reader stalled.
 pub(crate) trait Stallable {
-    /// What the reader is told if it comes back.
+    /// Returns the status for a reader that continues.
     fn stalled(&self) -> Status;
 }
 
-/// Looks after the streams of one server.
+/// Watches the streams of one server.
 #[derive(Debug)]
 pub(crate) struct StallWatch {
     limit: Duration,
     watched: Mutex<Watched>,
 }
 
+/// The streams of a server, and whether the task runs.
 #[derive(Default)]
 struct Watched {
     slots: Vec<Weak<dyn Sweep>>,
@@ -46,7 +47,7 @@ impl std::fmt::Debug for Watched {
     }
 }
 
-/// How many looks fit into the limit: a stalled stream lives at most a quarter longer than the limit says.
+/// Checks within the limit: a stalled stream lives at most a quarter longer than the limit.
 const LOOKS_PER_LIMIT: u32 = 4;
 
 impl StallWatch {
@@ -54,7 +55,7 @@ impl StallWatch {
         Arc::new(Self { limit, watched: Mutex::default() })
     }
 
-    /// The same stream, watched.
+    /// Watches a stream.
     pub(crate) fn watch<S: Stallable + Send + 'static>(self: &Arc<Self>, stream: S) -> WatchedStream<S> {
         let slot = Arc::new(Slot(Mutex::new(Held::Stream { stream: Box::pin(stream), given: None })));
         let weak: Weak<Slot<S>> = Arc::downgrade(&slot);
@@ -67,6 +68,7 @@ impl StallWatch {
         WatchedStream { slot }
     }
 
+    /// Drops stalled streams periodically until there are no streams left.
     async fn sweep(self: Arc<Self>) {
         loop {
             tokio::time::sleep(self.limit / LOOKS_PER_LIMIT).await;
@@ -91,8 +93,10 @@ trait Sweep: Send + Sync {
     fn drop_if_given_before(&self, now: Instant, limit: Duration);
 }
 
+/// The slot of a watched stream, shared with the task.
 struct Slot<S>(Mutex<Held<S>>);
 
+/// The state of a slot.
 enum Held<S> {
     Stream { stream: Pin<Box<S>>, given: Option<Instant> },
     Dropped(Option<Status>),
@@ -105,14 +109,14 @@ impl<S: Stallable + Send> Sweep for Slot<S> {
         if now.saturating_duration_since(*given) >= limit {
             let dropped = Held::Dropped(Some(stream.stalled()));
             let stream = std::mem::replace(&mut *held, dropped);
-            // What a service does when its stream is dropped must not hold our lock.
+            // Dropping a service's stream runs foreign code, which must not hold the lock.
             drop(held);
             drop(stream);
         }
     }
 }
 
-/// A stream that is dropped if nobody reads it.
+/// A stream that is dropped if its reader stalls.
 pub(crate) struct WatchedStream<S> {
     slot: Arc<Slot<S>>,
 }
@@ -135,7 +139,7 @@ where
     }
 }
 
-/// Nothing that can panic runs under these locks but a service's own stream, and that stream is not polled again.
+/// Ignores poisoning: only a service's own stream can panic under these locks, and it is not polled again.
 fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Refusals as gRPC statuses with details, and back.
+//! Conversion between refusals and gRPC statuses with details.
 //!
 //! | refusal | code | reason |
 //! |---|---|---|
@@ -12,9 +12,9 @@
 //! | `Unsupported` | `UNIMPLEMENTED` | `UNSUPPORTED` |
 //! | `Internal` | `INTERNAL` | `INTERNAL` |
 //!
-//! Beside these, statuses of the transport itself: `LOST`, `STALLED` and `STOPPING` (all `UNAVAILABLE`, with `after`: the
-//! number to continue from), `CUT` (`ABORTED`), `DEADLINE` (`DEADLINE_EXCEEDED`), `MALFORMED` (`INVALID_ARGUMENT`).
-//! The reason and the rest stand in a `google.rpc.ErrorInfo` of domain [`DOMAIN`].
+//! In addition there are statuses of the transport itself: `LOST`, `STALLED` and `STOPPING` (all `UNAVAILABLE`, with `after`:
+//! the number after which to resume), `CUT` (`ABORTED`), `DEADLINE` (`DEADLINE_EXCEEDED`), `MALFORMED`
+//! (`INVALID_ARGUMENT`). A `google.rpc.ErrorInfo` of domain [`DOMAIN`] holds the reason and the further data.
 
 #[cfg(feature = "client")]
 mod read;
@@ -31,13 +31,13 @@ pub(crate) use read::to_error;
 #[cfg(feature = "server")]
 pub(crate) use refuse::Statuses;
 
-/// The domain of our reasons.
+/// The domain of the reasons.
 pub const DOMAIN: &str = "aqueduct";
 
-/// In the facts of a status: the number to continue from.
+/// The metadata key of the number after which to resume.
 pub const AFTER: &str = "after";
 
-/// In the facts of a status: the earliest number that is still kept.
+/// The metadata key of the earliest stored number.
 pub const EARLIEST: &str = "earliest";
 
 /// In the facts of a status: the name of the limit that was passed.

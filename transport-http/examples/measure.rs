@@ -1,4 +1,4 @@
-//! What streams cost, measured on a server of their own, with readers in another process:
+//! Measures the cost of streams on a separate server, with readers in another process:
 //!
 //! * `measure idle [streams] [h1|h2]`: memory of a stream that has sent one event and waits for the next (10,000 of them),
 //! * `measure paced [streams] [events per second]`: CPU time of the server per event, for streams (100) that each send
@@ -65,7 +65,7 @@ impl Measured {
         while self.counters.gauge(Gauge::Requests) != streams {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // For the last writes and frees.
+        // Waits for the last writes and frees.
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 
@@ -82,9 +82,9 @@ impl Measured {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn measure_idle(streams: u64, version: &str) {
-    // One event at once, and the next long after the end of this.
+    // One event at once; the next is due long after the end of the measurement.
     let server = Measured::start(1).await;
-    // The first streams pay for what is there only once.
+    // The first streams include one-time costs.
     let warm_up = server.client(100, version);
     server.wait_for(100).await;
     let before = resident_bytes();
@@ -114,7 +114,7 @@ async fn measure_paced(streams: u64, events_per_second: u64) {
 /// Events that were taken from all streams.
 static SENT: AtomicU64 = AtomicU64::new(0);
 
-/// One event, then silence (up to a second a pace is none), or one at each tick.
+/// Sends one event, then nothing (a pace of a second or more), or one event at each tick.
 fn paced_stream(pace: Duration) -> axum::response::Response {
     let pace = if pace >= Duration::from_secs(1) { Duration::from_secs(3600) } else { pace };
     let mut ticks = tokio::time::interval(pace);
@@ -204,7 +204,7 @@ async fn open_h2(address: &str, streams: usize) {
     let mut open = Vec::new();
     let mut client = None;
     for number in 0..streams {
-        // As many as a connection may hold by default.
+        // The default limit of streams per connection.
         if number % 100 == 0 {
             let config = ClientConfig { versions: HttpVersions::Http2, ..ClientConfig::default() };
             client = Some(Client::new(config).unwrap());
@@ -223,7 +223,7 @@ fn resident_bytes() -> u64 {
     statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// Hundredths of a second that this process has worked.
+/// Returns the CPU time of this process in hundredths of a second.
 fn cpu_ticks() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let after_name = stat.rsplit(')').next().unwrap();

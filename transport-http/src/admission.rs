@@ -1,16 +1,16 @@
-//! Admission by `Host` and `Origin`: the one policy for everything that a server carries, WebSocket upgrades and gRPC
-//! calls included.
+//! Admission by `Host` and `Origin`: the one policy for all requests of a server, including WebSocket upgrades and gRPC
+//! calls.
 //!
 //! A page cannot forge `Host` or `Origin`, but it can make a browser send requests to local addresses (cross-site
-//! requests, and `WebSocket`s, for which browsers never ask first), or point its own name at them (DNS rebinding). So a
-//! server that is not meant for the public checks both before any work is done:
+//! requests, and `WebSocket`s, for which browsers send no preflight), or point its own name at them (DNS rebinding). So a
+//! server that is not meant for the public checks both before any other work:
 //!
 //! | header | admitted by default | otherwise |
 //! |---|---|---|
 //! | `Host` (`:authority`) | `localhost`, `127.0.0.1`, `[::1]`, any port | 403 `host_not_allowed` |
-//! | `Origin`, if there is one | the host and port of the request itself; a loopback name where the request is for one | 403 `origin_not_allowed` |
+//! | `Origin`, if present | the host and port of the request itself; a loopback name if the request is for one | 403 `origin_not_allowed` |
 //!
-//! Programs send no `Origin` and pass. This is no authentication: a caller that passes has proved nothing.
+//! Programs other than browsers send no `Origin` and pass. This is not authentication: an admitted caller has no identity.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -33,14 +33,14 @@ pub struct Admission {
     pub hosts: Vec<String>,
     /// Admits every host: for a server behind a proxy that checks it.
     pub any_host: bool,
-    /// Admits every IP address as a host. A page cannot point its own name at a server by an address (no DNS rebinding);
-    /// probes and scrapers name a server so.
+    /// Admits every IP address as a host. DNS rebinding needs a name, so addresses are safe; probes and scrapers address a
+    /// server by its address.
     pub any_address: bool,
     /// Origins of pages that are admitted beside the server's own: `https://app.example.org`.
     pub origins: Vec<String>,
     /// Admits the loopback names as hosts, and pages of loopback origins at loopback hosts.
     pub loopback: bool,
-    /// Lets browsers show the answers to admitted pages of other origins (CORS), without cookies.
+    /// Lets browsers pass responses to admitted pages of other origins (CORS), without cookies.
     pub cors: bool,
 }
 
@@ -64,7 +64,7 @@ impl Admission {
     }
 
     fn allows_host(&self, host: &str) -> bool {
-        // Credentials or a broken port in it: nobody who means well sends that.
+        // No legitimate client sends credentials or an invalid port in the host.
         let Some(authority) = host.parse::<Authority>().ok().filter(|_| !host.contains('@')) else {
             return false;
         };
@@ -76,8 +76,8 @@ impl Admission {
             })
     }
 
-    /// `host` is where the request goes: a page of the server itself may use it, and a page of this machine may use a
-    /// server of this machine. A page of a visitor's machine has no business with a server that has a public name.
+    /// Returns `true` if pages of `origin` may use the server at `host`: pages of the server itself, and pages of this machine
+    /// if the server is addressed by a loopback name. A loopback page may not use a server with a public name.
     fn allows_origin(&self, origin: &str, host: &str) -> bool {
         if self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
             return true;
@@ -89,7 +89,7 @@ impl Admission {
         is_same || (self.loopback && is_loopback(authority.host()) && is_loopback(host.host()))
     }
 
-    /// Every host that the request names must be allowed: two that differ are an attempt.
+    /// Checks every host that the request names. Two different hosts are an attack, so all must be allowed.
     fn check_host<'r>(&self, request: &'r Request) -> Result<&'r str, Refusal> {
         let in_headers =
             request.headers().get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or_default());
@@ -103,6 +103,7 @@ impl Admission {
         Err(Refusal::new(StatusCode::FORBIDDEN, "host_not_allowed", message))
     }
 
+    /// Checks the origin of a request. Returns it if the response must allow it (CORS).
     fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<Option<HeaderValue>, Refusal> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let (Some(origin), None) = (origins.next(), origins.next()) else {
@@ -118,7 +119,7 @@ fn foreign_origin() -> Refusal {
     Refusal::new(StatusCode::FORBIDDEN, "origin_not_allowed", message)
 }
 
-/// The default port of the scheme, and the authority; `None` for what is no origin of a page on the web.
+/// Returns the default port of the scheme, and the authority. Returns `None` if the text is not the origin of a web page.
 fn split_origin(origin: &str) -> Option<(u16, Authority)> {
     let (scheme, authority) = origin.split_once("://")?;
     let default_port = match scheme {
@@ -138,6 +139,7 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host == "127.0.0.1" || host == "[::1]"
 }
 
+/// The middleware: checks `Host` and `Origin`, answers preflights, and adds the CORS headers.
 async fn check(State(admission): State<Arc<Admission>>, request: Request, next: Next) -> Response {
     let checked = admission.check_host(&request);
     let origin = match checked.and_then(|host| admission.check_origin(request.headers(), host)) {
@@ -156,7 +158,7 @@ async fn check(State(admission): State<Arc<Admission>>, request: Request, next: 
     response
 }
 
-/// The origin is one we trust, so it may use any of our methods and send any header but cookies.
+/// Answers a preflight: an admitted origin may use all methods and send any header but cookies.
 fn preflight(asked: &HeaderMap) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

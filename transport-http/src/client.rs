@@ -1,17 +1,17 @@
-//! Requests to upstreams: one answer, or a stream of events.
+//! The client: requests to upstreams, with a whole response or a stream of events.
 //!
 //! ```text
 //! open_stream ──► connect or reuse ──► head ──► status 2xx and the media type asked for? ──► SseStream / ByteStream
 //!                                                └ no: ClientError::NotAStream with head and body
 //! ```
 //!
-//! Invariants: a response is taken for a stream only if its status and content type say so (a 500 or an error in JSON
-//! never reads as an empty stream); redirects are answers like others and are not followed, so a request never reaches
-//! a host that nobody configured; every wait and every size has a limit; dropping a future or a stream ends the request
-//! at once, which the upstream sees.
+//! Invariants: a response is read as a stream only if its status and content type match (a 500 or a JSON error is never read
+//! as an empty stream); redirects are returned and not followed, so a request never reaches a host outside the
+//! configuration; every wait and every size has a limit; dropping a future or a stream ends the request at once, which the
+//! upstream notices.
 //!
-//! It does not retry (except where a reused connection turns out closed before a byte was sent, and connects where the
-//! client's [`CallWatch`] says so), reconnect, or know what a payload means.
+//! The client does not retry, except for a reused connection that was closed before a byte was sent, and for connects that
+//! its [`CallWatch`] repeats. It does not reconnect and does not interpret payloads.
 
 mod connect;
 mod framing;
@@ -45,10 +45,10 @@ use crate::config::{ClientConfig, ClientLimits, ClientTimeouts, HttpVersions};
 use crate::error::ClientError;
 use crate::sse;
 
-/// A response, where its socket is found, and the guard of the call.
+/// A response, a reference to its socket, and the guard of the call.
 type Sent = (Response<Incoming>, Option<LoanRef>, Option<Box<dyn CallGuard>>);
 
-/// hyper panics below this.
+/// hyper panics below this size.
 const LEAST_BUFFER_BYTES: usize = 8192;
 
 #[cfg(feature = "tls")]
@@ -56,7 +56,25 @@ type Connector = TimedConnector<hyper_rustls::HttpsConnector<HttpConnector<Resol
 #[cfg(not(feature = "tls"))]
 type Connector = TimedConnector<HttpConnector<Resolver>>;
 
-/// A client. Clones share their connections.
+/// An HTTP client. Clones share their connections.
+///
+/// # Examples
+///
+/// ```no_run
+/// use aqueduct_transport_http::{Client, ClientConfig, ClientError};
+/// use bytes::Bytes;
+/// use futures_util::StreamExt;
+///
+/// # async fn read() -> Result<(), ClientError> {
+/// let client = Client::new(ClientConfig::default())?;
+/// let request = http::Request::get("http://127.0.0.1:8000/events").body(Bytes::new()).expect("a valid request");
+/// let mut events = client.open_stream(request).await?;
+/// while let Some(event) = events.next().await {
+///     println!("{}", event?.data);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Client {
     http: legacy::Client<Connector, Full<Bytes>>,
@@ -67,11 +85,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client; no connection is made yet.
+    /// Returns a client. It does not connect yet.
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if TLS cannot be set up.
+    /// Returns [`ClientError::Tls`] if TLS cannot be set up.
     pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
         let ClientConfig { limits, timeouts, versions, pinned, watch, .. } = config;
         let mut builder = legacy::Client::builder(TokioExecutor::new());
@@ -97,17 +115,17 @@ impl Client {
         Ok(Self { http: builder.build(connector), limits, timeouts, parked, watch })
     }
 
-    /// The same client with other timeouts (that for connecting stays as it was). Connections are shared.
+    /// Returns a client with other timeouts, except for `connect`, that shares the connections of this one.
     pub fn with_timeouts(&self, timeouts: ClientTimeouts) -> Self {
         Self { timeouts, ..self.clone() }
     }
 
-    /// Sends a request and reads the answer whole, whatever its status.
+    /// Sends a request and reads the whole response, whatever its status.
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if the peer cannot be reached, breaks a limit or a timeout, or the connection is cut. A status
-    /// of 400 and above is a response.
+    /// Returns an error if the upstream cannot be reached, exceeds a limit or a timeout, or the connection is lost. A status
+    /// of 400 and above is not an error.
     pub async fn request(&self, request: Request<Bytes>) -> Result<Response<Bytes>, ClientError> {
         let upstream = upstream_of(&request);
         let (response, _, guard) = self.send(request, &upstream).await?;
@@ -118,12 +136,12 @@ impl Client {
         read
     }
 
-    /// Begins a call that is sent by another client to the same upstream, such as one of gRPC. Returns `None` if calls are
-    /// not watched.
+    /// Begins a call that another client sends to the same upstream, for example a gRPC call. Returns `None` if calls are not
+    /// watched.
     ///
     /// # Errors
     ///
-    /// [`ClientError::NotSent`] if the watch does not let it pass.
+    /// Returns [`ClientError::NotSent`] if the watch refuses the call.
     pub async fn begin_call(
         &self,
         head: &mut http::request::Parts,
@@ -134,22 +152,22 @@ impl Client {
         watch.begin(head).await.map(Some).map_err(refused)
     }
 
-    /// Sends a request that is answered with server-sent events.
+    /// Sends a request whose response is a stream of server-sent events.
     ///
     /// # Errors
     ///
-    /// As [`request`](Self::request); [`ClientError::NotAStream`] holds a response that is no event stream.
+    /// As [`request`](Self::request). Returns [`ClientError::NotAStream`] with the response if it is not an event stream.
     pub async fn open_stream(&self, request: Request<Bytes>) -> Result<SseStream, ClientError> {
         let (head, bytes) = self.open_bytes(request, sse::is_event_stream).await?;
         Ok(SseStream::new(head, bytes, self.limits.events))
     }
 
-    /// Sends a request that is answered with a stream of one of several media types: `accepts` is asked whether a
-    /// `Content-Type` is one of them. The chunks are as the network cut them.
+    /// Sends a request whose response is a stream of one of several media types: `accepts` decides by the `Content-Type`. The
+    /// chunks are as received from the network.
     ///
     /// # Errors
     ///
-    /// As [`request`](Self::request); [`ClientError::NotAStream`] holds a response that is no stream.
+    /// As [`request`](Self::request). Returns [`ClientError::NotAStream`] with the response if `accepts` returns `false`.
     pub async fn open_bytes(
         &self,
         request: Request<Bytes>,
@@ -166,7 +184,7 @@ impl Client {
         Ok((head, ByteStream::new(body, upstream, self.timeouts.idle).guarded(guard)))
     }
 
-    /// The response, where its socket is found, and the guard of the call.
+    /// Returns the response, a reference to its socket, and the guard of the call.
     async fn send(&self, request: Request<Bytes>, upstream: &str) -> Result<Sent, ClientError> {
         let (mut head, body) = request.into_parts();
         let mut guard = self.begin_call(&mut head).await?;
@@ -198,12 +216,13 @@ impl Client {
         }
     }
 
+    /// Sends a request once, within the timeout of the response.
     async fn send_once(
         &self,
         request: Request<Full<Bytes>>,
         upstream: &str,
     ) -> Result<(Response<Incoming>, Option<LoanRef>), ClientError> {
-        // In a box: what it takes to ask is much larger than what is left of it once the stream runs.
+        // Boxed: the future of the request is much larger than the state that remains while the stream is open.
         let response = Box::pin(self.http.request(request));
         let limit = self.timeouts.response;
         let response = tokio::time::timeout(limit, response).await;
@@ -214,6 +233,7 @@ impl Client {
         Ok((response, loan))
     }
 
+    /// Reads a whole body within the limits of size and time.
     async fn read_whole(
         &self,
         response: Response<Incoming>,
@@ -249,7 +269,7 @@ fn secured(
     })
 }
 
-/// A head that is a copy: the values of the one that was read keep the library's read buffer alive.
+/// Returns a copy of a head: the values of the original keep hyper's read buffer alive.
 fn detached<B>(response: &Response<B>) -> Response<()> {
     let mut head = Response::new(());
     *head.status_mut() = response.status();
@@ -262,7 +282,7 @@ fn detached<B>(response: &Response<B>) -> Response<()> {
     head
 }
 
-/// Statuses of success that carry what was asked for.
+/// Returns `true` for the statuses of success with content.
 fn is_content(status: StatusCode) -> bool {
     status.is_success() && status != StatusCode::NO_CONTENT && status != StatusCode::RESET_CONTENT
 }
@@ -271,7 +291,7 @@ fn content_type(headers: &HeaderMap) -> &str {
     headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Scheme, host and port: without path and query, which may hold secrets.
+/// Returns scheme, host and port of a request. Path and query may contain secrets.
 fn upstream_of(request: &Request<Bytes>) -> String {
     let uri = request.uri();
     let authority = uri.authority().map_or("", |authority| authority.as_str());
@@ -292,7 +312,7 @@ fn request_error(upstream: &str, error: &legacy::Error) -> ClientError {
     }
 }
 
-/// An error and what caused it, in one line.
+/// Returns an error and its causes in one line.
 fn reason(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -1,4 +1,4 @@
-//! Limits and timeouts, each with its reason. Nothing else in this crate holds a number that one could want to change.
+//! Limits and timeouts, each with its reason. No other module of this crate has an adjustable number.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ pub use server::{Limits, ServerConfig, StreamOptions, Timeouts};
 #[cfg(feature = "client")]
 pub use client::{ClientConfig, ClientLimits, ClientTimeouts};
 
-/// The versions of HTTP that a client or a server speaks.
+/// The versions of HTTP that a client or a server uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HttpVersions {
-    /// A client speaks HTTP/1.1 over plain text, and over TLS the version that the upstream prefers. A server speaks
-    /// both on one port.
+    /// A client uses HTTP/1.1 over plain text, and over TLS the version that the upstream prefers. A server uses both on one
+    /// port.
     #[default]
     Negotiated,
     /// HTTP/1.1 only.
@@ -25,16 +25,16 @@ pub enum HttpVersions {
 mod server {
     use super::{Duration, HttpVersions};
 
-    /// Everything a [`Server`](crate::Server) can be told.
+    /// The configuration of a [`Server`](crate::Server).
     #[derive(Debug, Clone, Default)]
     pub struct ServerConfig {
-        /// How much.
+        /// Limits of size and number.
         pub limits: Limits,
-        /// How long.
+        /// Limits of time.
         pub timeouts: Timeouts,
         /// The versions of HTTP.
         pub versions: HttpVersions,
-        /// Certificates; without them the server speaks plain text.
+        /// The certificates; without them the server uses plain text.
         #[cfg(feature = "tls")]
         pub tls: Option<crate::tls::ServerTls>,
     }
@@ -49,7 +49,7 @@ mod server {
         }
     }
 
-    /// How much a peer can make a [`Server`](crate::Server) hold.
+    /// Limits of the memory that peers can occupy in a [`Server`](crate::Server).
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Limits {
         /// Connections open at once. At the limit the server stops accepting and new ones wait in the kernel's queue,
@@ -58,23 +58,23 @@ mod server {
         /// Bytes of a request's head. Also the write buffer of an HTTP/1.1 connection, which is why it is small: a
         /// reader that stalls costs at most this and one chunk of [`StreamOptions::chunk_bytes`]. At least 8 KiB.
         pub header_bytes: usize,
-        /// Bytes of a request's body, unless a route sets its own. Long histories fit; a bomb does not.
+        /// Bytes of a request's body, unless a route sets its own limit. Long histories fit.
         pub body_bytes: usize,
         /// The kernel's send buffer per connection (`SO_SNDBUF`; Linux doubles it). Left alone it grows to megabytes for
         /// a reader that stalls: measured 1.44 MB without and 54 KB with 32 KiB.
         pub send_buffer_bytes: usize,
-        /// HTTP/2 streams open at once in a connection: browsers and proxies open no more, a flood would.
+        /// HTTP/2 streams open at once in a connection. Browsers and proxies open no more.
         pub streams_per_connection: u32,
         /// HTTP/2 bytes waiting to be sent per stream: the counterpart of the write buffer of HTTP/1.1.
         pub stream_send_bytes: usize,
-        /// HTTP/2 bytes that a peer may send per stream before the service has read them. At least 64 KiB, or the first
-        /// flight of HTTP/2 is cut in two.
+        /// HTTP/2 bytes that a peer may send per stream before the service has read them. At least 64 KiB, otherwise the first
+        /// flight of HTTP/2 is split.
         pub stream_receive_bytes: u32,
         /// The same for all streams of a connection together.
         pub connection_receive_bytes: u32,
-        /// HTTP/2 streams that a peer reset before they were handled, after which it is cut off (rapid reset).
+        /// HTTP/2 streams that a peer reset before they were handled, after which the connection is closed (rapid reset).
         pub pending_resets: usize,
-        /// HTTP/2 streams that the server had to reset because of a peer's errors, after which it is cut off.
+        /// HTTP/2 streams that the server reset because of a peer's errors, after which the connection is closed.
         pub error_resets: usize,
     }
 
@@ -95,29 +95,29 @@ mod server {
         }
     }
 
-    /// How long a [`Server`](crate::Server) waits for a peer.
+    /// Limits of the time that a [`Server`](crate::Server) waits for a peer.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Timeouts {
-        /// From the first byte of a request to the end of its head, and for the first request of a connection.
-        /// A head is sent in one go; whoever needs longer holds the connection on purpose.
+        /// From the first byte of a request to the end of its head, and for the first request of a connection. A head is sent
+        /// at once, so a slow one is an attack.
         pub header: Duration,
         /// For the whole body of a request, counted from its head.
         pub body: Duration,
-        /// Between requests of a connection. Longer than what proxies keep their own side open for, so that they
-        /// do not run into a closing connection.
+        /// Between requests of a connection. Longer than proxies keep their own side open, so that they do not send a request
+        /// on a closing connection.
         pub idle: Duration,
-        /// Without a byte that the peer took, while there are bytes for it. Such a reader is gone or will resume.
+        /// Without progress of a write while bytes wait. Such a reader is gone or will resume.
         pub write_stall: Duration,
         /// For a TLS handshake, and for the preface on a port of HTTP/2 alone.
         pub handshake: Duration,
-        /// Between HTTP/2 pings, which find peers that vanished without a word.
+        /// Between HTTP/2 pings, which detect peers that vanished.
         pub ping: Duration,
         /// For the answer to a ping.
         pub pong: Duration,
-        /// For open streams to end by themselves after a shutdown was asked for. Container platforms kill after 30 s.
+        /// For open streams to end by themselves after the start of a shutdown. Container platforms kill after 30 s.
         pub drain: Duration,
-        /// For connections to close after that, once streams were asked to end ([`Stopping`](crate::Stopping)); then they
-        /// are cut. Also for the rest of a request body that no route reads, after its answer (HTTP/2).
+        /// For connections to close after `drain`, once streams were asked to end ([`Stopping`](crate::Stopping)); then they
+        /// are cut. Also for the rest of a request body that no route reads, after its response (HTTP/2).
         pub close: Duration,
     }
 
@@ -140,20 +140,20 @@ mod server {
     /// How a stream of events is written.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct StreamOptions {
-        /// Events that are ready at the same moment go out in one chunk of about this many bytes. Paced traffic is
-        /// system calls and wake-ups, so fewer and larger writes win; above 16 KiB nothing more is gained.
+        /// Events that are ready at the same time are sent in one chunk of about this many bytes. The cost of paced traffic is
+        /// system calls and wake-ups, so fewer and larger writes are cheaper; above 16 KiB there is no further gain.
         pub chunk_bytes: usize,
-        /// Bytes of text that deltas of one block are merged into while they wait for a reader that is behind: one for
-        /// whom more waits than a chunk holds. No byte is lost, and ids stay exact. 0 for never, which
-        /// readers need that count events; 4 KiB is much for a network and little for an eye.
+        /// Bytes of text up to which deltas of one block are merged while they wait for a slow reader: one with more than a
+        /// chunk waiting. No byte is lost, and ids stay exact. 0 disables it, for readers that count events; 4 KiB is much for
+        /// a network and little for a human.
         pub merge_bytes: usize,
-        /// After this long without an event a comment is sent, so that proxies do not take the stream for dead. Many
-        /// cut at 30 or 60 s. None for no comments. Binary streams have none.
+        /// After this time without an event a comment is sent, so that proxies keep the stream open. Many close it after 30 or
+        /// 60 s. `None` for no comments. Binary streams have none.
         pub keep_alive: Option<Duration>,
-        /// Writes `id: <run>.<number>.<k>` with each payload, and an event at the start that makes even an empty
-        /// stream resumable. Off for readers that cannot come back. See [`EventPosition`](crate::EventPosition).
+        /// Writes `id: <run>.<number>.<k>` with each payload, and an event at the start that makes even an empty stream
+        /// resumable. Off for readers that cannot resume. See [`EventPosition`](crate::EventPosition).
         pub ids: bool,
-        /// When a reader that lost the stream comes back; told at the start, if ids are on.
+        /// The time after which a reader that lost the stream reconnects; sent at the start if ids are on.
         pub retry: Duration,
     }
 
@@ -185,29 +185,29 @@ mod client {
     use super::{Duration, HttpVersions};
     use crate::sse::DecodeLimits;
 
-    /// Everything a [`Client`](crate::Client) can be told.
+    /// The configuration of a [`Client`](crate::Client).
     #[derive(Debug, Clone, Default)]
     pub struct ClientConfig {
-        /// How much.
+        /// Limits of size and number.
         pub limits: ClientLimits,
-        /// How long.
+        /// Limits of time.
         pub timeouts: ClientTimeouts,
-        /// Which versions of HTTP are spoken.
+        /// The versions of HTTP.
         pub versions: HttpVersions,
-        /// The address to connect to, whatever the name in a URL leads to: for a caller who has looked at the address
-        /// and must not be led elsewhere. Certificates are still checked for the name.
+        /// The address to connect to, instead of the result of name resolution: for a caller that has checked the address and
+        /// must not be redirected to another. Certificates are still checked for the name.
         pub pinned: Option<std::net::IpAddr>,
-        /// Watches every call: limits, retries of connects, measures. None for none of them.
+        /// Watches every call: limits, retries of connects, measurements.
         pub watch: Option<std::sync::Arc<dyn crate::CallWatch>>,
-        /// Whom to trust and who we are.
+        /// The trusted authorities, and the identity of the client.
         #[cfg(feature = "tls")]
         pub tls: crate::tls::ClientTls,
     }
 
-    /// How much an upstream can make a [`Client`](crate::Client) hold.
+    /// Limits of the memory that an upstream can occupy in a [`Client`](crate::Client).
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ClientLimits {
-        /// Bytes of a response that is read whole: answers, cards, errors.
+        /// Bytes of a response that is read whole: JSON answers, cards, errors.
         pub body_bytes: usize,
         /// Bytes of a response's head, and of the read buffer of an HTTP/1.1 connection. At least 8 KiB.
         pub header_bytes: usize,
@@ -228,20 +228,20 @@ mod client {
         }
     }
 
-    /// How long a [`Client`](crate::Client) waits for an upstream.
+    /// Limits of the time that a [`Client`](crate::Client) waits for an upstream.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ClientTimeouts {
-        /// For the connection: its address, the connection itself and the TLS handshake together. A healthy network answers
-        /// in milliseconds; two lost packets take 3 s.
+        /// For the address lookup, the connection and the TLS handshake together. A healthy network answers in milliseconds; two
+        /// lost packets take 3 s.
         pub connect: Duration,
-        /// From the request to the head of the response, connecting and handshake included. A blocking call to an
-        /// agent answers when the agent is done, hence minutes.
+        /// From the request to the head of the response, including the connection. A blocking call to an agent returns when the
+        /// agent has finished, hence minutes.
         pub response: Duration,
-        /// Without a byte of a stream. Agents may think for minutes, and not all send keep-alives.
+        /// Without a byte of a stream. Agents may be silent for minutes, and not all send keep-alives.
         pub idle: Duration,
         /// For the whole body of a response that is read whole, after its head.
         pub body: Duration,
-        /// How long an unused connection is kept.
+        /// The time for which an unused connection is kept.
         pub keep: Duration,
     }
 

@@ -1,8 +1,8 @@
-//! Live counts of a server or of a service mounted on one, for metrics and for tests that look for leaks.
+//! Live counts of a server, or of a service mounted on one, for metrics and for tests that detect leaks.
 //!
-//! One type for all transports: a server counts sockets and requests in its own [`Counters`], a WebSocket endpoint and a
-//! set of gRPC services each count streams and messages in theirs, and a host renders all of them ([`Counters::samples`])
-//! with the transport as a label. Counting is relaxed: no decision depends on a count.
+//! One type for all transports: a server counts sockets and requests in its own [`Counters`], WebSocket endpoints and sets
+//! of gRPC services count streams and messages in theirs, and a host exports all of them ([`Counters::samples`]) with the
+//! transport as a label. Counting is relaxed: no decision depends on a count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ macro_rules! counts {
         struct $cells { $($variant: AtomicU64,)+ }
 
         impl $name {
-            /// All of them, in the order in which they are rendered.
+            /// All counts, in the order in which they are exported.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// Returns the name in metrics.
@@ -47,13 +47,13 @@ counts! {
     Gauge, Gauges {
         /// Sockets that are open, upgraded ones included; of a WebSocket endpoint, its connections.
         Connections = "connections_open",
-        /// Requests whose response is not wholly handed over.
+        /// Requests whose response is not completely written.
         Requests = "requests_open",
         /// Event streams that are open.
         Streams = "streams_open",
         /// Publishers that are open.
         Publishers = "publishers_open",
-        /// Answers of other gRPC services that are under way.
+        /// Responses of other gRPC services in progress.
         Calls = "calls_open",
     }
 }
@@ -69,25 +69,25 @@ counts! {
         Refusals = "refusals_total",
         /// TLS handshakes and HTTP/2 prefaces that failed or took too long.
         HandshakeFailures = "handshake_failures_total",
-        /// Times that the kernel had no socket to give (out of files, aborted before it was accepted).
+        /// Failures of the kernel to provide a socket (out of files, aborted before it was accepted).
         AcceptFailures = "accept_failures_total",
         /// Connections closed because the head of a request did not arrive in time.
         HeaderTimeouts = "header_timeouts_total",
-        /// Connections closed because no request came for long.
+        /// Connections closed because no request arrived in time.
         IdleTimeouts = "idle_timeouts_total",
-        /// Streams and connections closed because the reader took nothing for long.
+        /// Streams and connections closed because the reader accepted no byte in time.
         WriteStalls = "write_stalls_total",
-        /// Times that a quiet stream was taken from the HTTP library to save its buffers.
+        /// Handoffs: quiet streams that were taken from hyper to save its buffers.
         Handoffs = "handoffs_total",
         /// Messages received.
         MessagesIn = "messages_in_total",
         /// Messages sent.
         MessagesOut = "messages_out_total",
-        /// Events sent. Events per message tell how well they merge.
+        /// Events sent. The number of events per message shows how well they merge.
         Events = "events_out_total",
         /// Payloads of publishers that were accepted.
         Payloads = "payloads_in_total",
-        /// Times that waiting messages were handed to the kernel.
+        /// Flushes of waiting messages to the kernel.
         Flushes = "flushes_total",
         /// Times that a connection was not read for a while, because its frames came too fast.
         Throttles = "throttles_total",
@@ -104,7 +104,7 @@ struct Cells {
     totals: Totals,
 }
 
-/// One count at one moment, as metrics show it.
+/// The value of one count at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sample {
@@ -114,7 +114,7 @@ pub struct Sample {
     pub help: &'static str,
     /// `true` for a [`Gauge`], `false` for a [`Total`].
     pub is_gauge: bool,
-    /// The value.
+    /// The current value.
     pub value: u64,
 }
 

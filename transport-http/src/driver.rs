@@ -1,19 +1,19 @@
-//! Pumps the events of one run, or the payloads of a protocol, into one response.
+//! Writes the events of one run, or the payloads of a protocol, into one response.
 //!
 //! ```text
 //!              ready events, up to `chunk_bytes`
 //! EventStream ─────────────────────────────────► encoder ──┐
 //! PayloadStream ───────────────────────────────────────────┴► one chunk ──► socket
-//!      ▲ pulled only when the socket wants data                │
-//!      └ dropped at once when the peer goes away               └ after the terminal event, or the last payload: end of
+//!      ▲ pulled only when the socket is writable              │
+//!      └ dropped at once when the peer disconnects             └ after the terminal event, or the last payload: end of
 //!                                                                the body
 //! ```
 //!
-//! Invariants: nothing is read ahead, so a reader that stalls costs one chunk and what its socket holds, and holds up
-//! nobody else; a clean end of the body means that the terminal event was sent, now or before the reader came back; events that end without one break the
-//! connection instead, so that no reader takes a lost run for a finished one.
+//! Invariants: nothing is read ahead, so a stalled reader costs one chunk and the buffers of its socket, and blocks no other
+//! reader; a clean end of the body means that the terminal event was sent, now or before the reader resumed; events that end
+//! without one break the connection, so that no reader mistakes a lost run for a finished one.
 //!
-//! It spawns nothing, and touches its timer only when the stream has been quiet.
+//! It spawns no task, and uses its timer only while the stream is quiet.
 
 use std::future::Future as _;
 use std::io::Write as _;
@@ -35,17 +35,17 @@ use crate::error::StreamError;
 use crate::position::{EventPosition, escape};
 use crate::sse;
 
-/// Events taken in one go at most, for encoders that write nothing for most of them: others want the thread too.
+/// The most events handled in one poll, for encoders that write nothing for most of them: other tasks need the thread too.
 const EVENTS_PER_POLL: usize = 256;
 
-/// The first guess of a chunk's size: a text delta with its framing.
+/// The first estimate of a chunk's size: a text delta with its framing.
 const FIRST_CHUNK_BYTES: usize = 512;
 
-/// A response that streams `events`: server-sent events, or for a binary encoder its payloads one after the other.
+/// Returns a response that streams `events`: as server-sent events, or for a binary encoder as consecutive payloads.
 ///
-/// `position` says of which run they are, and where the reader is in it: at its
-/// [start](EventPosition::start), or where it was when it lost the stream; then the events must come from a watch after
-/// [`EventPosition::after`]. The peer sees the end of the body right after the terminal event.
+/// `position` is the run and the position of the reader in it: its [start](EventPosition::start), or the position at which
+/// the reader lost the stream; the events must then come from a watch after [`EventPosition::after`]. The body ends right
+/// after the terminal event.
 pub fn stream_response(
     position: &EventPosition,
     events: EventStream,
@@ -56,15 +56,15 @@ pub fn stream_response(
     respond(media_type, StreamBody::new(position, events, encoder, options))
 }
 
-/// A response that streams `payloads` as server-sent events, as [`stream_response`] does those of a run: the same
-/// batches, keep-alives and treatment of readers that stall. The end of the body is the end of the payloads.
+/// Returns a response that streams `payloads` as server-sent events, with the batches, keep-alives and stall limits of
+/// [`stream_response`]. The body ends with the payloads.
 pub fn payload_response(payloads: Box<dyn PayloadStream>, options: &StreamOptions) -> Response {
     let media_type = payloads.media_type();
     respond(media_type, StreamBody::of(Feed::Payloads(payloads), false, options))
 }
 
 fn respond(media_type: &str, body: StreamBody) -> Response {
-    // A source whose media type is no header value is at fault; its bytes still are what they are.
+    // A media type that is not a valid header value is a bug of the source; its bytes are still sent.
     let media_type = HeaderValue::from_str(media_type);
     let media_type = media_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
     let mut response = Response::new(AxumBody::new(body));
@@ -77,15 +77,15 @@ fn respond(media_type: &str, body: StreamBody) -> Response {
     response
 }
 
-/// Marks a response as a stream of ours, for the server.
+/// Marks a response as an event stream for the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventStreamMark;
 
-/// Where the payloads come from.
+/// The source of the payloads.
 enum Feed {
     Events(EventFeed),
     Payloads(Box<dyn PayloadStream>),
-    /// The last was taken.
+    /// All payloads were taken.
     Ended,
 }
 
@@ -93,32 +93,33 @@ enum Feed {
 struct EventFeed {
     events: EventStream,
     encoder: Box<dyn EventEncoder>,
-    /// Taken and not yet written; empty between polls of the body.
+    /// Events that were taken and not written yet; empty between polls of the body.
     waiting: Coalescer,
     merge_bytes: usize,
-    /// More waits for the reader than the last chunk could hold.
+    /// Set if more events wait for the reader than the last chunk could hold.
     is_behind: bool,
     ids: Option<Box<str>>,
-    /// The event and how many of its payloads the reader has already.
+    /// The event, and the number of its payloads that the reader has already received.
     received: (u64, u64),
-    /// The reader comes back, and the events were not asked for yet: if they are over at once, it has the terminal event
+    /// Set if the reader resumes and no event was polled yet: if the events end at once, the reader has the terminal event
     /// already.
     is_after_end: bool,
 }
 
-/// The body of such a response.
+/// The body of an event stream.
 struct StreamBody {
     feed: Feed,
     chunk: Vec<u8>,
     chunk_bytes: usize,
-    /// How large the last chunk was, as a guess for the next.
+    /// The size of the last chunk, as an estimate for the next.
     chunk_hint: usize,
     keep_alive: Option<KeepAlive>,
     failure: Option<StreamError>,
 }
 
 impl EventFeed {
-    /// Takes one event. False at the end. What it does not write at once [`write_waiting`](Self::write_waiting) does.
+    /// Takes one event. Returns `false` at the end. [`write_waiting`](Self::write_waiting) writes the events that are not
+    /// written at once.
     fn poll_event(
         &mut self,
         cx: &mut Context<'_>,
@@ -144,9 +145,10 @@ impl EventFeed {
         Poll::Ready(polled)
     }
 
+    /// Coalesces an event while the reader is behind, otherwise writes it.
     fn handle_event(&mut self, event: NumberedEvent, out: &mut Vec<u8>, hint: usize) {
         self.is_after_end = false;
-        // What the reader has in part stays alone: its payloads are counted.
+        // An event that the reader has in part is not merged, because its payloads are counted.
         let may_merge = self.is_behind && event.number > self.received.0 + 1;
         let limit = if may_merge { self.merge_bytes } else { 0 };
         if let Some(event) = self.waiting.handle_event(event, limit) {
@@ -155,6 +157,7 @@ impl EventFeed {
         }
     }
 
+    /// Writes the coalesced events: merged if the encoder writes one payload for them, otherwise one by one.
     fn write_waiting(&mut self, out: &mut Vec<u8>, hint: usize) {
         let Some(waiting) = self.waiting.take() else {
             return;
@@ -164,7 +167,7 @@ impl EventFeed {
             if self.encode(&merged, out, hint) <= 1 {
                 return;
             }
-            // A position between two payloads of what is no event of the run could not be resumed.
+            // A position between two payloads of a merged event belongs to no event of the run and could not be resumed.
             out.truncate(start);
         }
         for event in waiting.parts() {
@@ -172,7 +175,7 @@ impl EventFeed {
         }
     }
 
-    /// Tells how many payloads it became.
+    /// Encodes an event and returns the number of its payloads.
     fn encode(&mut self, event: &NumberedEvent, out: &mut Vec<u8>, hint: usize) -> u64 {
         let (number, payloads) = self.received;
         let mut sink = Sink {
@@ -229,7 +232,7 @@ impl StreamBody {
         Self { chunk: start, ..Self::of(Feed::Events(feed), is_binary, options) }
     }
 
-    /// Writes what is ready. True if more may be ready at once.
+    /// Writes the ready events. Returns `true` if more may be ready.
     fn take_ready(&mut self, cx: &mut Context<'_>) -> bool {
         let more = self.take(cx);
         if let Feed::Events(feed) = &mut self.feed {
@@ -239,7 +242,7 @@ impl StreamBody {
         more
     }
 
-    /// Bytes of the chunk, once all that was taken is written.
+    /// Returns the size of the chunk including the events that are not written yet.
     fn taken_bytes(&self) -> usize {
         let waiting = match &self.feed {
             Feed::Events(feed) => feed.waiting.waiting_bytes(),
@@ -248,6 +251,7 @@ impl StreamBody {
         self.chunk.len() + waiting
     }
 
+    /// Takes events or payloads until the chunk is full or the source is pending.
     fn take(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..EVENTS_PER_POLL {
             if self.taken_bytes() >= self.chunk_bytes {
@@ -313,13 +317,13 @@ impl Body for StreamBody {
         Poll::Pending
     }
 
-    /// Known with the last chunk, so that it and the end of the body go out in one write.
+    /// Known with the last chunk, so that it and the end of the body are sent in one write.
     fn is_end_stream(&self) -> bool {
         matches!(self.feed, Feed::Ended) && self.chunk.is_empty() && self.failure.is_none()
     }
 }
 
-/// Without it, a stream that is cut before its first event could not be resumed.
+/// Writes the initial event, without which a stream that is cut before its first event could not be resumed.
 fn write_start(run: &str, retry: Duration, out: &mut Vec<u8>) {
     // Writing to a vector cannot fail, here and below.
     writeln!(out, "id: {run}.0").ok();
@@ -327,10 +331,10 @@ fn write_start(run: &str, retry: Duration, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Puts payloads between their framing.
+/// Adds the framing to payloads.
 struct Sink<'a> {
     out: &'a mut Vec<u8>,
-    /// What to allocate for an empty buffer: a quiet stream holds none.
+    /// The size to allocate for an empty buffer: a quiet stream holds none.
     hint: usize,
     is_binary: bool,
     ids: Option<&'a str>,
@@ -365,7 +369,7 @@ impl PayloadSink for Sink<'_> {
     }
 
     fn push_named(&mut self, name: &str, write: &mut dyn FnMut(&mut Vec<u8>)) {
-        // A name that cannot be written is left out: the payload counts.
+        // An invalid name is omitted: the payload matters.
         if !self.is_binary && self.payload >= self.received {
             sse::encode_name(name, self.out).ok();
         }
@@ -373,8 +377,8 @@ impl PayloadSink for Sink<'_> {
     }
 }
 
-/// A clock that is looked at only when the stream is quiet: a write notes its time, and the timer, when it fires, goes
-/// on for what is left since then.
+/// A timer that is used only while the stream is quiet: a write records its time, and when the timer fires it is extended by
+/// the time that is left since then.
 struct KeepAlive {
     every: Duration,
     last_write: Instant,

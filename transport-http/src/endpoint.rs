@@ -1,13 +1,13 @@
-//! From a `POST` to a run: the body is read and checked, a caller's function makes a run of it, the service starts it,
-//! and the response streams its events.
+//! From a `POST` to a run: reads and checks the body, parses it into a run with the caller's function, starts the run, and
+//! streams its events as the response.
 //!
 //! ```text
 //! POST ──► admitted by the service? ──► JSON? ──► body within size and time ──► parse (an adapter's) ──► RunService::start ──► stream_response
 //!   └────────────── no at any step: `{"error":{…}}` with its status ──────────────┘
 //! ```
 //!
-//! What the body means is the business of `parse`. Nothing here keeps a run alive: when the peer goes away its events
-//! are dropped, and the service decides what that means.
+//! `parse` interprets the body. This module does not keep a run alive: when the peer disconnects, its events are dropped, and
+//! the service decides what that means.
 
 use std::sync::Arc;
 
@@ -27,11 +27,11 @@ use crate::position::EventPosition;
 use crate::refusal::Refusal;
 use crate::server::{BodyLimits, BodyTooLong, BodyTooSlow, PeerAddr, PeerCertificate};
 
-/// What a request asks for: a run, and how its events are to be written.
+/// A parsed request: a run, and the encoder of its events.
 pub struct RunRequest {
-    /// What the run starts from.
+    /// The input of the run.
     pub input: RunInput,
-    /// Writes the events in the protocol and dialect that the request asked for.
+    /// Encodes the events in the protocol and dialect of the request.
     pub encoder: Box<dyn EventEncoder>,
 }
 
@@ -41,7 +41,7 @@ impl std::fmt::Debug for RunRequest {
     }
 }
 
-/// A route for one agent: `Router::new().route("/", run_endpoint(service, "name", parse, options))`.
+/// Returns a route for one agent: `Router::new().route("/", run_endpoint(service, "name", parse, options))`.
 pub fn run_endpoint<P>(
     service: Arc<dyn RunService>,
     agent: impl Into<String>,
@@ -55,7 +55,7 @@ where
     post(async move |request: Request<Body>| start_run(&*service, &agent, request, parse, &options).await)
 }
 
-/// Starts the run that `request` asks for, and streams its events. For routes that find the agent by themselves.
+/// Starts the run of `request` and streams its events. For routes that determine the agent themselves.
 pub async fn start_run(
     service: &dyn RunService,
     agent: &str,
@@ -75,7 +75,7 @@ pub async fn start_run(
     started.await.unwrap_or_else(Refusal::into_response)
 }
 
-/// Watches `run` from where the reader was, as its `Last-Event-ID` says, or from the start.
+/// Watches `run` from the position in `Last-Event-ID`, or from the start.
 pub async fn watch_run(
     service: &dyn RunService,
     run: &RunId,
@@ -91,16 +91,16 @@ pub async fn watch_run(
     watched.await.unwrap_or_else(Refusal::into_response)
 }
 
-/// The surface that a request came to, a word of the host: an extension that a host sets before its routes.
+/// The surface of a request, named by the host: an extension that a host sets before its routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Surface(pub &'static str);
 
-/// Returns the caller of a request, as far as the request shows it.
+/// Returns the caller of a request: token, headers, address and certificate.
 pub fn caller(parts: &Parts) -> Caller {
     caller_from(&parts.headers, &parts.extensions)
 }
 
-/// The same from headers (or gRPC metadata) and extensions alone.
+/// Returns the caller from headers (or gRPC metadata) and extensions alone.
 pub fn caller_from(headers: &HeaderMap, extensions: &Extensions) -> Caller {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     Caller {
@@ -113,12 +113,12 @@ pub fn caller_from(headers: &HeaderMap, extensions: &Extensions) -> Caller {
     }
 }
 
-/// Reads a body that must be JSON by its content type: a form or plain text can be sent by any web page without
-/// asking, JSON cannot. On a server other than ours, which sets no limits, the default ones hold.
+/// Reads a body with a JSON content type. Any web page can send a form or plain text without preflight, but not JSON. On a
+/// server other than [`Server`](crate::Server), which sets no limits, the default ones apply.
 ///
 /// # Errors
 ///
-/// A refusal if the content type is another, or the body is too long, too slow or broke off.
+/// Returns a refusal if the content type is not JSON, or the body is too long, too slow or incomplete.
 pub async fn read_json(request: Request<Body>) -> Result<(Parts, Bytes), Refusal> {
     if !is_json(request.headers()) {
         let message = "the body must be JSON: send it with `Content-Type: application/json`";
@@ -127,11 +127,12 @@ pub async fn read_json(request: Request<Body>) -> Result<(Parts, Bytes), Refusal
     read_body(request).await
 }
 
-/// Reads a body of any type, within the same limits. Whoever uses it refuses what a web page could send without asking.
+/// Reads a body of any type, within the same limits. The caller must reject content types that a web page can send without
+/// preflight.
 ///
 /// # Errors
 ///
-/// A refusal if the body is too long, too slow or broke off.
+/// Returns a refusal if the body is too long, too slow or incomplete.
 pub async fn read_body(request: Request<Body>) -> Result<(Parts, Bytes), Refusal> {
     let (parts, body) = request.into_parts();
     let limits = parts.extensions.get::<BodyLimits>().cloned().unwrap_or_default();
@@ -176,7 +177,7 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// An id of another run is refused as if the run were unknown: ids are no way to ask about runs.
+/// Parses `Last-Event-ID`. The id of another run is refused like an unknown run, so that ids cannot be used to probe for runs.
 fn last_position(run: &RunId, headers: &HeaderMap) -> Result<EventPosition, Refusal> {
     let Some(id) = headers.get("last-event-id") else {
         return Ok(EventPosition::start(run.clone()));

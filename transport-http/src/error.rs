@@ -1,35 +1,35 @@
-//! What can go wrong, whose fault it is, and whether the stream can go on.
+//! The errors of the server, of streams and of the client, each with [`Fault`] and whether the stream can continue.
 
 #[cfg(any(feature = "server", feature = "client"))]
 use thiserror::Error;
 
-/// Whose fault an error is.
+/// The party that caused an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The other side sent something that cannot be carried, or stopped answering.
+    /// The peer sent invalid data, or stopped answering.
     Peer,
     /// The code or the configuration on this side.
     Caller,
     /// The network or the machine.
     Network,
-    /// The service behind the other side.
+    /// The service behind the peer.
     Service,
 }
 
-/// Why a server cannot run.
+/// Why a server cannot start.
 #[cfg(feature = "server")]
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The address cannot be listened on.
+    /// The address cannot be bound.
     #[error("cannot listen on {address}: {source}; choose another address or stop what uses it")]
     Bind {
-        /// The address.
+        /// The address to listen on.
         address: String,
-        /// Why not.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The listening socket cannot be asked for its address.
+    /// The system does not return the address of the listening socket.
     #[error("the listening socket is unusable: {0}")]
     Socket(std::io::Error),
     /// The certificates cannot be used.
@@ -40,7 +40,7 @@ pub enum ServerError {
 
 #[cfg(feature = "server")]
 impl ServerError {
-    /// Whose fault it is.
+    /// Returns the party that caused the error.
     pub fn fault(&self) -> Fault {
         match self {
             Self::Bind { .. } => Fault::Caller,
@@ -50,13 +50,13 @@ impl ServerError {
         }
     }
 
-    /// A server that cannot start cannot go on.
+    /// Returns `false`: a server that cannot start cannot continue.
     pub fn can_continue(&self) -> bool {
         false
     }
 }
 
-/// Why a stream of events is cut short: seen by the peer as a broken connection, never as a clean end.
+/// Why a stream of events is cut: the peer sees a broken connection, never a clean end.
 #[cfg(feature = "server")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -64,7 +64,7 @@ pub enum StreamError {
     /// The events ended without a terminal one.
     #[error("the events of the run ended without a terminal event: the service lost the run")]
     LostRun,
-    /// The peer took nothing for too long.
+    /// The peer accepted no byte in time.
     #[error("the peer took no byte of the stream within the limit `write_stall`: it may resume")]
     WriteStall,
     /// The proof of the reader expired or was revoked.
@@ -74,7 +74,7 @@ pub enum StreamError {
 
 #[cfg(feature = "server")]
 impl StreamError {
-    /// Whose fault it is.
+    /// Returns the party that caused the error.
     pub fn fault(&self) -> Fault {
         match self {
             Self::LostRun => Fault::Caller,
@@ -82,55 +82,54 @@ impl StreamError {
         }
     }
 
-    /// The stream is over; the run may be watched again.
+    /// Returns `false`: the stream is over. The run can be watched again.
     pub fn can_continue(&self) -> bool {
         false
     }
 }
 
-/// Why a request to an upstream failed, or a stream from it.
+/// Why a request to an upstream, or a stream from it, failed.
 #[cfg(feature = "client")]
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The upstream answered with something other than the stream that was asked for. The response is given back
-    /// with its body, so that an adapter can read the error in it.
+    /// The response is not the requested stream. It is returned with its body, so that an adapter can read the error in it.
     #[error("the upstream answered {} with {:?} instead of a stream", .0.status(), content_type(.0))]
     NotAStream(Box<http::Response<bytes::Bytes>>),
-    /// No connection could be made.
+    /// The connection failed.
     #[error("cannot connect to {upstream}: {reason}")]
     Connect {
         /// Scheme, host and port.
         upstream: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// The watch of the client did not let the call pass.
+    /// The watch of the client refused the call.
     #[error("{reason}")]
     NotSent {
         /// Host and port.
         upstream: String,
-        /// A stable word of the watch.
+        /// The stable code of the watch.
         code: &'static str,
-        /// Why not, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
-    /// The request was sent, but no proper response came.
+    /// The request was sent, but no valid response arrived.
     #[error("the request to {upstream} failed: {reason}")]
     Request {
         /// Scheme, host and port.
         upstream: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// A time limit passed.
+    /// A timeout elapsed.
     #[error("the upstream {upstream} did not answer within {limit:?} (timeout `{timeout}`)")]
     Timeout {
         /// Scheme, host and port.
         upstream: String,
         /// The field of [`ClientTimeouts`](crate::ClientTimeouts).
         timeout: &'static str,
-        /// Its value.
+        /// The value of the timeout.
         limit: std::time::Duration,
     },
     /// The body is too long.
@@ -138,23 +137,23 @@ pub enum ClientError {
     BodyTooLong {
         /// Scheme, host and port.
         upstream: String,
-        /// The limit.
+        /// The value of the limit, in bytes.
         limit: usize,
     },
-    /// The connection broke while the body was read.
+    /// The connection was lost while the body was read.
     #[error("the response of {upstream} was cut: {reason}")]
     Cut {
         /// Scheme, host and port.
         upstream: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// The body is no event stream.
+    /// The body is not a valid event stream.
     #[error("the event stream of {upstream} cannot be read: {source}")]
     Events {
         /// Scheme, host and port.
         upstream: String,
-        /// Why not.
+        /// The error of the decoder.
         source: crate::sse::DecodeError,
     },
     /// The certificates cannot be used.
@@ -165,7 +164,7 @@ pub enum ClientError {
 
 #[cfg(feature = "client")]
 impl ClientError {
-    /// Whose fault it is.
+    /// Returns the party that caused the error.
     pub fn fault(&self) -> Fault {
         match self {
             Self::NotAStream(response) if response.status().is_client_error() => Fault::Caller,
@@ -179,7 +178,7 @@ impl ClientError {
         }
     }
 
-    /// The stream is over after any error; another request may work.
+    /// Returns `false`: the stream is over after any error. Another request may succeed.
     pub fn can_continue(&self) -> bool {
         false
     }

@@ -1,12 +1,12 @@
 //! HTTP for agent streams: a server and a client around hyper, and a sans-IO codec for server-sent events.
 //!
-//! This crate carries frames and knows no agent protocol. What a payload means is decided by an adapter, through the
-//! seams of [`aqueduct_core::service`].
+//! This crate carries frames and knows no agent protocol. An adapter interprets the payloads, through the seams of
+//! [`aqueduct_core::service`].
 //!
 //! | module | feature | what |
 //! |---|---|---|
 //! | [`sse`] | | writer and incremental reader of `text/event-stream`, without IO |
-//! | `server` | `server` | HTTP/1.1 and h2c on one port, limits, timeouts, graceful end; WebSocket and gRPC are mounted on it |
+//! | `server` | `server` | HTTP/1.1 and h2c on one port, limits, timeouts, graceful shutdown; WebSocket and gRPC are mounted on it |
 //! | `driver` | `server` | the events of a run as a response |
 //! | `endpoint`, `refusal` | `server` | from a `POST` to a run; errors as JSON |
 //! | `admission` | `server` | `Host` and `Origin` checks, CORS |
@@ -16,9 +16,9 @@
 //! | `client` | `client` | requests and streams from upstreams |
 //! | `tls` | `tls` | certificates for both sides, also of the other transports |
 //!
-//! Invariants, beside those of the modules: every queue, buffer and wait is bounded by a named field of `config`; a
-//! reader that stalls costs a bounded amount of memory, in the process and in the kernel, and harms nobody else; a peer
-//! that goes away is noticed at once; whatever is opened is closed on every path.
+//! Invariants, in addition to those of the modules: a named field of `config` bounds every queue, buffer and wait; a stalled
+//! reader costs a bounded amount of memory, in the process and in the kernel, and blocks no other reader; a peer that
+//! disconnects is noticed at once; everything that is opened is closed on every path.
 //!
 //! # An endpoint for an agent
 //!

@@ -1,36 +1,36 @@
-//! The ids of events on the wire: where a reader is in a run, so that it can go on exactly there.
+//! Event ids on the wire: the position of a reader in a run, at which it can resume exactly.
 //!
 //! ```text
 //! id: <run>.0               at the start, before any event: even an empty stream can be resumed
 //! id: <run>.<number>.<k>    with the k-th payload (from 1) of event <number>
 //! ```
 //!
-//! One canonical event may become several payloads, so the number alone would lose or repeat some of them. The run is
-//! written with `%XX` for all but visible ASCII, so whatever a caller chose as its id can neither forge a field of the
-//! stream nor break a header. The last dots split the id again: `k` is never 0, so the two forms differ.
+//! One canonical event may become several payloads, so the number alone would lose or repeat some of them. The run id is
+//! written with `%XX` for all but visible ASCII, so no run id can forge a field of the stream or break a header. The id is
+//! split at its last dots: `k` is never 0, so the two forms differ.
 
 use std::fmt::Write as _;
 
 use aqueduct_core::RunId;
 
-/// A place in a run: all events below `number` and the first `payloads` payloads of event `number` were received.
+/// A position in a run: all events below `number` and the first `payloads` payloads of event `number` were received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPosition {
-    /// The run.
+    /// The id of the run.
     pub run: RunId,
-    /// The event; 0 if none was received.
+    /// The number of the event; 0 if none was received.
     pub number: u64,
-    /// How many of its payloads were received.
+    /// The number of its payloads that were received.
     pub payloads: u64,
 }
 
 impl EventPosition {
-    /// The place before the first event.
+    /// Returns the position before the first event.
     pub fn start(run: RunId) -> Self {
         Self { run, number: 0, payloads: 0 }
     }
 
-    /// Reads what a reader sends as `Last-Event-ID`. None if it is not of this form.
+    /// Parses a `Last-Event-ID` header. Returns `None` if it does not have this form.
     pub fn parse(id: &str) -> Option<Self> {
         let (head, last) = id.rsplit_once('.')?;
         let last = number(last)?;
@@ -42,14 +42,14 @@ impl EventPosition {
         Some(Self { run: unescape(run)?, number: event, payloads: last })
     }
 
-    /// After which number to [`watch`](aqueduct_core::service::RunService::watch): the event that was received in
-    /// part comes again, and its received payloads are left out.
+    /// Returns the number after which to [`watch`](aqueduct_core::service::RunService::watch): an event that was received in
+    /// part is sent again without the received payloads.
     pub fn after(&self) -> u64 {
         self.number.saturating_sub(1)
     }
 }
 
-/// The run as it is written in ids.
+/// Returns the run id in its escaped form.
 pub(crate) fn escape(run: &RunId) -> String {
     let mut escaped = String::with_capacity(run.as_str().len());
     for byte in run.as_str().bytes() {

@@ -1,5 +1,5 @@
-//! Callers are authenticated once per request, before a byte of the body is read; and a response ends when the proof of
-//! its caller does.
+//! Authentication of callers, once per request and before the body is read. A response ends when the proof of its caller
+//! ends.
 //!
 //! ```text
 //! request head ──► RunService::authenticate ──► RunService::quota ──► extension `Proof` ──► route ──► response body
@@ -8,8 +8,8 @@
 //!                                                                                                        or revoked: cut
 //! ```
 //!
-//! A stream that is cut ends with an error (HTTP) or with status 16 (gRPC), never as if it were whole; its reader resumes
-//! from the last position with a new proof. What a route makes of a refused proof is the route's: some are public.
+//! A cut stream ends with an error (HTTP) or with status 16 (gRPC), never with a clean end; its reader resumes from the last
+//! position with a new proof. The route decides about a refused proof: some routes are public.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -33,7 +33,7 @@ use crate::error::StreamError;
 use crate::quota::{BodyCharge, Quotas};
 use crate::refusal::{Refusal, is_grpc};
 
-/// Authenticates every request of `router` by `service`.
+/// Authenticates every request to `router` by `service`.
 pub fn authenticated(router: Router, service: Arc<dyn RunService>) -> Router {
     router.layer(from_fn(move |request, next| authenticate(Arc::clone(&service), request, next)))
 }
@@ -81,7 +81,7 @@ fn ending(response: Response, identity: Arc<Identity>) -> Response {
     response.map(|body| Body::new(ProofBody { body: Some(body), is_grpc, end }))
 }
 
-/// Waits until the proof of an identity expires or is revoked.
+/// Completes when the proof of an identity expires or is revoked.
 pub async fn proof_end(identity: Arc<Identity>) {
     let expired = async {
         let Some(at) = identity.expires_at else { return std::future::pending().await };
@@ -98,9 +98,9 @@ pub async fn proof_end(identity: Arc<Identity>) {
     }
 }
 
-/// A body that ends when the proof of its reader does.
+/// A body that ends with the proof of its reader.
 struct ProofBody {
-    /// There until the proof has ended.
+    /// `None` once the proof has ended.
     body: Option<Body>,
     is_grpc: bool,
     end: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -137,7 +137,7 @@ impl HttpBody for ProofBody {
     }
 }
 
-/// `UNAUTHENTICATED`, as gRPC ends a stream. The message needs no percent-encoding.
+/// Returns the trailers of status `UNAUTHENTICATED`. The message needs no percent-encoding.
 fn trailers(error: StreamError) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("16"));

@@ -1,4 +1,4 @@
-//! Answers that say no: JSON `{"error":{"code":…,"message":…}}` with a fitting status.
+//! Error responses: JSON `{"error":{"code":…,"message":…}}` with a matching status.
 
 use aqueduct_core::Exceeded;
 use aqueduct_core::service::{RefusalKind, ServiceError};
@@ -6,38 +6,38 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::json;
 
-/// Why a request is refused.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// The status.
+    /// The HTTP status.
     pub status: StatusCode,
-    /// A stable word for programs.
+    /// A stable code for programs.
     pub code: &'static str,
-    /// A sentence for people: what, where, and what to do.
+    /// A message for people: what happened, where, and what to do.
     pub message: String,
-    /// The earliest event that is still kept, where that is the reason.
+    /// The earliest event that is still stored, where that is the reason.
     pub earliest: Option<u64>,
     /// The limit that was passed, where that is the reason.
     pub exceeded: Option<Exceeded>,
 }
 
-/// Why a response refuses its request, as an extension of the response: for logs and metrics of the host.
+/// The reason of an error response, as an extension of the response: for logs and metrics of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusalReason {
-    /// A stable word.
+    /// A stable code for programs.
     pub code: &'static str,
-    /// The sentence that the caller reads.
+    /// The message to the caller.
     pub message: String,
 }
 
 impl Refusal {
-    /// A refusal.
+    /// Returns an error response.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), earliest: None, exceeded: None }
     }
 
-    /// A request that makes no sense.
+    /// Returns status 400 for a malformed request.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
     }
@@ -59,7 +59,7 @@ impl From<ServiceError> for Refusal {
             RefusalKind::Busy => (StatusCode::TOO_MANY_REQUESTS, "busy"),
             RefusalKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             RefusalKind::Unsupported => (StatusCode::NOT_IMPLEMENTED, "unsupported"),
-            // A kind that is new to this crate is told as what it is: not expected.
+            // A kind that is new to this crate is unexpected here.
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
         let earliest = match error.kind {
@@ -86,7 +86,7 @@ impl IntoResponse for Refusal {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         match self.status {
-            // RFC 9110, section 15.5.2: the challenge must be there.
+            // RFC 9110, section 15.5.2 requires the challenge.
             StatusCode::UNAUTHORIZED => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }

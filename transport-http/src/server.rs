@@ -1,17 +1,17 @@
 //! A server for an [`axum::Router`]: HTTP/1.1 and HTTP/2 (also without TLS) on one port, with every limit enforced.
 //!
 //! ```text
-//! accept ──► place among `connections` ──► handshake ──► hyper over a guarded socket ──► router ──► response
+//! accept ──► permit among `connections` ──► handshake ──► hyper over a guarded socket ──► router ──► response
 //!                                                         ├ clock over idle, head, busy (see `phase`)
-//!                                                         └ streams that go quiet leave hyper (see `handoff`)
+//!                                                         └ quiet streams leave hyper (see `handoff`)
 //! ```
 //!
-//! Why not `axum::serve`: it closes no connection that sends its head slowly, bounds neither connections nor the
-//! kernel's send buffers, and cannot be asked what it holds.
+//! Why not `axum::serve`: it does not close a connection that sends its head slowly, bounds neither connections nor the
+//! kernel's send buffers, and does not report its open connections.
 //!
-//! Invariants: a peer can hold no more than [`Limits`](crate::Limits) say, nor for longer than
-//! [`Timeouts`](crate::Timeouts) say, without sending or taking bytes; whatever was counted as open is counted back on
-//! every path. It knows nothing of what the routes do.
+//! Invariants: a peer cannot occupy more than [`Limits`](crate::Limits), nor for longer than [`Timeouts`](crate::Timeouts)
+//! without sending or accepting bytes; every open count is decremented on every path. The server knows nothing about its
+//! routes.
 
 mod connection;
 mod exchange;
@@ -49,21 +49,34 @@ use crate::quota::Quotas;
 #[cfg(feature = "tls")]
 use crate::tls::LiveTls;
 
-/// How long to wait when the kernel has no more sockets to give: they come back as connections end.
+/// The pause when the kernel has no more sockets: they become available as connections end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// hyper panics below this.
+/// hyper panics below this size.
 const LEAST_BUFFER_BYTES: usize = 8192;
 
 /// The address of the peer, as an extension of every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerAddr(pub SocketAddr);
 
-/// The certificate (DER) of the peer, verified, as an extension of every request of a connection that showed one.
+/// The verified certificate (DER) of the peer, as an extension of every request of a connection with a client certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerCertificate(pub bytes::Bytes);
 
-/// A listening socket and its limits.
+/// A listening socket with its configuration.
+///
+/// # Examples
+///
+/// ```no_run
+/// use aqueduct_transport_http::{CancelToken, Server, ServerConfig, ServerError};
+///
+/// # async fn run(router: axum::Router) -> Result<(), ServerError> {
+/// let server = Server::bind("127.0.0.1:0", ServerConfig::default()).await?;
+/// println!("listening on {}", server.local_addr()?);
+/// server.serve(router, CancelToken::new()).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -76,11 +89,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on `address`; port 0 takes a free one.
+    /// Binds `address`; port 0 selects a free port.
     ///
     /// # Errors
     ///
-    /// [`ServerError`] if the address is taken or not of this machine, or TLS cannot be set up.
+    /// Returns [`ServerError::Bind`] if the address is in use or not local, and [`ServerError::Tls`] if TLS cannot be set up.
     pub async fn bind(
         address: impl ToSocketAddrs + std::fmt::Debug,
         config: ServerConfig,
@@ -91,11 +104,11 @@ impl Server {
         Self::from_listener(listener, config)
     }
 
-    /// Takes a socket that listens already.
+    /// Uses a socket that listens already.
     ///
     /// # Errors
     ///
-    /// [`ServerError`] if TLS cannot be set up.
+    /// Returns [`ServerError::Tls`] if TLS cannot be set up.
     pub fn from_listener(listener: TcpListener, config: ServerConfig) -> Result<Self, ServerError> {
         #[cfg(feature = "tls")]
         let tls = config.tls.clone().map(|tls| LiveTls::new(tls, protocols(config.versions))).transpose()?;
@@ -110,7 +123,7 @@ impl Server {
         })
     }
 
-    /// Tells health checks by that token that the server is about to stop, before it does.
+    /// Sets a token that makes health checks fail before the server stops.
     pub fn leaving_by(mut self, leaving: CancelToken) -> Self {
         self.leaving = leaving;
         self
@@ -126,24 +139,24 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`ServerError`] if the system does not tell.
+    /// Returns [`ServerError::Socket`] if the system does not return it.
     pub fn local_addr(&self) -> Result<SocketAddr, ServerError> {
         self.listener.local_addr().map_err(ServerError::Socket)
     }
 
-    /// Returns its TLS configuration, to be replaced when certificates are renewed; `None` if it speaks plain text.
+    /// Returns the TLS configuration, which can be replaced when certificates are renewed. Returns `None` for plain text.
     #[cfg(feature = "tls")]
     pub fn tls(&self) -> Option<LiveTls> {
         self.tls.clone()
     }
 
-    /// Its live counts.
+    /// Returns the live counts of the server.
     pub fn counters(&self) -> Counters {
         self.counters.clone()
     }
 
-    /// Serves until `stop` is cancelled, then lets open streams end within the limits `drain` and `close` and cuts the
-    /// rest. Dropping the future drops the connections, but for those that a service took over by an upgrade.
+    /// Serves until `stop` is cancelled, then waits for open streams within the limits `drain` and `close`, and cuts the rest.
+    /// Dropping the future drops the connections, except those that a service took over by an upgrade.
     pub async fn serve(self, router: Router, stop: CancelToken) -> Drained {
         let ServerConfig { limits, timeouts, versions, .. } = self.config;
         let mut open = Open::new(limits.connections);
@@ -175,7 +188,7 @@ fn protocols(versions: HttpVersions) -> &'static [&'static [u8]] {
     }
 }
 
-/// What all connections of a server share.
+/// The state that all connections of a server share.
 #[derive(Debug)]
 struct Shared {
     router: Router,
@@ -190,7 +203,7 @@ struct Shared {
     tls: Option<LiveTls>,
 }
 
-/// The HTTP library with our limits.
+/// Returns hyper's builder with the configured limits.
 fn builder(limits: &Limits, timeouts: &Timeouts, versions: HttpVersions) -> Builder<TokioExecutor> {
     let builder = Builder::new(TokioExecutor::new());
     let mut builder = match versions {
@@ -200,7 +213,7 @@ fn builder(limits: &Limits, timeouts: &Timeouts, versions: HttpVersions) -> Buil
     };
     builder
         .http1()
-        // Our own clock covers the head and more; see `phase`.
+        // The timer of `phase` covers the head and more.
         .header_read_timeout(None)
         .max_buf_size(limits.header_bytes.max(LEAST_BUFFER_BYTES));
     builder
@@ -218,6 +231,7 @@ fn builder(limits: &Limits, timeouts: &Timeouts, versions: HttpVersions) -> Buil
     builder
 }
 
+/// Accepts connections until the stop: waits for a permit first, so that a full server leaves new sockets in the kernel.
 async fn accept_until_stopped(listener: &TcpListener, shared: &Arc<Shared>, open: &mut Open) {
     let stopped = shared.stopping.draining.cancelled();
     tokio::pin!(stopped);
@@ -251,14 +265,14 @@ async fn accept_until_stopped(listener: &TcpListener, shared: &Arc<Shared>, open
     }
 }
 
-/// A socket that refuses these options still works, only with more memory or latency.
+/// Sets the options of an accepted socket. A socket that rejects them still works, with more memory or latency.
 fn set_up(stream: &TcpStream, send_buffer_bytes: usize) {
     let socket = socket2::SockRef::from(stream);
     socket.set_send_buffer_size(send_buffer_bytes).ok();
     socket.set_tcp_nodelay(true).ok();
 }
 
-/// True if one peer went away before it was accepted, which says nothing about the next.
+/// Returns `true` if one peer disconnected before it was accepted, which does not affect the next.
 fn is_of_one_peer(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

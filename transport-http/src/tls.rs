@@ -1,14 +1,14 @@
-//! Certificates and keys: PEM in, ready rustls configurations out, with the ring provider.
+//! Certificates and keys: rustls configurations from PEM, with the ring provider.
 //!
 //! | module | for |
 //! |---|---|
-//! | [`pem`] | [`Identity`] (the own certificate and key), [`Authorities`] (trusted issuers) |
+//! | [`pem`] | [`Identity`] (certificate and key), [`Authorities`] (trusted issuers) |
 //! | [`server`] | [`ServerTls`]: the identity of a server, and whether it requires certificates of clients |
 //! | [`client`] | [`ClientTls`]: the issuers that a client trusts, and its identity |
 //!
-//! Needs neither feature `server` nor `client`: the clients of other transports use the same settings, and name the
-//! protocols that they offer (ALPN). Nothing here opens a socket, and nothing is global: no process-wide provider is
-//! installed, so a program may use another one beside.
+//! Needs neither feature `server` nor `client`: the clients of other transports use the same settings and set the protocols
+//! that they offer (ALPN). The module opens no socket and has no global state: no process-wide provider is installed, so a
+//! program may use another one as well.
 
 pub mod client;
 pub mod error;

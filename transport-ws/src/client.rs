@@ -1,10 +1,10 @@
-//! The connecting side of `aqueduct.v1`: start, watch, cancel and publish over one socket.
+//! The client of `aqueduct.v1`: starts, watches, cancels and publishes runs over one socket.
 //!
-//! A [`Client`] is a handle; two tasks behind it read and write, so a write that waits never stops reading. The handle,
-//! its [`RunEvents`] and its [`Publisher`]s keep the connection open; when the last is dropped it is closed.
+//! A [`Client`] is a handle; two tasks read and write, so a pending write never stops reading. The handle, its
+//! [`RunEvents`] and its [`Publisher`]s keep the connection open; dropping the last of them closes it.
 //!
-//! Several runs share one socket, and the socket has one order: a [`RunEvents`] that nobody reads holds back the others
-//! once its queue is full. Read all of them, or connect once per run.
+//! Several runs share one socket, which has one order: a [`RunEvents`] that is not read blocks the others once its queue is
+//! full. Read all of them, or connect once per run.
 
 mod connect;
 mod incoming;
@@ -29,6 +29,22 @@ use self::link::{Expected, Link};
 use crate::error::Error;
 
 /// A connection to a server.
+///
+/// # Examples
+///
+/// ```no_run
+/// use aqueduct_transport_ws::client::{Client, ConnectOptions};
+///
+/// # async fn run() -> Result<(), aqueduct_transport_ws::Error> {
+/// let client = Client::connect(&ConnectOptions::new("ws://127.0.0.1:8000/ws")).await?;
+/// let input = r#"{"threadId":"t","runId":"r","messages":[],"tools":[],"context":[]}"#;
+/// let mut events = client.start(Some("oracle"), input).await?;
+/// while let Some(event) = events.next().await {
+///     println!("{:?}", event?.data);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Client {
     link: Link,
@@ -36,61 +52,61 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
     ///
-    /// An error if the address is malformed, the server cannot be reached, or refuses the handshake.
+    /// Returns an error if the address is malformed, the server cannot be reached, or refuses the handshake.
     pub async fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let socket = connect::open(options).await?;
         Ok(Self { link: Link::open(socket, options), patience: options.request_timeout })
     }
 
-    /// The agents that may be run.
+    /// Returns the agents that the caller may run.
     ///
     /// # Errors
     ///
-    /// An error if the service refuses, or the connection is lost.
+    /// Returns an error if the service refuses, or the connection is lost.
     pub async fn list_agents(&self) -> Result<Vec<AgentInfo>, Error> {
-        let answer = self.ask(&Outgoing::of("list"), Expected::Agents).await?;
+        let answer = self.request(&Outgoing::of("list"), Expected::Agents).await?;
         Ok(answer)
     }
 
-    /// Starts a run of `agent` (or of the path's agent) with `input`, a JSON text that is passed on as it is. Answers
-    /// to the interrupts of an earlier run stand in the input too: resuming is starting in the same thread.
+    /// Starts a run of `agent` (or of the path's agent) with `input`, a JSON text that is sent unchanged. Replies to the
+    /// interrupts of an earlier run are part of the input: a resume is a start in the same thread.
     ///
     /// # Errors
     ///
-    /// An error if the service refuses, or the connection is lost.
+    /// Returns an error if the service refuses, or the connection is lost.
     pub async fn start(&self, agent: Option<&str>, input: &str) -> Result<RunEvents, Error> {
         let input = raw(input)?;
-        self.ask(&Outgoing { agent, input: Some(input), ..Outgoing::of("start") }, Expected::Run).await
+        self.request(&Outgoing { agent, input: Some(input), ..Outgoing::of("start") }, Expected::Run).await
     }
 
-    /// Follows a run from the event after number `after` on.
+    /// Watches a run from the event after number `after` on.
     ///
     /// # Errors
     ///
-    /// An error if the service refuses, or the connection is lost.
+    /// Returns an error if the service refuses, or the connection is lost.
     pub async fn watch(&self, run: &str, after: u64) -> Result<RunEvents, Error> {
-        self.ask(&Outgoing { run: Some(run), after: Some(after), ..Outgoing::of("watch") }, Expected::Run)
+        self.request(&Outgoing { run: Some(run), after: Some(after), ..Outgoing::of("watch") }, Expected::Run)
             .await
     }
 
-    /// Stops a run; tells whether it was running.
+    /// Cancels a run. Returns `true` if it was running.
     ///
     /// # Errors
     ///
-    /// An error if the service refuses, or the connection is lost.
+    /// Returns an error if the service refuses, or the connection is lost.
     pub async fn cancel(&self, run: &str) -> Result<bool, Error> {
-        self.ask(&Outgoing { run: Some(run), ..Outgoing::of("cancel") }, Expected::Cancelled).await
+        self.request(&Outgoing { run: Some(run), ..Outgoing::of("cancel") }, Expected::Cancelled).await
     }
 
-    /// Opens a run that this side feeds. The same run again continues it.
+    /// Opens a run that this client publishes. Publishing the same run again continues it.
     ///
     /// # Errors
     ///
-    /// An error if the service refuses, or the connection is lost.
+    /// Returns an error if the service refuses, or the connection is lost.
     pub async fn publish(&self, request: &PublishRequest) -> Result<Publisher, Error> {
         let message = Outgoing {
             agent: Some(&request.agent),
@@ -99,27 +115,27 @@ impl Client {
             format: Some(&request.format),
             ..Outgoing::of("publish")
         };
-        self.ask(&message, Expected::Publisher).await
+        self.request(&message, Expected::Publisher).await
     }
 
-    /// Closes the connection; what still runs on it ends with [`Error::Cut`].
+    /// Closes the connection. Open streams and publishers end with [`Error::Cut`].
     pub async fn close(&self) {
         self.link.close().await;
     }
 
-    async fn ask<T>(
+    async fn request<T>(
         &self,
         message: &Outgoing<'_>,
         expected: fn(link::Answer<T>) -> Expected,
     ) -> Result<T, Error> {
         let timeout =
             || Error::Timeout { what: "the answer of the server", seconds: self.patience.as_secs_f32() };
-        let asking = self.link.ask(message, expected);
-        tokio::time::timeout(self.patience, asking).await.map_err(|_| timeout())?
+        let answer = self.link.request(message, expected);
+        tokio::time::timeout(self.patience, answer).await.map_err(|_| timeout())?
     }
 }
 
-/// A message of a client. Absent fields are left out.
+/// A message of the client. Absent fields are omitted.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Outgoing<'a> {
     #[serde(rename = "type")]
@@ -156,11 +172,11 @@ impl<'a> Outgoing<'a> {
     }
 }
 
-/// A JSON text that is sent as it is.
+/// Returns a JSON text that is sent unchanged.
 fn raw(text: &str) -> Result<&RawValue, Error> {
     serde_json::from_str(text).map_err(|error| Error::Rejected {
         code: "invalid".to_owned(),
-        message: format!("the text to send is no JSON: {error}"),
+        message: format!("the text to send is not JSON: {error}"),
     })
 }
 

@@ -1,18 +1,18 @@
-//! Why a connection is closed, as code and reason.
+//! [`CloseReason`]: the code and reason of a close frame.
 //!
 //! | code | meaning | what the peer can do |
 //! |---|---|---|
 //! | 1000 | the run of a plain connection has ended | nothing |
 //! | 1001 | the server stops | connect again and watch from the last number |
-//! | 1002 | broken frames | repair the client |
-//! | 1003 | a kind of message that is not understood here | repair the client |
+//! | 1002 | invalid frames | repair the client |
+//! | 1003 | an unsupported kind of message | repair the client |
 //! | 1007 | text that is not UTF-8 | repair the client |
 //! | 1009 | a frame or message over its limit | send less |
-//! | 1011 | a fault of the server, or a run that was lost | start again |
+//! | 1011 | a failure of the server, or a lost run | start again |
 //! | 4xxx | 4000 + the HTTP status of the same meaning | see [`CloseReason`] |
 //!
-//! A reader that stalls cannot be told: what it has not read stands before any close frame. It sees the connection
-//! end without one (1006) and can resume.
+//! A stalled reader cannot receive a close frame, because unread bytes precede it. It sees the connection end without one
+//! (1006) and can resume.
 
 use std::borrow::Cow;
 
@@ -26,9 +26,9 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CloseReason {
-    /// The code.
+    /// The close code.
     pub code: u16,
-    /// A sentence of at most 123 bytes, which is all that fits into a close frame.
+    /// A message of at most 123 bytes, the room in a close frame.
     pub reason: Cow<'static, str>,
 }
 
@@ -37,36 +37,36 @@ impl CloseReason {
     pub const NORMAL: u16 = 1000;
     /// The server stops.
     pub const GOING_AWAY: u16 = 1001;
-    /// Broken frames.
+    /// Invalid frames.
     pub const PROTOCOL: u16 = 1002;
-    /// A kind of message that is not understood here.
+    /// An unsupported kind of message.
     pub const UNSUPPORTED_DATA: u16 = 1003;
     /// Text that is not UTF-8.
     pub const INVALID_TEXT: u16 = 1007;
-    /// Over a size limit.
+    /// A size limit was exceeded.
     pub const TOO_BIG: u16 = 1009;
-    /// A fault of the server.
+    /// A failure of the server.
     pub const INTERNAL: u16 = 1011;
-    /// A message that is no message of this protocol.
+    /// A message that does not belong to this protocol.
     pub const BAD_MESSAGE: u16 = 4400;
-    /// No token, or not in time.
+    /// No valid token, or not in time.
     pub const UNAUTHENTICATED: u16 = 4401;
     /// No such agent or run.
     pub const NOT_FOUND: u16 = 4404;
     /// The peer was silent for too long.
     pub const TIMEOUT: u16 = 4408;
-    /// It contradicts what is there.
+    /// The request conflicts with stored state.
     pub const CONFLICT: u16 = 4409;
-    /// The events are no longer kept.
+    /// The events are no longer stored.
     pub const GONE: u16 = 4410;
-    /// Too much at once: the publish window was exceeded, or the service is busy.
+    /// The publish window was exceeded, or the service is busy.
     pub const TOO_MANY: u16 = 4429;
-    /// The service does not do this.
+    /// The service does not support the operation.
     pub const UNSUPPORTED: u16 = 4501;
     /// The agent cannot be reached.
     pub const UNAVAILABLE: u16 = 4503;
 
-    /// A reason, cut to what fits.
+    /// Returns a reason, truncated to the room in a close frame.
     pub fn new(code: u16, reason: impl Into<Cow<'static, str>>) -> Self {
         let reason = reason.into();
         if reason.len() <= LONGEST_REASON {
@@ -76,13 +76,13 @@ impl CloseReason {
         Self { code, reason: Cow::Owned(fitting.to_owned()) }
     }
 
-    /// The close frame.
+    /// Returns the close frame.
     #[cfg(feature = "server")]
     pub(crate) fn frame(&self) -> CloseFrame {
         CloseFrame { code: self.code.into(), reason: self.reason.as_ref().into() }
     }
 
-    /// What to tell a peer whose frames cannot be read; none if there is nobody left to tell.
+    /// Returns the reason for a peer with unreadable frames. Returns `None` if the connection is already lost.
     #[cfg(feature = "server")]
     pub(crate) fn of_codec(error: &CodecError) -> Option<Self> {
         match error {
@@ -115,7 +115,7 @@ impl From<&ServiceError> for CloseReason {
     }
 }
 
-/// RFC 6455 §5.5: a control frame holds 125 bytes, two of which are the code.
+/// RFC 6455 §5.5: a control frame has 125 bytes, two of which are the code.
 const LONGEST_REASON: usize = 123;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Limits and timeouts of connections, each with its reason. Those of sockets and request heads are the server's.
+//! Limits and timeouts of connections, each with its reason. Those of sockets and request heads belong to the server.
 //!
-//! Nothing here is read from files or the environment: a program fills these in.
+//! The module reads neither files nor environment variables: a program sets the fields.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 /// The settings of an [`Endpoint`](crate::Endpoint).
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// How much one connection may hold.
+    /// Limits of the memory of one connection.
     pub limits: Limits,
-    /// How long one connection may wait.
+    /// Limits of the waits of one connection.
     pub timeouts: Timeouts,
-    /// Closes connections that bring no token in time, whatever the service says. Without it that holds for connections
-    /// whose caller the service does not admit without a token ([`RunService::admit`]).
+    /// Closes connections without token in time, even if the service would admit them. If `false`, only connections whose caller
+    /// the service does not admit without a token are closed ([`RunService::admit`]).
     ///
     /// [`RunService::admit`]: aqueduct_core::service::RunService::admit
     pub token_required: bool,
 }
 
-/// How much one connection may hold. What passes a limit is closed or refused with a code, never cut silently.
+/// Limits of one connection. Exceeding a limit closes the connection or refuses the request with a code, never silently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Payload bytes of one incoming frame. Many client libraries never split a message, so it is the message limit. The
-    /// length in a frame's header reserves room before a byte of it has arrived; memory it costs only as bytes come.
+    /// Payload bytes of one incoming frame. Many client libraries never split a message, so it equals the message limit. The
+    /// length in a frame's header only reserves address space; memory is used as bytes arrive.
     pub frame_bytes: usize,
-    /// Bytes of one incoming message, all its frames together. A run input with a long history fits.
+    /// Bytes of one incoming message in all its frames. A run input with a long history fits.
     pub message_bytes: usize,
     /// Bytes that a connection may send before its token is checked, where it needs one: an `auth` message fits, and many
     /// connections without a token hold little.
@@ -37,30 +37,29 @@ pub struct Limits {
     /// Nesting of JSON in an incoming message, checked before it is parsed: deeper text costs stack in whoever reads
     /// it next.
     pub json_depth: usize,
-    /// Runs followed at once on one socket. Each costs a stream of the service and an encoder.
+    /// Runs watched at once on one socket. Each costs a stream of the service and an encoder.
     pub runs: usize,
-    /// Runs fed at once on one socket. Each may hold [`window_bytes`](Self::window_bytes).
+    /// Runs published at once on one socket. Each may hold [`window_bytes`](Self::window_bytes).
     pub publishers: usize,
     /// Requests in progress at once on one socket. More are refused as `busy`.
     pub requests: usize,
-    /// Replies that wait for the socket. Past it the socket is not read until the peer reads.
+    /// Replies that wait for the socket. Beyond it the socket is not read until the peer reads.
     pub replies: usize,
-    /// Payloads of one publisher that may wait for their acknowledgement. Enough to cover a round trip of 100 ms at
-    /// 600 payloads a second.
+    /// Unacknowledged payloads of one publisher. Enough to cover a round trip of 100 ms at 600 payloads a second.
     pub window_payloads: usize,
-    /// Bytes of them. A single payload may be larger than this, but then it waits alone.
+    /// Bytes of unacknowledged payloads. A larger single payload is accepted if no other is unacknowledged.
     pub window_bytes: usize,
-    /// Events that one run may add to a write before the next run has its turn.
+    /// Events that one run may add to a write before the next run.
     pub fair_share: usize,
-    /// Bytes that are gathered into one write: what a stalled reader can hold in user space, plus one event. Larger
-    /// writes save system calls only when the reader is slower than the source.
+    /// Bytes that are collected into one write: a stalled reader holds at most that in user space, plus one event. Larger
+    /// writes save system calls only if the reader is slower than the source.
     pub batch_bytes: usize,
-    /// Bytes of text that deltas of one block are merged into while they wait for a reader that is behind: one for whom
-    /// more waits than a batch holds. No byte is lost, and the number is that of the last. 0 for never, which
-    /// readers need that count events; 4 KiB is much for a network and little for an eye.
+    /// Bytes of text up to which deltas of one block are merged while they wait for a slow reader: one with more than a batch
+    /// waiting. No byte is lost, and the number is that of the last. 0 disables it, for readers that count events; 4 KiB is
+    /// much for a network and little for a human.
     pub merge_bytes: usize,
-    /// The read buffer, allocated for every connection: idle connections are many, and their requests small. Servers
-    /// that are mostly fed with large payloads save system calls with more.
+    /// The read buffer, allocated for every connection: there are many idle connections with small requests. Servers that
+    /// mostly receive large payloads save system calls with more.
     pub read_buffer: usize,
 }
 
@@ -87,7 +86,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The same, where a limit of nothing would stop the connection altogether.
+    /// Raises limits of zero that would block the connection.
     pub(crate) fn at_least_one(mut self) -> Self {
         for limit in [
             &mut self.replies,
@@ -101,10 +100,10 @@ impl Limits {
         self
     }
 
-    /// The settings of the WebSocket codec under these limits.
+    /// Returns the settings of the WebSocket codec under these limits.
     pub(crate) fn codec(&self) -> WebSocketConfig {
-        // The write buffer holds a whole batch with its frame headers, so that a batch is one write. It cannot grow
-        // past a batch and one event: nothing is fed before the last batch has left.
+        // The write buffer holds a whole batch with its frame headers, so that a batch is one write. It cannot grow beyond a
+        // batch and one event, because the next batch starts only after the last was written.
         WebSocketConfig::default()
             .read_buffer_size(self.read_buffer)
             .write_buffer_size(self.batch_bytes.saturating_mul(2))
@@ -114,18 +113,18 @@ impl Limits {
     }
 }
 
-/// How long one connection may wait.
+/// Limits of the waits of one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For the token, if it was not in the request and the caller needs one.
+    /// For the token, if the request had none and the caller needs one.
     pub token: Duration,
-    /// For the run input on a plain connection, which exists for nothing else.
+    /// For the run input on a plain connection.
     pub input: Duration,
-    /// Silence of the peer before it is asked for a pong. Below the 30 to 60 s after which proxies cut idle sockets.
+    /// Silence of the peer before a ping is sent. Below the 30 to 60 s after which proxies close idle sockets.
     pub ping: Duration,
-    /// Silence after that before the peer is taken for dead.
+    /// Silence after a ping before the peer counts as dead.
     pub pong: Duration,
-    /// A reader that takes no byte for so long is dropped; it can come back and resume.
+    /// Without progress of a write, after which a reader is disconnected; it can resume.
     pub stall: Duration,
     /// For the peer's half of the closing handshake.
     pub close: Duration,

@@ -1,4 +1,4 @@
-//! Pumps one connection: reads requests, lets the [session] work, gathers what is to be sent and writes it at once.
+//! Drives one connection: reads requests, polls the [session], collects messages and writes them in batches.
 //!
 //! ```text
 //!          ┌────────────── Open ──────────────┐
@@ -11,11 +11,11 @@
 //!             └───────────► Done ◄────────┘
 //! ```
 //!
-//! Invariants: the session is dropped the moment the connection leaves `Open`, so services hear at once that a peer has
-//! gone; events are taken from services only when everything before has left; all waits have a deadline; nothing is
-//! spawned.
+//! Invariants: the session is dropped as soon as the connection leaves `Open`, so services notice at once that a peer has
+//! disconnected; events are taken from services only after everything before was written; all waits have a deadline; no
+//! task is spawned.
 //!
-//! What it does not know: agents, runs and payloads.
+//! The driver knows neither agents, runs nor payloads.
 
 pub(crate) mod batch;
 pub(crate) mod clock;
@@ -51,7 +51,7 @@ use self::session::{Session, Shared};
 use crate::close::CloseReason;
 use crate::handshake::{Mode, Upgrade};
 
-/// Messages read, or batches written, before the other direction has its turn.
+/// Messages read, or batches written, before the other direction.
 const TURN: usize = 32;
 
 /// One connection after the upgrade.
@@ -60,29 +60,30 @@ pub(crate) struct Connection<IO> {
     shared: Arc<Shared>,
     phase: Phase,
     batch: Batch,
-    /// Messages that the codec has not taken yet. Filled only when empty.
+    /// Messages that the codec has not accepted yet. Filled only when empty.
     outbox: VecDeque<Message>,
-    /// True while the codec holds bytes that the socket has not taken.
+    /// Set while the codec holds bytes that are not written to the socket.
     unflushed: bool,
-    /// True once the codec cannot read any more: what comes is thrown away.
+    /// Set once the codec cannot read any more: further input is discarded.
     broken: bool,
-    /// True once our half of a broken connection is shut.
+    /// Set once the write half of a broken connection is shut down.
     shut: bool,
     clock: Clock,
     intake: Intake,
     end: ServerEnd,
-    /// The end of the caller's proof, from when its identity is known.
+    /// Completes at the end of the caller's proof, once its identity is known.
     proof_end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-/// How far the server is with its end.
+/// The shutdown stage of the server.
 struct ServerEnd {
     stage: EndStage,
-    /// Ready when the next stage has come.
+    /// Completes at the next stage.
     next: Pin<Box<dyn Future<Output = ()> + Send>>,
     stopping: Stopping,
 }
 
+/// The stages of the server's shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EndStage {
     Serving,
@@ -110,9 +111,10 @@ impl ServerEnd {
     }
 }
 
+/// The phase of a connection.
 enum Phase {
     Open(Box<dyn Session>),
-    /// We close. The frame goes out behind what was already gathered.
+    /// This side closes. The frame follows the messages collected before.
     Closing {
         frame: Option<CloseReason>,
     },
@@ -128,7 +130,7 @@ where
 {
     let codec = shared.config.limits.codec();
     let io = Metered::new(io);
-    // Boxed, so that the task does not keep room for this moment all its life.
+    // Boxed, so that the task does not reserve its size for the whole lifetime.
     let socket = Box::pin(WebSocketStream::from_raw_socket(io, Role::Server, Some(codec))).await;
     let Upgrade { mode, agent, caller, stopping, quotas, .. } = upgrade;
     let caller = Arc::new(caller);
@@ -156,12 +158,13 @@ where
         proof_end: None,
     };
     poll_fn(|cx| connection.poll(cx)).await;
-    connection.hang_up().await;
+    connection.shut_down().await;
 }
 
 impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
+    /// Polls everything once; completes when the connection is done.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // First, so that a peer that keeps us busy cannot outrun its deadlines.
+        // First, so that a busy peer cannot evade its deadlines.
         self.poll_clock(cx);
         for _ in 0..TURN {
             self.poll_stop(cx);
@@ -182,6 +185,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         Poll::Pending
     }
 
+    /// Closes the connection when the server drains and it is idle, or when the server closes.
     fn poll_stop(&mut self, cx: &mut Context<'_>) {
         let Phase::Open(session) = &self.phase else { return };
         let is_over = match self.end.poll(cx) {
@@ -211,7 +215,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         }
     }
 
-    /// Reads what is there; true if something was.
+    /// Reads available messages. Returns `true` if there were any.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> bool {
         if self.broken {
             return self.poll_discard(cx);
@@ -263,7 +267,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
     }
 
     fn handle_message(&mut self, message: Option<Result<Message, CodecError>>) {
-        self.clock.heard();
+        self.clock.handle_input();
         let message = match message {
             None => return self.phase = Phase::Done,
             Some(Err(error)) => return self.handle_codec_error(&error),
@@ -292,13 +296,13 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
                 self.broken = true;
                 self.close(reason);
             }
-            // Somebody who breaks the protocol while closing has nothing more to be told.
+            // A peer that violates the protocol while closing gets no further message.
             _ => self.phase = Phase::Done,
         }
     }
 
-    /// Shuts our half once a broken peer was told, and throws away what it still sends: closing a socket with unread
-    /// bytes would reset it, and the close frame could be lost on the way.
+    /// Shuts down the write half after the close frame to a broken peer, and discards further input: closing a socket with
+    /// unread bytes would reset it, and the close frame could be lost.
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> bool {
         let told = matches!(self.phase, Phase::Closing { frame: None });
         if !told || self.unflushed || !self.outbox.is_empty() {
@@ -323,7 +327,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         }
     }
 
-    /// Writes what is to be written; true if something was. Every round is one batch and one flush.
+    /// Writes pending messages. Returns `true` if there were any. Every round is one batch and one flush.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
         for round in 0..TURN {
             let sent = match self.poll_send(cx) {
@@ -345,7 +349,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         true
     }
 
-    /// Hands the outbox to the codec and flushes it; tells whether there was anything.
+    /// Passes the outbox to the codec and flushes it. Returns whether it was not empty.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CodecError>> {
         let mut socket = Pin::new(&mut self.socket);
         while !self.outbox.is_empty() {
@@ -364,7 +368,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         Poll::Ready(Ok(true))
     }
 
-    /// Gathers the next batch; false if there is nothing.
+    /// Collects the next batch. Returns `false` if it is empty.
     fn refill(&mut self, cx: &mut Context<'_>) -> bool {
         match &mut self.phase {
             Phase::Open(session) => {
@@ -373,7 +377,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
                 }
                 session.poll_fill(cx, &mut self.batch);
                 if let (true, Some(reason)) = (self.batch.is_empty(), session.finished()) {
-                    // A run that was handed over is lost to this server alone.
+                    // A run that was handed over continues on another replica.
                     let is_handed_over =
                         self.end.stage != EndStage::Serving && reason.code == CloseReason::INTERNAL;
                     self.close(if is_handed_over { going_away() } else { reason });
@@ -392,6 +396,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         !self.outbox.is_empty()
     }
 
+    /// Handles the alarm of the clock. Returns `true` if there was one.
     fn poll_clock(&mut self, cx: &mut Context<'_>) -> bool {
         let owed = match &self.phase {
             Phase::Open(session) => session.owed(),
@@ -419,21 +424,21 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         true
     }
 
-    /// Drops the session and says goodbye.
+    /// Drops the session and sends the close frame.
     fn close(&mut self, reason: CloseReason) {
         self.phase = Phase::Closing { frame: Some(reason) };
         self.clock.start_closing();
     }
 
-    /// Ends the socket in an orderly way where it still can be: TLS wants to say so.
-    async fn hang_up(&mut self) {
+    /// Shuts the socket down in an orderly way if possible: TLS requires a close message.
+    async fn shut_down(&mut self) {
         if self.unflushed || self.shut {
             return;
         }
         let patience = self.shared.config.timeouts.close;
         let mut io = Pin::new(self.socket.get_mut());
         let ended = poll_fn(|cx| io.as_mut().poll_shutdown(cx));
-        // A failure here changes nothing: the socket is dropped next.
+        // A failure is ignored, because the socket is dropped next.
         drop(tokio::time::timeout(patience, ended).await);
     }
 }

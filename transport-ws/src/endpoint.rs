@@ -1,12 +1,12 @@
-//! The accepting side: an [`Endpoint`] upgrades requests of an HTTP server and drives the connections.
+//! [`Endpoint`]: upgrades requests of an HTTP server and drives the connections.
 //!
 //! ```text
 //! server (transport-http) ─► Endpoint::router ─► handshake::accept ─► 101 ─► Endpoint::serve ─► driver
 //! ```
 //!
-//! Sockets, TLS, the request head and admission by `Host` and `Origin` belong to the server. An upgraded connection
-//! keeps its place among the server's connections; when the server drains it is closed with 1001, as soon as nothing is
-//! followed or published on it, and when the server closes in any case.
+//! Sockets, TLS, the request head and admission by `Host` and `Origin` belong to the server. An upgraded connection keeps its
+//! permit among the server's connections. While the server drains, it is closed with 1001 once no run is watched or published
+//! on it; when the server closes, it is closed in any case.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::config::Config;
 use crate::driver::{self, session::Shared};
 use crate::handshake::{self, Upgrade};
 
-/// Serves WebSocket connections of a service. Clones serve the same.
+/// Serves WebSocket connections of a service. Clones share the endpoint.
 ///
 /// # Examples
 ///
@@ -59,13 +59,13 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// Returns an endpoint for a service whose inputs and events are of `protocol`.
+    /// Returns an endpoint for a service, with inputs and events of `protocol`.
     pub fn new(service: Arc<dyn RunService>, protocol: Arc<dyn Protocol>, mut config: Config) -> Self {
         config.limits = config.limits.at_least_one();
         Self { shared: Arc::new(Shared { service, protocol, config, counters: Counters::default() }) }
     }
 
-    /// Returns the routes, for the server alone or merged with others. They have no fallback.
+    /// Returns the routes, for a server of their own or merged with others. They have no fallback.
     ///
     /// | path | what |
     /// |---|---|
@@ -74,7 +74,7 @@ impl Endpoint {
     pub fn router(&self) -> Router {
         let (unnamed, named) = (self.clone(), self.clone());
         let of_agent = async move |Path(name): Path<String>, request: Request| {
-            // The router takes an empty segment for a name.
+            // The router accepts an empty segment as a name.
             if name.is_empty() {
                 let message = "name an agent: /agents/{name}/ws";
                 return Refusal::new(StatusCode::NOT_FOUND, "not_found", message).into_response();
@@ -86,8 +86,7 @@ impl Endpoint {
             .route("/agents/{name}/ws", get(of_agent))
     }
 
-    /// Answers a request, and drives the connection to its end in a task of its own if it is upgraded. `agent` is what
-    /// the path names.
+    /// Answers a request and, if it is upgraded, drives the connection in a task of its own. `agent` is the agent of the path.
     pub async fn upgrade(&self, agent: Option<&str>, mut request: Request) -> Response {
         let upgraded = hyper::upgrade::on(&mut request);
         let (parts, _) = request.into_parts();
@@ -101,21 +100,21 @@ impl Endpoint {
         let response = upgrade.response().map(|()| Body::empty());
         let endpoint = self.clone();
         let connection = async move {
-            // A peer that went away before the upgrade has no connection to serve.
+            // A peer that disconnected before the upgrade has no connection to serve.
             if let Ok(io) = upgraded.await {
                 endpoint.serve(TokioIo::new(io), upgrade).await;
             }
         };
-        // The log of its runs carries the id of the request that opened the connection.
+        // Log lines of its runs carry the id of the request that opened the connection.
         tokio::spawn(connection.in_current_span());
         response
     }
 
-    /// Decides about a request: see [`handshake::accept`].
+    /// Checks a request for an upgrade: see [`handshake::accept`].
     ///
     /// # Errors
     ///
-    /// Returns a refusal if the request asks for no WebSocket of ours, or if the server drains.
+    /// Returns a refusal if the request is not a supported WebSocket upgrade, or if the server drains.
     pub fn accept(&self, head: &request::Parts, agent: Option<&str>) -> Result<Upgrade, Refusal> {
         let stopping = head.extensions.get::<Stopping>().cloned().unwrap_or_default();
         let decision = if stopping.draining.is_cancelled() {
@@ -129,7 +128,7 @@ impl Endpoint {
         decision
     }
 
-    /// Drives a connection whose upgrade was answered, to its end. Dropping the future drops the connection.
+    /// Drives an upgraded connection to its end. Dropping the future drops the connection.
     pub async fn serve<IO>(&self, io: IO, upgrade: Upgrade)
     where
         IO: AsyncRead + AsyncWrite + Send + Unpin,

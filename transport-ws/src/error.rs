@@ -1,4 +1,4 @@
-//! What can go wrong, and whose fault it is.
+//! [`Error`]: the one error of this crate, with its fault and whether the connection can continue.
 
 use std::io;
 
@@ -12,51 +12,51 @@ use crate::close::CloseReason;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address cannot be used.
+    /// The address is invalid.
     #[error("cannot use the address {url}: {problem}")]
     Address {
-        /// The address.
+        /// The invalid address.
         url: String,
-        /// What is wrong with it.
+        /// A description of the defect.
         problem: String,
     },
-    /// Something took longer than allowed.
+    /// A time limit was exceeded.
     #[error("{what} took longer than {seconds} s: check that the peer is up, or raise the timeout")]
     Timeout {
-        /// What.
+        /// The operation.
         what: &'static str,
-        /// How long it may take.
+        /// The value of the limit.
         seconds: f32,
     },
     /// The server answered the upgrade with another status.
     #[error("the server refused the WebSocket with HTTP status {status}: {message}")]
     Refused {
-        /// The status.
+        /// The HTTP status.
         status: u16,
-        /// The beginning of its answer.
+        /// The start of the response body.
         message: String,
     },
-    /// The connection was closed by the peer, with a code.
+    /// The peer closed the connection with a code.
     #[error("the connection was closed with code {}: {}", .0.code, .0.reason)]
     Closed(CloseReason),
-    /// The connection ended without a word.
+    /// The connection ended without a close frame.
     #[error("the connection ended without a close frame: connect again and continue from the last number")]
     Cut,
-    /// The server refused one request; the connection goes on.
+    /// The server refused one request; the connection continues.
     #[error("the server refused ({code}): {message}")]
     Rejected {
-        /// A stable word.
+        /// A stable code for programs.
         code: String,
-        /// A sentence.
+        /// A message for people.
         message: String,
     },
-    /// The events asked for are no longer kept.
+    /// The requested events are no longer stored.
     #[error("events before number {earliest} are no longer kept: watch from there, or take the run as lost")]
     Gone {
-        /// The earliest number left.
+        /// The earliest stored number.
         earliest: u64,
     },
-    /// The peer sent what is no message of this protocol.
+    /// The peer sent a message that does not belong to this protocol.
     #[error("the peer does not speak this protocol: {0}")]
     Protocol(String),
     /// Keys or certificates cannot be used.
@@ -68,7 +68,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Returns the party that caused the error.
     pub fn fault(&self) -> Fault {
         match self {
             Self::Address { .. } | Self::Tls(_) => Fault::Caller,
@@ -78,12 +78,12 @@ impl Error {
         }
     }
 
-    /// True if the connection goes on.
+    /// Returns `true` if the connection continues.
     pub fn can_continue(&self) -> bool {
         matches!(self, Self::Rejected { .. } | Self::Gone { .. })
     }
 
-    /// True if the same may work over a new connection.
+    /// Returns `true` if a retry over a new connection may succeed.
     pub fn can_retry(&self) -> bool {
         match self {
             Self::Timeout { .. } | Self::Cut | Self::Io(_) => true,

@@ -1,7 +1,7 @@
-//! The upgrade of RFC 6455 §4.2 as a pure function: the head of a request in, an [`Upgrade`] or a [`Refusal`] out.
+//! The upgrade of RFC 6455 §4.2 as a pure function: from the head of a request to an [`Upgrade`] or a [`Refusal`].
 //!
-//! Nothing here touches a socket. `Host` and `Origin` were checked before, by the server's
-//! [`Admission`](aqueduct_transport_http::Admission).
+//! The module uses no socket. The server's [`Admission`](aqueduct_transport_http::Admission) has checked `Host` and `Origin`
+//! before.
 
 use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{Caller, Proof};
@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::subprotocol::{SUBPROTOCOL_BEARER, SUBPROTOCOL_JSON, SUBPROTOCOL_PLAIN, SUBPROTOCOL_PROTO};
 
-/// What was agreed on for a connection.
+/// The negotiated mode of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// The protocol `aqueduct.v1`: several runs, addressed messages.
@@ -21,17 +21,17 @@ pub enum Mode {
     Plain,
 }
 
-/// A request that may be upgraded.
+/// An accepted upgrade.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Upgrade {
-    /// What was agreed on.
+    /// The negotiated mode.
     pub mode: Mode,
-    /// The agent that the path names.
+    /// The agent of the path.
     pub agent: Option<String>,
-    /// The caller, as the request shows it.
+    /// The caller of the request.
     pub caller: Caller,
-    /// The end of the server: when it drains a connection closes with 1001 once nothing is followed or published on it; when
+    /// The shutdown of the server: while it drains, a connection closes with 1001 once no run is watched or published on it; when
     /// it closes, at once.
     pub stopping: Stopping,
     /// Where the server counts what the caller uses.
@@ -41,7 +41,7 @@ pub struct Upgrade {
 }
 
 impl Upgrade {
-    /// The `101` response.
+    /// Returns the `101` response.
     pub fn response(&self) -> Response<()> {
         let mut response = Response::new(());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -56,11 +56,11 @@ impl Upgrade {
     }
 }
 
-/// Decides about a request. `agent` is what its path names; `stopping` is the end of the server.
+/// Checks a request for an upgrade. `agent` is the agent of the path; `stopping` is the shutdown of the server.
 ///
 /// # Errors
 ///
-/// Returns a refusal with the status that RFC 6455 wants.
+/// Returns a refusal with the status that RFC 6455 requires.
 pub fn accept(head: &request::Parts, agent: Option<&str>, stopping: Stopping) -> Result<Upgrade, Refusal> {
     let key = check_upgrade(head)?;
     let offer = Offer::read(&head.headers);
@@ -71,13 +71,13 @@ pub fn accept(head: &request::Parts, agent: Option<&str>, stopping: Stopping) ->
     if caller.token.is_none() && offer.token.is_some() {
         (caller.token, caller.proof) = (offer.token.map(str::to_owned), Proof::Unchecked);
     }
-    // The headers of the handshake describe no caller, and one may hold a token.
+    // The headers of the handshake do not describe the caller, and one may contain a token.
     caller.headers.retain(|(name, _)| !name.starts_with("sec-websocket-"));
     let quotas = head.extensions.get::<Quotas>().cloned().unwrap_or_default();
     Ok(Upgrade { mode, agent: agent.map(str::to_owned), caller, stopping, quotas, accept_key, subprotocol })
 }
 
-/// The rules of RFC 6455 §4.2.1; gives the key.
+/// Checks the rules of RFC 6455 §4.2.1. Returns the key.
 fn check_upgrade(head: &request::Parts) -> Result<&[u8], Refusal> {
     let bad = |message: &str| Refusal::invalid(message);
     if head.method != Method::GET {
@@ -104,7 +104,7 @@ fn check_upgrade(head: &request::Parts) -> Result<&[u8], Refusal> {
         .ok_or_else(|| bad("the header Sec-WebSocket-Key is missing or malformed"))
 }
 
-/// What a client offers as subprotocols.
+/// The subprotocols that a client offers.
 #[derive(Default)]
 struct Offer<'a> {
     names: Vec<&'a str>,
@@ -123,7 +123,7 @@ impl<'a> Offer<'a> {
         offer
     }
 
-    /// The first of the client's names that is known: the order is the client's preference.
+    /// Returns the first supported name: the order is the client's preference.
     fn choose(&self, has_agent: bool) -> Result<(Mode, Option<&'static str>), Refusal> {
         let known = self.names.iter().find_map(|name| match *name {
             SUBPROTOCOL_JSON => Some((Mode::Multiplexed(Encoding::Json), SUBPROTOCOL_JSON)),
@@ -143,19 +143,20 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// The value of a header that occurs once.
+/// Returns the value of a header that occurs once.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?;
     values.next().is_none().then(|| first.to_str().ok()).flatten()
 }
 
-/// The items of a comma-separated header.
+/// Returns the items of a comma-separated header.
 fn items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|item| !item.is_empty())
 }
 
+/// Returns `true` if a comma-separated header contains the word, in any case.
 fn lists(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     items(headers, name).any(|item| item.eq_ignore_ascii_case(word))
 }

@@ -5,22 +5,23 @@
 //!        ◄─ one flush per batch ◄─ driver ◄─ EventEncoder ◄─ EventStream
 //! ```
 //!
-//! * An [`Endpoint`] is a set of routes for the server of `transport-http`, alone or beside others, and upgrades their
+//! * An [`Endpoint`] is a set of routes for the server of `transport-http`, alone or merged with others, and upgrades their
 //!   requests. It has no socket of its own.
 //! * The protocol `aqueduct.v1` carries several runs on one socket; its messages are documented in `docs/websocket.md`.
 //!   Without a subprotocol a connection is *plain*: one run input in, one event per message out.
 //! * Feature `client`: [`client::Client`] starts, watches, cancels and publishes; [`client::ResumingPublisher`]
-//!   survives cuts.
+//!   survives lost connections.
 //!
 //! Invariants:
-//! 1. A reader that stalls holds one batch of bytes here and nothing of the service; it is dropped after a timeout and
-//!    can resume.
-//! 2. A peer that goes is noticed at once: its event streams and ingests are dropped, and the service decides what that
+//! 1. A stalled reader holds one batch of bytes and no resources of the service; it is disconnected after a timeout and can
+//!    resume.
+//! 2. A peer that disconnects is noticed at once: its event streams and ingests are dropped, and the service decides what that
 //!    means for the runs.
-//! 3. One task per connection, nothing spawned beside it: when it ends, all it held has ended.
+//! 3. One task per connection, without further tasks: when it ends, everything it held has ended.
 //! 4. Every limit and timeout has a name and a reason in [`config`].
 //!
-//! What is *not* here: sockets, TLS and admission (the server has them), agent protocols (a [`Protocol`](aqueduct_core::Protocol) brings them), run logs, and decisions about who may do what (the
+//! The crate contains no sockets, TLS or admission (the server has them), no agent protocols (a
+//! [`Protocol`](aqueduct_core::Protocol) provides them), no run logs, and no decisions about access (the
 //! [`RunService`](aqueduct_core::service::RunService) makes them).
 //!
 //! | feature | what |

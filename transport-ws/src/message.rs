@@ -1,9 +1,9 @@
-//! The messages of the protocol `aqueduct.v1`: what a client may say, what a server answers.
+//! The messages of the protocol `aqueduct.v1`: requests of a client, replies of a server.
 //!
-//! Control messages are JSON objects with a `type` in text messages. Inputs and payloads inside them are opaque: they
-//! are cut out of the received bytes and never parsed or written again. `docs/websocket.md` has every field.
+//! Control messages are JSON objects with a `type` in text messages. Inputs and payloads inside them are opaque: they are
+//! slices of the received bytes, never parsed or serialized again. `docs/websocket.md` documents every field.
 //!
-//! What is not here: sockets, and what the payloads mean.
+//! The module uses no socket and does not interpret payloads.
 
 pub(crate) mod binary;
 #[cfg(feature = "server")]

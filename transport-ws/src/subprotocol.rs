@@ -1,10 +1,10 @@
 //! The names of the subprotocols, for both sides.
 
-/// Addressed messages, payloads as JSON.
+/// Addressed messages with JSON payloads.
 pub const SUBPROTOCOL_JSON: &str = "aqueduct.v1.json";
-/// Addressed messages, payloads as bytes.
+/// Addressed messages with binary payloads.
 pub const SUBPROTOCOL_PROTO: &str = "aqueduct.v1.proto";
-/// The plain mode by name: for browsers that must offer something to carry a token.
+/// The plain mode by name, for browsers that must offer a subprotocol to send a token.
 pub const SUBPROTOCOL_PLAIN: &str = "aqueduct.v1.plain";
-/// A token among the subprotocols, the only place a browser can put one. Never sent back.
+/// The prefix of a token among the subprotocols, the only place where a browser can send one. Never returned.
 pub const SUBPROTOCOL_BEARER: &str = "aqueduct.bearer.";

@@ -1,4 +1,4 @@
-//! Checks for tests of other crates (feature `testing`): any bytes as a message of the protocol.
+//! Checks for tests of other crates (feature `testing`): parses arbitrary bytes as messages of the protocol.
 #![expect(clippy::expect_used, reason = "a panic is how a check says no")]
 
 use crate::message::{Request, binary};
@@ -6,11 +6,11 @@ use crate::message::{Request, binary};
 /// The depth of JSON that the checks allow.
 const DEPTH: usize = 64;
 
-/// Reads a message as text and as binary; what is read of a binary message is written and read again the same.
+/// Parses a message as text and as binary, and checks the round trip of binary messages.
 ///
 /// # Panics
 ///
-/// What is written is not read the same.
+/// Panics if a written message is not read back equal.
 pub fn check_message(message: &[u8]) {
     if let Ok(text) = std::str::from_utf8(message) {
         drop(Request::parse(text, DEPTH));

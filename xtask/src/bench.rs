@@ -1,16 +1,16 @@
 //! `cargo xtask bench`: runs the benches in the release profile.
 //!
-//! Benches report; they never fail a build because a machine was busy. So `ci` does not run them.
+//! Benches report figures and never fail a build, because a machine may be busy. So `ci` does not run them.
 
 use anyhow::{Result, bail};
 
 use crate::interop::peers::text;
 use crate::project::Project;
 
-/// The package that holds all benches.
+/// The package that contains all benches.
 const PACKAGE: &str = "aqueduct-benches";
 
-/// Runs all benches, or the one called `name`, and passes `args` on to them.
+/// Runs all benches, or the bench `name`, with the arguments `args`.
 pub(crate) fn run(project: &Project, name: Option<&str>, args: &[String]) -> Result<()> {
     if project.metadata()?.package(PACKAGE).is_none() {
         bail!("this workspace has no package {PACKAGE}: there is nothing to measure yet");
@@ -28,11 +28,11 @@ pub(crate) fn run(project: &Project, name: Option<&str>, args: &[String]) -> Res
     call.run()
 }
 
-/// Benches that compare with peers, and the suite that installs those.
+/// Benches that compare with peers, and the interop suite that installs the peers.
 const PEERS: [(&str, &str); 4] =
     [("a2a", "a2a"), ("agui", "agui"), ("gateway", "a2a"), ("transports", "transports")];
 
-/// Says where the peers are that a bench compares with; a machine without them still measures our own side.
+/// Returns the variables with the locations of a bench's peers. Without peers a bench still measures our own side.
 fn peers(project: &Project, bench: Option<&str>) -> Result<Vec<(&'static str, String)>> {
     let is_wanted = |name: &str| bench.is_none_or(|bench| bench == name);
     let mut variables = Vec::new();
@@ -48,7 +48,7 @@ fn peers(project: &Project, bench: Option<&str>) -> Result<Vec<(&'static str, St
     Ok(variables)
 }
 
-/// Builds the program as it is released; gives its path.
+/// Builds the program in the release profile, and returns its path.
 fn program(project: &Project) -> Result<String> {
     project.cargo(["build", "--release", "--package", "aqueduct-gateway"]).run()?;
     let target = project.metadata()?.target_directory()?;

@@ -1,7 +1,7 @@
 //! `cargo xtask ci` and `cargo xtask test`: one list of steps, in order, stopped at the first failure.
 //!
-//! Cheap steps come first, so that a slip costs seconds. Each step is announced, timed and repeatable by hand:
-//! a failure ends with the command to type. What is missing on the machine is said before anything long runs.
+//! Cheap steps come first, so that a small mistake costs seconds. Each step is announced, timed and repeatable by hand: a
+//! failure prints the command to repeat it. Missing tools are reported before any long step.
 
 mod builds;
 mod features;
@@ -19,7 +19,7 @@ use crate::project::Project;
 use crate::simulate::{self, Worlds};
 use crate::{codegen, interop, mutants, tidy};
 
-/// How much to run.
+/// The selection of steps.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tier {
     /// Also run what takes long: frameworks, fuzzing, worlds, mutants, the oldest compiler
@@ -27,7 +27,11 @@ pub(crate) struct Tier {
     nightly: bool,
 }
 
-/// Runs every step; an error names the step that failed and how to repeat it.
+/// Runs every step.
+///
+/// # Errors
+///
+/// Returns an error that names the failed step and the command to repeat it.
 pub(crate) fn run(project: &Project, tier: &Tier) -> Result<()> {
     let mut steps = steps(project);
     if tier.nightly {
@@ -126,7 +130,7 @@ fn steps(project: &Project) -> Vec<Step> {
     ]
 }
 
-/// What takes long, or needs more than CI has.
+/// Returns the steps that take long, or need more than CI has.
 fn nightly_steps() -> Vec<Step> {
     let task = |name, command, task| Step { name, action: Action::Task(command, task) };
     vec![
@@ -142,8 +146,8 @@ fn nightly_steps() -> Vec<Step> {
     ]
 }
 
-/// `--all-features` also compiles the tests that need real peers. They are lint-checked and built here, and run
-/// by the interop step, which has the peers.
+/// Returns the filter that excludes tests with real peers. `--all-features` compiles and lints them; the interop step, which
+/// has the peers, runs them.
 fn without_peers(project: &Project) -> Vec<String> {
     let modules = interop::test_modules();
     if has_nextest(project) {

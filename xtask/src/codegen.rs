@@ -1,7 +1,7 @@
-//! `cargo xtask codegen`: writes generated code into the tree, or proves that what is there is current.
+//! `cargo xtask codegen`: writes generated code into the tree, or checks that it is current.
 //!
-//! Generated code is checked in, so that building the workspace needs no compiler but Rust's. The compiler for
-//! protobuf comes with this tool's feature `codegen`; a build without it starts one with it.
+//! Generated code is checked in, so that building the workspace needs only a Rust compiler. The compiler for protobuf comes
+//! with this tool's feature `codegen`; a build without the feature starts one with it.
 
 #[cfg(feature = "codegen")]
 mod generator;
@@ -14,7 +14,7 @@ use anyhow::Result;
 
 use crate::project::Project;
 
-/// Generates everything in the table; with `check` only compares.
+/// Generates all code of the table; with `check` only compares.
 #[cfg(feature = "codegen")]
 pub(crate) fn run(project: &Project, check: bool) -> Result<()> {
     generator::run_all(project, table::GENERATORS, check)

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the binary in the packages that people's package managers install.
+//! `cargo xtask dist`: packages the binary and the SDKs for common package managers.
 //!
 //! ```text
 //! cargo build ──► binary ──► Payload (binary, licences, completions, man pages, unit) ──┬─► .tar.gz    for any machine
@@ -10,9 +10,10 @@
 //!
 //! Invariants: two runs over the same binary write the same bytes; every package carries both licences; the platform tags
 //! name what the binary needs (the glibc version is read from the binary). Packages for other platforms are made by the
-//! same command on those platforms.
+//! name what the binary needs (the glibc version is read from the binary). The same command on other platforms makes their
+//! packages.
 //!
-//! What is *not* here: uploading. The writers come with the feature `dist`; a build without it starts one with it.
+//! Uploading is not part of it. The writers come with the feature `dist`; a build without it starts one with it.
 
 #[cfg(feature = "dist")]
 mod archive;

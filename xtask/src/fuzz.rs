@@ -1,11 +1,11 @@
-//! `cargo xtask fuzz`: the targets of `fuzz/`, under libFuzzer where there is a C++ compiler, else by a runner of our own.
+//! `cargo xtask fuzz`: runs the targets of `fuzz/` under libFuzzer if there is a C++ compiler, otherwise with our own runner.
 //!
 //! ```text
-//! libfuzzer   led by the code that an input reaches; the stable compiler, with the flags that cargo-fuzz gives it
-//! own         changed fixtures without feedback; nothing is needed, so CI runs it
+//! libfuzzer   guided by code coverage; the stable compiler, with the flags of cargo-fuzz
+//! own         mutated fixtures without feedback; needs no tools, so CI runs it
 //! ```
 //!
-//! What libFuzzer learns is kept below the target folder, and serves as seeds the next time.
+//! libFuzzer's corpus is kept below the target folder, and is used as seeds the next time.
 
 use std::path::{Path, PathBuf};
 
@@ -15,17 +15,17 @@ use crate::interop::EVERYTHING;
 use crate::invocation::Invocation;
 use crate::project::Project;
 
-/// What libFuzzer needs the compiler to add.
+/// The compiler flags that libFuzzer needs.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table";
 
-/// The longest input.
+/// The largest input.
 const LONGEST: u32 = 8 * 1024;
 
 /// Seconds of one target in CI: there are twenty of them.
 const CI: u64 = 3;
 
-/// What to fuzz.
+/// The options of `fuzz`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fuzzing {
     /// One target only [default: all]
@@ -42,18 +42,18 @@ pub(crate) struct Fuzzing {
 }
 
 impl Fuzzing {
-    /// What CI fuzzes.
+    /// Returns the options of CI.
     pub(crate) fn of_ci() -> Self {
         Self { target: None, seconds: CI, own: true, input: None }
     }
 
-    /// What is fuzzed at night.
+    /// Returns the options of the nightly run.
     pub(crate) fn of_the_night() -> Self {
         Self { target: None, seconds: 60, own: false, input: None }
     }
 }
 
-/// Fuzzes.
+/// Runs the selected targets.
 pub(crate) fn run(project: &Project, fuzzing: &Fuzzing) -> Result<()> {
     project.cargo(["build", "--quiet", "--bin", "fuzz"]).args(EVERYTHING).run()?;
     let target_folder = project.metadata()?.target_directory()?;
@@ -83,7 +83,7 @@ fn build(project: &Project, target_folder: &Path) -> Result<PathBuf> {
     let about = Invocation::new("rustc", project.root()).args(["-vV"]).output()?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
     let folder = target_folder.join("fuzz");
-    // With a target of its own: the flags are not for build scripts.
+    // With an explicit target, so that the flags do not apply to build scripts.
     let call = project.cargo([
         "build",
         "--release",
@@ -97,7 +97,7 @@ fn build(project: &Project, target_folder: &Path) -> Result<PathBuf> {
     Ok(folder.join(host).join("release/aqueduct-fuzz-libfuzzer"))
 }
 
-/// Runs one target; `line` has its name, and the folders of its seeds.
+/// Runs one target; `line` contains its name and the folders of its seeds.
 fn lead(project: &Project, target_folder: &Path, program: &Path, line: &str, seconds: u64) -> Result<()> {
     let mut words = line.split(' ');
     let name = words.next().unwrap_or_default();

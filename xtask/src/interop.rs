@@ -1,7 +1,7 @@
-//! `cargo xtask interop`: real peers, at pinned versions, judge what we send.
+//! `cargo xtask interop`: runs the tests with real peers, at pinned versions.
 //!
-//! A suite installs its peers below the target folder, proves that its own harness can fail, then runs the tests
-//! of `aqueduct-tests` that need those peers. Nothing is installed outside the target folder.
+//! A suite installs its peers below the target folder, checks that its own harness can fail, then runs the tests of
+//! `aqueduct-tests` that need those peers. Nothing is installed outside the target folder.
 
 mod a2a;
 mod agui;
@@ -26,15 +26,15 @@ use anyhow::{Context as _, Result};
 use crate::interop::peers::{Peers, text};
 use crate::project::Project;
 
-/// The package and the feature that hold the tests with real peers.
+/// The package and the feature with the tests of real peers.
 const TESTS: (&str, &str) = ("aqueduct-tests", "interop");
 
 /// The real peers of one protocol.
 struct Suite {
-    /// Its name on the command line; its tests are in the module `interop::<name>`.
+    /// The name on the command line; the tests are in the module `interop::<name>`.
     name: &'static str,
     run: fn(&Project) -> Result<Env>,
-    /// Left out unless it is named or `--nightly` is given: its peers take gigabytes and minutes.
+    /// Set for suites that run only if named or with `--nightly`: their peers take gigabytes and minutes.
     nightly: bool,
 }
 
@@ -47,13 +47,13 @@ impl Suite {
         Self { name, run, nightly: true }
     }
 
-    /// Returns whether the command line selects this suite.
+    /// Returns `true` if the command line selects this suite.
     fn is_chosen(&self, only: Option<&str>, nightly: bool) -> bool {
         only.map_or(nightly || !self.nightly, |name| name == self.name)
     }
 }
 
-/// Variables that tell the tests where the peers are.
+/// Variables with the locations of the peers, for the tests.
 type Env = Vec<(&'static str, String)>;
 
 const SUITES: &[Suite] = &[
@@ -71,7 +71,7 @@ const SUITES: &[Suite] = &[
     Suite::new("transports", transports::prepare),
 ];
 
-/// Runs the suites that CI leaves out.
+/// Runs the nightly suites.
 pub(crate) fn run_nightly(project: &Project) -> Result<()> {
     for suite in SUITES.iter().filter(|suite| suite.nightly) {
         run(project, Some(suite.name), true)?;
@@ -92,7 +92,7 @@ pub(crate) fn run(project: &Project, only: Option<&str>, nightly: bool) -> Resul
     Ok(())
 }
 
-/// Runs the soak with that seed, for that long.
+/// Runs the soak with that seed, for that many minutes.
 pub(crate) fn soak(project: &Project, seed: u64, minutes: u64) -> Result<()> {
     programs::build(project)?;
     let mut env = soak::prepare(project)?;
@@ -101,11 +101,11 @@ pub(crate) fn soak(project: &Project, seed: u64, minutes: u64) -> Result<()> {
     run_tests(project, "soak", env)
 }
 
-/// Suites whose bench compares with packages of its own, pinned in their folder `bench`, and where the bench finds them.
+/// Suites whose bench compares with packages pinned in the folder `bench`, and the variable with their location.
 const BENCH_PEERS: &[(&str, &str)] =
     &[("a2a", "AQUEDUCT_BENCH_A2A"), ("transports", "AQUEDUCT_BENCH_TRANSPORTS")];
 
-/// Installs the peers that the bench of one suite compares with, and says where they are.
+/// Installs the peers of one suite's bench, and returns their locations.
 pub(crate) fn bench_peers_of(project: &Project, name: &str) -> Result<Env> {
     if let Some((_, variable)) = BENCH_PEERS.iter().find(|(suite, _)| *suite == name) {
         let peers = Peers::of(project, name)?;
@@ -119,7 +119,7 @@ pub(crate) fn bench_peers_of(project: &Project, name: &str) -> Result<Env> {
     (suite.run)(project)
 }
 
-/// The modules of tests that need peers, which nobody else should run.
+/// Returns the modules of tests that need peers, which other steps exclude.
 pub(crate) fn test_modules() -> impl Iterator<Item = String> {
     SUITES.iter().map(|suite| test_module(suite.name))
 }
@@ -138,7 +138,7 @@ fn run_tests(project: &Project, suite: &str, env: Env) -> Result<()> {
     }
     let call = if crate::ci::has_nextest(project) {
         let filter = format!("package({package}) & test({})", test_module(suite));
-        // A suite whose tests are not written yet has still proven its peers: nextest warns of it and goes on.
+        // A suite without tests has still checked its peers: nextest warns and continues.
         let call = project.cargo(["nextest", "run", "--profile", "ci", "--no-tests", "warn"]);
         call.args(EVERYTHING).args(["-E", &filter])
     } else {

@@ -1,6 +1,6 @@
-//! A call of another program that can be shown, repeated by hand and explained when the program is missing.
+//! [`Invocation`]: a call of another program that can be printed, repeated by hand, and explained if the program is missing.
 //!
-//! The caller says what to install; this module never installs anything itself.
+//! The caller provides the hint what to install; this module installs nothing.
 
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
@@ -21,14 +21,14 @@ pub(crate) struct Invocation {
 }
 
 impl Invocation {
-    /// A call of `program` in `folder`.
+    /// Returns a call of `program` in `folder`.
     pub(crate) fn new(program: impl Into<String>, folder: &Path) -> Self {
         let program = program.into();
         let shown_as = program.clone();
         Self { program, shown_as, args: Vec::new(), env: Vec::new(), folder: folder.to_owned(), hint: None }
     }
 
-    /// A call of the cargo that started this task; shown as plain `cargo`.
+    /// Returns a call of the cargo that started this task; printed as plain `cargo`.
     pub(crate) fn cargo(folder: &Path) -> Self {
         let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         Self { shown_as: "cargo".to_owned(), ..Self::new(program, folder) }
@@ -46,30 +46,30 @@ impl Invocation {
         self
     }
 
-    /// What to tell when the program is not there.
+    /// Sets the hint for a missing program.
     pub(crate) fn hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);
         self
     }
 
-    /// Runs it with the terminal's input and output; an error if it fails.
+    /// Runs the program with the terminal's input and output. Returns an error if it fails.
     pub(crate) fn run(&self) -> Result<()> {
         let status = self.command().status();
         self.judge(status.map_err(|error| self.explain(&error))?)
     }
 
-    /// Runs it and gives back what it wrote to its standard output; what it complained of is in the error.
+    /// Runs the program and returns its standard output. The error contains its standard error.
     pub(crate) fn output(&self) -> Result<String> {
         self.output_with("")
     }
 
-    /// The same, with a text on its standard input.
+    /// Like [`output`](Self::output), with a text on the standard input.
     pub(crate) fn output_with(&self, input: &str) -> Result<String> {
         let mut command = self.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| self.explain(&error))?;
         let stdin = child.stdin.take();
-        // The pipe is filled beside the reading, or a long input and a long answer would wait for each other.
+        // A second thread writes the input; otherwise a long input and a long output would deadlock.
         let (written, output) = std::thread::scope(|scope| {
             let writer =
                 scope.spawn(move || stdin.map_or(Ok(()), |mut pipe| pipe.write_all(input.as_bytes())));
@@ -84,7 +84,7 @@ impl Invocation {
                 String::from_utf8_lossy(&output.stderr).trim_end()
             );
         }
-        // A program may succeed without reading all it was given; only its own verdict counts.
+        // A program may succeed without reading all of its input; only its exit status counts.
         drop(written);
         String::from_utf8(output.stdout).with_context(|| format!("`{self}` wrote no UTF-8"))
     }
@@ -116,7 +116,7 @@ impl Invocation {
 }
 
 impl fmt::Display for Invocation {
-    /// The line to paste into a shell to repeat the call (in its folder).
+    /// Writes the line that repeats the call in a shell (in its folder).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value) in &self.env {
             write!(f, "{name}={} ", quoted(value))?;

@@ -1,7 +1,7 @@
-//! `cargo xtask`: everything a contributor runs, in one place and in one language.
+//! `cargo xtask`: all tasks of a contributor, in one place and in one language.
 //!
-//! One file per subcommand. Nothing here depends on a crate of the workspace, so that a broken crate never
-//! keeps the tools from building. What belongs to a crate's own tests is not here: `xtask` only calls it.
+//! One file per subcommand. The tool depends on no crate of the workspace, so that a broken crate never prevents the tools from
+//! building. Tests of a crate are not here: `xtask` only calls them.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks to its terminal")]
 
 mod bench;
@@ -40,11 +40,11 @@ struct Cli {
 enum Task {
     /// Run all that CI runs, in its order; stop at the first failure
     Ci(ci::Tier),
-    /// The same as `ci`: the one command which tells whether a change is good
+    /// The same as `ci`: the one command that decides whether a change is good
     Test(ci::Tier),
     /// Check the rules that no compiler knows: dependency direction, names, sizes, docs, paths
     Tidy,
-    /// Write the generated code anew
+    /// Write the generated code
     Codegen {
         /// Write nothing; fail if the code in the tree is not what would be generated
         #[arg(long)]

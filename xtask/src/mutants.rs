@@ -1,13 +1,13 @@
-//! `cargo xtask mutants`: changes the code in small ways and sees whether a test notices.
+//! `cargo xtask mutants`: mutates the code and checks that a test fails.
 //!
-//! The files are those whose faults would be silent: numbers, leases, takeovers, balance, coalescing. What no test notices is
-//! listed by cargo-mutants; `docs/testing.md` says why each of the rest is left.
+//! The files are those whose bugs would be silent: numbers, leases, takeovers, balance, coalescing. cargo-mutants lists the
+//! mutants that no test detects; `docs/testing.md` explains each remaining one.
 
 use anyhow::{Result, bail};
 
 use crate::project::Project;
 
-/// Packages, and their files.
+/// The mutated files by package.
 const FILES: &[(&str, &[&str])] = &[
     ("aqueduct-core", &["core/src/coalesce.rs", "core/src/stream/*.rs", "core/src/principal.rs"]),
     ("aqueduct-runlog", &["runlog/src/ledger.rs", "runlog/src/follow.rs", "runlog/src/remains.rs"]),

@@ -1,6 +1,6 @@
-//! Where the workspace is and what cargo says of it.
+//! [`Project`]: the location of the workspace, and the metadata of cargo.
 //!
-//! Reads only. `cargo metadata` is asked once per task and kept as JSON: each task picks the few fields it needs.
+//! Reads only. `cargo metadata` is called once per task and kept as JSON: each task picks the few fields it needs.
 
 use std::path::{Path, PathBuf};
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::invocation::Invocation;
 
-/// The workspace a task works on.
+/// The workspace of a task.
 #[derive(Debug)]
 pub(crate) struct Project {
     root: PathBuf,
 }
 
 impl Project {
-    /// The workspace at `root`, or the one this tool was started from.
+    /// Returns the workspace at `root`, or the one this tool belongs to.
     pub(crate) fn locate(root: Option<PathBuf>) -> Result<Self> {
         let root = root.unwrap_or_else(|| {
             // `cargo run` sets the variable at run time; the compiled-in value serves a binary started by hand.
@@ -28,17 +28,17 @@ impl Project {
         Ok(Self { root })
     }
 
-    /// The folder with the workspace's `Cargo.toml`.
+    /// Returns the folder with the workspace's `Cargo.toml`.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A call of cargo in the root, with the same toolchain that runs this task.
+    /// Returns a call of cargo in the root, with the toolchain of this task.
     pub(crate) fn cargo<const N: usize>(&self, args: [&str; N]) -> Invocation {
         Invocation::cargo(&self.root).args(args)
     }
 
-    /// What `cargo metadata` knows of the workspace's own packages.
+    /// Returns the metadata of the workspace's own packages.
     pub(crate) fn metadata(&self) -> Result<Metadata> {
         let text = self.cargo(["metadata", "--format-version", "1", "--no-deps"]).output()?;
         let json = serde_json::from_str(&text).context("cargo metadata gave no JSON")?;
@@ -46,24 +46,24 @@ impl Project {
     }
 }
 
-/// The answer of `cargo metadata --no-deps`.
+/// The output of `cargo metadata --no-deps`.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     json: Value,
 }
 
 impl Metadata {
-    /// The packages of the workspace.
+    /// Returns the packages of the workspace.
     pub(crate) fn packages(&self) -> impl Iterator<Item = Package<'_>> {
         self.json.get("packages").and_then(Value::as_array).into_iter().flatten().map(Package)
     }
 
-    /// The package called `name`, if the workspace has it.
+    /// Returns the package `name`, if the workspace has it.
     pub(crate) fn package(&self, name: &str) -> Option<Package<'_>> {
         self.packages().find(|package| package.name() == name)
     }
 
-    /// Where build products go (`target`, or what the environment says).
+    /// Returns the folder of build products (`target`, or the one of the environment).
     pub(crate) fn target_directory(&self) -> Result<PathBuf> {
         let path = self.json.get("target_directory").and_then(Value::as_str);
         Ok(PathBuf::from(path.context("cargo metadata names no target directory")?))
@@ -75,32 +75,32 @@ impl Metadata {
 pub(crate) struct Package<'a>(&'a Value);
 
 impl<'a> Package<'a> {
-    /// Its name in the manifest.
+    /// Returns the name in the manifest.
     pub(crate) fn name(self) -> &'a str {
         self.text("name")
     }
 
-    /// Returns its version.
+    /// Returns the version.
     pub(crate) fn version(self) -> &'a str {
         self.text("version")
     }
 
-    /// Returns whether `cargo publish` takes it.
+    /// Returns `true` if `cargo publish` accepts the package.
     pub(crate) fn is_published(self) -> bool {
         self.0.get("publish").is_none_or(Value::is_null)
     }
 
-    /// The path of its manifest.
+    /// Returns the path of the manifest.
     pub(crate) fn manifest_path(self) -> &'a Path {
         Path::new(self.text("manifest_path"))
     }
 
-    /// Whether it declares the feature.
+    /// Returns `true` if the package declares the feature.
     pub(crate) fn has_feature(self, feature: &str) -> bool {
         self.0.get("features").is_some_and(|features| features.get(feature).is_some())
     }
 
-    /// The names of all packages it declares as dependencies, of every kind, optional ones too.
+    /// Returns the names of all declared dependencies, of every kind, including optional ones.
     pub(crate) fn dependencies(self) -> impl Iterator<Item = &'a str> {
         let list = self.0.get("dependencies").and_then(Value::as_array).into_iter().flatten();
         list.filter_map(|dependency| dependency.get("name").and_then(Value::as_str))

@@ -4,14 +4,14 @@
 //! clean tree ► one version everywhere ► changelog has that version ► tidy (licences, READMEs, metadata) ► cargo package
 //! ```
 //!
-//! Every failing check is reported, not the first one alone. Uploading is a person's step: `RELEASING.md` lists it.
+//! All failing checks are reported, not only the first. A person uploads: `RELEASING.md` lists the steps.
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::project::{Metadata, Project};
 use crate::tidy;
 
-/// Files outside of cargo that carry the version, with the line that does.
+/// Files outside cargo that contain the version, with their line.
 const VERSIONS: [(&str, &str, &str); 3] = [
     ("sdk/python/pyproject.toml", "version = \"", "\""),
     ("sdk/typescript/package.json", "\"version\": \"", "\""),

@@ -1,16 +1,16 @@
 //! `cargo xtask simulate`: worlds of replicas, faults and clients that replay from a seed (`tests/simulation`).
 //!
-//! The program is built with all features of the workspace, as the other steps of CI are, so that nothing is built twice.
+//! The program is built with all features of the workspace, like the other steps of CI, so that nothing is built twice.
 
 use anyhow::Result;
 
 use crate::interop::EVERYTHING;
 use crate::project::Project;
 
-/// Worlds that CI lives.
+/// The number of worlds in CI.
 const CI: u64 = 2_000;
 
-/// What to simulate.
+/// The options of `simulate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Worlds {
     /// How many worlds
@@ -28,12 +28,12 @@ pub(crate) struct Worlds {
 }
 
 impl Worlds {
-    /// The worlds that CI lives.
+    /// Returns the options of CI.
     pub(crate) fn of_ci() -> Self {
         Self { seeds: CI, from: 0, seed: None, plant: None }
     }
 
-    /// Worlds that are lived at night, after those of CI.
+    /// Returns the options of the nightly run, which continues after the worlds of CI.
     pub(crate) fn of_the_night() -> Self {
         Self { seeds: 50_000, from: CI, seed: None, plant: None }
     }
@@ -52,7 +52,7 @@ impl Worlds {
     }
 }
 
-/// Builds the program, and lives the worlds.
+/// Builds the program and runs the worlds.
 pub(crate) fn run(project: &Project, worlds: &Worlds) -> Result<()> {
     project.cargo(["build", "--quiet", "--bin", "simulate"]).args(EVERYTHING).run()?;
     let program = project.metadata()?.target_directory()?.join("debug").join("simulate");

@@ -1,9 +1,9 @@
 //! `cargo xtask site`: the documentation as a site in `target/site`.
 //!
-//! mdBook renders the pages; it is installed at a pinned version below the target folder. Beside each rendered page lies its
-//! Markdown, and `llms.txt` lists all pages with their titles, for programs that read documentation.
+//! mdBook renders the pages; it is installed at a pinned version below the target folder. The Markdown of each page is copied
+//! next to the rendered page, and `llms.txt` lists all pages with their titles, for programs that read documentation.
 //!
-//! What is *not* here: checking. Links and the table of contents are a rule of `tidy`; snippets are tests of the gateway.
+//! It does not check the pages: links and the table of contents are a rule of `tidy`; snippets are tests of the gateway.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -39,7 +39,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Installs mdBook unless the pinned version is there; returns the path of the program.
+/// Installs mdBook unless the pinned version is installed. Returns the path of the program.
 fn install(project: &Project, target: &Path) -> Result<String> {
     let root = target.join("tools");
     let program = text(&root.join("bin/mdbook"))?;

@@ -4,9 +4,8 @@
 //! cargo, git, files ──load──► Model ──checks (pure)──► findings ──► report
 //! ```
 //!
-//! `load` is the only part that touches the disk. Each check is a pure function over the [`Model`], so each is
-//! tested with a good and a bad model in memory. A check says where, which rule, and what to do. Checks never
-//! mend anything.
+//! Only `load` reads the disk. Each check is a pure function over the [`Model`], tested with a good and a bad model in memory.
+//! A finding has a location, a rule and a remedy. Checks never change a file.
 
 mod checks;
 mod finding;
@@ -20,7 +19,7 @@ use crate::project::Project;
 use crate::tidy::finding::{Finding, Severity};
 use crate::tidy::model::Model;
 
-/// Loads the workspace, runs every check and prints what they found.
+/// Loads the workspace, runs every check and prints the findings.
 pub(crate) fn run(project: &Project) -> Result<()> {
     let model = load::model(project)?;
     let findings = check(&model);

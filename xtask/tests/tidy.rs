@@ -163,3 +163,14 @@ fn an_example_may_join_an_adapter_and_a_transport() {
     fs::write(manifest, renamed).unwrap();
     check_fails(&root, "error[package-name]: the package is called `aqueduct-endpoint`");
 }
+
+#[test]
+fn a_comment_that_hides_its_subject_fails_with_the_better_wording() {
+    let root = workspace("wording");
+    write(&root, "core/src/lib.rs", "//! Nothing.\n\n// Whoever reads this gets all of it.\n");
+    check_fails(&root, "core/src/lib.rs:3: error[wording]: a comment says `whoever`");
+    check_fails(&root, "name the role: caller, client, watcher, owner, publisher, replica");
+    // The remedy is enough.
+    write(&root, "core/src/lib.rs", "//! Nothing.\n\n// Every watcher gets all of it.\n");
+    assert!(tidy(&root).status.success());
+}

@@ -1,4 +1,4 @@
-//! Custom blocks: by their well-known names as activities, restated messages and raw events; otherwise `CUSTOM`.
+//! Custom blocks: well-known names become activities, restated messages and raw events; all others become `CUSTOM`.
 
 use aqueduct_core::event::CustomEvent;
 use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, Metadata, wellknown};
@@ -13,8 +13,8 @@ use crate::wire::{
 };
 
 converter! {
-    /// `ACTIVITY_SNAPSHOT`, `ACTIVITY_DELTA`, `MESSAGES_SNAPSHOT`, `RAW`, `CUSTOM`. A well-known name whose value is
-    /// not what the name says becomes `CUSTOM`: a client that is strict about it would end the stream.
+    /// `ACTIVITY_SNAPSHOT`, `ACTIVITY_DELTA`, `MESSAGES_SNAPSHOT`, `RAW`, `CUSTOM`. A well-known name with a value of another
+    /// form becomes `CUSTOM`: a strict client would end the stream.
     CustomConverter
 }
 
@@ -37,6 +37,7 @@ impl BlockEventConverter<Event> for CustomConverter {
 }
 
 impl CustomConverter {
+    /// Converts a progress card. Returns `None` if the value has another form, here and below.
     fn activity(self, custom: &CustomEvent) -> Option<Event> {
         Some(Event::from(ActivitySnapshot {
             base: origin_base(&custom.origin),
@@ -58,8 +59,8 @@ impl CustomConverter {
         }))
     }
 
-    /// Only the root may restate the conversation: a client drops what is not in the list, and what a sub-agent
-    /// remembers is not the thread.
+    /// Converts restated messages of the root agent only: a client drops messages that are not in the list, and the history of
+    /// a sub-agent is not that of the thread.
     fn messages(self, custom: &CustomEvent) -> Option<Event> {
         if !custom.lane.is_root() {
             return None;

@@ -1,4 +1,4 @@
-//! Restated messages, in what the peer's dialect has words for.
+//! Restated messages in the form of the peer's dialect.
 
 use serde_json::Value;
 
@@ -7,14 +7,14 @@ use crate::config::Dialect;
 use crate::wire::object::{At, FromWire as _};
 use crate::wire::{Content, ContentPart, MediaPart, Message, PartSource, Strictness};
 
-/// The messages of a `MESSAGES` block; none if the peer could not read all of them.
+/// Returns the messages of a `MESSAGES` block. Returns `None` if the peer cannot read all of them.
 pub(super) fn messages(value: &Value, dialect: Dialect) -> Option<Vec<Message>> {
     let at = At::root("messages", Strictness::Forgiving);
     let messages: Vec<Message> = Vec::from_wire(value.clone(), &at).ok()?;
     messages.into_iter().map(|message| readable(message, dialect)).collect()
 }
 
-/// The message in words that a peer of this dialect reads; none if it has no such words.
+/// Returns the message in a form that a peer of this dialect can read. Returns `None` if there is none.
 pub(crate) fn readable(mut message: Message, dialect: Dialect) -> Option<Message> {
     match &mut message {
         Message::Unknown(_) => return None,
@@ -47,7 +47,7 @@ fn is_readable(part: &ContentPart, dialect: Dialect) -> bool {
     }
 }
 
-/// Before 1.0 a tool answers with a text only.
+/// Returns the content of a tool message. Before 1.0 it is text only.
 fn tool_content(content: &Content, dialect: Dialect) -> Option<Content> {
     match (content, dialect) {
         (Content::Text(_), _) => Some(content.clone()),

@@ -6,16 +6,16 @@
 //! | lane closes | `SUBAGENT_FINISHED`, `SUBAGENT_ERROR` | a `CUSTOM` notice if it failed, `STEP_FINISHED` | `TOOL_CALL_END`, `_RESULT` | nothing |
 //! | step of a sub-agent | under its name | under `agent/step` | nothing | nothing |
 //!
-//! `Tool`: a lane that a tool call of its parent opened is that call, and gets none of its own.
+//! `Tool`: a lane that a tool call of its parent opened is represented by that call, and gets no call of its own.
 //!
-//! Inline, the lane's own step is tagged with the lane and its inner steps are prefixed with the agent's name:
-//! two open steps never have one name and one tag, which clients would refuse.
+//! Inline, the lane's own step is tagged with the lane, and its inner steps are prefixed with the agent's name: two open
+//! steps never have the same name and tag, which clients would reject.
 
 use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, Lane, LaneOutcome, Metadata, wellknown};
 use serde_json::{Value, json};
 
-use super::run::say_failure;
-use super::show::{META_IS_ERROR, META_OUTCOME, converter, noted, shown_name};
+use super::run::push_failure_text;
+use super::show::{META_IS_ERROR, META_OUTCOME, converter, shown_name, with_metadata};
 use crate::config::{Dialect, Settings, Subagents};
 use crate::ids::CALL_RESULT;
 use crate::wire::{
@@ -24,17 +24,17 @@ use crate::wire::{
     ToolCallEnd, ToolCallResult, ToolCallStart, ToolRole,
 };
 
-/// Members of a sub-agent's metadata that say what it was asked.
+/// Members of a sub-agent's metadata that hold its input.
 const ASKED: [&str; 6] = ["input", "task", "prompt", "query", "instructions", "message"];
 
-/// The code of a sub-agent that somebody stopped.
+/// The code of a cancelled sub-agent.
 const CANCELLED: &str = aqueduct_core::RunFailure::CANCELLED;
 
-/// What is written of such a sub-agent.
+/// The error message of a cancelled sub-agent.
 const STOPPED: &str = "the sub-agent was cancelled";
 
 converter! {
-    /// `SUBAGENT_*`, or steps, by the setting.
+    /// `SUBAGENT_*` events, steps or tool calls, by the setting.
     LaneConverter
 }
 
@@ -55,11 +55,11 @@ impl BlockEventConverter<Event> for LaneConverter {
                 if is_call(lane) {
                     end_call(lane, outcome, out);
                 }
-                self.tell_failure(lane, outcome, out);
+                self.push_failure(lane, outcome, out);
             }
             (BlockEvent::LaneClosed { lane, outcome }, Subagents::Inline) => {
                 self.end_inline(lane, outcome, out);
-                self.tell_failure(lane, outcome, out);
+                self.push_failure(lane, outcome, out);
             }
             _ => {}
         }
@@ -67,6 +67,7 @@ impl BlockEventConverter<Event> for LaneConverter {
 }
 
 impl LaneConverter {
+    /// Starts the call of a sub-agent that is shown as a tool call, with its input as arguments.
     fn call(self, lane: &Lane, out: &mut Vec<Event>) {
         let Some(label) = self.settings.label(lane).filter(|_| is_call(lane)) else { return };
         let tool_call_id = lane.id.as_bytes().clone();
@@ -78,13 +79,14 @@ impl LaneConverter {
         out.push(Event::ToolCallArgs(ToolCallArgs { tool_call_id, delta, ..ToolCallArgs::default() }));
     }
 
-    /// Writes the failure as a text where the settings say so: no frontend shows a failed call as failed.
-    fn tell_failure(self, lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
+    /// Adds the failure as a text, if the settings ask for it: no frontend shows a failed call as failed.
+    fn push_failure(self, lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
         let LaneOutcome::Failed(failure) = outcome else { return };
         let name = self.settings.label(lane).map_or_else(|| shown_name(lane), ByteString::from);
-        say_failure(self.settings, lane.id.as_str(), &name, &failure.message, out);
+        push_failure_text(self.settings, lane.id.as_str(), &name, &failure.message, out);
     }
 
+    /// Ends the step of a sub-agent, after a notice if it failed.
     fn end_inline(self, lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
         let subagent_run_id = self.settings.tag(lane);
         let mut metadata = Metadata::new();
@@ -110,27 +112,27 @@ impl LaneConverter {
             metadata.insert("aqueduct.result".to_owned(), value.clone());
         }
         out.push(Event::StepFinished(StepFinished {
-            base: noted(metadata),
+            base: with_metadata(metadata),
             step_name: shown_name(lane),
             subagent_run_id,
         }));
     }
 }
 
-/// True for a lane that is shown as a call of its own.
+/// Returns `true` for a lane that is shown as a call of its own.
 fn is_call(lane: &Lane) -> bool {
     !lane.is_root() && lane.parent_call.is_none()
 }
 
-/// What the sub-agent was asked, as arguments of a call.
+/// Returns the input of the sub-agent, as arguments of a call.
 fn asked(lane: &Lane) -> Value {
     let asked = ASKED.iter().find_map(|name| lane.source.metadata()?.get(*name)).cloned();
     let asked = asked.or_else(|| lane.source.description().map(|text| Value::from(&**text)));
     asked.map_or_else(|| json!({}), |asked| json!({ "input": asked }))
 }
 
-/// Ends the call of a lane. The result of a success without a value is empty: [`View`](super::View) writes the
-/// sub-agent's text into it.
+/// Ends the call of a lane. The result of a success without a value is empty: [`View`](super::View) fills in the sub-agent's
+/// text.
 fn end_call(lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
     let tool_call_id = lane.id.as_bytes().clone();
     out.push(Event::ToolCallEnd(ToolCallEnd {
@@ -151,7 +153,7 @@ fn end_call(lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
         _ => fail(&ByteString::from_static(STOPPED)),
     };
     out.push(Event::from(ToolCallResult {
-        base: noted(metadata),
+        base: with_metadata(metadata),
         subagent_run_id: None,
         message_id: ByteString::from(format!("{tool_call_id}{CALL_RESULT}")),
         tool_call_id,
@@ -163,7 +165,7 @@ fn end_call(lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
 fn started(lane: &Lane) -> Event {
     let parent = lane.parent.as_ref().filter(|parent| !parent.is_root());
     Event::from(SubagentStarted {
-        base: noted(lane.source.metadata().map(|metadata| (**metadata).clone()).unwrap_or_default()),
+        base: with_metadata(lane.source.metadata().map(|metadata| (**metadata).clone()).unwrap_or_default()),
         subagent_run_id: lane.id.as_bytes().clone(),
         name: shown_name(lane),
         description: lane.source.description().cloned(),
@@ -176,20 +178,20 @@ fn started(lane: &Lane) -> Event {
 fn ended(lane: &Lane, outcome: &LaneOutcome, dialect: Dialect) -> Event {
     let subagent_run_id = lane.id.as_bytes().clone();
     let finished = |result: Option<Value>, outcome| {
-        let base = noted(Metadata::new());
+        let base = with_metadata(Metadata::new());
         Event::from(SubagentFinished { base, subagent_run_id: subagent_run_id.clone(), result, outcome })
     };
     match outcome {
         LaneOutcome::Success(result) => {
             let success = SubagentFinishedOutcome::Success(SubagentSuccessOutcome::default());
-            let said = (dialect == Dialect::V1_0).then_some(success);
-            finished(result.clone().filter(|result| !result.is_null()), said)
+            let outcome = (dialect == Dialect::V1_0).then_some(success);
+            finished(result.clone().filter(|result| !result.is_null()), outcome)
         }
         LaneOutcome::Suspended => {
             finished(None, Some(SubagentFinishedOutcome::Suspended(SuspendedOutcome::default())))
         }
         LaneOutcome::Failed(failure) => error(subagent_run_id, failure.message.clone(), failure.code.clone()),
-        // A sub-agent that was stopped did not do what it was for, and the protocol has no word for it.
+        // The protocol has no outcome for a cancelled sub-agent.
         _ => error(subagent_run_id, ByteString::from_static(STOPPED), ByteString::from_static(CANCELLED)),
     }
 }
@@ -227,6 +229,7 @@ impl BlockEventConverter<Event> for StepConverter {
 }
 
 impl StepConverter {
+    /// Returns `true` if steps of the lane are shown.
     fn shows(self, lane: &Lane) -> bool {
         !self.settings.hides(lane) && self.settings.label(lane).is_none()
     }

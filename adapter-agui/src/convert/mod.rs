@@ -1,4 +1,4 @@
-//! Balanced canonical events as AG-UI events: one small converter per kind, composed by [`converters`].
+//! Converters of balanced canonical events into AG-UI events: one per kind, composed by [`converters`].
 //!
 //! ```
 //! use aqueduct_adapter_agui::config::{Dialect, Settings};
@@ -6,14 +6,13 @@
 //! use aqueduct_core::{BlockEvent, EventKind};
 //!
 //! let set = converters(&Settings::new(Dialect::V1_0))
-//!     // A converter of your own, for one kind: tool results are not shown.
+//!     // A converter of your own for one kind: omits tool results.
 //!     .with(EventKind::ToolResult, |_: &BlockEvent, _: &mut Vec<_>| {});
 //! # let _ = set;
 //! ```
 //!
-//! Converters keep no state: all they need is on the event, so a watcher can start anywhere. They see only
-//! balanced events, so what they make is balanced. Ids pass as they are: the stream machine has made them unique
-//! in the thread, over all kinds.
+//! Converters keep no state: the event carries all that they need, so a watcher can start anywhere. Their input is balanced,
+//! so their output is, too. Ids pass unchanged: the stream machine has made them unique in the thread, over all kinds.
 //!
 //! A text delta costs no allocation: ids and text are shared with the canonical event.
 
@@ -48,7 +47,7 @@ pub use tool_view::View;
 use crate::config::Settings;
 use crate::wire::Event;
 
-/// The converters for these settings. Replace any of them with [`ConverterSet::with`].
+/// Returns the converters for these settings. Replace any of them with [`ConverterSet::with`].
 pub fn converters(settings: &Settings) -> ConverterSet<Event> {
     let settings = *settings;
     ConverterSet::uniform(RunConverter::new(settings))

@@ -1,10 +1,10 @@
-//! The life of a run: its start and end, what it cost, and what it waits for.
+//! Start and end of a run, its usage and its interrupts.
 
 use aqueduct_core::event::{PendingInterrupt, RunFailed, RunFinished as Finished};
 use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, Metadata, RunFailure, RunOutcome, Usage};
 use serde_json::Value;
 
-use super::show::{agent_name, converter, noted};
+use super::show::{agent_name, converter, with_metadata};
 use crate::config::{Dialect, Errors, Interrupts, Settings};
 use crate::ids::{FAILURE_PREFIX, QUESTION_PREFIX};
 use crate::version::PROTOCOL_VERSION;
@@ -35,7 +35,7 @@ impl BlockEventConverter<Event> for RunConverter {
             BlockEvent::RunFinished(finished) => self.finish(finished, out),
             BlockEvent::RunFailed(failed) => {
                 if self.settings.errors == Errors::Text {
-                    say_run_failure(failed, out);
+                    push_run_failure_text(failed, out);
                 }
                 out.push(self.failure(failed));
             }
@@ -45,11 +45,12 @@ impl BlockEventConverter<Event> for RunConverter {
 }
 
 impl RunConverter {
+    /// Converts the end of a run: interrupts shown as text first, then `RUN_FINISHED`, or `RUN_ERROR` for 0.0.59 peers.
     fn finish(self, finished: &Finished, out: &mut Vec<Event>) {
         let outcome = match (finished.outcome, self.settings.interrupts) {
             (RunOutcome::Interrupted, Interrupts::Interrupt) => Some(self.interrupted(finished)),
             (RunOutcome::Interrupted, Interrupts::Text) => {
-                finished.interrupts.iter().for_each(|pending| self.ask(pending, out));
+                finished.interrupts.iter().for_each(|pending| self.push_interrupt_text(pending, out));
                 self.success(finished)
             }
             (RunOutcome::Cancelled, _) if self.settings.dialect == Dialect::V0_0_59 => {
@@ -74,7 +75,7 @@ impl RunConverter {
         }));
     }
 
-    /// Absent means success: a peer that did not declare a version is told nothing more.
+    /// Returns the outcome of a success. `None` means success, too: a peer without declared version gets nothing more.
     fn success(self, finished: &Finished) -> Option<RunFinishedOutcome> {
         let pending: Vec<_> = finished.pending_calls.iter().map(|call| call.as_bytes().clone()).collect();
         let pending_tool_call_ids = Some(pending).filter(|pending| !pending.is_empty());
@@ -87,7 +88,7 @@ impl RunConverter {
         RunFinishedOutcome::Interrupt(InterruptOutcome { interrupts, extra: None })
     }
 
-    /// An interrupt of a hidden lane is shown without what is hidden: its tag, and the call nobody has seen.
+    /// Converts an interrupt. For a hidden lane the tag and the hidden tool call are omitted.
     fn interrupt(self, pending: &PendingInterrupt) -> Interrupt {
         let hidden = self.settings.hides(&pending.lane);
         let interrupt = &pending.interrupt;
@@ -105,9 +106,9 @@ impl RunConverter {
         }
     }
 
-    /// The question as a text message. Its id is that of the interrupt, which the asker keeps unique in the
-    /// thread, behind a word that no minted id begins with.
-    fn ask(self, pending: &PendingInterrupt, out: &mut Vec<Event>) {
+    /// Adds the interrupt as a text message. Its id is that of the interrupt, which the agent keeps unique in the thread, with a
+    /// prefix that no minted id has.
+    fn push_interrupt_text(self, pending: &PendingInterrupt, out: &mut Vec<Event>) {
         let interrupt = &pending.interrupt;
         let message_id = ByteString::from(format!("{QUESTION_PREFIX}{}", interrupt.id));
         let question = interrupt.message.clone().filter(|message| !message.is_empty()).unwrap_or_else(|| {
@@ -118,7 +119,7 @@ impl RunConverter {
             ("aqueduct.reason".to_owned(), Value::from(&*interrupt.reason)),
         ]);
         let name = agent_name(&pending.lane).filter(|_| !self.settings.hides(&pending.lane));
-        say(message_id, question, name, metadata, out);
+        push_text(message_id, question, name, metadata, out);
     }
 
     fn failure(self, failed: &RunFailed) -> Event {
@@ -127,7 +128,7 @@ impl RunConverter {
             metadata.insert("aqueduct.details".to_owned(), details.clone());
         }
         Event::RunError(RunError {
-            base: noted(metadata),
+            base: with_metadata(metadata),
             code: Some(failed.failure.code.clone()).filter(|code| !code.is_empty()),
             message: failed.failure.message.clone(),
             usage: self.usage(&failed.usage),
@@ -152,35 +153,44 @@ impl RunConverter {
     }
 }
 
-/// How many bytes of a tool's error are repeated in the text that tells of its failure; the result has all of it.
-const MAX_TOLD: usize = 500;
+/// The most bytes of a tool's error that the text about its failure repeats; the result holds all of it.
+const MAX_REPEATED_ERROR: usize = 500;
 
-/// The failure of a sub-agent or a tool as a text message, where failures are shown as such. Its id is that of the lane or
-/// the result behind a word that no minted id begins with.
-pub(super) fn say_failure(settings: Settings, id: &str, name: &str, message: &str, out: &mut Vec<Event>) {
+/// Adds the failure of a sub-agent or a tool as a text message, if the settings ask for it. Its id is that of the lane or
+/// the result, with a prefix that no minted id has.
+pub(super) fn push_failure_text(
+    settings: Settings,
+    id: &str,
+    name: &str,
+    message: &str,
+    out: &mut Vec<Event>,
+) {
     if settings.errors != Errors::Text {
         return;
     }
-    let end = (0..=MAX_TOLD.min(message.len())).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0);
-    let (told, rest) = message.split_at(end);
+    let end = (0..=MAX_REPEATED_ERROR.min(message.len()))
+        .rev()
+        .find(|at| message.is_char_boundary(*at))
+        .unwrap_or(0);
+    let (shown, rest) = message.split_at(end);
     let name = if name.is_empty() { "The tool" } else { name };
-    let text = format!("⚠ {name} failed: {told}{}", if rest.is_empty() { "" } else { "…" });
+    let text = format!("⚠ {name} failed: {shown}{}", if rest.is_empty() { "" } else { "…" });
     let message_id = ByteString::from(format!("{FAILURE_PREFIX}{id}"));
-    say(message_id, ByteString::from(text.trim_end_matches([' ', ':'])), None, Metadata::new(), out);
+    push_text(message_id, ByteString::from(text.trim_end_matches([' ', ':'])), None, Metadata::new(), out);
 }
 
-/// The failure as a text message. Its id is that of the run behind a word that no minted id begins with.
-fn say_run_failure(failed: &RunFailed, out: &mut Vec<Event>) {
+/// Adds the failure of the run as a text message. Its id is that of the run, with a prefix that no minted id has.
+fn push_run_failure_text(failed: &RunFailed, out: &mut Vec<Event>) {
     let message_id = ByteString::from(format!("{FAILURE_PREFIX}{}", failed.run.run_id));
     let code = Value::from(&*failed.failure.code);
     let metadata = Metadata::from_iter([("aqueduct.error".to_owned(), code)]);
     let text = Some(failed.failure.message.clone()).filter(|message| !message.is_empty());
     let text = text.unwrap_or_else(|| ByteString::from(format!("The run failed ({}).", failed.failure.code)));
-    say(message_id, text, None, metadata, out);
+    push_text(message_id, text, None, metadata, out);
 }
 
-/// A whole text message of our own.
-fn say(
+/// Adds a whole text message.
+fn push_text(
     message_id: ByteString,
     text: ByteString,
     name: Option<ByteString>,
@@ -188,7 +198,7 @@ fn say(
     out: &mut Vec<Event>,
 ) {
     out.push(Event::TextMessageStart(TextMessageStart {
-        base: noted(metadata),
+        base: with_metadata(metadata),
         message_id: message_id.clone(),
         role: Some(TextRole::Assistant),
         name,
@@ -202,7 +212,7 @@ fn say(
     out.push(Event::TextMessageEnd(TextMessageEnd { message_id, ..TextMessageEnd::default() }));
 }
 
-/// Usage is told once, by the terminal event: AG-UI has no event for it.
+/// Converts usage to nothing: the terminal event carries the sum, and AG-UI has no event for it.
 #[derive(Debug, Clone, Copy)]
 pub struct UsageConverter;
 
@@ -210,7 +220,7 @@ impl BlockEventConverter<Event> for UsageConverter {
     fn convert(&self, _event: &BlockEvent, _out: &mut Vec<Event>) {}
 }
 
-/// Interrupts are told by the terminal event, all at once: a client takes them only from there.
+/// Converts interrupts to nothing: the terminal event carries all of them, and clients read them only there.
 #[derive(Debug, Clone, Copy)]
 pub struct InterruptConverter;
 

@@ -1,4 +1,4 @@
-//! What all converters ask: is the lane shown, under which tag, and what stands beside a block.
+//! Shared decisions of all converters: whether a lane is shown, its tag and labels, and the base of an event.
 
 use aqueduct_core::event::Origin;
 use aqueduct_core::{BlockHead, ByteString, Channel, Lane, Metadata};
@@ -9,22 +9,22 @@ use crate::wire::{Base, MAX_SAFE_INTEGER};
 
 /// Metadata key: the block that this one continues after an interruption.
 pub const META_CONTINUES: &str = "aqueduct.continues";
-/// Metadata key: the block whose text this one takes the place of.
+/// Metadata key: the block whose text this one replaces.
 pub const META_REPLACES: &str = "aqueduct.replaces";
 /// Metadata key: `intermediate` for a text on the way to the answer.
 pub const META_CHANNEL: &str = "aqueduct.channel";
-/// Metadata key: true on a tool result that is an error; the protocol has no member for it.
+/// Metadata key: `true` on a tool result that is an error; the protocol has no member for it.
 pub const META_IS_ERROR: &str = "aqueduct.isError";
-/// Metadata key: how a sub-agent ended that is shown as a step.
+/// Metadata key: the outcome of a sub-agent that is shown as a step.
 pub const META_OUTCOME: &str = "aqueduct.outcome";
-/// Metadata key: the name of who wrote a text, where no sub-agent is known.
+/// Metadata key: the name of a text's author, where no sub-agent is known.
 pub const META_AUTHOR: &str = "aqueduct.author";
 
-/// What an agent without a name is called.
-const NAMELESS: &str = "agent";
+/// The name of an agent without name.
+const UNNAMED_AGENT: &str = "agent";
 
-/// What stands between the names of agents, and between an agent and its tool, where sub-agents are shown as tool calls.
-const JOINT: &str = " › ";
+/// The separator between the names of agents, and between an agent and its tool, where sub-agents are shown as tool calls.
+const NAME_SEPARATOR: &str = " › ";
 
 /// Declares a converter that holds the settings.
 macro_rules! converter {
@@ -36,7 +36,7 @@ macro_rules! converter {
         }
 
         impl $name {
-            /// A converter with these settings.
+            /// Returns a converter with these settings.
             pub fn new(settings: crate::config::Settings) -> Self {
                 Self { settings }
             }
@@ -47,63 +47,63 @@ macro_rules! converter {
 pub(super) use converter;
 
 impl Settings {
-    /// True if nothing of the lane is shown.
+    /// Returns `true` if the lane is hidden.
     pub(super) fn hides(self, lane: &Lane) -> bool {
         self.subagents == Subagents::Hidden && !lane.is_root()
     }
 
-    /// True if the text is not shown. The answer of the run is, whoever gives it; where sub-agents are tool calls, their other
-    /// texts are the results of those.
+    /// Returns `true` if the text is hidden. The answer of the run is shown for every agent; where sub-agents are tool calls,
+    /// their other texts are the results of those.
     pub(super) fn hides_text(self, block: &BlockHead) -> bool {
         let is_silent = matches!(self.subagents, Subagents::Hidden | Subagents::Tool);
         is_silent && !block.lane.is_root() && block.channel != Channel::Answer
     }
 
-    /// The tag of what belongs to the lane; none for the root, and none where the reader is not told of sub-agents.
+    /// Returns the tag of a lane's events. Returns `None` for the root, and where sub-agents are not shown as such.
     pub(super) fn tag(self, lane: &Lane) -> Option<ByteString> {
         let is_tagged = matches!(self.subagents, Subagents::Attributed | Subagents::Inline);
         (is_tagged && !lane.is_root()).then(|| lane.id.as_bytes().clone())
     }
 
-    /// The label of a sub-agent whose work is shown among the root's.
+    /// Returns the label of a sub-agent whose work is shown within the root's.
     pub(super) fn label(self, lane: &Lane) -> Option<String> {
         if self.subagents == Subagents::Tool { label(lane) } else { None }
     }
 }
 
-/// The name of a lane's agent, also of one that has none.
+/// Returns the name of a lane's agent, with a default for one without name.
 pub(super) fn shown_name(lane: &Lane) -> ByteString {
-    agent_name(lane).unwrap_or(ByteString::from_static(NAMELESS))
+    agent_name(lane).unwrap_or(ByteString::from_static(UNNAMED_AGENT))
 }
 
-/// The names of the agents from the one that the root called down to the lane's own; none for the root.
+/// Returns the names of the agents from the one that the root called down to the lane's own. Returns `None` for the root.
 fn label(lane: &Lane) -> Option<String> {
     let parent = lane.parent.as_ref()?;
-    let above = label(parent).map(|above| above + JOINT).unwrap_or_default();
+    let above = label(parent).map(|above| above + NAME_SEPARATOR).unwrap_or_default();
     Some(above + &shown_name(lane))
 }
 
-/// What stands before the name of a sub-agent's tool.
+/// Returns the prefix of the names of a sub-agent's tools.
 pub(crate) fn tool_prefix(lane: &Lane) -> Option<String> {
-    label(lane).map(|label| label + JOINT)
+    label(lane).map(|label| label + NAME_SEPARATOR)
 }
 
-/// What stands before a text of a sub-agent, in Markdown.
+/// Returns the prefix of a sub-agent's texts, in Markdown.
 pub(crate) fn text_prefix(lane: &Lane) -> Option<String> {
     label(lane).map(|label| format!("**{label}:** "))
 }
 
-/// What stands before a sub-agent's thought.
+/// Returns the prefix of a sub-agent's thinking.
 pub(crate) fn thought_prefix(lane: &Lane) -> Option<String> {
     label(lane).map(|label| label + ": ")
 }
 
-/// The name of a lane's agent; none for the root.
+/// Returns the name of a lane's agent. Returns `None` for the root.
 pub(super) fn agent_name(lane: &Lane) -> Option<ByteString> {
     Some(lane.name()).filter(|name| !name.is_empty()).map(ByteString::from)
 }
 
-/// What stands beside the start of a block: time, the source's metadata, and how it relates to other blocks.
+/// Returns the base of a block's first event: time, the source's metadata, and the relation to other blocks.
 pub(super) fn head_base(head: &BlockHead) -> Base {
     let mut base = origin_base(&head.origin);
     let mut note = |key: &str, value: &str| {
@@ -122,7 +122,7 @@ pub(super) fn head_base(head: &BlockHead) -> Base {
     base
 }
 
-/// Time and metadata as the source told them.
+/// Returns a base with the time and metadata of the source.
 pub(super) fn origin_base(origin: &Origin) -> Base {
     let mut base = Base::default();
     let in_range = |stamp: &i64| stamp.unsigned_abs() <= MAX_SAFE_INTEGER.unsigned_abs();
@@ -133,8 +133,8 @@ pub(super) fn origin_base(origin: &Origin) -> Base {
     base
 }
 
-/// A base with this metadata.
-pub(super) fn noted(metadata: Metadata) -> Base {
+/// Returns a base with this metadata.
+pub(super) fn with_metadata(metadata: Metadata) -> Base {
     let mut base = Base::default();
     if !metadata.is_empty() {
         base.rare_mut().metadata = Some(metadata);

@@ -1,4 +1,4 @@
-//! The shared state.
+//! Events of the shared state.
 
 use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::show::converter;
 use crate::wire::{Event, PatchOperation, Raw, StateDelta, StateSnapshot};
 
 converter! {
-    /// `STATE_SNAPSHOT`, `STATE_DELTA`. A patch that is none would end a 1.0 client's stream: it is shown as `RAW`.
+    /// `STATE_SNAPSHOT`, `STATE_DELTA`. An invalid patch would end the stream of a 1.0 client, so it becomes `RAW`.
     StateConverter
 }
 
@@ -40,7 +40,7 @@ impl BlockEventConverter<Event> for StateConverter {
     }
 }
 
-/// Operations that every client takes; none if one of them is not of RFC 6902.
+/// Returns operations that every client accepts. Returns `None` if one of them is not of RFC 6902.
 pub(super) fn operations(patch: &[Value]) -> Option<Vec<PatchOperation>> {
     patch
         .iter()

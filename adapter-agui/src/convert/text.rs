@@ -1,6 +1,6 @@
 //! Text blocks as text messages.
 //!
-//! Where sub-agents have no tag that a frontend shows, a text of one begins with its name, by the setting
+//! Where frontends do not show the tag of a sub-agent, its texts start with its name, by the setting
 //! [`labels`](crate::config::Settings::labels).
 
 use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, ByteString, Role};
@@ -21,7 +21,7 @@ impl TextConverter {
         text_prefix(&block.lane).filter(|_| may_label && !self.settings.hides(&block.lane))
     }
 
-    fn said(self, block: &BlockHead, delta: ByteString) -> Event {
+    fn content(self, block: &BlockHead, delta: ByteString) -> Event {
         Event::TextMessageContent(TextMessageContent {
             message_id: block.id.as_bytes().clone(),
             delta,
@@ -35,7 +35,7 @@ impl BlockEventConverter<Event> for TextConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
         match event {
             BlockEvent::BlockDelta { block, delta } if !self.settings.hides_text(block) => {
-                out.push(self.said(block, delta.clone()));
+                out.push(self.content(block, delta.clone()));
             }
             BlockEvent::BlockStarted(block) if !self.settings.hides_text(block) => {
                 out.push(Event::TextMessageStart(TextMessageStart {
@@ -45,7 +45,7 @@ impl BlockEventConverter<Event> for TextConverter {
                     name: author(block),
                     subagent_run_id: self.settings.tag(&block.lane),
                 }));
-                out.extend(self.prefix(block).map(|prefix| self.said(block, ByteString::from(prefix))));
+                out.extend(self.prefix(block).map(|prefix| self.content(block, ByteString::from(prefix))));
             }
             BlockEvent::BlockEnded { block, .. } if !self.settings.hides_text(block) => {
                 out.push(Event::TextMessageEnd(TextMessageEnd {
@@ -59,7 +59,7 @@ impl BlockEventConverter<Event> for TextConverter {
     }
 }
 
-/// The name of who speaks: the sub-agent's, or what the source said.
+/// Returns the name of the author: the sub-agent's, or the one that the source sent.
 fn author(block: &BlockHead) -> Option<ByteString> {
     agent_name(&block.lane).or_else(|| {
         let name = block.origin.metadata.as_ref()?.get(META_AUTHOR).and_then(Value::as_str)?;
@@ -67,7 +67,7 @@ fn author(block: &BlockHead) -> Option<ByteString> {
     })
 }
 
-/// A tool has no text messages in AG-UI: what it says as text, the agent says.
+/// Returns the role of a text message. AG-UI has no text messages of tools, so a tool's text becomes the agent's.
 fn role(role: Role) -> TextRole {
     match role {
         Role::User => TextRole::User,

@@ -1,6 +1,6 @@
 //! Thinking blocks, and intermediate text that is shown as thinking, as reasoning messages in a span.
 //!
-//! Where sub-agents are shown as tool calls, a thought of one begins with its name: nothing else would tell whose it is.
+//! Where sub-agents are shown as tool calls, the thinking of a sub-agent starts with its name, its only attribution.
 
 use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, SpanKind};
 
@@ -11,8 +11,8 @@ use crate::wire::{
 };
 
 converter! {
-    /// `REASONING_START`, `REASONING_MESSAGE_*`, `REASONING_ENCRYPTED_VALUE`, `REASONING_END`. Span and message
-    /// have one id: they are different things to every client.
+    /// `REASONING_START`, `REASONING_MESSAGE_*`, `REASONING_ENCRYPTED_VALUE`, `REASONING_END`. Span and message share one id:
+    /// clients keep them apart.
     ThinkingConverter
 }
 
@@ -56,8 +56,8 @@ impl BlockEventConverter<Event> for ThinkingConverter {
                     let delta = ByteString::from(prefix);
                     let base = crate::wire::Base::default();
                     let subagent_run_id = None;
-                    let said = ReasoningMessageContent { base, subagent_run_id, message_id, delta };
-                    Event::ReasoningMessageContent(said)
+                    let content = ReasoningMessageContent { base, subagent_run_id, message_id, delta };
+                    Event::ReasoningMessageContent(content)
                 }));
             }
             BlockEvent::ThinkingEncrypted { value, .. } => {

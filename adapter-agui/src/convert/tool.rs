@@ -5,7 +5,7 @@ use aqueduct_core::event::ToolResultEvent;
 use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, ByteString, Lane};
 use serde_json::Value;
 
-use super::run::say_failure;
+use super::run::push_failure_text;
 use super::show::{META_IS_ERROR, converter, head_base, origin_base, tool_prefix};
 use crate::config::{Dialect, Settings, Subagents};
 use crate::wire::object::{At, FromWire as _};
@@ -51,20 +51,20 @@ impl BlockEventConverter<Event> for ToolUseConverter {
     }
 }
 
-/// The message that a call is part of: a text of the answer and of the same lane, so whoever sees the call has seen it
-/// as a text message under the same tag.
+/// Returns the message that a call is part of: a text of the answer in the same lane, so a client that receives the call has
+/// received the text message under the same tag.
 fn parent(block: &BlockHead) -> Option<ByteString> {
     block.parent.as_ref().map(|parent| parent.as_bytes().clone())
 }
 
-/// The tool's name, behind that of its agent where nothing else tells whose tool it is.
+/// Returns the tool's name, prefixed with that of its agent where nothing else attributes the call.
 fn shown_name(settings: Settings, lane: &Lane, name: &ByteString) -> ByteString {
     let prefix = settings.label(lane).and_then(|_| tool_prefix(lane));
     prefix.map_or_else(|| name.clone(), |prefix| ByteString::from(prefix + name))
 }
 
 converter! {
-    /// `TOOL_CALL_RESULT`, and a text where failures are shown as such.
+    /// `TOOL_CALL_RESULT`, and a text if failures are shown as text.
     ToolResultConverter
 }
 
@@ -87,16 +87,16 @@ impl BlockEventConverter<Event> for ToolResultConverter {
             content: self.content(result),
             role: Some(ToolRole::Tool),
         }));
-        // A reader of attributed events knows of failures by itself.
+        // A client of attributed events shows failures itself.
         if result.is_error && (result.lane.is_root() || self.settings.subagents != Subagents::Attributed) {
             let name = shown_name(self.settings, &result.lane, &result.tool_name);
-            say_failure(self.settings, result.id.as_str(), &name, &result.output.to_text(), out);
+            push_failure_text(self.settings, result.id.as_str(), &name, &result.output.to_text(), out);
         }
     }
 }
 
 impl ToolResultConverter {
-    /// Parts where the answer is parts and the peer knows them; otherwise a text.
+    /// Returns content parts if the result consists of parts that the peer can read; otherwise text.
     fn content(self, result: &ToolResultEvent) -> Content {
         let parts = match &result.output {
             ToolOutput::Json(Value::Array(parts)) if self.settings.dialect == Dialect::V1_0 => parts,
@@ -112,7 +112,7 @@ impl ToolResultConverter {
     }
 }
 
-/// True for a part that 1.0 has a word for.
+/// Returns `true` for a part that 1.0 defines.
 pub(super) fn is_modern(part: &ContentPart) -> bool {
     match part {
         ContentPart::Text(_) => true,

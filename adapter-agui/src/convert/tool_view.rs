@@ -1,22 +1,23 @@
-//! [`View`]: the converters of a reader, and the state that [`Subagents::Tool`] needs beside them.
+//! [`View`]: the converters for one reader, with the state that [`Subagents::Tool`] needs in addition.
 //!
 //! | of a sub-agent | with [`Subagents::Tool`] |
 //! |---|---|
-//! | opened by a tool call of its parent | nothing: that call shows what it was asked and its answer |
-//! | opened else | a call named after the agent (`a › b` for a sub-agent `b` of `a`), with what it was asked |
-//! | text on the answer channel | a text, as it comes, behind the agent's name |
+//! | opened by a tool call of its parent | nothing: that call shows its input and its answer |
+//! | opened otherwise | a call named after the agent (`a › b` for a sub-agent `b` of `a`), with its input |
+//! | text on the answer channel | a text, streamed, after the agent's name |
 //! | other text | only in the result |
-//! | thoughts | a thought that begins with the agent's name |
+//! | thinking | thinking that starts with the agent's name |
 //! | tool calls | calls named `agent › tool` |
-//! | closes well | the call's result: the agent's value, or all its texts |
-//! | waits for a reply | the call's result says so |
-//! | fails | the call's result, marked as an error, after the texts it had; a text where failures are shown as such |
+//! | succeeds | the call's result: the agent's value, or all its texts |
+//! | waits for a reply | a note in the call's result |
+//! | fails | the call's result, marked as an error, after the texts so far; a text if failures are shown as text |
 //! | state, cards, other content | the same, without tag |
 //!
-//! All but the texts in results is the work of converters, which keep no state. The texts are held here: a reader that begins in the
-//! middle must be told of what went before by [`View::skip`], or its results hold the rest alone.
+//! Converters, which keep no state, do all of it except for the texts in results. The view holds those texts: for a reader
+//! that starts in the middle of a run the earlier events must be passed to [`View::skip`], otherwise its results contain
+//! only the rest.
 //!
-//! Invariants: what leaves is balanced if what enters is; held text is bounded by [`MAX_HELD`] per open sub-agent.
+//! Invariants: the output is balanced if the input is; held text is bounded by [`MAX_HELD`] per open sub-agent.
 
 use std::collections::HashMap;
 
@@ -27,13 +28,13 @@ use super::show::META_IS_ERROR;
 use crate::config::{Settings, Subagents};
 use crate::wire::{Content, Event, ToolCallResult};
 
-/// How many bytes of a sub-agent's texts are held for its result; more is cut off.
+/// The most bytes of a sub-agent's texts that are held for its result; the rest is cut off.
 const MAX_HELD: usize = 1 << 20;
 
-/// What stands between the texts of a sub-agent.
+/// The separator between the texts of a sub-agent.
 const GAP: &str = "\n\n";
 
-/// Canonical events as one reader sees them.
+/// Converts canonical events for one reader.
 #[derive(Debug)]
 pub struct View {
     converters: ConverterSet<Event>,
@@ -41,18 +42,18 @@ pub struct View {
 }
 
 impl View {
-    /// The view that these settings describe.
+    /// Returns a view with these settings.
     pub fn new(settings: &Settings) -> Self {
         let held = (settings.subagents == Subagents::Tool).then(Held::default);
         Self { converters: converters(settings), held }
     }
 
-    /// The view of these converters alone.
+    /// Returns a view with these converters and without state.
     pub fn from_converters(converters: ConverterSet<Event>) -> Self {
         Self { converters, held: None }
     }
 
-    /// Takes the next event, and appends what is shown of it.
+    /// Appends the AG-UI events for `event`.
     pub fn convert(&mut self, event: &BlockEvent, out: &mut Vec<Event>) {
         let start = out.len();
         self.converters.convert(event, out);
@@ -65,12 +66,12 @@ impl View {
         }
     }
 
-    /// True if what is shown of an event depends on earlier events of the run.
+    /// Returns `true` if the output for an event depends on earlier events of the run.
     pub fn has_state(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Takes an event that the reader has seen already.
+    /// Updates the state with an event that the reader has already received.
     pub fn skip(&mut self, event: &BlockEvent) {
         if let Some(held) = &mut self.held {
             held.note(event);
@@ -78,11 +79,12 @@ impl View {
     }
 }
 
-/// The texts of the sub-agents that work, each with the block that its end belongs to.
+/// The texts of the open sub-agents, each with the block that is being appended.
 #[derive(Debug, Default)]
 struct Held(HashMap<LaneId, (Option<BlockId>, String)>);
 
 impl Held {
+    /// Collects the text of sub-agents.
     fn note(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::BlockDelta { block, delta }
@@ -104,6 +106,7 @@ impl Held {
         }
     }
 
+    /// Fills the collected text of a lane into its empty result.
     fn write_result(&mut self, lane: &LaneId, result: &mut ToolCallResult) {
         let Some((_, text)) = self.0.remove(lane) else { return };
         let is_error = result.base.metadata().is_some_and(|metadata| metadata.contains_key(META_IS_ERROR));

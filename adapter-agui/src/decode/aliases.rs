@@ -1,4 +1,4 @@
-//! Ids under which a snapshot restated what was streamed under others.
+//! Ids under which a snapshot restated content that was streamed under other ids.
 
 use std::collections::HashMap;
 
@@ -6,30 +6,31 @@ use aqueduct_core::ByteString;
 use foldhash::fast::RandomState;
 use serde_json::{Value, json};
 
-use super::seen::{REMEMBERED, Said};
+use super::seen::{EmittedText, REMEMBERED};
 
-/// Ids under which the source restated what it had sent under others.
+/// Ids under which the source restated content that it had streamed under other ids.
 #[derive(Debug, Default)]
 pub(super) struct Aliases {
-    /// By the streamed id, for each of its messages.
+    /// By the streamed id, one entry for each message of that id.
     texts: HashMap<ByteString, Vec<Option<ByteString>>, RandomState>,
-    /// The message of a call, by the call's id.
+    /// The message of a call, by the id of the call.
     pub(super) calls: HashMap<ByteString, ByteString, RandomState>,
-    /// By the call's id.
+    /// The message of a result, by the id of the call.
     pub(super) results: HashMap<ByteString, ByteString, RandomState>,
 }
 
 impl Aliases {
-    pub(super) fn note_text(&mut self, said: &Said, restated: &str) {
-        let alias = Some(restated).filter(|id| !id.is_empty() && said.id != *id).map(ByteString::from);
-        if alias.is_none() && !self.texts.contains_key(&said.id) || self.texts.len() >= REMEMBERED {
+    /// Records the id under which a streamed text was restated.
+    pub(super) fn note_text(&mut self, streamed: &EmittedText, restated: &str) {
+        let alias = Some(restated).filter(|id| !id.is_empty() && streamed.id != *id).map(ByteString::from);
+        if alias.is_none() && !self.texts.contains_key(&streamed.id) || self.texts.len() >= REMEMBERED {
             return;
         }
-        let places = self.texts.entry(said.id.clone()).or_default();
-        if places.len() <= said.nth {
-            places.resize(said.nth + 1, None);
+        let places = self.texts.entry(streamed.id.clone()).or_default();
+        if places.len() <= streamed.nth {
+            places.resize(streamed.nth + 1, None);
         }
-        if let Some(place) = places.get_mut(said.nth) {
+        if let Some(place) = places.get_mut(streamed.nth) {
             *place = alias;
         }
     }
@@ -47,7 +48,7 @@ impl Aliases {
         }
     }
 
-    /// The value of a [`wellknown::IDS`](aqueduct_core::wellknown::IDS) block; none if all ids are those of the stream.
+    /// Returns the value of a [`wellknown::IDS`](aqueduct_core::wellknown::IDS) block. Returns `None` if no id was restated.
     pub(super) fn value(&self) -> Option<Value> {
         fn object<V: Ord>(map: &HashMap<ByteString, V, RandomState>, to: impl Fn(&V) -> Value) -> Value {
             let mut all: Vec<_> = map.iter().collect();

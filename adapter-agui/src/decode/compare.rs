@@ -6,23 +6,23 @@ use aqueduct_core::ByteString;
 use foldhash::fast::RandomState;
 
 use super::open::Kind;
-use super::seen::{Digest, Seen, Spoken, digest_of, text_of};
+use super::seen::{Digest, EmittedTexts, Seen, digest_of, text_of};
 use crate::wire::Message;
 
-/// What the words of a restated message are.
+/// The relation of a restated message's text to the streamed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Words {
-    /// It has none, or they are those of the input.
+pub(super) enum TextMatch {
+    /// The message has no text, or the text is that of the input.
     Known,
-    /// Those of the streamed message at this place.
+    /// The text of the streamed message at this index.
     Same(usize),
-    /// Other words for the streamed message at this place.
+    /// A changed text of the streamed message at this index.
     Changed(usize),
-    /// Never streamed.
+    /// A text that was not streamed.
     New,
 }
 
-/// One comparison of a snapshot with the run.
+/// A comparison of one snapshot with the run.
 pub(super) struct Comparison<'a> {
     seen: &'a Seen,
     history: HashMap<Digest, usize, RandomState>,
@@ -32,38 +32,40 @@ pub(super) struct Comparison<'a> {
 
 /// The streamed messages of one kind, and which of them the snapshot has restated.
 struct Side<'a> {
-    spoken: &'a Spoken,
+    streamed_texts: &'a EmittedTexts,
     used: Vec<bool>,
     by_digest: HashMap<Digest, VecDeque<usize>, RandomState>,
 }
 
 impl<'a> Side<'a> {
-    fn new(spoken: &'a Spoken) -> Self {
+    fn new(streamed_texts: &'a EmittedTexts) -> Self {
         let mut by_digest: HashMap<Digest, VecDeque<usize>, RandomState> = HashMap::default();
-        for (at, said) in spoken.order.iter().enumerate() {
-            by_digest.entry(said.print.digest()).or_default().push_back(at);
+        for (at, streamed) in streamed_texts.order.iter().enumerate() {
+            by_digest.entry(streamed.print.digest()).or_default().push_back(at);
         }
-        Self { spoken, used: vec![false; spoken.order.len()], by_digest }
+        Self { streamed_texts, used: vec![false; streamed_texts.order.len()], by_digest }
     }
 
     fn take(&mut self, at: usize) -> bool {
         self.used.get_mut(at).is_some_and(|used| !std::mem::replace(used, true))
     }
 
-    /// A streamed message of that id with these words, or all of them if those are the words together.
+    /// Takes a streamed message of that id with this text, or all of them if the text is their concatenation.
     fn take_same(&mut self, id: &str, digest: Digest) -> Option<usize> {
-        let spoken = self.spoken;
-        let places = spoken.places(id);
-        let is_same = |at: &&usize| spoken.order.get(**at).is_some_and(|said| said.print.digest() == digest);
+        let streamed_texts = self.streamed_texts;
+        let places = streamed_texts.places(id);
+        let is_same = |at: &&usize| {
+            streamed_texts.order.get(**at).is_some_and(|streamed| streamed.print.digest() == digest)
+        };
         if let Some(at) = places.iter().filter(is_same).find(|at| self.take(**at)) {
             return Some(*at);
         }
-        let first = places.first().filter(|_| spoken.is_joined(id, digest))?;
+        let first = places.first().filter(|_| streamed_texts.is_joined(id, digest))?;
         places.iter().fold(false, |any, at| self.take(*at) | any).then_some(*first)
     }
 
-    /// The first streamed message with these words that nothing has restated yet.
-    fn take_like(&mut self, digest: Digest) -> Option<usize> {
+    /// Takes the first streamed message with this text that was not restated yet.
+    fn take_equal(&mut self, digest: Digest) -> Option<usize> {
         loop {
             let at = self.by_digest.get_mut(&digest)?.pop_front()?;
             if self.take(at) {
@@ -83,41 +85,44 @@ impl<'a> Comparison<'a> {
         if matches!(message, Message::Reasoning(_)) { &mut self.thoughts } else { &mut self.texts }
     }
 
-    /// The words of each message; from the place `turn` on they are the run's.
-    pub(super) fn compare(mut self, messages: &[Message], turn: usize) -> Vec<Words> {
-        let mut words: Vec<Option<Words>> = vec![None; messages.len()];
+    /// Returns the relation of each message's text. Messages from the index `turn` on belong to the run.
+    pub(super) fn compare(mut self, messages: &[Message], turn: usize) -> Vec<TextMatch> {
+        let mut matches: Vec<Option<TextMatch>> = vec![None; messages.len()];
         for step in [Self::by_id, Self::by_content, Self::by_history, Self::by_owner] {
-            for (at, (message, words)) in messages.iter().zip(&mut words).enumerate() {
-                if words.is_none() {
-                    *words = step(&mut self, message, at >= turn);
+            for (at, (message, matches)) in messages.iter().zip(&mut matches).enumerate() {
+                if matches.is_none() {
+                    *matches = step(&mut self, message, at >= turn);
                 }
             }
         }
-        self.by_position(messages, turn, &mut words);
-        words.into_iter().map(|words| words.unwrap_or(Words::New)).collect()
+        self.by_position(messages, turn, &mut matches);
+        matches.into_iter().map(|matches| matches.unwrap_or(TextMatch::New)).collect()
     }
 
-    fn by_id(&mut self, message: &Message, _in_turn: bool) -> Option<Words> {
-        let Some(digest) = text_of(message).map(digest_of) else { return Some(Words::Known) };
+    /// Matches a message by its id, if the text is equal.
+    fn by_id(&mut self, message: &Message, _in_turn: bool) -> Option<TextMatch> {
+        let Some(digest) = text_of(message).map(digest_of) else { return Some(TextMatch::Known) };
         if self.seen.is_history(message.id()) {
             self.consume(digest);
-            return Some(Words::Known);
+            return Some(TextMatch::Known);
         }
-        self.side(message).take_same(message.id(), digest).map(Words::Same)
+        self.side(message).take_same(message.id(), digest).map(TextMatch::Same)
     }
 
-    fn by_content(&mut self, message: &Message, in_turn: bool) -> Option<Words> {
+    /// Matches a message of the turn by its text.
+    fn by_content(&mut self, message: &Message, in_turn: bool) -> Option<TextMatch> {
         let digest = text_of(message).map(digest_of).filter(|_| in_turn)?;
-        self.side(message).take_like(digest).map(Words::Same)
+        self.side(message).take_equal(digest).map(TextMatch::Same)
     }
 
-    fn by_history(&mut self, message: &Message, _in_turn: bool) -> Option<Words> {
+    /// Matches a message by the texts of the input, each as often as the input contains it.
+    fn by_history(&mut self, message: &Message, _in_turn: bool) -> Option<TextMatch> {
         let digest = text_of(message).map(digest_of)?;
-        self.consume(digest).then_some(Words::Known)
+        self.consume(digest).then_some(TextMatch::Known)
     }
 
-    /// Other words under a known id, or with the calls of a known message.
-    fn by_owner(&mut self, message: &Message, in_turn: bool) -> Option<Words> {
+    /// Finds a changed text by the id of a known message, or by the calls of a known message.
+    fn by_owner(&mut self, message: &Message, in_turn: bool) -> Option<TextMatch> {
         if !in_turn {
             return None;
         }
@@ -125,12 +130,15 @@ impl<'a> Comparison<'a> {
             message.tool_calls().iter().filter_map(|call| self.seen.calls.get(&call.id)?.parent.clone());
         let ids: Vec<ByteString> = std::iter::once(message.id().into()).chain(parents).collect();
         let side = self.side(message);
-        let spoken = side.spoken;
-        ids.iter().flat_map(|id| spoken.places(id)).find(|at| side.take(**at)).map(|at| Words::Changed(*at))
+        let streamed_texts = side.streamed_texts;
+        ids.iter()
+            .flat_map(|id| streamed_texts.places(id))
+            .find(|at| side.take(**at))
+            .map(|at| TextMatch::Changed(*at))
     }
 
-    /// As many texts as were streamed: one that is left over on both sides at the same place is the same one.
-    fn by_position(&mut self, messages: &[Message], turn: usize, words: &mut [Option<Words>]) {
+    /// If there are as many texts as were streamed, matches the unmatched ones at the same position.
+    fn by_position(&mut self, messages: &[Message], turn: usize, matches: &mut [Option<TextMatch>]) {
         for kind in [Kind::Text, Kind::Thought] {
             let is_kind =
                 |message: &Message| matches!(message, Message::Reasoning(_)) == (kind == Kind::Thought);
@@ -141,14 +149,14 @@ impl<'a> Comparison<'a> {
             };
             let places: Vec<usize> = (turn..messages.len()).filter(of_kind).collect();
             let side = if kind == Kind::Text { &mut self.texts } else { &mut self.thoughts };
-            if places.len() != side.spoken.order.len() {
+            if places.len() != side.streamed_texts.order.len() {
                 continue;
             }
             for (streamed, at) in places.into_iter().enumerate() {
-                if let Some(words) = words.get_mut(at).filter(|words| words.is_none())
+                if let Some(matches) = matches.get_mut(at).filter(|matches| matches.is_none())
                     && side.take(streamed)
                 {
-                    *words = Some(Words::Changed(streamed));
+                    *matches = Some(TextMatch::Changed(streamed));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Texts, thoughts, tool calls and their results.
+//! Decoding of text, thinking, tool calls and their results.
 
 use aqueduct_core::block::{Text, Thinking, ToolOutput, ToolResult, ToolUse};
 use aqueduct_core::fingerprint::{JsonFingerprint, Relation};
@@ -18,27 +18,28 @@ use crate::wire::{
     ToolCallResult, ToolCallStart,
 };
 
-/// How many bytes of arguments are held of a call of the input that is told again: they are compared when it ends.
-const MAX_TOLD_AGAIN: usize = 1 << 20;
+/// The most bytes of arguments that are held of a repeated call of the input: they are compared when it ends.
+const MAX_REPEATED_ARGUMENTS: usize = 1 << 20;
 
-/// The name of the track for messages for which there is no room among the open ones.
+/// The track of messages beyond the limit of open ones.
 const STRAY_TRACK: &str = "stray";
 
-/// The name of the track for tool calls that must not end the text that is open beside them.
+/// The track of tool calls that must not end the text that is open at the same time.
 const CALLS_TRACK: &str = "calls";
 
 impl Decoder {
+    /// Decodes an event of text, reasoning, tool calls or results.
     pub(super) fn apply_content(&mut self, event: Event) {
         match event {
             Event::TextMessageContent(content) => {
                 let tag = content.subagent_run_id.as_ref();
-                self.speak(Kind::Text, content.message_id, tag, content.delta, content.base);
+                self.append_text(Kind::Text, content.message_id, tag, content.delta, content.base);
             }
             Event::TextMessageStart(start) => self.start_text(start),
             Event::TextMessageEnd(end) => self.end_message(&(Kind::Text, end.message_id)),
             Event::ReasoningMessageContent(content) => {
                 let tag = content.subagent_run_id.as_ref();
-                self.speak(Kind::Thought, content.message_id, tag, content.delta, content.base);
+                self.append_text(Kind::Thought, content.message_id, tag, content.delta, content.base);
             }
             Event::ReasoningMessageStart(start) => {
                 let tag = start.subagent_run_id.as_ref();
@@ -79,7 +80,7 @@ impl Decoder {
         };
         let (tag, mut base) = (start.subagent_run_id.as_ref(), start.base);
         self.release_held(tag);
-        // Inside a lane the speaker is the lane's agent; elsewhere the name is all that is known.
+        // Inside a lane the author is the lane's agent; elsewhere only the name is known.
         if let Some(name) = start.name.as_ref().filter(|_| tag.is_none()) {
             let metadata: &mut Metadata = base.rare_mut().metadata.get_or_insert_default();
             metadata.entry(META_AUTHOR).or_insert_with(|| Value::from(&**name));
@@ -87,6 +88,7 @@ impl Decoder {
         self.start_message(Kind::Text, &start.message_id, tag, start.name.as_ref(), role, base);
     }
 
+    /// Opens a message on a free track, within the limit of open messages.
     fn start_message(
         &mut self,
         kind: Kind,
@@ -97,7 +99,7 @@ impl Decoder {
         base: Base,
     ) {
         let key = (kind, detached(id));
-        // A message that starts again is one that was never ended: the start says nothing new.
+        // A message that starts again was not ended; the second start adds nothing.
         if self.open.contains_key(&key) || self.open.len() >= REMEMBERED {
             return;
         }
@@ -116,8 +118,8 @@ impl Decoder {
         self.open.insert(key, message);
     }
 
-    /// Passes content on. A message without a start is begun by its first content: nothing is lost.
-    fn speak(
+    /// Appends content to a message. The first content of a message without start opens it, so no content is lost.
+    fn append_text(
         &mut self,
         kind: Kind,
         id: ByteString,
@@ -132,8 +134,8 @@ impl Decoder {
         if kind == Kind::Thought && self.is_repeat(&key, &delta, &mut base) {
             return;
         }
-        let Some(message) = self.open.get_mut(&key) else { return self.speak_stray(&key, tag, delta) };
-        self.seen.hear(kind, &key.1, &delta, &message.track);
+        let Some(message) = self.open.get_mut(&key) else { return self.append_stray(&key, tag, delta) };
+        self.seen.add_text(kind, &key.1, &delta, &message.track);
         if delta.is_empty() && base.rare.is_none() {
             return;
         }
@@ -144,8 +146,8 @@ impl Decoder {
         self.emit(update);
     }
 
-    /// Content of a message for which there is no room among the open ones: it is said as it comes.
-    fn speak_stray(&mut self, key: &Key, tag: Option<&ByteString>, delta: ByteString) {
+    /// Emits content of a message beyond the limit of open ones, without state.
+    fn append_stray(&mut self, key: &Key, tag: Option<&ByteString>, delta: ByteString) {
         let block = match key.0 {
             Kind::Text => ContentBlock::text(delta),
             Kind::Thought => ContentBlock::thinking(delta),
@@ -156,6 +158,7 @@ impl Decoder {
         self.emit(update);
     }
 
+    /// Ends a message, and releases its track.
     fn end_message(&mut self, key: &Key) {
         let Some(message) = self.open.remove(key) else { return };
         match key.0 {
@@ -176,7 +179,7 @@ impl Decoder {
         }
     }
 
-    /// Inside a span the end of a thought waits: its sealed form may still come.
+    /// Ends a reasoning message. Inside a span the end waits, because the encrypted form may still arrive.
     fn end_thought(&mut self, id: ByteString) {
         let key = (Kind::Thought, id);
         let Some(message) = self.open.get(&key) else { return };
@@ -188,6 +191,7 @@ impl Decoder {
         }
     }
 
+    /// Ends the reasoning messages that waited for the end of their span.
     fn release_held(&mut self, tag: Option<&ByteString>) {
         let Some(lane) = self.lanes.find(tag) else { return };
         for id in std::mem::take(&mut lane.held) {
@@ -195,7 +199,7 @@ impl Decoder {
         }
     }
 
-    /// The sealed form of a thought is part of it; that of another message or of a call stands beside it.
+    /// Handles an encrypted form. That of a thinking block is part of it; that of a message or call becomes a block of its own.
     fn seal(&mut self, value: ReasoningEncryptedValue) {
         let id = &value.entity_id;
         let key = (Kind::Thought, id.clone());
@@ -233,6 +237,7 @@ impl Decoder {
         self.custom(wellknown::SEALED, sealed, None, value.subagent_run_id.as_ref(), value.base);
     }
 
+    /// Starts a tool call. A call of the input that is repeated emits nothing yet.
     fn start_call(&mut self, start: ToolCallStart) {
         let tag = start.subagent_run_id.as_ref();
         self.release_held(tag);
@@ -243,7 +248,7 @@ impl Decoder {
         }
         let parent = start.parent_message_id.as_ref();
         let (source, track) = self.place_of_call(tag, parent);
-        self.seen.hear_call(&start.tool_call_id, &source, parent);
+        self.seen.add_call(&start.tool_call_id, &source, parent);
         let parent = parent.map(|id| MessageId::new(detached(id)));
         let call = Call { source, track, parent };
         let mut update = call.update(&start.tool_call_id, ByteString::new());
@@ -258,8 +263,8 @@ impl Decoder {
         self.emit(update);
     }
 
-    /// A call goes on the track of its message, so that the two are found to belong together; unless something is
-    /// open there, which the call would end.
+    /// Returns source and track of a call: the track of its message, so that the stream machine relates the two, unless an open
+    /// message on that track would be ended by the call.
     fn place_of_call(&mut self, tag: Option<&ByteString>, parent: Option<&ByteString>) -> (Source, Track) {
         let open = parent.and_then(|id| self.open.get(&(Kind::Text, id.clone())));
         let owner = open.map(|message| message.tag.clone());
@@ -279,32 +284,32 @@ impl Decoder {
         last: bool,
         base: Base,
     ) {
-        if arguments.is_empty() && !last || self.continue_again(id, &arguments, last) {
+        if arguments.is_empty() && !last || self.continue_repeated(id, &arguments, last) {
             return;
         }
         let call = match self.calls.get(id) {
             Some(call) => call.clone(),
             None => Call { source: self.lanes.source(tag), track: Track::new(CALLS_TRACK), parent: None },
         };
-        self.seen.hear_arguments(id, &arguments);
+        self.seen.add_arguments(id, &arguments);
         let mut update = call.update(id, arguments);
         update.last = last;
         update.details = details(base);
         self.emit(update);
     }
 
-    /// A call of the input that is told again adds nothing, unless its arguments are others now.
-    fn continue_again(&mut self, id: &ByteString, arguments: &str, last: bool) -> bool {
+    /// Continues a repeated call of the input, which is emitted only if its arguments have changed.
+    fn continue_repeated(&mut self, id: &ByteString, arguments: &str, last: bool) -> bool {
         let Some(call) = self.seen.open_call_mut(id) else { return false };
-        let Some((_, told)) = &mut call.again else { return false };
-        if told.len() + arguments.len() <= MAX_TOLD_AGAIN {
-            told.push_str(arguments);
+        let Some((_, repeated)) = &mut call.again else { return false };
+        if repeated.len() + arguments.len() <= MAX_REPEATED_ARGUMENTS {
+            repeated.push_str(arguments);
         }
-        let Some((name, told)) = call.again.take_if(|_| last) else { return true };
-        if !told.trim().is_empty() && call.print.relation(&told) != Relation::Same {
+        let Some((name, repeated)) = call.again.take_if(|_| last) else { return true };
+        if !repeated.trim().is_empty() && call.print.relation(&repeated) != Relation::Same {
             call.print = JsonFingerprint::default();
-            call.print.push(&told);
-            let block = ContentBlock::tool_use(id.clone(), name, told);
+            call.print.push(&repeated);
+            let block = ContentBlock::tool_use(id.clone(), name, repeated);
             let mut update = Update::new(block).last();
             update.message_id = call.parent.clone().map(MessageId::new);
             update.mode = Mode::Replace;
@@ -320,7 +325,7 @@ impl Decoder {
         };
         let error = result.base.metadata().and_then(|metadata| metadata.get(META_IS_ERROR));
         let is_error = error == Some(&Value::Bool(true));
-        self.seen.hear_result(&result.tool_call_id, &result.message_id, &result.content, is_error);
+        self.seen.add_result(&result.tool_call_id, &result.message_id, &result.content, is_error);
         let block = ContentBlock::ToolResult(ToolResult {
             is_error,
             id: Some(ToolCallId::new(result.tool_call_id)),
@@ -336,7 +341,7 @@ impl Decoder {
     }
 }
 
-/// What a tool answered.
+/// Returns the output of a tool.
 pub(crate) fn output(content: Content) -> ToolOutput {
     match content {
         Content::Text(text) => ToolOutput::Text(text),

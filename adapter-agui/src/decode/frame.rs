@@ -1,5 +1,5 @@
-//! One payload as an event. Deltas take a shorter way, on which ids and text are slices of the payload: nothing is
-//! copied and nothing is allocated.
+//! Parsing of one payload. Deltas have a fast path on which ids and text are slices of the payload: nothing is copied or
+//! allocated.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,11 +12,11 @@ use crate::wire::{
     Base, Event, MAX_SAFE_INTEGER, ReasoningMessageContent, Strictness, TextMessageContent, ToolCallArgs,
 };
 
-/// Reads a payload in the forgiving way: `null` for absent and times with a fraction are understood.
+/// Parses a payload leniently: `null` counts as absent, and times may have a fraction.
 ///
 /// # Errors
 ///
-/// An error if the payload is no event.
+/// Returns an error if the payload is not an AG-UI event.
 pub fn read_payload(payload: &ByteString) -> Result<Event, DecodeError> {
     match read_delta(payload) {
         Some(event) => Ok(event),
@@ -24,11 +24,11 @@ pub fn read_payload(payload: &ByteString) -> Result<Event, DecodeError> {
     }
 }
 
-/// The types of delta, as they stand in a payload.
+/// The types of delta, as written in a payload.
 const DELTAS: [&str; 3] =
     [r#""TEXT_MESSAGE_CONTENT""#, r#""REASONING_MESSAGE_CONTENT""#, r#""TOOL_CALL_ARGS""#];
 
-/// A delta with the members it usually has; none for anything else. Producers put the type first.
+/// Parses a delta with its usual members. Returns `None` for any other payload. Producers write the type first.
 fn read_delta(payload: &ByteString) -> Option<Event> {
     let after_brace = payload.trim_start().strip_prefix('{')?;
     let after_name = after_brace.trim_start().strip_prefix(r#""type""#)?;
@@ -69,6 +69,7 @@ enum Kind {
     Arguments,
 }
 
+/// The members of a delta on the fast path.
 struct Delta<'de> {
     kind: Kind,
     id: Option<Cow<'de, str>>,
@@ -86,7 +87,7 @@ impl<'de> Visitor<'de> for DeltaVisitor {
         f.write_str("a delta")
     }
 
-    /// Gives up at anything unusual: the long way then reads the payload again, and says what is wrong.
+    /// Fails at anything unusual: the slow path then parses the payload again and returns the error.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Delta<'de>, A::Error> {
         let unusual = || A::Error::custom("unusual");
         let (mut kind, mut id, mut said, mut tag, mut timestamp) = (None, None, None, None, None);
@@ -124,7 +125,7 @@ impl<'de> Visitor<'de> for DeltaVisitor {
     }
 }
 
-/// A text, borrowed where it has no escapes.
+/// A text, borrowed if it has no escapes.
 struct Text<'de>(Cow<'de, str>);
 
 impl<'de> serde::Deserialize<'de> for Text<'de> {

@@ -5,26 +5,26 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use crate::encode::MAX_FRAME;
 use crate::error::DecodeError;
 
-/// Cuts a stream into frames, however its bytes are cut. Holds at most one frame that is not complete.
+/// Splits a stream into frames, whatever the boundaries of its reads. Holds at most one incomplete frame.
 #[derive(Debug, Default)]
 pub struct ProtoFrames {
     buffer: BytesMut,
 }
 
-/// The length in front of a frame.
+/// The size of the length before a frame.
 const PREFIX: usize = 4;
 
 impl ProtoFrames {
-    /// Takes bytes.
+    /// Adds bytes.
     pub fn handle_bytes(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next complete frame, without its length.
+    /// Returns the next complete frame, without its length. Returns `None` until more bytes arrive.
     ///
     /// # Errors
     ///
-    /// An error if a frame is longer than the limit; nothing follows then.
+    /// Returns [`DecodeError::FrameTooLarge`] if a frame is longer than the limit; no frame follows.
     pub fn poll_frame(&mut self) -> Result<Option<Bytes>, DecodeError> {
         let Some(prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
         let length = u32::from_be_bytes(*prefix) as usize;
@@ -38,11 +38,11 @@ impl ProtoFrames {
         Ok(Some(self.buffer.split_to(length).freeze()))
     }
 
-    /// The stream is over: an error if it ended inside a frame.
+    /// Handles the end of the stream.
     ///
     /// # Errors
     ///
-    /// An error if the bytes ended inside a frame.
+    /// Returns [`DecodeError::CutOff`] if the stream ended inside a frame.
     pub fn handle_end(&self) -> Result<(), DecodeError> {
         if self.buffer.is_empty() { Ok(()) } else { Err(DecodeError::CutOff) }
     }

@@ -1,4 +1,4 @@
-//! The retired events of 0.0.x: `THINKING_*`, in which reasoning had no ids, as the events that took their place.
+//! The retired events of 0.0.x: `THINKING_*` (reasoning without ids), upgraded to the events that replaced them.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -8,18 +8,18 @@ use crate::wire::{
     Event, ReasoningEnd, ReasoningMessageContent, ReasoningMessageEnd, ReasoningMessageStart, ReasoningStart,
 };
 
-/// Gives old reasoning the ids it lacks.
+/// Generates the ids that old reasoning events lack.
 #[derive(Debug, Default)]
 pub(super) struct Thinking {
     count: u64,
     span: Option<ByteString>,
     message: Option<ByteString>,
-    /// The title of the span, which the new events have no place for: it goes to the message's metadata.
+    /// The title of the span, which the new events do not have: it becomes metadata of the message.
     title: Option<Value>,
 }
 
 impl Thinking {
-    /// What a retired event says in today's words; the event itself if it is not one of them.
+    /// Returns a retired event in its new form, and any other event unchanged.
     pub(super) fn upgrade(&mut self, event: Event) -> Result<Event, WireError> {
         let Event::Unknown { kind, value } = &event else { return Ok(event) };
         let upgraded = match &**kind {

@@ -1,31 +1,31 @@
 //! AG-UI as a source: the events of an agent upstream, as canonical source events.
 //!
-//! A [`Decoder`] takes payloads (SSE data or protobuf frames, 1.0 and 0.0.x) and says what the source said, nothing
-//! more: it does not open, close or repair blocks. A stream that ends without a terminal event gives no end from
-//! here; the stream machine makes a failure of it.
+//! A [`Decoder`] takes payloads (SSE data or protobuf frames, 1.0 and 0.0.x) and decodes them, nothing more: it does not
+//! open, close or repair blocks. It emits no end for a stream without terminal event; the stream machine then fails the
+//! run.
 //!
 //! | AG-UI | canonical |
 //! |---|---|
 //! | `TEXT_MESSAGE_*`, `_CHUNK` | text, each message with its id; on the main track, or its own where messages interleave |
-//! | `REASONING_MESSAGE_*`, `THINKING_*` | thinking; the end waits for the end of the span, because the sealed form may come late |
-//! | a thought that repeats an ended one since the last tool call, word for word, as one delta | nothing (`repeat.rs`) |
-//! | `REASONING_ENCRYPTED_VALUE` | the sealed form of a thinking block; that of another message or of a call as `SEALED` |
+//! | `REASONING_MESSAGE_*`, `THINKING_*` | thinking; the end waits for the end of the span, because the encrypted form may arrive late |
+//! | thinking that repeats an ended block since the last tool call exactly, as one delta | nothing (`repeat.rs`) |
+//! | `REASONING_ENCRYPTED_VALUE` | the encrypted form of a thinking block; that of another message or of a call as `SEALED` |
 //! | `TOOL_CALL_*` | tool use; `_RESULT`: tool result |
 //! | `SUBAGENT_*` | lanes; a tag alone is a lane as well |
 //! | `STEP_*`, `STATE_*` | the same |
 //! | `ACTIVITY_*`, `RAW`, unknown events | custom blocks under their well-known names |
-//! | `CUSTOM` | a custom block under its own name; `on_interrupt` before an end without outcome is a question, too |
-//! | `MESSAGES_SNAPSHOT` | nothing if it only restates what was streamed or sent in, under whatever ids; else what is new or corrected (`restate.rs`) |
-//! | `RUN_FINISHED`, `RUN_ERROR` | usage, interrupts, then the end as the source says it; a code `cancelled` is a cancellation |
+//! | `CUSTOM` | a custom block under its own name; `on_interrupt` before an end without outcome is an interrupt, too |
+//! | `MESSAGES_SNAPSHOT` | nothing if it only restates streamed or input content, under any ids; otherwise the new or corrected content (`restate.rs`) |
+//! | `RUN_FINISHED`, `RUN_ERROR` | usage, interrupts, then the reported end; a code `cancelled` is a cancellation |
 
 mod aliases;
 mod compare;
 mod content;
 mod frame;
 mod frames;
+mod interrupt;
 mod legacy;
 mod open;
-mod question;
 mod repeat;
 mod restate;
 mod run;
@@ -52,13 +52,26 @@ use crate::wire::{Base, Event, RunAgentInput};
 use open::{Call, Key, Lanes, Message};
 use seen::Seen;
 
-/// Where an event that has no canonical form comes from.
+/// The source name of events without canonical form.
 const SOURCE_NAME: &str = "ag-ui";
 
-/// How many `on_interrupt` events of one run are taken for questions; the stream machine has its own limit.
-const MAX_ASKED: usize = 256;
+/// The most `on_interrupt` events of one run that become interrupts; the stream machine has its own limit.
+const MAX_INTERRUPTS: usize = 256;
 
-/// Turns the events of one run into source events.
+/// Decodes the events of one run into source events.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_adapter_agui::decode::Decoder;
+/// use aqueduct_core::SourceEvent;
+///
+/// let mut decoder = Decoder::new();
+/// let payload = r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"Hello"}"#;
+/// decoder.handle_payload(&payload.into())?;
+/// assert!(matches!(decoder.poll_event(), Some(SourceEvent::Update(_))));
+/// # Ok::<(), aqueduct_adapter_agui::error::DecodeError>(())
+/// ```
 #[derive(Debug)]
 pub struct Decoder {
     chunks: ChunkExpander,
@@ -66,13 +79,13 @@ pub struct Decoder {
     lanes: Lanes,
     open: HashMap<Key, Message, RandomState>,
     calls: HashMap<ByteString, Call, RandomState>,
-    /// Tracks of ended texts that were not on the main one, for the tool calls that belong to them.
+    /// Tracks of ended texts that were not on the main track, for the tool calls that belong to them.
     tracks: HashMap<ByteString, Track, RandomState>,
     seen: Seen,
     aliases: aliases::Aliases,
-    /// True once a snapshot grouped text and calls otherwise than the events did.
+    /// Set once a snapshot grouped text and calls differently from the events.
     regroups: bool,
-    /// Questions of `on_interrupt` events: tag, value, the framework's event.
+    /// Interrupts of `on_interrupt` events: tag, value, the framework's event.
     asked: Vec<(Option<ByteString>, Value, Option<Value>)>,
     expanded: Vec<Event>,
     out: VecDeque<SourceEvent>,
@@ -82,7 +95,7 @@ pub struct Decoder {
 impl Default for Decoder {
     fn default() -> Self {
         Self {
-            // Sources of both dialects are understood, so chunks are taken as the more forgiving one does.
+            // Sources of both dialects are accepted, so chunks follow the more lenient one.
             chunks: ChunkExpander::new(Dialect::V0_0_59),
             thinking: legacy::Thinking::default(),
             lanes: Lanes::default(),
@@ -101,27 +114,28 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder for a run of which nothing is known.
+    /// Returns a decoder for a run with unknown input.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Declares what was sent to the agent: a restated history then adds nothing.
+    /// Declares the input of the run, so that a restated history adds no content.
     pub fn with_input(mut self, input: &RunAgentInput) -> Self {
-        self.seen.know_input(input);
+        self.seen.declare_input(input);
         self
     }
 
-    /// Takes one JSON payload.
+    /// Decodes one JSON payload.
     ///
     /// # Errors
     ///
-    /// An error if the payload is no event; the stream can go on with the next one where the error says so.
+    /// Returns an error if the payload is not an event. If [`DecodeError::can_continue`] returns `true`, the next payload can be
+    /// decoded.
     pub fn handle_payload(&mut self, payload: &ByteString) -> Result<(), DecodeError> {
         self.handle_event(read_payload(payload)?)
     }
 
-    /// Takes one JSON payload as bytes. Text and ids that leave share them.
+    /// Decodes one JSON payload from bytes. Text and ids of the source events share them.
     ///
     /// # Errors
     ///
@@ -131,7 +145,7 @@ impl Decoder {
         self.handle_payload(&payload)
     }
 
-    /// Takes one protobuf frame, without its length.
+    /// Decodes one protobuf frame, without its length.
     ///
     /// # Errors
     ///
@@ -141,7 +155,7 @@ impl Decoder {
         self.handle_event(crate::proto::decode_event(frame)?)
     }
 
-    /// Takes one event.
+    /// Handles one wire event.
     ///
     /// # Errors
     ///
@@ -162,16 +176,17 @@ impl Decoder {
         Ok(result?)
     }
 
-    /// The next source event; none until more input arrives.
+    /// Returns the next source event. Returns `None` until more input arrives.
     pub fn poll_event(&mut self) -> Option<SourceEvent> {
         self.out.pop_front()
     }
 
-    /// True once the source has said how the run ended.
+    /// Returns `true` once the source has reported the end of the run.
     pub fn is_ended(&self) -> bool {
         self.ended
     }
 
+    /// Dispatches an event to the module of its kind.
     fn apply(&mut self, event: Event) {
         match event {
             Event::TextMessageStart(_)
@@ -196,7 +211,7 @@ impl Decoder {
                 }
                 let value = Value::Object(value);
                 let tag = activity.subagent_run_id.as_ref();
-                self.seen.hear_card(&activity.message_id, tag);
+                self.seen.add_card(&activity.message_id, tag);
                 self.custom(wellknown::ACTIVITY, value, Some(&activity.message_id), tag, activity.base);
             }
             Event::ActivityDelta(activity) => {
@@ -225,7 +240,7 @@ impl Decoder {
                 );
             }
             Event::Custom(custom) => {
-                if custom.name == question::ON_INTERRUPT && self.asked.len() < MAX_ASKED {
+                if custom.name == interrupt::ON_INTERRUPT && self.asked.len() < MAX_INTERRUPTS {
                     let raw = custom.base.raw_event().cloned();
                     self.asked.push((custom.subagent_run_id.clone(), custom.value.clone(), raw));
                 }
@@ -271,7 +286,7 @@ impl Decoder {
     }
 }
 
-/// What an event said beside its content: its metadata, the framework's event, members that no rule knows.
+/// Returns the further data of an event: its metadata, the framework's event, undeclared members.
 fn details(base: Base) -> Option<Box<Details>> {
     let rare = base.rare?;
     let mut metadata: Metadata = rare.metadata.unwrap_or_default();

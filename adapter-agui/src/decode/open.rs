@@ -1,8 +1,8 @@
-//! What the stream has open, and on which track each goes.
+//! The open messages of the stream, and the track of each.
 //!
-//! AG-UI lets the messages of one agent interleave freely; canonical tracks are how that is said. The first
-//! message that is open in a lane goes on the main track, and what is opened beside it on a track of its own, so
-//! that neither ends the other: only the source ends what it began.
+//! AG-UI allows the messages of one agent to interleave; canonical tracks represent that. The first open message of a lane is
+//! on the main track, and every message that opens meanwhile is on a track of its own, so that neither ends the other: only
+//! the source ends its messages.
 
 use std::collections::HashMap;
 
@@ -16,13 +16,13 @@ use super::repeat::{Thought, Thoughts};
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) source: Source,
-    /// What is open on the main track.
+    /// The open message on the main track.
     main: Option<Key>,
-    /// Open reasoning spans.
+    /// The number of open reasoning spans.
     pub(super) spans: usize,
-    /// Reasoning messages that ended inside an open span: their sealed form may still come.
+    /// Reasoning messages that ended inside an open span: their encrypted form may still arrive.
     pub(super) held: Vec<ByteString>,
-    /// The thoughts since the last tool call.
+    /// The thinking since the last tool call.
     pub(super) thoughts: Thoughts,
 }
 
@@ -40,7 +40,7 @@ impl Lane {
         Self { source, main: None, spans: 0, held: Vec::new(), thoughts: Thoughts::default() }
     }
 
-    /// The track for a message that opens now.
+    /// Returns the track for a message that opens now.
     pub(super) fn take_track(&mut self, key: &Key) -> Track {
         match &self.main {
             Some(open) if open != key => {
@@ -54,12 +54,12 @@ impl Lane {
         }
     }
 
-    /// The message has ended.
+    /// Releases the track of an ended message.
     pub(super) fn release(&mut self, key: &Key) {
         self.main.take_if(|open| open == key);
     }
 
-    /// True if a tool call on the main track would end nothing.
+    /// Returns `true` if a tool call on the main track ends no message.
     pub(super) fn is_quiet(&self) -> bool {
         self.main.is_none()
     }
@@ -68,17 +68,17 @@ impl Lane {
 /// An open message.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// The tag of its lane.
+    /// The tag of the message's lane.
     pub(super) tag: Option<ByteString>,
     pub(super) source: Source,
     pub(super) track: Track,
     pub(super) id: MessageId,
     pub(super) role: Role,
     pub(super) created_at: Option<Timestamp>,
-    /// What its start said beside it, until its first content takes it along.
+    /// The further data of its start event, until its first content carries it.
     pub(super) details: Option<Box<Details>>,
     pub(super) has_content: bool,
-    /// What it says since the last tool call, if it is a thought.
+    /// The text since the last tool call, for thinking.
     pub(super) thought: Thought,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Call {
     pub(super) parent: Option<MessageId>,
 }
 
-/// The lanes, by tag.
+/// The lanes by tag.
 #[derive(Debug)]
 pub(super) struct Lanes {
     root: Lane,
@@ -104,7 +104,7 @@ impl Default for Lanes {
 }
 
 impl Lanes {
-    /// The lane of a tag. One that was never started is an agent all the same; `name` is what its first event calls it.
+    /// Returns the lane of a tag, and creates it if it was not started. `name` is the agent's name in its first event.
     pub(super) fn get(&mut self, tag: Option<&ByteString>, name: Option<&ByteString>) -> &mut Lane {
         let Some(tag) = tag else { return &mut self.root };
         if !self.tagged.contains_key(tag) {
@@ -118,7 +118,7 @@ impl Lanes {
         self.tagged.get_mut(tag).unwrap_or(&mut self.root)
     }
 
-    /// The lane of a tag, if anything was heard of it.
+    /// Returns the lane of a tag, if it exists.
     pub(super) fn find(&mut self, tag: Option<&ByteString>) -> Option<&mut Lane> {
         match tag {
             Some(tag) => self.tagged.get_mut(tag),
@@ -126,12 +126,12 @@ impl Lanes {
         }
     }
 
-    /// The source of a tag.
+    /// Returns the source of a tag.
     pub(super) fn source(&mut self, tag: Option<&ByteString>) -> Source {
         self.get(tag, None).source.clone()
     }
 
-    /// A sub-agent has started.
+    /// Starts the lane of a sub-agent.
     pub(super) fn start(&mut self, tag: &ByteString, source: Source) {
         self.tagged.insert(super::seen::detached(tag), Lane::new(source));
     }

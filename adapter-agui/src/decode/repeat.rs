@@ -1,10 +1,10 @@
-//! Thoughts that the source repeats.
+//! Suppression of thinking that the source repeats.
 //!
-//! Some frameworks stream a thought and then emit all of it once more, as one delta under another id, when the answer is
-//! complete. Such a repetition adds nothing. A thought counts from the last tool call of its agent on: one that stays
-//! open over a call is repeated from there, and a thought that comes again after a call is a new one.
+//! Some frameworks stream thinking and then emit all of it once more, as one delta under another id, when the answer is
+//! complete. Such a repetition adds no content. Only thinking since the last tool call of the agent is compared: a block
+//! that stays open over a call is repeated from there, and thinking that repeats after a call is new.
 //!
-//! Invariant: nothing is lost. The delta is held until its message ends, and emitted if more of the message follows.
+//! Invariant: no content is lost. The delta is held until its message ends, and emitted if more of the message follows.
 
 use aqueduct_core::fingerprint::Fingerprint;
 use aqueduct_core::{ByteString, Timestamp};
@@ -14,34 +14,34 @@ use super::seen::{Digest, digest_of};
 use super::{Decoder, details};
 use crate::wire::Base;
 
-/// How many ended thoughts of an agent are compared with a new one; a repetition of an earlier one is emitted.
+/// The most ended blocks of an agent that are compared with a new one; a repetition of an earlier one is emitted.
 const COMPARED: usize = 64;
 
-/// The ended thoughts of one agent since its last tool call.
+/// The ended thinking of one agent since its last tool call.
 #[derive(Debug, Default)]
 pub(super) struct Thoughts {
-    /// How many tool calls have started.
+    /// The number of tool calls that have started.
     step: usize,
     ended: Vec<Digest>,
 }
 
-/// What a thought says since the last tool call of its agent.
+/// The text of a thinking block since the last tool call of its agent.
 #[derive(Debug, Default)]
 pub(super) struct Thought {
     step: usize,
     print: Fingerprint,
-    /// The whole words of an ended thought, until it is clear whether more follows.
+    /// The whole repeated text, until it is known whether more follows.
     repeat: Option<(ByteString, Base)>,
 }
 
 impl Thoughts {
-    /// A tool call has started.
+    /// Handles the start of a tool call.
     pub(super) fn forget(&mut self) {
         self.step += 1;
         self.ended.clear();
     }
 
-    /// A thought has ended.
+    /// Handles the end of a thinking block.
     pub(super) fn end(&mut self, thought: &Thought) {
         let digest = thought.print.digest();
         if thought.step == self.step && digest.0 > 0 && self.ended.len() < COMPARED {
@@ -51,7 +51,7 @@ impl Thoughts {
 }
 
 impl Decoder {
-    /// Takes note of a thought's delta. Returns `true` if it is held because it repeats an ended thought.
+    /// Records a delta of thinking. Returns `true` if it is held because it repeats an ended block.
     pub(super) fn is_repeat(&mut self, key: &Key, delta: &ByteString, base: &mut Base) -> bool {
         if delta.is_empty() {
             return false;
@@ -70,13 +70,13 @@ impl Decoder {
         false
     }
 
-    /// Emits a held delta: more of its message follows.
+    /// Emits a held delta because more of its message follows.
     pub(super) fn release_repeat(&mut self, key: &Key) {
         let Some(message) = self.open.get_mut(key) else { return };
         let Some((delta, base)) = message.thought.repeat.take() else { return };
         message.thought.print.push(&delta);
         message.has_content = true;
-        self.seen.hear(key.0, &key.1, &delta, &message.track);
+        self.seen.add_text(key.0, &key.1, &delta, &message.track);
         let mut update = message.update(key.0, delta);
         update.created_at = base.timestamp.map(Timestamp).or(message.created_at);
         update.details = message.details.take().or_else(|| details(base));

@@ -1,16 +1,16 @@
-//! `MESSAGES_SNAPSHOT`: a restated history, compared with what the run has emitted.
+//! `MESSAGES_SNAPSHOT`: a restated history, compared with the emitted content of the run.
 //!
-//! A message is recognised by its id, by its content, by the ids of its tool calls, and last by its position, in this
-//! order: frameworks restate what they have just streamed under fresh ids. What is recognised and equal adds nothing.
+//! A message is recognised by its id, by its content, by the ids of its tool calls, and last by its position, in this order:
+//! frameworks restate the messages that they have just streamed under new ids. Equal messages add nothing.
 //!
 //! | the snapshot | becomes |
 //! |---|---|
-//! | the same content, whatever its id | nothing; another id is noted ([`wellknown::IDS`]) |
-//! | a streamed message with other words or arguments | one update that replaces them, and the whole as [`wellknown::MESSAGES`] |
+//! | the same content under any id | nothing; another id is recorded ([`wellknown::IDS`]) |
+//! | a streamed message with another text or other arguments | one update that replaces them, and the whole as [`wellknown::MESSAGES`] |
 //! | a message of this turn that was not streamed | its content |
 //! | one message with text and calls that were streamed as several | the whole as [`wellknown::MESSAGES`], as every later snapshot of the run |
-//! | a failed tool result: no event has its `error` | the result, and the whole as [`wellknown::MESSAGES`] |
-//! | earlier messages that nothing knows | the whole as [`wellknown::MESSAGES`] |
+//! | a failed tool result (no event carries its `error`) | the result, and the whole as [`wellknown::MESSAGES`] |
+//! | earlier messages that are unknown | the whole as [`wellknown::MESSAGES`] |
 //!
 //! Cost: linear in the snapshot and in the messages of the run.
 
@@ -24,25 +24,26 @@ use serde_json::json;
 
 use super::Decoder;
 use super::aliases::Aliases;
-use super::compare::{Comparison, Words};
+use super::compare::{Comparison, TextMatch};
 use super::open::Kind;
 use super::seen::{result_print, text_of};
 use crate::input::META_ERROR;
 use crate::wire::{Base, Message, MessagesSnapshot, ToolCall, ToolMessage};
 
-/// The track of messages that were never streamed.
+/// The track of messages that were not streamed.
 const RESTATED_TRACK: &str = "restated";
 
 impl Decoder {
+    /// Compares a snapshot with the run, and emits the new and corrected content.
     pub(super) fn restate(&mut self, snapshot: &MessagesSnapshot) {
         let messages = &snapshot.messages;
         let turn = messages.iter().rposition(|message| matches!(message, Message::User(_)));
         let turn = turn.map_or(0, |at| at + 1);
-        let words = Comparison::new(&self.seen).compare(messages, turn);
-        self.regroups |= self.is_regrouped(messages.get(turn..).unwrap_or_default(), words.get(turn..));
+        let matches = Comparison::new(&self.seen).compare(messages, turn);
+        self.regroups |= self.is_regrouped(messages.get(turn..).unwrap_or_default(), matches.get(turn..));
         let mut pass_on = self.regroups;
-        for (at, (message, words)) in messages.iter().zip(words).enumerate() {
-            pass_on |= self.restate_one(message, words, at >= turn);
+        for (at, (message, matches)) in messages.iter().zip(matches).enumerate() {
+            pass_on |= self.restate_one(message, matches, at >= turn);
         }
         if pass_on {
             let value = serde_json::to_value(messages).unwrap_or_default();
@@ -50,13 +51,15 @@ impl Decoder {
         }
     }
 
-    /// True if the snapshot holds text and calls in one message that clients hold in several: the source named no
-    /// parent of the calls, so only the snapshot groups them. From then on clients hold the snapshot's ids.
-    fn is_regrouped(&self, turn: &[Message], words: Option<&[Words]>) -> bool {
-        turn.iter().zip(words.unwrap_or_default()).any(|(message, words)| {
-            let text = match words {
-                Words::Same(at) | Words::Changed(at) => self.seen.texts.order.get(*at).map(|said| &said.id),
-                Words::Known | Words::New => None,
+    /// Returns `true` if the snapshot has text and calls in one message that clients hold in several: the source named no parent
+    /// of the calls, so only the snapshot groups them. From then on clients use the ids of the snapshot.
+    fn is_regrouped(&self, turn: &[Message], matches: Option<&[TextMatch]>) -> bool {
+        turn.iter().zip(matches.unwrap_or_default()).any(|(message, matches)| {
+            let text = match matches {
+                TextMatch::Same(at) | TextMatch::Changed(at) => {
+                    self.seen.texts.order.get(*at).map(|streamed| &streamed.id)
+                }
+                TextMatch::Known | TextMatch::New => None,
             };
             let carrier = |call: &ToolCall| {
                 let seen = self.seen.calls.get(&call.id)?;
@@ -70,8 +73,8 @@ impl Decoder {
         })
     }
 
-    /// Emits what is new of a message. True if it corrects what was emitted, or has no other form than the whole.
-    fn restate_one(&mut self, message: &Message, words: Words, in_turn: bool) -> bool {
+    /// Emits the new content of a message. Returns `true` if it corrects emitted content, or has no form but the whole.
+    fn restate_one(&mut self, message: &Message, matches: TextMatch, in_turn: bool) -> bool {
         match message {
             Message::Unknown(_) => return true,
             Message::User(_) | Message::System(_) | Message::Developer(_) => return false,
@@ -81,19 +84,19 @@ impl Decoder {
             _ => {}
         }
         if !in_turn {
-            return !self.is_known(message, words);
+            return !self.is_known(message, matches);
         }
         match message {
-            Message::Assistant(said) => {
+            Message::Assistant(streamed) => {
                 self.note_carrier(message);
-                let changed = self.restate_words(Kind::Text, message, words);
-                let calls = said.tool_calls.iter().flatten();
+                let changed = self.restate_text(Kind::Text, message, matches);
+                let calls = streamed.tool_calls.iter().flatten();
                 calls.fold(changed, |changed, call| self.restate_call(message, call) | changed)
             }
-            Message::Reasoning(_) => self.restate_words(Kind::Thought, message, words),
+            Message::Reasoning(_) => self.restate_text(Kind::Thought, message, matches),
             Message::Tool(result) => self.restate_result(message, result),
             Message::Activity(card) => {
-                self.seen.hear_card(&card.id, card.subagent_run_id.as_ref());
+                self.seen.add_card(&card.id, card.subagent_run_id.as_ref());
                 let value = json!({ "type": &*card.activity_type, "content": card.content });
                 let tag = card.subagent_run_id.as_ref();
                 self.custom(wellknown::ACTIVITY, value, Some(&card.id), tag, Base::default());
@@ -103,33 +106,34 @@ impl Decoder {
         }
     }
 
-    /// True if a message before the turn says nothing that neither the input nor the run has.
-    fn is_known(&self, message: &Message, words: Words) -> bool {
+    /// Returns `true` if a message before the turn has no content beyond that of the input and the run.
+    fn is_known(&self, message: &Message, matches: TextMatch) -> bool {
         let knows_calls = || message.tool_calls().iter().all(|call| self.seen.calls.contains_key(&call.id));
         self.seen.is_history(message.id())
             || match message {
                 Message::Tool(result) => self.seen.results.contains_key(&result.tool_call_id),
-                _ => matches!(words, Words::Known | Words::Same(_)) && knows_calls(),
+                _ => matches!(matches, TextMatch::Known | TextMatch::Same(_)) && knows_calls(),
             }
     }
 
-    fn restate_words(&mut self, kind: Kind, message: &Message, words: Words) -> bool {
+    /// Emits the text of a message if it is new or changed. Returns `true` if it was changed.
+    fn restate_text(&mut self, kind: Kind, message: &Message, matches: TextMatch) -> bool {
         let Some(text) = text_of(message).map(ByteString::from) else { return false };
-        let spoken = if kind == Kind::Text { &mut self.seen.texts } else { &mut self.seen.thoughts };
-        match words {
-            Words::Known => false,
-            Words::Same(at) => {
-                if let Some(said) = spoken.order.get(at) {
-                    self.aliases.note_text(said, message.id());
+        let streamed_texts = if kind == Kind::Text { &mut self.seen.texts } else { &mut self.seen.thoughts };
+        match matches {
+            TextMatch::Known => false,
+            TextMatch::Same(at) => {
+                if let Some(streamed) = streamed_texts.order.get(at) {
+                    self.aliases.note_text(streamed, message.id());
                 }
                 false
             }
-            Words::Changed(at) => {
-                let Some(said) = spoken.order.get_mut(at) else { return false };
-                said.print = Fingerprint::default();
-                said.print.push(&text);
-                self.aliases.note_text(said, message.id());
-                let (id, track) = (said.id.clone(), said.track.clone());
+            TextMatch::Changed(at) => {
+                let Some(streamed) = streamed_texts.order.get_mut(at) else { return false };
+                streamed.print = Fingerprint::default();
+                streamed.print.push(&text);
+                self.aliases.note_text(streamed, message.id());
+                let (id, track) = (streamed.id.clone(), streamed.track.clone());
                 let mut update = self.whole(message, block(kind, text));
                 update.message_id = Some(MessageId::new(id));
                 update.track = track;
@@ -137,8 +141,8 @@ impl Decoder {
                 self.emit(update);
                 true
             }
-            Words::New => {
-                self.seen.hear(kind, &message.id().into(), &text, &Track::new(RESTATED_TRACK));
+            TextMatch::New => {
+                self.seen.add_text(kind, &message.id().into(), &text, &Track::new(RESTATED_TRACK));
                 let update = self.whole(message, block(kind, text));
                 self.emit(update);
                 false
@@ -146,14 +150,15 @@ impl Decoder {
         }
     }
 
+    /// Emits a call that was not streamed, or corrected arguments. Returns `true` for the latter.
     fn restate_call(&mut self, message: &Message, call: &ToolCall) -> bool {
         let (name, arguments) = (call.function.name.clone(), call.function.arguments.clone());
         let block = ContentBlock::tool_use(call.id.clone(), name, arguments.clone());
         let is_history = self.seen.is_history(message.id());
         let Some(seen) = self.seen.calls.get_mut(&call.id) else {
             let source = self.lanes.source(message.subagent_run_id());
-            self.seen.hear_call(&call.id, &source, Some(&message.id().into()));
-            self.seen.hear_arguments(&call.id, &arguments);
+            self.seen.add_call(&call.id, &source, Some(&message.id().into()));
+            self.seen.add_arguments(&call.id, &arguments);
             let update = self.whole(message, block);
             self.emit(update);
             return false;
@@ -171,6 +176,7 @@ impl Decoder {
         true
     }
 
+    /// Emits a result that was not streamed. Returns `true` if only the whole snapshot can represent it.
     fn restate_result(&mut self, message: &Message, result: &ToolMessage) -> bool {
         let (print, is_error) = (result_print(&result.content), result.error.is_some());
         let known = self.seen.results.get(&result.tool_call_id);
@@ -185,7 +191,7 @@ impl Decoder {
             }
         }
         let pass_on = known.is_some() || is_error;
-        self.seen.hear_result(&result.tool_call_id, &result.id, &result.content, is_error);
+        self.seen.add_result(&result.tool_call_id, &result.id, &result.content, is_error);
         let block = ContentBlock::ToolResult(ToolResult {
             id: Some(ToolCallId::new(result.tool_call_id.clone())),
             name: None,
@@ -202,7 +208,7 @@ impl Decoder {
         pass_on
     }
 
-    /// The message of streamed calls, under the id that the snapshot has for it.
+    /// Records the message of streamed calls, under its id in the snapshot.
     fn note_carrier(&mut self, message: &Message) {
         if self.seen.is_history(message.id()) {
             return;

@@ -1,4 +1,4 @@
-//! The life of the run and its lanes, the state, and the restated history.
+//! Decoding of the run's lifecycle, lanes, state, and restated history.
 
 use aqueduct_core::{
     ByteString, Interrupt, InterruptId, LaneOutcome, RunFailure, RunOutcome, SourceEvent, ToolCallId, Usage,
@@ -6,18 +6,19 @@ use aqueduct_core::{
 };
 use serde_json::Value;
 
-use super::{Decoder, question};
+use super::{Decoder, interrupt};
 use crate::wire::{
     self, Event, RunError, RunFinished, RunFinishedOutcome, SubagentFinished, SubagentFinishedOutcome,
     SubagentStarted, TokenUsage,
 };
 
 impl Decoder {
+    /// Decodes an event of the run, its lanes, steps or state.
     pub(super) fn apply_run(&mut self, event: Event) {
         match event {
             Event::RunStarted(started) => {
                 if let Some(input) = &started.input {
-                    self.seen.know_input(input);
+                    self.seen.declare_input(input);
                 }
             }
             Event::RunFinished(finished) => self.finish(*finished),
@@ -55,6 +56,7 @@ impl Decoder {
         }
     }
 
+    /// Opens the lane of a sub-agent below its parent.
     fn open_lane(&mut self, started: SubagentStarted) {
         let parent = self.lanes.source(started.parent_subagent_run_id.as_ref());
         let mut source = parent.child(started.subagent_run_id.clone()).named(started.name);
@@ -86,6 +88,7 @@ impl Decoder {
         self.emit(SourceEvent::LaneClosed { source, outcome });
     }
 
+    /// Decodes the end of a run: usage, interrupts, then the outcome.
     fn finish(&mut self, finished: RunFinished) {
         self.note_ids();
         self.report_usage(finished.usage);
@@ -94,7 +97,7 @@ impl Decoder {
             None | Some(RunFinishedOutcome::Success(_)) if !asked.is_empty() => {
                 for (nth, (tag, value, raw)) in asked.into_iter().enumerate() {
                     let source = self.lanes.source(tag.as_ref());
-                    let interrupt = question::of_custom(&value, raw.as_ref(), &finished.run_id, nth);
+                    let interrupt = interrupt::of_custom(&value, raw.as_ref(), &finished.run_id, nth);
                     self.emit(SourceEvent::InterruptRequested { source, interrupt });
                 }
                 RunOutcome::Interrupted
@@ -105,12 +108,12 @@ impl Decoder {
                 for interrupt in outcome.interrupts {
                     let source = self.lanes.source(interrupt.subagent_run_id.as_ref());
                     let mut interrupt = canonical_interrupt(interrupt);
-                    question::find_words(&mut interrupt);
+                    interrupt::find_message(&mut interrupt);
                     self.emit(SourceEvent::InterruptRequested { source, interrupt });
                 }
                 RunOutcome::Interrupted
             }
-            // An end that no rule knows is never taken for a success.
+            // An unknown outcome is never treated as a success.
             Some(RunFinishedOutcome::Unknown(outcome)) => {
                 self.emit(SourceEvent::Failed(unknown_outcome(&outcome)));
                 self.ended = true;
@@ -121,7 +124,7 @@ impl Decoder {
         self.ended = true;
     }
 
-    /// Notes the ids under which a snapshot restated what was streamed under others.
+    /// Emits the ids under which a snapshot restated content that was streamed under other ids.
     fn note_ids(&mut self) {
         if let Some(value) = self.aliases.value() {
             self.custom(wellknown::IDS, value, None, None, wire::Base::default());
@@ -156,7 +159,7 @@ fn failure(code: Option<ByteString>, message: ByteString) -> RunFailure {
 
 fn unknown_outcome(outcome: &aqueduct_core::Metadata) -> RunFailure {
     let kind = outcome.get("type").and_then(Value::as_str).unwrap_or("");
-    let message = format!("the agent ended with the outcome '{kind}', which no rule knows");
+    let message = format!("the agent ended with the outcome '{kind}', which this version does not know");
     let mut failure = RunFailure::new(ByteString::from_static(RunFailure::UPSTREAM_INVALID), message);
     failure.details = Some(Value::Object(outcome.clone()));
     failure

@@ -1,6 +1,6 @@
-//! What the stream has emitted so far, as far as a restated history must be compared with it.
+//! The emitted content of a run, as far as a restated history is compared with it.
 //!
-//! Texts are kept as fingerprints: a message costs some tens of bytes, however long it is.
+//! Texts are kept as fingerprints: a message costs some tens of bytes, whatever its length.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,27 +13,27 @@ use super::content::output;
 use super::open::Kind;
 use crate::wire::{Content, Message, RunAgentInput};
 
-/// How many messages, calls and results of each kind are remembered. A run with more than that is still decoded; only
-/// a history that restates its later ones is then passed on instead of being recognised. About 8 MB at the limit.
+/// The most messages, calls and results of each kind that are remembered. Beyond it a run is still decoded, but a restated
+/// history of its later messages is passed on instead of recognised. About 8 MB at the limit.
 pub(super) const REMEMBERED: usize = 1 << 16;
 
-/// A text's length and hash: equal for equal texts, up to white space at their ends.
+/// A text's length and hash: equal for texts that are equal except for surrounding white space.
 pub(super) type Digest = (usize, u64);
 
-/// A text or thought of this run.
+/// A text or thinking message of this run.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct EmittedText {
     pub(super) id: ByteString,
-    /// How many of the same id started before it: some frameworks give all messages of a run one id.
+    /// The number of earlier messages of the same id: some frameworks give all messages of a run one id.
     pub(super) nth: usize,
     pub(super) print: Fingerprint,
     pub(super) track: Track,
 }
 
-/// The texts, or the thoughts, of this run in the order of their starts.
+/// The texts, or the thinking, of this run in the order of their starts.
 #[derive(Debug, Default)]
-pub(super) struct Spoken {
-    pub(super) order: Vec<Said>,
+pub(super) struct EmittedTexts {
+    pub(super) order: Vec<EmittedText>,
     by_id: HashMap<ByteString, Parts, RandomState>,
 }
 
@@ -41,21 +41,21 @@ pub(super) struct Spoken {
 #[derive(Debug, Default)]
 struct Parts {
     places: Vec<usize>,
-    /// All of them as one text.
+    /// The fingerprint of all of them as one text.
     joined: Fingerprint,
-    /// True if the next words are those of a new message.
+    /// Set if the next content starts a new message.
     ended: bool,
 }
 
-impl Spoken {
-    fn hear(&mut self, id: &ByteString, text: &str, track: &Track) {
+impl EmittedTexts {
+    fn add_text(&mut self, id: &ByteString, text: &str, track: &Track) {
         let parts = match self.by_id.get_mut(id) {
             Some(parts) => parts,
             None => self.by_id.entry(detached(id)).or_default(),
         };
         let open = parts.places.last().filter(|_| !parts.ended);
-        if let Some(said) = open.and_then(|at| self.order.get_mut(*at)) {
-            said.print.push(text);
+        if let Some(streamed) = open.and_then(|at| self.order.get_mut(*at)) {
+            streamed.print.push(text);
             parts.joined.push(text);
         } else if self.order.len() < REMEMBERED && !text.is_empty() {
             let mut print = Fingerprint::default();
@@ -64,11 +64,11 @@ impl Spoken {
             parts.ended = false;
             let nth = parts.places.len();
             parts.places.push(self.order.len());
-            self.order.push(Said { id: detached(id), nth, print, track: track.clone() });
+            self.order.push(EmittedText { id: detached(id), nth, print, track: track.clone() });
         }
     }
 
-    /// The message has ended: what follows under its id is another one.
+    /// Handles the end of a message: content that follows under its id is another message.
     pub(super) fn end(&mut self, id: &str) {
         if let Some(parts) = self.by_id.get_mut(id) {
             parts.ended = true;
@@ -79,12 +79,12 @@ impl Spoken {
         self.by_id.contains_key(id)
     }
 
-    /// The places of the messages of an id.
+    /// Returns the indices of the messages of an id.
     pub(super) fn places(&self, id: &str) -> &[usize] {
         self.by_id.get(id).map_or(&[], |parts| &parts.places)
     }
 
-    /// True if the messages of an id are this text together.
+    /// Returns `true` if the messages of an id are together this text.
     pub(super) fn is_joined(&self, id: &str, digest: Digest) -> bool {
         self.by_id.get(id).is_some_and(|parts| parts.joined.digest() == digest)
     }
@@ -94,16 +94,16 @@ impl Spoken {
 #[derive(Debug, Default)]
 pub(super) struct SeenCall {
     pub(super) source: Source,
-    /// The message that it is part of.
+    /// The message that the call is part of.
     pub(super) parent: Option<ByteString>,
     pub(super) print: JsonFingerprint,
-    /// True for a call of the input's open turn: no message of the user follows it, so the run goes on with it.
+    /// Set for a call of the input's open turn: no user message follows it, so the run continues it.
     pub(super) is_open: bool,
-    /// The name and arguments under which the source tells a call of the input again, while it does.
+    /// The name and arguments so far of a call of the input that the source repeats.
     pub(super) again: Option<(ByteString, String)>,
 }
 
-/// A tool's answer in this run or in its input.
+/// A tool result of this run or of its input.
 #[derive(Debug)]
 pub(super) struct SeenResult {
     pub(super) message: ByteString,
@@ -111,23 +111,24 @@ pub(super) struct SeenResult {
     pub(super) is_error: bool,
 }
 
+/// The emitted content of a run and its input.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     history: HashSet<ByteString, RandomState>,
-    /// How often each text of the agent stands in the input.
+    /// The number of occurrences of each text of the agent in the input.
     pub(super) history_texts: HashMap<Digest, usize, RandomState>,
-    pub(super) texts: Spoken,
-    pub(super) thoughts: Spoken,
+    pub(super) texts: EmittedTexts,
+    pub(super) thoughts: EmittedTexts,
     pub(super) calls: HashMap<ByteString, SeenCall, RandomState>,
     pub(super) results: HashMap<ByteString, SeenResult, RandomState>,
     result_messages: HashSet<ByteString, RandomState>,
-    /// Cards and the tags they were shown under.
+    /// The tags of progress cards.
     cards: HashMap<ByteString, Option<ByteString>, RandomState>,
 }
 
 impl Seen {
-    /// Declares what the run starts from.
-    pub(super) fn know_input(&mut self, input: &RunAgentInput) {
+    /// Declares the input of the run.
+    pub(super) fn declare_input(&mut self, input: &RunAgentInput) {
         let is_user = |message: &Message| matches!(message, Message::User(_));
         let user = input.messages.iter().rposition(is_user).unwrap_or(0);
         for (at, message) in input.messages.iter().enumerate() {
@@ -151,14 +152,14 @@ impl Seen {
         }
     }
 
-    pub(super) fn hear(&mut self, kind: Kind, id: &ByteString, text: &str, track: &Track) {
+    pub(super) fn add_text(&mut self, kind: Kind, id: &ByteString, text: &str, track: &Track) {
         match kind {
-            Kind::Text => self.texts.hear(id, text, track),
-            Kind::Thought => self.thoughts.hear(id, text, track),
+            Kind::Text => self.texts.add_text(id, text, track),
+            Kind::Thought => self.thoughts.add_text(id, text, track),
         }
     }
 
-    pub(super) fn hear_call(&mut self, id: &ByteString, source: &Source, parent: Option<&ByteString>) {
+    pub(super) fn add_call(&mut self, id: &ByteString, source: &Source, parent: Option<&ByteString>) {
         if self.calls.len() < REMEMBERED || self.calls.contains_key(id) {
             let (source, parent) = (source.clone(), parent.map(detached));
             let call = SeenCall { source, parent, ..SeenCall::default() };
@@ -166,18 +167,18 @@ impl Seen {
         }
     }
 
-    /// A call of the input that the run goes on with, and may tell again.
+    /// Returns a call of the input that the run continues, and that the source may repeat.
     pub(super) fn open_call_mut(&mut self, id: &str) -> Option<&mut SeenCall> {
         self.calls.get_mut(id).filter(|call| call.is_open)
     }
 
-    pub(super) fn hear_arguments(&mut self, call: &str, arguments: &str) {
+    pub(super) fn add_arguments(&mut self, call: &str, arguments: &str) {
         if let Some(call) = self.calls.get_mut(call) {
             call.print.push(arguments);
         }
     }
 
-    pub(super) fn hear_result(
+    pub(super) fn add_result(
         &mut self,
         call: &ByteString,
         message: &ByteString,
@@ -194,13 +195,13 @@ impl Seen {
         }
     }
 
-    pub(super) fn hear_card(&mut self, id: &ByteString, tag: Option<&ByteString>) {
+    pub(super) fn add_card(&mut self, id: &ByteString, tag: Option<&ByteString>) {
         if self.cards.len() < REMEMBERED || self.cards.contains_key(id) {
             self.cards.insert(detached(id), tag.map(detached));
         }
     }
 
-    /// The tag of a card: a change of it need not repeat it.
+    /// Returns the tag of a card: a change of the card may omit it.
     pub(super) fn card_tag(&self, id: &ByteString) -> Option<ByteString> {
         self.cards.get(id).cloned().flatten()
     }
@@ -213,21 +214,21 @@ impl Seen {
         self.texts.knows(id)
     }
 
-    /// True if a message of the input has this id.
+    /// Returns `true` if a message of the input has this id.
     pub(super) fn is_history(&self, id: &str) -> bool {
         self.history.contains(id)
     }
 
-    /// True if a tool's answer in this run has this message id.
+    /// Returns `true` if a tool result of this run has this message id.
     pub(super) fn is_result(&self, message: &str) -> bool {
         self.result_messages.contains(message)
     }
 }
 
-/// The agent's words in a message; none if it has none.
+/// Returns the text of the agent in a message. Returns `None` if it has none.
 pub(super) fn text_of(message: &Message) -> Option<&str> {
     let text = match message {
-        Message::Assistant(said) => said.content.as_deref()?,
+        Message::Assistant(streamed) => streamed.content.as_deref()?,
         Message::Reasoning(thought) => &thought.content,
         _ => return None,
     };
@@ -248,7 +249,7 @@ pub(super) fn result_print(content: &Content) -> u64 {
     hash_bytes(0, text.trim().as_bytes())
 }
 
-/// A copy in an allocation of its own size: what is kept must not keep the payload alive that it was read from.
+/// Returns a copy in an allocation of its own size, so that stored text does not keep its payload alive.
 pub(super) fn detached(text: &ByteString) -> ByteString {
     ByteString::from(&**text)
 }

@@ -1,4 +1,4 @@
-//! JSON string escaping: what needs no escape is copied whole.
+//! JSON string escaping: runs of plain bytes are copied at once.
 
 use aqueduct_core::json::plain_prefix;
 

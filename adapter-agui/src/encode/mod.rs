@@ -1,11 +1,11 @@
-//! Events as bytes: JSON, SSE frames, protobuf frames. Everything is appended to a buffer that the caller reuses.
+//! Encoding of events: JSON, SSE frames, protobuf frames. All output is appended to a buffer that the caller reuses.
 //!
-//! Text, reasoning and argument deltas are nine events out of ten: they take a template with a fast string
-//! escaper (about a third of the instructions that a serialiser needs, and no allocation). Everything else goes
-//! through `serde`. The two ways print equal JSON.
+//! Nine of ten events are text, reasoning and argument deltas: they are written by a template with a fast string escaper
+//! (about a third of the instructions of a serializer, and no allocation). All others are serialized by `serde`. Both ways
+//! write equal JSON.
 //!
-//! SSE frames end with LF LF: AG-UI clients do not know CR LF. There is no `[DONE]` frame. Sockets, compression
-//! and keep-alives are a transport's.
+//! SSE frames end with LF LF: AG-UI clients do not support CR LF. There is no `[DONE]` frame. Sockets, compression and
+//! keep-alives belong to a transport.
 
 mod escape;
 mod watcher;
@@ -22,37 +22,37 @@ pub use watcher::WatcherEncoder;
 use crate::wire::{Base, Event};
 use escape::escape_into;
 
-/// The largest frame that AG-UI clients take (10 MiB, for SSE and protobuf alike).
+/// The largest frame that AG-UI clients accept (10 MiB, for SSE and protobuf alike).
 pub const MAX_FRAME: usize = 10 * 1024 * 1024;
 
-/// An event that cannot be written.
+/// Why an event cannot be encoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The event has no JSON form.
+    /// The event cannot be serialized as JSON.
     #[error("the event cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// The protobuf encoding has no place for the event.
+    /// The protobuf encoding has no form for the event.
     #[error("the protobuf encoding has no place for {0}: send it as JSON, or as CUSTOM")]
     NoProto(String),
-    /// The id of an SSE frame has a line break or a NUL.
+    /// The id of an SSE frame contains a line break or a NUL.
     #[error("the id of an SSE frame must not have line breaks or NUL characters")]
     SseId,
-    /// The frame is larger than clients take.
+    /// The frame is larger than clients accept.
     #[error("a frame of {size} bytes is over the {MAX_FRAME} bytes that clients take: send less per event")]
     FrameTooLarge {
-        /// Its size.
+        /// The size of the frame, in bytes.
         size: usize,
     },
 }
 
 impl EncodeError {
-    /// Whose fault it is: what is written was made on this side.
+    /// Returns [`Fault::Caller`](crate::error::Fault::Caller): the event was created on this side.
     pub fn fault(&self) -> crate::error::Fault {
         crate::error::Fault::Caller
     }
 
-    /// True: an event that cannot be written leaves the buffer as it was.
+    /// Returns `true`: an event that cannot be encoded leaves the buffer unchanged.
     pub fn can_continue(&self) -> bool {
         true
     }
@@ -62,7 +62,7 @@ impl EncodeError {
 ///
 /// # Errors
 ///
-/// An error if a value cannot be written as JSON.
+/// Returns an error if a value cannot be serialized.
 pub fn json(event: &Event, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     if write_delta(event, out) {
         return Ok(());
@@ -74,11 +74,11 @@ pub fn json(event: &Event, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     })
 }
 
-/// Appends the event as one SSE frame: `id:` if there is one, `data:`, a blank line.
+/// Appends the event as one SSE frame: `id:` if there is one, `data:`, an empty line.
 ///
 /// # Errors
 ///
-/// An error if a value cannot be written as JSON.
+/// Returns an error if a value cannot be serialized, or the id contains a line break or a NUL.
 pub fn sse(event: &Event, id: Option<&str>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let start = out.len();
     if let Some(id) = id {
@@ -99,7 +99,7 @@ pub fn sse(event: &Event, id: Option<&str>, out: &mut Vec<u8>) -> Result<(), Enc
 ///
 /// # Errors
 ///
-/// An error if the event has no protobuf form, or its frame is too long.
+/// Returns an error if the event has no protobuf form, or its frame is too long.
 #[cfg(feature = "proto")]
 pub fn proto_frame(event: &Event, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let start = out.len();
@@ -122,7 +122,7 @@ fn limited(start: usize, out: &[u8]) -> Result<(), EncodeError> {
     if size > MAX_FRAME { Err(EncodeError::FrameTooLarge { size }) } else { Ok(()) }
 }
 
-/// Writes a delta by template. False for any other event, and for a delta with rare members.
+/// Writes a delta by template. Returns `false` for any other event, and for a delta with rare members.
 fn write_delta(event: &Event, out: &mut Vec<u8>) -> bool {
     let (base, head, id, delta, lane): (&Base, &[u8], &str, &str, &Option<ByteString>) = match event {
         Event::TextMessageContent(e) => {

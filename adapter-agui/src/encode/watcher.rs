@@ -1,4 +1,4 @@
-//! [`WatcherEncoder`]: canonical events in, payloads out, for one watcher of a run.
+//! [`WatcherEncoder`]: encodes canonical events as AG-UI payloads, for one watcher of a run.
 
 use aqueduct_core::service::{EventEncoder, PayloadSink};
 use aqueduct_core::{BlockEvent, ByteString, ConverterSet, wellknown};
@@ -10,11 +10,10 @@ use crate::convert::View;
 use crate::version::Encoding;
 use crate::wire::{Custom, Event};
 
-/// The longest delta that is sent in one event. Escaping makes a text up to six times longer, and clients take at
-/// most 10 MiB at once.
+/// The longest delta of one event. Escaping makes a text up to six times longer, and clients accept at most 10 MiB at once.
 const MAX_DELTA: usize = 1024 * 1024;
 
-/// Converts and encodes for one watcher. Its buffers are reused: a delta costs no allocation.
+/// Converts and encodes events for one watcher. Its buffers are reused: a delta costs no allocation.
 #[derive(Debug)]
 pub struct WatcherEncoder {
     view: View,
@@ -23,21 +22,22 @@ pub struct WatcherEncoder {
 }
 
 impl WatcherEncoder {
-    /// An encoder with these converters. Without the feature `proto` everything is sent as JSON.
+    /// Returns an encoder with these converters. Without the feature `proto` all payloads are JSON.
     pub fn new(converters: ConverterSet<Event>, encoding: Encoding) -> Self {
         Self::for_view(View::from_converters(converters), encoding)
     }
 
-    /// An encoder for these settings, with the converters of this crate.
+    /// Returns an encoder for these settings, with the converters of this crate.
     pub fn for_settings(settings: &Settings, encoding: Encoding) -> Self {
         Self::for_view(View::new(settings), encoding)
     }
 
     fn for_view(view: View, encoding: Encoding) -> Self {
-        let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Sse };
+        let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Json };
         Self { view, encoding, events: Vec::new() }
     }
 
+    /// Encodes an event; one that is too large is split, and one that cannot be encoded becomes a notice.
     fn push(&self, event: &Event, sink: &mut dyn PayloadSink) {
         if let Some((first, second)) = halves(event) {
             self.push(&first, sink);
@@ -48,7 +48,7 @@ impl WatcherEncoder {
             let start = out.len();
             if let Err(error) = self.write(event, out) {
                 out.truncate(start);
-                // What cannot be sent is said, so that nothing vanishes without a word.
+                // An event that cannot be sent is replaced by a notice, so that it does not vanish silently.
                 let written = self.write(&notice(event, &error), out);
                 debug_assert!(written.is_ok(), "a notice is small and has a form in every encoding");
             }
@@ -106,7 +106,7 @@ fn notice(event: &Event, error: &EncodeError) -> Event {
     })
 }
 
-/// A delta that is too long for one event, as two.
+/// Splits a delta that is too long for one event.
 fn halves(event: &Event) -> Option<(Event, Event)> {
     let delta = match event {
         Event::TextMessageContent(event) => &event.delta,
@@ -172,7 +172,7 @@ mod tests {
         let kinds =
             ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_ERROR"];
         let json: Vec<_> =
-            payloads(Encoding::Sse, ContentBlock::text("hi")).iter().map(|p| read(p)).collect();
+            payloads(Encoding::Json, ContentBlock::text("hi")).iter().map(|p| read(p)).collect();
         assert_eq!(json.iter().map(Event::kind).collect::<Vec<_>>(), kinds);
         for (payload, event) in payloads(Encoding::Proto, ContentBlock::text("hi")).into_iter().zip(json) {
             let mut frame = Vec::new();
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_long_delta_is_sent_in_pieces() {
         let text = "é\n".repeat(MAX_DELTA);
-        let payloads = payloads(Encoding::Sse, ContentBlock::text(text.as_str()));
+        let payloads = payloads(Encoding::Json, ContentBlock::text(text.as_str()));
         let mut whole = String::new();
         for payload in &payloads {
             assert!(payload.len() < MAX_FRAME);

@@ -1,4 +1,4 @@
-//! A message while it grows. Texts are strings that are appended to; the finished message shares them.
+//! A message under construction. Texts are appended to; the finished message shares them.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -9,16 +9,16 @@ use crate::wire::{
     PatchOperation, ReasoningMessage, TextRole, ToolCall, ToolCallResult, ToolMessage, UserMessage,
 };
 
-/// A message, its text so far, and the arguments of its calls so far.
+/// A message with its text and the arguments of its calls so far.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     message: Message,
     text: String,
-    /// Beside `tool_calls` of the message, in the same order.
+    /// The arguments of the message's `tool_calls`, in the same order.
     arguments: Vec<String>,
 }
 
-/// An empty text message.
+/// Returns an empty text message.
 pub(super) fn text(role: TextRole, id: &ByteString, subagent_run_id: Option<ByteString>) -> Message {
     let id = id.clone();
     let instruction = |id, subagent_run_id| InstructionMessage { id, subagent_run_id, ..Default::default() };
@@ -33,17 +33,17 @@ pub(super) fn text(role: TextRole, id: &ByteString, subagent_run_id: Option<Byte
     }
 }
 
-/// A message that only calls: it has no words, which is not the same as empty ones.
+/// Returns a message with calls only: its text is absent, which differs from an empty one.
 pub(super) fn carrier(id: &ByteString, subagent_run_id: Option<ByteString>) -> Message {
     Message::Assistant(AssistantMessage { id: id.clone(), subagent_run_id, ..Default::default() })
 }
 
-/// An empty reasoning message.
+/// Returns an empty reasoning message.
 pub(super) fn reasoning(id: &ByteString, subagent_run_id: Option<ByteString>) -> Message {
     Message::Reasoning(ReasoningMessage { id: id.clone(), subagent_run_id, ..Default::default() })
 }
 
-/// A tool's answer.
+/// Returns the message of a tool result.
 pub(super) fn answer(result: &ToolCallResult) -> Message {
     Message::Tool(ToolMessage {
         id: result.message_id.clone(),
@@ -55,7 +55,7 @@ pub(super) fn answer(result: &ToolCallResult) -> Message {
     })
 }
 
-/// A card.
+/// Returns the message of a progress card.
 pub(super) fn activity(card: &ActivitySnapshot) -> Message {
     Message::Activity(ActivityMessage {
         id: card.message_id.clone(),
@@ -67,7 +67,7 @@ pub(super) fn activity(card: &ActivitySnapshot) -> Message {
     })
 }
 
-/// Key by key; what comes later wins.
+/// Merges metadata; for equal keys the later value counts.
 pub(super) fn merge(into: &mut Option<Metadata>, more: Option<&Metadata>) {
     if let Some(more) = more {
         into.get_or_insert_default().extend(more.iter().map(|(key, value)| (key.clone(), value.clone())));
@@ -107,7 +107,7 @@ impl Draft {
         self.message.tool_calls().iter()
     }
 
-    /// About how much it holds: its texts, and what stands in for the rest.
+    /// Returns the approximate size: the texts, and an estimate for the rest.
     pub(super) fn bytes(&self) -> usize {
         let held = match &self.message {
             Message::Tool(message) => plain(&message.content).len(),
@@ -117,8 +117,8 @@ impl Draft {
         self.text.len() + self.arguments.iter().map(String::len).sum::<usize>() + held + 128
     }
 
-    pub(super) fn say(&mut self, words: &str) {
-        self.text.push_str(words);
+    pub(super) fn append_text(&mut self, text: &str) {
+        self.text.push_str(text);
     }
 
     pub(super) fn set_name(&mut self, name: Option<ByteString>) {
@@ -152,7 +152,7 @@ impl Draft {
         }
     }
 
-    /// A call that starts again is the same call.
+    /// Adds a call. A call that starts again is the same call.
     pub(super) fn call(&mut self, id: &ByteString, name: &ByteString, metadata: Option<&Metadata>) {
         let Message::Assistant(message) = &mut self.message else { return };
         let calls = message.tool_calls.get_or_insert_default();
@@ -185,7 +185,7 @@ impl Draft {
         applied
     }
 
-    /// The message as it is now. A content that was not a text stays what it was.
+    /// Returns the message in its present state. Content other than text is unchanged.
     pub(super) fn finish(&self) -> Message {
         let text = ByteString::from(self.text.as_str());
         let mut message = self.message.clone();

@@ -1,17 +1,17 @@
-//! [`Fold`]: what a client holds after a stream, for restating a thread without replaying it.
+//! [`Fold`]: the messages and the state that a client holds after a stream, to restate a thread without replaying it.
 //!
 //! ```text
 //! events of ended runs ──► Fold ──► messages ──► MESSAGES_SNAPSHOT
 //!                               └─► state ─────► STATE_SNAPSHOT
 //! ```
 //!
-//! The rules are those of the protocol's own client: a text message is created by its start and appended to by its
-//! content; a call belongs to the message it names, or to one of its own; a result becomes a message behind that of its
-//! call; a snapshot replaces what it restates, adds what is new and drops the rest, but not activities and reasoning that
-//! it does not mention; a patch is applied whole or not at all.
+//! The rules are those of the protocol's own client: the start of a text message creates it, and content appends to it; a
+//! call belongs to the message it names, or to one of its own; a result becomes a message after that of its call; a
+//! snapshot replaces the messages it restates, adds new ones and drops the rest, except for activities and reasoning that it
+//! does not mention; a patch is applied completely or not at all.
 //!
-//! What has no place in messages or state (steps, the life of sub-agents, custom and raw events) is not in the fold.
-//! Chunk events are to be [spelled out](crate::chunks) before.
+//! Events without place in messages or state (steps, lifecycles of sub-agents, custom and raw events) are ignored. Chunk
+//! events must be [expanded](crate::chunks) before.
 
 mod draft;
 mod guard;
@@ -29,8 +29,8 @@ use draft::{Draft, merge};
 pub use guard::{STATE_LIMIT, state_guard};
 use patch::PatchError;
 
-/// What a run is asked, as the value of a [`wellknown::INPUT`](aqueduct_core::wellknown::INPUT) block: the messages from that place in the input on, and
-/// the state. None if there is neither.
+/// Returns the input of a run as the value of a [`wellknown::INPUT`](aqueduct_core::wellknown::INPUT) block: the messages from
+/// the index `from` on, and the state. Returns `None` if there is neither.
 pub fn asked(input: &RunInput, from: usize) -> Option<Value> {
     let messages = input.messages.get(from..).unwrap_or_default().to_vec();
     if messages.is_empty() && input.state.is_null() {
@@ -45,7 +45,7 @@ pub fn asked(input: &RunInput, from: usize) -> Option<Value> {
     Some(Value::Object(asked))
 }
 
-/// Messages and state, as events build them.
+/// Folds events into messages and state.
 #[derive(Debug, Clone)]
 pub struct Fold {
     drafts: Vec<Draft>,
@@ -60,19 +60,19 @@ impl Default for Fold {
 }
 
 impl Fold {
-    /// Nothing said yet.
+    /// Returns a fold without messages.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A message of an input: added if it is not there yet.
+    /// Adds a message of an input, if there is none of its id.
     pub fn handle_message(&mut self, message: Message) {
         if self.find(message.id()).is_none() {
             self.drafts.push(Draft::new(message));
         }
     }
 
-    /// What a run was asked, as [`asked`] wrote it. Messages that cannot be read are left out.
+    /// Adds the input of a run in the form of [`asked`]. Messages that cannot be decoded are skipped.
     pub fn handle_asked(&mut self, asked: &Value) {
         for message in asked.get("messages").and_then(Value::as_array).into_iter().flatten() {
             let at = At::root("messages", Strictness::Forgiving);
@@ -85,7 +85,7 @@ impl Fold {
         }
     }
 
-    /// The next event.
+    /// Handles the next event.
     pub fn handle_event(&mut self, event: &Event) {
         match event {
             Event::TextMessageStart(start) => {
@@ -95,14 +95,18 @@ impl Fold {
                 draft.set_name(start.name.clone());
                 draft.merge(metadata(event));
             }
-            Event::TextMessageContent(content) => self.say(&content.message_id, &content.delta, event),
-            Event::TextMessageEnd(end) => self.say(&end.message_id, "", event),
+            Event::TextMessageContent(content) => {
+                self.append_text(&content.message_id, &content.delta, event);
+            }
+            Event::TextMessageEnd(end) => self.append_text(&end.message_id, "", event),
             Event::ReasoningMessageStart(start) => {
                 let message = draft::reasoning(&start.message_id, start.subagent_run_id.clone());
                 self.created(message).merge(metadata(event));
             }
-            Event::ReasoningMessageContent(content) => self.say(&content.message_id, &content.delta, event),
-            Event::ReasoningMessageEnd(end) => self.say(&end.message_id, "", event),
+            Event::ReasoningMessageContent(content) => {
+                self.append_text(&content.message_id, &content.delta, event);
+            }
+            Event::ReasoningMessageEnd(end) => self.append_text(&end.message_id, "", event),
             Event::ReasoningEncryptedValue(value) => self.seal(&value.entity_id, &value.encrypted_value),
             Event::ToolCallStart(start) => {
                 let parent = start.parent_message_id.as_ref().unwrap_or(&start.tool_call_id);
@@ -112,8 +116,8 @@ impl Fold {
                 let draft = self.created(draft::carrier(carrier, tag));
                 draft.call(&start.tool_call_id, &start.tool_call_name, metadata(event));
             }
-            Event::ToolCallArgs(args) => self.argue(&args.tool_call_id, &args.delta, event),
-            Event::ToolCallEnd(end) => self.argue(&end.tool_call_id, "", event),
+            Event::ToolCallArgs(args) => self.append_arguments(&args.tool_call_id, &args.delta, event),
+            Event::ToolCallEnd(end) => self.append_arguments(&end.tool_call_id, "", event),
             Event::ToolCallResult(result) => self.answer(draft::answer(result), &result.tool_call_id),
             Event::ActivitySnapshot(card) => self.show(draft::activity(card), card.replace != Some(false)),
             Event::ActivityDelta(delta) => {
@@ -130,7 +134,7 @@ impl Fold {
         }
     }
 
-    /// Forgets the oldest messages until the texts of the rest have at most so many bytes; says how many went.
+    /// Removes the oldest messages until the texts of the rest have at most `bytes` bytes. Returns the number removed.
     pub fn shorten(&mut self, bytes: usize) -> usize {
         let mut held: usize = self.drafts.iter().map(Draft::bytes).sum();
         let mut gone = 0;
@@ -144,17 +148,17 @@ impl Fold {
         self.drafts.drain(..gone).count()
     }
 
-    /// The messages, without those that a peer of this dialect could not read.
+    /// Returns the messages, without those that a peer of this dialect cannot read.
     pub fn messages(&self, dialect: Dialect) -> Vec<Message> {
         self.drafts.iter().filter_map(|draft| readable(draft.finish(), dialect)).collect()
     }
 
-    /// The state.
+    /// Returns the shared state.
     pub fn state(&self) -> &Value {
         &self.state
     }
 
-    /// Returns why the latest JSON Patch that was not applied was refused. Such a patch changes nothing.
+    /// Returns the error of the last JSON Patch that was not applied. Such a patch changes nothing.
     pub fn refused_patch(&self) -> Option<&PatchError> {
         self.refused.as_ref()
     }
@@ -165,7 +169,7 @@ impl Fold {
         }
     }
 
-    /// The newest first: what streams is at the end.
+    /// Searches from the newest message: streaming ones are at the end.
     fn find(&self, id: &str) -> Option<&Draft> {
         self.drafts.iter().rev().find(|draft| draft.id() == id)
     }
@@ -174,7 +178,7 @@ impl Fold {
         self.drafts.iter_mut().rev().find(|draft| draft.id() == id)
     }
 
-    /// The message of that id, made if there is none.
+    /// Returns the message of that id, created if there is none.
     #[expect(clippy::indexing_slicing, reason = "the place was found or made just before")]
     fn created(&mut self, message: Message) -> &mut Draft {
         let at = self.drafts.iter().rposition(|draft| draft.id() == message.id());
@@ -185,17 +189,17 @@ impl Fold {
         &mut self.drafts[at]
     }
 
-    fn say(&mut self, id: &str, words: &str, event: &Event) {
+    fn append_text(&mut self, id: &str, text: &str, event: &Event) {
         if let Some(draft) = self.find_mut(id) {
-            draft.say(words);
+            draft.append_text(text);
             draft.merge(metadata(event));
         }
     }
 
-    fn argue(&mut self, call: &str, words: &str, event: &Event) {
+    fn append_arguments(&mut self, call: &str, text: &str, event: &Event) {
         let mut drafts = self.drafts.iter_mut().rev();
         if let Some((call, arguments)) = drafts.find_map(|draft| draft.call_mut(call)) {
-            arguments.push_str(words);
+            arguments.push_str(text);
             merge(&mut call.metadata, metadata(event));
         }
     }
@@ -208,7 +212,7 @@ impl Fold {
         }
     }
 
-    /// Behind the message of its call, and behind earlier answers there.
+    /// Inserts a tool message after the message of its call, and after earlier results there.
     fn answer(&mut self, message: Message, call: &str) {
         let is_owner = |draft: &Draft| draft.calls().any(|own: &ToolCall| own.id == call);
         let mut at = self.drafts.iter().rposition(is_owner).map_or(self.drafts.len(), |at| at + 1);
@@ -226,6 +230,7 @@ impl Fold {
         }
     }
 
+    /// Applies a snapshot: replaces restated messages, adds new ones, drops the rest except for activities and reasoning.
     fn restate(&mut self, restated: &[Message]) {
         let mentions = |role: &str| restated.iter().any(|message| message.kind() == role);
         self.drafts.retain(|draft| {

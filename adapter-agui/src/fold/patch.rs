@@ -1,11 +1,11 @@
-//! RFC 6902, applied as clients apply it: all operations or none.
+//! JSON Patch (RFC 6902), applied as clients apply it: all operations or none.
 //!
-//! A patch comes from a foreign agent: some hundred bytes of `copy` operations double a state until memory is gone, and
-//! `move` operations nest it deeper than a stack. So a patch is bounded by [`PatchLimits`], and every value is measured
+//! A patch comes from a foreign agent: some hundred bytes of `copy` operations double a state until memory is exhausted, and
+//! `move` operations nest it until the stack overflows. So a patch is bounded by [`PatchLimits`], and every value is measured
 //! before it is copied.
 //!
-//! Invariants: a patch that fails changes nothing; no result passes the limits, unless the value did before; the depth
-//! of a result is such that it can be written, read and dropped.
+//! Invariants: a patch that fails changes nothing; no result exceeds the limits, unless the value did before; a result can
+//! be written, read and dropped without a stack overflow.
 
 use std::fmt;
 
@@ -13,19 +13,19 @@ use serde_json::Value;
 
 use crate::wire::PatchOperation;
 
-/// What one patch may do.
+/// The limits of one patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PatchLimits {
     /// Operations in one patch. Agents send one to some tens.
     pub operations: usize,
-    /// Levels of the result. JSON is read to 128 levels; an event has some around its state.
+    /// The depth of the result. JSON is read up to 128 levels; an event adds some around its state.
     pub depth: usize,
     /// Values in the result (objects, arrays, members and items). About 20 MB of memory at the limit.
     pub nodes: usize,
     /// Bytes of texts and member names in the result.
     pub bytes: usize,
-    /// Values that all operations together may look at: bounds the time of one patch to some tens of milliseconds.
+    /// Values that all operations together may visit: bounds the time of one patch to some tens of milliseconds.
     pub work: usize,
 }
 
@@ -39,18 +39,18 @@ impl Default for PatchLimits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PatchError {
-    /// A limit of [`PatchLimits`] is reached.
+    /// A limit of [`PatchLimits`] is exceeded.
     Limit {
-        /// The operation that reached it, counted from 0.
+        /// The index of the operation.
         operation: usize,
         /// The name of the limit.
         limit: &'static str,
-        /// Its value.
+        /// The value of the limit.
         max: usize,
     },
-    /// The operation does not fit the value: no such place, a failed test, a bad pointer.
+    /// The operation does not match the value: no such path, a failed test, an invalid pointer.
     Refused {
-        /// The operation, counted from 0.
+        /// The index of the operation.
         operation: usize,
     },
 }
@@ -72,17 +72,16 @@ impl fmt::Display for PatchError {
 
 impl std::error::Error for PatchError {}
 
-/// Applies the operations in order, within the default limits. Nothing is changed if one of them cannot be.
+/// Applies the operations in order, within the default limits.
 ///
 /// # Errors
 ///
-/// An error that names the operation that is malformed, does not fit or exceeds a limit; the document is as it was
-/// before.
+/// Returns the index of the operation that is malformed, does not match or exceeds a limit. The document is unchanged.
 pub fn apply(target: &mut Value, operations: &[PatchOperation]) -> Result<(), PatchError> {
     apply_within(target, operations, &PatchLimits::default())
 }
 
-/// Applies the operations in order, within these limits. Nothing is changed if one of them cannot be.
+/// Applies the operations in order, within these limits.
 ///
 /// # Errors
 ///
@@ -116,7 +115,7 @@ enum Stop {
     Limit(PatchError),
 }
 
-/// How large a value is.
+/// The size of a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Size {
     nodes: usize,
@@ -124,7 +123,7 @@ struct Size {
     depth: usize,
 }
 
-/// The recursion ends where JSON ends to be readable: every value was read, or was bounded by [`PatchLimits::depth`].
+/// Computes the size of a value. The recursion is bounded: every value was parsed, or bounded by [`PatchLimits::depth`].
 fn size_of(value: &Value) -> Size {
     let mut size = Size { nodes: 1, bytes: 0, depth: 1 };
     match value {
@@ -149,14 +148,14 @@ impl Size {
     }
 }
 
-/// What a patch has used up.
+/// The budget of a patch.
 struct Budget<'a> {
     limits: &'a PatchLimits,
     operation: usize,
     nodes: usize,
     bytes: usize,
     work: usize,
-    /// What the value had before counts as allowed.
+    /// The size of the value before the patch is always allowed.
     max_nodes: usize,
     max_bytes: usize,
 }
@@ -186,7 +185,7 @@ impl<'a> Budget<'a> {
         self.check(self.work, self.limits.work, "work")
     }
 
-    /// Checks that a value of this size fits at the place.
+    /// Checks that a value of this size may be inserted at the path.
     fn admit(&mut self, size: Size, path: &[String]) -> Result<(), Stop> {
         self.check(path.len() + size.depth, self.limits.depth, "depth")?;
         self.nodes = self.nodes.saturating_add(size.nodes);
@@ -201,6 +200,7 @@ impl<'a> Budget<'a> {
     }
 }
 
+/// Applies one operation within the budget.
 fn apply_one(target: &mut Value, operation: &PatchOperation, budget: &mut Budget<'_>) -> Result<(), Stop> {
     operation.check().map_err(|_| Stop::Refused)?;
     let path = tokens(operation.path());
@@ -226,7 +226,7 @@ fn apply_one(target: &mut Value, operation: &PatchOperation, budget: &mut Budget
         }
         "move" => {
             let from = from();
-            // A place cannot be moved into itself (section 4.4).
+            // A value cannot be moved into itself (section 4.4).
             if path.starts_with(&from) && path != from {
                 return Err(Stop::Refused);
             }
@@ -249,6 +249,7 @@ fn apply_one(target: &mut Value, operation: &PatchOperation, budget: &mut Budget
     }
 }
 
+/// Removes the value at a path and returns it with its size.
 fn take(target: &mut Value, path: &[String], budget: &mut Budget<'_>) -> Result<(Value, Size), Stop> {
     let removed = remove(target, path, budget)?;
     let size = budget.measure(&removed)?;
@@ -256,7 +257,7 @@ fn take(target: &mut Value, path: &[String], budget: &mut Budget<'_>) -> Result<
     Ok((removed, size))
 }
 
-/// RFC 6901: `~1` is `/`, `~0` is `~`, in this order.
+/// Splits a pointer (RFC 6901): `~1` is `/`, `~0` is `~`, in this order.
 fn tokens(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect()
 }
@@ -269,7 +270,7 @@ fn find_mut<'v>(target: &'v mut Value, path: &[String]) -> Option<&'v mut Value>
     })
 }
 
-/// Digits without leading zeros.
+/// Parses an array index: digits without leading zeros.
 fn index(token: &str) -> Option<usize> {
     let is_number =
         token.bytes().all(|byte| byte.is_ascii_digit()) && (token == "0" || !token.starts_with('0'));

@@ -1,4 +1,4 @@
-//! An input on its way upstream: ids, and the messages that are one to the source.
+//! Applies an [`IdMap`] to an input for the source: ids, and messages that are one message of the source.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::IdMap;
 use crate::convert::META_AUTHOR;
 use crate::input::META_MEMBERS;
 
-/// What a message is to a source that merges by id.
+/// The kind of a message for a source that merges by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Speech,
@@ -18,6 +18,7 @@ enum Kind {
     Other,
 }
 
+/// Applies the map to all messages of an input: removes views, renames ids, and merges parts of one source message.
 pub(super) fn apply(map: &IdMap, input: &mut RunInput) {
     let messages = without_questions(map, without_views(map, std::mem::take(&mut input.messages)));
     let mut places: HashMap<(Kind, ByteString), usize> = HashMap::new();
@@ -37,8 +38,8 @@ pub(super) fn apply(map: &IdMap, input: &mut RunInput) {
     input.messages = out;
 }
 
-/// A call that shows a sub-agent, with its result, is no call of the source; and the names of sub-agents stand in its calls and
-/// thoughts for readers alone.
+/// Removes calls that show sub-agents, with their results, and the names of sub-agents in calls and thinking: all of these
+/// are for readers only.
 fn without_views(map: &IdMap, mut messages: Vec<Message>) -> Vec<Message> {
     for message in &mut messages {
         let label = message.id.as_ref().and_then(|id| map.labels.get(id.as_str()));
@@ -60,6 +61,7 @@ fn without_views(map: &IdMap, mut messages: Vec<Message>) -> Vec<Message> {
     messages
 }
 
+/// Removes the name of a sub-agent before its tool or thinking.
 fn strip_label(map: &IdMap, label: Option<&String>, block: &mut ContentBlock) {
     match block {
         ContentBlock::ToolUse(call) => {
@@ -77,9 +79,9 @@ fn strip_label(map: &IdMap, label: Option<&String>, block: &mut ContentBlock) {
     }
 }
 
-/// A failure or question that was shown as text, and the user's message that follows the latter, are not messages of the
-/// source. The last message is never such an answer: one that answers now was made `resume` before, and a snapshot may have
-/// taken an earlier answer out of the client's history.
+/// Removes failures and interrupts that were shown as text, and the user message after the latter: they are not messages of
+/// the source. The last message is never removed: a reply to an open interrupt was turned into `resume` before, and a
+/// snapshot may have removed an earlier reply from the client's history.
 fn without_questions(map: &IdMap, messages: Vec<Message>) -> Vec<Message> {
     let mut asked = false;
     let is_question =
@@ -103,14 +105,14 @@ fn without_questions(map: &IdMap, messages: Vec<Message>) -> Vec<Message> {
         .collect()
 }
 
-/// Writes the source's ids; says whether the message's own was changed and whether it takes an earlier one's place.
+/// Writes the source's ids. Returns whether the message's id was changed, and whether it replaces an earlier message.
 fn rename(map: &IdMap, message: &mut Message) -> (bool, bool) {
     rename_lane(map, message);
     strip_notes(message);
     let mut seen = HashSet::new();
     let replaced: Vec<bool> = message.contents.iter_mut().map(|block| rename_block(map, block)).collect();
     if replaced.contains(&true) {
-        // The corrected call comes after the one it corrects.
+        // The corrected call follows the one it corrects.
         let mut kept: Vec<_> = std::mem::take(&mut message.contents).into_iter().rev().collect();
         kept.retain(|block| match block {
             ContentBlock::ToolUse(ToolUse { id: Some(id), .. }) => seen.insert(id.clone()),
@@ -124,7 +126,7 @@ fn rename(map: &IdMap, message: &mut Message) -> (bool, bool) {
     (true, entry.replaces)
 }
 
-/// True if the block is a call that takes another one's place.
+/// Writes the source's ids into a block. Returns `true` if it is a call that replaces another one.
 fn rename_block(map: &IdMap, block: &mut ContentBlock) -> bool {
     let id = match block {
         ContentBlock::ToolUse(call) => &mut call.id,
@@ -145,7 +147,7 @@ fn rename_lane(map: &IdMap, message: &mut Message) {
     }
 }
 
-/// What was noted on the way out for frontends is not the source's.
+/// Removes metadata that was added for frontends.
 fn strip_notes(message: &mut Message) {
     let is_note = |key: &str| key.starts_with("aqueduct.") && ![META_AUTHOR, META_MEMBERS].contains(&key);
     let Some(metadata) = &mut message.metadata else { return };
@@ -165,7 +167,7 @@ fn kind_of(message: &Message) -> Kind {
     }
 }
 
-/// Adds a later part of the same source message, or puts it in the place of the earlier one.
+/// Appends a later part of the same source message, or replaces the earlier part.
 fn join(earlier: &mut Message, later: Message, replaces: bool) {
     if replaces {
         let says_same = |block: &ContentBlock| {
@@ -180,7 +182,7 @@ fn join(earlier: &mut Message, later: Message, replaces: bool) {
     }
     let is_call = |block: &ContentBlock| matches!(block, ContentBlock::ToolUse(_));
     let (calls, words): (Vec<_>, Vec<_>) = later.contents.into_iter().partition(is_call);
-    // Words before calls, as in the messages of the protocol.
+    // Text before calls, as in the messages of the protocol.
     let at = earlier.contents.iter().position(is_call).unwrap_or(earlier.contents.len());
     earlier.contents.splice(at..at, words);
     earlier.contents.extend(calls);

@@ -1,6 +1,6 @@
-//! The way back: a canonical input for an AG-UI agent.
+//! The reverse conversion: a canonical input for an AG-UI agent.
 //!
-//! AG-UI has one message per role: what a canonical message says in several kinds (thoughts, words and calls, results)
+//! AG-UI has one kind of content per message: a canonical message with several kinds (thinking, text and calls, results)
 //! becomes several messages, the first of which keeps the id.
 
 use aqueduct_core::block::ToolOutput;
@@ -23,7 +23,7 @@ use crate::wire::{
     ToolCall, ToolCallType, ToolMessage, UserMessage,
 };
 
-/// The input for an agent that speaks this dialect. Members that 0.0.59 requires are always there.
+/// Returns the input for an agent of this dialect. Members that 0.0.59 requires are always present.
 pub fn run_agent_input(input: &RunInput, dialect: Dialect) -> RunAgentInput {
     let object = |value: &Value| if value.is_null() { json!({}) } else { value.clone() };
     let mut forwarded = object(&input.forwarded);
@@ -47,7 +47,7 @@ pub fn run_agent_input(input: &RunInput, dialect: Dialect) -> RunAgentInput {
     }
 }
 
-/// Takes the members that no rule knows out of an object: they are members of the one around it.
+/// Takes the undeclared members out of an object: they are members of the enclosing one.
 fn take_members(object: &mut Metadata) -> Option<Box<Metadata>> {
     match object.shift_remove(META_MEMBERS)? {
         Value::Object(members) => Some(Box::new(members)),
@@ -77,7 +77,7 @@ fn entry(reply: &InterruptReply) -> ResumeEntry {
     ResumeEntry { interrupt_id: reply.id.as_bytes().clone(), status, payload, metadata: None, extra: None }
 }
 
-/// One canonical message on its way.
+/// The conversion of one canonical message.
 struct Back<'a> {
     message: &'a Message,
     dialect: Dialect,
@@ -85,7 +85,7 @@ struct Back<'a> {
     tag: Option<ByteString>,
     name: Option<ByteString>,
     metadata: Metadata,
-    /// Members that no rule knows, for the first message that is written.
+    /// Undeclared members, for the first message that is written.
     extra: Option<Box<Metadata>>,
     out: &'a mut Vec<wire::Message>,
     written: usize,
@@ -126,10 +126,11 @@ impl<'a> Back<'a> {
         }
     }
 
+    /// Writes the messages of one canonical message.
     fn write(mut self) {
         for block in &self.message.contents {
             match block {
-                ContentBlock::Text(text) => self.say(&text.text),
+                ContentBlock::Text(text) => self.push_text(&text.text),
                 ContentBlock::Thinking(thought) => {
                     self.flush();
                     let (id, metadata) = (self.next_id(), self.take_metadata());
@@ -163,10 +164,10 @@ impl<'a> Back<'a> {
             }
         }
         let empty = self.written == 0 && self.message.contents.is_empty();
-        if empty { self.speak() } else { self.flush() }
+        if empty { self.write_message() } else { self.flush() }
     }
 
-    fn say(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         if self.message.role == Role::User && !self.parts.is_empty() {
             self.parts.push(text_part(text));
         } else {
@@ -174,6 +175,7 @@ impl<'a> Back<'a> {
         }
     }
 
+    /// Writes custom content: files as parts, raw content unchanged, anything else as text.
     fn custom(&mut self, name: &str, value: &Value) {
         match name {
             wellknown::ACTIVITY => {
@@ -198,12 +200,12 @@ impl<'a> Back<'a> {
                 }
             }
             wellknown::RAW => self.raw(value),
-            // A model reads what it is told: other content is told as text.
-            _ => self.say(&value.to_string()),
+            // A model reads text, so other content is written as text.
+            _ => self.push_text(&value.to_string()),
         }
     }
 
-    /// What came in as an unknown message or part goes out as it was.
+    /// Writes an unknown message or part unchanged.
     fn raw(&mut self, value: &Value) {
         let Some(members) = value.get("event").and_then(Value::as_object) else { return };
         if members.contains_key("role") {
@@ -237,7 +239,7 @@ impl<'a> Back<'a> {
         }
     }
 
-    /// Parts where the answer is parts and the agent knows them; otherwise a text.
+    /// Returns content parts if the result consists of parts that the agent can read; otherwise text.
     fn tool_content(&self, output: &ToolOutput) -> Content {
         if let (ToolOutput::Json(value @ Value::Array(_)), Dialect::V1_0) = (output, self.dialect)
             && let Ok(parts) = Vec::from_wire(value.clone(), &At::root("content", Strictness::Strict))
@@ -264,14 +266,14 @@ impl<'a> Back<'a> {
         self.out.push(wire::Message::Tool(message));
     }
 
-    /// Writes the words and calls that have gathered.
+    /// Writes the collected text and calls.
     fn flush(&mut self) {
         if !self.text.is_empty() || !self.parts.is_empty() || !self.calls.is_empty() {
-            self.speak();
+            self.write_message();
         }
     }
 
-    fn speak(&mut self) {
+    fn write_message(&mut self) {
         let (id, encrypted_value) = (self.next_id(), self.take_encrypted());
         let calls = std::mem::take(&mut self.calls);
         self.metadata.shift_remove(META_CALLS);
@@ -327,7 +329,7 @@ impl<'a> Back<'a> {
         encrypted.as_ref().and_then(Value::as_str).map(ByteString::from)
     }
 
-    /// The metadata goes with the first message that is written.
+    /// Takes the metadata, for the first message that is written.
     fn take_metadata(&mut self) -> Option<Metadata> {
         let mut metadata = std::mem::take(&mut self.metadata);
         if let Some(calls) = metadata.shift_remove(META_CALLS) {
@@ -337,7 +339,7 @@ impl<'a> Back<'a> {
     }
 }
 
-/// Takes the members that a message came with and no rule knows out of its metadata.
+/// Takes the undeclared members of a message out of its metadata.
 fn message_members(metadata: &mut Metadata) -> Option<Box<Metadata>> {
     let names = metadata.shift_remove(META_MEMBERS)?;
     let names = names.as_array()?.iter().filter_map(Value::as_str);

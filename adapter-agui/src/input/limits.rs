@@ -1,14 +1,14 @@
-//! What an input may hold.
+//! Limits of a posted input.
 
 use crate::error::{Problem, WireError};
 use crate::wire::{Message, RunAgentInput};
 
-/// The limits of a posted input. Its size as a whole is a transport's to bound.
+/// The limits of a posted input. Its total size is limited by the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InputLimits {
-    /// Bytes of an id. Ids are kept in memory and in the log, and are repeated on every event of a run; those of
-    /// real clients have at most about 100 bytes.
+    /// Bytes of an id. Ids are kept in memory and in the log, and repeated on every event of a run; those of real clients
+    /// have at most about 100 bytes.
     pub id_bytes: usize,
 }
 
@@ -18,7 +18,7 @@ impl Default for InputLimits {
     }
 }
 
-/// Refuses ids that are longer than the limit.
+/// Rejects ids that exceed the limit.
 pub(super) fn check_ids(input: &RunAgentInput, limits: InputLimits) -> Result<(), WireError> {
     let check = |id: &str, place: &dyn Fn() -> String| {
         if id.len() <= limits.id_bytes {

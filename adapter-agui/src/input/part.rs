@@ -1,4 +1,4 @@
-//! Parts of a content: texts, and files in either spelling.
+//! Content parts: texts, and files in either spelling.
 
 use aqueduct_core::{ByteString, ContentBlock, Metadata, wellknown};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::wire::{
     BinaryPart, ContentPart, DataSource, FileSource, MediaPart, PartSource, TextPart, UrlSource,
 };
 
-/// The canonical form of a part.
+/// Returns the canonical form of a part.
 pub(super) fn canonical(part: ContentPart) -> ContentBlock {
     match part {
         ContentPart::Text(TextPart { text, .. }) => ContentBlock::text(text),
@@ -79,7 +79,7 @@ fn old_file(binary: &BinaryPart) -> ContentBlock {
     ContentBlock::custom(wellknown::FILE, Value::Object(value))
 }
 
-/// The kind of part for a media type.
+/// Returns the kind of part for a media type.
 fn kind_of(media_type: &str) -> &'static str {
     match media_type.split('/').next() {
         Some("image") => "image",
@@ -89,7 +89,7 @@ fn kind_of(media_type: &str) -> &'static str {
     }
 }
 
-/// True if both are one file: the same bytes, address or handle, and type.
+/// Returns `true` if both are the same file: equal bytes, URL or handle, and type.
 pub(super) fn same_file(a: &ContentBlock, b: &ContentBlock) -> bool {
     let place = |block: &ContentBlock| match block {
         ContentBlock::Custom(custom) if custom.name == wellknown::FILE => {
@@ -102,7 +102,7 @@ pub(super) fn same_file(a: &ContentBlock, b: &ContentBlock) -> bool {
     a.is_some() && a == b
 }
 
-/// The part for a file; none if it has no place to be fetched from.
+/// Returns the part for a file. Returns `None` if it has neither data, URL nor handle.
 pub(super) fn media_part(value: &Value) -> Option<ContentPart> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).map(ByteString::from);
     let mime_type = text("mediaType");

@@ -1,4 +1,4 @@
-//! Content in its protobuf shape: parts and sources as unions, a text and parts in two fields.
+//! Content in its protobuf form: parts and sources as unions; text and parts in two fields.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -57,7 +57,7 @@ impl ProtoField for ContentPart {
                 }
                 return;
             }
-            // The encoding has no place for it, and the reference implementation leaves it out as well.
+            // The encoding has no form for it, and the reference implementation omits it as well.
             Self::Unknown(_) => return,
         };
         write_nested(tag, out, |out| part.write(arm, out));
@@ -79,7 +79,7 @@ impl ProtoField for ContentPart {
     }
 }
 
-/// A file of 0.0.x as the encoding carries it: a document that remembers what it was.
+/// Returns a file of 0.0.x in the form of the encoding: a document that keeps its old members.
 fn modern(part: &BinaryPart) -> Option<MediaPart> {
     let filled = |text: &Option<ByteString>| text.clone().filter(|text| !text.is_empty());
     let source = if let Some(value) = filled(&part.data) {
@@ -98,7 +98,7 @@ fn modern(part: &BinaryPart) -> Option<MediaPart> {
     Some(MediaPart { source, metadata: Some(Value::Object(metadata)), id: None, extra: None })
 }
 
-/// A content in two fields: one for a text, one for parts.
+/// Writes content into two fields: one for text, one for parts.
 fn write_content(content: &Content, text: u32, parts: u32, out: &mut Vec<u8>) {
     match content {
         Content::Text(content) => content.write_present(text, out),
@@ -106,7 +106,7 @@ fn write_content(content: &Content, text: u32, parts: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a part to a content that has been a text until now.
+/// Appends a part to content that has been text until now.
 fn push_part(content: &mut Content, field: &Field) -> Result<(), DecodeError> {
     if let Content::Text(text) = content {
         if !text.is_empty() {

@@ -1,4 +1,4 @@
-//! The envelope: which event a frame holds, and what all events have.
+//! The envelope: the event of a frame, and the members that all events share.
 
 use bytes::Bytes;
 
@@ -8,28 +8,28 @@ use super::writer::{VARINT, write_key, write_nested, write_varint};
 use crate::error::DecodeError;
 use crate::wire::{Base, Event, EventType};
 
-/// An event's own fields; number 1 is [`Base`] in all of them.
+/// The fields of an event; number 1 is [`Base`] in all of them.
 pub(crate) trait ProtoEvent: Default {
     fn base(&self) -> &Base;
     fn base_mut(&mut self) -> &mut Base;
     fn write_own(&self, out: &mut Vec<u8>);
     fn read_own(&mut self, number: u32, field: &Field) -> Result<(), DecodeError>;
-    /// Called when all fields are read.
+    /// Called after all fields were read.
     fn complete(&mut self) -> Result<(), DecodeError> {
         Ok(())
     }
 }
 
-/// Appends the bytes of an event, without a length. False if the encoding has no place for it.
+/// Appends the bytes of an event, without a length. Returns `false` if the encoding has no form for it.
 pub fn encode_event(event: &Event, out: &mut Vec<u8>) -> bool {
     event.write_envelope(out)
 }
 
-/// Reads the bytes of one event.
+/// Decodes one event.
 ///
 /// # Errors
 ///
-/// An error if the bytes are no event, or one that has no form here.
+/// Returns an error if the bytes are malformed, or contain an unknown event.
 pub fn decode_event(bytes: Bytes) -> Result<Event, DecodeError> {
     let mut reader = Reader::new(bytes);
     let mut event = None;
@@ -50,6 +50,7 @@ pub fn decode_event(bytes: Bytes) -> Result<Event, DecodeError> {
     }
 }
 
+/// Writes one arm of the envelope: the base and the event's own fields.
 pub(crate) fn write_event<E: ProtoEvent>(kind: EventType, arm: u32, event: &E, out: &mut Vec<u8>) {
     write_nested(arm, out, |out| {
         write_nested(1, out, |out| write_base(kind, event.base(), out));
@@ -57,6 +58,7 @@ pub(crate) fn write_event<E: ProtoEvent>(kind: EventType, arm: u32, event: &E, o
     });
 }
 
+/// Reads the fields of an event, and checks that its type is that of its envelope.
 pub(crate) fn read_event<E: ProtoEvent>(kind: EventType, mut reader: Reader) -> Result<E, DecodeError> {
     let mut event = E::default();
     let mut based = false;

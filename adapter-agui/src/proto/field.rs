@@ -1,4 +1,4 @@
-//! How the types of [`wire`](crate::wire) stand in protobuf messages.
+//! The encoding of the types of [`wire`](crate::wire) as protobuf fields.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -9,15 +9,15 @@ use super::writer::{VARINT, write_key, write_nested, write_text, write_varint};
 use crate::error::DecodeError;
 use crate::wire::{MAX_SAFE_INTEGER, MaybeValue, OpenObject};
 
-/// A value that can stand in a field.
+/// A value that can be a field.
 pub(crate) trait ProtoField {
-    /// Writes the field, also if the value is the default one. (Only plain texts are left out when empty.)
+    /// Writes the field, also for the default value. (Only plain texts are omitted if empty.)
     fn write(&self, tag: u32, out: &mut Vec<u8>);
 
     /// Reads the field: a later one replaces an earlier one, a repeated one is appended.
     fn read(&mut self, field: &Field) -> Result<(), DecodeError>;
 
-    /// Writes the field where its presence says something.
+    /// Writes the field where its presence has a meaning.
     fn write_present(&self, tag: u32, out: &mut Vec<u8>) {
         self.write(tag, out);
     }
@@ -30,7 +30,7 @@ pub(crate) trait ProtoMessage: Default {
     fn read_field(&mut self, number: u32, field: &Field) -> Result<(), DecodeError>;
 }
 
-/// Reads all fields of a message into `message`.
+/// Reads all fields into `message`.
 pub(crate) fn merge<M: ProtoMessage>(message: &mut M, mut reader: Reader) -> Result<(), DecodeError> {
     while let Some((number, field)) = reader.next()? {
         message.read_field(number, &field)?;
@@ -135,7 +135,7 @@ impl ProtoField for OpenObject {
 
 impl ProtoField for MaybeValue {
     fn write(&self, tag: u32, out: &mut Vec<u8>) {
-        // The reference implementation takes an optional null for absent before it writes.
+        // The reference implementation treats an optional null as absent before it writes.
         if let Some(value) = self.0.as_ref().filter(|value| !value.is_null()) {
             value.write(tag, out);
         }

@@ -1,7 +1,7 @@
-//! Open JSON as `google.protobuf.Value` and `Struct`.
+//! Arbitrary JSON as `google.protobuf.Value` and `Struct`.
 //!
-//! A list or object that comes in two fields of one message (which protobuf allows, and nobody does) is read as
-//! the later one.
+//! If a list or object is split into two fields of one message (which protobuf allows, and no writer does), the later one
+//! counts.
 
 use aqueduct_core::Metadata;
 use serde_json::{Number, Value};
@@ -10,7 +10,7 @@ use super::reader::Reader;
 use super::writer::{FIXED64, VARINT, write_key, write_nested, write_text, write_varint};
 use crate::error::DecodeError;
 
-// The numbers of the fields of `google.protobuf.Value`.
+// The field numbers of `google.protobuf.Value`.
 const NULL: u32 = 1;
 const NUMBER: u32 = 2;
 const TEXT: u32 = 3;
@@ -42,12 +42,12 @@ pub(super) fn write_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// The body of a `Value` that holds an object.
+/// Writes the body of a `Value` that contains an object.
 pub(super) fn write_object(members: &Metadata, out: &mut Vec<u8>) {
     write_nested(STRUCT, out, |out| write_struct(members, out));
 }
 
-/// The body of a `Struct`: its entries, in the order in which JavaScript has them.
+/// Writes the body of a `Struct`: its entries, in the order of a JavaScript object.
 pub(super) fn write_struct(members: &Metadata, out: &mut Vec<u8>) {
     let write = |(name, value): (&String, &Value), out: &mut Vec<u8>| {
         write_nested(1, out, |out| {
@@ -69,7 +69,7 @@ pub(super) fn write_struct(members: &Metadata, out: &mut Vec<u8>) {
     }
 }
 
-/// The value of a key that JavaScript treats as an array index (0 to 2^32 - 2, no leading zero).
+/// Returns the value of a key that JavaScript treats as an array index (0 to 2^32 - 2, no leading zero).
 fn array_index(key: &str) -> Option<u64> {
     let digits = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit());
     let canonical = key == "0" || !key.starts_with('0');
@@ -122,8 +122,8 @@ fn read_list(mut reader: Reader) -> Result<Vec<Value>, DecodeError> {
     Ok(values)
 }
 
-/// A double as JSON: whole numbers without a fraction, as JavaScript prints them; what JSON has no word for
-/// (NaN, infinities) as null, as `JSON.stringify` does.
+/// Returns a double as JSON: integers without a fraction, as JavaScript prints them; NaN and infinities as null, as
+/// `JSON.stringify` does.
 fn number_value(number: f64) -> Value {
     #[expect(clippy::cast_precision_loss, reason = "2^53 - 1 is exact as a double")]
     let largest = crate::wire::MAX_SAFE_INTEGER as f64;

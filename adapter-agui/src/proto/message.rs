@@ -1,4 +1,4 @@
-//! Messages: one protobuf shape for all roles.
+//! The encoding of messages: one protobuf message for all roles.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::wire::{
     ToolCall, ToolMessage, UserMessage,
 };
 
-/// The one shape that all kinds of message share.
+/// The common form of all kinds of message.
 #[derive(Debug, Default)]
 struct FlatMessage {
     id: ByteString,

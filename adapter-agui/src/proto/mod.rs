@@ -1,11 +1,11 @@
 //! The protobuf encoding, byte for byte as `@ag-ui/proto` 1.0.0 writes it (`proto/ag_ui.proto` has the schema).
 //!
-//! It is written by hand on top of the declarations of [`wire`](crate::wire), because generated code could not
-//! take the shortcuts that make the bytes equal: fields in the order of their numbers; a plain text only if it
-//! is not empty, an optional one whenever it is there; numbers in open JSON as doubles.
+//! It is written by hand on the declarations of [`wire`](crate::wire), because generated code does not produce equal bytes:
+//! fields in the order of their numbers; a plain text only if it is not empty, an optional one whenever it is present;
+//! numbers in arbitrary JSON as doubles.
 //!
-//! What the encoding cannot carry is lost: members that no rule knows, further members of patch operations, and
-//! the difference between an absent and an empty list. Unknown kinds of event have no place in it.
+//! The encoding loses: undeclared members, further members of patch operations, and the difference between an absent and an
+//! empty list. It has no form for unknown kinds of event.
 
 mod content;
 mod event;

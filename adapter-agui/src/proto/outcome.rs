@@ -1,4 +1,4 @@
-//! Outcomes as a word and lists beside it, and patches with a number for the operation.
+//! The encoding of outcomes as a word with lists, and of patches with a number for the operation.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -56,7 +56,7 @@ impl ProtoEvent for RunFinished {
     }
 }
 
-/// The outcome of that name, still empty. Its list follows: all writers put fields in the order of numbers.
+/// Returns the outcome of that name, still empty. Its list follows: all writers order fields by number.
 fn run_outcome(kind: &str) -> Option<RunFinishedOutcome> {
     match kind {
         "" => None,

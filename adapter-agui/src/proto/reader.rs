@@ -1,4 +1,4 @@
-//! Reading the primitives of protobuf. Texts are slices of the frame: nothing is copied.
+//! Decoding of the protobuf primitives. Texts are slices of the frame and are not copied.
 
 use aqueduct_core::ByteString;
 use bytes::{Buf as _, Bytes};
@@ -6,11 +6,11 @@ use bytes::{Buf as _, Bytes};
 use super::writer::{FIXED64, LENGTH, VARINT};
 use crate::error::DecodeError;
 
-/// Deepest nesting of messages that is read. Protobuf readers stop at 100 by default; a deeper frame could
-/// exhaust the stack.
+/// The deepest nesting of messages that is decoded. Protobuf readers stop at 100 by default; a deeper frame could exhaust the
+/// stack.
 const MAX_DEPTH: u32 = 100;
 
-/// The fields of one message, one after the other.
+/// A cursor over the fields of one message.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
     bytes: Bytes,
@@ -37,7 +37,7 @@ impl Reader {
         Self { bytes, depth: 0 }
     }
 
-    /// The next field and its number; none at the end.
+    /// Returns the next field and its number. Returns `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Field)>, DecodeError> {
         if self.bytes.is_empty() {
             return Ok(None);

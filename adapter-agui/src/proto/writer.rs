@@ -1,4 +1,4 @@
-//! Writing the primitives of protobuf into a buffer.
+//! Encoding of the protobuf primitives.
 
 /// Wire types.
 pub(super) const VARINT: u32 = 0;
@@ -19,15 +19,15 @@ pub(super) fn write_key(tag: u32, wire_type: u32, out: &mut Vec<u8>) {
     write_varint(u64::from(tag << 3 | wire_type), out);
 }
 
-/// A text field, also if it is empty.
+/// Writes a text field, also if it is empty.
 pub(crate) fn write_text(tag: u32, text: &str, out: &mut Vec<u8>) {
     write_key(tag, LENGTH, out);
     write_varint(text.len() as u64, out);
     out.extend_from_slice(text.as_bytes());
 }
 
-/// A field of varying length, whose length is known only afterwards. One byte is kept free for the length,
-/// which is enough for most; longer ones move what was written.
+/// Writes a length-delimited field whose length is known only afterwards. One byte is reserved for the length, which suffices
+/// for most; a longer length moves the content.
 pub(crate) fn write_nested(tag: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     write_key(tag, LENGTH, out);
     let start = out.len();

@@ -1,16 +1,16 @@
-//! Words as the answer that a schema wants.
+//! Conversion of a user's text into the value that a schema requires.
 
 use aqueduct_core::Interrupt;
 use serde_json::{Map, Value, json};
 
-/// Names of a member that approves, the surest first.
+/// Names of a member that approves, the most reliable first.
 const APPROVALS: [&str; 8] =
     ["approved", "accepted", "confirmed", "approve", "accept", "confirm", "allowed", "proceed"];
 
 /// Names of a member for the reason of a refusal.
 const REASONS: [&str; 5] = ["reason", "message", "feedback", "comment", "explanation"];
 
-/// Reasons of interrupts that ask for approval, also without a schema.
+/// Reasons of interrupts that ask for approval, even without a schema.
 const ASKS_APPROVAL: [&str; 2] = ["tool_call", "confirmation"];
 
 const YES: [&str; 20] = [
@@ -59,10 +59,10 @@ const NO: [&str; 20] = [
     "disagree",
 ];
 
-/// Words that change nothing beside a yes.
+/// Words that do not change the meaning of a yes.
 const FILLERS: [&str; 10] = ["please", "thanks", "thank", "you", "ahead", "it", "do", "that", "i", "this"];
 
-/// Each interrupt's share of the words: by id, by order, by line, or all of them.
+/// Returns the part of the text for each interrupt: by id, by order, by line, or all of it.
 pub(super) fn shares(text: &str, open: &[&Interrupt]) -> Vec<Value> {
     let same = || vec![Value::from(text); open.len()];
     if open.len() < 2 {
@@ -82,7 +82,7 @@ pub(super) fn shares(text: &str, open: &[&Interrupt]) -> Vec<Value> {
     }
 }
 
-/// The payload for an interrupt. A share that is no text was JSON, and stays as it is.
+/// Returns the payload for an interrupt. A part that is not text was JSON, and is kept unchanged.
 pub(super) fn for_interrupt(interrupt: &Interrupt, share: Value) -> Value {
     let Value::String(text) = share else { return share };
     if let Some(schema) = &interrupt.response_schema {
@@ -94,7 +94,7 @@ pub(super) fn for_interrupt(interrupt: &Interrupt, share: Value) -> Value {
     Value::String(text)
 }
 
-/// None if the schema wants nothing else than the words.
+/// Returns the value that a schema requires. Returns `None` if it requires the text.
 fn for_schema(schema: &Value, text: &str) -> Option<Value> {
     let alternatives = ["anyOf", "oneOf"].iter().filter_map(|name| schema.get(*name)?.as_array()).flatten();
     let wants = |kind: &str| match schema.get("type") {
@@ -123,7 +123,7 @@ fn for_schema(schema: &Value, text: &str) -> Option<Value> {
         .find_map(|alternative| for_schema(alternative, text))
 }
 
-/// The object that a schema describes, from words.
+/// Returns the object that a schema describes, from a text.
 fn object(schema: &Value, text: &str) -> Option<Value> {
     let properties = schema.get("properties")?.as_object()?;
     let is_kind = |name: &str, kind: &str| {
@@ -158,7 +158,7 @@ fn json_object(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().filter(Value::is_object)
 }
 
-/// Some if the words are a clear yes or a no. A yes with conditions is none: it must not approve.
+/// Returns the decision of a text that is a clear yes or no. Returns `None` for a conditional yes, which must not approve.
 fn approves(text: &str) -> Option<bool> {
     let mut all = words(text);
     let first = all.next()?;
@@ -169,7 +169,7 @@ fn approves(text: &str) -> Option<bool> {
     (is_yes(&first) && all.all(|word| is_yes(&word) || FILLERS.contains(&&*word))).then_some(true)
 }
 
-/// The words in lower case, without what is around them.
+/// Returns the words in lower case, without punctuation.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let word = |word: &str| {
         word.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()

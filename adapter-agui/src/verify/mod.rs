@@ -1,7 +1,7 @@
-//! The verifier: would a client take this stream, and would it lose something without noticing?
+//! The verifier: whether a client would accept a stream, and whether it would lose content without noticing.
 //!
-//! A pure machine over wire events ([`Verifier`]), and a front end that takes bytes ([`TextVerifier`]), which sees
-//! what typed events no longer show: `null` for absent, CR LF framing, frames that are no JSON.
+//! [`Verifier`] is a pure machine over wire events. [`TextVerifier`] takes bytes and checks what typed events no longer show:
+//! `null` for absent members, CR LF framing, frames that are not JSON.
 //!
 //! ```text
 //!                      anything but RUN_STARTED: `first-event`, `after-finish`, `after-error`
@@ -17,11 +17,11 @@
 //!   sub-agent:                     (absent) ──STARTED──► active ──FINISHED/ERROR──► ended, for this run
 //! ```
 //!
-//! `RUN_FINISHED` needs everything closed; `RUN_ERROR` does not. Everything may interleave. Each violation names the
-//! event, the [`Rule`], what is wrong and what to do. A [`Severity::Rejected`] one makes a client of the dialect
-//! reject the stream; after a [`Severity::Unnoticed`] one it goes on, and something is lost or wrong.
+//! `RUN_FINISHED` requires that everything is closed; `RUN_ERROR` does not. All events may interleave. Each violation has the
+//! event, the [`Rule`], the defect and the remedy. After a violation of [`Severity::Rejected`] a client of the dialect
+//! rejects the stream; after one of [`Severity::Unnoticed`] it continues, and content is lost or wrong.
 //!
-//! The verifier goes on after a violation. It does not repair anything.
+//! The verifier continues after a violation. It does not repair anything.
 
 mod order;
 mod rule;
@@ -43,6 +43,16 @@ use rule::Report;
 use thread::Thread;
 
 /// Verifies a stream of events, run after run.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_adapter_agui::config::Dialect;
+/// use aqueduct_adapter_agui::verify::{Level, verify_json_lines};
+///
+/// let violations = verify_json_lines(r#"{"type":"STEP_STARTED","stepName":"plan"}"#, Dialect::V1_0, Level::Client);
+/// assert_eq!(violations[0].rule.id(), "first-event");
+/// ```
 #[derive(Debug)]
 pub struct Verifier {
     dialect: Dialect,
@@ -54,7 +64,7 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// A verifier that stands in for a client of that dialect.
+    /// Returns a verifier with the rules of a client of that dialect.
     pub fn new(dialect: Dialect, level: Level) -> Self {
         Self {
             dialect,
@@ -66,37 +76,37 @@ impl Verifier {
         }
     }
 
-    /// Declares the thread's history: its ids are taken, and its tool calls may be answered.
+    /// Declares the thread's history: its ids are in use, and its tool calls may get results.
     pub fn with_history<'a>(mut self, messages: impl IntoIterator<Item = &'a Message>) -> Self {
         messages.into_iter().for_each(|message| self.thread.seed(message));
         self
     }
 
-    /// Takes the next event.
+    /// Verifies the next event.
     pub fn handle_event(&mut self, event: &Event) {
         self.begin(event.kind());
         schema::check(event, self.dialect, &mut self.report);
         self.follow(event);
     }
 
-    /// The stream is over.
+    /// Handles the end of the stream.
     pub fn handle_end(&mut self) {
         self.begin("");
         self.next -= 1;
         self.thread.end(&self.order, &mut self.report);
     }
 
-    /// What was found so far.
+    /// Returns the violations so far.
     pub fn violations(&self) -> &[Violation] {
         self.report.violations()
     }
 
-    /// Takes out what was found so far.
+    /// Removes and returns the violations so far.
     pub fn take_violations(&mut self) -> Vec<Violation> {
         self.report.take()
     }
 
-    /// True if a client of the dialect would have rejected the stream by now.
+    /// Returns `true` if a client of the dialect would have rejected the stream by now.
     pub fn is_rejected(&self) -> bool {
         self.violations().iter().any(|violation| violation.severity == Severity::Rejected)
     }
@@ -108,7 +118,7 @@ impl Verifier {
     }
 
     fn follow(&mut self, event: &Event) {
-        // What no rule knows is not looked at further: a client drops it.
+        // A client drops unknown events, so they are not verified further.
         if matches!(event, Event::Unknown { kind, .. } if !schema::THINKING.contains(&&**kind)) {
             return;
         }

@@ -1,6 +1,6 @@
-//! The order of events: what the client's own verifier checks, in the same meaning.
+//! The order of events: the rules of the client's own verifier.
 //!
-//! The state is that of one run; a run that starts after another ended starts afresh.
+//! The state is that of one run; each run starts with a new state.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,18 +10,19 @@ use super::rule::{Report, Rule, Severity};
 use crate::config::Dialect;
 use crate::wire::{ActivitySnapshot, EncryptedSubtype, Event, Message, SubagentStarted, ToolCallStart};
 
-/// Who opened something: a sub-agent, or the parent agent.
+/// The agent that opened something: a sub-agent, or the parent agent.
 type Owner = Option<ByteString>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing has come yet.
+    /// No event has arrived yet.
     New,
     Active,
     Finished,
     Errored,
 }
 
+/// The state of the stream.
 #[derive(Debug)]
 pub(super) struct Order {
     dialect: Dialect,
@@ -29,6 +30,7 @@ pub(super) struct Order {
     run: Run,
 }
 
+/// The open and owned things of one run.
 #[derive(Debug, Default)]
 struct Run {
     texts: Vec<ByteString>,
@@ -41,8 +43,8 @@ struct Run {
     owners: Owners,
 }
 
-/// Who owns what, by kind: a message and a call may have one id. Kept after the end, because something may still
-/// refer to it.
+/// The owners of ids by kind: a message and a call may share an id. Kept after the end, because later events may refer to
+/// them.
 #[derive(Debug, Default)]
 struct Owners {
     messages: HashMap<ByteString, Owner>,
@@ -56,12 +58,12 @@ impl Order {
         Self { dialect, phase: Phase::New, run: Run::default() }
     }
 
-    /// The text messages that are open.
+    /// Returns the open text messages.
     pub(super) fn open_texts(&self) -> &[ByteString] {
         &self.run.texts
     }
 
-    /// What is open, for a message: its kind in words, and the ids.
+    /// Returns everything open, for an error message: the kind as text, and the ids.
     pub(super) fn open_things(&self) -> Vec<(&'static str, String)> {
         let run = &self.run;
         let steps: Vec<_> = run.steps.iter().map(|(_, name)| name.clone()).collect();
@@ -76,6 +78,7 @@ impl Order {
         all.into_iter().filter(|(_, ids)| !ids.is_empty()).map(|(kind, ids)| (kind, ids.join(", "))).collect()
     }
 
+    /// Verifies the order of the next event.
     pub(super) fn handle(&mut self, event: &Event, report: &mut Report) {
         if !self.handle_phase(event, report) {
             return;
@@ -109,7 +112,7 @@ impl Order {
         }
     }
 
-    /// The life of the run. False if the event is not looked at further.
+    /// Handles the phase of the run. Returns `false` if the event is not verified further.
     fn handle_phase(&mut self, event: &Event, report: &mut Report) -> bool {
         let kind = event.kind();
         let (starts, errors) = (matches!(event, Event::RunStarted(_)), matches!(event, Event::RunError(_)));
@@ -138,6 +141,7 @@ impl Order {
         true
     }
 
+    /// Reports everything that is still open at the end of a run.
     fn finish(&mut self, report: &mut Report) {
         for (kind, ids) in self.open_things() {
             let reasoning = kind.starts_with("reasoning");
@@ -149,16 +153,17 @@ impl Order {
     }
 }
 
-/// Reasoning is verified from 1.0 on; before, the client went on with a warning.
+/// Returns the severity for reasoning, which clients verify from 1.0 on; before, they continued with a warning.
 fn reasoning_severity(dialect: Dialect, reasoning: bool) -> Severity {
     if reasoning && dialect == Dialect::V0_0_59 { Severity::Unnoticed } else { Severity::Rejected }
 }
 
-/// The name of an owner in a message.
+/// Returns the name of an owner for a message.
 fn named(owner: Option<&ByteString>) -> String {
     owner.map_or_else(|| "the parent agent".to_owned(), |id| format!("sub-agent '{id}'"))
 }
 
+/// Reports a tag that differs from the owner of the thing.
 fn check_owner(tag: Option<&ByteString>, owner: Option<&Owner>, kind: &str, id: &str, report: &mut Report) {
     if let (Some(tag), Some(owner)) = (tag, owner)
         && owner.as_ref() != Some(tag)
@@ -169,7 +174,7 @@ fn check_owner(tag: Option<&ByteString>, owner: Option<&Owner>, kind: &str, id: 
     }
 }
 
-/// Takes an id out of a list of open ones. False if it is not there.
+/// Removes an id from a list of open ones. Returns `false` if it is not in the list.
 fn close(open: &mut Vec<ByteString>, id: &str) -> bool {
     let at = open.iter().position(|open| &**open == id);
     at.map(|at| open.remove(at)).is_some()
@@ -233,7 +238,7 @@ impl Run {
         let inherited = parent.and_then(|parent| self.owners.messages.get(parent)).cloned();
         let known = self.owners.calls.get(id);
         if let (Some(owner), Some(parent)) = (&inherited, parent) {
-            // An untagged call takes its message's owner; one that is known already must agree with it.
+            // An untagged call belongs to the owner of its message; a known owner must equal it.
             let said = tag.cloned().map(Some).or_else(|| known.cloned());
             if said.is_some_and(|said| said != *owner) {
                 let owner = named(owner.as_ref());
@@ -354,7 +359,7 @@ fn continue_thing(open: bool, rule: Rule, kind: &str, id: &str, report: &mut Rep
 }
 
 impl Owners {
-    /// Takes over what restated messages say. A snapshot overrules what is known; an echoed input does not.
+    /// Adopts the owners of restated messages. A snapshot overrides known owners; an echoed input does not.
     fn seed(&mut self, message: &Message, overrule: bool) {
         let owner = message.subagent_run_id().cloned();
         let put = |map: &mut HashMap<ByteString, Owner>, id: &str| {

@@ -1,43 +1,43 @@
-//! The rules by name, and what a broken one looks like.
+//! The rules by name, and [`Violation`].
 
 use std::fmt;
 
-/// What a broken rule costs.
+/// The consequence of a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
-    /// The client does not notice, and something is lost, wrong or left hanging.
+    /// The client does not notice, and content is lost, wrong or left open.
     Unnoticed,
     /// A client of the dialect rejects the stream.
     Rejected,
 }
 
-/// How much is reported.
+/// The violations that are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Level {
-    /// What a client rejects.
+    /// Only those after which a client rejects the stream.
     Client,
-    /// That, and what it does not notice.
+    /// All violations.
     #[default]
     Strict,
 }
 
-/// One broken rule.
+/// A violated rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The event, counted from 0. For the end of the stream: the number of events.
+    /// The index of the event. For the end of the stream: the number of events.
     pub index: usize,
-    /// Its type; empty for the end of the stream and for what is no event.
+    /// The type of the event; empty for the end of the stream and for a frame that is not an event.
     pub event: String,
-    /// The rule.
+    /// The violated rule.
     pub rule: Rule,
-    /// What it costs.
+    /// The consequence.
     pub severity: Severity,
-    /// What is wrong.
+    /// A description of the violation.
     pub what: String,
 }
 
 impl Violation {
-    /// What to do about it.
+    /// Returns the remedy.
     pub fn fix(&self) -> &'static str {
         self.rule.fix()
     }
@@ -59,7 +59,7 @@ impl fmt::Display for Violation {
 
 macro_rules! rules {
     ($( $(#[$doc:meta])* $name:ident = $id:literal, $fix:literal ; )+) => {
-        /// The rules.
+        /// The rules of the verifier.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Rule { $( $(#[$doc])* $name, )+ }
@@ -68,12 +68,12 @@ macro_rules! rules {
             /// Every rule.
             pub const ALL: &'static [Self] = &[ $( Self::$name, )+ ];
 
-            /// Its stable name.
+            /// Returns the stable name of the rule.
             pub fn id(self) -> &'static str {
                 match self { $( Self::$name => $id, )+ }
             }
 
-            /// What to do where it is broken.
+            /// Returns the remedy for a violation.
             pub fn fix(self) -> &'static str {
                 match self { $( Self::$name => $fix, )+ }
             }
@@ -106,7 +106,7 @@ rules! {
     StepOpenTwice = "step-open-twice", "send STEP_FINISHED first, or use another name";
     /// A step ends after it started.
     StepNotOpen = "step-not-open", "send STEP_STARTED with that name first";
-    /// A step is finished by whoever started it.
+    /// The agent that started a step also finishes it.
     StepWrongOwner = "step-wrong-owner", "use the subagentRunId that STEP_STARTED had";
     /// A sub-agent starts once.
     SubagentOpenTwice = "subagent-open-twice", "send SUBAGENT_FINISHED first, or use another id";
@@ -116,17 +116,17 @@ rules! {
     SubagentUnknownParent = "subagent-unknown-parent", "start the parent first, or leave parentSubagentRunId out";
     /// A sub-agent ends after it started.
     SubagentNotOpen = "subagent-not-open", "send SUBAGENT_STARTED with that id first";
-    /// What goes on with something has the tag of its opener, or none.
+    /// An event that continues or ends something has the tag of the opening event, or none.
     OwnerMismatch = "owner-mismatch", "use the subagentRunId of the opening event, or none";
     /// A tool call belongs to the agent of its message.
     ParentOwnerMismatch = "parent-owner-mismatch", "use the subagentRunId of the parent message";
     /// A run that finishes has closed everything.
     OpenAtFinish = "open-at-finish", "end everything before RUN_FINISHED";
-    /// Chunks can be told apart and agree with each other.
+    /// Chunks are unambiguous and consistent.
     Chunk = "chunk", "give the first chunk its id and name, and repeat them unchanged or not at all";
-    /// An event is what the protocol says.
+    /// An event matches the schema of the protocol.
     Schema = "schema", "send what the protocol says";
-    /// What is absent is left out.
+    /// Absent members are omitted.
     NullOptional = "null-optional", "leave the member out instead of sending null";
     /// An event type is known.
     UnknownEvent = "unknown-event", "send it as CUSTOM or RAW";
@@ -134,7 +134,7 @@ rules! {
     UnknownField = "unknown-field", "put it into metadata";
     /// A kind of outcome, message, part, source or operation is known.
     UnknownVariant = "unknown-variant", "send a kind that the protocol has";
-    /// What is sent is part of the peer's dialect.
+    /// Events and members belong to the peer's dialect.
     NotInDialect = "not-in-dialect", "declare protocolVersion, or send what 0.0.59 has";
     /// An event type is not retired.
     RetiredEvent = "retired-event", "send REASONING_* instead of THINKING_*, media parts instead of binary";
@@ -146,7 +146,7 @@ rules! {
     CrlfFraming = "crlf-framing", "end lines with LF alone";
     /// A frame is at most 10 MiB.
     FrameTooLarge = "frame-too-large", "send less per event";
-    /// A stream says how its run ended.
+    /// A stream contains the end of its run.
     MissingTerminal = "missing-terminal", "end every run with RUN_FINISHED or RUN_ERROR";
     /// A message has content.
     LostContent = "lost-content", "send the content, or no message";
@@ -154,11 +154,11 @@ rules! {
     OpenAtError = "open-at-error", "end everything before RUN_ERROR";
     /// An id names one thing in a thread.
     IdReused = "id-reused", "use an id once in a thread, over all runs and kinds";
-    /// A result answers a call.
+    /// A tool result belongs to a call.
     ResultWithoutCall = "result-without-call", "send TOOL_CALL_START and TOOL_CALL_END for it first";
     /// A tool call belongs to an assistant's message.
     ParentNotAssistant = "parent-not-assistant", "name the text message in parentMessageId, or leave it out";
-    /// A change needs something to change.
+    /// A change of an activity follows its snapshot.
     ActivityWithoutSnapshot = "activity-without-snapshot", "send ACTIVITY_SNAPSHOT with that id first";
     /// A run ends under the ids it started with.
     RunMismatch = "run-mismatch", "repeat the threadId and runId of RUN_STARTED";

@@ -1,4 +1,4 @@
-//! What a client of the dialect cannot read, as far as a typed event shows it.
+//! The parts of a typed event that a client of the dialect cannot read.
 
 use aqueduct_core::Metadata;
 
@@ -18,6 +18,7 @@ pub(crate) const THINKING: [&str; 5] = [
     "THINKING_TEXT_MESSAGE_END",
 ];
 
+/// Reports the parts of an event that a client of the dialect rejects or drops.
 pub(super) fn check(event: &Event, dialect: Dialect, report: &mut Report) {
     let old = dialect == Dialect::V0_0_59;
     if let Some(extra) = event.base().and_then(|base| base.extra())
@@ -52,7 +53,7 @@ pub(super) fn check(event: &Event, dialect: Dialect, report: &mut Report) {
     }
 }
 
-/// 1.0 strips what it does not know; 0.0.59 rejects it.
+/// Returns the severity of unknown parts: 1.0 removes them; 0.0.59 rejects the stream.
 fn rejected_by_old(old: bool) -> Severity {
     if old { Severity::Rejected } else { Severity::Unnoticed }
 }
@@ -150,8 +151,8 @@ fn check_media(media: &MediaPart, old: bool, report: &mut Report) {
 fn check_patch(patch: &[PatchOperation], old: bool, report: &mut Report) {
     for operation in patch {
         let Err(expected) = operation.check() else { continue };
-        // 1.0 drops an operation it does not know, and refuses a known one that is malformed. 0.0.59 looks at
-        // operations only when it applies them, and then goes on with a warning.
+        // 1.0 drops an unknown operation, and rejects a known one that is malformed. 0.0.59 checks operations only when it
+        // applies them, and then continues with a warning.
         let malformed = operation.is_known() || !operation.0.contains_key("op");
         let severity = if malformed && !old { Severity::Rejected } else { Severity::Unnoticed };
         report.add(Rule::BadPatch, severity, format!("a patch operation lacks {expected}"));

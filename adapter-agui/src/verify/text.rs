@@ -1,4 +1,4 @@
-//! The front end that takes bytes: SSE as a client reads it, or one JSON object per line.
+//! [`TextVerifier`]: verifies bytes, as SSE or as one JSON object per line.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub fn verify_json_lines(text: &str, dialect: Dialect, level: Level) -> Vec<Viol
     verifier.handle_end()
 }
 
-/// Takes the bytes of a response body.
+/// Verifies the bytes of a response body.
 #[derive(Debug)]
 pub struct TextVerifier {
     verifier: Verifier,
@@ -34,7 +34,7 @@ pub struct TextVerifier {
 }
 
 impl TextVerifier {
-    /// A front end for a verifier.
+    /// Returns a front end for a verifier.
     pub fn new(verifier: Verifier) -> Self {
         Self { verifier, splitter: SseSplitter::default(), crlf_reported: false }
     }
@@ -45,7 +45,7 @@ impl TextVerifier {
         self
     }
 
-    /// Takes bytes, however they are cut.
+    /// Adds bytes, whatever their boundaries.
     pub fn handle_bytes(&mut self, bytes: &[u8]) {
         let mut frames = Vec::new();
         self.splitter.handle_bytes(bytes, &mut frames);
@@ -54,7 +54,7 @@ impl TextVerifier {
         }
     }
 
-    /// Takes the payload of one frame.
+    /// Verifies the payload of one frame.
     pub fn handle_payload(&mut self, payload: &str) {
         match serde_json::from_str::<Value>(payload) {
             Ok(value) => self.handle_value(value),
@@ -62,7 +62,7 @@ impl TextVerifier {
         }
     }
 
-    /// The stream is over: everything that was found.
+    /// Handles the end of the stream and returns all violations.
     pub fn handle_end(mut self) -> Vec<Violation> {
         let mut frames = Vec::new();
         self.splitter.handle_end(&mut frames);
@@ -87,12 +87,13 @@ impl TextVerifier {
         }
     }
 
-    /// A frame that is no event.
+    /// Reports a frame that is not an event.
     fn refuse(&mut self, rule: Rule, what: String) {
         self.verifier.begin("");
         self.verifier.report.rejected(rule, what);
     }
 
+    /// Parses a value strictly, and repairs it once per defect, so that all defects are reported.
     fn handle_value(&mut self, mut value: Value) {
         let dialect = self.verifier.dialect;
         let kind = value.get("type").and_then(Value::as_str).unwrap_or("").to_owned();
@@ -115,19 +116,19 @@ impl TextVerifier {
     }
 }
 
-/// What an error means to a client.
+/// Returns the rule and severity of a decode error.
 fn judge(error: &WireError, dialect: Dialect) -> (Rule, Severity) {
     let (event, path) = error.place.split_once('.').unwrap_or((&error.place, ""));
     let member = path.rsplit('.').next().unwrap_or("");
     match &error.problem {
-        // 0.0.59 does not know the member, and looks at nothing it does not know.
+        // 0.0.59 does not know the member and ignores it.
         Problem::Null { .. } | Problem::Wrong { .. }
             if dialect == Dialect::V0_0_59 && (event, path) == ("RUN_STARTED", "protocolVersion") =>
         {
             (Rule::Schema, Severity::Unnoticed)
         }
         Problem::Null { .. } => {
-            // Both clients take these nulls for absent; all others end the stream.
+            // Both clients treat these nulls as absent; all others end the stream.
             let forgiven = match (event, path) {
                 (_, "rawEvent")
                 | ("TOOL_CALL_START" | "TOOL_CALL_CHUNK", "parentMessageId")
@@ -141,7 +142,7 @@ fn judge(error: &WireError, dialect: Dialect) -> (Rule, Severity) {
             let severity = if forgiven || media { Severity::Unnoticed } else { Severity::Rejected };
             (Rule::NullOptional, severity)
         }
-        // 0.0.59 takes any number for a timestamp, and needs no open values.
+        // 0.0.59 accepts any number as a timestamp, and does not require arbitrary values.
         Problem::Wrong { found, .. }
             if dialect == Dialect::V0_0_59 && path == "timestamp" && found.parse::<f64>().is_ok() =>
         {
@@ -160,7 +161,7 @@ fn judge(error: &WireError, dialect: Dialect) -> (Rule, Severity) {
     }
 }
 
-/// Mends what can be mended, so that the rest of the event is looked at too. False if nothing was mended.
+/// Repairs a defect, so that the rest of the event is verified, too. Returns `false` if there was nothing to repair.
 fn repair(value: &mut Value, error: &WireError) -> bool {
     let Some((_, path)) = error.place.split_once('.') else { return false };
     let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
@@ -178,7 +179,7 @@ fn repair(value: &mut Value, error: &WireError) -> bool {
     }
 }
 
-/// The value at a path like `a.b[2].c`.
+/// Returns the value at a path like `a.b[2].c`.
 fn find<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     let mut at = value;
     for segment in path.split('.').filter(|segment| !segment.is_empty()) {
@@ -195,13 +196,13 @@ fn find<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SseFrame {
-    /// Its `data:` lines, joined; or its size, if it is over the limit.
+    /// The `data:` lines, joined; or the size of the frame if it exceeds the limit.
     pub data: Result<String, usize>,
-    /// True if a line of it ended with CR LF.
+    /// Set if a line ended with CR LF.
     pub crlf: bool,
 }
 
-/// Cuts an SSE stream into frames, as far as verification needs it: AG-UI clients look at `data:` lines alone.
+/// Splits an SSE stream into frames, as far as verification needs it: AG-UI clients read only `data:` lines.
 #[derive(Debug, Default)]
 pub struct SseSplitter {
     line: Vec<u8>,
@@ -211,7 +212,7 @@ pub struct SseSplitter {
 }
 
 impl SseSplitter {
-    /// Takes bytes, however they are cut, and appends the frames that are complete.
+    /// Adds bytes, whatever their boundaries, and appends the complete frames.
     pub fn handle_bytes(&mut self, bytes: &[u8], frames: &mut Vec<SseFrame>) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.size += piece.len();
@@ -224,7 +225,7 @@ impl SseSplitter {
         }
     }
 
-    /// The stream is over: what is left is a frame, even without a blank line.
+    /// Handles the end of the stream: the rest is a frame, even without an empty line.
     pub fn handle_end(&mut self, frames: &mut Vec<SseFrame>) {
         self.handle_line(frames);
         self.handle_blank(frames);

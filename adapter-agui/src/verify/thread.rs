@@ -1,5 +1,5 @@
-//! What the client does not notice: lost content, shared ids, orphans, runs that do not end. Its state is that of
-//! the thread, over all runs.
+//! Violations that a client does not notice: lost content, shared ids, orphans, runs without end. The state is that of the
+//! thread, over all runs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use crate::wire::{
     EncryptedSubtype, Event, Message, MessagesSnapshot, RunFinished, RunFinishedOutcome, ToolCallStart,
 };
 
-/// What an id was used for.
+/// The use of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Text,
@@ -19,7 +19,7 @@ enum Use {
     Result,
     Activity,
     Call,
-    /// An assistant's message that is there only because a tool call names it; its text may still come.
+    /// An assistant's message that exists only as the parent of a tool call; its text may still arrive.
     Carrier,
     /// A message of a user, system or developer.
     Other,
@@ -33,21 +33,22 @@ impl Use {
             Self::Result => "a tool result",
             Self::Activity => "an activity",
             Self::Call => "a tool call",
-            Self::Other => "a message of somebody else",
+            Self::Other => "a message of another role",
         }
     }
 }
 
+/// The state of the thread over all runs.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     uses: HashMap<ByteString, Use>,
     calls: HashSet<ByteString>,
-    /// Calls without parent: a client makes a message under the call's id, which other calls may name.
+    /// Calls without parent: a client creates a message under the call's id, which other calls may name.
     own_carriers: HashSet<ByteString>,
     interrupts: HashSet<ByteString>,
     /// Open messages without content so far.
     empty: HashSet<ByteString>,
-    /// Reasoning messages that ended without content: a sealed value may still follow. With the index of the end.
+    /// Reasoning messages that ended without content, with the index of the end: an encrypted value may still follow.
     unsealed: Vec<(ByteString, usize)>,
     run: Option<(ByteString, ByteString)>,
 }
@@ -69,7 +70,7 @@ impl Thread {
         }
     }
 
-    /// Looks at an event before [`Order`] does.
+    /// Verifies an event before [`Order`] does.
     pub(super) fn handle(&mut self, event: &Event, order: &Order, report: &mut Report) {
         match event {
             Event::RunStarted(started) => {
@@ -96,7 +97,10 @@ impl Thread {
             Event::ToolCallStart(start) => self.start_call(start, report),
             Event::ToolCallResult(result) => {
                 if !self.calls.contains(&result.tool_call_id) {
-                    let what = format!("a result for tool call '{}', which nobody made", result.tool_call_id);
+                    let what = format!(
+                        "a result for tool call '{}', which was not made in this thread",
+                        result.tool_call_id
+                    );
                     report.unnoticed(Rule::ResultWithoutCall, what);
                 }
                 self.claim(&result.message_id, Use::Result, report);
@@ -105,7 +109,7 @@ impl Thread {
         }
     }
 
-    /// The stream is over.
+    /// Handles the end of the stream.
     pub(super) fn end(&mut self, order: &Order, report: &mut Report) {
         if matches!(order.phase, Phase::New | Phase::Active) {
             let what = "the stream ends without saying how the run ended".to_owned();
@@ -114,6 +118,7 @@ impl Thread {
         self.report_unsealed(report);
     }
 
+    /// Verifies content, ids and parents of messages and calls.
     fn handle_content(&mut self, event: &Event, report: &mut Report) {
         match event {
             Event::TextMessageStart(start) => {
@@ -153,11 +158,11 @@ impl Thread {
         }
     }
 
-    /// Notes what an id is used for, and reports a second use.
+    /// Records the use of an id, and reports a second use.
     fn claim(&mut self, id: &ByteString, now: Use, report: &mut Report) {
         match self.uses.insert(id.clone(), now) {
             None => {}
-            // A card is shown again under its id, and a message that a call was part of may get its text.
+            // A card is updated under its id, and a message that is the parent of a call may get its text.
             Some(Use::Activity) if now == Use::Activity => {}
             Some(Use::Carrier) if now == Use::Text => {}
             Some(earlier) => {
@@ -197,6 +202,7 @@ impl Thread {
         snapshot.messages.iter().for_each(|message| self.seed(message));
     }
 
+    /// Verifies the interrupts and pending calls at the end of a run.
     fn finish(&mut self, finished: &RunFinished, report: &mut Report) {
         self.report_unsealed(report);
         if let Some((thread, run)) = &self.run
@@ -218,7 +224,7 @@ impl Thread {
             Some(RunFinishedOutcome::Success(outcome)) => {
                 for call in outcome.pending_tool_call_ids.iter().flatten() {
                     if !self.calls.contains(call) {
-                        let what = format!("tool call '{call}' is pending, but nobody made it");
+                        let what = format!("tool call '{call}' is pending, but was not made");
                         report.unnoticed(Rule::PendingUnknown, what);
                     }
                 }

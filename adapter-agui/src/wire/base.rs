@@ -1,4 +1,4 @@
-//! What all events have in common.
+//! [`Base`]: the members that all events share.
 
 use aqueduct_core::Metadata;
 use serde::ser::SerializeMap;
@@ -10,40 +10,40 @@ use crate::error::WireError;
 /// The members that every event may have. The rare ones are boxed, so that a delta stays small.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Base {
-    /// When the event was made, by convention in milliseconds since the Unix epoch.
+    /// The time of the event, by convention in milliseconds since the Unix epoch.
     pub timestamp: Option<i64>,
-    /// The rest.
+    /// The rare members.
     pub rare: Option<Box<Rare>>,
 }
 
 /// The members of [`Base`] that most events do not have.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rare {
-    /// The event of the framework behind it. Never null.
+    /// The original event of the framework. Never null.
     pub raw_event: Option<Value>,
-    /// Free data beside the event. The key `ag-ui` is reserved.
+    /// Free-form metadata. The key `ag-ui` is reserved.
     pub metadata: Option<Metadata>,
-    /// Members that no rule knows; written again as they were.
+    /// Undeclared members, written back unchanged.
     pub extra: Metadata,
 }
 
 impl Base {
-    /// The free data beside the event.
+    /// Returns the metadata of the event.
     pub fn metadata(&self) -> Option<&Metadata> {
         self.rare.as_ref()?.metadata.as_ref()
     }
 
-    /// The event of the framework behind it.
+    /// Returns the original event of the framework.
     pub fn raw_event(&self) -> Option<&Value> {
         self.rare.as_ref()?.raw_event.as_ref()
     }
 
-    /// Members that no rule knows.
+    /// Returns the undeclared members.
     pub fn extra(&self) -> Option<&Metadata> {
         self.rare.as_ref().map(|rare| &rare.extra).filter(|extra| !extra.is_empty())
     }
 
-    /// The rare members, made on first use.
+    /// Returns the rare members, created on first use.
     pub fn rare_mut(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }

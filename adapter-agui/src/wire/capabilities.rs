@@ -1,5 +1,5 @@
-//! What an agent says it can do. The protocol fixes the shape, not how to ask for it; what is not declared is
-//! not thereby unsupported.
+//! The declared capabilities of an agent. The protocol defines their form, not how to request them. An undeclared capability
+//! may still be supported.
 
 use aqueduct_core::{ByteString, Metadata};
 
@@ -7,117 +7,117 @@ use super::declare::object;
 use super::input::Tool;
 
 object! {
-    /// All that an agent declares.
+    /// The capabilities of an agent.
     pub struct AgentCapabilities {
-        /// Who it is.
+        /// Name, version and provider.
         identity: Option<IdentityCapabilities> = "identity",
-        /// How it can be reached.
+        /// Supported transports.
         transport: Option<TransportCapabilities> = "transport",
-        /// Its tools.
+        /// Supported tools.
         tools: Option<ToolsCapabilities> = "tools",
-        /// What it can put out.
+        /// Supported output formats.
         output: Option<OutputCapabilities> = "output",
-        /// Its shared state.
+        /// Support of shared state.
         state: Option<StateCapabilities> = "state",
-        /// Its sub-agents.
+        /// Support of sub-agents.
         multi_agent: Option<MultiAgentCapabilities> = "multiAgent",
-        /// Its reasoning.
+        /// Support of reasoning.
         reasoning: Option<ReasoningCapabilities> = "reasoning",
-        /// Its media.
+        /// Supported media.
         multimodal: Option<MultimodalCapabilities> = "multimodal",
-        /// How it runs code.
+        /// Support of code execution.
         execution: Option<ExecutionCapabilities> = "execution",
-        /// How it works with humans.
+        /// Support of human interaction.
         human_in_the_loop: Option<HumanInTheLoopCapabilities> = "humanInTheLoop",
-        /// Anything else.
+        /// Further capabilities.
         custom: Option<Metadata> = "custom",
     }
 }
 
 object! {
-    /// Who the agent is.
+    /// The identity of an agent.
     pub struct IdentityCapabilities {
-        /// Its name.
+        /// The name of the agent.
         name: Option<ByteString> = "name",
-        /// Its kind.
+        /// The kind of agent.
         kind: Option<ByteString> = "type",
-        /// What it is for.
+        /// A description for people.
         description: Option<ByteString> = "description",
-        /// Its version.
+        /// The version of the agent.
         version: Option<ByteString> = "version",
-        /// Who offers it.
+        /// The provider of the agent.
         provider: Option<ByteString> = "provider",
-        /// Where it is described.
+        /// The URL of the documentation.
         documentation_url: Option<ByteString> = "documentationUrl",
-        /// Free data.
+        /// Free-form metadata.
         metadata: Option<Metadata> = "metadata",
     }
 }
 
 object! {
-    /// How the agent can be reached.
+    /// The transports of an agent.
     pub struct TransportCapabilities {
-        /// It streams.
+        /// Responses are streamed.
         streaming: Option<bool> = "streaming",
-        /// Over WebSocket.
+        /// WebSocket is supported.
         websocket: Option<bool> = "websocket",
-        /// In protobuf.
+        /// The protobuf encoding is supported.
         http_binary: Option<bool> = "httpBinary",
-        /// It notifies.
+        /// Push notifications are supported.
         push_notifications: Option<bool> = "pushNotifications",
-        /// A broken stream can be taken up again.
+        /// A broken stream can be resumed.
         resumable: Option<bool> = "resumable",
     }
 }
 
 object! {
-    /// The agent's tools.
+    /// The tools of an agent.
     pub struct ToolsCapabilities {
-        /// It uses tools.
+        /// The agent uses tools.
         supported: Option<bool> = "supported",
-        /// Which ones.
+        /// The agent's own tools.
         items: Option<Vec<Tool>> = "items",
-        /// Several at once.
+        /// Several calls at once are supported.
         parallel_calls: Option<bool> = "parallelCalls",
-        /// Also those of the client.
+        /// Tools of the client are supported.
         client_provided: Option<bool> = "clientProvided",
     }
 }
 
 object! {
-    /// What the agent can put out.
+    /// The output of an agent.
     pub struct OutputCapabilities {
-        /// Structured values.
+        /// Structured output is supported.
         structured_output: Option<bool> = "structuredOutput",
-        /// Media types.
+        /// The media types of the output.
         supported_mime_types: Option<Vec<ByteString>> = "supportedMimeTypes",
     }
 }
 
 object! {
-    /// The agent's shared state.
+    /// The shared state of an agent.
     pub struct StateCapabilities {
-        /// It sends it whole.
+        /// The agent sends snapshots.
         snapshots: Option<bool> = "snapshots",
-        /// It sends changes.
+        /// The agent sends changes.
         deltas: Option<bool> = "deltas",
-        /// It remembers.
+        /// The agent has a memory.
         memory: Option<bool> = "memory",
-        /// Its state outlives a run.
+        /// The state persists between runs.
         persistent_state: Option<bool> = "persistentState",
     }
 }
 
 object! {
-    /// The agent's sub-agents.
+    /// The sub-agents of an agent.
     pub struct MultiAgentCapabilities {
-        /// It has some.
+        /// Sub-agents are supported.
         supported: Option<bool> = "supported",
-        /// It delegates.
+        /// The agent delegates to sub-agents.
         delegation: Option<bool> = "delegation",
-        /// It hands over.
+        /// The agent hands the conversation over to sub-agents.
         handoffs: Option<bool> = "handoffs",
-        /// Which ones.
+        /// The sub-agents.
         subagents: Option<Vec<SubagentInfo>> = "subagents",
     }
 }
@@ -125,45 +125,45 @@ object! {
 object! {
     /// A sub-agent.
     pub struct SubagentInfo {
-        /// Its name.
+        /// The name of the sub-agent.
         name: ByteString = "name",
-        /// What it is for.
+        /// A description for people.
         description: Option<ByteString> = "description",
     }
 }
 
 object! {
-    /// The agent's reasoning.
+    /// The reasoning of an agent.
     pub struct ReasoningCapabilities {
-        /// It shows it.
+        /// Reasoning is sent.
         supported: Option<bool> = "supported",
-        /// As it thinks.
+        /// Reasoning is streamed.
         streaming: Option<bool> = "streaming",
-        /// Sealed.
+        /// Reasoning is encrypted.
         encrypted: Option<bool> = "encrypted",
     }
 }
 
 object! {
-    /// The agent's media.
+    /// The media of an agent.
     pub struct MultimodalCapabilities {
-        /// What it takes.
+        /// Accepted media.
         input: Option<MultimodalInputCapabilities> = "input",
-        /// What it gives.
+        /// Produced media.
         output: Option<MultimodalOutputCapabilities> = "output",
     }
 }
 
 object! {
-    /// The media that the agent takes.
+    /// The media that an agent accepts.
     pub struct MultimodalInputCapabilities {
-        /// Pictures.
+        /// Images.
         image: Option<bool> = "image",
-        /// Sound.
+        /// Audio.
         audio: Option<bool> = "audio",
-        /// Moving pictures.
+        /// Video.
         video: Option<bool> = "video",
-        /// PDF.
+        /// PDF documents.
         pdf: Option<bool> = "pdf",
         /// Other files.
         file: Option<bool> = "file",
@@ -171,43 +171,43 @@ object! {
 }
 
 object! {
-    /// The media that the agent gives.
+    /// The media that an agent produces.
     pub struct MultimodalOutputCapabilities {
-        /// Pictures.
+        /// Images.
         image: Option<bool> = "image",
-        /// Sound.
+        /// Audio.
         audio: Option<bool> = "audio",
     }
 }
 
 object! {
-    /// How the agent runs code.
+    /// The code execution of an agent.
     pub struct ExecutionCapabilities {
-        /// It runs code.
+        /// The agent executes code.
         code_execution: Option<bool> = "codeExecution",
-        /// Fenced in.
+        /// Execution is sandboxed.
         sandboxed: Option<bool> = "sandboxed",
-        /// At most that many rounds.
+        /// The most iterations.
         max_iterations: Option<i64> = "maxIterations",
-        /// At most that long.
+        /// The longest execution time.
         max_execution_time: Option<i64> = "maxExecutionTime",
     }
 }
 
 object! {
-    /// How the agent works with humans.
+    /// The human interaction of an agent.
     pub struct HumanInTheLoopCapabilities {
-        /// It does.
+        /// Human interaction is supported.
         supported: Option<bool> = "supported",
-        /// It asks for approval.
+        /// The agent requests approvals.
         approvals: Option<bool> = "approvals",
-        /// It can be interrupted.
+        /// A human can intervene.
         interventions: Option<bool> = "interventions",
-        /// It takes feedback.
+        /// The agent accepts feedback.
         feedback: Option<bool> = "feedback",
-        /// It raises interrupts.
+        /// The agent emits interrupts.
         interrupts: Option<bool> = "interrupts",
-        /// An approval can change what is approved.
+        /// An approval can change the approved input.
         approve_with_edits: Option<bool> = "approveWithEdits",
     }
 }

@@ -1,4 +1,4 @@
-//! What messages and tool results hold: a text, or parts with texts and media.
+//! The content of messages and tool results: a text, or parts with texts and media.
 
 use aqueduct_core::ByteString;
 use serde_json::Value;
@@ -56,13 +56,13 @@ deserialize_strictly!(Content);
 union! {
     /// One part of a content.
     pub enum ContentPart by "type" {
-        /// Words.
+        /// Text.
         Text(TextPart) = "text",
-        /// A picture.
+        /// An image.
         Image(MediaPart) = "image",
-        /// Sound.
+        /// Audio.
         Audio(MediaPart) = "audio",
-        /// Moving pictures.
+        /// A video.
         Video(MediaPart) = "video",
         /// Any other file.
         Document(MediaPart) = "document",
@@ -72,53 +72,53 @@ union! {
 }
 
 object! {
-    /// Words.
+    /// A text part.
     pub struct TextPart {
-        /// The words.
+        /// The text.
         text: ByteString = "text" @ 1,
-        /// Its id.
+        /// The id of the part.
         id: Option<ByteString> = "id" @ 2,
-        /// Free data. Never null.
+        /// Free-form metadata. Never null.
         metadata: Option<Value> = "metadata" @ 3,
     }
 }
 
 object! {
-    /// A file.
+    /// A file part.
     pub struct MediaPart {
-        /// Where its bytes are.
+        /// The origin of the file's bytes.
         source: PartSource = "source" @ 1,
-        /// Free data. Never null.
+        /// Free-form metadata. Never null.
         metadata: Option<Value> = "metadata" @ 2,
-        /// Its id.
+        /// The id of the part.
         id: Option<ByteString> = "id" @ 3,
     }
 }
 
 object! {
-    /// A file in the spelling of 0.0.x: one of `id`, `url` and `data` is there.
+    /// A file in the spelling of 0.0.x, with one of `id`, `url` and `data`.
     pub struct BinaryPart {
-        /// Its media type.
+        /// The media type.
         mime_type: ByteString = "mimeType",
-        /// A handle that the producer knows.
+        /// A handle of the producer.
         id: Option<ByteString> = "id",
-        /// Where it can be fetched.
+        /// The URL of the file.
         url: Option<ByteString> = "url",
-        /// Its bytes in base64.
+        /// The bytes in base64.
         data: Option<ByteString> = "data",
-        /// Its name.
+        /// The name of the file.
         filename: Option<ByteString> = "filename",
     }
 }
 
 union! {
-    /// Where the bytes of a file are.
+    /// The origin of a file's bytes.
     pub enum PartSource by "type" {
-        /// Here.
+        /// Inline data.
         Data(DataSource) = "data",
-        /// At an address.
+        /// A URL.
         Url(UrlSource) = "url",
-        /// With a provider, under a handle (from 1.0 on).
+        /// A handle of a provider (from 1.0 on).
         File(FileSource) = "file",
     }
 }
@@ -136,33 +136,33 @@ impl Default for ContentPart {
 }
 
 object! {
-    /// Bytes inline.
+    /// Inline bytes.
     pub struct DataSource {
         /// The bytes in base64.
         value: ByteString = "value" @ 1,
-        /// Their media type.
+        /// The media type.
         mime_type: ByteString = "mimeType" @ 2,
     }
 }
 
 object! {
-    /// Bytes at an address.
+    /// Bytes at a URL.
     pub struct UrlSource {
-        /// The address.
+        /// The URL.
         value: ByteString = "value" @ 1,
-        /// Their media type.
+        /// The media type.
         mime_type: Option<ByteString> = "mimeType" @ 2,
     }
 }
 
 object! {
-    /// Bytes that a provider keeps. The handle is opaque.
+    /// Bytes that a provider stores under an opaque handle.
     pub struct FileSource {
         /// The handle.
         value: ByteString = "value" @ 1,
         /// The provider.
         provider: Option<ByteString> = "provider" @ 2,
-        /// Their media type.
+        /// The media type.
         mime_type: Option<ByteString> = "mimeType" @ 3,
     }
 }

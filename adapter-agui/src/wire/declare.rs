@@ -1,9 +1,9 @@
-//! The macros that declare wire objects: `object!`, `event!` and `union!`, and what they are made of.
+//! The macros that declare wire objects: `object!`, `event!` and `union!`, and their helpers.
 //!
-//! Each takes the members with their JSON names and, where the object has a plain protobuf message, their field
-//! numbers; and makes the struct, its reader and its writers. See [`object`](super::object) for the rules.
+//! Each takes the members with their JSON names and, if the object has a plain protobuf message, their field numbers, and
+//! generates the struct, its reader and its writers. See [`object`](super::object) for the rules.
 
-/// Declares an object that stands inside others. See the module documentation.
+/// Declares an object that is a member of others. See the module documentation.
 macro_rules! object {
     (
         $(#[$doc:meta])*
@@ -15,7 +15,7 @@ macro_rules! object {
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct $name {
             $( $(#[$field_doc])* pub $field: $type, )*
-            /// Members that no rule knows; written again as they were.
+            /// Undeclared members, written back unchanged.
             pub extra: Option<Box<aqueduct_core::Metadata>>,
         }
 
@@ -60,7 +60,7 @@ macro_rules! event {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct $name {
-            /// What all events have.
+            /// The members that all events share.
             pub base: crate::wire::Base,
             $( $(#[$field_doc])* pub $field: $type, )*
         }
@@ -92,7 +92,7 @@ macro_rules! event {
     };
 }
 
-/// The traits that every declared object has.
+/// Implements the traits of every declared object.
 macro_rules! object_traits {
     ($name:ident) => {
         impl crate::wire::object::FromWire for $name {
@@ -121,7 +121,7 @@ macro_rules! object_traits {
     };
 }
 
-/// Reading through `serde` is strict.
+/// Implements `Deserialize` with strict reading.
 macro_rules! deserialize_strictly {
     ($name:ident) => {
         impl<'de> serde::Deserialize<'de> for $name {
@@ -134,7 +134,7 @@ macro_rules! deserialize_strictly {
     };
 }
 
-/// Declares a union of objects that are told apart by one member, with a variant for what no rule knows.
+/// Declares a union of objects with a discriminating member, and a variant for unknown kinds.
 macro_rules! union {
     (
         $(#[$doc:meta])*
@@ -146,12 +146,12 @@ macro_rules! union {
         #[derive(Debug, Clone, PartialEq)]
         pub enum $name {
             $( $(#[$variant_doc])* $variant($type), )*
-            /// A kind that no rule knows, whole.
+            /// An unknown kind, with all members.
             Unknown(aqueduct_core::Metadata),
         }
 
         impl $name {
-            /// The member that tells the kinds apart, as it stands on the wire.
+            /// Returns the value of the discriminating member.
             pub fn kind(&self) -> &str {
                 match self {
                     $( Self::$variant(_) => $wire, )*
@@ -209,7 +209,7 @@ macro_rules! union {
     };
 }
 
-/// The protobuf message of an object whose members all have a field number.
+/// Implements the protobuf message of an object whose members all have a field number.
 macro_rules! proto_message {
     ($name:ident { $( $field:ident @ $tag:literal , )+ }) => {
         #[cfg(feature = "proto")]
@@ -232,11 +232,11 @@ macro_rules! proto_message {
 
         crate::wire::declare::proto_nested!($name);
     };
-    // Without numbers there is no message, or one written by hand.
+    // Without field numbers there is no message, or a hand-written one.
     ($name:ident { $($rest:tt)* }) => {};
 }
 
-/// The protobuf message of an event whose members all have a field number; number 1 is the base.
+/// Implements the protobuf message of an event whose members all have a field number; number 1 is the base.
 macro_rules! proto_event {
     ($name:ident { $( $field:ident @ $tag:literal , )* }) => {
         #[cfg(feature = "proto")]
@@ -268,7 +268,7 @@ macro_rules! proto_event {
     ($name:ident { $($rest:tt)* }) => {};
 }
 
-/// A protobuf message as a field of another: always written, read by merging.
+/// Implements a protobuf message as a field of another: always written, read by merging.
 macro_rules! proto_nested {
     ($name:ident) => {
         #[cfg(feature = "proto")]

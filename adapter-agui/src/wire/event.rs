@@ -21,7 +21,7 @@ macro_rules! events {
         #[non_exhaustive]
         pub enum Event {
             $( $name(holder!($name $($boxed)?)), )+
-            /// A kind of event that no rule knows, whole (its `type` included).
+            /// An unknown kind of event, with all members (including `type`).
             Unknown { kind: ByteString, value: Box<Metadata> },
         }
 
@@ -35,17 +35,17 @@ macro_rules! events {
             /// Every kind.
             pub const ALL: [Self; 31] = [ $( Self::$name, )+ ];
 
-            /// Its name on the wire.
+            /// Returns the name on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self { $( Self::$name => $wire, )+ }
             }
 
-            /// The kind with that name.
+            /// Returns the kind with that name.
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $( $wire => Some(Self::$name), )+ _ => None }
             }
 
-            /// Its number in the protobuf enumeration.
+            /// Returns the number in the protobuf enumeration.
             #[cfg(feature = "proto")]
             pub(crate) const fn number(self) -> i32 {
                 match self { $( Self::$name => $number, )+ }
@@ -53,7 +53,7 @@ macro_rules! events {
         }
 
         impl Event {
-            /// Its kind; none for an unknown one.
+            /// Returns the kind of the event. Returns `None` for an unknown one.
             pub fn event_type(&self) -> Option<EventType> {
                 match self {
                     $( Self::$name(_) => Some(EventType::$name), )+
@@ -61,7 +61,7 @@ macro_rules! events {
                 }
             }
 
-            /// What all events have; none for an unknown one.
+            /// Returns the members that all events share. Returns `None` for an unknown event.
             pub fn base(&self) -> Option<&Base> {
                 match self {
                     $( Self::$name(event) => Some(&event.base), )+
@@ -69,7 +69,7 @@ macro_rules! events {
                 }
             }
 
-            /// What all events have; none for an unknown one.
+            /// Returns the members that all events share. Returns `None` for an unknown event.
             pub fn base_mut(&mut self) -> Option<&mut Base> {
                 match self {
                     $( Self::$name(event) => Some(&mut event.base), )+
@@ -108,7 +108,7 @@ macro_rules! events {
 
         #[cfg(feature = "proto")]
         impl Event {
-            /// Writes the protobuf envelope: one field, whose number says which event it is.
+            /// Writes the protobuf envelope: one field, whose number identifies the event.
             pub(crate) fn write_envelope(&self, out: &mut Vec<u8>) -> bool {
                 match self {
                     $( Self::$name(event) => {
@@ -119,7 +119,7 @@ macro_rules! events {
                 }
             }
 
-            /// Reads the event of an envelope's field; none if no rule knows the number.
+            /// Reads the event of an envelope's field. Returns `None` for an unknown number.
             pub(crate) fn read_arm(
                 arm: u32,
                 reader: crate::proto::Reader,
@@ -181,7 +181,7 @@ events! {
 }
 
 impl Event {
-    /// Its `type` on the wire.
+    /// Returns the `type` on the wire.
     pub fn kind(&self) -> &str {
         match self {
             Self::Unknown { kind, .. } => kind,
@@ -189,16 +189,16 @@ impl Event {
         }
     }
 
-    /// Reads one JSON object.
+    /// Parses one JSON object.
     ///
     /// # Errors
     ///
-    /// An error if the text is no JSON object with a known type and its members.
+    /// Returns an error if the text is not a JSON object with a type and its required members.
     pub fn from_json(text: &str, strictness: Strictness) -> Result<Self, DecodeError> {
         Ok(Self::from_value(serde_json::from_str(text)?, strictness)?)
     }
 
-    /// Reads an event out of a JSON value.
+    /// Reads an event from a JSON value.
     ///
     /// # Errors
     ///
@@ -218,7 +218,7 @@ impl Event {
         Self::take(event_type, members, &At::root(event_type.as_str(), strictness))
     }
 
-    /// The sub-agent that the event is tagged with or is about; none means the parent agent.
+    /// Returns the sub-agent of the event. Returns `None` for events of the parent agent.
     pub fn subagent_run_id(&self) -> Option<&ByteString> {
         match self {
             Self::TextMessageStart(event) => event.subagent_run_id.as_ref(),

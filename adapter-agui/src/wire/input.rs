@@ -1,4 +1,4 @@
-//! `RunAgentInput`: what a client posts to start a run.
+//! `RunAgentInput`: the body that a client posts to start a run.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -8,11 +8,11 @@ use super::message::Message;
 use super::scalar::words;
 
 object! {
-    /// What a run starts from. Clients send the whole history each time, without activity messages.
+    /// The input of a run. Clients send the whole history each time, without activity messages.
     pub struct RunAgentInput {
-        /// The conversation.
+        /// The thread of the run.
         thread_id: ByteString = "threadId" @ 1,
-        /// The run.
+        /// The id of the run.
         run_id: ByteString = "runId" @ 2,
         /// The run this one branches from.
         parent_run_id: Option<ByteString> = "parentRunId" @ 3,
@@ -22,18 +22,18 @@ object! {
         messages: Vec<Message> = "messages" @ 5,
         /// Tools of the client; absent means none. Required by 0.0.59.
         tools: Option<Vec<Tool>> = "tools" @ 6,
-        /// Facts of the client; absent means none. Required by 0.0.59.
+        /// Context of the client; absent means none. Required by 0.0.59.
         context: Option<Vec<Context>> = "context" @ 7,
-        /// Whatever else the client passes on. Never null.
+        /// Further data of the client. Never null.
         forwarded_props: Option<Value> = "forwardedProps" @ 8,
-        /// Answers to the interrupts of the run before.
+        /// Replies to the interrupts of the previous run.
         resume: Option<Vec<ResumeEntry>> = "resume" @ 9,
         /// The version that the client declares; absent in 0.0.x.
         protocol_version: Option<ByteString> = "protocolVersion" @ 10,
     }
 }
 
-/// Any JSON, null too, or nothing.
+/// Any JSON value including null, or absent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MaybeValue(pub Option<Value>);
 
@@ -62,50 +62,50 @@ impl serde::Serialize for MaybeValue {
 }
 
 object! {
-    /// A tool that the client offers.
+    /// A tool of the client.
     pub struct Tool {
-        /// Its name.
+        /// The name of the tool.
         name: ByteString = "name" @ 1,
-        /// What it does.
+        /// A description for the model.
         description: ByteString = "description" @ 2,
-        /// JSON Schema of its arguments. Never null.
+        /// JSON Schema of the arguments. Never null.
         parameters: Option<Value> = "parameters" @ 3,
-        /// Free data.
+        /// Free-form metadata.
         metadata: Option<Metadata> = "metadata" @ 4,
     }
 }
 
 object! {
-    /// A fact of the client.
+    /// A piece of context of the client.
     pub struct Context {
-        /// What it is about.
+        /// A description of the value.
         description: ByteString = "description" @ 1,
-        /// The fact.
+        /// The value.
         value: ByteString = "value" @ 2,
     }
 }
 
 words! {
-    /// What became of an interrupt.
+    /// The status of an interrupt.
     pub enum ResumeStatus ("\"resolved\" or \"cancelled\"") {
-        /// It was answered.
+        /// The human replied.
         #[default]
         Resolved = "resolved",
-        /// The human declined to answer.
+        /// The human declined.
         Cancelled = "cancelled",
     }
 }
 
 object! {
-    /// The answer to an interrupt.
+    /// The reply to an interrupt.
     pub struct ResumeEntry {
-        /// The interrupt.
+        /// The id of the interrupt.
         interrupt_id: ByteString = "interruptId" @ 1,
-        /// What became of it.
+        /// The status of the interrupt.
         status: ResumeStatus = "status" @ 2,
-        /// The answer. Never null.
+        /// The content of the reply. Never null.
         payload: Option<Value> = "payload" @ 3,
-        /// Free data.
+        /// Free-form metadata.
         metadata: Option<Metadata> = "metadata" @ 4,
     }
 }

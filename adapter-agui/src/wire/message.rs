@@ -1,4 +1,4 @@
-//! Whole messages, as they stand in a history.
+//! Whole messages, as in a history.
 
 use aqueduct_core::{ByteString, Metadata};
 
@@ -9,19 +9,19 @@ use super::scalar::words;
 union! {
     /// A message of a conversation.
     pub enum Message by "role" {
-        /// Of the application's developer.
+        /// A message of the application's developer.
         Developer(InstructionMessage) = "developer",
-        /// Of the agent's operator.
+        /// A message of the agent's operator.
         System(InstructionMessage) = "system",
-        /// Of the agent.
+        /// A message of the agent.
         Assistant(AssistantMessage) = "assistant",
-        /// Of the human.
+        /// A message of the human.
         User(UserMessage) = "user",
-        /// A tool's answer.
+        /// A tool result.
         Tool(ToolMessage) = "tool",
         /// A progress card.
         Activity(ActivityMessage) = "activity",
-        /// The agent's thoughts.
+        /// Reasoning of the agent.
         Reasoning(ReasoningMessage) = "reasoning",
     }
 }
@@ -33,7 +33,7 @@ impl Default for Message {
 }
 
 impl Message {
-    /// Its id; empty for an unknown kind without one.
+    /// Returns the id; empty for an unknown kind without one.
     pub fn id(&self) -> &str {
         match self {
             Self::Developer(message) | Self::System(message) => &message.id,
@@ -46,7 +46,7 @@ impl Message {
         }
     }
 
-    /// The sub-agent it belongs to; none means the parent agent.
+    /// Returns the sub-agent of the message. Returns `None` for messages of the parent agent.
     pub fn subagent_run_id(&self) -> Option<&ByteString> {
         match self {
             Self::Developer(message) | Self::System(message) => message.subagent_run_id.as_ref(),
@@ -59,7 +59,7 @@ impl Message {
         }
     }
 
-    /// Its tool calls; only an assistant's message has some.
+    /// Returns the tool calls; only an assistant's message has any.
     pub fn tool_calls(&self) -> &[ToolCall] {
         match self {
             Self::Assistant(message) => message.tool_calls.as_deref().unwrap_or_default(),
@@ -71,17 +71,17 @@ impl Message {
 object! {
     /// A message of the role `developer` or `system`.
     pub struct InstructionMessage {
-        /// Its id.
+        /// The id of the message.
         id: ByteString = "id",
-        /// The words.
+        /// The text.
         content: ByteString = "content",
-        /// The name of who speaks.
+        /// The name of the author.
         name: Option<ByteString> = "name",
-        /// Free data.
+        /// Free-form metadata.
         metadata: Option<Metadata> = "metadata",
-        /// The sub-agent it belongs to.
+        /// The sub-agent that sent it.
         subagent_run_id: Option<ByteString> = "subagentRunId",
-        /// The sealed form.
+        /// The encrypted form.
         encrypted_value: Option<ByteString> = "encryptedValue",
     }
 }
@@ -89,19 +89,19 @@ object! {
 object! {
     /// A message of the role `assistant`.
     pub struct AssistantMessage {
-        /// Its id.
+        /// The id of the message.
         id: ByteString = "id",
-        /// The words, if there are any.
+        /// The text, if there is any.
         content: Option<ByteString> = "content",
-        /// The name of who speaks.
+        /// The name of the author.
         name: Option<ByteString> = "name",
-        /// Calls of tools.
+        /// The tool calls.
         tool_calls: Option<Vec<ToolCall>> = "toolCalls",
-        /// Free data.
+        /// Free-form metadata.
         metadata: Option<Metadata> = "metadata",
-        /// The sub-agent it belongs to.
+        /// The sub-agent that sent it.
         subagent_run_id: Option<ByteString> = "subagentRunId",
-        /// The sealed form.
+        /// The encrypted form.
         encrypted_value: Option<ByteString> = "encryptedValue",
     }
 }
@@ -109,17 +109,17 @@ object! {
 object! {
     /// A message of the role `user`.
     pub struct UserMessage {
-        /// Its id.
+        /// The id of the message.
         id: ByteString = "id",
         /// A text, or parts.
         content: Content = "content",
-        /// The name of who speaks.
+        /// The name of the author.
         name: Option<ByteString> = "name",
-        /// Free data.
+        /// Free-form metadata.
         metadata: Option<Metadata> = "metadata",
-        /// The sub-agent it belongs to.
+        /// The sub-agent that sent it.
         subagent_run_id: Option<ByteString> = "subagentRunId",
-        /// The sealed form.
+        /// The encrypted form.
         encrypted_value: Option<ByteString> = "encryptedValue",
     }
 }
@@ -127,19 +127,19 @@ object! {
 object! {
     /// A message of the role `tool`.
     pub struct ToolMessage {
-        /// Its id.
+        /// The id of the message.
         id: ByteString = "id",
-        /// The answer: a text, or (from 1.0 on) parts.
+        /// The result: a text, or (from 1.0 on) parts.
         content: Content = "content",
-        /// The call that is answered.
+        /// The call that the result belongs to.
         tool_call_id: ByteString = "toolCallId",
-        /// Why the tool failed, if it did.
+        /// The error of a failed tool.
         error: Option<ByteString> = "error",
-        /// Free data.
+        /// Free-form metadata.
         metadata: Option<Metadata> = "metadata",
-        /// The sub-agent it belongs to.
+        /// The sub-agent that sent it.
         subagent_run_id: Option<ByteString> = "subagentRunId",
-        /// The sealed form.
+        /// The encrypted form.
         encrypted_value: Option<ByteString> = "encryptedValue",
     }
 }
@@ -147,15 +147,15 @@ object! {
 object! {
     /// A message of the role `activity`: a progress card. Clients do not send it back.
     pub struct ActivityMessage {
-        /// Its id.
+        /// The id of the message.
         id: ByteString = "id",
-        /// Free data.
+        /// Free-form metadata.
         metadata: Option<Metadata> = "metadata",
-        /// The sub-agent it belongs to.
+        /// The sub-agent that sent it.
         subagent_run_id: Option<ByteString> = "subagentRunId",
-        /// What kind of card.
+        /// The kind of card.
         activity_type: ByteString = "activityType",
-        /// What it shows.
+        /// The content of the card.
         content: Metadata = "content",
     }
 }
@@ -163,15 +163,15 @@ object! {
 object! {
     /// A message of the role `reasoning`. Clients send it back.
     pub struct ReasoningMessage {
-        /// Its id.
+        /// The id of the message.
         id: ByteString = "id",
-        /// The thoughts.
+        /// The reasoning text.
         content: ByteString = "content",
-        /// Free data.
+        /// Free-form metadata.
         metadata: Option<Metadata> = "metadata",
-        /// The sub-agent it belongs to.
+        /// The sub-agent that sent it.
         subagent_run_id: Option<ByteString> = "subagentRunId",
-        /// The sealed form.
+        /// The encrypted form.
         encrypted_value: Option<ByteString> = "encryptedValue",
     }
 }
@@ -179,24 +179,24 @@ object! {
 words! {
     /// The only kind of tool call.
     pub enum ToolCallType ("\"function\"") {
-        /// The only one.
+        /// The only kind.
         #[default]
         Function = "function",
     }
 }
 
 object! {
-    /// A call of a tool inside an assistant's message.
+    /// A tool call inside an assistant's message.
     pub struct ToolCall {
-        /// Its id.
+        /// The id of the message.
         id: ByteString = "id" @ 1,
         /// Always `function`.
         kind: ToolCallType = "type" @ 2,
-        /// What is called.
+        /// The function to call.
         function: FunctionCall = "function" @ 3,
-        /// Free data.
+        /// Free-form metadata.
         metadata: Option<Metadata> = "metadata" @ 4,
-        /// The sealed form.
+        /// The encrypted form.
         encrypted_value: Option<ByteString> = "encryptedValue" @ 5,
     }
 }
@@ -204,9 +204,9 @@ object! {
 object! {
     /// The name and arguments of a call.
     pub struct FunctionCall {
-        /// The tool.
+        /// The name of the tool.
         name: ByteString = "name" @ 1,
-        /// JSON text.
+        /// The arguments as JSON text.
         arguments: ByteString = "arguments" @ 2,
     }
 }

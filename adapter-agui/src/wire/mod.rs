@@ -1,11 +1,11 @@
 //! The protocol's own types: all 31 events of AG-UI 1.0, the run input, messages, content, outcomes.
 //!
-//! Invariants: what is absent is `None` and is not written (`null` is something else to every AG-UI client);
-//! members and kinds that no rule knows survive reading and writing; reading is strict about what is known, and
-//! an error names the event type, the member and what was expected.
+//! Invariants: an absent member is `None` and is not written (`null` has another meaning for every AG-UI client); undeclared
+//! members and unknown kinds survive reading and writing; reading is strict about declared ones, and an error contains the
+//! event type, the member and the expected value.
 //!
-//! Ids, names and deltas are [`ByteString`](aqueduct_core::ByteString)s: passing one on neither copies nor
-//! allocates. These types say nothing about the order of events: that is the [verifier](crate::verify)'s.
+//! Ids, names and deltas are [`ByteString`](aqueduct_core::ByteString)s: cloning one neither copies nor allocates. These types
+//! do not define the order of events: the [verifier](crate::verify) does.
 
 mod base;
 mod capabilities;

@@ -1,11 +1,11 @@
-//! How wire objects are read and written: one declaration per object, from which both encodings follow.
+//! Reading and writing of wire objects: one declaration per object, from which both encodings are generated.
 //!
 //! The macros of [`declare`](super::declare) take the members of an object with their JSON names (and their protobuf field
-//! numbers, where the object has a plain protobuf message) and make the struct, its reader and its writers. A
-//! member is read by its *type*: `Option` may be absent, everything else is required.
+//! numbers, if the object has a plain protobuf message) and generate the struct, its reader and its writers. The *type* of a
+//! member determines how it is read: `Option` may be absent, all others are required.
 //!
-//! Invariants: what is `None` is not written; a member that no declaration knows is kept in `extra` and written
-//! again; an error names the way to the member.
+//! Invariants: a `None` member is not written; an undeclared member is kept in `extra` and written back; an error contains
+//! the path to the member.
 
 use serde::ser::SerializeMap;
 use serde_json::Value;
@@ -15,18 +15,18 @@ use crate::error::{Problem, WireError};
 /// A JSON object's members, in their order.
 pub(crate) type Members = serde_json::Map<String, Value>;
 
-/// How to take what is not quite right.
+/// The handling of small deviations from the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Strictness {
-    /// As the protocol says: `null` is not absent, a timestamp is an integer.
+    /// As the protocol defines it: `null` is not absent, a timestamp is an integer.
     #[default]
     Strict,
-    /// As a peer that wants to understand: `null` in place of an optional member counts as absent, a timestamp with a
-    /// fraction is rounded down, and members may be spelled in `snake_case`, as Python's models accept both.
+    /// Lenient: `null` counts as absent for an optional member, a timestamp with a fraction is rounded down, and members may be
+    /// spelled in `snake_case`, as Python's models accept both.
     Forgiving,
 }
 
-/// The way to a value, for error messages. Lives on the stack; becomes text only if there is an error.
+/// The path to a value, for error messages. It is on the stack and becomes text only for an error.
 #[derive(Clone, Copy)]
 pub(crate) struct At<'a> {
     parent: Option<&'a At<'a>>,
@@ -86,10 +86,10 @@ impl<'a> At<'a> {
     }
 }
 
-/// Longest value that an error message quotes.
+/// The longest value that an error message quotes.
 const QUOTED: usize = 40;
 
-/// A value in the words of an error message.
+/// Returns a value in the form of an error message.
 fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -100,20 +100,20 @@ fn describe(value: &Value) -> String {
     }
 }
 
-/// Reads a value of a known shape.
+/// Reads a value of a declared type.
 pub(crate) trait FromWire: Sized {
-    /// What an error message says was expected.
+    /// The expected value, for error messages.
     const EXPECTED: &'static str;
 
     fn from_wire(value: Value, at: &At<'_>) -> Result<Self, WireError>;
 
-    /// What to do if the member is not there.
+    /// Returns the value of an absent member, or an error.
     fn from_absent(at: &At<'_>) -> Result<Self, WireError> {
         Err(at.missing(Self::EXPECTED))
     }
 }
 
-/// Tells whether a member is to be written.
+/// Decides whether a member is written.
 pub(crate) trait MaybeAbsent {
     fn is_absent(&self) -> bool {
         false
@@ -122,24 +122,24 @@ pub(crate) trait MaybeAbsent {
 
 /// An object made of members.
 pub(crate) trait Object: Sized {
-    /// Takes the members it knows out of `members`; the rest stays.
+    /// Takes the declared members out of `members`; the others stay.
     fn take(members: &mut Members, at: &At<'_>) -> Result<Self, WireError>;
 
-    /// Takes over what no declaration knows.
+    /// Stores the undeclared members.
     fn keep_extra(&mut self, extra: Members);
 
-    /// Writes its members.
+    /// Writes the members.
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 }
 
-/// Reads one member out of an object.
+/// Reads one member of an object.
 pub(crate) fn member<T: FromWire>(
     members: &mut Members,
     name: &'static str,
     at: &At<'_>,
 ) -> Result<T, WireError> {
     let at = at.member(name);
-    // `shift_remove` keeps the order of what stays; objects are small.
+    // `shift_remove` keeps the order of the rest; objects are small.
     let value = members.shift_remove(name).or_else(|| {
         let other = snake_case(name).filter(|_| at.strictness == Strictness::Forgiving)?;
         members.shift_remove(&other)
@@ -150,7 +150,7 @@ pub(crate) fn member<T: FromWire>(
     }
 }
 
-/// The name in `snake_case`; none if it has no other spelling.
+/// Returns the name in `snake_case`. Returns `None` if it is spelled the same.
 fn snake_case(name: &str) -> Option<String> {
     if !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return None;
@@ -165,7 +165,7 @@ fn snake_case(name: &str) -> Option<String> {
     Some(snake)
 }
 
-/// Reads a whole object, unknown members included.
+/// Reads a whole object, including undeclared members.
 pub(crate) fn whole<T: Object>(mut members: Members, at: &At<'_>) -> Result<T, WireError> {
     let mut object = T::take(&mut members, at)?;
     if !members.is_empty() {
@@ -174,7 +174,7 @@ pub(crate) fn whole<T: Object>(mut members: Members, at: &At<'_>) -> Result<T, W
     Ok(object)
 }
 
-/// The members of a value that must be an object.
+/// Returns the members of a value, or an error if it is not an object.
 pub(crate) fn members(value: Value, at: &At<'_>) -> Result<Members, WireError> {
     match value {
         Value::Object(members) => Ok(members),

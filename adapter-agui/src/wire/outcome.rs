@@ -1,4 +1,4 @@
-//! How runs and sub-agents end, and what they wait for.
+//! Outcomes of runs and sub-agents, and interrupts.
 
 use aqueduct_core::{ByteString, Metadata};
 
@@ -7,55 +7,55 @@ use super::declare::{object, union};
 union! {
     /// How a run ended.
     pub enum RunFinishedOutcome by "type" {
-        /// It did what it was for.
+        /// The run completed.
         Success(SuccessOutcome) = "success",
-        /// It waits for answers. The thread is blocked until all of them are given.
+        /// The run waits for replies. The thread is blocked until all of them are given.
         Interrupt(InterruptOutcome) = "interrupt",
-        /// Somebody stopped it (from 1.0 on).
+        /// The run was cancelled (from 1.0 on).
         Cancelled(CancelledOutcome) = "cancelled",
     }
 }
 
 object! {
-    /// The run did what it was for.
+    /// The outcome of a completed run.
     pub struct SuccessOutcome {
-        /// Calls that the client is to answer (from 1.0 on).
+        /// Tool calls that the client must answer (from 1.0 on).
         pending_tool_call_ids: Option<Vec<ByteString>> = "pendingToolCallIds",
     }
 }
 
 object! {
-    /// The run waits.
+    /// The outcome of a run that waits for replies.
     pub struct InterruptOutcome {
-        /// What for; at least one.
+        /// The open interrupts; at least one.
         interrupts: Vec<Interrupt> = "interrupts",
     }
 }
 
 object! {
-    /// Somebody stopped the run.
+    /// The outcome of a cancelled run.
     pub struct CancelledOutcome {}
 }
 
 union! {
     /// How a sub-agent ended.
     pub enum SubagentFinishedOutcome by "type" {
-        /// It did what it was for.
+        /// The sub-agent completed.
         Success(SubagentSuccessOutcome) = "success",
-        /// It waits for answers.
+        /// The sub-agent waits for replies.
         Suspended(SuspendedOutcome) = "suspended",
     }
 }
 
 object! {
-    /// The sub-agent did what it was for.
+    /// The outcome of a completed sub-agent.
     pub struct SubagentSuccessOutcome {}
 }
 
 object! {
-    /// The sub-agent waits.
+    /// The outcome of a sub-agent that waits for replies.
     pub struct SuspendedOutcome {
-        /// For the answers to these.
+        /// The interrupts that it waits for.
         interrupt_ids: Option<Vec<ByteString>> = "interruptIds",
     }
 }
@@ -63,26 +63,26 @@ object! {
 object! {
     /// A question to a human.
     pub struct Interrupt {
-        /// Its id, for the answer.
+        /// Identifies the interrupt in the reply.
         id: ByteString = "id" @ 1,
-        /// Why: `tool_call`, `input_required`, `confirmation`, or `<framework>:<name>`.
+        /// The reason: `tool_call`, `input_required`, `confirmation`, or `<framework>:<name>`.
         reason: ByteString = "reason" @ 2,
-        /// The question.
+        /// The text of the question.
         message: Option<ByteString> = "message" @ 3,
         /// The tool call that waits.
         tool_call_id: Option<ByteString> = "toolCallId" @ 4,
-        /// JSON Schema of the answer.
+        /// JSON Schema of the reply.
         response_schema: Option<OpenObject> = "responseSchema" @ 5,
-        /// When the question lapses (ISO 8601).
+        /// The time at which the interrupt expires (ISO 8601).
         expires_at: Option<ByteString> = "expiresAt" @ 6,
-        /// Free data.
+        /// Free-form metadata.
         metadata: Option<OpenObject> = "metadata" @ 7,
-        /// The sub-agent that asks; absent means the parent agent.
+        /// The sub-agent that waits; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 8,
     }
 }
 
-/// An object in JSON that protobuf carries as a `Value`, not as a `Struct`.
+/// A JSON object that protobuf carries as a `Value`, not as a `Struct`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OpenObject(pub Metadata);
 

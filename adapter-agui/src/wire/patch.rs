@@ -1,7 +1,7 @@
 //! RFC 6902 operations. They are open: members beyond the standard are kept.
 //!
-//! An operation is held as it came. [`PatchOperation::check`] says whether a 1.0 client takes it: one with a
-//! word it does not know is dropped, one with a bad pointer ends the stream.
+//! An operation is stored as received. [`PatchOperation::check`] returns whether a 1.0 client accepts it: a client drops an
+//! unknown operation, and ends the stream at an invalid pointer.
 
 use aqueduct_core::Metadata;
 use serde_json::Value;
@@ -17,26 +17,26 @@ pub struct PatchOperation(pub Metadata);
 pub(crate) const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
 
 impl PatchOperation {
-    /// The word that says what to do; empty if it is missing.
+    /// Returns the operation; empty if it is missing.
     pub fn op(&self) -> &str {
         self.text("op")
     }
 
-    /// The place it works on.
+    /// Returns the target path.
     pub fn path(&self) -> &str {
         self.text("path")
     }
 
-    /// True if the word is one of RFC 6902.
+    /// Returns `true` if the operation is one of RFC 6902.
     pub fn is_known(&self) -> bool {
         OPERATIONS.contains(&self.op())
     }
 
-    /// Says what a 1.0 client would not take: a missing member, or a bad pointer.
+    /// Checks whether a 1.0 client accepts the operation.
     ///
     /// # Errors
     ///
-    /// An error that names the first operation that is malformed.
+    /// Returns the expected member if it is missing or malformed.
     pub fn check(&self) -> Result<(), &'static str> {
         if !self.is_known() {
             return Err("one of the operations of RFC 6902 in `op`");
@@ -58,7 +58,7 @@ impl PatchOperation {
     }
 }
 
-/// `^(/([^/~]|~[01])*)*$`
+/// Returns `true` for `^(/([^/~]|~[01])*)*$`.
 fn is_pointer(value: Option<&Value>) -> bool {
     let Some(pointer) = value.and_then(Value::as_str) else { return false };
     if !pointer.is_empty() && !pointer.starts_with('/') {

@@ -1,4 +1,4 @@
-//! Events of the run: its life, its steps and sub-agents, its state, and what has no kind of its own.
+//! Events of the run: lifecycle, steps, sub-agents, state, activities, raw and custom events.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -12,15 +12,15 @@ use super::patch::PatchOperation;
 event! {
     /// `RUN_STARTED`: a run begins.
     pub struct RunStarted {
-        /// The conversation.
+        /// The thread of the run.
         thread_id: ByteString = "threadId" @ 2,
-        /// The run.
+        /// The id of the run.
         run_id: ByteString = "runId" @ 3,
         /// The run this one branches from.
         parent_run_id: Option<ByteString> = "parentRunId" @ 4,
         /// The input, echoed.
         input: Option<Box<RunAgentInput>> = "input" @ 5,
-        /// The version of the protocol that the producer speaks.
+        /// The version of the protocol of the producer.
         protocol_version: Option<ByteString> = "protocolVersion" @ 6,
     }
 }
@@ -28,15 +28,15 @@ event! {
 event! {
     /// `RUN_FINISHED`: a run ends without failing.
     pub struct RunFinished {
-        /// The conversation.
+        /// The thread of the run.
         thread_id: ByteString = "threadId",
-        /// The run.
+        /// The id of the run.
         run_id: ByteString = "runId",
-        /// The run's value. Never null.
+        /// The return value of the run. Never null.
         result: Option<Value> = "result",
-        /// How it ended; absent means success.
+        /// The outcome; absent means success.
         outcome: Option<RunFinishedOutcome> = "outcome",
-        /// What it cost.
+        /// The tokens spent.
         usage: Option<Vec<TokenUsage>> = "usage",
     }
 }
@@ -44,33 +44,33 @@ event! {
 event! {
     /// `RUN_ERROR`: a run fails.
     pub struct RunError {
-        /// A word for programs.
+        /// A stable code for programs.
         code: Option<ByteString> = "code" @ 2,
-        /// A sentence for people.
+        /// A message for people.
         message: ByteString = "message" @ 3,
-        /// What it cost.
+        /// The tokens spent.
         usage: Option<Vec<TokenUsage>> = "usage" @ 4,
     }
 }
 
 object! {
-    /// Tokens spent. Absent means "not reported". Input and output are totals, the rest are parts of them.
+    /// Token counts. Absent means "not reported". Input and output are totals, the other counts are parts of them.
     pub struct TokenUsage {
-        /// Who was paid.
+        /// The provider of the model.
         provider: Option<ByteString> = "provider" @ 1,
-        /// For what model.
+        /// The model.
         model: Option<ByteString> = "model" @ 2,
-        /// Tokens in.
+        /// Input tokens.
         input_tokens: Option<u64> = "inputTokens" @ 3,
-        /// Tokens out.
+        /// Output tokens.
         output_tokens: Option<u64> = "outputTokens" @ 4,
-        /// Both.
+        /// Input and output tokens.
         total_tokens: Option<u64> = "totalTokens" @ 5,
-        /// Tokens out that were thought, not said.
+        /// Output tokens spent on reasoning.
         reasoning_tokens: Option<u64> = "reasoningTokens" @ 6,
-        /// Tokens in that were read from a cache.
+        /// Input tokens read from a cache.
         cached_input_tokens: Option<u64> = "cachedInputTokens" @ 7,
-        /// Tokens in that were written to a cache (from 1.0 on).
+        /// Input tokens written to a cache (from 1.0 on).
         cache_write_input_tokens: Option<u64> = "cacheWriteInputTokens" @ 8,
     }
 }
@@ -78,9 +78,9 @@ object! {
 event! {
     /// `STEP_STARTED`: a named phase of work begins.
     pub struct StepStarted {
-        /// Its name, unique among the open steps of its agent.
+        /// The name of the step, unique among the open steps of its agent.
         step_name: ByteString = "stepName" @ 2,
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 3,
     }
 }
@@ -88,9 +88,9 @@ event! {
 event! {
     /// `STEP_FINISHED`: a named phase of work ends.
     pub struct StepFinished {
-        /// Its name.
+        /// The name of the step.
         step_name: ByteString = "stepName" @ 2,
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 3,
     }
 }
@@ -98,13 +98,13 @@ event! {
 event! {
     /// `SUBAGENT_STARTED`: a sub-agent begins.
     pub struct SubagentStarted {
-        /// This invocation's id, unique in the run.
+        /// The id of the invocation, unique in the run.
         subagent_run_id: ByteString = "subagentRunId" @ 2,
         /// The agent's name.
         name: ByteString = "name" @ 3,
-        /// What it is for.
+        /// A description of the agent.
         description: Option<ByteString> = "description" @ 4,
-        /// The sub-agent it works for; absent means the parent agent.
+        /// The sub-agent that called it; absent for the parent agent.
         parent_subagent_run_id: Option<ByteString> = "parentSubagentRunId" @ 5,
         /// The tool call that started it.
         parent_tool_call_id: Option<ByteString> = "parentToolCallId" @ 6,
@@ -116,33 +116,33 @@ event! {
 event! {
     /// `SUBAGENT_FINISHED`: a sub-agent ends without failing.
     pub struct SubagentFinished {
-        /// Which invocation.
+        /// The id of the invocation.
         subagent_run_id: ByteString = "subagentRunId",
-        /// Its value. Never null.
+        /// The return value of the sub-agent. Never null.
         result: Option<Value> = "result",
-        /// How it ended; absent means success.
+        /// The outcome; absent means success.
         outcome: Option<SubagentFinishedOutcome> = "outcome",
     }
 }
 
 event! {
-    /// `SUBAGENT_ERROR`: a sub-agent fails. The run need not.
+    /// `SUBAGENT_ERROR`: a sub-agent fails. The run may continue.
     pub struct SubagentError {
-        /// Which invocation.
+        /// The id of the invocation.
         subagent_run_id: ByteString = "subagentRunId" @ 2,
-        /// A sentence for people.
+        /// A message for people.
         message: ByteString = "message" @ 3,
-        /// A word for programs.
+        /// A stable code for programs.
         code: Option<ByteString> = "code" @ 4,
     }
 }
 
 event! {
-    /// `STATE_SNAPSHOT`: the shared state, whole.
+    /// `STATE_SNAPSHOT`: the complete shared state.
     pub struct StateSnapshot {
-        /// The state: any JSON, null too.
+        /// The state: any JSON including null.
         snapshot: Value = "snapshot" @ 2,
-        /// Who says so.
+        /// The sub-agent that reported it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 3,
     }
 }
@@ -152,31 +152,31 @@ event! {
     pub struct StateDelta {
         /// RFC 6902 operations.
         delta: Vec<PatchOperation> = "delta" @ 2,
-        /// Who says so.
+        /// The sub-agent that reported it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 3,
     }
 }
 
 event! {
-    /// `MESSAGES_SNAPSHOT`: the messages of the conversation, restated.
+    /// `MESSAGES_SNAPSHOT`: the restated messages of the thread.
     pub struct MessagesSnapshot {
-        /// All of them; what is not here is dropped by the client.
+        /// All messages; a client drops those that are not in the list.
         messages: Vec<Message> = "messages" @ 2,
     }
 }
 
 event! {
-    /// `ACTIVITY_SNAPSHOT`: a progress card, whole.
+    /// `ACTIVITY_SNAPSHOT`: a complete progress card.
     pub struct ActivitySnapshot {
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 2,
         /// The id of the activity message, unique in the thread.
         message_id: ByteString = "messageId" @ 3,
-        /// What kind of card.
+        /// The kind of card.
         activity_type: ByteString = "activityType" @ 4,
-        /// What it shows.
+        /// The content of the card.
         content: Metadata = "content" @ 5,
-        /// False: leave a card that is already there as it is.
+        /// `false` keeps an existing card unchanged.
         replace: Option<bool> = "replace" @ 6,
     }
 }
@@ -184,11 +184,11 @@ event! {
 event! {
     /// `ACTIVITY_DELTA`: a change of a progress card.
     pub struct ActivityDelta {
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 2,
         /// The id of the activity message.
         message_id: ByteString = "messageId" @ 3,
-        /// What kind of card.
+        /// The kind of card.
         activity_type: ByteString = "activityType" @ 4,
         /// RFC 6902 operations on its content.
         patch: Vec<PatchOperation> = "patch" @ 5,
@@ -196,25 +196,25 @@ event! {
 }
 
 event! {
-    /// `RAW`: an event of the framework behind, as it was.
+    /// `RAW`: an unchanged event of the framework.
     pub struct Raw {
-        /// The event: any JSON, null too.
+        /// The event: any JSON including null.
         event: Value = "event" @ 2,
-        /// Where it comes from.
+        /// The origin of the event.
         source: Option<ByteString> = "source" @ 3,
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 4,
     }
 }
 
 event! {
-    /// `CUSTOM`: anything else, by name.
+    /// `CUSTOM`: content of any other kind, identified by a name.
     pub struct Custom {
-        /// What it is.
+        /// The name of the content.
         name: ByteString = "name" @ 2,
-        /// The content: any JSON, null too.
+        /// The content: any JSON including null.
         value: Value = "value" @ 3,
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 4,
     }
 }

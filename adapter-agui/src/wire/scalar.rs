@@ -1,4 +1,4 @@
-//! The values that objects are made of: texts, numbers, lists, open JSON, and words of a fixed list.
+//! The values of members: texts, numbers, lists, arbitrary JSON, and enumerations.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::object::{At, FromWire, MaybeAbsent, Strictness};
 use crate::error::WireError;
 
-/// The largest integer that every JSON reader keeps exact (2^53 - 1).
+/// The largest integer that every JSON reader represents exactly (2^53 - 1).
 pub const MAX_SAFE_INTEGER: i64 = 9_007_199_254_740_991;
 
 impl FromWire for ByteString {
@@ -46,7 +46,7 @@ impl FromWire for u64 {
     }
 }
 
-/// An integer, also if it is spelled `1.0`; in forgiving mode also what has a fraction, rounded down.
+/// Returns an integer, also if it is written as `1.0`; in lenient mode a fraction is rounded down.
 fn integer(value: &Value, strictness: Strictness) -> Option<i64> {
     let exact = value.as_i64().or_else(|| {
         let number = value.as_f64()?;
@@ -124,7 +124,7 @@ impl<T> MaybeAbsent for Option<T> {
     }
 }
 
-/// Declares a closed list of words.
+/// Declares an enumeration.
 macro_rules! words {
     (
         $(#[$doc:meta])*
@@ -135,12 +135,12 @@ macro_rules! words {
         pub enum $name { $( $(#[$variant_doc])* $variant, )+ }
 
         impl $name {
-            /// The word on the wire.
+            /// Returns the word on the wire.
             pub fn as_str(self) -> &'static str {
                 match self { $( Self::$variant => $wire, )+ }
             }
 
-            /// The value of a word.
+            /// Returns the value of a word.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word { $( $wire => Some(Self::$variant), )+ _ => None }
             }

@@ -1,4 +1,4 @@
-//! Events of text, reasoning and tool calls: what streams.
+//! Streaming events: text, reasoning and tool calls.
 
 use aqueduct_core::ByteString;
 
@@ -7,7 +7,7 @@ use super::declare::event;
 use super::scalar::words;
 
 words! {
-    /// Whose words a text message holds. Absent means assistant.
+    /// The author of a text message. Absent means assistant.
     pub enum TextRole ("\"developer\", \"system\", \"assistant\" or \"user\"") {
         /// The application's developer.
         Developer = "developer",
@@ -22,7 +22,7 @@ words! {
 }
 
 words! {
-    /// The only role of a reasoning message. Required on the wire all the same.
+    /// The only role of a reasoning message. Nevertheless required on the wire.
     pub enum ReasoningRole ("\"reasoning\"") {
         /// The only one.
         #[default]
@@ -40,7 +40,7 @@ words! {
 }
 
 words! {
-    /// What a sealed value belongs to.
+    /// The kind of item that an encrypted value belongs to.
     pub enum EncryptedSubtype ("\"message\" or \"tool-call\"") {
         /// A message, by its id.
         #[default]
@@ -53,13 +53,13 @@ words! {
 event! {
     /// `TEXT_MESSAGE_START`: a text message begins.
     pub struct TextMessageStart {
-        /// Its id, unique in the thread.
+        /// The id, unique in the thread.
         message_id: ByteString = "messageId" @ 2,
-        /// Whose words they are; absent means the assistant's.
+        /// The author; absent means the assistant.
         role: Option<TextRole> = "role" @ 3,
-        /// The name of who speaks.
+        /// The name of the author.
         name: Option<ByteString> = "name" @ 4,
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 5,
     }
 }
@@ -67,11 +67,11 @@ event! {
 event! {
     /// `TEXT_MESSAGE_CONTENT`: more of an open text message.
     pub struct TextMessageContent {
-        /// Its id.
+        /// The id of the message.
         message_id: ByteString = "messageId" @ 2,
-        /// What follows.
+        /// The text to append.
         delta: ByteString = "delta" @ 3,
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 4,
     }
 }
@@ -79,25 +79,25 @@ event! {
 event! {
     /// `TEXT_MESSAGE_END`: an open text message ends.
     pub struct TextMessageEnd {
-        /// Its id.
+        /// The id of the message.
         message_id: ByteString = "messageId" @ 2,
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 3,
     }
 }
 
 event! {
-    /// `TEXT_MESSAGE_CHUNK`: start, content and end of a text message in one spelling.
+    /// `TEXT_MESSAGE_CHUNK`: start, content and end of a text message in one event type.
     pub struct TextMessageChunk {
-        /// Its id; the first chunk must have it.
+        /// The id; required in the first chunk.
         message_id: Option<ByteString> = "messageId" @ 2,
-        /// Whose words they are.
+        /// The author of the message.
         role: Option<TextRole> = "role" @ 3,
-        /// What follows.
+        /// The text to append.
         delta: Option<ByteString> = "delta" @ 4,
-        /// The name of who speaks.
+        /// The name of the author.
         name: Option<ByteString> = "name" @ 5,
-        /// The sub-agent it belongs to.
+        /// The sub-agent that sent it.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 6,
     }
 }
@@ -105,13 +105,13 @@ event! {
 event! {
     /// `TOOL_CALL_START`: a tool call begins.
     pub struct ToolCallStart {
-        /// Its id, unique in the thread.
+        /// The id, unique in the thread.
         tool_call_id: ByteString = "toolCallId" @ 2,
         /// The name of the tool.
         tool_call_name: ByteString = "toolCallName" @ 3,
-        /// The assistant message that it is part of.
+        /// The assistant message that the call is part of.
         parent_message_id: Option<ByteString> = "parentMessageId" @ 4,
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 5,
     }
 }
@@ -119,11 +119,11 @@ event! {
 event! {
     /// `TOOL_CALL_ARGS`: more of an open tool call's arguments.
     pub struct ToolCallArgs {
-        /// Its id.
+        /// The id of the call.
         tool_call_id: ByteString = "toolCallId" @ 2,
-        /// What follows, as JSON text.
+        /// The JSON text to append.
         delta: ByteString = "delta" @ 3,
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 4,
     }
 }
@@ -131,39 +131,39 @@ event! {
 event! {
     /// `TOOL_CALL_END`: an open tool call's arguments are complete.
     pub struct ToolCallEnd {
-        /// Its id.
+        /// The id of the call.
         tool_call_id: ByteString = "toolCallId" @ 2,
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 3,
     }
 }
 
 event! {
-    /// `TOOL_CALL_CHUNK`: start, arguments and end of a tool call in one spelling.
+    /// `TOOL_CALL_CHUNK`: start, arguments and end of a tool call in one event type.
     pub struct ToolCallChunk {
-        /// Its id; the first chunk must have it.
+        /// The id; required in the first chunk.
         tool_call_id: Option<ByteString> = "toolCallId" @ 2,
-        /// The name of the tool; the first chunk must have it.
+        /// The name of the tool; required in the first chunk.
         tool_call_name: Option<ByteString> = "toolCallName" @ 3,
-        /// The assistant message that it is part of.
+        /// The assistant message that the call is part of.
         parent_message_id: Option<ByteString> = "parentMessageId" @ 4,
-        /// What follows, as JSON text.
+        /// The JSON text to append.
         delta: Option<ByteString> = "delta" @ 5,
-        /// The sub-agent it belongs to.
+        /// The sub-agent that sent it.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 6,
     }
 }
 
 event! {
-    /// `TOOL_CALL_RESULT`: what a tool answered.
+    /// `TOOL_CALL_RESULT`: the result of a tool call.
     pub struct ToolCallResult {
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId",
-        /// The id of the tool message that it becomes, unique in the thread.
+        /// The id of the resulting tool message, unique in the thread.
         message_id: ByteString = "messageId",
-        /// The call that is answered.
+        /// The call that the result belongs to.
         tool_call_id: ByteString = "toolCallId",
-        /// The answer: a text, or (from 1.0 on) content parts.
+        /// The result: a text, or (from 1.0 on) content parts.
         content: Content = "content",
         /// Always `tool`.
         role: Option<ToolRole> = "role",
@@ -173,7 +173,7 @@ event! {
 event! {
     /// `REASONING_START`: a span of reasoning begins.
     pub struct ReasoningStart {
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 2,
         /// The id of the span.
         message_id: ByteString = "messageId" @ 3,
@@ -183,9 +183,9 @@ event! {
 event! {
     /// `REASONING_MESSAGE_START`: a reasoning message begins.
     pub struct ReasoningMessageStart {
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 2,
-        /// Its id, unique in the thread.
+        /// The id, unique in the thread.
         message_id: ByteString = "messageId" @ 3,
         /// Always `reasoning`.
         role: ReasoningRole = "role" @ 4,
@@ -195,11 +195,11 @@ event! {
 event! {
     /// `REASONING_MESSAGE_CONTENT`: more of an open reasoning message.
     pub struct ReasoningMessageContent {
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 2,
-        /// Its id.
+        /// The id of the message.
         message_id: ByteString = "messageId" @ 3,
-        /// What follows.
+        /// The text to append.
         delta: ByteString = "delta" @ 4,
     }
 }
@@ -207,21 +207,21 @@ event! {
 event! {
     /// `REASONING_MESSAGE_END`: an open reasoning message ends.
     pub struct ReasoningMessageEnd {
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 2,
-        /// Its id.
+        /// The id of the message.
         message_id: ByteString = "messageId" @ 3,
     }
 }
 
 event! {
-    /// `REASONING_MESSAGE_CHUNK`: start, content and end of a reasoning message in one spelling.
+    /// `REASONING_MESSAGE_CHUNK`: start, content and end of a reasoning message in one event type.
     pub struct ReasoningMessageChunk {
-        /// The sub-agent it belongs to.
+        /// The sub-agent that sent it.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 2,
-        /// Its id; the first chunk must have it.
+        /// The id; required in the first chunk.
         message_id: Option<ByteString> = "messageId" @ 3,
-        /// What follows.
+        /// The text to append.
         delta: Option<ByteString> = "delta" @ 4,
     }
 }
@@ -229,7 +229,7 @@ event! {
 event! {
     /// `REASONING_END`: a span of reasoning ends.
     pub struct ReasoningEnd {
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 2,
         /// The id of the span.
         message_id: ByteString = "messageId" @ 3,
@@ -237,15 +237,15 @@ event! {
 }
 
 event! {
-    /// `REASONING_ENCRYPTED_VALUE`: the sealed form of a message or tool call, to be sent back unread.
+    /// `REASONING_ENCRYPTED_VALUE`: the encrypted form of a message or tool call, to be returned unchanged.
     pub struct ReasoningEncryptedValue {
-        /// The sub-agent it belongs to; absent means the parent agent.
+        /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 2,
-        /// What `entity_id` names.
+        /// The kind of `entity_id`.
         subtype: EncryptedSubtype = "subtype" @ 3,
-        /// The message or tool call.
+        /// The id of the message or tool call.
         entity_id: ByteString = "entityId" @ 4,
-        /// The sealed form.
+        /// The encrypted form.
         encrypted_value: ByteString = "encryptedValue" @ 5,
     }
 }

@@ -1,8 +1,8 @@
 //! `as_agent()`: updates without executor, and the response at their end.
 //!
-//! Nothing on an update says who stands behind it but the author, and nothing says whether it is intermediate: all
-//! of it is the answer. The final response is the framework's own merge of the updates, which doubles and cuts
-//! texts; it ends the run, and adds content only if there was no update.
+//! An update carries no executor, only an author, and no channel: all of it is the answer. The final response is the
+//! framework's own merge of the updates, which duplicates and truncates texts; it ends the run, and adds content only if
+//! there was no update.
 
 use aqueduct_core::{ByteString, Channel, RunOutcome};
 
@@ -10,7 +10,7 @@ use super::run::Run;
 use crate::wire::{AgentResponse, AgentResponseUpdate, Json, Line};
 
 impl Run {
-    /// Takes a line of `as_agent()`. False if it cannot be read.
+    /// Handles a line of `as_agent()`. Returns `false` if it cannot be decoded.
     pub(super) fn handle_agent(&mut self, text: &ByteString, line: &Line<'_>) -> bool {
         if let Some(update) = line.update {
             return self.handle_agent_update(text, update);
@@ -32,7 +32,7 @@ impl Run {
 
     fn take_agent_update(&mut self, text: &ByteString, update: &AgentResponseUpdate<'_>) -> bool {
         self.streamed = true;
-        let source = self.sources.voice(None, update.author_name.as_deref());
+        let source = self.sources.author(None, update.author_name.as_deref());
         if !update.contents.is_empty() {
             self.close_stopped(Some(&source));
         }
@@ -44,6 +44,7 @@ impl Run {
         true
     }
 
+    /// Handles the final response: adds its content if no update was decoded, then ends the run.
     fn handle_agent_end(&mut self, text: &ByteString, response: &AgentResponse<'_>) -> bool {
         if !self.streamed {
             self.handle_response(text, None, Channel::Answer, response);

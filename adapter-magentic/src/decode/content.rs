@@ -1,8 +1,8 @@
-//! One piece of the framework's content to what it is canonically.
+//! Conversion of one content object of the framework to its canonical form.
 //!
 //! | type | becomes |
 //! |---|---|
-//! | `text`, `text_reasoning` | `Text`, `Thinking` (`protected_data` as its sealed form); annotations: citations |
+//! | `text`, `text_reasoning` | `Text`, `Thinking` (`protected_data` as its encrypted form); annotations: citations |
 //! | `function_call`, `*_tool_call` | `ToolUse`, matched by `call_id` |
 //! | `function_result`, `*_tool_result`, `shell_command_output` | `ToolResult` |
 //! | `data`, `uri` | the well-known file |
@@ -11,7 +11,7 @@
 //! | `function_approval_request`, `oauth_consent_request` | an interrupt |
 //! | the rest, and types that are newer than this crate | `Custom` under `magentic.<type>` |
 //!
-//! Nothing here knows who speaks or what was said before.
+//! The module knows neither the agent nor earlier content.
 
 use aqueduct_core::block::{Custom, Thinking, ToolOutput, ToolResult, ToolUse};
 use aqueduct_core::{ByteString, ContentBlock, ToolCallId, wellknown};
@@ -21,10 +21,10 @@ use crate::names;
 use crate::wire::object::share;
 use crate::wire::{Content, ContentType, Json, MergeMode};
 
-/// What the framework answers for a call that a human refused; it has no exception field.
+/// The framework's result for a call that a human rejected; it has no exception field.
 const REFUSED: &str = "Error: Tool call invocation was rejected by user.";
 
-/// Call details that are the framework's bookkeeping, not arguments of the tool.
+/// Details of a call that are the framework's bookkeeping, not arguments of the tool.
 const NOT_ARGUMENTS: [&str; 6] = [
     "provider_hosted",
     "hosted_family",
@@ -34,20 +34,20 @@ const NOT_ARGUMENTS: [&str; 6] = [
     "retry_safety",
 ];
 
-/// What a piece of content is.
+/// The canonical form of a content object.
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
-    /// A block; whole if the fragment is all there is of it.
+    /// A block; `whole` if the fragment is the complete block.
     Block { block: ContentBlock, whole: bool },
-    /// Tokens spent.
+    /// Token counts.
     Usage(Json<'a>),
-    /// A human must answer.
+    /// A request to a human.
     Request(&'a Content<'a>),
-    /// Nothing: an empty fragment.
+    /// An empty fragment.
     Nothing,
 }
 
-/// Reads a piece of content. `line` is the buffer its strings are slices of.
+/// Converts a content object. Its strings are slices of the buffer `line`.
 pub(super) fn piece<'a>(content: &'a Content<'a>, line: &ByteString) -> Piece<'a> {
     use ContentType as T;
     let Some(kind) = content.content_type() else { return other(content) };
@@ -80,7 +80,7 @@ pub(super) fn piece<'a>(content: &'a Content<'a>, line: &ByteString) -> Piece<'a
     }
 }
 
-/// Where the text says things were found.
+/// Returns the citations of a text.
 pub(super) fn citations(content: &Content<'_>) -> Vec<ContentBlock> {
     let Some(annotations) = content.annotations.and_then(Json::list) else { return Vec::new() };
     let citation = |annotation: Json<'_>| {
@@ -112,6 +112,7 @@ fn call<'a>(content: &Content<'_>, line: &ByteString) -> Piece<'a> {
     Piece::Block { block, whole: is_object }
 }
 
+/// Converts a call that a provider executes. Its details are the arguments.
 fn hosted_call<'a>(content: &Content<'_>, kind: ContentType, line: &ByteString) -> Piece<'a> {
     let (given, is_object) = arguments(content.arguments, line);
     let fragment = !given.is_empty() && !is_object;
@@ -121,6 +122,7 @@ fn hosted_call<'a>(content: &Content<'_>, kind: ContentType, line: &ByteString) 
     Piece::Block { block, whole: !fragment }
 }
 
+/// Converts a result: its items if they contain more than text, otherwise the joined text.
 fn result<'a>(content: &Content<'_>, line: &ByteString) -> Piece<'a> {
     let text = content.result.and_then(Json::text);
     let is_error = content.exception.is_some() || text.as_deref() == Some(REFUSED);
@@ -153,7 +155,7 @@ fn hosted_result<'a>(content: &Content<'_>, kind: ContentType, line: &ByteString
     Piece::Block { block: ContentBlock::ToolResult(result), whole: true }
 }
 
-/// A `data:` address is taken apart: its bytes travel as base64.
+/// Converts a file. A `data:` URL is split; its bytes are kept as base64.
 fn file<'a>(content: &Content<'_>) -> Piece<'a> {
     let Some(uri) = &content.uri else { return other(content) };
     let mut value = Map::new();
@@ -185,6 +187,7 @@ fn error<'a>(content: &Content<'_>) -> Piece<'a> {
     whole(ContentBlock::custom(wellknown::NOTICE, Value::Object(value)))
 }
 
+/// Converts content without canonical kind to a custom block.
 fn other<'a>(content: &Content<'_>) -> Piece<'a> {
     let name = format!("{}{}", names::CONTENT_PREFIX, &*content.kind);
     whole(ContentBlock::Custom(Custom { name: name.into(), value: details(content) }))
@@ -199,7 +202,7 @@ fn call_id(content: &Content<'_>, line: &ByteString) -> Option<ToolCallId> {
     given.map(|id| ToolCallId::new(id.share(line)))
 }
 
-/// Arguments as JSON text, and whether they are a whole object instead of (a fragment of) that text.
+/// Returns arguments as JSON text, and whether they are a whole object instead of (a fragment of) that text.
 pub(super) fn arguments(arguments: Option<Json<'_>>, line: &ByteString) -> (ByteString, bool) {
     let Some(arguments) = arguments else { return (ByteString::new(), false) };
     match arguments.text() {
@@ -224,7 +227,7 @@ fn has_more_than_text(items: Json<'_>) -> bool {
     items.read::<Vec<Content<'_>>>().is_some_and(|items| items.iter().any(|item| !item.is_text()))
 }
 
-/// What a content says beside its type and ids.
+/// Returns the fields of a content object other than its type and ids.
 fn details(content: &Content<'_>) -> Value {
     let mut value = Map::new();
     let texts = [
@@ -266,7 +269,7 @@ fn details(content: &Content<'_>) -> Value {
     Value::Object(value)
 }
 
-/// A call as the framework writes it: a reply to an approval request must carry it back.
+/// Returns a call in the framework's form: a reply to an approval request must contain it.
 pub(super) fn function_call(call: &Content<'_>) -> Value {
     let mut value = Map::new();
     value.insert("type".to_owned(), json!("function_call"));
@@ -287,7 +290,7 @@ pub(super) fn function_call(call: &Content<'_>) -> Value {
     Value::Object(value)
 }
 
-/// True if a fragment takes the place of what came before.
+/// Returns `true` if a fragment replaces the earlier ones.
 pub(super) fn replaces(content: &Content<'_>, update: MergeMode) -> bool {
     content.merge_mode == MergeMode::Replace || update == MergeMode::Replace
 }

@@ -1,14 +1,13 @@
-//! What the framework reveals of a failure, as a sentence and as fields.
+//! Conversion of the framework's failures to a message and fields.
 //!
-//! Its events hold the class of an exception and, unless the user asked for more, nothing else; the text leaves
-//! `run()` with the exception itself.
+//! By default its events contain only the class of an exception; the text leaves `run()` with the exception itself.
 
 use aqueduct_core::RunFailure;
 use serde_json::{Map, Value, json};
 
 use crate::wire::ErrorDetails;
 
-/// A failure as the framework reveals it: often no more than the class of the exception.
+/// Returns a failure from the framework's details, which often contain only the class of the exception.
 pub(super) fn failure(executor: Option<&str>, details: Option<&ErrorDetails<'_>>) -> RunFailure {
     let executor = executor.or_else(|| details.and_then(|details| details.executor_id.as_deref()));
     let class = details.and_then(|details| details.error_type.as_deref());
@@ -40,7 +39,7 @@ pub(super) fn failure(executor: Option<&str>, details: Option<&ErrorDetails<'_>>
     failure
 }
 
-/// The failure with the text of the exception that left the run.
+/// Adds the text of the exception that left the run.
 pub(super) fn with_exception(mut failure: RunFailure, class: &str, text: &str) -> RunFailure {
     let fields = failure.details.get_or_insert_with(|| json!({}));
     let executor = fields.get("executor_id").and_then(Value::as_str).map(str::to_owned);
@@ -61,7 +60,7 @@ fn sentence(executor: Option<&str>, class: Option<&str>, text: Option<&str>) -> 
         (Some(class), Some(text)) if class != text => format!("{who}: {class}: {text}"),
         (Some(class), _) => format!("{who}: {class} (the framework reveals no more)"),
         (None, Some(text)) => format!("{who}: {text}"),
-        (None, None) => format!("{who} and did not say why"),
+        (None, None) => format!("{who} without giving a reason"),
     }
 }
 
@@ -77,7 +76,7 @@ mod tests {
             "the workflow failed: E (the framework reveals no more)"
         );
         assert_eq!(sentence(None, None, Some("boom")), "the workflow failed: boom");
-        assert_eq!(sentence(None, None, None), "the workflow failed and did not say why");
+        assert_eq!(sentence(None, None, None), "the workflow failed without giving a reason");
     }
 
     #[test]

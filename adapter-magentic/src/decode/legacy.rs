@@ -1,7 +1,7 @@
 //! Events of the older packages (core 1.0.0b251001 to b260106), named by `event_class`.
 //!
-//! Streaming is the truth: deltas build the text, and the completion event only ends the turn. What it says is
-//! told only where the stream said nothing, or something else (core's [`Accumulator`]).
+//! Deltas build the text, and the completion event only ends the turn. Its message is emitted only if the stream had no text,
+//! or another one (core's [`Accumulator`]).
 //!
 //! | class | becomes |
 //! |---|---|
@@ -30,11 +30,11 @@ use super::run::Run;
 use crate::names;
 use crate::wire::{AgentResponseUpdate, Json, Line, MagenticProperties, Message};
 
-/// The manager's executor, where an event does not name it.
+/// The manager's executor, for events that do not name it.
 const ORCHESTRATOR: &str = "magentic_orchestrator";
 
 impl Run {
-    /// Takes an event of the older packages. False if no rule knows its class.
+    /// Handles an event of the older packages. Returns `false` if its class is unknown.
     pub(super) fn handle_legacy(&mut self, text: &ByteString, line: &Line<'_>) -> bool {
         let executor = line.executor_id.as_deref().or(line.source_executor_id.as_deref());
         match line.event_class.as_deref().unwrap_or_default() {
@@ -71,13 +71,13 @@ impl Run {
         true
     }
 
-    /// Takes a fragment of what an agent says or does: the three are fields of one class.
+    /// Handles a fragment of text, a call or a result: the three are fields of one class.
     fn handle_delta(&mut self, text: &ByteString, line: &Line<'_>) {
         let agent = line.agent_id.as_deref().unwrap_or_default();
         let source = self.agent(agent);
-        if let Some(said) = line.text.as_ref().filter(|said| !said.is_empty()) {
-            self.accumulate(|turns| turns.handle_delta(agent, said));
-            self.tell_delta(&source, ContentBlock::text(said.share(text)), false);
+        if let Some(delta) = line.text.as_ref().filter(|delta| !delta.is_empty()) {
+            self.accumulate(|turns| turns.handle_delta(agent, delta));
+            self.emit_delta(&source, ContentBlock::text(delta.share(text)), false);
         }
         if line.function_call_id.is_some()
             || line.function_call_name.as_deref().is_some_and(|n| !n.is_empty())
@@ -90,30 +90,30 @@ impl Run {
                 name: name.map(|name| name.share(text)),
                 arguments,
             };
-            self.tell_delta(&source, ContentBlock::ToolUse(call), whole);
+            self.emit_delta(&source, ContentBlock::ToolUse(call), whole);
         }
         if line.function_result_id.is_some() || line.function_result.is_some() {
             self.accumulate(|turns| turns.handle_tool(agent));
             let output = match line.function_result.map(|result| (result, result.text())) {
-                Some((_, Some(said))) => ToolOutput::Text(said.share(text)),
+                Some((_, Some(result))) => ToolOutput::Text(result.share(text)),
                 Some((result, None)) => ToolOutput::Json(result.value()),
                 None => ToolOutput::default(),
             };
             let id = line.function_result_id.as_ref().map(|id| ToolCallId::new(id.share(text)));
-            // The class has no field for failure; the framework begins the text of one with this word.
-            let is_error = matches!(&output, ToolOutput::Text(said) if said.starts_with("Error:"));
+            // The class has no field for failures; the framework starts the text of a failure with this word.
+            let is_error = matches!(&output, ToolOutput::Text(text) if text.starts_with("Error:"));
             let result = ToolResult { id, name: None, output, is_error };
-            self.tell_delta(&source, ContentBlock::ToolResult(result), true);
+            self.emit_delta(&source, ContentBlock::ToolResult(result), true);
         }
     }
 
-    fn tell_delta(&mut self, source: &Source, block: ContentBlock, last: bool) {
+    fn emit_delta(&mut self, source: &Source, block: ContentBlock, last: bool) {
         let mut update = Update::new(block).from_source(source).intermediate();
         update.last = last;
         self.emit(update.into());
     }
 
-    /// Takes the end of an agent's turn.
+    /// Handles the end of an agent's turn.
     fn handle_agent_message(&mut self, line: &Line<'_>) -> bool {
         let agent = line.agent_id.as_deref().unwrap_or_default();
         let message = line.message.and_then(Json::read::<Message<'_>>);
@@ -121,7 +121,7 @@ impl Run {
         let is_error = is_outage(agent, &text);
         let done = self.accumulator.handle_completion(agent, &text, is_error);
         let source = self.agent(agent);
-        self.tell_completion(&source, &done, is_error);
+        self.emit_completion(&source, &done, is_error);
         if is_error {
             let failure = RunFailure::new(RunFailure::AGENT_FAILED, ByteString::from(text));
             self.emit(SourceEvent::LaneClosed { source, outcome: LaneOutcome::Failed(failure) });
@@ -129,15 +129,16 @@ impl Run {
         true
     }
 
-    fn tell_completion(&mut self, source: &Source, done: &Completion, is_error: bool) {
+    /// Emits the end of a turn according to the [`Completion`](aqueduct_core::accumulator::Completion).
+    fn emit_completion(&mut self, source: &Source, done: &Completion, is_error: bool) {
         let level = if is_error { "error" } else { "info" };
         match done.from {
             TextFrom::Nothing => {}
             TextFrom::Stream => {
                 self.emit(Update::text("").from_source(source).intermediate().last().into());
-                // The message is the agent's last one of the turn: what the stream ends with is no news.
+                // The message is the last one of the turn, so it adds nothing if the stream ends with it.
                 let news =
-                    |said: &&ByteString| !self.overfull && !done.text.trim_end().ends_with(said.trim());
+                    |text: &&ByteString| !self.overfull && !done.text.trim_end().ends_with(text.trim());
                 if let Some(notice) = done.notice.as_ref().filter(news) {
                     self.notice(source, level, notice);
                 }
@@ -154,7 +155,7 @@ impl Run {
         }
     }
 
-    /// Ends the turns that no completion ended: the text was told, so nothing is missing.
+    /// Ends the turns without completion event: their text was already emitted.
     pub(super) fn flush_turns(&mut self) {
         let open: Vec<String> = self.accumulator.open_turns().map(str::to_owned).collect();
         for agent in open {
@@ -167,7 +168,7 @@ impl Run {
             return false;
         };
         let orchestrator = line.orchestrator_id.as_deref().unwrap_or(ORCHESTRATOR);
-        self.tell_orchestrator(
+        self.emit_orchestrator(
             orchestrator,
             line.message_kind.as_deref().unwrap_or_default(),
             &message.text(),
@@ -175,11 +176,12 @@ impl Run {
         true
     }
 
-    fn tell_orchestrator(&mut self, orchestrator: &str, kind: &str, text: &str) {
+    /// Emits a message of the manager: plan, task, instruction or notice.
+    fn emit_orchestrator(&mut self, orchestrator: &str, kind: &str, text: &str) {
         self.sources.orchestrates(orchestrator);
         let source = self.sources.executor(orchestrator);
         match kind {
-            "task_ledger" => self.show_plan(&source, text),
+            "task_ledger" => self.emit_plan(&source, text),
             "user_task" => self.custom(&source, names::TASK, json!({ "text": text })),
             "instruction" => self.custom(&source, names::INSTRUCTION, json!({ "text": text })),
             "notice" => self.notice(&source, "info", text),
@@ -190,14 +192,14 @@ impl Run {
         }
     }
 
-    /// Takes the answer again: `WorkflowOutputEvent` comes first, with the same text.
+    /// Handles the repeated answer: `WorkflowOutputEvent` precedes it with the same text.
     fn handle_final_result(&mut self, text: &ByteString, line: &Line<'_>) -> bool {
         let Some(message) = line.message.and_then(Json::read::<Message<'_>>) else {
             return false;
         };
         let author = message.author_name.as_deref();
         let maker = self.sources.maker(Some(ORCHESTRATOR), author, message.message_id.as_deref());
-        if !self.said.has_text(&maker, Channel::Answer, &message.text()) {
+        if !self.history.has_text(&maker, Channel::Answer, &message.text()) {
             let messages = std::slice::from_ref(&message);
             self.handle_messages(
                 text,
@@ -210,7 +212,7 @@ impl Run {
         true
     }
 
-    /// Takes an update of the packages between: it says in its properties what it is. False if it says nothing.
+    /// Handles an update of the intermediate packages, whose properties contain its kind. Returns `false` if they do not.
     pub(super) fn handle_magentic_update(
         &mut self,
         line: &ByteString,
@@ -230,7 +232,7 @@ impl Run {
                     update.contents.iter().filter_map(|content| content.text.as_deref()).collect();
                 let orchestrator = properties.orchestrator_id.as_deref().or(executor).unwrap_or(ORCHESTRATOR);
                 let kind = properties.kind.as_deref().unwrap_or_default();
-                self.tell_orchestrator(orchestrator, kind, &text);
+                self.emit_orchestrator(orchestrator, kind, &text);
                 true
             }
             Some("agent_delta") => {
@@ -246,16 +248,16 @@ impl Run {
 
     pub(super) fn handle_remark(&mut self, executor: Option<&str>, level: &str, data: Option<Json<'_>>) {
         let source = executor.map_or_else(Source::root, |id| self.sources.executor(id));
-        let said =
+        let text =
             data.map(|data| data.text().map_or_else(|| data.as_str().to_owned(), |text| text.to_string()));
-        self.notice(&source, level, said.as_deref().unwrap_or("(no text)"));
+        self.notice(&source, level, text.as_deref().unwrap_or("(no text)"));
     }
 
     fn agent(&mut self, agent: &str) -> Source {
         if agent.is_empty() { Source::root() } else { self.sources.executor(agent) }
     }
 
-    /// What does not fit into memory is still told; only the completion can then not be compared with it.
+    /// Adds to the accumulator. Content beyond its limit is still emitted; only the completion cannot be compared with it.
     fn accumulate<E>(
         &mut self,
         take: impl FnOnce(&mut aqueduct_core::accumulator::Accumulator) -> Result<(), E>,
@@ -264,7 +266,7 @@ impl Run {
     }
 }
 
-/// True for what the older packages say in place of an agent that raised.
+/// Returns `true` for the text that the older packages send in place of an agent that raised an exception.
 fn is_outage(agent: &str, text: &str) -> bool {
     text.strip_prefix("Agent ")
         .and_then(|rest| rest.strip_prefix(agent))

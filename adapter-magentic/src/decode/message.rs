@@ -1,14 +1,14 @@
-//! Updates, messages and whole responses to canonical updates.
+//! Conversion of updates, messages and whole responses to canonical updates.
 //!
-//! | the source says | mode | why |
+//! | input | mode | why |
 //! |---|---|---|
-//! | a fragment | `Append` | it follows |
-//! | `merge_mode: replace` | `Replace`, last | the Responses client re-sends the whole text when an item is done |
-//! | a whole message with an id | `Snapshot`, last | an aggregator keeps the ids of what it repeats |
-//! | a whole message without id | `Append`, last, unless the agent is known to have said it | there is nothing to compare by |
-//! | an update that restates a finished message | nothing | `as_agent()` turns an aggregate into updates |
+//! | a fragment | `Append` | it follows the earlier ones |
+//! | `merge_mode: replace` | `Replace`, last | the Responses client repeats the whole text when an item is done |
+//! | a whole message with an id | `Snapshot`, last | an aggregator keeps the ids of the messages it repeats |
+//! | a whole message without id | `Append`, last, unless the agent has already sent it | there is no id to compare by |
+//! | an update that repeats a finished message | nothing | `as_agent()` turns an aggregate into updates |
 //!
-//! The prompt (messages of the user) that an output restates is no output.
+//! User messages that an output repeats are not output.
 
 use std::collections::HashMap;
 
@@ -16,13 +16,13 @@ use aqueduct_core::{
     ByteString, Channel, ContentBlock, LaneOutcome, Mode, Role, Source, SourceEvent, Timestamp,
 };
 
+use super::history::History;
 use super::run::Run;
-use super::said::Said;
+use super::update::{Form, MessageHead, Terms, metadata};
 use super::usage::usage;
-use super::voice::{Form, Terms, Voice, metadata};
 use crate::wire::{AgentResponse, AgentResponseUpdate, Content, MergeMode, Message, Text};
 
-/// What a response says about its messages.
+/// The metadata of a response, for its messages.
 #[derive(Debug, Default)]
 pub(super) struct ResponseMeta {
     pub(super) response_id: Option<ByteString>,
@@ -38,21 +38,21 @@ impl ResponseMeta {
     }
 }
 
-/// The texts without id that a response repeats: each takes one time that its maker has said it before.
+/// Counts the texts without id in a response, each of which can be a repetition of an earlier occurrence.
 #[derive(Debug, Default)]
 struct Repeated(HashMap<u64, u32>);
 
 impl Repeated {
-    /// True if the text was said once more than this response has had it. Either way it has had it now.
-    fn takes(&mut self, said: &Said, text_key: u64) -> bool {
+    /// Counts a text. Returns `true` if the history contains it more often than this response before this call.
+    fn takes(&mut self, history: &History, text_key: u64) -> bool {
         let had = self.0.entry(text_key).or_default();
         *had += 1;
-        said.times(text_key) >= *had
+        history.times(text_key) >= *had
     }
 }
 
 impl Run {
-    /// Takes a fragment that `executor` streams.
+    /// Handles a fragment of `executor`.
     pub(super) fn handle_update(
         &mut self,
         line: &ByteString,
@@ -61,9 +61,9 @@ impl Run {
         update: &AgentResponseUpdate<'_>,
     ) {
         let author = update.author_name.as_deref();
-        let source = self.sources.voice(executor, author);
+        let source = self.sources.author(executor, author);
         let id = update.message_id.as_deref().filter(|id| !id.is_empty());
-        let voice = Voice {
+        let head = MessageHead {
             channel,
             role: role(update.role.as_deref()),
             message_id: id.and(update.message_id.as_ref()).map(|id| id.share(line)),
@@ -72,25 +72,25 @@ impl Run {
             metadata: metadata(update.additional_properties, &update.unknown),
             source,
         };
-        if voice.role == Role::Tool {
-            self.end_message(&voice, None, None);
+        if head.role == Role::Tool {
+            self.end_message(&head, None, None);
         }
-        let over = id.is_some() && self.said.is_over(&voice.source, channel, id);
-        let restated = over && self.restates(&voice, &update.contents);
+        let over = id.is_some() && self.history.is_over(&head.source, channel, id);
+        let restated = over && self.restates(&head, &update.contents);
         let form = if restated { Form::Restated } else { Form::Fragment };
         let turn = executor.or(author).unwrap_or_default();
         let finish = update.finish_reason.as_ref().map(|reason| reason.share(line));
         for (index, content) in update.contents.iter().enumerate() {
             let is_last = finish.is_some() && index + 1 == update.contents.len();
             let terms = Terms { form, merge: update.merge_mode, is_last };
-            self.handle_content(line, turn, &voice, content, terms);
+            self.handle_content(line, turn, &head, content, terms);
         }
         if finish.is_some() {
-            self.end_message(&voice, id, finish);
+            self.end_message(&head, id, finish);
         }
     }
 
-    /// Takes a whole response that `executor` gives out.
+    /// Handles a whole response of `executor`.
     pub(super) fn handle_response(
         &mut self,
         line: &ByteString,
@@ -111,7 +111,7 @@ impl Run {
         }
     }
 
-    /// Takes whole messages that `executor` gives out; some may be another's.
+    /// Handles whole messages of `executor`; some may be of other agents.
     pub(super) fn handle_messages(
         &mut self,
         line: &ByteString,
@@ -126,13 +126,13 @@ impl Run {
             let maker = self.handle_message(line, executor, channel, message, meta, &mut repeated);
             others.extend(maker.filter(|maker| executor.is_some() && !others.contains(maker)));
         }
-        // A participant whose message an aggregator repeats does not work again.
+        // A participant whose message an aggregator repeats is not working again.
         for source in others {
             self.emit(SourceEvent::LaneClosed { source, outcome: LaneOutcome::Success(None) });
         }
     }
 
-    /// Takes a whole message that `executor` gives out. Gives its maker, if that is another who is not at work.
+    /// Handles a whole message of `executor`. Returns its author if that is another agent without open turn.
     fn handle_message(
         &mut self,
         line: &ByteString,
@@ -148,7 +148,7 @@ impl Run {
         }
         let id = message.message_id.as_deref().filter(|id| !id.is_empty());
         let author = message.author_name.as_deref();
-        let voice = Voice {
+        let head = MessageHead {
             channel,
             role,
             message_id: id.and(message.message_id.as_ref()).map(|id| id.share(line)),
@@ -157,13 +157,13 @@ impl Run {
             metadata: metadata(message.additional_properties, &message.unknown),
             source: self.sources.maker(executor, author, id),
         };
-        let own = self.sources.voice(executor, author) == voice.source;
+        let own = self.sources.author(executor, author) == head.source;
         let text = message.text();
         let restated = match id {
             Some(_) => {
-                self.said.is_over(&voice.source, channel, id) && self.restates(&voice, &message.contents)
+                self.history.is_over(&head.source, channel, id) && self.restates(&head, &message.contents)
             }
-            None => !own && repeated.takes(&self.said, Said::text_key(&voice.source, channel, &text)),
+            None => !own && repeated.takes(&self.history, History::text_key(&head.source, channel, &text)),
         };
         let form = match (restated, own) {
             (true, _) => Form::Restated,
@@ -171,46 +171,46 @@ impl Run {
             (false, false) => Form::Gathered,
         };
         let terms = Terms { form, merge: MergeMode::Append, is_last: false };
-        self.handle_parts(line, executor.unwrap_or_default(), &voice, &message.contents, terms);
+        self.handle_parts(line, executor.unwrap_or_default(), &head, &message.contents, terms);
         if !restated {
-            self.said.replace(&voice.source, channel, id, &text);
+            self.history.replace(&head.source, channel, id, &text);
         }
-        let outer = outermost(&voice.source);
+        let outer = outermost(&head.source);
         let idle = !self.turns.iter().any(|turn| **turn == *outer.key());
         (!own && idle).then(|| outer.clone())
     }
 
-    /// Takes the contents of a whole message. Texts of a message with id are one growing text, so that a later
-    /// repetition of the message can be compared with it.
+    /// Handles the contents of a whole message. Texts of a message with id form one text, so that a later repetition of the
+    /// message can be compared with it.
     fn handle_parts(
         &mut self,
         line: &ByteString,
         turn: &str,
-        voice: &Voice,
+        head: &MessageHead,
         contents: &[Content<'_>],
         terms: Terms,
     ) {
-        let grows = voice.message_id.is_some() && terms.form != Form::Restated;
+        let grows = head.message_id.is_some() && terms.form != Form::Restated;
         let mut so_far = ByteString::new();
         for (index, content) in contents.iter().enumerate() {
             if grows && let Some(text) = content.text.as_ref().filter(|_| content.is_text()) {
                 so_far =
                     if so_far.is_empty() { text.share(line) } else { [&*so_far, &**text].concat().into() };
-                self.say(voice, ContentBlock::text(so_far.clone()), Mode::Snapshot, false);
-                self.cite(voice, content);
+                self.append(head, ContentBlock::text(so_far.clone()), Mode::Snapshot, false);
+                self.emit_citations(head, content);
             } else {
                 let terms = Terms { is_last: index + 1 == contents.len(), ..terms };
-                self.handle_content(line, turn, voice, content, terms);
+                self.handle_content(line, turn, head, content, terms);
             }
         }
         if grows && !so_far.is_empty() {
-            self.say(voice, ContentBlock::text(so_far), Mode::Snapshot, true);
+            self.append(head, ContentBlock::text(so_far), Mode::Snapshot, true);
         }
     }
 
-    /// True if contents only repeat the message that is over: its text, or if it has none its calls or thoughts.
-    /// An id alone proves nothing: some sources use one again.
-    fn restates(&self, voice: &Voice, contents: &[Content<'_>]) -> bool {
+    /// Returns `true` if contents only repeat a finished message: its text, or if it has none its calls or thinking. The id alone
+    /// is no proof, because some sources reuse ids.
+    fn restates(&self, head: &MessageHead, contents: &[Content<'_>]) -> bool {
         let joined = |kind: &str| -> String {
             contents
                 .iter()
@@ -220,20 +220,20 @@ impl Run {
         };
         let text = joined("text");
         if !text.is_empty() {
-            let id = voice.message_id.as_deref().unwrap_or_default();
-            return self.said.restates(&voice.source, voice.channel, id, &text);
+            let id = head.message_id.as_deref().unwrap_or_default();
+            return self.history.restates(&head.source, head.channel, id, &text);
         }
         let mut calls =
             contents.iter().filter(|content| content.is_call()).filter_map(|c| c.call_id.as_deref());
         if let Some(call) = calls.next() {
-            return self.said.has_called(&voice.source, call);
+            return self.history.has_called(&head.source, call);
         }
         let thought = joined("text_reasoning");
-        !thought.is_empty() && self.thoughts.has_text(&voice.source, Channel::Intermediate, &thought)
+        !thought.is_empty() && self.thoughts.has_text(&head.source, Channel::Intermediate, &thought)
     }
 
-    /// The response that an update belongs to: its own, or the one that its agent is in. The Responses client
-    /// names it only on the first and last update.
+    /// Returns the response id of an update: its own, or that of the agent's present response. The Responses client sets it only
+    /// on the first and last update.
     fn response_id(
         &mut self,
         source: &Source,
@@ -250,7 +250,7 @@ impl Run {
     }
 }
 
-/// The lane in the run's own lane that a source is in.
+/// Returns the ancestor of a source whose parent is the root.
 fn outermost(source: &Source) -> &Source {
     let mut outer = source;
     while let Some(parent) = outer.parent().filter(|parent| !parent.is_root()) {
@@ -269,7 +269,7 @@ pub(super) fn role(name: Option<&str>) -> Role {
     }
 }
 
-/// ISO 8601 with an offset, as Python's `isoformat` writes it. Without an offset the moment is not known.
+/// Parses ISO 8601 with an offset, as Python's `isoformat` writes it. Without an offset the time is unknown.
 fn timestamp(text: &str) -> Option<Timestamp> {
     let moment = time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339).ok()?;
     let milliseconds = moment.unix_timestamp_nanos() / 1_000_000;

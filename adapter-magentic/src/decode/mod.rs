@@ -1,34 +1,34 @@
-//! Lines to [`SourceEvent`]s: [`Decoder`].
+//! [`Decoder`]: decodes lines into [`SourceEvent`]s.
 //!
-//! A pure machine: lines go in by [`handle_line`](Decoder::handle_line), events come out by
-//! [`poll_event`](Decoder::poll_event). One decoder serves one conversation: after a terminal event
-//! (`Finished`, `Failed`) the next event belongs to the next run.
+//! A pure machine: lines enter by [`handle_line`](Decoder::handle_line), events leave by
+//! [`poll_event`](Decoder::poll_event). One decoder serves one conversation: after a terminal event (`Finished`, `Failed`)
+//! the next event belongs to the next run.
 //!
 //! | what | where |
 //! |---|---|
 //! | order and repetition of lines | `sequence.rs` |
 //! | the three generations of events | `workflow.rs`, `agent.rs`, `legacy.rs` |
-//! | who speaks | `sources.rs` |
-//! | what was said before | `said.rs` |
-//! | contents, messages, responses | `content.rs`, `voice.rs`, `message.rs` |
+//! | sources: executors and authors | `sources.rs` |
+//! | the dedup index | `history.rs` |
+//! | contents, messages, responses | `content.rs`, `update.rs`, `message.rs` |
 //! | plans, ledgers, turns, hand-offs | `plan.rs`, `orchestration.rs` |
 //! | requests to a human | `request.rs` |
-//! | the end of a run, and why it failed | `run.rs`, `failure.rs` |
+//! | the end of a run, and its failure | `run.rs`, `failure.rs` |
 
 mod agent;
 mod content;
 mod failure;
+mod history;
 mod legacy;
 mod message;
 mod orchestration;
 mod plan;
 mod request;
 mod run;
-mod said;
 mod sequence;
 mod sources;
+mod update;
 mod usage;
-mod voice;
 mod workflow;
 
 use std::collections::VecDeque;
@@ -38,31 +38,31 @@ use aqueduct_core::{ByteString, InterruptReply, Metadata, RunOutcome, Source, So
 use serde_json::Value;
 
 use crate::config::{Config, EndOfInput, Numbering};
-use crate::error::{DecodeError, ReplyError};
+use crate::error::Error;
 use crate::reply::Reply;
 use crate::version::Dialect;
 use crate::wire::{Json, Line};
 use run::{Phase, Run};
 use sequence::{Sequence, Verdict};
 
-/// What a decoder left aside, for the log.
+/// Counts of lines with a problem, for logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Lines read.
+    /// Decoded lines.
     pub lines: u64,
-    /// Lines that came twice.
+    /// Repeated lines.
     pub repeated: u64,
-    /// Lines after the end of a run that start no new one.
+    /// Lines after the end of a run that start no new run.
     pub late: u64,
     /// Lines that are not JSON objects.
     pub unreadable: u64,
-    /// Lines that no rule knows; they were told as raw custom blocks.
+    /// Unknown lines; they were emitted as raw custom blocks.
     pub unknown: u64,
     /// Lines that never arrived.
     pub lost: u64,
 }
 
-/// Turns the lines of one conversation into events.
+/// Decodes the lines of one conversation.
 #[derive(Debug)]
 pub struct Decoder {
     config: Config,
@@ -80,7 +80,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder for one conversation.
+    /// Returns a decoder for one conversation.
     pub fn new(config: Config) -> Self {
         Self {
             sequence: Sequence::new(config.limits.held_lines, config.limits.held_bytes),
@@ -91,12 +91,12 @@ impl Decoder {
         }
     }
 
-    /// Takes the next line, without its end.
+    /// Decodes the next line, without its line end.
     ///
     /// # Errors
     ///
-    /// An error says what is wrong with the line, and whether the stream can go on.
-    pub fn handle_line(&mut self, text: &ByteString) -> Result<(), DecodeError> {
+    /// Returns an error if the line is not a JSON object. [`Error::can_continue`] returns `true` if the next line can be decoded.
+    pub fn handle_line(&mut self, text: &ByteString) -> Result<(), Error> {
         let line = self.parse(text)?;
         let restarts = self.run.is_ended() && self.config.numbering == Numbering::Run;
         match self.sequence.verdict(line.seq, restarts) {
@@ -104,20 +104,20 @@ impl Decoder {
             Verdict::Repeated => self.counts.repeated += 1,
             Verdict::Hold => {
                 let lost = line.seq.and_then(|seq| self.sequence.hold(seq, text.clone()));
-                self.tell_lost(lost);
+                self.emit_lost(lost);
             }
         }
         self.read_held()
     }
 
-    /// Takes the end of the input. A run that was cut short is not ended here: the stream machine says so.
+    /// Handles the end of the input. It does not end a run that was cut: the stream machine does.
     ///
     /// # Errors
     ///
-    /// An error if the lines ended before the workflow did, and the configuration calls that a failure.
-    pub fn handle_eof(&mut self) -> Result<(), DecodeError> {
+    /// Returns an error if a held line cannot be decoded.
+    pub fn handle_eof(&mut self) -> Result<(), Error> {
         let lost = self.sequence.give_up();
-        self.tell_lost(lost);
+        self.emit_lost(lost);
         self.read_held()?;
         if let Phase::Failing(failure) = &self.run.phase {
             let failure = failure.clone();
@@ -129,19 +129,20 @@ impl Decoder {
         Ok(())
     }
 
-    /// The next event, in order.
+    /// Returns the next event. Returns `None` until more lines are decoded.
     pub fn poll_event(&mut self) -> Option<SourceEvent> {
         self.run.poll()
     }
 
-    /// Puts the answer to an interrupt into the framework's words. The request waits no longer.
+    /// Converts the reply to an interrupt into the framework's form. The request no longer waits.
     ///
     /// # Errors
     ///
-    /// An error if no request of that id waits, or the reply does not fit it.
-    pub fn handle_reply(&mut self, reply: &InterruptReply) -> Result<Reply, ReplyError> {
+    /// Returns an error of [`Fault::Client`](crate::Fault::Client) if no request of that id waits, or the reply has the wrong
+    /// form.
+    pub fn handle_reply(&mut self, reply: &InterruptReply) -> Result<Reply, Error> {
         let id = reply.id.as_str();
-        let unknown = || ReplyError::UnknownRequest { id: id.to_owned() };
+        let unknown = || Error::UnknownRequest { id: id.to_owned() };
         let mut waiting = self.run.earlier.iter().chain(&self.run.requests);
         let asked = waiting.find(|asked| asked.request.id == id).ok_or_else(unknown)?;
         let answer = Reply::new(&asked.request, reply)?;
@@ -149,31 +150,31 @@ impl Decoder {
         Ok(answer)
     }
 
-    /// Tool calls of earlier runs that nobody has answered (they wait for an approval, say): their results are no
-    /// orphans in the run that starts now.
+    /// Returns tool calls of earlier runs without result (for example calls that wait for an approval): their results need no
+    /// call in the run that starts now.
     pub fn waiting_calls(&self) -> impl Iterator<Item = &ToolCallId> {
         self.calls.iter()
     }
 
-    /// What was left aside so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    fn parse<'de>(&mut self, text: &'de ByteString) -> Result<Line<'de>, DecodeError> {
+    fn parse<'de>(&mut self, text: &'de ByteString) -> Result<Line<'de>, Error> {
         let number = self.counts.lines;
         self.counts.lines += 1;
         serde_json::from_str(text).or_else(|error| {
-            // A field of an unexpected type: the line is still an object, and is passed on as it is.
+            // A field has an unexpected type: the line is still an object, and is passed on unchanged.
             if let Ok(fields) = serde_json::from_str::<Metadata>(text) {
                 return Ok(Line { seq: fields.get("seq").and_then(Value::as_u64), ..Line::default() });
             }
             self.counts.unreadable += 1;
-            Err(DecodeError::NotAnObject { number, reason: error.to_string() })
+            Err(Error::NotAnObject { number, reason: error.to_string() })
         })
     }
 
-    fn read_held(&mut self) -> Result<(), DecodeError> {
+    fn read_held(&mut self) -> Result<(), Error> {
         while let Some(text) = self.sequence.next_held() {
             let line = self.parse(&text)?;
             if self.sequence.verdict(line.seq, false) == Verdict::Read {
@@ -183,6 +184,7 @@ impl Decoder {
         Ok(())
     }
 
+    /// Decodes one line in order: starts the next run if needed, then dispatches by dialect.
     fn read(&mut self, text: &ByteString, line: &Line<'_>) {
         let dialect = Dialect::of(line);
         if let Phase::Failing(failure) = &self.run.phase
@@ -210,7 +212,7 @@ impl Decoder {
         }
     }
 
-    /// After the end of a run, only a line that belongs to a new run is read.
+    /// Decides whether a line after the end of a run starts a new run. Other lines are dropped.
     fn start_next(&mut self, dialect: Dialect, line: &Line<'_>) -> bool {
         let starts = match dialect {
             Dialect::Workflow => {
@@ -239,6 +241,7 @@ impl Decoder {
         true
     }
 
+    /// Handles a line of the forwarder: an exception that left the run, or delivered replies.
     fn handle_forwarder(&mut self, line: &Line<'_>) {
         self.note_answers(line);
         let Some(class) = line.exception.as_deref() else { return };
@@ -254,7 +257,7 @@ impl Decoder {
         self.run.fail(failure);
     }
 
-    /// Replies that were given past this decoder: those requests wait no longer.
+    /// Removes requests whose replies bypassed this decoder.
     fn note_answers(&mut self, line: &Line<'_>) {
         let Some(Value::Object(responses)) = line.responses.map(Json::value) else { return };
         for id in responses.keys() {
@@ -262,7 +265,7 @@ impl Decoder {
         }
     }
 
-    fn tell_lost(&mut self, lost: Option<Range<u64>>) {
+    fn emit_lost(&mut self, lost: Option<Range<u64>>) {
         let Some(lost) = lost.filter(|lost| !lost.is_empty()) else { return };
         self.counts.lost += lost.end - lost.start;
         if !self.run.is_ended() {

@@ -1,4 +1,4 @@
-//! What orchestrators say about the work: plans, ledgers, turns, hand-offs.
+//! Events of orchestrators: plans, ledgers, turns, hand-offs.
 
 use aqueduct_core::{Source, wellknown};
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use crate::wire::{
 };
 
 impl Run {
-    /// Takes a word of the Magentic manager. False if it is none.
+    /// Handles an event of the Magentic manager. Returns `false` if it is not one.
     pub(super) fn handle_orchestrator(&mut self, executor: Option<&str>, data: Option<Json<'_>>) -> bool {
         let Some(event) = data.and_then(Json::read::<MagenticOrchestratorEvent<'_>>) else {
             return false;
@@ -21,7 +21,7 @@ impl Run {
         self.sources.orchestrates(executor);
         let source = self.sources.executor(executor);
         if let Some(message) = content.read::<Message<'_>>().filter(|message| !message.contents.is_empty()) {
-            self.show_plan(&source, &message.text());
+            self.emit_plan(&source, &message.text());
         } else if content.read::<ProgressLedger<'_>>().is_some() {
             self.custom(&source, names::LEDGER, content.value());
         } else {
@@ -30,15 +30,15 @@ impl Run {
         true
     }
 
-    /// Shows a plan, once: a manager that plans anew tells the same plan twice.
-    pub(super) fn show_plan(&mut self, source: &Source, text: &str) {
+    /// Emits a plan once: a manager that replans sends the same plan twice.
+    pub(super) fn emit_plan(&mut self, source: &Source, text: &str) {
         if self.last_plan.as_deref() != Some(text) {
             self.last_plan = Some(text.to_owned());
             self.custom(source, wellknown::PLAN, plan(text));
         }
     }
 
-    /// Takes a turn of a group chat, which names no executor. False if it is none.
+    /// Handles a turn of a group chat, which names no executor. Returns `false` if it is not one.
     pub(super) fn handle_group_chat(&mut self, data: Option<Json<'_>>) -> bool {
         let Some(event) = data.and_then(Json::read::<GroupChatEvent<'_>>) else { return false };
         let name = match event.class.as_deref() {
@@ -46,7 +46,7 @@ impl Run {
             Some("GroupChatResponseReceivedEvent") => names::TURN_RECEIVED,
             _ => return false,
         };
-        // The executor at work while a turn is given is the orchestrator, whatever its name.
+        // The only executor with an open turn is the orchestrator, whatever its name.
         if let [orchestrator] = self.turns.as_slice() {
             self.sources.orchestrates(&orchestrator.clone());
         }
@@ -61,7 +61,7 @@ impl Run {
         true
     }
 
-    /// Takes a hand-off, which names no executor. False if it is none.
+    /// Handles a hand-off, which names no executor. Returns `false` if it is not one.
     pub(super) fn handle_handoff(&mut self, data: Option<Json<'_>>) -> bool {
         let Some(event) = data.and_then(Json::read::<HandoffSentEvent<'_>>) else { return false };
         let (Some(from), Some(to)) = (&event.source, &event.target) else { return false };

@@ -1,15 +1,15 @@
-//! The text of a Magentic plan to the well-known plan block.
+//! Conversion of the text of a Magentic plan to the well-known plan block.
 //!
-//! The manager writes one text: the request, the team (`- name: what it does`), the facts, and under a fixed
-//! heading the plan. The heading is the framework's prompt and can be changed by the user, so the whole text is
-//! always kept, and steps are told only where the heading is found.
+//! The manager writes one text: the request, the team (`- name: what it does`), the facts, and under a fixed heading the
+//! plan. The heading is the framework's prompt, which the user can change, so the whole text is always kept, and steps are
+//! extracted only if the heading is found.
 
 use serde_json::{Value, json};
 
 const PLAN_HEADING: &str = "Here is the plan to follow as best as possible:";
 const TEAM_HEADING: &str = "we have assembled the following team:";
 
-/// The value of a plan block.
+/// Returns the value of a plan block.
 pub(super) fn plan(text: &str) -> Value {
     let team = team(text);
     let lines = text.rsplit_once(PLAN_HEADING).map(|(_, plan)| plan.lines()).into_iter().flatten();
@@ -40,7 +40,7 @@ fn team(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The member of the team that a step begins with.
+/// Returns the member of the team with which a step starts.
 fn agent_of<'a>(title: &str, team: &[&'a str]) -> Option<&'a str> {
     let starts = |name: &&&str| {
         let rest = title.trim_start_matches(['*', '`']).strip_prefix(**name);

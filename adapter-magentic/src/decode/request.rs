@@ -1,15 +1,15 @@
-//! Requests to a human: `request_info` events and contents that need an answer, as interrupts.
+//! Requests to a human (`request_info` events and contents that need a reply) as interrupts.
 //!
-//! | request | reason | answer |
+//! | request | reason | reply |
 //! |---|---|---|
 //! | `function_approval_request` | `tool_call` | `{"approved": bool}` |
-//! | `oauth_consent_request` | `auth_required` | none: go to the address, then start again |
-//! | `AgentExecutorResponse` (an agent's answer under review) | `confirmation` | `{"feedback"?: text}`; without it the answer stands |
+//! | `oauth_consent_request` | `auth_required` | none: open the URL, then start again |
+//! | `AgentExecutorResponse` (an agent's answer under review) | `confirmation` | `{"feedback"?: text}`; without it the answer is accepted |
 //! | `MagenticPlanReviewRequest` | `magentic:plan_review` | `{"approved": bool, "feedback"?: text}` |
 //! | `HandoffAgentUserRequest` | `input_required` | `{"text": …}`; declined: the workflow ends |
-//! | anything else | `magentic:<class>` | what its response type asks for |
+//! | any other | `magentic:<class>` | according to its response type |
 //!
-//! The whole request stays in the interrupt's metadata.
+//! The interrupt's metadata contains the whole request.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::content::{arguments, function_call};
 use super::message::ResponseMeta;
 use super::plan::plan;
-use super::run::{Asked, Run};
+use super::run::{PendingRequest, Run};
 use crate::names;
 use crate::reply::{Request, RequestKind};
 use crate::wire::{
@@ -31,8 +31,8 @@ use crate::wire::{
     LegacyPlanReviewRequest, Line, Message, PlanReviewRequest, Tagged,
 };
 
-/// An interrupt in the making.
-struct Question {
+/// An interrupt under construction.
+struct InterruptDraft {
     kind: RequestKind,
     reason: ByteString,
     message: Option<String>,
@@ -40,31 +40,31 @@ struct Question {
     call: Option<ToolCallId>,
 }
 
-impl Question {
+impl InterruptDraft {
     fn new(kind: RequestKind, reason: impl Into<ByteString>) -> Self {
         Self { kind, reason: reason.into(), message: None, schema: None, call: None }
     }
 
-    fn saying(mut self, message: impl Into<String>) -> Self {
+    fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into()).filter(|message| !message.trim().is_empty());
         self
     }
 
-    fn answered_by(mut self, schema: Value) -> Self {
+    fn with_schema(mut self, schema: Value) -> Self {
         self.schema = Some(schema);
         self
     }
 }
 
 impl Run {
-    /// Takes a `request_info` event.
+    /// Handles a `request_info` event.
     pub(super) fn handle_request(&mut self, text: &ByteString, line: &Line<'_>) {
         let Some(id) = line.request_id.as_deref() else {
             return self.raw(text);
         };
         let executor = line.source_executor_id.as_deref().or(line.executor_id.as_deref());
         let source = executor.map_or_else(Source::root, |id| self.sources.executor(id));
-        let question = self.question(text, executor, &source, line);
+        let draft = self.interrupt_of(text, executor, &source, line);
         let mut metadata = Metadata::new();
         let texts = [("request_type", &line.request_type), ("response_type", &line.response_type)];
         for (key, text) in texts {
@@ -79,14 +79,14 @@ impl Run {
         if let Some(data) = line.data {
             metadata.insert("data".to_owned(), data.value());
         }
-        self.ask(&source, id, question, metadata);
+        self.request(&source, id, draft, metadata);
     }
 
-    /// Takes a content that needs an answer.
+    /// Handles a content object that needs a reply.
     pub(super) fn handle_request_content(&mut self, source: &Source, content: &Content<'_>) {
-        let Some(question) = content_question(content) else { return };
-        self.tell_waiting_call(source, content);
-        let maker = question.call.as_ref().and_then(|call| self.calls.get(call.as_str())).cloned();
+        let Some(draft) = content_interrupt(content) else { return };
+        self.emit_waiting_call(source, content);
+        let maker = draft.call.as_ref().and_then(|call| self.calls.get(call.as_str())).cloned();
         let source = &maker.unwrap_or_else(|| source.clone());
         let id = content.id.as_deref().or(content.call_id.as_deref()).unwrap_or("consent");
         let mut metadata = Metadata::new();
@@ -96,10 +96,10 @@ impl Run {
         for (key, value) in &content.unknown {
             metadata.insert((**key).to_owned(), value.value());
         }
-        self.ask(source, id, question, metadata);
+        self.request(source, id, draft, metadata);
     }
 
-    /// Takes a call of the pseudo tool `request_info`, as which `as_agent()` tells a request. False if it is none.
+    /// Handles a call of the pseudo tool `request_info`, the form of a request in `as_agent()`. Returns `false` if it is not one.
     pub(super) fn handle_request_call(&mut self, source: &Source, content: &Content<'_>) -> bool {
         if content.content_type() != Some(ContentType::FunctionCall)
             || content.name.as_deref() != Some("request_info")
@@ -112,22 +112,22 @@ impl Run {
         let Some(id) = id else { return false };
         let class = event.get("request_type").and_then(Value::as_str).map_or("request_info", class_of);
         let response = event.get("response_type").and_then(Value::as_str);
-        let question = match class {
+        let draft = match class {
             "AgentExecutorResponse" => review(RequestKind::Review),
             "MagenticPlanReviewRequest" => plan_review(RequestKind::PlanReview),
             "HandoffAgentUserRequest" => user_input(),
-            other => unknown_question(other, response),
+            other => unknown_interrupt(other, response),
         };
         let metadata = event.as_object().cloned().unwrap_or_default();
         let asker =
             event.get("source_executor_id").and_then(Value::as_str).map(|id| self.sources.executor(id));
         let source = &asker.unwrap_or_else(|| source.clone());
-        self.ask(source, id, question, metadata);
+        self.request(source, id, draft, metadata);
         true
     }
 
-    /// Tells the call that waits for an approval, unless it was streamed: without streaming only the request has it.
-    fn tell_waiting_call(&mut self, source: &Source, content: &Content<'_>) {
+    /// Emits the call that waits for an approval, unless it was streamed: without streaming only the request contains it.
+    fn emit_waiting_call(&mut self, source: &Source, content: &Content<'_>) {
         let Some(call) = content.function_call.as_deref() else { return };
         let Some(id) = call.call_id.as_deref().or(call.id.as_deref()) else { return };
         if self.calls.contains_key(id) {
@@ -141,58 +141,62 @@ impl Run {
         self.emit(Update::new(call).from_source(source).snapshot().last().into());
     }
 
-    fn ask(&mut self, source: &Source, id: &str, question: Question, metadata: Metadata) {
+    /// Emits the interrupt of a request, and keeps the request for the reply.
+    fn request(&mut self, source: &Source, id: &str, draft: InterruptDraft, metadata: Metadata) {
         if self.requests.iter().any(|asked| asked.request.id == id) {
             return;
         }
-        let mut interrupt = Interrupt::new(ByteString::from(id), question.reason);
-        interrupt.message = question.message.map(ByteString::from);
-        interrupt.response_schema = question.schema;
-        interrupt.tool_call_id = question.call;
+        let mut interrupt = Interrupt::new(ByteString::from(id), draft.reason);
+        interrupt.message = draft.message.map(ByteString::from);
+        interrupt.response_schema = draft.schema;
+        interrupt.tool_call_id = draft.call;
         interrupt.metadata = (!metadata.is_empty()).then(|| Arc::new(metadata));
-        let request = Request { id: id.to_owned(), kind: question.kind };
+        let request = Request { id: id.to_owned(), kind: draft.kind };
         self.earlier.retain(|asked| asked.request.id != id);
-        self.requests.push(Asked { source: source.clone(), interrupt: interrupt.clone(), request });
+        self.requests.push(PendingRequest { source: source.clone(), interrupt: interrupt.clone(), request });
         if self.requests.len() > self.max_requests {
             self.requests.remove(0);
         }
         self.emit(SourceEvent::InterruptRequested { source: source.clone(), interrupt });
     }
 
-    fn question(
+    fn interrupt_of(
         &mut self,
         text: &ByteString,
         executor: Option<&str>,
         source: &Source,
         line: &Line<'_>,
-    ) -> Question {
+    ) -> InterruptDraft {
         let named = line.request_type.as_deref().map(class_of);
         let response = line.response_type.as_deref();
         let tag = line.data.and_then(Json::read::<Tagged<'_>>).unwrap_or_default();
         let class = tag.class.as_deref().or(named).unwrap_or("request_info");
-        let Some(data) = line.data else { return unknown_question(class, response) };
+        let Some(data) = line.data else { return unknown_interrupt(class, response) };
         if let Some(content) = data.read::<Content<'_>>()
-            && let Some(question) = content_question(&content)
+            && let Some(draft) = content_interrupt(&content)
         {
-            self.tell_waiting_call(source, &content);
-            return question;
+            self.emit_waiting_call(source, &content);
+            return draft;
         }
-        let question = match class {
+        let draft = match class {
             "AgentExecutorResponse" => data.read::<AgentExecutorResponse<'_>>().map(|reviewed| {
-                self.show_reviewed(text, executor, &reviewed.agent_response);
-                review(RequestKind::Review).saying(last_text(&reviewed.agent_response))
+                self.emit_reviewed(text, executor, &reviewed.agent_response);
+                review(RequestKind::Review).with_message(last_text(&reviewed.agent_response))
             }),
             "HandoffAgentUserRequest" => data.read::<HandoffAgentUserRequest<'_>>().map(|asked| {
-                self.show_reviewed(text, executor, &asked.agent_response);
-                user_input().saying(last_text(&asked.agent_response))
+                self.emit_reviewed(text, executor, &asked.agent_response);
+                user_input().with_message(last_text(&asked.agent_response))
             }),
-            "MagenticPlanReviewRequest" => self.plan_question(source, data),
+            "MagenticPlanReviewRequest" => self.plan_interrupt(source, data),
             _ => None,
         };
-        question.unwrap_or_else(|| unknown_question(class, response).saying(asked(data).unwrap_or_default()))
+        draft.unwrap_or_else(|| {
+            unknown_interrupt(class, response).with_message(asked(data).unwrap_or_default())
+        })
     }
 
-    fn plan_question(&mut self, source: &Source, data: Json<'_>) -> Option<Question> {
+    /// Emits the plan under review, and returns its interrupt.
+    fn plan_interrupt(&mut self, source: &Source, data: Json<'_>) -> Option<InterruptDraft> {
         let legacy: LegacyPlanReviewRequest<'_> = data.read()?;
         if let Some(text) = &legacy.plan_text {
             if self.last_plan.as_deref().is_none_or(|shown| !shown.contains(text.trim())) {
@@ -200,26 +204,26 @@ impl Run {
                 self.last_plan = Some(text.clone());
                 self.custom(source, wellknown::PLAN, plan(&text));
             }
-            return Some(plan_review(RequestKind::LegacyPlanReview).saying(&**text));
+            return Some(plan_review(RequestKind::LegacyPlanReview).with_message(&**text));
         }
         let request: PlanReviewRequest<'_> = data.read()?;
         let text = request.plan.as_ref().map(Message::text)?;
-        self.show_plan(source, &text);
-        Some(plan_review(RequestKind::PlanReview).saying(text.trim()))
+        self.emit_plan(source, &text);
+        Some(plan_review(RequestKind::PlanReview).with_message(text.trim()))
     }
 
-    /// Shows what a human is to judge, unless the agent has streamed it already: an agent under review streams
-    /// nothing, one in a handoff has said everything.
-    fn show_reviewed(&mut self, line: &ByteString, executor: Option<&str>, response: &AgentResponse<'_>) {
+    /// Emits the content under review, unless the agent has already streamed it: an agent under review streams nothing, one in a
+    /// handoff has streamed everything.
+    fn emit_reviewed(&mut self, line: &ByteString, executor: Option<&str>, response: &AgentResponse<'_>) {
         for message in &response.messages {
             let source =
                 self.sources.maker(executor, message.author_name.as_deref(), message.message_id.as_deref());
-            self.said.finish_all(&source);
+            self.history.finish_all(&source);
             let text = message.text();
-            let said = [Channel::Answer, Channel::Intermediate]
+            let emitted = [Channel::Answer, Channel::Intermediate]
                 .into_iter()
-                .any(|channel| self.said.has_text(&source, channel, &text));
-            if !said {
+                .any(|channel| self.history.has_text(&source, channel, &text));
+            if !emitted {
                 let meta = ResponseMeta::of(response, line);
                 self.handle_messages(
                     line,
@@ -233,18 +237,18 @@ impl Run {
     }
 }
 
-fn content_question(content: &Content<'_>) -> Option<Question> {
+fn content_interrupt(content: &Content<'_>) -> Option<InterruptDraft> {
     match content.content_type()? {
         ContentType::FunctionApprovalRequest => {
             let call = content.function_call.as_deref();
             let name = call.and_then(|call| call.name.as_deref()).unwrap_or("a tool");
             let kind = RequestKind::Approval { function_call: call.map(function_call).unwrap_or_default() };
-            let mut question =
-                Question::new(kind, "tool_call").saying(format!("approve the call of {name}?"));
+            let mut draft =
+                InterruptDraft::new(kind, "tool_call").with_message(format!("approve the call of {name}?"));
             let id = call.and_then(|call| call.call_id.as_deref().or(call.id.as_deref()));
-            question.call = id.map(ToolCallId::from);
+            draft.call = id.map(ToolCallId::from);
             let approved = json!({"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]});
-            Some(question.answered_by(approved))
+            Some(draft.with_schema(approved))
         }
         ContentType::OauthConsentRequest => {
             let link = content.unknown.iter().find(|(key, _)| &**key == "consent_link");
@@ -253,29 +257,29 @@ fn content_question(content: &Content<'_>) -> Option<Question> {
                 || "consent is needed".to_owned(),
                 |link| format!("consent is needed: {}", &*link),
             );
-            Some(Question::new(RequestKind::Other, "auth_required").saying(asks))
+            Some(InterruptDraft::new(RequestKind::Other, "auth_required").with_message(asks))
         }
         _ => None,
     }
 }
 
-fn review(kind: RequestKind) -> Question {
+fn review(kind: RequestKind) -> InterruptDraft {
     let schema = json!({"type": "object", "properties": {"feedback": {"type": "string", "description": "what to change; without it the answer stands"}}});
-    Question::new(kind, "confirmation").answered_by(schema)
+    InterruptDraft::new(kind, "confirmation").with_schema(schema)
 }
 
-fn plan_review(kind: RequestKind) -> Question {
+fn plan_review(kind: RequestKind) -> InterruptDraft {
     let schema = json!({"type": "object", "properties": {"approved": {"type": "boolean"}, "feedback": {"type": "string", "description": "what to change, if it is not approved"}}, "required": ["approved"]});
-    Question::new(kind, names::PLAN_REVIEW).answered_by(schema)
+    InterruptDraft::new(kind, names::PLAN_REVIEW).with_schema(schema)
 }
 
-fn user_input() -> Question {
+fn user_input() -> InterruptDraft {
     let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
-    Question::new(RequestKind::UserInput, "input_required").answered_by(schema)
+    InterruptDraft::new(RequestKind::UserInput, "input_required").with_schema(schema)
 }
 
-fn unknown_question(class: &str, response_type: Option<&str>) -> Question {
-    let mut question = Question::new(RequestKind::Other, format!("{}{class}", names::REASON_PREFIX));
+fn unknown_interrupt(class: &str, response_type: Option<&str>) -> InterruptDraft {
+    let mut draft = InterruptDraft::new(RequestKind::Other, format!("{}{class}", names::REASON_PREFIX));
     let kind = match response_type.map(class_of) {
         Some("str") => Some("string"),
         Some("bool") => Some("boolean"),
@@ -285,17 +289,17 @@ fn unknown_question(class: &str, response_type: Option<&str>) -> Question {
         Some("list") => Some("array"),
         _ => None,
     };
-    question.schema = kind.map(|kind| json!({ "type": kind }));
-    question
+    draft.schema = kind.map(|kind| json!({ "type": kind }));
+    draft
 }
 
-/// The last name of a Python class: of `a.b.C` and of `<class 'a.b.C'>`.
+/// Returns the last name of a Python class: of `a.b.C` and of `<class 'a.b.C'>`.
 fn class_of(path: &str) -> &str {
     let path = path.strip_prefix("<class '").and_then(|rest| rest.strip_suffix("'>")).unwrap_or(path);
     path.rsplit('.').next().unwrap_or(path)
 }
 
-/// What a request of the user's own asks: its text, or the field that classes of this kind have for it.
+/// Returns the message of a user-defined request: its text, or the usual field of such classes.
 fn asked(data: Json<'_>) -> Option<String> {
     match data.value() {
         Value::String(text) => Some(text),

@@ -1,4 +1,4 @@
-//! The state of one run: who speaks, what was said, what waits, and how it ends.
+//! The state of one run: sources, dedup index, pending requests, and its end.
 //!
 //! ```text
 //!              any event                        IDLE, no request pending ──► Finished(Success)
@@ -7,10 +7,10 @@
 //!                            └─ FAILED ──► failing ── exception, other line, end of input ──► Failed
 //! ```
 //!
-//! The failure waits for one more line because the framework's events hold only the class of the exception; its
-//! text leaves `run()` as an exception, which the forwarder writes as the next line.
+//! A failure waits for one more line because the framework's events contain only the class of the exception; its text leaves
+//! `run()` as an exception, which the forwarder writes as the next line.
 //!
-//! Invariants: one terminal event per run, and nothing after it; a success without any output says so.
+//! Invariants: one terminal event per run, and no event after it; a success without output is reported by a notice.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -22,66 +22,67 @@ use aqueduct_core::{
 use serde_json::{Value, json};
 
 use super::failure::failure;
-use super::said::Said;
+use super::history::History;
 use super::sources::Sources;
 use super::usage::Spending;
 use crate::config::Limits;
 use crate::reply::Request;
 use crate::wire::ErrorDetails;
 
-/// Where a run stands.
+/// The phase of a run.
 #[derive(Debug, Default)]
 pub(super) enum Phase {
-    /// No event has come.
+    /// No event has arrived.
     #[default]
     Before,
-    /// It runs.
+    /// The run is in progress.
     Running,
-    /// It has failed, and the reason may still come.
+    /// The run has failed, and the reason may still arrive.
     Failing(RunFailure),
-    /// It has ended.
+    /// The run has ended.
     Ended,
 }
 
-/// A request to a human: who asks, what was told of it, and how it is answered.
+/// A pending request to a human: its source, its interrupt, and the form of its reply.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct PendingRequest {
     pub(super) source: Source,
     pub(super) interrupt: Interrupt,
     pub(super) request: Request,
 }
 
+/// The state of one run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) phase: Phase,
     pub(super) sources: Sources,
-    pub(super) said: Said,
-    /// What agents have thought. Thoughts have no channel: an aggregate repeats them on another.
-    pub(super) thoughts: Said,
+    pub(super) history: History,
+    /// The dedup index of thinking. It ignores the channel, because an aggregate repeats thinking on another one.
+    pub(super) thoughts: History,
     pub(super) spending: Spending,
-    /// The response each agent is in, by path.
+    /// The present response of each agent, by path.
     pub(super) responses: HashMap<String, ByteString, foldhash::fast::FixedState>,
-    /// True once something was told on the answer channel.
+    /// Set once content was emitted on the answer channel.
     pub(super) produced: bool,
-    /// True once an update of `as_agent()` was read: then its final response adds nothing.
+    /// Set once an update of `as_agent()` was decoded: its final response then adds nothing.
     pub(super) streamed: bool,
-    /// Agents of `as_agent()` that have said why they stopped: their lanes end when somebody else speaks.
+    /// Agents of `as_agent()` with a finish reason: their lanes close at the next update of another agent.
     pub(super) stopped: Vec<Source>,
-    /// Executors whose turn has begun, as steps.
+    /// Executors with an open turn, as steps.
     pub(super) turns: Vec<ByteString>,
     /// Executors that wait for a human.
     pub(super) waiting: Vec<ByteString>,
-    /// Requests that this run has made and that nobody has answered.
-    pub(super) requests: Vec<Asked>,
-    /// Requests of earlier runs that nobody is known to have answered, oldest first.
-    pub(super) earlier: VecDeque<Asked>,
+    /// Requests of this run without reply.
+    pub(super) requests: Vec<PendingRequest>,
+    /// Requests of earlier runs without known reply, oldest first.
+    pub(super) earlier: VecDeque<PendingRequest>,
     pub(super) failure: Option<RunFailure>,
     pub(super) last_plan: Option<String>,
-    /// What agents of the older packages say in a turn.
+    /// The texts of open turns of the older packages.
     pub(super) accumulator: Accumulator,
-    /// True once a turn was too long to be held.
+    /// Set once a turn was too long to be held.
     pub(super) overfull: bool,
-    /// Who made the calls that wait for a result.
+    /// The sources of calls that wait for a result.
     pub(super) calls: HashMap<String, Source, foldhash::fast::FixedState>,
     max_calls: usize,
     pub(super) max_turns: usize,
@@ -94,8 +95,8 @@ impl Run {
         Self {
             phase: Phase::Before,
             sources: Sources::new(limits.sources),
-            said: Said::new(limits.remembered_messages),
-            thoughts: Said::new(limits.remembered_messages),
+            history: History::new(limits.remembered_messages),
+            thoughts: History::new(limits.remembered_messages),
             spending: Spending::new(limits.sources),
             responses: HashMap::default(),
             produced: false,
@@ -117,8 +118,8 @@ impl Run {
         }
     }
 
-    /// The run after this one, with what of this one matters to it: events that nobody has polled, requests that
-    /// can still be answered.
+    /// Returns the state of the next run, with the events that were not polled yet and the requests that can still be replied
+    /// to.
     pub(super) fn next(&mut self, limits: &Limits) -> Self {
         let mut next = Self::new(limits);
         next.out = std::mem::take(&mut self.out);
@@ -130,7 +131,7 @@ impl Run {
         next
     }
 
-    /// An executor waits for a human.
+    /// Records that an executor waits for a human.
     pub(super) fn wait(&mut self, executor: &str) {
         let known = self.waiting.iter().any(|waiting| **waiting == *executor);
         if !known && self.waiting.len() < self.max_turns {
@@ -138,7 +139,7 @@ impl Run {
         }
     }
 
-    /// A request was answered.
+    /// Removes a request that was replied to.
     pub(super) fn forget_request(&mut self, id: &str) {
         self.earlier.retain(|asked| asked.request.id != id);
         self.requests.retain(|asked| asked.request.id != id);
@@ -159,18 +160,18 @@ impl Run {
         matches!(self.phase, Phase::Ended)
     }
 
-    /// A custom block on the way to the answer.
+    /// Emits a custom block on the intermediate channel.
     pub(super) fn custom(&mut self, source: &Source, name: impl Into<ByteString>, value: Value) {
         let block = ContentBlock::custom(name, value);
         self.emit(Update::new(block).from_source(source).intermediate().into());
     }
 
-    /// Words beside the answer.
+    /// Emits a message beside the answer.
     pub(super) fn notice(&mut self, source: &Source, level: &str, text: &str) {
         self.custom(source, wellknown::NOTICE, json!({"text": text, "level": level}));
     }
 
-    /// A structured output.
+    /// Emits a structured output.
     pub(super) fn data(&mut self, source: &Source, channel: Channel, value: Value) {
         let mut update = Update::new(ContentBlock::custom(wellknown::DATA, value)).from_source(source);
         update.channel = channel;
@@ -178,7 +179,7 @@ impl Run {
         self.emit(update.into());
     }
 
-    /// Input that no rule knows.
+    /// Emits unknown input.
     pub(super) fn raw(&mut self, line: &str) {
         let event: Value = serde_json::from_str(line).unwrap_or_default();
         self.custom(&Source::root(), wellknown::RAW, json!({"event": event, "source": "magentic"}));
@@ -192,10 +193,10 @@ impl Run {
         self.emit(SourceEvent::StepFinished { source: Source::root(), name });
     }
 
-    /// Takes note of who made a call: a request about it names another.
+    /// Records the source of a call: a later request about it names another.
     pub(super) fn called(&mut self, call: Option<&ToolCallId>, source: &Source) {
         if let Some(call) = call {
-            self.said.call(source, call.as_str());
+            self.history.call(source, call.as_str());
         }
         if let Some(call) =
             call.filter(|call| self.calls.len() < self.max_calls && !self.calls.contains_key(call.as_str()))
@@ -204,7 +205,7 @@ impl Run {
         }
     }
 
-    /// The turn of an executor is over, however.
+    /// Ends the turn of an executor, successfully or not.
     pub(super) fn end_turn(&mut self, executor: &str, failure: Option<RunFailure>) {
         if let Some(at) = self.turns.iter().position(|turn| **turn == *executor) {
             let name = self.turns.remove(at);
@@ -216,7 +217,7 @@ impl Run {
             if failure.is_none() {
                 self.end_unnamed(source);
             }
-            self.said.finish_all(source);
+            self.history.finish_all(source);
             self.thoughts.finish_all(source);
             self.responses.remove(source.path());
         }
@@ -229,10 +230,10 @@ impl Run {
         self.emit(SourceEvent::LaneClosed { source, outcome });
     }
 
-    /// Ends a message without id: nothing else tells it apart from the agent's next one.
+    /// Ends a message without id, which nothing else separates from the agent's next one.
     fn end_unnamed(&mut self, source: &Source) {
         for channel in [Channel::Answer, Channel::Intermediate] {
-            if self.said.is_open(source, channel, None) {
+            if self.history.is_open(source, channel, None) {
                 let mut end = Update::text("").from_source(source).last();
                 end.channel = channel;
                 self.emit(end.into());
@@ -240,7 +241,7 @@ impl Run {
         }
     }
 
-    /// Closes the lanes of agents that have stopped, but not that of whoever speaks.
+    /// Closes the lanes of agents with a finish reason, except for that of `speaker`.
     pub(super) fn close_stopped(&mut self, speaker: Option<&Source>) {
         let stopped = std::mem::take(&mut self.stopped);
         let (speaks, gone): (Vec<_>, Vec<_>) =
@@ -251,7 +252,7 @@ impl Run {
         }
     }
 
-    /// The run ended without failing.
+    /// Ends the run without failure.
     pub(super) fn finish(&mut self, outcome: RunOutcome) {
         if self.is_ended() {
             return;
@@ -264,8 +265,8 @@ impl Run {
             outcome
         };
         if outcome == RunOutcome::Interrupted && self.requests.is_empty() {
-            // The workflow waits, and this run has asked nothing: it still waits for what an earlier run asked.
-            for Asked { source, interrupt, .. } in self.earlier.clone() {
+            // The workflow waits although this run has made no request, so it still waits for those of an earlier run.
+            for PendingRequest { source, interrupt, .. } in self.earlier.clone() {
                 self.emit(SourceEvent::InterruptRequested { source, interrupt });
             }
         }
@@ -276,15 +277,15 @@ impl Run {
         self.phase = Phase::Ended;
     }
 
-    /// The run failed; its reason may follow.
+    /// Fails the run; the reason may follow.
     pub(super) fn start_failing(&mut self) {
         let failure = self.failure.take().unwrap_or_else(|| {
-            RunFailure::new(RunFailure::AGENT_FAILED, "the workflow failed and did not say why")
+            RunFailure::new(RunFailure::AGENT_FAILED, "the workflow failed without giving a reason")
         });
         self.phase = Phase::Failing(failure);
     }
 
-    /// Tells the failure that waits for its reason.
+    /// Emits the failure.
     pub(super) fn fail(&mut self, failure: RunFailure) {
         if self.is_ended() {
             return;
@@ -295,10 +296,10 @@ impl Run {
         self.phase = Phase::Ended;
     }
 
-    /// Takes note of what the framework reveals of an error.
+    /// Records the framework's details of an error.
     pub(super) fn note_failure(&mut self, executor: Option<&str>, details: Option<&ErrorDetails<'_>>) {
         let failure = failure(executor, details);
-        // The first word is that of the executor that failed; the workflow's own repeats it without the name.
+        // The first failure names the executor; the workflow's own repeats it without the name.
         self.failure.get_or_insert(failure);
     }
 }

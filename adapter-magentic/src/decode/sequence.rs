@@ -1,33 +1,34 @@
-//! The order of lines: `seq` tells which were sent twice, and which are still missing.
+//! The order of lines: `seq` detects repeated and missing lines.
 //!
 //! ```text
 //!                 seq < next: a repetition, dropped
-//!   in order ──── seq = next: read, and after it whatever was held
-//!                 seq > next: held, until the missing lines come
+//!   in order ──── seq = next: read, then the held lines that follow
+//!                 seq > next: held, until the missing lines arrive
 //!      │ more held than the limit, or the end of the input
 //!      ▼
-//!   loose ─────── the missing lines are told as lost; from now on gaps are taken as they come
+//!   loose ─────── the missing lines are reported as lost; from now on gaps are accepted
 //! ```
 //!
-//! A line without `seq` takes the next number (the forwarder's own lines have none). A forwarder that filters
-//! events after numbering them leaves gaps on purpose: it pays one round of holding, then nothing.
+//! A line without `seq` takes the next number (the forwarder's own lines have none). A forwarder that filters events after
+//! numbering them leaves gaps on purpose: lines are held once, then no more.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytestring::ByteString;
 
-/// What to do with a line.
+/// The decision about a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Read it now.
     Read,
-    /// It came before.
+    /// The line is a repetition.
     Repeated,
-    /// Keep it until its turn.
+    /// Hold it until the missing lines arrive.
     Hold,
 }
 
+/// The next expected number, and the held lines.
 #[derive(Debug)]
 pub(super) struct Sequence {
     next: u64,
@@ -43,7 +44,7 @@ impl Sequence {
         Self { next: 0, loose: false, held: BTreeMap::new(), held_bytes: 0, max_held, max_bytes }
     }
 
-    /// Decides about a line. If a new run may start the count anew, 0 does.
+    /// Decides about a line. If `restarts` is set, number 0 restarts the count.
     pub(super) fn verdict(&mut self, seq: Option<u64>, restarts: bool) -> Verdict {
         let seq = seq.unwrap_or(self.next);
         if restarts && seq == 0 && self.next > 0 {
@@ -67,7 +68,7 @@ impl Sequence {
         }
     }
 
-    /// Keeps a line for later. Returns the lines given up for lost, if it was one too many.
+    /// Holds a line. Returns the lines that count as lost if the limit is exceeded.
     pub(super) fn hold(&mut self, seq: u64, line: ByteString) -> Option<Range<u64>> {
         self.held_bytes += line.len();
         self.held.insert(seq, line);
@@ -75,7 +76,7 @@ impl Sequence {
         if full { self.give_up() } else { None }
     }
 
-    /// Stops waiting for the missing lines, and tells which they are.
+    /// Stops waiting for the missing lines, and returns their numbers.
     pub(super) fn give_up(&mut self) -> Option<Range<u64>> {
         let (&first, _) = self.held.first_key_value()?;
         let lost = self.next..first;
@@ -84,7 +85,7 @@ impl Sequence {
         Some(lost)
     }
 
-    /// The held line whose turn it is.
+    /// Returns the next held line in order.
     pub(super) fn next_held(&mut self) -> Option<ByteString> {
         let entry = self.held.first_entry()?;
         let line = (self.loose || *entry.key() == self.next).then(|| entry.remove())?;

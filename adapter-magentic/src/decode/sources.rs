@@ -1,10 +1,10 @@
-//! Who speaks: executors and authors to [`Source`]s.
+//! Mapping of executors and authors to [`Source`]s.
 //!
-//! The executor is the only key that is always there, so it makes the lane. An author that is not the executor
-//! itself speaks from inside it (a nested workflow): a lane in the executor's lane. Orchestrators speak in their
-//! own lane whatever name their manager has.
+//! Every event has an executor, so the executor determines the lane. An author other than the executor itself is part of a
+//! nested workflow: a lane inside the executor's lane. Orchestrators have a lane of their own, whatever the name of their
+//! manager.
 //!
-//! A whole message inside another executor's response (an aggregator's) belongs to the participant that made it.
+//! A whole message inside another executor's response (an aggregator's) belongs to the participant that sent it.
 //!
 //! Invariants: one executor or author is one `Source` value for the whole run; the number of them is bounded.
 
@@ -14,23 +14,25 @@ use aqueduct_core::{ByteString, Source};
 
 type Map<V> = HashMap<String, V, foldhash::fast::FixedState>;
 
-/// Executors that speak for the workflow, under the manager's name.
+/// Executors that represent the workflow, under the manager's name.
 const ORCHESTRATORS: [&str; 2] = ["magentic_orchestrator", "group_chat_orchestrator"];
 
 /// The prefix of agents' executors in the older packages.
 const LEGACY_PREFIX: &str = "agent_";
 
+/// The sources of one run.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     executors: Map<Seat>,
-    /// The executor whose messages an author signs, as far as turns have shown it.
+    /// The executor of each author, as learned from turns.
     authors: Map<String>,
-    /// Who made a message, by its id, as far as turns have shown it.
+    /// The source of each message id, as learned from turns.
     messages: Map<Source>,
     count: usize,
     max: usize,
 }
 
+/// An executor with its lane and the lanes of its authors.
 #[derive(Debug)]
 struct Seat {
     source: Source,
@@ -43,7 +45,7 @@ impl Sources {
         Self { max, ..Self::default() }
     }
 
-    /// The lane of an executor.
+    /// Returns the lane of an executor.
     pub(super) fn executor(&mut self, id: &str) -> Source {
         match self.seat(id) {
             Some(seat) => seat.source.clone(),
@@ -51,8 +53,8 @@ impl Sources {
         }
     }
 
-    /// The lane of an author who speaks through an executor.
-    pub(super) fn voice(&mut self, executor: Option<&str>, author: Option<&str>) -> Source {
+    /// Returns the lane of an author within an executor.
+    pub(super) fn author(&mut self, executor: Option<&str>, author: Option<&str>) -> Source {
         let Some(id) = executor.filter(|id| !id.is_empty()) else {
             return author
                 .filter(|name| !name.is_empty())
@@ -64,7 +66,7 @@ impl Sources {
             return seat.source.clone();
         };
         if same_agent(id, author) {
-            // The author's spelling is the one for readers.
+            // The author's spelling is the display name.
             if seat.source.name() != author {
                 seat.source = seat.source.clone().named(author);
             }
@@ -82,7 +84,7 @@ impl Sources {
         source
     }
 
-    /// The lane of a whole message in a response of an executor: the participant's, if it is known to have made it.
+    /// Returns the lane of a whole message in a response of an executor: the participant's, if it is known to have sent it.
     pub(super) fn maker(
         &mut self,
         executor: Option<&str>,
@@ -97,26 +99,26 @@ impl Sources {
             known.or_else(|| self.executors.contains_key(author).then(|| author.to_owned()))
         });
         match participant {
-            Some(id) if executor != Some(&*id) => self.voice(Some(&id), author),
-            _ => self.voice(executor, author),
+            Some(id) if executor != Some(&*id) => self.author(Some(&id), author),
+            _ => self.author(executor, author),
         }
     }
 
-    /// An executor was invoked: an author of that name is a participant.
+    /// Records an invoked executor: an author of that name is a participant.
     pub(super) fn invoked(&mut self, id: &str) {
         self.seat(id);
     }
 
-    /// An executor speaks for the workflow.
+    /// Records an executor that represents the workflow.
     pub(super) fn orchestrates(&mut self, id: &str) {
         if let Some(seat) = self.seat(id) {
             seat.orchestrates = true;
         }
     }
 
-    /// A turn has shown who made a message.
+    /// Records the source of a message, as learned from a turn.
     pub(super) fn made(&mut self, executor: &str, author: Option<&str>, message: Option<&str>) {
-        let source = self.voice(Some(executor), author);
+        let source = self.author(Some(executor), author);
         let room = self.messages.len() < self.max.saturating_mul(4);
         if let Some(id) = message.filter(|_| room) {
             self.messages.entry(id.to_owned()).or_insert(source);
@@ -126,7 +128,7 @@ impl Sources {
         }
     }
 
-    /// The lane of an executor whose turn is over, and those inside it.
+    /// Returns the lane of an executor whose turn is over, and the lanes inside it.
     pub(super) fn turn_over(&self, id: &str) -> Option<(Source, Vec<Source>)> {
         let known = |id: &&str| self.executors.contains_key(*id);
         let id = [id.strip_prefix(LEGACY_PREFIX), Some(id)].into_iter().flatten().find(known)?;
@@ -155,8 +157,8 @@ impl Sources {
     }
 }
 
-/// True if an executor's id is the author's name, as builders make it: spelled with other marks or in other case,
-/// or with the prefix of the older packages.
+/// Returns `true` if an executor's id is derived from the author's name, as builders do: with other punctuation or case, or
+/// with the prefix of the older packages.
 fn same_agent(executor: &str, author: &str) -> bool {
     fn letters(name: &str) -> impl Iterator<Item = char> {
         name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
@@ -173,13 +175,13 @@ mod tests {
     #[test]
     fn an_author_inside_an_executor_has_a_lane_inside_its_lane() {
         let mut sources = Sources::new(10);
-        let inner = sources.voice(Some("team"), Some("writer"));
+        let inner = sources.author(Some("team"), Some("writer"));
         assert_eq!(inner.parent().unwrap().key(), "team");
         assert_eq!(inner.name(), "writer");
-        let spelled = sources.voice(Some("writer_agent"), Some("Writer Agent"));
+        let spelled = sources.author(Some("writer_agent"), Some("Writer Agent"));
         assert_eq!((spelled.path(), spelled.name()), ("writer_agent", "Writer Agent"));
         assert_eq!(
-            sources.voice(Some("magentic_orchestrator"), Some("manager")).key(),
+            sources.author(Some("magentic_orchestrator"), Some("manager")).key(),
             "magentic_orchestrator"
         );
     }
@@ -203,13 +205,13 @@ mod tests {
         let mut sources = Sources::new(2);
         let lanes: Vec<_> = ["a", "b", "c"].iter().map(|id| sources.executor(id)).collect();
         assert_eq!(lanes[2], Source::root());
-        assert_eq!(sources.voice(Some("a"), Some("x")), lanes[0]);
+        assert_eq!(sources.author(Some("a"), Some("x")), lanes[0]);
     }
 
     #[test]
     fn a_turn_ends_the_lanes_of_its_executor() {
         let mut sources = Sources::new(10);
-        sources.voice(Some("writer"), None);
+        sources.author(Some("writer"), None);
         let (lane, inside) = sources.turn_over("agent_writer").unwrap();
         assert_eq!((lane.key(), inside.len()), ("writer", 0));
         assert!(sources.turn_over("stranger").is_none());

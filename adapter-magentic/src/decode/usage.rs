@@ -1,8 +1,8 @@
-//! Tokens spent, counted once.
+//! Token usage, counted once.
 //!
-//! A turn's cost is told several times: as `usage` contents on the way (each on top of the last, or with
+//! The usage of a turn is reported several times: as `usage` contents (each added to the last, or with
 //! `merge_mode: replace` as the turn's total so far), and as `usage_details` of the whole response, which
-//! `executor_completed` repeats. What is told on is the difference to what was told before in the same turn.
+//! `executor_completed` repeats. Only the difference to the earlier reports of the turn is emitted.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::wire::Json;
 
-/// What each executor's turn has cost so far.
+/// The usage of each executor's turn so far.
 #[derive(Debug)]
 pub(super) struct Spending {
     turns: HashMap<String, Usage, foldhash::fast::FixedState>,
@@ -19,12 +19,12 @@ pub(super) struct Spending {
 }
 
 impl Spending {
-    /// For so many turns at once; those past it count as one.
+    /// Returns a counter for at most `max` turns at once; further ones count as one.
     pub(super) fn new(max: usize) -> Self {
         Self { turns: HashMap::default(), max }
     }
 
-    /// More tokens, on top. None if nothing was reported.
+    /// Adds tokens. Returns `None` if nothing was reported.
     pub(super) fn add(&mut self, turn: &str, usage: Usage) -> Option<Usage> {
         if usage == Usage::default() {
             return None;
@@ -33,7 +33,7 @@ impl Spending {
         Some(usage)
     }
 
-    /// The turn's total so far: what is new of it.
+    /// Sets the turn's total so far. Returns the difference.
     pub(super) fn total(&mut self, turn: &str, usage: &Usage) -> Option<Usage> {
         let known = self.turn(turn);
         let new = Usage {
@@ -49,7 +49,7 @@ impl Spending {
         (new != Usage::default()).then_some(new)
     }
 
-    /// The turn is over; the next one counts anew.
+    /// Ends a turn; the next one starts at zero.
     pub(super) fn turn_over(&mut self, turn: &str) {
         self.turns.remove(turn);
     }
@@ -60,7 +60,7 @@ impl Spending {
     }
 }
 
-/// What `now` has more than `before`; a zero is worth telling once.
+/// Returns the difference of `now` and `before`; a zero is emitted once.
 fn more(before: Option<u64>, now: Option<u64>) -> Option<u64> {
     match (before, now) {
         (None, now) => now,
@@ -69,7 +69,7 @@ fn more(before: Option<u64>, now: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Reads `usage_details`. Counts that have no place in [`Usage`] are provider details of those that have.
+/// Parses `usage_details`. Counts without a field in [`Usage`] are provider details of the others.
 pub(super) fn usage(details: Json<'_>) -> Usage {
     let details = details.value();
     let count = |names: &[&str]| names.iter().find_map(|name| details.get(name).and_then(Value::as_u64));

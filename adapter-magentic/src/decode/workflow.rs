@@ -1,4 +1,4 @@
-//! Events of the current packages: one class, told apart by `type`.
+//! Events of the current packages: one class, distinguished by `type`.
 //!
 //! | type | becomes |
 //! |---|---|
@@ -11,9 +11,9 @@
 //! | `status` | the end of the run, if it is one |
 //! | `failed`, `executor_failed` | kept for the end of the run |
 //!
-//! An executor that is invoked with `should_respond: false` takes note of a broadcast: that is no turn.
-//! What `executor_invoked` and `executor_completed` carry restates the conversation and is not told; only who made
-//! which message, and what it cost, is learnt from it.
+//! An executor that is invoked with `should_respond: false` receives a broadcast, which is not a turn. The data of
+//! `executor_invoked` and `executor_completed` repeats the conversation and is not emitted; it only provides the authors of
+//! messages and the usage.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ use crate::wire::{
 };
 
 impl Run {
-    /// Takes a workflow event. False if no rule knows its type.
+    /// Handles a workflow event. Returns `false` if its type is unknown.
     pub(super) fn handle_workflow(&mut self, text: &ByteString, line: &Line<'_>) -> bool {
         let executor = line.executor_id.as_deref();
         match line.kind.as_deref().unwrap_or_default() {
@@ -58,7 +58,7 @@ impl Run {
         true
     }
 
-    /// Takes the state of the run. Only a final state ends it: the last output never does.
+    /// Handles a state of the run. Only a final state ends the run; an output never does.
     pub(super) fn handle_status(&mut self, state: Option<&str>) -> bool {
         match state.unwrap_or_default() {
             "STARTED" | "IN_PROGRESS" | "IN_PROGRESS_PENDING_REQUESTS" => {}
@@ -71,7 +71,7 @@ impl Run {
         true
     }
 
-    /// Takes whatever an executor gives out.
+    /// Handles the output of an executor.
     pub(super) fn handle_output(
         &mut self,
         line: &ByteString,
@@ -119,7 +119,7 @@ impl Run {
         }
     }
 
-    /// Takes a list: a conversation, or several of what an executor can give out. Anything else is data.
+    /// Handles a list: a conversation, or several outputs of an executor. Any other list is data.
     fn handle_list(
         &mut self,
         line: &ByteString,
@@ -142,8 +142,8 @@ impl Run {
         }
     }
 
-    /// Takes a conversation that is given out as a whole: the prompt is no output. What an aggregator gathered is
-    /// the answer; else the last word is, and what came before it is the work that led there.
+    /// Handles a conversation that is output as a whole: user messages are not output. The messages of an aggregator are the
+    /// answer; otherwise the last message is the answer, and the earlier ones are intermediate.
     fn handle_conversation(
         &mut self,
         line: &ByteString,
@@ -160,6 +160,7 @@ impl Run {
         self.handle_messages(line, executor, channel, after, &meta);
     }
 
+    /// Handles the start of an executor: a turn, unless it is a broadcast.
     fn handle_invoked(&mut self, executor: Option<&str>, data: Option<Json<'_>>) {
         let Some(executor) = executor else { return };
         self.sources.invoked(executor);
@@ -179,6 +180,7 @@ impl Run {
         }
     }
 
+    /// Handles the end of an executor: records its messages and usage, and ends its turn.
     fn handle_completed(&mut self, executor: Option<&str>, data: Option<Json<'_>>) {
         let Some(executor) = executor else { return };
         if !self.turns.iter().any(|turn| **turn == *executor) {
@@ -193,7 +195,7 @@ impl Run {
         self.end_turn(executor, None);
     }
 
-    /// Learns who made which message, and what a turn that streamed nothing cost.
+    /// Records the authors of messages, and the usage of a turn without streaming.
     fn learn(&mut self, executor: &str, response: &AgentExecutorResponse<'_>) {
         let response_of = response.executor_id.as_deref().unwrap_or(executor);
         if response_of != executor {
@@ -204,7 +206,7 @@ impl Run {
         }
         let Some(details) = response.agent_response.usage_details else { return };
         if let Some(usage) = self.spending.total(executor, &usage(details)) {
-            // A hidden agent has no lane, and its cost must not open one.
+            // A hidden agent has no lane, and its usage must not open one.
             self.emit(SourceEvent::Usage { source: Source::root(), usage });
         }
     }
@@ -217,7 +219,7 @@ pub(super) fn superstep(iteration: Option<u64>) -> ByteString {
     }
 }
 
-/// The classes a payload can have.
+/// The known classes of a payload.
 pub(super) enum Payload<'de> {
     Update(Box<AgentResponseUpdate<'de>>),
     Response(Box<AgentResponse<'de>>),
@@ -227,7 +229,7 @@ pub(super) enum Payload<'de> {
     Other,
 }
 
-/// Reads a payload by the class it names.
+/// Parses a payload by its class.
 pub(super) fn payload(data: Json<'_>) -> Payload<'_> {
     let (class, kind) = match data.first_field() {
         Some(("type", kind)) => (None, Some(Cow::Borrowed(kind))),

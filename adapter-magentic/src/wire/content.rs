@@ -6,13 +6,13 @@ use serde::de::{Deserialize, Deserializer};
 
 use super::object::{Json, Text, wire_object};
 
-/// How a fragment relates to what came before it. In the framework since core 1.22.0.
+/// The relation of a fragment to earlier ones. In the framework since core 1.22.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MergeMode {
-    /// It follows.
+    /// The fragment follows the earlier ones.
     #[default]
     Append,
-    /// It is the whole, and takes the place of what came before.
+    /// The fragment is the whole content and replaces the earlier ones.
     Replace,
 }
 
@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for MergeMode {
 
 macro_rules! content_types {
     ($($variant:ident = $name:literal,)*) => {
-        /// The types of content that have a rule.
+        /// The known types of content.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[expect(missing_docs, reason = "the names are the framework's")]
         pub enum ContentType {
@@ -36,14 +36,14 @@ macro_rules! content_types {
             /// Every type.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// Its name on the wire.
+            /// Returns the name on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
                 }
             }
 
-            /// The type of that name.
+            /// Returns the type of that name.
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
                     $($name => Some(Self::$variant),)*
@@ -90,15 +90,15 @@ impl fmt::Display for ContentType {
 }
 
 wire_object! {
-    /// One piece of content. Which fields it has depends on its type; the rarer ones are read from `unknown`.
+    /// One content object. Its fields depend on its type; the rarer ones are in `unknown`.
     pub struct Content {
-        /// Its type: a name of [`ContentType`], or one that is newer than this crate.
+        /// The type: a name of [`ContentType`], or one that is newer than this crate.
         kind: Text<'de> = "type",
         /// Of `text` and `text_reasoning`.
         text: Option<Text<'de>> = "text",
-        /// Of `text_reasoning`: the sealed form.
+        /// Of `text_reasoning`: the encrypted form.
         protected_data: Option<Text<'de>> = "protected_data",
-        /// Of `data` (a `data:` address) and `uri`.
+        /// Of `data` (a `data:` URL) and `uri`.
         uri: Option<Text<'de>> = "uri",
         /// Of `data`, `uri`, `hosted_file`.
         media_type: Option<Text<'de>> = "media_type",
@@ -110,9 +110,9 @@ wire_object! {
         error_details: Option<Text<'de>> = "error_details",
         /// Of `usage`.
         usage_details: Option<Json<'de>> = "usage_details",
-        /// Of calls and results: what matches them.
+        /// Of calls and results: matches the two.
         call_id: Option<Text<'de>> = "call_id",
-        /// The framework's own id; of requests: what the reply names.
+        /// The framework's own id; of requests: the id in the reply.
         id: Option<Text<'de>> = "id",
         /// Of `function_call`; empty on all fragments but the first. Of files: their name.
         name: Option<Text<'de>> = "name",
@@ -122,7 +122,7 @@ wire_object! {
         arguments: Option<Json<'de>> = "arguments",
         /// Of `function_result`: the joined text of its items, or any value.
         result: Option<Json<'de>> = "result",
-        /// Of `function_result`: what the tool returned, as contents.
+        /// Of `function_result`: the tool's return value, as contents.
         items: Option<Json<'de>> = "items",
         /// Of hosted results.
         outputs: Option<Json<'de>> = "outputs",
@@ -130,52 +130,52 @@ wire_object! {
         output: Option<Json<'de>> = "output",
         /// Of results: the class of the exception that the tool raised.
         exception: Option<Text<'de>> = "exception",
-        /// Of approval requests and replies: the call they are about.
+        /// Of approval requests and replies: the call.
         function_call: Option<Box<Content<'de>>> = "function_call",
         /// Of approval replies.
         approved: Option<bool> = "approved",
-        /// True if a human must answer.
+        /// Set if a human must reply.
         user_input_request: Option<bool> = "user_input_request",
-        /// How it relates to what came before.
+        /// The relation to earlier content.
         merge_mode: MergeMode = "merge_mode",
-        /// Where something was found.
+        /// Citations.
         annotations: Option<Json<'de>> = "annotations",
-        /// Whether a provider runs the tool.
+        /// Set if a provider executes the tool.
         hosted: Option<bool> = "hosted",
-        /// How far a provider's item is. Bookkeeping of the client.
+        /// The status of a provider's item. Bookkeeping of the client.
         status: Option<Text<'de>> = "status",
-        /// Anything else.
+        /// Further properties.
         additional_properties: Option<Json<'de>> = "additional_properties",
     }
 }
 
 impl Content<'_> {
-    /// Its type, if a rule knows it.
+    /// Returns the type, if it is known.
     pub fn content_type(&self) -> Option<ContentType> {
         ContentType::from_name(&self.kind)
     }
 
-    /// True for a call of whatever tool.
+    /// Returns `true` for a call of any tool.
     pub fn is_call(&self) -> bool {
         &*self.kind == "function_call" || self.kind.ends_with("_tool_call")
     }
 
-    /// True for `text`.
+    /// Returns `true` for `text`.
     pub fn is_text(&self) -> bool {
         &*self.kind == "text"
     }
 }
 
 wire_object! {
-    /// Where something was found.
+    /// An annotation of a text.
     pub struct Annotation {
-        /// `citation`, mostly.
+        /// The kind, usually `citation`.
         kind: Option<Text<'de>> = "type",
-        /// Its title.
+        /// The title of the cited document.
         title: Option<Text<'de>> = "title",
-        /// Its address.
+        /// The URL of the cited document.
         url: Option<Text<'de>> = "url",
-        /// The words that were used.
+        /// The cited text.
         snippet: Option<Text<'de>> = "snippet",
     }
 }

@@ -1,9 +1,9 @@
-//! One line: a workflow event, an agent's update, an event of the older classes, or a word of the forwarder.
+//! One line: a workflow event, an agent's update, an event of the older classes, or a line of the forwarder.
 
 use super::object::{Json, RoleName, Text, wire_object};
 
 wire_object! {
-    /// Every field that any kind of line has. Which kind it is, [`Dialect::of`](crate::Dialect::of) tells.
+    /// The fields of all kinds of line. [`Dialect::of`](crate::Dialect::of) returns the kind.
     pub struct Line {
         /// The number of the line, from 0 without gaps.
         seq: Option<u64> = "seq",
@@ -11,7 +11,7 @@ wire_object! {
         kind: Option<Text<'de>> = "type",
         /// `FRAMEWORK` or `EXECUTOR`.
         origin: Option<Text<'de>> = "origin",
-        /// Who it is about.
+        /// The executor of the event.
         executor_id: Option<Text<'de>> = "executor_id",
         /// Of a `status` event.
         state: Option<Text<'de>> = "state",
@@ -19,15 +19,15 @@ wire_object! {
         iteration: Option<u64> = "iteration",
         /// Of a `request_info` event.
         request_id: Option<Text<'de>> = "request_id",
-        /// Who asks, or who made the output (older classes).
+        /// The executor that requests, or that made the output (older classes).
         source_executor_id: Option<Text<'de>> = "source_executor_id",
         /// The class of the request.
         request_type: Option<Text<'de>> = "request_type",
-        /// The class that the reply must have.
+        /// The class of the expected reply.
         response_type: Option<Text<'de>> = "response_type",
         /// Of `failed` and `executor_failed`.
         details: Option<ErrorDetails<'de>> = "details",
-        /// The Python class of `data`, for readers.
+        /// The Python class of `data`, for people.
         data_class: Option<Text<'de>> = "data_class",
         /// The payload.
         data: Option<Json<'de>> = "data",
@@ -37,19 +37,19 @@ wire_object! {
         final_response: Option<Json<'de>> = "final_response",
         /// The class of the exception that left `run()`.
         exception: Option<Text<'de>> = "exception",
-        /// Its text; in the older classes the message.
+        /// The text of the exception; in the older classes the message.
         message: Option<Json<'de>> = "message",
-        /// Replies that were given to the workflow, by request id.
+        /// Replies that were delivered to the workflow, by request id.
         responses: Option<Json<'de>> = "responses",
-        /// Contents that were given to `as_agent()` as the answer to requests.
+        /// Contents that were delivered to `as_agent()` as replies.
         contents: Option<Json<'de>> = "contents",
-        /// A remark of whoever wrote the line down.
+        /// A remark of the recorder.
         recorder: Option<Text<'de>> = "recorder",
         /// The class of an event of the older packages.
         event_class: Option<Text<'de>> = "event_class",
         /// Of `MagenticOrchestratorMessageEvent`.
         orchestrator_id: Option<Text<'de>> = "orchestrator_id",
-        /// Of `MagenticOrchestratorMessageEvent`: what the message is.
+        /// Of `MagenticOrchestratorMessageEvent`: the kind of message.
         message_kind: Option<Text<'de>> = "kind",
         /// Of the agent events of the older packages.
         agent_id: Option<Text<'de>> = "agent_id",
@@ -71,17 +71,17 @@ wire_object! {
 }
 
 wire_object! {
-    /// What the framework reveals of an error. The message is the class name unless it was told to show more.
+    /// The framework's details of an error. By default the message is the class name.
     pub struct ErrorDetails {
         /// The class of the exception.
         error_type: Option<Text<'de>> = "error_type",
-        /// Its text, or its class again.
+        /// The text of the exception, or its class again.
         message: Option<Text<'de>> = "message",
-        /// Where it came from.
+        /// The stack trace.
         traceback: Option<Text<'de>> = "traceback",
-        /// Who raised it.
+        /// The executor that raised it.
         executor_id: Option<Text<'de>> = "executor_id",
-        /// Anything else.
+        /// Further details.
         extra: Option<Json<'de>> = "extra",
     }
 }

@@ -1,4 +1,4 @@
-//! Messages, whole responses, and the updates that stream them.
+//! Messages, whole responses, and their streamed updates.
 
 use super::content::{Content, MergeMode};
 use super::object::{Json, RoleName, Text, wire_object};
@@ -6,34 +6,34 @@ use super::object::{Json, RoleName, Text, wire_object};
 wire_object! {
     /// A fragment of an agent's response (`agent_response_update`; older: `agent_run_response_update`).
     ///
-    /// Neither id is always there: the Responses client sets no message id at all and the response id only on the
-    /// first and last update, tool results have neither.
+    /// Both ids may be absent: the Responses client sets no message id at all and the response id only on the first and last
+    /// update; tool results have neither.
     pub struct AgentResponseUpdate {
         /// `agent_response_update`.
         kind: Option<Text<'de>> = "type",
-        /// What it adds. Often empty.
+        /// The content. Often empty.
         contents: Vec<Content<'de>> = "contents",
-        /// Whose words they are.
+        /// The role of the author.
         role: Option<RoleName<'de>> = "role",
         /// The name of the agent.
         author_name: Option<Text<'de>> = "author_name",
         /// The id of the agent.
         agent_id: Option<Text<'de>> = "agent_id",
-        /// Which model response it belongs to.
+        /// The model response that the update belongs to.
         response_id: Option<Text<'de>> = "response_id",
-        /// Which message it belongs to.
+        /// The message that the update belongs to.
         message_id: Option<Text<'de>> = "message_id",
-        /// `replace`: the message starts anew with these contents.
+        /// `replace`: these contents replace those of the message.
         merge_mode: MergeMode = "merge_mode",
-        /// When (ISO 8601).
+        /// The time of creation (ISO 8601).
         created_at: Option<Text<'de>> = "created_at",
         /// Why the model stopped.
         finish_reason: Option<Text<'de>> = "finish_reason",
-        /// For resuming a background response.
+        /// A token to resume a background response.
         continuation_token: Option<Json<'de>> = "continuation_token",
-        /// Where a background response stands. Bookkeeping of the client, said on every update.
+        /// The state of a background response. Bookkeeping of the client, on every update.
         operation_state: Option<Text<'de>> = "_operation_state",
-        /// Anything else.
+        /// Further properties.
         additional_properties: Option<Json<'de>> = "additional_properties",
     }
 }
@@ -43,21 +43,21 @@ wire_object! {
     pub struct AgentResponse {
         /// `agent_response`.
         kind: Option<Text<'de>> = "type",
-        /// What was said.
+        /// The messages, in order.
         messages: Vec<Message<'de>> = "messages",
-        /// Which model response it was.
+        /// The model response.
         response_id: Option<Text<'de>> = "response_id",
         /// The id of the agent.
         agent_id: Option<Text<'de>> = "agent_id",
-        /// When (ISO 8601).
+        /// The time of creation (ISO 8601).
         created_at: Option<Text<'de>> = "created_at",
         /// Why the model stopped.
         finish_reason: Option<Text<'de>> = "finish_reason",
-        /// What it cost.
+        /// The tokens spent.
         usage_details: Option<Json<'de>> = "usage_details",
         /// A structured value beside the text.
         value: Option<Json<'de>> = "value",
-        /// Anything else.
+        /// Further properties.
         additional_properties: Option<Json<'de>> = "additional_properties",
     }
 }
@@ -67,21 +67,21 @@ wire_object! {
     pub struct Message {
         /// `message`.
         kind: Option<Text<'de>> = "type",
-        /// Whose words they are.
+        /// The role of the author.
         role: Option<RoleName<'de>> = "role",
-        /// What it says.
+        /// The content, in order.
         contents: Vec<Content<'de>> = "contents",
         /// The name of the agent.
         author_name: Option<Text<'de>> = "author_name",
-        /// Its id. Aggregators keep that of the participant.
+        /// The id of the message. Aggregators keep that of the participant.
         message_id: Option<Text<'de>> = "message_id",
-        /// Anything else.
+        /// Further properties.
         additional_properties: Option<Json<'de>> = "additional_properties",
     }
 }
 
 impl Message<'_> {
-    /// Its texts, joined as the agent said them.
+    /// Returns the texts, joined without separator.
     pub fn text(&self) -> String {
         self.contents.iter().filter(|c| c.is_text()).filter_map(|c| c.text.as_deref()).collect()
     }

@@ -1,11 +1,11 @@
-//! The framework's own types, as they stand in the JSON-lines form: one object per event.
+//! The framework's own types in the JSON-lines form: one object per event.
 //!
-//! The framework has no JSON form of a workflow event; the line shape is ours and documented in
-//! `docs/magentic.md`. The payloads inside it are the framework's (`to_dict()` of its classes, or the fields of a
-//! dataclass with its name under `__class__`).
+//! The framework has no JSON form of a workflow event; the form of a line is ours and documented in `docs/magentic.md`. The
+//! payloads inside it are the framework's (`to_dict()` of its classes, or the fields of a dataclass with its name under
+//! `__class__`).
 //!
-//! Invariants: unknown fields are kept; a `null` is as good as an absent field; strings are slices of the line
-//! where JSON allows it. Nothing here decides what an object *means*.
+//! Invariants: unknown fields are kept; a `null` equals an absent field; strings are slices of the line where JSON allows it.
+//! The module does not interpret the objects.
 
 mod content;
 mod line;

@@ -1,7 +1,7 @@
-//! How the framework's objects are read: known fields by name, unknown ones kept as they came, nothing copied.
+//! Decoding of the framework's objects: declared fields by name, unknown ones kept, nothing copied.
 //!
-//! The framework drops `None` and the recorders write `null`, so an absent field, a `null` and a default are one.
-//! A field of a wrong type is an error of the whole object: the caller then passes the line on as it is.
+//! The framework drops `None` and the recorders write `null`, so an absent field, a `null` and a default are equal. A field
+//! of a wrong type is an error of the whole object: the caller then passes the line on unchanged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,18 +13,18 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A JSON string: a slice of the line where it has no escapes.
+/// A JSON string: a slice of the line if it has no escapes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Text<'de>(Cow<'de, str>);
 
 impl Text<'_> {
-    /// The text as a shared string: a slice of `line` where it lies in it, so that nothing is copied.
+    /// Returns the text as a shared string: a slice of `line` if possible, otherwise a copy.
     pub fn share(&self, line: &ByteString) -> ByteString {
         share(line, &self.0)
     }
 }
 
-/// `part` as a slice of `line` where it lies in it, else as a copy.
+/// Returns `part` as a slice of `line` if it lies in it, otherwise as a copy.
 pub(crate) fn share(line: &ByteString, part: &str) -> ByteString {
     let (outer, inner) = (line.as_bytes().as_ptr_range(), part.as_bytes().as_ptr_range());
     if outer.start <= inner.start && inner.end <= outer.end {
@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// The role of a message: a word, or in the older classes `{"type": "role", "value": word}`.
+/// The role of a message: a string, or in the older classes `{"type": "role", "value": string}`.
 #[derive(Debug, Clone, Default)]
 pub struct RoleName<'de>(Text<'de>);
 
@@ -114,33 +114,33 @@ impl<'de> Deserialize<'de> for RoleName<'de> {
     }
 }
 
-/// JSON that is looked at only when it is needed, as it stands in the line.
+/// Unparsed JSON of a line.
 #[derive(Debug, Clone, Copy)]
 pub struct Json<'de>(&'de RawValue);
 
 impl<'de> Json<'de> {
-    /// Its text, as it came.
+    /// Returns the JSON text.
     pub fn as_str(self) -> &'de str {
         self.0.get()
     }
 
-    /// Reads it as an object of the framework.
+    /// Parses the JSON as an object of the framework. Returns `None` if it has another form.
     pub fn read<T: Deserialize<'de>>(self) -> Option<T> {
         serde_json::from_str(self.0.get()).ok()
     }
 
-    /// It as a string, if it is one.
+    /// Returns the string, if it is one.
     pub fn text(self) -> Option<Text<'de>> {
         if self.as_str().starts_with('"') { self.read() } else { None }
     }
 
-    /// Its parts, if it is a list.
+    /// Returns the elements, if it is a list.
     pub fn list(self) -> Option<Vec<Json<'de>>> {
         if self.as_str().starts_with('[') { self.read() } else { None }
     }
 
-    /// The first field of an object, if its value is a plain string: the framework writes `type` or `__class__`
-    /// first, so most payloads are told without reading them.
+    /// Returns the first field of an object, if its value is a plain string: the framework writes `type` or `__class__` first, so
+    /// most payloads are identified without parsing them.
     pub fn first_field(self) -> Option<(&'de str, &'de str)> {
         fn string(text: &str) -> Option<(&str, &str)> {
             let (string, rest) = text.strip_prefix('"')?.split_once('"')?;
@@ -151,12 +151,12 @@ impl<'de> Json<'de> {
         Some((key, value))
     }
 
-    /// It as a value.
+    /// Returns the parsed value.
     pub fn value(self) -> Value {
         self.read().unwrap_or_default()
     }
 
-    /// True for `{}` and `[]`.
+    /// Returns `true` for `{}` and `[]`.
     pub fn is_empty(self) -> bool {
         let inner = self.as_str().strip_prefix(['{', '[']).and_then(|rest| rest.strip_suffix(['}', ']']));
         inner.is_some_and(|inner| inner.trim().is_empty())
@@ -169,13 +169,13 @@ impl<'de> Deserialize<'de> for Json<'de> {
     }
 }
 
-/// Fields that no rule knows, as they came.
+/// Unknown fields, unchanged.
 pub type Unknown<'de> = Vec<(Text<'de>, Json<'de>)>;
 
-/// Reads an object field by field; what the macro below generates.
+/// The visitor of the objects that the macro below declares.
 pub(crate) struct ObjectVisitor<T>(pub(crate) PhantomData<T>);
 
-/// What a [`wire_object!`] does with one field of the object.
+/// The handling of one field of a [`wire_object!`].
 pub(crate) trait WireObject<'de>: Default {
     fn field<A: MapAccess<'de>>(&mut self, key: Text<'de>, map: &mut A) -> Result<(), A::Error>;
 }
@@ -208,7 +208,7 @@ macro_rules! wire_object {
         #[derive(Debug, Clone, Default)]
         pub struct $name<'de> {
             $($(#[$field_doc])* pub $field: $ty,)*
-            /// Fields that no rule knows, as they came.
+            /// Unknown fields, unchanged.
             pub unknown: $crate::wire::Unknown<'de>,
         }
 

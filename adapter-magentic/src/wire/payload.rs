@@ -4,45 +4,45 @@ use super::message::{AgentResponse, Message};
 use super::object::{Json, RoleName, Text, wire_object};
 
 wire_object! {
-    /// What every payload has: the name of its class or its type.
+    /// The common fields of all payloads: the name of the class or the type.
     pub struct Tagged {
-        /// The dataclass.
+        /// The name of the dataclass.
         class: Option<Text<'de>> = "__class__",
         /// The type of a class that has a JSON form of its own.
         kind: Option<Text<'de>> = "type",
-        /// A message has one; a role by itself means a message.
+        /// The role of a message; its presence identifies one.
         role: Option<RoleName<'de>> = "role",
     }
 }
 
 wire_object! {
-    /// What an agent's executor is given.
+    /// The input of an agent's executor.
     pub struct AgentExecutorRequest {
         /// The dataclass.
         class: Option<Text<'de>> = "__class__",
-        /// What to take note of.
+        /// The messages for the agent.
         messages: Vec<Message<'de>> = "messages",
-        /// False for a broadcast: the agent takes note and says nothing.
+        /// `false` for a broadcast: the agent does not respond.
         should_respond: Option<bool> = "should_respond",
     }
 }
 
 wire_object! {
-    /// What an agent's executor passes on.
+    /// The output of an agent's executor.
     pub struct AgentExecutorResponse {
         /// The dataclass.
         class: Option<Text<'de>> = "__class__",
-        /// Whose.
+        /// The id of the executor.
         executor_id: Option<Text<'de>> = "executor_id",
-        /// What it said.
+        /// The response of the agent.
         agent_response: AgentResponse<'de> = "agent_response",
-        /// The history so far. Not read: it restates.
+        /// The history so far. Ignored, because it repeats earlier messages.
         full_conversation: Option<Json<'de>> = "full_conversation",
     }
 }
 
 wire_object! {
-    /// A word of the Magentic manager.
+    /// An event of the Magentic manager.
     pub struct MagenticOrchestratorEvent {
         /// The dataclass.
         class: Option<Text<'de>> = "__class__",
@@ -54,57 +54,57 @@ wire_object! {
 }
 
 wire_object! {
-    /// The manager's view of where the work stands. Each entry is `{"reason", "answer"}`.
+    /// The manager's progress ledger. Each entry is `{"reason", "answer"}`.
     pub struct ProgressLedger {
-        /// Is it done?
+        /// Whether the task is completed.
         is_request_satisfied: Option<Json<'de>> = "is_request_satisfied",
-        /// Does it go in circles?
+        /// Whether the agents repeat themselves.
         is_in_loop: Option<Json<'de>> = "is_in_loop",
-        /// Does it advance?
+        /// Whether there is progress.
         is_progress_being_made: Option<Json<'de>> = "is_progress_being_made",
-        /// Who is next?
+        /// The next participant.
         next_speaker: Option<Json<'de>> = "next_speaker",
-        /// What is the speaker told?
+        /// The instruction to the next participant.
         instruction_or_question: Option<Json<'de>> = "instruction_or_question",
     }
 }
 
 wire_object! {
-    /// A turn of a group chat was asked for or came back.
+    /// The start or end of a turn in a group chat.
     pub struct GroupChatEvent {
         /// `GroupChatRequestSentEvent` or `GroupChatResponseReceivedEvent`.
         class: Option<Text<'de>> = "__class__",
-        /// Which round.
+        /// The index of the round.
         round_index: Option<u64> = "round_index",
-        /// Whose turn.
+        /// The participant of the turn.
         participant_name: Option<Text<'de>> = "participant_name",
     }
 }
 
 wire_object! {
-    /// One agent handed over to another.
+    /// A hand-off from one agent to another.
     pub struct HandoffSentEvent {
         /// The dataclass.
         class: Option<Text<'de>> = "__class__",
-        /// From.
+        /// The agent that hands over.
         source: Option<Text<'de>> = "source",
-        /// To.
+        /// The agent that takes over.
         target: Option<Text<'de>> = "target",
     }
 }
 
 wire_object! {
-    /// A handoff workflow asks its user.
+    /// A request of a handoff workflow to its user.
     pub struct HandoffAgentUserRequest {
         /// The dataclass.
         class: Option<Text<'de>> = "__class__",
-        /// What the agent said last.
+        /// The last response of the agent.
         agent_response: AgentResponse<'de> = "agent_response",
     }
 }
 
 wire_object! {
-    /// The Magentic manager asks for a review of its plan.
+    /// A request of the Magentic manager for a review of its plan.
     pub struct PlanReviewRequest {
         /// The dataclass.
         class: Option<Text<'de>> = "__class__",
@@ -112,37 +112,37 @@ wire_object! {
         plan: Option<Message<'de>> = "plan",
         /// The ledger, after a stall.
         current_progress: Option<Json<'de>> = "current_progress",
-        /// True after a stall.
+        /// Set after a stall.
         is_stalled: Option<bool> = "is_stalled",
     }
 }
 
 wire_object! {
-    /// The same, in the older packages.
+    /// A request for a review of a plan, in the older packages.
     pub struct LegacyPlanReviewRequest {
         /// The dataclass.
         class: Option<Text<'de>> = "__class__",
-        /// What is to be done.
+        /// The text of the task.
         task_text: Option<Text<'de>> = "task_text",
-        /// What is known.
+        /// The text of the facts.
         facts_text: Option<Text<'de>> = "facts_text",
-        /// The plan.
+        /// The text of the plan.
         plan_text: Option<Text<'de>> = "plan_text",
-        /// How many reviews there were.
+        /// The number of earlier reviews.
         round_index: Option<u64> = "round_index",
     }
 }
 
 wire_object! {
-    /// What an update of the packages between says about itself.
+    /// The properties of an update of the intermediate packages.
     pub struct MagenticProperties {
         /// `orchestrator_message` or `agent_delta`.
         event_type: Option<Text<'de>> = "magentic_event_type",
-        /// What the manager's message is.
+        /// The kind of the manager's message.
         kind: Option<Text<'de>> = "orchestrator_message_kind",
-        /// Whose message.
+        /// The id of the orchestrator.
         orchestrator_id: Option<Text<'de>> = "orchestrator_id",
-        /// Whose fragment.
+        /// The id of the agent.
         agent_id: Option<Text<'de>> = "agent_id",
     }
 }

@@ -1,6 +1,6 @@
 //! Requests to a human, and the way back.
 
-use aqueduct_adapter_magentic::{Config, Decoder, ReplyError};
+use aqueduct_adapter_magentic::{Config, Decoder, Error};
 use aqueduct_core::{BlockEvent, Channel, Interrupt, InterruptId, InterruptReply, SourceEvent};
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn an_approval_goes_back_as_the_framework_took_it() {
     let answer = decoder.handle_reply(&reply(&id, json!({"approved": true}))).unwrap();
     assert_eq!(answer.to_line(), json!({ "responses": given }));
     let again = decoder.handle_reply(&reply(&id, json!(true))).unwrap_err();
-    assert!(matches!(again, ReplyError::UnknownRequest { .. }), "{again}");
+    assert!(matches!(again, Error::UnknownRequest { .. }), "{again}");
 }
 
 #[test]

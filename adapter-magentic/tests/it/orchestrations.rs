@@ -11,17 +11,17 @@ struct Row {
     case: String,
     /// Which run of the conversation.
     run: usize,
-    answer: Said,
-    intermediate: Said,
+    answer: History,
+    intermediate: History,
     outcome: String,
 }
 
 /// Agents and what they said, in order.
-type Said = Vec<(String, String)>;
+type History = Vec<(String, String)>;
 
 /// The table is a file, because the tests of the outputs read it too.
 fn table() -> Vec<Row> {
-    let said = |value: &Value| -> Said { serde_json::from_value(value.clone()).unwrap() };
+    let said = |value: &Value| -> History { serde_json::from_value(value.clone()).unwrap() };
     fixture("expected.jsonl")
         .iter()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())

@@ -1,4 +1,4 @@
-//! The agent: speaks A2A 0.3 over JSON-RPC, which every relay reads, and writes prepared frames as the path says.
+//! The agent: serves A2A 0.3 over JSON-RPC, which every relay supports, and writes prepared frames according to the path.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// Chunks of an unpaced stream.
 pub(crate) const CHUNKS: u64 = 200_000;
-/// What a chunk of it says. Its last character stands nowhere else.
+/// The text of a chunk. Its last character occurs nowhere else.
 const WORDS: &str = "some twenty bytes ok~";
-/// Between two chunks of a paced stream.
+/// The time between two chunks of a paced stream.
 const PACE: Duration = Duration::from_millis(20);
-/// Bytes written at once by a burst. About what a socket takes.
+/// The size of a write in a burst: about the capacity of a socket.
 const BATCH: usize = 64 * 1024;
 
 #[tokio::main(flavor = "current_thread")]
@@ -106,7 +106,7 @@ impl Stream {
         }
     }
 
-    /// Until the relay goes away.
+    /// Waits until the relay disconnects.
     async fn idle(&self, socket: &mut TcpStream) -> std::io::Result<()> {
         socket.write_all(self.chunk(WORDS, false).as_bytes()).await?;
         while socket.read(&mut [0; 16]).await? > 0 {}
@@ -114,7 +114,7 @@ impl Stream {
     }
 }
 
-/// The head and the body of a request.
+/// Reads the head and the body of a request.
 pub(crate) async fn read_request(socket: &mut TcpStream) -> std::io::Result<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let body = loop {

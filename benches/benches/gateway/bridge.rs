@@ -1,6 +1,5 @@
-//! What ours is measured against, of our own making: a proxy that copies bytes, and the least bridge that one could write
-//! for speed alone. It reads frames with borrowed strings and writes one kind of event; it has no model, no log, no
-//! limits, and tells no error.
+//! Our own baselines: a proxy that copies bytes, and a minimal bridge for speed alone. The bridge parses frames with borrowed
+//! strings and writes one kind of event; it has no model, no log, no limits and no error handling.
 
 use std::net::SocketAddr;
 
@@ -102,7 +101,7 @@ struct Part<'a> {
     text: &'a str,
 }
 
-/// All whole frames of the buffer.
+/// Translates all complete frames of the buffer.
 fn translate(read: &mut BytesMut, out: &mut Vec<u8>) {
     let mut done = 0;
     while let Some(length) = read[done..].windows(2).position(|pair| pair == b"\n\n") {

@@ -1,8 +1,8 @@
-//! The clients. They read bytes and look for marks; their own cost is not measured.
+//! The clients. They read bytes and search for marks; their own cost is not measured.
 //!
-//! * `drain`: reads one unpaced stream to its end and says `done`;
-//! * `hold <streams>`: opens so many, reads the first bytes of each, says `open`, and holds them;
-//! * `listen <streams> <seconds>`: opens so many paced streams, says `open`, and after that time the latencies.
+//! * `drain`: reads one unpaced stream to its end and prints `done`;
+//! * `hold <streams>`: opens streams, reads the first bytes of each, prints `open`, and holds them;
+//! * `listen <streams> <seconds>`: opens paced streams, prints `open`, and after that time the latencies.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use aqueduct_benches::pace::{listen_for, read_times};
 use crate::agent::CHUNKS;
 use crate::relays::{a2a_request, agui_request};
 
-/// Enough to know that the stream has begun.
+/// Enough bytes to know that the stream has started.
 const FIRST_BYTES: usize = 100;
 
 pub(crate) fn run(role: &str, arguments: &[&str]) {
@@ -28,7 +28,7 @@ pub(crate) fn run(role: &str, arguments: &[&str]) {
     }
 }
 
-/// Asks for a stream and reads the head of the answer.
+/// Requests a stream and reads the head of the response.
 fn open(address: &str, protocol: &str, path: &str, number: usize) -> TcpStream {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_nodelay(true).unwrap();
@@ -47,7 +47,7 @@ fn open(address: &str, protocol: &str, path: &str, number: usize) -> TcpStream {
     socket
 }
 
-/// Reads until every chunk has come.
+/// Reads until every chunk has arrived.
 fn drain(mut socket: TcpStream) {
     let mut missing = CHUNKS;
     let mut buffer = vec![0; 256 * 1024];
@@ -72,7 +72,7 @@ fn hold(streams: impl Iterator<Item = TcpStream>) {
     drop(open);
 }
 
-/// Until the one that measures closes the pipe.
+/// Waits until the measuring process closes the pipe.
 fn wait() {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }

@@ -1,21 +1,21 @@
-//! The whole way over sockets: an A2A agent, a relay, AG-UI clients. `cargo xtask bench gateway`.
+//! The whole path over sockets: an A2A agent, a relay, AG-UI clients. `cargo xtask bench gateway`.
 //!
 //! ```text
 //! agent (A2A 0.3, SSE) ══ TCP ══► relay ══ TCP ══► clients (AG-UI, SSE)
-//!                                   ├ a proxy that copies bytes: what the system alone costs
-//!                                   ├ the least bridge: reads frames, writes events; no model, no log, no errors
-//!                                   ├ aqueduct, the released program, as it is shipped: run log on, all cores
+//!                                   ├ a proxy that copies bytes: the cost of the system alone
+//!                                   ├ the minimal bridge: parses frames, writes events; no model, no log, no errors
+//!                                   ├ aqueduct, the released program with its defaults: run log on, all cores
 //!                                   └ `@ag-ui/a2a` with `@ag-ui/encoder` in node
 //! ```
 //!
 //! * `burst`: one stream as fast as it goes, in CPU of the relay and in time of the clock;
 //! * `telemetry`: the burst with traces and metrics exported, against none, asked in turn;
 //! * `paced`: a hundred streams of fifty chunks a second;
-//! * `idle`: memory of a stream that has begun and says nothing, at ten thousand, or as many as the system allows files;
-//! * `start`: how soon the program answers, what it holds then, and how large it is.
+//! * `idle`: memory of a started and silent stream, at ten thousand, or as many as the limit of open files allows;
+//! * `start`: time to the first answer, memory after it, and size of the program.
 //!
-//! All are processes of their own; CPU is what the kernel charged to the relay's threads. One part only:
-//! `cargo xtask bench gateway -- burst`. Nothing here passes or fails.
+//! All parts are separate processes; CPU time is that of the relay's threads. One part only:
+//! `cargo xtask bench gateway -- burst`. A bench neither passes nor fails.
 
 #![expect(clippy::print_stdout, reason = "a bench is a program that prints")]
 #![expect(
@@ -34,7 +34,7 @@ mod start;
 mod telemetry;
 
 fn main() {
-    // What cargo adds.
+    // Arguments that cargo adds.
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {

@@ -1,4 +1,4 @@
-//! The three parts that compare relays.
+//! The three parts that compare relays: `burst`, `paced`, `idle`.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use aqueduct_benches::process::{Server, float};
 use crate::agent::CHUNKS;
 use crate::relays::Relay;
 
-/// Rounds of a burst; the first lets compilers and buffers come to rest, the best of the others counts.
+/// Rounds of a burst; the first is a warm-up, the best of the others counts.
 const ROUNDS: usize = 4;
 const PACED_STREAMS: u64 = 100;
 const PACED_SECONDS: u64 = 10;
 const IDLE_STREAMS: u64 = 10_000;
-/// The first streams pay for what is there only once.
+/// The first streams include one-time costs.
 const WARM_UP: u64 = 50;
-/// Files that a relay needs beside those of its streams.
+/// Files that a relay needs in addition to those of its streams.
 const OTHER_FILES: u64 = 2 * WARM_UP + 60;
 
 pub(crate) fn burst() {
@@ -33,7 +33,7 @@ pub(crate) fn burst() {
     }
 }
 
-/// The best of some bursts, as [`drain`] measures them.
+/// Returns the best of several bursts, as [`drain`] measures them.
 pub(crate) fn best_burst(relay: &Relay) -> (f64, f64) {
     let rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| drain(relay)).collect();
     let best = |pick: fn(&(f64, f64)) -> f64| rounds[1..].iter().map(pick).fold(f64::INFINITY, f64::min);
@@ -95,12 +95,12 @@ pub(crate) fn idle() {
     }
 }
 
-/// For the last writes and frees.
+/// Waits for the last writes and frees.
 fn rest() {
     std::thread::sleep(Duration::from_secs(1));
 }
 
-/// How many files a process may have; a relay needs two for a stream.
+/// Returns the limit of open files; a relay needs two per stream.
 fn files() -> u64 {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();

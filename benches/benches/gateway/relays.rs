@@ -1,4 +1,4 @@
-//! The relays that are measured, and how each is asked for a stream.
+//! The measured relays, and the requests of their clients.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use aqueduct_benches::process::{Process, Server};
 use serde_json::json;
 
-/// A relay, and the way its clients ask.
+/// A relay, and the request of its clients.
 pub(crate) struct Relay {
     pub(crate) name: &'static str,
     pub(crate) server: Server,
     protocol: &'static str,
     prefix: &'static str,
-    /// Where its configuration is, while it runs.
+    /// The folder of its configuration, while it runs.
     _folder: Option<tempfile::TempDir>,
 }
 
 impl Relay {
-    /// All relays of an agent that can be started here, one after another.
+    /// Returns all relays of an agent that can be started here, one after another.
     pub(crate) fn all(agent: &Server) -> impl Iterator<Item = Self> {
         let address = agent.address.clone();
         let starts: [fn(&str) -> Option<Self>; 4] =
@@ -25,7 +25,7 @@ impl Relay {
         starts.into_iter().filter_map(move |start| start(&address))
     }
 
-    /// A client of it.
+    /// Starts a client of the relay.
     pub(crate) fn client(&self, role: &str, mode: &str, numbers: &[u64]) -> Process {
         let path = format!("{}/{mode}", self.prefix);
         let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
@@ -51,7 +51,7 @@ fn aqueduct(agent: &str) -> Option<Relay> {
     aqueduct_with(agent, "")
 }
 
-/// The released program with more in its configuration.
+/// Starts the released program with a longer configuration.
 pub(crate) fn aqueduct_with(agent: &str, more: &str) -> Option<Relay> {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("aqueduct.toml");
@@ -78,19 +78,19 @@ fn node(agent: &str) -> Option<Relay> {
     Some(Relay::of("@ag-ui/a2a in node", Server::node(script.to_str()?, &project, &[agent])))
 }
 
-/// The released program.
+/// Returns the path of the released program.
 pub(crate) fn program() -> Option<String> {
     std::env::var("AQUEDUCT_BENCH_GATEWAY").ok()
 }
 
-/// What an A2A client sends.
+/// Returns the request of an A2A client.
 pub(crate) fn a2a_request(path: &str) -> Vec<u8> {
     let message = json!({"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "go"}]});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": message}});
     request(path, &call.to_string())
 }
 
-/// What an AG-UI client sends.
+/// Returns the request of an AG-UI client.
 pub(crate) fn agui_request(path: &str, run: &str) -> Vec<u8> {
     let input = json!({
         "threadId": run, "runId": run, "state": {}, "tools": [], "context": [], "forwardedProps": {},

@@ -1,4 +1,4 @@
-//! How soon the program answers, what it holds then, and how large it is.
+//! Time to the first answer, memory after it, and size of the program.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -36,7 +36,7 @@ pub(crate) fn report() {
     println!("{:<36} {:>8.1} MB", "size of the binary", float(size) / 1e6);
 }
 
-/// Milliseconds of the clock, and of CPU.
+/// Returns milliseconds of wall-clock time and of CPU time.
 fn start(program: &str) -> (f64, f64) {
     let (mut process, took) = answered(program);
     let schedstat = format!("/proc/{}/task", process.id());
@@ -47,7 +47,7 @@ fn start(program: &str) -> (f64, f64) {
     (took.as_secs_f64() * 1e3, float(cpu) / 1e6)
 }
 
-/// Starts it and waits for its first answer.
+/// Starts the program and waits for its first answer.
 fn answered(program: &str) -> (Child, Duration) {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("aqueduct.toml");

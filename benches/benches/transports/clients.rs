@@ -1,8 +1,8 @@
-//! The clients. They speak each protocol as little as they can: their own cost is not measured.
+//! The clients. They implement only a part of each protocol: their own cost is not measured.
 //!
-//! * `drain <protocol> <messages> <batch>`: asks for a burst, reads all of it, says `done`;
-//! * `hold <protocol> <streams>`: opens so many, reads the first message of each, says `open`, and holds them;
-//! * `listen <protocol> <streams> <seconds>`: opens so many paced streams, says `open`, and after that time the latencies.
+//! * `drain <protocol> <messages> <batch>`: requests a burst, reads all of it, prints `done`;
+//! * `hold <protocol> <streams>`: opens streams, reads the first message of each, prints `open`, and holds them;
+//! * `listen <protocol> <streams> <seconds>`: opens paced streams, prints `open`, and after that time the latencies.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 use crate::service::{MESSAGE_BYTES, prompt};
 
-/// Streams that share a connection, where a protocol can.
+/// Streams that share a connection, if the protocol supports it.
 const STREAMS_PER_CONNECTION: usize = 100;
 
 pub(crate) fn run(role: &str, arguments: &[&str]) {
@@ -32,7 +32,7 @@ pub(crate) fn run(role: &str, arguments: &[&str]) {
     }
 }
 
-/// Connects and asks for a run, in one of the protocols that need no library.
+/// Connects and requests a run, in one of the protocols that need no library.
 fn ask(address: &str, protocol: &str, messages: usize, batch: usize) -> TcpStream {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_nodelay(true).unwrap();
@@ -81,7 +81,7 @@ fn drain(address: &str, protocol: &str, messages: usize, batch: usize) {
         drain_grpc(address, protocol, messages, batch);
     } else {
         let mut socket = ask(address, protocol, messages, batch);
-        // Enough for all texts; what is around them differs, and does not matter here.
+        // Enough for all texts; the framing around them differs and does not matter here.
         let mut missing = messages * MESSAGE_BYTES;
         let mut buffer = vec![0; 256 * 1024];
         while missing > 0 {
@@ -156,7 +156,7 @@ fn hold(address: &str, protocol: &str, streams: usize) {
     }
 }
 
-/// Until the one that measures closes the pipe.
+/// Waits until the measuring process closes the pipe.
 fn wait() {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
@@ -214,7 +214,7 @@ async fn listen(address: &str, protocol: &str, streams: usize, seconds: u64) {
     tokio::task::spawn_blocking(wait).await.unwrap();
 }
 
-/// Messages as they are.
+/// Passes messages through unchanged.
 #[derive(Debug, Clone, Copy, Default)]
 struct RawCodec;
 

@@ -1,13 +1,13 @@
-//! Server CPU per message, each message flushed for itself and in batches.
+//! Server CPU time per message, flushed one by one and in batches.
 
 use aqueduct_benches::process::{Server, float};
 
 use crate::node;
 
-/// Messages that go out together, where they do.
+/// Messages per batch.
 const BATCH: u64 = 32;
 
-/// Who is measured: its name, its server, the protocol of its client.
+/// A measured server: its name, its start function, the protocol of its client.
 type Row = (&'static str, fn() -> Option<Server>, &'static str);
 
 const ROWS: [Row; 7] = [
@@ -37,10 +37,10 @@ pub(crate) fn report() {
     }
 }
 
-/// The best of several rounds: on a shared machine the rest is noise.
+/// Returns the best of several rounds: on a shared machine the rest is noise.
 fn micros(server: &Server, protocol: &str, batch: u64) -> f64 {
     let messages = if batch == 1 { 200_000 } else { 640_000 };
-    // The first lets compilers and buffers come to rest.
+    // The first round is a warm-up.
     let rounds = [messages / 4, messages, messages, messages];
     let times = rounds.map(|messages| {
         let before = server.process.cpu();

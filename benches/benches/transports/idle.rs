@@ -8,7 +8,7 @@ use crate::node;
 
 const STREAMS: u64 = 10_000;
 
-/// The first streams pay for what is there only once.
+/// The first streams include one-time costs.
 const WARM_UP: u64 = 100;
 
 type Row = (&'static str, fn() -> Option<Server>, &'static str);
@@ -41,7 +41,7 @@ pub(crate) fn report() {
     }
 }
 
-/// For the last writes and frees.
+/// Waits for the last writes and frees.
 fn rest() {
     std::thread::sleep(Duration::from_secs(1));
 }

@@ -1,13 +1,13 @@
-//! What the transports cost beside real peers, in one run on one machine: `cargo xtask bench transports`.
+//! The cost of the transports compared with real peers, in one run on one machine: `cargo xtask bench transports`.
 //!
-//! * server CPU per message of 100 bytes, each flushed alone and in batches, beside node `ws`, `@grpc/grpc-js`, node's own
-//!   HTTP server and a program that writes the same bytes to a plain socket;
+//! * server CPU time per message of 100 bytes, flushed one by one and in batches, compared with node `ws`, `@grpc/grpc-js`,
+//!   node's own HTTP server and a program that writes the same bytes to a plain socket;
 //! * memory of an idle stream at 10,000 of them, in the process and in the kernel's socket buffers;
-//! * CPU and latency of 100 paced streams that are relayed, beside a proxy that only copies bytes.
+//! * CPU time and latency of 100 paced relayed streams, compared with a proxy that only copies bytes.
 //!
-//! Servers, clients and the one that measures are processes of their own (this program again, in another role), so CPU
-//! time belongs to nobody else. Only the ratios of one run count: the machine is shared. One part only:
-//! `cargo xtask bench transports -- cpu` (or `idle`, `paced`). Nothing here passes or fails, and nothing is written.
+//! Servers, clients and the measuring process are separate processes (this program in other roles), so that CPU time is
+//! attributed correctly. Only the ratios of one run count: the machine is shared. One part only:
+//! `cargo xtask bench transports -- cpu` (or `idle`, `paced`). A bench neither passes nor fails, and writes no file.
 
 #![expect(clippy::print_stdout, reason = "a bench is a program that prints")]
 #![expect(
@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use aqueduct_benches::process::Server;
 
 fn main() {
-    // What cargo adds.
+    // Arguments that cargo adds.
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
@@ -54,13 +54,13 @@ fn measure(is_wanted: impl Fn(&str) -> bool) {
     }
 }
 
-/// A server of node's, if it is installed.
+/// Starts a server in node, if it is installed.
 fn node(kind: &str) -> Option<Server> {
     let [script, project] = node_files()?;
     Some(Server::node(&script, &project, &[kind]))
 }
 
-/// The script of node's servers and the folder with their packages.
+/// Returns the script of node's servers and the folder of their packages.
 fn node_files() -> Option<[String; 2]> {
     let script = PathBuf::from(std::env::var_os("AQUEDUCT_INTEROP_DIR")?).join("transports/bench.mjs");
     Some([script.to_str()?.to_owned(), std::env::var("AQUEDUCT_BENCH_TRANSPORTS").ok()?])

@@ -1,4 +1,4 @@
-//! A hundred streams that speak fifty times a second, relayed: paced traffic is system calls and wake-ups.
+//! A hundred relayed streams of fifty messages a second: the cost of paced traffic is system calls and wake-ups.
 
 use aqueduct_benches::process::{Server, float};
 

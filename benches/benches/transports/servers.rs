@@ -1,4 +1,4 @@
-//! The servers that are measured. Each prints its address and serves until it is killed, on one thread, as node does.
+//! The measured servers. Each prints its address and serves until it is killed, on one thread, like node.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::service::{BenchService, MESSAGE_BYTES, Prompts, Texts, message, prompt};
 
-/// How often the source of paced streams speaks.
+/// The interval of a paced source.
 const PACE: Duration = Duration::from_millis(20);
 
 #[tokio::main(flavor = "current_thread")]
@@ -73,7 +73,7 @@ where
     }
 }
 
-/// Writes bytes that were made before: what the system alone costs.
+/// Writes prepared bytes: the cost of the system alone.
 async fn raw(mut socket: TcpStream) -> std::io::Result<()> {
     let mut request = [0; 64];
     let length = socket.read(&mut request).await?;
@@ -88,7 +88,7 @@ async fn raw(mut socket: TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Events with the time of their sending, at a steady pace.
+/// Writes events with their send time, at a steady pace.
 async fn source(mut socket: TcpStream) -> std::io::Result<()> {
     read_head(&mut socket).await?;
     let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
@@ -109,7 +109,7 @@ async fn read_head(socket: &mut TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Copies bytes both ways.
+/// Copies bytes in both directions.
 async fn proxy(mut socket: TcpStream, upstream: SocketAddr) -> std::io::Result<()> {
     let mut upstream = TcpStream::connect(upstream).await?;
     upstream.set_nodelay(true)?;

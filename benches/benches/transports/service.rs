@@ -1,4 +1,4 @@
-//! The service that all servers of ours offer: bursts, silence, and a relay of another stream.
+//! The service of all our servers: bursts, silence, and a relay of another stream.
 
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -20,8 +20,8 @@ use futures_util::{StreamExt as _, stream};
 /// Bytes of one message.
 pub(crate) const MESSAGE_BYTES: usize = 100;
 
-/// Runs by what their prompt says: `<messages> <batch>` sends so many, so many at once; `0 0` sends one and waits.
-/// With an upstream, every run is what comes from there.
+/// Selects runs by their prompt: `<messages> <batch>` sends messages in batches; `0 0` sends one and waits. With an upstream,
+/// every run relays it.
 pub(crate) struct BenchService {
     upstream: Option<(Client, String)>,
 }
@@ -66,8 +66,8 @@ fn refused<T: Send + 'static>() -> BoxFuture<'static, Result<T, ServiceError>> {
     Box::pin(async { Err(ServiceError::new(RefusalKind::Unsupported, "not here")) })
 }
 
-/// Events that are there at once, `batch` at a time. The next batch comes from a task of its own, so a transport cannot
-/// take two batches in one turn, and has to write each for itself.
+/// Returns events in batches. The next batch comes from another task, so a transport cannot take two batches in one poll, and
+/// has to write each of them.
 fn burst(prompt: &str) -> EventStream {
     let mut numbers = prompt.split(' ').map(|number| number.parse::<u64>().unwrap());
     let (messages, batch) = (numbers.next().unwrap(), numbers.next().unwrap());
@@ -90,7 +90,7 @@ fn burst(prompt: &str) -> EventStream {
     }))
 }
 
-/// What another server says, event by event.
+/// Relays the events of another server.
 async fn relay(client: &Client, address: &str) -> EventStream {
     let request = http::Request::get(format!("http://{address}/")).body(Bytes::new()).unwrap();
     let events = client.open_stream(request).await.unwrap();
@@ -101,7 +101,7 @@ async fn relay(client: &Client, address: &str) -> EventStream {
     }))
 }
 
-/// A message of [`MESSAGE_BYTES`].
+/// Returns a message of [`MESSAGE_BYTES`].
 pub(crate) fn message() -> ByteString {
     ByteString::from("m".repeat(MESSAGE_BYTES))
 }
@@ -131,7 +131,7 @@ fn finished() -> BlockEvent {
     BlockEvent::RunFinished(Box::new(RunFinished::new(run, RunOutcome::Success)))
 }
 
-/// Writes the text of a delta as it is, and nothing else: what an adapter costs is measured elsewhere.
+/// Writes the text of a delta and nothing else: the cost of an adapter is measured elsewhere.
 pub(crate) struct Texts;
 
 impl EventEncoder for Texts {
@@ -150,7 +150,7 @@ impl EventEncoder for Texts {
     }
 }
 
-/// An input is the prompt.
+/// Parses an input as a prompt.
 pub(crate) struct Prompts;
 
 impl Protocol for Prompts {

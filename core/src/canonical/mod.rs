@@ -1,9 +1,9 @@
 //! The JSON form of canonical values: events, one object each, and whole runs. `docs/cli.md` lists the members.
 //!
-//! Rules: `event` is first and names the event; what is absent is left out, never null; the root lane is left out;
-//! names are in lower camel case, words in lower case. New members may be added, none are renamed.
+//! Rules: `event` is first and names the event; absent members are omitted, never null; the root lane is omitted; member
+//! names are in lower camel case, values of enumerations in lower case. Members may be added, none are renamed.
 //!
-//! This is no wire format of a protocol: those live in adapters. Nothing here is read back.
+//! This is not the wire format of a protocol: those live in adapters. Nothing reads this form back.
 
 mod run;
 
@@ -65,7 +65,7 @@ pub fn to_json(event: &BlockEvent) -> Value {
         }
         BlockEvent::RunFinished(end) => finished(end),
         BlockEvent::RunFailed(failed) => run_failed(failed),
-        // Canonical events may be added; one that this printer does not know yet is told as such.
+        // A new event kind fails to compile here: it needs a JSON form.
     };
     Value::Object(object.0)
 }
@@ -91,6 +91,7 @@ impl Object {
         self.value(key, Value::from(text))
     }
 
+    /// Adds a text member if it is present.
     fn maybe(self, key: &str, text: Option<impl AsRef<str>>) -> Self {
         match text {
             Some(text) => self.text(key, text.as_ref()),
@@ -109,6 +110,7 @@ impl Object {
         self.maybe_value("metadata", metadata.map(|metadata| Value::Object(metadata.clone())))
     }
 
+    /// Adds the lane, except for the root.
     fn lane(self, lane: &Lane) -> Self {
         if lane.is_root() { self } else { self.text("lane", lane.id.as_str()) }
     }
@@ -123,16 +125,17 @@ impl Object {
         )
     }
 
+    /// Adds the ids, time and metadata of the source, if there are any.
     fn origin(self, origin: &Origin) -> Self {
         let track = Some(origin.track.as_str()).filter(|track| !track.is_empty());
-        let told = Self::empty()
+        let members = Self::empty()
             .maybe("message", origin.message_id.as_ref())
             .maybe("response", origin.response_id.as_ref())
             .maybe("call", origin.tool_call_id.as_ref())
             .maybe("track", track)
             .maybe_value("createdAt", origin.created_at.map(|time| Value::from(time.0)))
             .metadata(origin.metadata.as_deref());
-        if told.0.is_empty() { self } else { self.value("origin", Value::Object(told.0)) }
+        if members.0.is_empty() { self } else { self.value("origin", Value::Object(members.0)) }
     }
 }
 

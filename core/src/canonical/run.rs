@@ -1,4 +1,4 @@
-//! The JSON form of a [`CompletedRun`]: what HTTP callers and the command line get.
+//! The JSON form of a [`CompletedRun`], as returned to HTTP callers and printed by the command line.
 //!
 //! ```json
 //! { "response": "…", "thread": "…", "run": "…", "agent": "…", "status": "success", "text": "the answer",
@@ -6,7 +6,7 @@
 //!   "interrupts": [ … ], "usage": [ … ] }
 //! ```
 //!
-//! `status` is `success`, `interrupted`, `cancelled` or `failed`; `failure` stands beside `failed`.
+//! `status` is `success`, `interrupted`, `cancelled` or `failed`; `failure` is present if and only if it is `failed`.
 
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ fn content(block: &ContentBlock) -> Value {
             Object::empty().text("kind", "thinking").text("text", &thinking.text)
         }
         ContentBlock::ToolUse(call) => {
-            // Arguments that are no JSON stay the text that they are.
+            // Arguments that are not valid JSON are kept as a string.
             let arguments = serde_json::from_str(&call.arguments);
             Object::empty()
                 .text("kind", "toolUse")

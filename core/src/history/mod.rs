@@ -1,4 +1,4 @@
-//! [`History`]: what the run log already holds of a source's output, and the dedup that follows from it.
+//! [`History`]: the content of a run that its log already holds, and the deduplication of a source that repeats it.
 //!
 //! A source that is resumed by another replica sends its work from the start again. The log defines how much of it is
 //! known; only the rest becomes new events. Both are compared piece by piece, as canonical content:
@@ -7,7 +7,7 @@
 //! |---|---|
 //! | text, thinking | the same message (agent, kind, channel, track, id): a longer text adds its suffix, a different one replaces |
 //! | … under an id that an adapter generated | the same text under another generated id |
-//! | tool calls and results | the same call: the stream machine knows them by id; generated ids are mapped to those of the log |
+//! | tool calls and results | the same call: the stream machine compares them by id; generated ids are mapped to those of the log |
 //! | steps, states, usage, custom content, ends of lanes | an equal piece, counted |
 //! | everything else | nothing: it passes, and the stream machine drops repeats |
 //!
@@ -33,12 +33,13 @@ use texts::Texts;
 pub struct History {
     texts: Texts,
     calls: Vec<Call>,
-    /// Pieces that are told as a whole, by what they are and whose.
+    /// Pieces that are compared as a whole, by kind and path of their source.
     pieces: HashMap<(String, String), Vec<Value>>,
     lanes: HashSet<String>,
     closed: HashMap<String, usize>,
 }
 
+/// A logged tool call, for the comparison with repeated ones.
 #[derive(Debug)]
 struct Call {
     path: String,
@@ -91,26 +92,26 @@ impl History {
                 }
             }
             BlockEvent::BlockStarted(_) | BlockEvent::BlockDelta { .. } => self.texts.handle_event(event),
-            BlockEvent::Custom(custom) => self.note(&custom.name, path, custom.value.clone()),
-            BlockEvent::StepStarted { name, .. } => self.note("step", path, name.to_string().into()),
+            BlockEvent::Custom(custom) => self.add_piece(&custom.name, path, custom.value.clone()),
+            BlockEvent::StepStarted { name, .. } => self.add_piece("step", path, name.to_string().into()),
             BlockEvent::StepFinished { name, .. } => {
-                self.note("step finished", path, name.to_string().into());
+                self.add_piece("step finished", path, name.to_string().into());
             }
-            BlockEvent::StateSnapshot { state, .. } => self.note("state", path, state.clone()),
-            BlockEvent::StateDelta { patch, .. } => self.note("patch", path, patch.clone().into()),
-            BlockEvent::Usage { usage, .. } => self.note("usage", path, format!("{usage:?}").into()),
+            BlockEvent::StateSnapshot { state, .. } => self.add_piece("state", path, state.clone()),
+            BlockEvent::StateDelta { patch, .. } => self.add_piece("patch", path, patch.clone().into()),
+            BlockEvent::Usage { usage, .. } => self.add_piece("usage", path, format!("{usage:?}").into()),
             _ => {}
         }
     }
 
-    fn note(&mut self, what: &str, path: &str, value: Value) {
+    fn add_piece(&mut self, what: &str, path: &str, value: Value) {
         self.pieces.entry((what.to_owned(), path.to_owned())).or_default().push(value);
     }
 
-    /// Takes one like it off; false if there is none.
-    fn take(&mut self, what: &str, source: &Source, is_it: impl Fn(&Value) -> bool) -> bool {
+    /// Removes one equal piece. Returns `false` if the log holds none.
+    fn take_piece(&mut self, what: &str, source: &Source, is_equal: impl Fn(&Value) -> bool) -> bool {
         let known = self.pieces.get_mut(&(what.to_owned(), source.path().to_owned()));
-        let at = known.as_ref().and_then(|known| known.iter().position(is_it));
+        let at = known.as_ref().and_then(|known| known.iter().position(is_equal));
         at.is_some_and(|at| {
             known.map(|known| known.remove(at));
             true
@@ -118,24 +119,25 @@ impl History {
     }
 
     /// Returns `events` without the content that the log holds, and the aliases for later events of the same source.
-    /// `is_made` tells which ids the adapter generated.
+    /// `is_generated` returns `true` for ids that the adapter generated.
     pub fn deduplicate(
         mut self,
         mut events: Vec<SourceEvent>,
-        is_made: fn(&str) -> bool,
+        is_generated: fn(&str) -> bool,
     ) -> (Vec<SourceEvent>, CallAliases) {
-        let renamed = self.rename(&events, is_made);
+        let aliases = self.aliases(&events, is_generated);
         for event in &mut events {
-            renamed.rewrite(event);
+            aliases.rewrite(event);
         }
-        let mut texts = std::mem::take(&mut self.texts).compare(&events, is_made);
+        let mut texts = std::mem::take(&mut self.texts).compare(&events, is_generated);
         let events = events.into_iter().filter_map(|event| match event {
-            SourceEvent::Update(update) if texts::is_words(&update) => texts.rest(update).map(Into::into),
+            SourceEvent::Update(update) if texts::is_text(&update) => texts.rest(update).map(Into::into),
             event => (!self.is_known(&event)).then_some(event),
         });
-        (events.collect(), renamed)
+        (events.collect(), aliases)
     }
 
+    /// Returns `true` if the log holds an equal piece, and removes one occurrence.
     fn is_known(&mut self, event: &SourceEvent) -> bool {
         match event {
             SourceEvent::LaneOpened(source) => self.lanes.contains(source.path()),
@@ -146,19 +148,21 @@ impl History {
                 }
                 _ => false,
             },
-            SourceEvent::StepStarted { source, name } => self.take("step", source, |known| *known == **name),
+            SourceEvent::StepStarted { source, name } => {
+                self.take_piece("step", source, |known| *known == **name)
+            }
             SourceEvent::StepFinished { source, name } => {
-                self.take("step finished", source, |known| *known == **name)
+                self.take_piece("step finished", source, |known| *known == **name)
             }
             SourceEvent::StateSnapshot { source, state } => {
-                self.take("state", source, |known| known == state)
+                self.take_piece("state", source, |known| known == state)
             }
             SourceEvent::StateDelta { source, patch } => {
-                self.take("patch", source, |known| known.as_array() == Some(patch))
+                self.take_piece("patch", source, |known| known.as_array() == Some(patch))
             }
             SourceEvent::Usage { source, usage } => {
                 let usage = format!("{usage:?}");
-                self.take("usage", source, |known| *known == *usage)
+                self.take_piece("usage", source, |known| *known == *usage)
             }
             SourceEvent::Update(update) => self.is_known_update(update),
             _ => false,
@@ -168,12 +172,12 @@ impl History {
     fn is_known_update(&mut self, update: &Update) -> bool {
         match &update.block {
             ContentBlock::Custom(custom) => {
-                self.take(&custom.name, &update.source, |known| *known == custom.value)
+                self.take_piece(&custom.name, &update.source, |known| *known == custom.value)
             }
             ContentBlock::ToolResult(result) => match &result.output {
                 ToolOutput::Progress(text) => {
-                    let is_it = |known: &Value| known.get("text").is_some_and(|known| *known == **text);
-                    self.take(wellknown::TOOL_PROGRESS, &update.source, is_it)
+                    let is_equal = |known: &Value| known.get("text").is_some_and(|known| *known == **text);
+                    self.take_piece(wellknown::TOOL_PROGRESS, &update.source, is_equal)
                 }
                 _ => false,
             },
@@ -181,9 +185,9 @@ impl History {
         }
     }
 
-    /// Calls whose ids were counted, led back to those of the log.
-    fn rename(&self, events: &[SourceEvent], is_made: fn(&str) -> bool) -> CallAliases {
-        let told = |event: &SourceEvent| match event {
+    /// Maps generated ids of repeated calls to the ids under which the log holds the same calls.
+    fn aliases(&self, events: &[SourceEvent], is_generated: fn(&str) -> bool) -> CallAliases {
+        let restated = |event: &SourceEvent| match event {
             SourceEvent::Update(update) => match &update.block {
                 ContentBlock::ToolUse(tool) => {
                     let id = tool.id.clone()?;
@@ -194,22 +198,22 @@ impl History {
             },
             _ => None,
         };
-        let told: Vec<_> = events.iter().filter_map(told).collect();
-        let ids: HashSet<&ToolCallId> = told.iter().map(|(id, _)| id).collect();
-        let free = |call: &&Call| is_made(call.given.as_str()) && !ids.contains(&call.given);
+        let restated: Vec<_> = events.iter().filter_map(restated).collect();
+        let ids: HashSet<&ToolCallId> = restated.iter().map(|(id, _)| id).collect();
+        let free = |call: &&Call| is_generated(call.given.as_str()) && !ids.contains(&call.given);
         let mut free: Vec<&Call> = self.calls.iter().filter(free).collect();
         let known: HashSet<&ToolCallId> = self.calls.iter().map(|call| &call.given).collect();
-        let mut renamed = HashMap::new();
-        for (id, (path, name, arguments)) in &told {
-            let is_it =
+        let mut aliases = HashMap::new();
+        for (id, (path, name, arguments)) in &restated {
+            let is_equal =
                 |call: &&Call| call.path == *path && call.name == *name && call.arguments == *arguments;
-            if is_made(id.as_str())
+            if is_generated(id.as_str())
                 && !known.contains(id)
-                && let Some(at) = free.iter().position(is_it)
+                && let Some(at) = free.iter().position(is_equal)
             {
-                renamed.insert(id.detached(), free.remove(at).given.clone());
+                aliases.insert(id.detached(), free.remove(at).given.clone());
             }
         }
-        CallAliases(renamed)
+        CallAliases(aliases)
     }
 }

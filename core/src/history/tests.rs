@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::*;
 
-fn is_made(id: &str) -> bool {
+fn is_generated(id: &str) -> bool {
     id.contains('#')
 }
 
 /// What the log has after these events, while the run goes on.
-fn said(events: impl IntoIterator<Item = Update>) -> History {
+fn history(events: impl IntoIterator<Item = Update>) -> History {
     let mut log = run_to_end(
         events
             .into_iter()
@@ -20,16 +20,16 @@ fn said(events: impl IntoIterator<Item = Update>) -> History {
             .chain([SourceEvent::Finished { outcome: RunOutcome::Success, result: None }]),
     );
     log.pop();
-    let mut said = History::default();
+    let mut history = History::default();
     for event in &log {
-        said.handle_event(event);
+        history.handle_event(event);
     }
-    said
+    history
 }
 
-fn left(known: impl IntoIterator<Item = Update>, told: impl IntoIterator<Item = Update>) -> Vec<Update> {
-    let told = told.into_iter().map(SourceEvent::from).collect();
-    let (rest, _) = said(known).deduplicate(told, is_made);
+fn left(known: impl IntoIterator<Item = Update>, restated: impl IntoIterator<Item = Update>) -> Vec<Update> {
+    let restated = restated.into_iter().map(SourceEvent::from).collect();
+    let (rest, _) = history(known).deduplicate(restated, is_generated);
     let update = |event| match event {
         SourceEvent::Update(update) => update,
         other => panic!("{other:?}"),
@@ -37,8 +37,8 @@ fn left(known: impl IntoIterator<Item = Update>, told: impl IntoIterator<Item = 
     rest.into_iter().map(update).collect()
 }
 
-fn text(id: &str, words: &str) -> Update {
-    Update::text(words.to_owned()).in_message(id.to_owned())
+fn text(id: &str, text: &str) -> Update {
+    Update::text(text.to_owned()).in_message(id.to_owned())
 }
 
 fn call(id: &str, name: &str) -> Update {
@@ -50,7 +50,7 @@ fn call(id: &str, name: &str) -> Update {
     Update::new(ContentBlock::ToolUse(tool)).last()
 }
 
-fn words(updates: &[Update]) -> Vec<(String, Mode)> {
+fn texts(updates: &[Update]) -> Vec<(String, Mode)> {
     let word = |update: &Update| match &update.block {
         ContentBlock::Text(part) => (part.text.to_string(), update.mode),
         other => panic!("{other:?}"),
@@ -64,23 +64,23 @@ fn added(text: &str) -> (String, Mode) {
 
 #[test]
 fn what_is_longer_adds_its_rest_piece_by_piece() {
-    let told = || [text("a", "Hel"), text("a", "lo wo"), text("b", "new"), text("a", "rld")];
-    let rest = left([text("a", "Hello"), text("a", " ")], told());
-    assert_eq!(words(&rest), [added("wo"), added("new"), added("rld")]);
-    assert_eq!(left([text("a", "Hello world"), text("b", "new")], told()), []);
+    let restated = || [text("a", "Hel"), text("a", "lo wo"), text("b", "new"), text("a", "rld")];
+    let rest = left([text("a", "Hello"), text("a", " ")], restated());
+    assert_eq!(texts(&rest), [added("wo"), added("new"), added("rld")]);
+    assert_eq!(left([text("a", "Hello world"), text("b", "new")], restated()), []);
 }
 
 #[test]
 fn the_end_of_a_message_is_told_also_if_its_words_are_known() {
     let rest = left([text("a", "Hello")], [text("a", "Hello").last()]);
-    assert_eq!(words(&rest), [added("")]);
+    assert_eq!(texts(&rest), [added("")]);
     assert!(rest[0].last);
 }
 
 #[test]
 fn what_differs_replaces_and_what_is_behind_adds_nothing() {
     let rest = left([text("a", "Helo")], [text("a", "Hel"), text("a", "lo")]);
-    assert_eq!(words(&rest), [("Hello".to_owned(), Mode::Replace)]);
+    assert_eq!(texts(&rest), [("Hello".to_owned(), Mode::Replace)]);
     assert_eq!(left([text("a", "Hello world")], [text("a", "Hello")]), []);
     let known = [text("a", "draft"), text("a", "final").replace()];
     assert_eq!(left(known, [text("a", "draft"), text("a", "final").replace()]), []);
@@ -98,15 +98,15 @@ fn channels_and_kinds_are_told_apart() {
 fn a_counted_id_is_known_by_its_words_and_only_so_often() {
     let rest =
         left([text("s#1", "Wait.").last()], [text("s#2", "Wait.").last(), text("s#3", "Wait.").last()]);
-    let told: Vec<_> = words(&rest).into_iter().filter(|(text, _)| !text.is_empty()).collect();
-    assert_eq!(told, [added("Wait.")], "once it was said, and once it is new");
+    let restated: Vec<_> = texts(&rest).into_iter().filter(|(text, _)| !text.is_empty()).collect();
+    assert_eq!(restated, [added("Wait.")], "one occurrence is logged, the other is new");
     let rest = left([text("m1", "Wait.").last()], [text("m2", "Wait.").last()]);
-    assert_eq!(words(&rest), [added("Wait.")], "an id of the agent's own is another message");
+    assert_eq!(texts(&rest), [added("Wait.")], "an id of the agent's own is another message");
 }
 
 #[test]
 fn a_call_with_a_counted_id_is_led_back_with_its_result() {
-    let known = said([call("m#1", "search")]);
+    let known = history([call("m#1", "search")]);
     let result = Update::new(ContentBlock::ToolResult(ToolResult {
         id: Some("m#7".into()),
         name: None,
@@ -114,7 +114,7 @@ fn a_call_with_a_counted_id_is_led_back_with_its_result() {
         is_error: false,
     }));
     let (rest, renamed) =
-        known.deduplicate(vec![call("m#7", "search").into(), result.clone().into()], is_made);
+        known.deduplicate(vec![call("m#7", "search").into(), result.clone().into()], is_generated);
     let ids = |event: &SourceEvent| match event {
         SourceEvent::Update(Update { block: ContentBlock::ToolUse(tool), .. }) => tool.id.clone(),
         SourceEvent::Update(Update { block: ContentBlock::ToolResult(result), .. }) => result.id.clone(),

@@ -1,4 +1,8 @@
-//! Words: what a message has said so far against the whole of it.
+//! Text and thinking of a [`History`](super::History): the logged text of each message against the text that the source
+//! sends again.
+//!
+//! Invariant: for each message the source's updates are reduced to the part that the log lacks. Texts are held whole, for
+//! the duration of one takeover.
 
 use std::collections::HashMap;
 
@@ -8,7 +12,7 @@ use crate::{
     Update,
 };
 
-/// What a source means by "the same text".
+/// The identity of a message's text: updates with equal keys belong to the same text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     path: String,
@@ -18,37 +22,37 @@ struct Key {
     message: Option<MessageId>,
 }
 
-/// The words of all messages in the log.
+/// The logged text of all messages.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     known: HashMap<Key, String>,
-    /// Blocks that go on or replace others belong to the message of those.
+    /// The message of each block. A block that continues or replaces another belongs to the message of that block.
     blocks: HashMap<BlockId, Key>,
 }
 
-/// How much of a message is left to say.
+/// The part of a message's text that the log lacks.
 #[derive(Debug)]
 enum Rest {
-    /// What follows that many bytes of what is told.
+    /// The text after this many bytes of the repeated text.
     After(usize),
-    /// All, instead of what is known; with the last update of the message.
+    /// The whole text replaces the logged one, with the last update of the message.
     Instead(String),
-    /// What was told by others than appended words: its rest, with the last update.
+    /// The suffix of a text that was not sent by appending updates alone. Emitted with the last update.
     Suffix(String),
 }
 
-/// What is left to say of each message.
+/// The missing part of each message's text, and the updates still expected for it.
 #[derive(Debug)]
 pub(super) struct Compared {
     rests: HashMap<Key, (Rest, usize)>,
 }
 
-/// True for text and thinking.
-pub(super) fn is_words(update: &Update) -> bool {
+/// Returns `true` for text and thinking.
+pub(super) fn is_text(update: &Update) -> bool {
     matches!(update.block, ContentBlock::Text(_) | ContentBlock::Thinking(_))
 }
 
-fn words(update: &Update) -> ByteString {
+fn text_of(update: &Update) -> ByteString {
     match &update.block {
         ContentBlock::Thinking(thinking) => thinking.text.clone(),
         ContentBlock::Text(text) => text.text.clone(),
@@ -81,6 +85,7 @@ impl Texts {
         }
     }
 
+    /// Assigns a block to the message of the block that it continues or replaces, or to its own.
     fn begin(&mut self, head: &BlockHead) {
         let earlier = head.continues.as_ref().or(head.replaces.as_ref()).and_then(|id| self.blocks.get(id));
         let key = earlier.cloned().unwrap_or_else(|| Key {
@@ -97,17 +102,21 @@ impl Texts {
         self.blocks.insert(head.id.clone(), key);
     }
 
-    /// Compares with everything that is told again.
-    pub(super) fn compare(self, events: &[SourceEvent], is_made: fn(&str) -> bool) -> Compared {
-        let told = Told::of(events);
-        let mut free: Vec<(&Key, &String)> =
-            self.known.iter().filter(|(key, _)| key.is_made(is_made) && !told.0.contains_key(*key)).collect();
+    /// Compares the logged texts with the repeated ones.
+    pub(super) fn compare(self, events: &[SourceEvent], is_generated: fn(&str) -> bool) -> Compared {
+        let restated = Restated::of(events);
+        let mut free: Vec<(&Key, &String)> = self
+            .known
+            .iter()
+            .filter(|(key, _)| key.is_generated(is_generated) && !restated.0.contains_key(*key))
+            .collect();
         let mut rests = HashMap::new();
-        for (key, (whole, is_appended, updates)) in told.0 {
+        for (key, (whole, is_appended, updates)) in restated.0 {
             let known = match self.known.get(&key) {
                 Some(known) => known.as_str(),
-                None if key.is_made(is_made) => {
-                    let like = |(other, text): &(&Key, &String)| other.is_like(&key) && **text == whole;
+                None if key.is_generated(is_generated) => {
+                    let like =
+                        |(other, text): &(&Key, &String)| other.matches_without_id(&key) && **text == whole;
                     free.iter().position(like).map_or("", |at| free.swap_remove(at).1.as_str())
                 }
                 None => "",
@@ -115,7 +124,7 @@ impl Texts {
             let rest = match whole.strip_prefix(known) {
                 Some(_) if is_appended => Rest::After(known.len()),
                 Some(rest) => Rest::Suffix(rest.to_owned()),
-                // The agent's own record is behind what it has sent.
+                // The agent's record is shorter than the text that it already sent.
                 None if known.trim_end().starts_with(whole.trim_end()) => Rest::Suffix(String::new()),
                 None => Rest::Instead(whole),
             };
@@ -126,51 +135,53 @@ impl Texts {
 }
 
 impl Key {
-    fn is_made(&self, is_made: fn(&str) -> bool) -> bool {
-        self.message.as_ref().is_some_and(|id| is_made(id.as_str()))
+    fn is_generated(&self, is_generated: fn(&str) -> bool) -> bool {
+        self.message.as_ref().is_some_and(|id| is_generated(id.as_str()))
     }
 
-    fn is_like(&self, other: &Self) -> bool {
+    /// Returns `true` if both keys differ at most in track and message id.
+    fn matches_without_id(&self, other: &Self) -> bool {
         self.path == other.path && self.kind == other.kind && self.channel == other.channel
     }
 }
 
-/// Messages as they are told again: the whole text, whether it is all appended, and in how many updates.
-struct Told(HashMap<Key, (String, bool, usize)>);
+/// Repeated messages: the whole text, whether all of it was appended, and the number of updates.
+struct Restated(HashMap<Key, (String, bool, usize)>);
 
-impl Told {
+impl Restated {
+    /// Concatenates the text of each message in `events`.
     fn of(events: &[SourceEvent]) -> Self {
-        let mut told: HashMap<Key, (String, bool, usize)> = HashMap::new();
+        let mut restated: HashMap<Key, (String, bool, usize)> = HashMap::new();
         for event in events {
             let SourceEvent::Update(update) = event else { continue };
-            if !is_words(update) {
+            if !is_text(update) {
                 continue;
             }
             let (whole, is_appended, updates) =
-                told.entry(key_of(update)).or_insert_with(|| (String::new(), true, 0));
+                restated.entry(key_of(update)).or_insert_with(|| (String::new(), true, 0));
             *updates += 1;
-            if update.mode != Mode::Append && !words(update).is_empty() {
+            if update.mode != Mode::Append && !text_of(update).is_empty() {
                 *is_appended = false;
                 whole.clear();
             }
-            whole.push_str(&words(update));
+            whole.push_str(&text_of(update));
         }
-        Self(told)
+        Self(restated)
     }
 }
 
 impl Compared {
-    /// What an update says that is not known; none if it says nothing else either.
+    /// Returns the part of an update that the log lacks. Returns `None` if the log holds all of it.
     pub(super) fn rest(&mut self, mut update: Update) -> Option<Update> {
         let (rest, updates) = self.rests.get_mut(&key_of(&update))?;
         *updates -= 1;
         let is_last = *updates == 0;
         let (text, mode) = match rest {
             Rest::After(known) => {
-                let said = words(&update);
-                let skipped = said.len().min(*known);
+                let text = text_of(&update);
+                let skipped = text.len().min(*known);
                 *known -= skipped;
-                (said.get(skipped..).map(|new| said.slice_ref(new)).unwrap_or_default(), Mode::Append)
+                (text.get(skipped..).map(|new| text.slice_ref(new)).unwrap_or_default(), Mode::Append)
             }
             Rest::Suffix(suffix) if is_last => (std::mem::take(suffix).into(), Mode::Append),
             Rest::Instead(whole) if is_last => (std::mem::take(whole).into(), Mode::Replace),
@@ -186,7 +197,7 @@ impl Compared {
             _ => {}
         }
         update.mode = mode;
-        let says = !words(&update).is_empty() || update.last || seal.is_some();
-        says.then_some(update)
+        let has_content = !text_of(&update).is_empty() || update.last || seal.is_some();
+        has_content.then_some(update)
     }
 }

@@ -1,7 +1,7 @@
-//! A message while it is being merged: fragments in, content blocks out.
+//! A message under construction: fragments in, content blocks out.
 //!
-//! Texts grow by fragments; a whole text (`Snapshot`, `Replace`) adds only what is missing, or takes the place of
-//! what was there. Calls are found by their id, or by being the last one without.
+//! A fragment appends to its text; a whole text (`Snapshot`, `Replace`) adds only the missing part, or replaces the text.
+//! A call is found by its id; a fragment without id belongs to the last call without id.
 
 use bytestring::ByteString;
 
@@ -12,6 +12,7 @@ use crate::message::Message;
 use crate::source::Source;
 use crate::update::{Channel, Mode, Role, Timestamp, Update};
 
+/// A content block under construction.
 #[derive(Debug)]
 enum Part {
     Text(String),
@@ -21,6 +22,7 @@ enum Part {
     Custom(Custom),
 }
 
+/// A message under construction.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) id: Option<MessageId>,
@@ -30,7 +32,7 @@ pub(super) struct Draft {
     pub(super) created_at: Option<Timestamp>,
     pub(super) metadata: Metadata,
     parts: Vec<Part>,
-    /// True once the source has ended the text: more text under the same id is another message.
+    /// Set once the source has ended the text: more text under the same id starts another message.
     text_ended: bool,
 }
 
@@ -48,9 +50,10 @@ impl Draft {
         }
     }
 
+    /// Adds the content of an update.
     pub(super) fn take(&mut self, update: Update) {
         self.response = self.response.take().or(update.response_id);
-        // The first time told is when the message was begun.
+        // The first timestamp of a message is the time of its creation.
         self.created_at = self.created_at.or(update.created_at);
         if let Some(metadata) = update.details.and_then(|details| details.metadata) {
             self.metadata.extend((*metadata).clone());
@@ -65,7 +68,7 @@ impl Draft {
         }
     }
 
-    /// Puts the parts of a message that came before in front.
+    /// Prepends the parts of an earlier message.
     pub(super) fn fold_in(&mut self, earlier: Self) {
         self.created_at = earlier.created_at.or(self.created_at);
         let mut metadata = earlier.metadata;
@@ -80,7 +83,7 @@ impl Draft {
         }
     }
 
-    /// True if the update begins another message: more text after the end of the text.
+    /// Returns `true` if the update starts another message: text after the end of the text.
     pub(super) fn is_over_for(&self, update: &Update) -> bool {
         let says_more = matches!(&update.block, ContentBlock::Text(part) if !part.text.is_empty());
         self.text_ended && update.mode == Mode::Append && says_more
@@ -90,17 +93,17 @@ impl Draft {
         self.parts.iter().any(|part| matches!(part, Part::Text(_)))
     }
 
-    /// True if the message takes part in the order of tools: nothing that follows may move before it.
+    /// Returns `true` if the message contains a tool call or a result. Later messages may not be sorted before it.
     pub(super) fn has_tools(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::ToolUse { .. } | Part::ToolResult(_)))
     }
 
-    /// True if the message carries a result, which must not stand before its call.
+    /// Returns `true` if the message contains a result, which may not be sorted before its call.
     pub(super) fn has_results(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::ToolResult(_)))
     }
 
-    /// The finished message; none if it says nothing.
+    /// Returns the finished message. Returns `None` if it has no content.
     pub(super) fn finish(self, source: Source) -> Option<Message> {
         let contents: Vec<ContentBlock> = self.parts.into_iter().filter_map(Part::finish).collect();
         (!contents.is_empty()).then(|| Message {
@@ -191,7 +194,7 @@ impl Part {
         }
     }
 
-    /// The finished block; white space alone is none.
+    /// Returns the finished block. Returns `None` for a text of white space alone.
     fn finish(self) -> Option<ContentBlock> {
         Some(match self {
             Self::Text(text) if text.trim().is_empty() => return None,

@@ -5,11 +5,10 @@
 //! 2. within an agent, messages stand in the order of their times as far as they have any, else in the order of
 //!    arrival; a call precedes its result, which precedes what followed it (see `order.rs` for why this is a total
 //!    order);
-//! 3. the messages of one agent are contiguous, agents in the order in which they were first heard: never sorted
-//!    purely by time.
+//! 3. the messages of one agent are contiguous, agents in the order of their first update: never sorted purely by time.
 //!
-//! What it does *not* do: it keeps whole texts (a value needs them), so it is bounded by [`MergeLimits`], and it
-//! belongs beside the stream, not in it.
+//! A merger keeps whole texts (a value needs them), so it is bounded by [`MergeLimits`]. It is not part of the streaming
+//! path and emits no events.
 
 mod draft;
 mod order;
@@ -20,10 +19,10 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 
 use bytestring::ByteString;
-use thiserror::Error;
 
 use crate::Metadata;
 use crate::block::{ContentBlock, ToolOutput, ToolResult};
+use crate::error::Error;
 use crate::id::{MessageId, ResponseId, ToolCallId};
 use crate::message::{Message, Response};
 use crate::source::Source;
@@ -32,29 +31,29 @@ use crate::usage_sum::UsageSum;
 use draft::Draft;
 pub use run::{CompletedRun, RunMerger};
 
-/// Where messages without an id of the kind in question stand.
+/// The position of updates without response id or message id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Placement {
-    /// Where they arrived.
+    /// In the order of arrival.
     #[default]
     Arrival,
-    /// After those that have one: the older hosting behaviour.
+    /// After the updates that have an id: the behaviour of older hosting code.
     AfterKeyed,
 }
 
-/// Settings of a merge.
+/// Settings of a [`MessageMerger`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct MergeSettings {
-    /// Where updates without response id go.
+    /// The position of updates without response id.
     pub without_response_id: Placement,
-    /// Where updates without message id go.
+    /// The position of updates without message id.
     pub without_message_id: Placement,
-    /// How much may be held.
+    /// The limits of held content.
     pub limits: MergeLimits,
 }
 
-/// How much a merge may hold: all of a turn's text is in memory until it is finished.
+/// Limits of a merge. All text of a turn is held in memory until the merge is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MergeLimits {
@@ -72,40 +71,25 @@ impl Default for MergeLimits {
     }
 }
 
-/// Why an update cannot be merged. The merge is as it was before.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum MergeError {
-    /// The turn has too many messages.
-    #[error(
-        "the turn has more than {max} messages: raise `MergeLimits::messages` or read the stream instead"
-    )]
-    TooManyMessages {
-        /// The limit.
-        max: usize,
-    },
-    /// The turn has too much text.
-    #[error(
-        "the turn has more than {max} bytes of text: raise `MergeLimits::bytes` or read the stream instead"
-    )]
-    TooLong {
-        /// The limit.
-        max: usize,
-    },
-    /// The turn reports usage of too many agents, providers and models.
-    #[error("the turn reports usage for more than {max} accounts: raise `MergeLimits::usage_accounts`")]
-    TooManyAccounts {
-        /// The limit.
-        max: usize,
-    },
-}
-
-/// Merges the updates of one turn.
+/// Merges the updates of one turn into one [`Response`].
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_core::merge::{MergeSettings, MessageMerger};
+/// use aqueduct_core::{ResponseId, Update};
+///
+/// let mut merger = MessageMerger::new(MergeSettings::default());
+/// merger.handle_update(Update::text("Hello ").in_message("m"))?;
+/// merger.handle_update(Update::text("world").in_message("m"))?;
+/// assert_eq!(merger.finish(ResponseId::from("r")).text(), "Hello world");
+/// # Ok::<(), aqueduct_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct MessageMerger {
     settings: MergeSettings,
     agents: Vec<Agent>,
-    /// Which agent made a call: its result belongs beside it, whoever reports it.
+    /// The agent that made each call. A result is placed with its call, whichever agent reports it.
     callers: HashMap<ToolCallId, usize>,
     results: HashSet<(ToolCallId, ByteString)>,
     usage: UsageSum,
@@ -116,6 +100,7 @@ pub struct MessageMerger {
     bytes: usize,
 }
 
+/// The messages of one agent.
 #[derive(Debug)]
 struct Agent {
     source: Source,
@@ -125,7 +110,7 @@ struct Agent {
 }
 
 impl MessageMerger {
-    /// An empty merge.
+    /// Returns a merger without updates.
     pub fn new(settings: MergeSettings) -> Self {
         Self {
             settings,
@@ -141,16 +126,17 @@ impl MessageMerger {
         }
     }
 
-    /// Takes the next update of the turn.
+    /// Adds the next update of the turn.
     ///
     /// # Errors
     ///
-    /// [`MergeError`] if the turn exceeds a limit; the merge is as it was before.
-    pub fn handle_update(&mut self, mut update: Update) -> Result<(), MergeError> {
+    /// Returns an error of [`Fault::Source`](crate::error::Fault) if the turn exceeds a limit of [`MergeLimits`]. The merger is
+    /// unchanged and can be finished.
+    pub fn handle_update(&mut self, mut update: Update) -> Result<(), Error> {
         update.drop_empty_ids();
         let bytes = self.bytes + size(&update.block);
         if bytes > self.settings.limits.bytes {
-            return Err(MergeError::TooLong { max: self.settings.limits.bytes });
+            return Err(Error::TooLong { max: self.settings.limits.bytes });
         }
         let agent = self.agent_of(&update);
         let at = match self.agents.get(agent).and_then(|agent| agent.draft_for(&update)) {
@@ -171,7 +157,7 @@ impl MessageMerger {
         Ok(())
     }
 
-    /// The turn as one value, under its one response id.
+    /// Returns the turn as one value under `response_id`.
     pub fn finish(self, response_id: ResponseId) -> Response {
         let settings = self.settings;
         let mut sources = self.agents.iter().map(|agent| agent.source.clone());
@@ -190,6 +176,7 @@ impl MessageMerger {
         }
     }
 
+    /// Returns the index of the agent of an update; a result belongs to the agent that made its call.
     fn agent_of(&mut self, update: &Update) -> usize {
         if let ContentBlock::ToolResult(ToolResult { id: Some(id), .. }) = &update.block
             && let Some(caller) = self.callers.get(id)
@@ -204,9 +191,10 @@ impl MessageMerger {
         self.agents.len() - 1
     }
 
-    fn begin(&mut self, agent: usize, update: &Update) -> Result<usize, MergeError> {
+    /// Starts a message, within the limit.
+    fn begin(&mut self, agent: usize, update: &Update) -> Result<usize, Error> {
         if self.messages >= self.settings.limits.messages {
-            return Err(MergeError::TooManyMessages { max: self.settings.limits.messages });
+            return Err(Error::TooManyMessages { max: self.settings.limits.messages });
         }
         self.messages += 1;
         let Some(agent) = self.agents.get_mut(agent) else { return Ok(0) };
@@ -218,8 +206,8 @@ impl MessageMerger {
         Ok(at)
     }
 
-    /// Takes note of what concerns the whole response, whether or not the update has ids.
-    fn note(&mut self, update: &Update, agent: usize) -> Result<(), MergeError> {
+    /// Records usage, finish reason, time and metadata of an update, which belong to the response as a whole.
+    fn note(&mut self, update: &Update, agent: usize) -> Result<(), Error> {
         if let ContentBlock::ToolUse(call) = &update.block
             && let Some(id) = &call.id
         {
@@ -231,7 +219,7 @@ impl MessageMerger {
             if let Some(usage) = &details.usage
                 && !self.usage.book(&update.source, update.response_id.as_ref(), update.mode, usage, max)
             {
-                return Err(MergeError::TooManyAccounts { max });
+                return Err(Error::TooManyAccounts { max });
             }
             self.finish_reasons.extend(details.finish_reason.clone());
             self.metadata.extend(details.metadata.iter().flat_map(|metadata| (**metadata).clone()));
@@ -239,7 +227,7 @@ impl MessageMerger {
         Ok(())
     }
 
-    /// True if a result was merged before, word for word.
+    /// Returns `true` if an equal result was merged before.
     fn repeats_result(&mut self, block: &ContentBlock) -> bool {
         match block {
             ContentBlock::ToolResult(ToolResult { output: ToolOutput::Progress(_), .. }) => true,
@@ -252,22 +240,23 @@ impl MessageMerger {
 }
 
 impl Agent {
-    /// The message an update belongs to; none if it begins one.
+    /// Returns the index of the message that an update belongs to. Returns `None` if it starts a message.
     fn draft_for(&self, update: &Update) -> Option<usize> {
         let found = self.draft_before(update)?;
         self.drafts.get(found).is_some_and(|draft| !draft.is_over_for(update)).then_some(found)
     }
 
+    /// Returns the existing message that an update can continue.
     fn draft_before(&self, update: &Update) -> Option<usize> {
         if let Some(id) = &update.message_id {
             return self.by_id.get(&(id.clone(), update.channel)).copied();
         }
         let fits = |draft: &Draft| draft.channel == update.channel && draft.role == update.role;
         if update.mode == Mode::Append {
-            // Without id, updates continue the message before them if that has none either.
+            // An update without id continues the message before it if that has no id either.
             return self.last.filter(|at| self.drafts.get(*at).is_some_and(|d| d.id.is_none() && fits(d)));
         }
-        // A whole text without id restates what the agent said last.
+        // A whole text without id restates the agent's last text.
         self.drafts.iter().rposition(|draft| fits(draft) && draft.has_text())
     }
 
@@ -278,7 +267,7 @@ impl Agent {
     }
 }
 
-/// Folds a message without id into the one directly after it, if that has an id and is of the same kind.
+/// Merges a message without id into the next one if that has an id and the same kind.
 fn fold(drafts: Vec<Draft>) -> Vec<Draft> {
     let mut folded: Vec<Draft> = Vec::with_capacity(drafts.len());
     for mut draft in drafts {
@@ -295,6 +284,7 @@ fn fold(drafts: Vec<Draft>) -> Vec<Draft> {
     folded
 }
 
+/// Returns the bytes of text and arguments in a block.
 fn size(block: &ContentBlock) -> usize {
     match block {
         ContentBlock::Text(part) => part.text.len(),

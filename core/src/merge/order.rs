@@ -5,13 +5,13 @@
 //! an *effective* time, and messages are then ordered by (effective time, arrival), which is a total order:
 //!
 //! * a message with a time has that time;
-//! * one without has that of the message that arrived before it (it was said in that moment, as far as we know);
+//! * a message without one has the time of the message that arrived before it;
 //! * a message that carries a tool call or a result is a *barrier*: what arrived after it gets at least its time, so
 //!   that clocks that disagree cannot put an answer before the result it came from.
 //!
-//! Responses come before times: messages of one response id are contiguous, in the order in which the ids were
-//! first seen; a message without one stands with the response it arrived in, and a result never before the response
-//! that made its call.
+//! Responses take precedence over times: messages of one response id are contiguous, in the order in which the ids first
+//! appeared; a message without response id belongs to the response it arrived in, and a result is never sorted before the
+//! response that made its call.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use super::{MergeSettings, Placement};
 use crate::id::ResponseId;
 use crate::update::Timestamp;
 
-/// What messages are ordered by; arrival is the sort's stability.
+/// The sort key of a message. The sort is stable, so equal keys keep the order of arrival.
 type Rank = (bool, usize, bool, Option<Timestamp>);
 
 pub(super) fn sorted(drafts: Vec<Draft>, settings: MergeSettings) -> Vec<Draft> {
@@ -30,6 +30,7 @@ pub(super) fn sorted(drafts: Vec<Draft>, settings: MergeSettings) -> Vec<Draft> 
     ranked.into_iter().map(|(_, draft)| draft).collect()
 }
 
+/// Returns the sort key of each message, computed in the order of arrival.
 fn ranks(drafts: &[Draft], settings: MergeSettings) -> Vec<Rank> {
     let mut responses: HashMap<&ResponseId, usize> = HashMap::new();
     let mut response = 0;

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use bytestring::ByteString;
 use serde_json::Value;
 
-use super::{MergeError, MergeSettings, MessageMerger};
+use super::{MergeSettings, MessageMerger};
 use crate::block::{ContentBlock, Custom, Text, Thinking, ToolResult, ToolUse};
+use crate::error::Error;
 use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, SpanKind};
 use crate::id::{BlockId, MessageId, ResponseId};
 use crate::message::Response;
@@ -28,15 +29,15 @@ use crate::wellknown;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CompletedRun {
-    /// The run; `None` if it never started.
+    /// The run; `None` if there was no `RunStarted` event.
     pub run: Option<Arc<RunInfo>>,
-    /// Its content, under one response id.
+    /// The content of the run, under one response id.
     pub response: Response,
-    /// How it ended. A run without terminal event has failed.
+    /// How the run ended. A run without terminal event has failed.
     pub outcome: Result<RunOutcome, Box<RunFailure>>,
     /// The run's value, where it has one beside its text.
     pub result: Option<Value>,
-    /// The interrupts whose replies it waits for.
+    /// The interrupts that wait for replies.
     pub interrupts: Vec<Interrupt>,
 }
 
@@ -60,21 +61,37 @@ impl CompletedRun {
         self.outcome == Ok(RunOutcome::Success)
     }
 
-    /// Returns why the run failed; `None` if it did not.
+    /// Returns the failure of the run. Returns `None` if the run did not fail.
     pub fn failure(&self) -> Option<&RunFailure> {
         self.outcome.as_ref().err().map(|failure| &**failure)
     }
 }
 
-/// Merges the events of one run.
+/// Merges the events of one run into a [`CompletedRun`].
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_core::{RunInfo, RunMerger, SourceEvent, StreamContext, Update};
+///
+/// let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+/// context.handle_update(Update::text("Hello"))?;
+/// context.handle_event(SourceEvent::finished())?;
+/// let mut merger = RunMerger::default();
+/// while let Some(event) = context.poll_event() {
+///     merger.handle_event(&event)?;
+/// }
+/// assert_eq!(merger.finish().text(), "Hello");
+/// # Ok::<(), aqueduct_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct RunMerger {
     merger: MessageMerger,
     run: Option<Arc<RunInfo>>,
     response_id: Option<ResponseId>,
-    /// The message of each block, for blocks that continue, replace or call within it.
+    /// The message of each block, for later blocks that continue or replace it and calls that belong to it.
     messages: HashMap<BlockId, MessageId>,
-    /// Blocks whose first delta takes the place of an earlier text.
+    /// Blocks whose first delta replaces an earlier text.
     replacing: HashSet<BlockId>,
     outcome: Option<Result<RunOutcome, Box<RunFailure>>>,
     result: Option<Value>,
@@ -110,8 +127,8 @@ impl RunMerger {
     ///
     /// # Errors
     ///
-    /// Returns an error if the run exceeds a limit of the merge; the events before it stay merged.
-    pub fn handle_event(&mut self, event: &BlockEvent) -> Result<(), MergeError> {
+    /// Returns an error if the run exceeds a limit of the merge. The events before it stay merged.
+    pub fn handle_event(&mut self, event: &BlockEvent) -> Result<(), Error> {
         match event {
             BlockEvent::RunStarted(run) => self.run = Some(Arc::clone(run)),
             BlockEvent::BlockStarted(head) => self.start(head)?,
@@ -133,7 +150,7 @@ impl RunMerger {
                 let update = update_of(block, &result.lane, &result.origin, Channel::Answer, Role::Tool);
                 self.merger.handle_update(update.in_message(result.id.as_bytes().clone()))?;
             }
-            // The log keeps ids and notes as content; the response does not show them.
+            // Log-private content is not part of the response.
             BlockEvent::Custom(custom) if wellknown::is_internal(&custom.name) => {}
             BlockEvent::Custom(custom) => {
                 let block = Custom { name: custom.name.clone(), value: custom.value.clone() };
@@ -152,13 +169,13 @@ impl RunMerger {
                 self.outcome = Some(Err(Box::new(end.failure.clone())));
                 self.usage.clone_from(&end.usage);
             }
-            // Lanes and steps say how the content was made. Usage is summed in the terminal event.
+            // Lanes and steps are not content. Usage is taken from the terminal event.
             _ => {}
         }
         Ok(())
     }
 
-    /// Returns `true` once the terminal event was added.
+    /// Returns `true` once the terminal event has been added.
     pub fn is_ended(&self) -> bool {
         self.outcome.is_some()
     }
@@ -179,7 +196,7 @@ impl RunMerger {
         CompletedRun { result: self.result, interrupts: self.interrupts, ..run }
     }
 
-    fn start(&mut self, head: &Arc<BlockHead>) -> Result<(), MergeError> {
+    fn start(&mut self, head: &Arc<BlockHead>) -> Result<(), Error> {
         if self.response_id.is_none() {
             self.response_id.clone_from(&head.origin.response_id);
         }
@@ -198,7 +215,7 @@ impl RunMerger {
         Ok(())
     }
 
-    fn append(&mut self, head: &Arc<BlockHead>, delta: ByteString) -> Result<(), MergeError> {
+    fn append(&mut self, head: &Arc<BlockHead>, delta: ByteString) -> Result<(), Error> {
         let is_first = self.replacing.remove(&head.id);
         let mode = if is_first { Mode::Replace } else { Mode::Append };
         let block = match head.kind {
@@ -209,13 +226,7 @@ impl RunMerger {
         self.add(head, block, mode, false)
     }
 
-    fn add(
-        &mut self,
-        head: &BlockHead,
-        block: ContentBlock,
-        mode: Mode,
-        last: bool,
-    ) -> Result<(), MergeError> {
+    fn add(&mut self, head: &BlockHead, block: ContentBlock, mode: Mode, last: bool) -> Result<(), Error> {
         let mut update = update_of(block, &head.lane, &head.origin, head.channel, head.role);
         update.message_id = self.messages.get(&head.id).cloned();
         update.mode = mode;
@@ -224,7 +235,7 @@ impl RunMerger {
     }
 }
 
-/// A fragment of a call, under its outgoing id.
+/// Returns a fragment of a call, under its emitted id.
 fn call(head: &BlockHead, arguments: ByteString) -> ContentBlock {
     let (id, name) = (Some(head.tool_call_id()), Some(head.tool_name.clone()));
     ContentBlock::ToolUse(ToolUse { id, name, arguments })

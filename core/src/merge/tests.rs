@@ -352,11 +352,11 @@ fn limits_are_errors_that_name_themselves() {
     let limits = MergeLimits { messages: 1, bytes: 4, usage_accounts: 0 };
     let mut merger = MessageMerger::new(MergeSettings { limits, ..MergeSettings::default() });
     merger.handle_update(text("a", "1234")).unwrap();
-    assert_eq!(merger.handle_update(text("a", "5")), Err(MergeError::TooLong { max: 4 }));
-    assert_eq!(merger.handle_update(text("b", "")), Err(MergeError::TooManyMessages { max: 1 }));
+    assert_eq!(merger.handle_update(text("a", "5")), Err(Error::TooLong { max: 4 }));
+    assert_eq!(merger.handle_update(text("b", "")), Err(Error::TooManyMessages { max: 1 }));
     let mut spent = text("a", "");
     spent.details_mut().usage = Some(Usage::default());
-    assert_eq!(merger.handle_update(spent), Err(MergeError::TooManyAccounts { max: 0 }));
+    assert_eq!(merger.handle_update(spent), Err(Error::TooManyAccounts { max: 0 }));
 }
 
 proptest! {

@@ -1,35 +1,39 @@
 //! One tool call, from its first fragment to its end.
+//!
+//! Invariants: a block starts only once the name is known or no more input can bring it; arguments that arrive earlier are
+//! held within `bytes_per_block`; the emitted arguments are compared by fingerprint, so a repeated call adds nothing.
 
 use std::sync::Arc;
 
 use bytestring::ByteString;
 
 use super::UNKNOWN_TOOL;
-use super::error::StreamError;
 use super::outlet::Outlet;
+use crate::error::Error;
 use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, SpanKind};
 use crate::fingerprint::{JsonFingerprint, Relation};
 use crate::id::{BlockId, ToolCallId};
 use crate::update::{Channel, Mode, Role, Update};
 
+/// The state of one tool call.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) name: ByteString,
     /// Arguments that arrived before the name did.
     pub(super) held: String,
     pub(super) print: JsonFingerprint,
-    /// Present from the start of the block on.
+    /// Set once the block has started.
     pub(super) head: Option<Arc<BlockHead>>,
-    /// The place in the order of opening while the block is open.
+    /// The position in the order of opening, while the block is open.
     pub(super) opened: Option<u64>,
     pub(super) origin: Origin,
     pub(super) parent: Option<BlockId>,
-    /// The place among the unanswered.
+    /// The position among the calls without result.
     pub(super) arrival: u64,
 }
 
 impl Call {
-    /// A call of which nothing is known but where it comes from.
+    /// Returns a call without name, arguments and block.
     pub(super) fn new(origin: Origin, parent: Option<BlockId>, arrival: u64) -> Self {
         Self {
             name: ByteString::new(),
@@ -43,13 +47,14 @@ impl Call {
         }
     }
 
+    /// Emits the new part of the arguments, or holds them until the name is known.
     pub(super) fn take_arguments(
         &mut self,
         arguments: ByteString,
         lane: &Arc<Lane>,
         update: &Update,
         out: &mut Outlet,
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), Error> {
         let Some(head) = self.head.clone() else {
             return self.hold(&arguments, update.mode, lane, out);
         };
@@ -70,8 +75,8 @@ impl Call {
         Ok(())
     }
 
-    /// Keeps arguments until the name is known.
-    fn hold(&mut self, arguments: &str, mode: Mode, lane: &Lane, out: &Outlet) -> Result<(), StreamError> {
+    /// Holds arguments until the name is known.
+    fn hold(&mut self, arguments: &str, mode: Mode, lane: &Lane, out: &Outlet) -> Result<(), Error> {
         let held = if mode == Mode::Append { self.held.len() } else { 0 };
         let max = out.limits.bytes_per_block;
         let what = "bytes of arguments of a tool call without name";
@@ -83,7 +88,7 @@ impl Call {
         Ok(())
     }
 
-    /// Ends the block whose arguments no longer count and starts one with the right ones, under a new id.
+    /// Ends the block with the outdated arguments and starts one with the new arguments, under a new id.
     fn replace(&mut self, old: &Arc<BlockHead>, arguments: ByteString, out: &mut Outlet) {
         out.emit(BlockEvent::BlockEnded { block: Arc::clone(old), reason: EndReason::Replaced });
         self.print = JsonFingerprint::default();
@@ -91,7 +96,7 @@ impl Call {
         self.head = Some(emit_replacing(old, &old.lane, arguments, out));
     }
 
-    /// Emits the right arguments of a call that has ended as one more block, which ends at once.
+    /// Emits the corrected arguments of an ended call as a further block, which ends at once.
     pub(super) fn replace_ended(&mut self, lane: &Arc<Lane>, arguments: ByteString, out: &mut Outlet) {
         let Some(old) = &self.head else { return };
         self.print = JsonFingerprint::default();
@@ -124,6 +129,7 @@ impl Call {
         self.head = Some(head);
     }
 
+    /// Starts the block of a call whose name never arrived, under [`UNKNOWN_TOOL`].
     pub(super) fn start_if_needed(&mut self, lane: &Arc<Lane>, out: &mut Outlet) {
         if self.head.is_none() {
             self.name_or(None);
@@ -141,18 +147,20 @@ impl Call {
         self.head.is_some() && self.opened.is_none()
     }
 
+    /// Sets the name if it is still unknown: to `name`, otherwise to [`UNKNOWN_TOOL`].
     pub(super) fn name_or(&mut self, name: Option<ByteString>) {
         if self.name.is_empty() {
             self.name = name.map_or(ByteString::from_static(UNKNOWN_TOOL), |name| crate::id::detach(&name));
         }
     }
 
+    /// Returns the emitted id of the call; empty before its block has started.
     pub(super) fn outgoing(&self) -> ToolCallId {
         self.head.as_ref().map_or_else(|| ToolCallId::from(""), |head| head.tool_call_id())
     }
 }
 
-/// Starts a block with these arguments in the place of another one, under a new id.
+/// Starts a block with `arguments` that replaces `old`, under a new id.
 pub(super) fn emit_replacing(
     old: &BlockHead,
     lane: &Arc<Lane>,
@@ -166,7 +174,7 @@ pub(super) fn emit_replacing(
         channel: old.channel,
         role: old.role,
         tool_name: old.tool_name.clone(),
-        // A lane that was opened again has other messages.
+        // A reopened lane has other messages, so the parent of the earlier lane does not apply.
         parent: old.parent.clone().filter(|_| old.lane.id == lane.id),
         continues: None,
         replaces: Some(old.id.clone()),

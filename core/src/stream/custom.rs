@@ -1,14 +1,16 @@
-//! Content without a kind of its own: progress of tools, cards, sealed forms, and what a source names itself.
+//! Content without a kind of its own: progress of tools, progress cards, encrypted forms, and the source's custom content.
+//!
+//! Every such block is emitted as one event, without start and end.
 
 use bytestring::ByteString;
 use serde_json::{Value, json};
 
-use super::error::StreamError;
 use super::lanes::LaneState;
 use super::outlet::Outlet;
 use super::tools::CallKey;
-use super::{StreamContext, UNKNOWN_TOOL, speech};
+use super::{StreamContext, UNKNOWN_TOOL, text};
 use crate::block::{Custom, ToolResult};
+use crate::error::Error;
 use crate::event::{BlockEvent, CustomEvent};
 use crate::id::{BlockId, ToolCallId};
 use crate::source::Source;
@@ -16,14 +18,15 @@ use crate::update::Update;
 use crate::wellknown;
 
 impl StreamContext {
-    pub(super) fn show_progress(
+    /// Emits a progress report of a tool as custom content, with the emitted id of its call.
+    pub(super) fn emit_progress(
         &mut self,
         source: &Source,
         key: Option<&CallKey>,
         result: &ToolResult,
         text: &str,
         update: &Update,
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), Error> {
         let (_, state) = self.lanes.open(source, &mut self.out)?;
         let waiting = key.and_then(|key| state.tools.waiting(key));
         let id = waiting.as_ref().map(|(id, _)| id).or(result.id.as_ref()).map_or("", ToolCallId::as_str);
@@ -31,20 +34,20 @@ impl StreamContext {
         let name = name.map_or(UNKNOWN_TOOL, |name| &**name);
         let value = json!({ "toolCallId": id, "toolName": name, "text": text });
         let custom = Custom { name: ByteString::from_static(wellknown::TOOL_PROGRESS), value };
-        self.show_custom_of(source, custom, update)
+        self.emit_custom_of(source, custom, update)
     }
 
-    pub(super) fn show_custom(&mut self, custom: Custom, update: &Update) -> Result<(), StreamError> {
+    pub(super) fn emit_custom(&mut self, custom: Custom, update: &Update) -> Result<(), Error> {
         if custom.name == wellknown::SEALED {
-            return self.show_sealed(custom, update);
+            return self.emit_sealed(custom, update);
         }
         let source = update.source.clone();
-        self.show_custom_of(&source, custom, update)
+        self.emit_custom_of(&source, custom, update)
     }
 
-    /// A sealed form stands in the open lane of what it belongs to, under the emitted id; without such a lane it is
-    /// passed on as it came.
-    fn show_sealed(&mut self, mut custom: Custom, update: &Update) -> Result<(), StreamError> {
+    /// Emits an encrypted form in the open lane of the message or call it belongs to, with the emitted id. If no such lane is
+    /// open, the form is emitted unchanged as raw content.
+    fn emit_sealed(&mut self, mut custom: Custom, update: &Update) -> Result<(), Error> {
         let id = custom.value.get("id").and_then(Value::as_str).unwrap_or_default();
         let source = if let Some((source, id)) = self.lanes.emitted_id(&update.source, id) {
             if let Some(members) = custom.value.as_object_mut() {
@@ -56,15 +59,11 @@ impl StreamContext {
             custom.value = json!({ "event": custom.value });
             update.source.clone()
         };
-        self.show_custom_of(&source, custom, update)
+        self.emit_custom_of(&source, custom, update)
     }
 
-    fn show_custom_of(
-        &mut self,
-        source: &Source,
-        custom: Custom,
-        update: &Update,
-    ) -> Result<(), StreamError> {
+    /// Emits custom content in the lane of `source`.
+    fn emit_custom_of(&mut self, source: &Source, custom: Custom, update: &Update) -> Result<(), Error> {
         let (lane, state) = self.lanes.open(source, &mut self.out)?;
         let id = custom_id(&custom.name, update, state, &mut self.out);
         let event = CustomEvent {
@@ -73,14 +72,14 @@ impl StreamContext {
             name: custom.name,
             value: custom.value,
             channel: update.channel,
-            origin: speech::origin(update),
+            origin: text::origin(update),
         };
         self.out.emit(BlockEvent::Custom(Box::new(event)));
         Ok(())
     }
 }
 
-/// A progress card keeps its id over all its changes; everything else gets a new one.
+/// Returns the block id of custom content: a progress card keeps its id over all changes, other content gets a new one.
 fn custom_id(name: &str, update: &Update, state: &mut LaneState, out: &mut Outlet) -> BlockId {
     let card = matches!(name, wellknown::ACTIVITY | wellknown::ACTIVITY_DELTA);
     let Some(message) = update.message_id.as_ref().filter(|_| card) else {

@@ -1,4 +1,4 @@
-//! The end of a run: all ends, then the terminal event, then nothing.
+//! The end of a run: ends of all open blocks and lanes, then the terminal event, then no further event.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use crate::run::{Interrupt, LaneOutcome, RunFailure, RunOutcome};
 use crate::source::Source;
 
 impl StreamContext {
-    /// A run that waits for a human is interrupted, whatever word its source has for it.
+    /// Finishes the run. A run with open interrupts is interrupted, even if its source reports success.
     pub(super) fn finish(&mut self, outcome: RunOutcome, result: Option<Value>) {
         if self.ended {
             return;
         }
         let outcome = match outcome {
-            RunOutcome::Success if !self.questions.is_empty() => RunOutcome::Interrupted,
+            RunOutcome::Success if !self.interrupts.is_empty() => RunOutcome::Interrupted,
             other => other,
         };
-        if outcome == RunOutcome::Interrupted && self.questions.is_empty() {
-            self.ask_anything();
+        if outcome == RunOutcome::Interrupted && self.interrupts.is_empty() {
+            self.request_input();
         }
         let (lanes, interrupts) = match outcome {
             RunOutcome::Success => (LaneOutcome::Success(None), Vec::new()),
-            RunOutcome::Interrupted => (LaneOutcome::Suspended, self.questions.take()),
+            RunOutcome::Interrupted => (LaneOutcome::Suspended, self.interrupts.take()),
             RunOutcome::Cancelled => (LaneOutcome::Cancelled, Vec::new()),
         };
         self.lanes.close_all(&lanes, &mut self.out);
@@ -42,15 +42,16 @@ impl StreamContext {
         self.ended = true;
     }
 
-    /// A source that waits without saying for what: there must be something to answer.
-    fn ask_anything(&mut self) {
+    /// Requests any input: a source that waits without naming an interrupt still needs one that can be replied to.
+    fn request_input(&mut self) {
         let interrupt = Interrupt::new(self.out.mint(), ByteString::from_static("input_required"));
-        // The root lane is always open and no question is pending, so nothing can be refused.
+        // The root lane is always open and no interrupt is pending, so no limit can be exceeded.
         if let Err(error) = self.interrupt(&Source::root(), interrupt) {
             debug_assert!(false, "refused: {error}");
         }
     }
 
+    /// Closes all lanes as failed, then emits the terminal event. Does nothing if the run has ended.
     pub(super) fn fail(&mut self, failure: RunFailure) {
         if self.ended {
             return;

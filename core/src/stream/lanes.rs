@@ -1,37 +1,38 @@
-//! The lanes of a run: which are open, who belongs to whom, and what each remembers.
+//! The lanes of a run: open lanes, their nesting, and the state of each.
 //!
-//! A lane opens when there is something to emit in it, its ancestors first; it closes after everything inside
-//! it. A closed lane's memory is kept for a while, so that an aggregate that comes late adds nothing; content that
-//! is new opens another lane for the same agent, because an invocation that ended stays ended.
+//! A lane opens with its first content, after its ancestors; it closes after everything inside it. The state of a closed
+//! lane is kept up to a limit, so that a late aggregate adds no content. New content of the same agent opens another
+//! lane, because an invocation that ended stays ended.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bytestring::ByteString;
 
-use super::error::StreamError;
 use super::memory::Memory;
 use super::outlet::Outlet;
-use super::speech::Speech;
 use super::steps::Steps;
-use super::tools::{CallKey, ToolBook};
+use super::text::TextSpans;
+use super::tools::{CallKey, ToolCalls};
 use crate::block::ToolResult;
+use crate::error::Error;
 use crate::event::{BlockEvent, Lane};
 use crate::id::{BlockId, LaneId, MessageId, ToolCallId};
 use crate::run::LaneOutcome;
 use crate::source::Source;
 
+/// The state of one lane, kept up to a limit after it has closed.
 #[derive(Debug)]
 pub(super) struct LaneState {
-    /// Present while the lane is open.
+    /// Set while the lane is open.
     lane: Option<Arc<Lane>>,
     opened: u64,
-    /// Open sub-lanes by order of opening.
+    /// Open sub-lanes in the order of opening.
     children: BTreeMap<u64, ByteString>,
-    pub(super) speech: Speech,
-    pub(super) tools: ToolBook,
+    pub(super) texts: TextSpans,
+    pub(super) tools: ToolCalls,
     pub(super) steps: Steps,
-    /// Ids of progress cards, which later changes refer to.
+    /// Block ids of progress cards, for later changes of the cards.
     pub(super) activities: Memory<MessageId, BlockId>,
 }
 
@@ -41,16 +42,16 @@ impl LaneState {
             lane,
             opened: 0,
             children: BTreeMap::new(),
-            speech: Speech::default(),
-            tools: ToolBook::default(),
+            texts: TextSpans::default(),
+            tools: ToolCalls::default(),
             steps: Steps::default(),
             activities: Memory::default(),
         }
     }
 
-    /// Ends everything open in the lane, blocks in the order of opening, then steps from the inside out.
+    /// Ends everything open in the lane: blocks in the order of opening, then steps from the inside out.
     fn drain(&mut self, lane: &Arc<Lane>, out: &mut Outlet) {
-        let mut ends = self.speech.drain(out);
+        let mut ends = self.texts.drain(out);
         ends.extend(self.tools.drain(lane, out));
         ends.sort_by_key(|(opened, _)| *opened);
         for (_, end) in ends {
@@ -60,6 +61,7 @@ impl LaneState {
     }
 }
 
+/// All lanes of a run, by the path of their source.
 #[derive(Debug)]
 pub(super) struct LaneTable {
     root: LaneState,
@@ -80,20 +82,20 @@ impl LaneTable {
         }
     }
 
-    /// The state of a source's lane, if it is open.
+    /// Returns the state of a source's lane if it is open.
     pub(super) fn open_state(&mut self, source: &Source) -> Option<&mut LaneState> {
         let state = if source.is_root() { &mut self.root } else { self.open.get_mut(source.path())? };
         state.lane.is_some().then_some(state)
     }
 
-    /// The lane of a source and its state, if it is open.
+    /// Returns the lane of a source and its state if it is open.
     pub(super) fn open_mut(&mut self, source: &Source) -> Option<(Arc<Lane>, &mut LaneState)> {
         let state = self.open_state(source)?;
         let lane = state.lane.clone()?;
         Some((lane, state))
     }
 
-    /// What is known of a source, whether its lane is open or not.
+    /// Returns the state of a source's lane, open or closed. Returns `None` if the source has no lane or it was forgotten.
     pub(super) fn known(&self, source: &Source) -> Option<&LaneState> {
         if source.is_root() {
             return Some(&self.root);
@@ -101,22 +103,23 @@ impl LaneTable {
         self.open.get(source.path()).or_else(|| self.closed.get(&ByteString::from(source.path())))
     }
 
-    /// Opens the lane of a source, its ancestors first; does nothing if it is open.
+    /// Opens the lane of a source after its ancestors. Does nothing if it is open.
     pub(super) fn open(
         &mut self,
         source: &Source,
         out: &mut Outlet,
-    ) -> Result<(Arc<Lane>, &mut LaneState), StreamError> {
+    ) -> Result<(Arc<Lane>, &mut LaneState), Error> {
         self.ensure_open(source, 1, out)?;
         let root_lane = Arc::clone(&self.root_lane);
         let state = if source.is_root() { None } else { self.open.get_mut(source.path()) };
-        // `ensure_open` has put it there; the root is always open.
+        // `ensure_open` has inserted the state; the root is always open.
         let state = state.unwrap_or(&mut self.root);
         let lane = state.lane.clone().unwrap_or(root_lane);
         Ok((lane, state))
     }
 
-    fn ensure_open(&mut self, source: &Source, depth: usize, out: &mut Outlet) -> Result<(), StreamError> {
+    /// Opens the missing lanes from the outermost to `source`, within the limits of depth and number.
+    fn ensure_open(&mut self, source: &Source, depth: usize, out: &mut Outlet) -> Result<(), Error> {
         let Some(parent) = source.parent() else { return Ok(()) };
         if self.open.contains_key(source.path()) {
             return Ok(());
@@ -139,7 +142,7 @@ impl LaneTable {
         Ok(())
     }
 
-    /// Puts an open lane where it belongs; its parent is open.
+    /// Inserts an open lane below its parent, which is open.
     pub(super) fn enter(&mut self, lane: Arc<Lane>, out: &mut Outlet) {
         let opened = out.next_opened();
         let key = ByteString::from(lane.source.path());
@@ -151,13 +154,13 @@ impl LaneTable {
         let mut state = self.closed.remove(&key).unwrap_or_else(|| LaneState::new(None));
         state.lane = Some(lane);
         state.opened = opened;
-        state.speech.begin_again();
-        state.tools.begin_again();
+        state.texts.reopen();
+        state.tools.reopen();
         state.activities = Memory::default();
         self.open.insert(key, state);
     }
 
-    /// Closes the lane of a source, its sub-lanes first; does nothing if it is not open.
+    /// Closes the lane of a source after its sub-lanes. Does nothing if it is not open.
     pub(super) fn close(&mut self, source: &Source, outcome: LaneOutcome, out: &mut Outlet) {
         if let Some(parent) = source.parent()
             && let Some(opened) = self.open.get(source.path()).map(|state| state.opened)
@@ -169,7 +172,7 @@ impl LaneTable {
         }
     }
 
-    /// Closes everything, the root's own blocks last.
+    /// Closes all lanes; the blocks of the root end last.
     pub(super) fn close_all(&mut self, outcome: &LaneOutcome, out: &mut Outlet) {
         for (_, path) in std::mem::take(&mut self.root.children) {
             self.close_path(&path, outcome.clone(), out);
@@ -177,6 +180,7 @@ impl LaneTable {
         self.root.drain(&Arc::clone(&self.root_lane), out);
     }
 
+    /// Closes a lane after its sub-lanes, and keeps its state.
     fn close_path(&mut self, path: &str, outcome: LaneOutcome, out: &mut Outlet) {
         let Some((key, mut state)) = self.open.remove_entry(path) else { return };
         for (_, child) in std::mem::take(&mut state.children) {
@@ -189,21 +193,21 @@ impl LaneTable {
         self.closed.insert(key, state, out.limits.remembered_lanes);
     }
 
-    /// The source among `source` and its ancestors whose call a result answers.
+    /// Returns the source, among `source` and its ancestors, that made the call of a result.
     pub(super) fn owner_of_result(&self, source: &Source, result: &ToolResult) -> Option<(Source, CallKey)> {
         let mut at = Some(source);
         while let Some(source) = at {
             if let Some(key) = self.known(source).and_then(|state| state.tools.key_of_result(result)) {
                 return Some((source.clone(), key));
             }
-            // A result without id is matched in its own lane only: elsewhere "the oldest" is a guess.
+            // A result without id is matched in its own lane only: in another lane the oldest call would be a guess.
             result.id.as_ref()?;
             at = source.parent();
         }
         None
     }
 
-    /// The outgoing id of a call that `source` or one of its ancestors made.
+    /// Returns the emitted id of a call that `source` or one of its ancestors made.
     pub(super) fn outgoing_call(&self, source: &Source, call: &ToolCallId) -> Option<ToolCallId> {
         let mut at = Some(source);
         while let Some(source) = at {
@@ -215,13 +219,13 @@ impl LaneTable {
         None
     }
 
-    /// The emitted id of a message, call or result that `source` or one of its ancestors made, and which of them.
+    /// Returns the emitted id of a message, call or result of `source` or one of its ancestors, and that source.
     pub(super) fn emitted_id(&self, source: &Source, id: &str) -> Option<(Source, String)> {
         let mut at = Some(source);
         while let Some(source) = at {
             if let Some(state) = self.known(source)
                 && let Some(lane) = &state.lane
-                && let Some(emitted) = state.speech.emitted(id).or_else(|| state.tools.emitted(id, lane))
+                && let Some(emitted) = state.texts.emitted(id).or_else(|| state.tools.emitted(id, lane))
             {
                 return Some((source.clone(), emitted.to_string()));
             }
@@ -230,13 +234,13 @@ impl LaneTable {
         None
     }
 
-    /// Calls of the root agent that nobody answered.
+    /// Returns the calls of the root agent without result.
     pub(super) fn pending_calls(&self) -> Vec<ToolCallId> {
         self.root.tools.pending().collect()
     }
 }
 
-/// How a lane ended that had to end because its parent did.
+/// Returns the outcome of a lane that closes because its parent closes.
 fn inherited(parent: &LaneOutcome) -> LaneOutcome {
     match parent {
         LaneOutcome::Success(_) => LaneOutcome::Success(None),

@@ -1,15 +1,16 @@
-//! A map that forgets: at most so many entries, the ones remembered longest ago go first.
+//! A bounded map: inserting more than the maximum removes the entries that were inserted longest ago.
 //!
-//! Invariant: the queue holds at most about twice as many places as the map has entries, so a key that is
-//! taken out and remembered again a million times costs no more than one.
+//! Invariant: the queue holds at most about twice as many places as the map has entries, so removing and inserting the
+//! same key repeatedly needs constant memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
+/// A map with a maximum number of entries.
 #[derive(Debug)]
 pub(super) struct Memory<K, V> {
     entries: HashMap<K, (u64, V), foldhash::fast::RandomState>,
-    /// Places in the order of remembering; a place whose stamp is not its entry's is stale.
+    /// Keys in the order of insertion. A place is stale if its stamp differs from that of the entry.
     order: VecDeque<(u64, K)>,
     stamp: u64,
 }
@@ -21,7 +22,7 @@ impl<K, V> Default for Memory<K, V> {
 }
 
 impl<K: Hash + Eq + Clone, V> Memory<K, V> {
-    /// Remembers `value` as the newest entry, and forgets the oldest if there are more than `max`.
+    /// Inserts `value` as the newest entry, and removes the oldest if there are more than `max`.
     pub(super) fn insert(&mut self, key: K, value: V, max: usize) {
         self.stamp += 1;
         self.entries.insert(key.clone(), (self.stamp, value));

@@ -1,28 +1,28 @@
-//! [`StreamContext`]: the deferred-end machine that turns what sources say into balanced events.
+//! [`StreamContext`]: the deferred-end machine that turns source events into balanced events.
 //!
-//! A pure machine: input goes in by `handle_*`, events come out by [`poll_event`](StreamContext::poll_event), and
-//! nothing else happens. It decides *when* blocks open and close; what they look like is a converter's matter.
+//! A pure machine: input enters by `handle_*`, events leave by [`poll_event`](StreamContext::poll_event), and there are no
+//! other effects. It decides *when* blocks open and close; converters decide how they are written.
 //!
 //! ```text
 //!              handle_event (updates, lanes, steps, state, …)
 //!                 ┌──────┐
 //!                 ▼      │
 //!   new ──► running ─────┘ ── Finished ─────────────► finished ─┐
-//!              │      ── Failed, handle_failure ────► failed   ─┼─► poll_event gives what is left, then None
-//!              │      ── handle_eof (nothing said) ─► failed   ─┤
+//!              │      ── Failed, handle_failure ────► failed   ─┼─► poll_event returns the rest, then None
+//!              │      ── handle_eof (no end sent) ──► failed   ─┤
 //!              └───── ── handle_cancel ─────────────► finished ─┘   (outcome `Cancelled`)
 //! ```
 //!
 //! | rule | where |
 //! |---|---|
-//! | lazy start, who closes whom, deferred end, last packet, replace, re-open | `speech.rs` |
-//! | tool use end, finished tools, orphan result, calls without id | `tools.rs` |
+//! | lazy start, interruption, deferred end, last packet, replacement, re-opening | `text.rs` |
+//! | end of tool calls, repeated calls, results without call, calls without id | `tools.rs` |
 //! | content without a kind of its own | `custom.rs` |
 //! | lanes open with their first content and close after everything inside them | `lanes.rs` |
-//! | end of run: all ends, then the terminal event, then nothing | here |
-//! | an upstream that ends without saying so has failed | [`StreamContext::handle_eof`] |
-//! | ids that the source spelled are kept where the host asks for it | [`StreamContext::with_kept_ids`], `outlet.rs`, `speech/owner.rs` |
-//! | a run that another machine began goes on as if it were this one's | `past.rs` |
+//! | end of run: all ends, then the terminal event, then no further event | `ending.rs` |
+//! | a source whose stream ends without an end of the run has failed | [`StreamContext::handle_eof`] |
+//! | message ids of the source are emitted unchanged where the host requests it | [`StreamContext::with_kept_ids`], `outlet.rs`, `text/owner.rs` |
+//! | a run that another machine started is continued | `restore.rs` |
 //!
 //! Cost: constant per event, whatever the length of the run and the number of lanes; no allocation for a delta of
 //! an open block.
@@ -30,15 +30,14 @@
 mod call;
 mod custom;
 mod ending;
-mod error;
 mod lanes;
 mod limits;
 mod memory;
 mod outlet;
-mod past;
-mod questions;
-mod speech;
+mod pending;
+mod restore;
 mod steps;
+mod text;
 mod tools;
 
 #[cfg(test)]
@@ -48,10 +47,10 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 
-pub use error::{Fault, StreamError};
 pub use limits::Limits;
 
 use crate::block::{ContentBlock, ToolOutput, ToolResult, ToolUse};
+use crate::error::Error;
 use crate::event::{BlockEvent, Lane, PendingInterrupt, SpanKind};
 use crate::id::{LaneId, ResponseId, RunId, ToolCallId};
 use crate::run::{Interrupt, RunFailure, RunInfo, RunOutcome, Usage};
@@ -60,33 +59,52 @@ use crate::update::{Channel, Mode, SourceEvent, Update};
 use crate::usage_sum::UsageSum;
 use lanes::{LaneState, LaneTable};
 use outlet::Outlet;
-use questions::Questions;
-use speech::{Fragment, Plan};
+use pending::PendingInterrupts;
+use text::{Fragment, Plan};
 use tools::CallKey;
 
-/// What a tool is called whose name nobody told.
+/// The name of a tool whose name the source did not send.
 pub const UNKNOWN_TOOL: &str = "unknown";
 
 /// The state of one run's stream.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_core::{BlockEvent, RunInfo, SourceEvent, StreamContext, Update};
+///
+/// let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+/// context.handle_update(Update::text("Hello"))?;
+/// context.handle_event(SourceEvent::finished())?; // ends the text, too
+/// let events: Vec<BlockEvent> = std::iter::from_fn(|| context.poll_event()).collect();
+/// assert!(matches!(events[..], [
+///     BlockEvent::RunStarted(_),
+///     BlockEvent::BlockStarted(_),
+///     BlockEvent::BlockDelta { .. },
+///     BlockEvent::BlockEnded { .. },
+///     BlockEvent::RunFinished(_),
+/// ]));
+/// # Ok::<(), aqueduct_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct StreamContext {
     run: Arc<RunInfo>,
     lanes: LaneTable,
-    questions: Questions,
+    interrupts: PendingInterrupts,
     usage: UsageSum,
-    /// The last reason that came with the answer.
+    /// The last finish reason that was sent with the answer.
     finish_reason: Option<ByteString>,
     out: Outlet,
     ended: bool,
 }
 
 impl StreamContext {
-    /// A run that has just started, with default limits.
+    /// Returns the context of a run that has just started, with default limits.
     pub fn new(run: RunInfo) -> Self {
         Self::with_limits(run, Limits::default())
     }
 
-    /// A run that has just started.
+    /// Returns the context of a run that has just started.
     pub fn with_limits(run: RunInfo, limits: Limits) -> Self {
         let mut out = Outlet::new(&run.run_id, limits);
         let run = Arc::new(run);
@@ -95,7 +113,7 @@ impl StreamContext {
         Self {
             run,
             lanes: LaneTable::new(root_id),
-            questions: Questions::default(),
+            interrupts: PendingInterrupts::default(),
             usage: UsageSum::default(),
             finish_reason: None,
             out,
@@ -103,8 +121,8 @@ impl StreamContext {
         }
     }
 
-    /// Emits the run under this id; ids of blocks and lanes are still made from the other one. For a run that a client
-    /// started under the id of an earlier run of the thread.
+    /// Emits the run under `id`, while ids of blocks and lanes are still derived from the run's own id. For a run that a
+    /// client started under the id of an earlier run of the thread.
     pub fn with_shown_id(mut self, id: RunId) -> Self {
         self.run = Arc::new(RunInfo { run_id: id, ..RunInfo::clone(&self.run) });
         self.out.discard();
@@ -112,8 +130,8 @@ impl StreamContext {
         self
     }
 
-    /// Declares tool calls of earlier runs of the thread: a result for one of them is no orphan, and no call of
-    /// this run leaves under such an id.
+    /// Declares tool calls of earlier runs of the thread: a result for one of them needs no call in this run, and no call of
+    /// this run is emitted under such an id.
     pub fn with_known_calls<'a>(mut self, calls: impl IntoIterator<Item = &'a ToolCallId>) -> Self {
         calls.into_iter().for_each(|call| self.out.know_call(call));
         self
@@ -123,7 +141,7 @@ impl StreamContext {
     /// ids as before. For sources whose protocol makes message ids unique in a thread and that merge the history by
     /// them (AG-UI): the ids that a frontend sends back are then the source's own.
     ///
-    /// `known` are the message ids that the thread has already: those of the input, and those of the thread's earlier
+    /// `known` are the message ids that the thread already contains: those of the input, and those of the thread's earlier
     /// runs where the input does not carry the whole history.
     pub fn with_kept_ids<'a>(mut self, known: impl IntoIterator<Item = &'a str>) -> Self {
         known.into_iter().for_each(|id| self.out.take(id));
@@ -131,14 +149,15 @@ impl StreamContext {
         self
     }
 
-    /// Takes anything a source says.
+    /// Handles any event of the source.
     ///
     /// # Errors
     ///
-    /// [`StreamError`] says whose fault it is, and whether the stream can go on.
-    pub fn handle_event(&mut self, event: SourceEvent) -> Result<(), StreamError> {
+    /// Returns an error if the event exceeds a limit or the run has ended. The context is unchanged;
+    /// [`Error::can_continue`] returns `true` if the stream can continue without the event.
+    pub fn handle_event(&mut self, event: SourceEvent) -> Result<(), Error> {
         if self.ended {
-            return Err(StreamError::Ended);
+            return Err(Error::Ended);
         }
         match event {
             SourceEvent::Update(update) => self.handle_update(update),
@@ -168,7 +187,7 @@ impl StreamContext {
                 self.finish(outcome, result);
                 Ok(())
             }
-            // Kept by the host; without one there is nothing to resume.
+            // The host stores checkpoints. A context without host has no use for them.
             SourceEvent::Checkpoint(_) => Ok(()),
             SourceEvent::Failed(failure) => {
                 self.fail(failure);
@@ -177,107 +196,109 @@ impl StreamContext {
         }
     }
 
-    /// Takes a fragment of content.
+    /// Handles a fragment of content.
     ///
     /// # Errors
     ///
     /// As [`handle_event`](Self::handle_event).
-    pub fn handle_update(&mut self, mut update: Update) -> Result<(), StreamError> {
+    pub fn handle_update(&mut self, mut update: Update) -> Result<(), Error> {
         if self.ended {
-            return Err(StreamError::Ended);
+            return Err(Error::Ended);
         }
         update.drop_empty_ids();
         match &mut update.block {
             ContentBlock::Text(part) => {
                 let text = std::mem::take(&mut part.text);
-                self.speak(SpanKind::Text, text, None, &update)
+                self.handle_text(SpanKind::Text, text, None, &update)
             }
             ContentBlock::Thinking(part) => {
                 let (text, encrypted) = (std::mem::take(&mut part.text), part.encrypted.take());
-                self.speak(SpanKind::Thinking, text, encrypted, &update)
+                self.handle_text(SpanKind::Thinking, text, encrypted, &update)
             }
             ContentBlock::ToolUse(tool) => {
                 let tool = std::mem::take(tool);
-                self.use_tool(tool, &update)
+                self.handle_tool_use(tool, &update)
             }
             ContentBlock::ToolResult(result) => {
                 let result = std::mem::take(result);
-                self.answer_tool(result, &update)
+                self.handle_tool_result(result, &update)
             }
             ContentBlock::Custom(custom) => {
                 let custom = std::mem::take(custom);
-                self.show_custom(custom, &update)
+                self.emit_custom(custom, &update)
             }
         }?;
         self.note_finish_reason(&update);
         self.book_usage(&update)
     }
 
-    /// The source ended. If it has not said how the run ended, the run has failed.
+    /// Handles the end of the source's stream. If the source has not reported the end of the run, the run fails.
     pub fn handle_eof(&mut self) {
         let message =
             "the agent's stream ended without saying how the run ended: the answer may be incomplete";
         self.fail(RunFailure::new(RunFailure::UPSTREAM_ENDED, message));
     }
 
-    /// The run failed for a reason outside the source's stream.
+    /// Fails the run for a reason outside the source's stream.
     pub fn handle_failure(&mut self, failure: RunFailure) {
         self.fail(failure);
     }
 
-    /// Somebody stopped the run.
+    /// Ends the run as cancelled.
     pub fn handle_cancel(&mut self) {
         self.finish(RunOutcome::Cancelled, None);
     }
 
-    /// The next event, in order; none until more input arrives, and none for ever after the terminal event.
+    /// Returns the next event. Returns `None` until more input arrives, and always after the terminal event.
     pub fn poll_event(&mut self) -> Option<BlockEvent> {
         self.out.poll()
     }
 
-    /// True once the terminal event was made; it may still wait to be polled.
+    /// Returns `true` once the run has ended. Events may still wait to be polled.
     pub fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// True if nothing is left to poll and nothing will come.
+    /// Returns `true` if the run has ended and all events have been polled.
     pub fn is_finished(&self) -> bool {
         self.ended && !self.out.has_events()
     }
 
-    fn speak(
+    /// Handles a fragment of text or thinking: appends to the open block on the hot path, otherwise plans and applies.
+    fn handle_text(
         &mut self,
         kind: SpanKind,
         mut text: ByteString,
         encrypted: Option<ByteString>,
         update: &Update,
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), Error> {
         if encrypted.is_none()
             && let Some(state) = self.lanes.open_state(&update.source)
         {
-            text = match state.speech.go_on(kind, text, update, &mut self.out) {
+            text = match state.texts.try_append(kind, text, update, &mut self.out) {
                 Ok(()) => return Ok(()),
                 Err(text) => text,
             };
         }
         let fragment = Fragment { kind, text, encrypted, update };
         if let Some((lane, state)) = self.lanes.open_mut(&update.source) {
-            let plan = state.speech.plan(fragment);
+            let plan = state.texts.plan(fragment);
             check_room(&plan, state, update, &self.out)?;
-            return state.speech.apply(plan, kind, &lane, update, &mut self.out);
+            return state.texts.apply(plan, kind, &lane, update, &mut self.out);
         }
         let plan = match self.lanes.known(&update.source) {
-            Some(state) => state.speech.plan(fragment),
-            None => speech::Speech::default().plan(fragment),
+            Some(state) => state.texts.plan(fragment),
+            None => text::TextSpans::default().plan(fragment),
         };
         if matches!(plan, Plan::Nothing) {
             return Ok(());
         }
         let (lane, state) = self.lanes.open(&update.source, &mut self.out)?;
-        state.speech.apply(plan, kind, &lane, update, &mut self.out)
+        state.texts.apply(plan, kind, &lane, update, &mut self.out)
     }
 
-    fn use_tool(&mut self, tool: ToolUse, update: &Update) -> Result<(), StreamError> {
+    /// Handles a fragment of a tool call, unless it repeats a complete one.
+    fn handle_tool_use(&mut self, tool: ToolUse, update: &Update) -> Result<(), Error> {
         let repeats = |state: &LaneState| match &tool.id {
             Some(id) => state.tools.is_repeat(&CallKey::Given(id.clone()), &tool, update),
             None => state.tools.is_repeat_without_id(&tool, update),
@@ -287,17 +308,18 @@ impl StreamContext {
         }
         let (lane, state) = self.lanes.open(&update.source, &mut self.out)?;
         let key = state.tools.key_of_use(&tool);
-        state.tools.handle_use(&key, tool, &lane, update, &mut state.speech, &mut self.out)
+        state.tools.handle_use(&key, tool, &lane, update, &mut state.texts, &mut self.out)
     }
 
-    fn answer_tool(&mut self, result: ToolResult, update: &Update) -> Result<(), StreamError> {
+    /// Handles a tool result in the lane of the agent that made the call. Progress is emitted at once and does not end the call.
+    fn handle_tool_result(&mut self, result: ToolResult, update: &Update) -> Result<(), Error> {
         let owner = self.lanes.owner_of_result(&update.source, &result);
         let (source, key) = match owner {
             Some((source, key)) => (source, Some(key)),
             None => (update.source.clone(), None),
         };
         if let ToolOutput::Progress(text) = &result.output {
-            return self.show_progress(&source, key.as_ref(), &result, text, update);
+            return self.emit_progress(&source, key.as_ref(), &result, text, update);
         }
         if let Some(state) = self.lanes.known(&source)
             && state.tools.is_repeated_result(key.as_ref(), &result, update.mode)
@@ -306,13 +328,13 @@ impl StreamContext {
         }
         let (lane, state) = self.lanes.open(&source, &mut self.out)?;
         if let Some(message) = key.as_ref().and_then(|key| state.tools.message_of(key)) {
-            state.speech.note_answer(message);
+            state.texts.note_answer(message);
         }
         state.tools.handle_result(key, result, &lane, update, &mut self.out);
         Ok(())
     }
 
-    /// Copies the reason: it must not keep the buffer of its message alive until the end of the run.
+    /// Stores a copy of the reason: a slice would keep the buffer of its message alive until the end of the run.
     fn note_finish_reason(&mut self, update: &Update) {
         let reason = update.details.as_ref().and_then(|details| details.finish_reason.as_deref());
         if let Some(reason) = reason.filter(|_| update.channel == Channel::Answer) {
@@ -320,7 +342,7 @@ impl StreamContext {
         }
     }
 
-    fn book_usage(&mut self, update: &Update) -> Result<(), StreamError> {
+    fn book_usage(&mut self, update: &Update) -> Result<(), Error> {
         match update.details.as_ref().and_then(|details| details.usage.clone()) {
             Some(usage) => self.book(&update.source, update.response_id.as_ref(), update.mode, usage),
             None => Ok(()),
@@ -333,7 +355,7 @@ impl StreamContext {
         response: Option<&ResponseId>,
         mode: Mode,
         usage: Usage,
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), Error> {
         let max = self.out.limits.usage_accounts;
         let fits = self.usage.book(source, response, mode, &usage, max);
         let count = if fits { 0 } else { max + 1 };
@@ -341,7 +363,8 @@ impl StreamContext {
         self.emit_in(source, |lane| BlockEvent::Usage { lane, usage: Box::new(usage) })
     }
 
-    fn interrupt(&mut self, source: &Source, mut interrupt: Interrupt) -> Result<(), StreamError> {
+    /// Emits an interrupt with the emitted id of its tool call. A repeated one is suppressed.
+    fn interrupt(&mut self, source: &Source, mut interrupt: Interrupt) -> Result<(), Error> {
         if let Some(call) = &interrupt.tool_call_id
             && let Some(outgoing) = self.lanes.outgoing_call(source, call)
         {
@@ -349,28 +372,24 @@ impl StreamContext {
         }
         let (lane, _) = self.lanes.open(source, &mut self.out)?;
         let pending = PendingInterrupt { lane, interrupt };
-        if self.questions.ask(pending.clone(), self.out.limits.interrupts)? {
+        if self.interrupts.add(pending.clone(), self.out.limits.interrupts)? {
             self.out.emit(BlockEvent::InterruptRequested(Box::new(pending)));
         }
         Ok(())
     }
 
-    fn emit_in(
-        &mut self,
-        source: &Source,
-        event: impl FnOnce(Arc<Lane>) -> BlockEvent,
-    ) -> Result<(), StreamError> {
+    fn emit_in(&mut self, source: &Source, event: impl FnOnce(Arc<Lane>) -> BlockEvent) -> Result<(), Error> {
         let (lane, _) = self.lanes.open(source, &mut self.out)?;
         self.out.emit(event(lane));
         Ok(())
     }
 }
 
-/// Refuses a block too many.
-fn check_room(plan: &Plan, state: &LaneState, update: &Update, out: &Outlet) -> Result<(), StreamError> {
-    if !matches!(plan, Plan::Open { .. }) || state.speech.is_open(&update.track) {
+/// Returns an error if the fragment needs a block more than `open_blocks`.
+fn check_room(plan: &Plan, state: &LaneState, update: &Update, out: &Outlet) -> Result<(), Error> {
+    if !matches!(plan, Plan::Open { .. }) || state.texts.is_open(&update.track) {
         return Ok(());
     }
-    let open = state.speech.open_count() + state.tools.open_count() + 1;
+    let open = state.texts.open_count() + state.tools.open_count() + 1;
     Outlet::check(open, out.limits.open_blocks, "open_blocks", "open blocks", update.source.path())
 }

@@ -1,33 +1,34 @@
-//! What all lanes share: the queue of events that wait to be polled, the ids, the order of opening, the limits.
+//! State that all lanes share: the queue of events that wait to be polled, the ids, the order of opening, the limits.
 
 use std::collections::{HashSet, VecDeque};
 
 use bytestring::ByteString;
 
-use super::error::StreamError;
 use super::limits::Limits;
+use crate::error::Error;
 use crate::event::BlockEvent;
 use crate::fingerprint::hash_bytes;
 use crate::id::{BlockId, IdMint, MessageId, RunId, ToolCallId};
 
-/// Ids a run may emit as the source spelled them. Past that every block gets a minted id, so memory is bounded
-/// (8 bytes an id) and ids stay unique.
+/// Ids of a source that a run emits unchanged. Beyond that every block gets a minted id, so memory is bounded (8 bytes an
+/// id) and ids stay unique.
 const KEPT_IDS: usize = 1 << 16;
 
-/// The longest id, in bytes, that is emitted as the source spelled it. Every event of a block carries its id; ids of
-/// real frameworks have at most about 80 bytes.
+/// The longest id, in bytes, that is emitted unchanged. Every event of a block carries its id; ids of real frameworks have
+/// at most about 80 bytes.
 const KEPT_ID_BYTES: usize = 256;
 
+/// The shared output of all lanes.
 #[derive(Debug)]
 pub(super) struct Outlet {
     events: VecDeque<BlockEvent>,
     mint: IdMint,
     opened: u64,
     pub(super) limits: Limits,
-    /// Hashes of ids that must not be emitted again: those of this run and of the thread's history. A collision
-    /// costs a kept spelling and nothing else.
+    /// Hashes of ids that must not be emitted again: those of this run and of the thread's history. A collision only causes
+    /// a minted id.
     taken: HashSet<u64, foldhash::fast::RandomState>,
-    /// True if message ids are emitted as the source spelled them, where they are unique in the thread.
+    /// Set if message ids are emitted unchanged where they are unique in the thread.
     keeps_messages: bool,
     known_calls: HashSet<ToolCallId, foldhash::fast::RandomState>,
 }
@@ -57,37 +58,37 @@ impl Outlet {
         !self.events.is_empty()
     }
 
-    /// A new id for a block, result or lane.
+    /// Returns a new id for a block, result or lane.
     pub(super) fn mint(&mut self) -> ByteString {
         ByteString::from(self.mint.mint())
     }
 
-    /// Takes note of an id that left before.
+    /// Excludes an id that the run already emitted.
     pub(super) fn skip(&mut self, id: &str) {
         self.mint.skip(id);
     }
 
-    /// True if `id` has the shape of a minted id of this run.
+    /// Returns `true` if `id` has the form of a minted id of this run.
     pub(super) fn is_minted(&self, id: &str) -> bool {
         self.mint.could_mint(id)
     }
 
-    /// Marks an id as used: it is not emitted again.
+    /// Marks an id as used, so that it is not emitted again.
     pub(super) fn take(&mut self, id: &str) {
         self.taken.insert(hash_bytes(0, id.as_bytes()));
     }
 
-    /// Emits message ids as the source spells them from now on.
+    /// Emits message ids unchanged from now on.
     pub(super) fn keep_messages(&mut self) {
         self.keeps_messages = true;
     }
 
-    /// Drops what waits: it left before.
+    /// Drops the queued events: they have already been emitted.
     pub(super) fn discard(&mut self) {
         self.events.clear();
     }
 
-    /// The place of the next thing to open in the order of opening.
+    /// Returns the next position in the order of opening.
     pub(super) fn next_opened(&mut self) -> u64 {
         self.opened += 1;
         self.opened
@@ -103,14 +104,14 @@ impl Outlet {
         self.known_calls.contains(call)
     }
 
-    /// The outgoing id of a new tool call: the source's own spelling if nothing in the thread has it yet.
+    /// Returns the emitted id of a new tool call: the source's id if it is unique in the thread, otherwise a minted one.
     pub(super) fn call_id(&mut self, given: Option<&ToolCallId>) -> BlockId {
         let kept = given.and_then(|id| self.claim(id.as_bytes()));
         kept.unwrap_or_else(|| BlockId::new(self.mint()))
     }
 
-    /// The outgoing id of a new block of a source message: the source's own spelling if message ids are kept and
-    /// nothing in the thread has it yet.
+    /// Returns the emitted id of a new block of a source message: the message's id if message ids are kept and it is unique
+    /// in the thread, otherwise a minted one.
     pub(super) fn block_id(&mut self, given: Option<&MessageId>) -> BlockId {
         let kept = given.and_then(|id| self.claim_message(id));
         kept.unwrap_or_else(|| BlockId::new(self.mint()))
@@ -120,11 +121,12 @@ impl Outlet {
         self.keeps_messages
     }
 
-    /// The source's own message id, from now on used. Returns `None` if message ids are not kept or the id is used.
+    /// Marks the message's id as used and returns it. Returns `None` if message ids are not kept or the id is used already.
     pub(super) fn claim_message(&mut self, given: &MessageId) -> Option<BlockId> {
         if self.keeps_messages { self.claim(given.as_bytes()) } else { None }
     }
 
+    /// Returns the source's id if it is short enough, not of the form of a minted id, and unused.
     fn claim(&mut self, given: &ByteString) -> Option<BlockId> {
         let free = !given.is_empty()
             && given.len() <= KEPT_ID_BYTES
@@ -134,17 +136,17 @@ impl Outlet {
         free.then(|| BlockId::new(crate::id::detach(given)))
     }
 
-    /// Refuses what passes a limit.
+    /// Returns an error if `count` exceeds `max`.
     pub(super) fn check(
         count: usize,
         max: usize,
         limit: &'static str,
         what: &'static str,
         lane: &str,
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), Error> {
         if count > max {
             let lane = lane.to_owned();
-            return Err(StreamError::LimitExceeded { limit, what, max, lane });
+            return Err(Error::LimitExceeded { limit, what, max, lane });
         }
         Ok(())
     }

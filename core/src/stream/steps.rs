@@ -1,27 +1,29 @@
-//! Named phases of work in one lane. A step that starts while one of the same name is open gets a name of its
-//! own (`name (2)`), because a frontend knows steps by name; a step that ends without a start is shown as both.
+//! Named phases of work in one lane. Frontends identify steps by name, so a step that starts while one of the same name is
+//! open is renamed (`name (2)`). A step that ends without a start is emitted with both.
 
 use std::sync::Arc;
 
 use bytestring::ByteString;
 
-use super::error::StreamError;
 use super::outlet::Outlet;
+use crate::error::Error;
 use crate::event::{BlockEvent, Lane};
 
+/// The open steps of one lane.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    /// The source's name and the one shown, from the outside in.
+    /// The source's name and the emitted name of each open step, from the outside in.
     open: Vec<(ByteString, ByteString)>,
 }
 
 impl Steps {
+    /// Starts a step, under a free name, within the limits.
     pub(super) fn start(
         &mut self,
         name: &ByteString,
         lane: &Arc<Lane>,
         out: &mut Outlet,
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), Error> {
         let count = self.open.len() + 1;
         Outlet::check(count, out.limits.open_steps, "open_steps", "open steps", lane.source.path())?;
         let max = out.limits.bytes_per_block;
@@ -33,6 +35,7 @@ impl Steps {
         Ok(())
     }
 
+    /// Finishes the innermost open step of that name.
     pub(super) fn finish(&mut self, name: &ByteString, lane: &Arc<Lane>, out: &mut Outlet) {
         let shown = if let Some(at) = self.open.iter().rposition(|(open, _)| open == name) {
             self.open.remove(at).1
@@ -44,8 +47,7 @@ impl Steps {
         out.emit(BlockEvent::StepFinished { lane: Arc::clone(lane), name: shown });
     }
 
-    /// Takes note of a step that was shown as started before. The source's name for it is the one shown, without the
-    /// number that told it apart.
+    /// Restores a started step. The source's name is the emitted one without the number that made it unique.
     pub(super) fn restore_start(&mut self, shown: &ByteString) {
         let base = shown.rsplit_once(" (").filter(|(_, number)| number.ends_with(')')).map(|(base, _)| base);
         let given = self.open.iter().map(|(given, _)| given).find(|given| Some(&***given) == base);
@@ -53,7 +55,7 @@ impl Steps {
         self.open.push((given, shown.clone()));
     }
 
-    /// Takes note of one that was shown as finished.
+    /// Restores a finished step.
     pub(super) fn restore_finish(&mut self, shown: &ByteString) {
         self.open.retain(|(_, open)| open != shown);
     }
@@ -69,7 +71,7 @@ impl Steps {
         if is_free(name) {
             return name.clone();
         }
-        // One of as many names as there are open steps plus one must be free.
+        // Among one name more than there are open steps, at least one is free.
         let mut numbered = (2..=self.open.len() + 2).map(|n| format!("{name} ({n})"));
         numbered.find(|candidate| is_free(candidate)).map_or_else(|| name.clone(), ByteString::from)
     }

@@ -7,10 +7,10 @@
 //!      └────────── a result, or the end of the lane ────────┘              ▼ nothing
 //! ```
 //!
-//! Calls never end each other: parallel calls stay open together. Invariants: a call starts before its arguments,
-//! ends before its result, and an answered call is not started again by an aggregate that repeats it.
+//! Calls never end each other: parallel calls stay open together. Invariants: a call starts before its arguments and ends
+//! before its result; an answered call is not started again by an aggregate that repeats it.
 
-mod past;
+mod restore;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,49 +18,51 @@ use std::sync::Arc;
 use bytestring::ByteString;
 
 use super::call::{Call, emit_replacing};
-use super::error::StreamError;
 use super::memory::Memory;
 use super::outlet::Outlet;
-use super::speech::{Speech, origin};
+use super::text::{TextSpans, origin};
 use crate::block::{ToolOutput, ToolResult, ToolUse};
+use crate::error::Error;
 use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, ToolResultEvent};
 use crate::fingerprint::{JsonFingerprint, Relation, hash_bytes};
 use crate::id::{BlockId, MessageId, ToolCallId};
 use crate::update::{Mode, Update};
 
-/// How the source tells calls apart; calls without id are counted.
+/// The identity of a call in its source; calls without id are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum CallKey {
     Given(ToolCallId),
     Counted(u64),
 }
 
+/// A call with a result, kept for the comparison with repeated calls and results.
 #[derive(Debug)]
 struct Answered {
     call_id: ToolCallId,
-    /// The call's block; none for a call of an earlier run.
+    /// The block of the call; `None` for a call of an earlier run.
     head: Option<Arc<BlockHead>>,
     name: ByteString,
     print: JsonFingerprint,
     result: u64,
 }
 
+/// The tool calls of one lane.
 #[derive(Debug, Default)]
-pub(super) struct ToolBook {
+pub(super) struct ToolCalls {
     unanswered: HashMap<CallKey, Call, foldhash::fast::RandomState>,
     by_arrival: BTreeMap<u64, CallKey>,
     answered: Memory<CallKey, Answered>,
     /// The emitted result of each source message.
     results: Memory<MessageId, BlockId>,
-    /// Calls that have not ended: open ones, and those that wait for their name.
+    /// The number of calls that have not ended: open ones, and those that wait for their name.
     open: usize,
     /// The call that fragments without id belong to.
     current_counted: Option<u64>,
     counter: u64,
 }
 
-impl ToolBook {
-    /// The call that a fragment belongs to; a new key if it begins one.
+impl ToolCalls {
+    /// Returns the key of the call that a fragment belongs to; a new key if it starts a call.
     pub(super) fn key_of_use(&mut self, tool: &ToolUse) -> CallKey {
         if let Some(id) = &tool.id {
             return CallKey::Given(id.detached());
@@ -80,7 +82,7 @@ impl ToolBook {
         CallKey::Counted(self.counter)
     }
 
-    /// The call that a result answers.
+    /// Returns the key of the call that a result belongs to.
     pub(super) fn key_of_result(&self, result: &ToolResult) -> Option<CallKey> {
         if let Some(id) = &result.id {
             let key = CallKey::Given(id.clone());
@@ -97,7 +99,7 @@ impl ToolBook {
         counted.or_else(|| oldest.next()).cloned()
     }
 
-    /// True if a fragment only restates a call whose arguments are complete.
+    /// Returns `true` if a fragment only restates a call with complete arguments.
     pub(super) fn is_repeat(&self, key: &CallKey, tool: &ToolUse, update: &Update) -> bool {
         let print = match (self.unanswered.get(key), self.answered.get(key)) {
             (Some(call), _) if call.has_ended() => &call.print,
@@ -108,7 +110,7 @@ impl ToolBook {
         tool.arguments.is_empty() || whole && print.relation(&tool.arguments) == Relation::Same
     }
 
-    /// True if a whole call without id restates one that has ended.
+    /// Returns `true` if a whole call without id restates one that has ended.
     pub(super) fn is_repeat_without_id(&self, tool: &ToolUse, update: &Update) -> bool {
         let Some(name) = tool.name.as_ref().filter(|_| update.mode != Mode::Append) else { return false };
         let same = |print: &JsonFingerprint| {
@@ -119,26 +121,26 @@ impl ToolBook {
             || self.answered.iter().any(|(k, a)| counted(k) && a.name == *name && same(&a.print))
     }
 
-    /// Takes a fragment of a call.
+    /// Handles a fragment of a call.
     pub(super) fn handle_use(
         &mut self,
         key: &CallKey,
         tool: ToolUse,
         lane: &Arc<Lane>,
         update: &Update,
-        speech: &mut Speech,
+        texts: &mut TextSpans,
         out: &mut Outlet,
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), Error> {
         let ended = self.unanswered.get(key).is_some_and(Call::has_ended);
         if update.mode == Mode::Replace && !tool.arguments.is_empty() && self.correct(key, &tool, lane, out) {
             return Ok(());
         }
         if ended || self.answered.contains(key) {
-            // The source uses an id for a second call: the first one is forgotten, the second gets its own id.
+            // The source reuses an id for a second call: the first call is forgotten, the second gets an id of its own.
             self.forget(key);
         }
         if !self.unanswered.contains_key(key) {
-            self.admit(key.clone(), &tool, lane, update, speech, out)?;
+            self.admit(key.clone(), &tool, lane, update, texts, out)?;
         }
         let Some(call) = self.unanswered.get_mut(key) else { return Ok(()) };
         if call.name.is_empty()
@@ -148,25 +150,25 @@ impl ToolBook {
         }
         call.take_arguments(tool.arguments, lane, update, out)?;
         if !call.name.is_empty() && call.head.is_none() {
-            speech.interrupt(&update.track, EndReason::Interrupted, out);
+            texts.interrupt(&update.track, EndReason::Interrupted, out);
             if call.parent.is_none() {
-                call.parent = speech.owner_of_call(tool.id.as_ref(), update, out);
+                call.parent = texts.owner_of_call(tool.id.as_ref(), update, out);
             }
             call.start(lane, out);
             if let Some(head) = &call.head {
-                speech.note_call(head, out);
+                texts.note_call(head, out);
             }
         }
         if update.last {
             call.end(EndReason::Complete, out);
         }
-        // A call that comes here has not ended before: one that had was forgotten above.
+        // Only a call that had not ended gets here: an ended one was forgotten above.
         self.open -= usize::from(call.has_ended());
         Ok(())
     }
 
-    /// Emits the right arguments of a call that has ended, as a block that takes the place of the first one. Returns
-    /// `false` if there is no such call.
+    /// Emits the corrected arguments of an ended call, as a block that replaces the first one. Returns `false` if there is no
+    /// such call.
     fn correct(&mut self, key: &CallKey, tool: &ToolUse, lane: &Arc<Lane>, out: &mut Outlet) -> bool {
         if let Some(call) = self.unanswered.get_mut(key).filter(|call| call.has_ended()) {
             call.replace_ended(lane, tool.arguments.clone(), out);
@@ -182,8 +184,8 @@ impl ToolBook {
         true
     }
 
-    /// Takes a whole answer. With no key the call is unknown: it is filled in first, unless an earlier run of the
-    /// thread had it.
+    /// Handles a whole result. Without key the call is unknown: a substitute call is emitted first, unless an earlier run of
+    /// the thread made the call.
     pub(super) fn handle_result(
         &mut self,
         key: Option<CallKey>,
@@ -229,12 +231,12 @@ impl ToolBook {
         }
     }
 
-    /// The source message of a call that waits for its answer.
+    /// Returns the source message of a call without result.
     pub(super) fn message_of(&self, key: &CallKey) -> Option<&MessageId> {
         self.unanswered.get(key)?.origin.message_id.as_ref()
     }
 
-    /// The emitted id of a result by its source message, or of a call, if it belongs to this lane.
+    /// Returns the emitted id of a result by its source message, or of a call, if it belongs to this lane.
     pub(super) fn emitted(&self, id: &str, lane: &Lane) -> Option<BlockId> {
         if let Some(result) = self.results.get(&MessageId::from(id)) {
             return Some(result.clone());
@@ -247,17 +249,17 @@ impl ToolBook {
         head.filter(|head| head.lane.id == lane.id).map(|head| head.id.clone())
     }
 
-    /// The lane is opened again: results of its earlier life no longer belong to it.
-    pub(super) fn begin_again(&mut self) {
+    /// Called when the lane is opened again: earlier results no longer belong to the lane.
+    pub(super) fn reopen(&mut self) {
         self.results = Memory::default();
     }
 
-    /// True if this very answer was given before.
+    /// Returns `true` if an equal result was emitted before.
     pub(super) fn is_repeated_result(&self, key: Option<&CallKey>, result: &ToolResult, mode: Mode) -> bool {
         let print = result_print(&result.output, result.is_error);
         match key {
             Some(key) => self.answered.get(key).is_some_and(|answered| answered.result == print),
-            // Without id only a whole-text update can be told from a second answer that reads the same.
+            // Without id only a whole-text update can be distinguished from a second, equal result.
             None if result.id.is_none() && mode != Mode::Append => {
                 self.answered.iter().any(|(_, answered)| answered.result == print)
             }
@@ -265,7 +267,7 @@ impl ToolBook {
         }
     }
 
-    /// The outgoing id of a call, for whatever refers to it.
+    /// Returns the emitted id of a call.
     pub(super) fn outgoing(&self, id: &ToolCallId) -> Option<ToolCallId> {
         let key = CallKey::Given(id.clone());
         if let Some(call) = self.unanswered.get(&key) {
@@ -274,14 +276,14 @@ impl ToolBook {
         self.answered.get(&key).map(|answered| answered.call_id.clone())
     }
 
-    /// The name of a call that waits for its answer.
+    /// Returns the emitted id and name of a call without result.
     pub(super) fn waiting(&self, key: &CallKey) -> Option<(ToolCallId, ByteString)> {
         let call = self.unanswered.get(key)?;
         call.head.as_ref().map(|head| (head.tool_call_id(), call.name.clone()))
     }
 
-    /// Starts what was held back for want of a name, and takes the ends of all open calls out, for the caller to
-    /// emit in the order of opening.
+    /// Starts the calls that wait for their name, and returns the end events of all open calls, which the caller emits in the
+    /// order of opening.
     pub(super) fn drain(&mut self, lane: &Arc<Lane>, out: &mut Outlet) -> Vec<(u64, BlockEvent)> {
         let mut ends = Vec::new();
         for key in self.by_arrival.values() {
@@ -296,7 +298,7 @@ impl ToolBook {
         ends
     }
 
-    /// The outgoing ids of the calls that nobody answered, in the order of arrival.
+    /// Returns the emitted ids of the calls without result, in the order of arrival.
     pub(super) fn pending(&self) -> impl Iterator<Item = ToolCallId> + '_ {
         self.by_arrival.values().filter_map(|key| self.waiting(key)).map(|(id, _)| id)
     }
@@ -305,17 +307,18 @@ impl ToolBook {
         self.open
     }
 
+    /// Adds a call, within the limits of open blocks and of bytes per block.
     fn admit(
         &mut self,
         key: CallKey,
         tool: &ToolUse,
         lane: &Arc<Lane>,
         update: &Update,
-        speech: &mut Speech,
+        texts: &mut TextSpans,
         out: &mut Outlet,
-    ) -> Result<(), StreamError> {
-        // What is open on the call's own track ends when it starts.
-        let open = self.open + 1 + speech.open_count() - usize::from(speech.is_open(&update.track));
+    ) -> Result<(), Error> {
+        // Starting the call ends the open span of its track.
+        let open = self.open + 1 + texts.open_count() - usize::from(texts.is_open(&update.track));
         let path = lane.source.path();
         Outlet::check(open, out.limits.open_blocks, "open_blocks", "open blocks", path)?;
         let bytes =
@@ -324,7 +327,7 @@ impl ToolBook {
         Outlet::check(bytes, max, "bytes_per_block", "bytes of ids in one block", path)?;
         let arrival = out.next_opened();
         let origin = Origin { tool_call_id: tool.id.as_ref().map(ToolCallId::detached), ..origin(update) };
-        let call = Call::new(origin, speech.owner_of_call(tool.id.as_ref(), update, out), arrival);
+        let call = Call::new(origin, texts.owner_of_call(tool.id.as_ref(), update, out), arrival);
         self.unanswered.insert(key.clone(), call);
         self.by_arrival.insert(arrival, key);
         self.open += 1;
@@ -332,7 +335,7 @@ impl ToolBook {
         Ok(())
     }
 
-    /// Forgets the oldest calls that ended and were never answered, past the limit.
+    /// Forgets the oldest ended calls without result beyond the limit.
     fn shed(&mut self, max: usize) {
         if self.unanswered.len() > max {
             let ended = |key: &&CallKey| self.unanswered.get(*key).is_some_and(Call::has_ended);
@@ -354,6 +357,7 @@ impl ToolBook {
         Some(call)
     }
 
+    /// Emits a substitute call before a result whose call is unknown.
     fn fill_in(
         &mut self,
         result: &ToolResult,
@@ -378,6 +382,7 @@ impl ToolBook {
     }
 }
 
+/// Returns the hash by which repeated results are recognised.
 fn result_print(output: &ToolOutput, is_error: bool) -> u64 {
     let text = match output {
         ToolOutput::Text(text) | ToolOutput::Progress(text) => text.clone(),

@@ -1,9 +1,9 @@
-//! The audit of content: everything that went in came out once.
+//! The content audit: all content of the input appears in the output exactly once.
 //!
-//! A naive model that keeps every text decides what each message should say in the end; the blocks that left,
-//! folded by what the source called them, must say the same. White space is not compared, because snapshots are
-//! compared up to it. Not audited: lanes with whole-text updates that carry no message id (what those restate
-//! depends on what is open), and what is sent after the run ended.
+//! A naive model that keeps every text computes the final text of each message; the emitted blocks, grouped by the source's
+//! ids, must give the same. White space is not compared, because snapshots are compared without it. Not audited: lanes with
+//! whole-text updates without message id (the text that they restate depends on the open block), and input after the end
+//! of the run.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,19 +12,19 @@ use crate::event::{BlockEvent, SpanKind};
 use crate::id::BlockId;
 use crate::update::{Channel, Mode, SourceEvent, Update};
 
-/// Source path, kind, channel, track and message: what a source means by "the same text".
+/// Source path, kind, channel, track and message: the identity of a text in its source.
 type Key = (String, SpanKind, Channel, String, Option<String>);
 
-/// Compares what went in with what came out.
+/// Compares the content of the input with that of the output. Returns a description of the first difference.
 pub fn audit_content(inputs: &[SourceEvent], outputs: &[BlockEvent]) -> Result<(), String> {
     let end = |event: &SourceEvent| matches!(event, SourceEvent::Finished { .. } | SourceEvent::Failed(_));
-    let heard = inputs.iter().take_while(|event| !end(event)).filter_map(|event| match event {
+    let updates = inputs.iter().take_while(|event| !end(event)).filter_map(|event| match event {
         SourceEvent::Update(update) => Some(update),
         _ => None,
     });
     let mut model = Model::default();
-    heard.for_each(|update| model.hear(update));
-    compare_texts(&model, &said(outputs))?;
+    updates.for_each(|update| model.handle_update(update));
+    compare_texts(&model, &emitted_texts(outputs))?;
     let results = outputs.iter().filter(|e| matches!(e, BlockEvent::ToolResult(_))).count();
     if results > model.results {
         return Err(format!("{results} tool results came out, only {} went in", model.results));
@@ -36,14 +36,14 @@ pub fn audit_content(inputs: &[SourceEvent], outputs: &[BlockEvent]) -> Result<(
     Ok(())
 }
 
-fn compare_texts(model: &Model, said: &BTreeMap<Key, String>) -> Result<(), String> {
-    let keys: HashSet<&Key> = model.texts.keys().chain(said.keys()).collect();
+fn compare_texts(model: &Model, emitted: &BTreeMap<Key, String>) -> Result<(), String> {
+    let keys: HashSet<&Key> = model.texts.keys().chain(emitted.keys()).collect();
     for key in keys {
         if model.unaudited.contains(&key.0) {
             continue;
         }
         let wanted: String = model.texts.get(key).into_iter().flatten().map(|g| g.text.as_str()).collect();
-        let got = said.get(key).map_or("", String::as_str);
+        let got = emitted.get(key).map_or("", String::as_str);
         if squeezed(&wanted) != squeezed(got) {
             return Err(format!("{key:?}: went in {wanted:?}, came out {got:?}"));
         }
@@ -66,10 +66,10 @@ struct Generation {
 }
 
 impl Model {
-    fn hear(&mut self, update: &Update) {
+    fn handle_update(&mut self, update: &Update) {
         match &update.block {
-            ContentBlock::Text(part) => self.hear_text(SpanKind::Text, &part.text, update),
-            ContentBlock::Thinking(part) => self.hear_text(SpanKind::Thinking, &part.text, update),
+            ContentBlock::Text(part) => self.handle_text(SpanKind::Text, &part.text, update),
+            ContentBlock::Thinking(part) => self.handle_text(SpanKind::Thinking, &part.text, update),
             ContentBlock::ToolUse(_) => {}
             ContentBlock::ToolResult(result) => match result.output {
                 ToolOutput::Progress(_) => self.customs += 1,
@@ -79,7 +79,7 @@ impl Model {
         }
     }
 
-    fn hear_text(&mut self, kind: SpanKind, text: &str, update: &Update) {
+    fn handle_text(&mut self, kind: SpanKind, text: &str, update: &Update) {
         if update.mode != Mode::Append && update.message_id.is_none() {
             self.unaudited.insert(update.source.path().to_owned());
         }
@@ -128,8 +128,8 @@ fn extends(text: &str, earlier: &str) -> bool {
     rest.split_at_checked(trail).is_some_and(|(space, _)| space.trim().is_empty())
 }
 
-/// What each message says in the end, by the blocks that left and were not replaced.
-fn said(outputs: &[BlockEvent]) -> BTreeMap<Key, String> {
+/// Returns the final text of each message: that of the emitted blocks that were not replaced.
+fn emitted_texts(outputs: &[BlockEvent]) -> BTreeMap<Key, String> {
     let mut heads = Vec::new();
     let mut texts: HashMap<BlockId, String> = HashMap::new();
     let mut previous: HashMap<BlockId, BlockId> = HashMap::new();
@@ -151,14 +151,14 @@ fn said(outputs: &[BlockEvent]) -> BTreeMap<Key, String> {
             _ => {}
         }
     }
-    let mut said: BTreeMap<Key, String> = BTreeMap::new();
+    let mut emitted: BTreeMap<Key, String> = BTreeMap::new();
     for head in heads.into_iter().filter(|head| !replaced.contains(&head.id)) {
         let message = head.origin.message_id.as_ref().map(ToString::to_string);
         let track = head.origin.track.as_str().to_owned();
         let key = (head.lane.source.path().to_owned(), head.kind, head.channel, track, message);
-        said.entry(key).or_default().push_str(texts.get(&head.id).map_or("", String::as_str));
+        emitted.entry(key).or_default().push_str(texts.get(&head.id).map_or("", String::as_str));
     }
-    said
+    emitted
 }
 
 fn squeezed(text: &str) -> String {

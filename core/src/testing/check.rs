@@ -21,19 +21,19 @@ use crate::id::ToolCallId;
 use crate::run::RunOutcome;
 use crate::update::Track;
 
-/// A broken invariant.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {index} breaks `{rule}`: {what}")]
 pub struct Violation {
-    /// The position of the event, from 0; the number of events for what is missing at the end.
+    /// The position of the event, from 0; the number of events if something is missing at the end.
     pub index: usize,
-    /// The rule, from the table of this module.
+    /// The name of the rule, from the table of this module.
     pub rule: &'static str,
-    /// What is wrong.
+    /// A description of the violation.
     pub what: String,
 }
 
-/// Checks a stream event by event.
+/// Checks the invariants of a stream event by event.
 #[derive(Debug, Default)]
 pub struct InvariantChecker {
     index: usize,
@@ -51,12 +51,12 @@ pub struct InvariantChecker {
 type Checked = Result<(), (&'static str, String)>;
 
 impl InvariantChecker {
-    /// A checker for one run.
+    /// Returns a checker for one run.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Declares tool calls of earlier runs, whose results may come without a call.
+    /// Declares tool calls of earlier runs, whose results need no call in this run.
     pub fn with_known_calls(mut self, calls: impl IntoIterator<Item = ToolCallId>) -> Self {
         self.known_calls.extend(calls);
         self

@@ -15,7 +15,7 @@ pub fn arb_source_events(len: usize) -> impl Strategy<Value = Vec<SourceEvent>> 
     prop::collection::vec(arb_source_event(), 0..len)
 }
 
-/// The ways a run can end; none is a source that just stops.
+/// The ways a run can end; `None` is a source that stops without reporting the end.
 pub fn arb_ending() -> impl Strategy<Value = Option<SourceEvent>> {
     prop_oneof![
         3 => Just(Some(SourceEvent::Finished { outcome: RunOutcome::Success, result: None })),
@@ -83,7 +83,7 @@ fn arb_update() -> impl Strategy<Value = Update> {
             update.mode = mode;
             update.channel = channel;
             update.last = last;
-            // A whole text without id is rare in life, and ends the audit of its lane.
+            // A whole text without id is rare in practice, and ends the audit of its lane.
             match message {
                 None if mode != Mode::Append && !last => update.in_message("m1"),
                 None => update,

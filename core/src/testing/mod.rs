@@ -1,7 +1,7 @@
 //! Tools for tests of this and other crates (feature `testing`): an invariant checker over balanced events, an audit
 //! of content against the input, readable traces for golden files, and generators of arbitrary source events.
 //!
-//! Nothing here is used outside tests, and nothing here decides what is right but the checker's rules.
+//! Only tests use this module.
 
 mod audit;
 mod check;
@@ -20,13 +20,13 @@ use crate::run::RunInfo;
 use crate::stream::StreamContext;
 use crate::update::SourceEvent;
 
-/// Runs source events through a fresh [`StreamContext`] to its end and gives all events; an input that ends without
-/// saying so ends as a failure, as in life. A refused input fails the run.
+/// Passes source events through a new [`StreamContext`] and returns all events. Input without an end of the run ends as a
+/// failure. An input that the context rejects fails the run.
 pub fn run_to_end(events: impl IntoIterator<Item = SourceEvent>) -> Vec<BlockEvent> {
     run_context(StreamContext::new(RunInfo::new("thread", "run")), events)
 }
 
-/// The same with a context of the caller's making.
+/// Like [`run_to_end`], with a context of the caller.
 pub fn run_context(
     mut context: StreamContext,
     events: impl IntoIterator<Item = SourceEvent>,

@@ -1,5 +1,5 @@
-//! Named inputs that between them use every rule of the stream machine, for tests that carry them through a whole path:
-//! every scenario x every protocol, dialect and setting.
+//! Named inputs that together exercise every rule of the stream machine, for tests that combine every scenario with every
+//! protocol, dialect and setting.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::source::Source;
 use crate::update::{Role, SourceEvent, Update};
 use crate::wellknown;
 
-/// All scenarios, each ending as its name says; without a word about it, well.
+/// Returns all scenarios. A scenario ends as its name states, otherwise successfully.
 pub fn scenarios() -> Vec<(&'static str, Vec<SourceEvent>)> {
     let mut all = Vec::new();
     all.extend(texts());

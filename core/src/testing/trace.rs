@@ -1,4 +1,4 @@
-//! Readable traces: one line per event, stable, made for golden files.
+//! Readable traces for golden files: one line per event, stable.
 //!
 //! ```text
 //! run started thread=thread run=run
@@ -19,12 +19,12 @@ use crate::event::{BlockEvent, BlockHead, Lane, SpanKind};
 use crate::run::{LaneOutcome, Usage};
 use crate::update::{Channel, Role};
 
-/// A whole stream, one line per event.
+/// Returns the trace of a whole stream, one line per event.
 pub fn trace<'a>(events: impl IntoIterator<Item = &'a BlockEvent>) -> String {
     events.into_iter().map(|event| trace_line(event) + "\n").collect()
 }
 
-/// One event as one line.
+/// Returns one event as one line.
 pub fn trace_line(event: &BlockEvent) -> String {
     match event {
         BlockEvent::RunStarted(run) => format!("run started thread={} run={}", run.thread_id, run.run_id),

@@ -1,4 +1,4 @@
-//! An A2A agent behind AG-UI. `cargo run -p aqueduct-examples-a2a-bridge <address of the A2A agent> [port]`
+//! Serves a remote A2A agent over AG-UI. `cargo run -p aqueduct-examples-a2a-bridge <address of the A2A agent> [port]`
 use aqueduct::prelude::*;
 
 #[tokio::main]

@@ -1,7 +1,7 @@
-//! An A2A agent of one's own. `cargo run -p aqueduct-examples-a2a-endpoint [port]`
+//! Serves your own agent over A2A. `cargo run -p aqueduct-examples-a2a-endpoint [port]`
 use aqueduct::prelude::*;
 
-/// Asks which city is meant, if the message is a question.
+/// Requests the city by an interrupt, if the message is a question.
 fn agent(input: RunInput) -> impl Stream<Item = SourceEvent> {
     stream! {
         if input.text().ends_with('?') {

@@ -1,4 +1,4 @@
-//! An AG-UI endpoint for an agent of one's own. `cargo run -p aqueduct-examples-agui-endpoint [port]`
+//! Serves your own agent over AG-UI. `cargo run -p aqueduct-examples-agui-endpoint [port]`
 use std::time::Duration;
 
 use aqueduct::prelude::*;

@@ -1,4 +1,4 @@
-//! A protocol of one's own for an agent of one's own. `cargo run -p aqueduct-examples-custom-protocol [port]`
+//! Serves your own agent over your own protocol. `cargo run -p aqueduct-examples-custom-protocol [port]`
 mod plain;
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! A protocol of one's own: `{"prompt": …}` in, `{"say": …}`, `{"think": …}` and `{"end": …}` out.
+//! A protocol of your own: `{"prompt": …}` in, `{"say": …}`, `{"think": …}` and `{"end": …}` out.
 //!
-//! Converters see balanced events and keep no state, so they cannot produce a broken stream.
+//! Converters receive balanced events and keep no state, so they cannot produce an unbalanced stream.
 
 use aqueduct::core::convert::ConverterSet;
 use aqueduct::core::event::EventKind;
@@ -9,7 +9,7 @@ use aqueduct::core::service::{EventEncoder, PayloadSink, RefusalKind, ServiceErr
 use aqueduct::core::{BlockEvent, RunInput};
 use aqueduct::prelude::{Value, json};
 
-/// The protocol.
+/// The protocol: reads prompts, and creates encoders.
 #[derive(Debug)]
 pub(crate) struct Plain;
 

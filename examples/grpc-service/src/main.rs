@@ -1,4 +1,4 @@
-//! Agents of one's own as a gRPC stream service. `cargo run -p aqueduct-examples-grpc-service [port]`
+//! Serves your own agents as a gRPC stream service. `cargo run -p aqueduct-examples-grpc-service [port]`
 use std::time::Duration;
 
 use aqueduct::prelude::*;

@@ -1,4 +1,4 @@
-//! A streaming model as an agent. `cargo run -p aqueduct-examples-llm <address of chat/completions> <model> [port]`
+//! Serves a streaming model as an agent. `cargo run -p aqueduct-examples-llm <address of chat/completions> <model> [port]`
 use aqueduct::prelude::*;
 use aqueduct_transport_http::{Client, ClientConfig, ClientError};
 use futures_util::StreamExt as _;

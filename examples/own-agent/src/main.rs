@@ -1,4 +1,4 @@
-//! An agent of one's own behind AG-UI, A2A, WebSocket and gRPC. `cargo run -p aqueduct-examples-own-agent [port]`
+//! Serves your own agent over AG-UI, A2A, WebSocket and gRPC. `cargo run -p aqueduct-examples-own-agent [port]`
 use aqueduct::prelude::*;
 
 fn agent(input: RunInput) -> impl Stream<Item = Update> {

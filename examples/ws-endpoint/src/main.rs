@@ -1,4 +1,4 @@
-//! Agents of one's own over WebSocket, in AG-UI. `cargo run -p aqueduct-examples-ws-endpoint [port]`
+//! Serves your own agents over WebSocket, in AG-UI. `cargo run -p aqueduct-examples-ws-endpoint [port]`
 use std::time::Duration;
 
 use aqueduct::prelude::*;

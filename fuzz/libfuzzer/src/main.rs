@@ -1,4 +1,4 @@
-//! One target under libFuzzer, chosen by the variable `AQUEDUCT_FUZZ_TARGET`. `cargo xtask fuzz` builds and calls it.
+//! Runs one target under libFuzzer, selected by the variable `AQUEDUCT_FUZZ_TARGET`. Built and called by `cargo xtask fuzz`.
 #![no_main]
 
 use std::sync::LazyLock;

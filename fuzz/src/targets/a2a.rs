@@ -1,4 +1,4 @@
-//! A2A as a client reads it.
+//! Decoding of A2A on the client.
 
 use aqueduct_adapter_a2a::call::{SendMessage, user_message};
 use aqueduct_adapter_a2a::config::StreamShape;
@@ -19,8 +19,7 @@ fn client(config: ClientConfig) -> TaskClient {
     TaskClient::new(config, SendMessage::new(user_message("m", None, Vec::new())))
 }
 
-/// Payloads of a stream, one per line. A line of its own kind each for a stream that ends, an answer that is no stream,
-/// and a wish to stop.
+/// Handles the payloads of a stream, one per line. Special lines end the stream, return an answer that is no stream, or cancel.
 pub(super) fn json(data: &[u8]) {
     let mut client = client(ClientConfig::default());
     let mut events = Vec::new();
@@ -40,7 +39,7 @@ pub(super) fn json(data: &[u8]) {
     check_balanced(events);
 }
 
-/// Status texts of one task, a line each, in every shape of streaming. A line that begins with `=` is the artifact.
+/// Handles status texts of one task, one per line, in every shape of streaming. A line that starts with `=` is the artifact.
 pub(super) fn shapes(data: &[u8]) {
     for shape in [
         StreamShape::Auto,
@@ -76,7 +75,7 @@ pub(super) fn shapes(data: &[u8]) {
     }
 }
 
-/// Messages of both protobuf packages. The first byte chooses the method of a request.
+/// Decodes messages of both protobuf packages. The first byte selects the method of a request.
 pub(super) fn proto(data: &[u8]) {
     const METHODS: [&str; 6] = [
         "SendMessage",
@@ -101,7 +100,7 @@ pub(super) fn proto(data: &[u8]) {
     }
 }
 
-/// An agent card.
+/// Parses an agent card.
 pub(super) fn card(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(card) = cards::parse(text) {

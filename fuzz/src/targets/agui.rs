@@ -1,4 +1,4 @@
-//! AG-UI as an agent sends it and as clients read it.
+//! Decoding and encoding of AG-UI.
 
 use aqueduct_adapter_agui::config::{Dialect, Settings};
 use aqueduct_adapter_agui::convert::converters;
@@ -16,7 +16,7 @@ use super::lines;
 
 const DIALECTS: [Dialect; 2] = [Dialect::V1_0, Dialect::V0_0_59];
 
-/// What comes of a decoder is balanced, and clients take what is written of it.
+/// Checks that the events of a decoder are balanced, and that clients accept their encoding.
 fn check(decoder: &mut Decoder) {
     let events: Vec<SourceEvent> = std::iter::from_fn(|| decoder.poll_event()).collect();
     let events = run_to_end(events);
@@ -32,7 +32,7 @@ fn check(decoder: &mut Decoder) {
     }
 }
 
-/// Events as lines of JSON.
+/// Decodes events as JSON lines.
 pub(super) fn json(data: &[u8]) {
     let mut decoder = Decoder::new();
     for line in data.split(|byte| *byte == b'\n') {
@@ -41,7 +41,7 @@ pub(super) fn json(data: &[u8]) {
     check(&mut decoder);
 }
 
-/// Protobuf frames.
+/// Decodes protobuf frames.
 pub(super) fn proto(data: &[u8]) {
     let (mut decoder, mut frames) = (Decoder::new(), ProtoFrames::default());
     frames.handle_bytes(data);
@@ -51,7 +51,7 @@ pub(super) fn proto(data: &[u8]) {
     check(&mut decoder);
 }
 
-/// The input of a run, and what goes upstream of it.
+/// Parses the input of a run, and converts it for the agent.
 pub(super) fn input(data: &[u8]) {
     let Ok(input) = read_input(data) else { return };
     let input = run_input(input);
@@ -61,7 +61,7 @@ pub(super) fn input(data: &[u8]) {
     }
 }
 
-/// A value on the first line, operations on the second.
+/// Applies the operations of the second line to the value of the first.
 pub(super) fn patch(data: &[u8]) {
     let mut lines = lines(data);
     let mut next = || serde_json::from_str::<Value>(lines.next()?).ok();
@@ -77,7 +77,7 @@ pub(super) fn patch(data: &[u8]) {
     }
 }
 
-/// The messages and the state that events come to.
+/// Folds events into messages and state.
 pub(super) fn fold(data: &[u8]) {
     let mut fold = Fold::new();
     for line in lines(data) {

@@ -1,11 +1,11 @@
-//! Files that people write for the gateway.
+//! Parsing of the gateway's files.
 
 use std::path::Path;
 
 use aqueduct_gateway::config as configuration;
 use aqueduct_gateway::source::script::Script;
 
-/// A configuration file.
+/// Parses a configuration file.
 pub(super) fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Err(errors) = configuration::load(Path::new("aqueduct.toml"), text, []) {
@@ -14,7 +14,7 @@ pub(super) fn config(data: &[u8]) {
     }
 }
 
-/// A script.
+/// Parses a script.
 pub(super) fn script(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Err(errors) = Script::read(Path::new("script.toml"), text) {

@@ -1,11 +1,11 @@
-//! Records of the run log.
+//! Decoding of run log records.
 
 use aqueduct_runlog::codec::{Decoder, Encoder, decode_control, encode_control};
 use bytes::Bytes;
 
 use crate::ops;
 
-/// Any bytes as records.
+/// Decodes any bytes as records.
 pub(super) fn codec(data: &[u8]) {
     if let Ok(event) = Decoder::default().decode(Bytes::copy_from_slice(data)) {
         let again = Encoder::default().encode(&event).expect("what was read is written");
@@ -17,7 +17,7 @@ pub(super) fn codec(data: &[u8]) {
     }
 }
 
-/// The events of a run as records.
+/// Encodes and decodes the events of a run.
 pub(super) fn records(data: &[u8]) {
     let events = ops::run(data);
     let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());

@@ -1,4 +1,4 @@
-//! The stream machine, and what is built on the events it emits.
+//! The stream machine, and consumers of its events.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use aqueduct_core::{BlockEvent, History, Limits, RunInfo, StreamContext};
 
 use crate::ops;
 
-/// Any operations.
+/// Runs any operations.
 pub(super) fn stream(data: &[u8]) {
     InvariantChecker::check_all(&ops::run(data)).expect("balanced");
 }
 
-/// A run that is cut after some of its events, and whose source is asked again. The first byte is where.
+/// Cuts a run after some of its events, and lets its source repeat them. The first byte is the position of the cut.
 pub(super) fn takeover(data: &[u8]) {
     let Some((cut, data)) = data.split_first() else { return };
     let events = ops::run(data);
@@ -36,7 +36,7 @@ pub(super) fn takeover(data: &[u8]) {
     InvariantChecker::check_all(&whole).expect("the whole is balanced");
 }
 
-/// The text of every block, and the number of the last event.
+/// Returns the text of every block, and the number of the last event.
 fn texts<'e>(events: impl Iterator<Item = &'e NumberedEvent>) -> (BTreeMap<String, String>, u64) {
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
     let mut last = 0;
@@ -49,7 +49,7 @@ fn texts<'e>(events: impl Iterator<Item = &'e NumberedEvent>) -> (BTreeMap<Strin
     (texts, last)
 }
 
-/// A reader that is behind. The first byte is the limit of what is merged.
+/// Coalesces events for a slow reader. The first byte is the limit of merged text.
 pub(super) fn coalesce(data: &[u8]) {
     let Some((limit, data)) = data.split_first() else { return };
     let numbered = |(number, event)| NumberedEvent { number, event };

@@ -1,4 +1,4 @@
-//! Lines of workflow events.
+//! Decoding of workflow events.
 
 use aqueduct_adapter_magentic::{Config, Decoder, Lines};
 use aqueduct_core::ByteString;
@@ -21,7 +21,7 @@ fn split(chunks: &mut dyn Iterator<Item = &[u8]>) -> Vec<Option<ByteString>> {
     found
 }
 
-/// Bytes as lines; the first byte is the size of the chunks they come in.
+/// Decodes bytes as lines; the first byte is the size of the reads.
 pub(super) fn lines(data: &[u8]) {
     let Some((size, bytes)) = data.split_first() else { return };
     let lines = split(&mut std::iter::once(bytes));

@@ -1,4 +1,4 @@
-//! Bytes and headers of the transports.
+//! Decoding of bytes and headers in the transports.
 
 use aqueduct_transport_http::EventPosition;
 use aqueduct_transport_http::sse::{DecodeError, DecodeLimits, Decoder, Event, EventFields, encode_event};
@@ -28,7 +28,7 @@ fn encoded(events: &Decoded) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The SSE decoder; the first byte is the size of the chunks.
+/// Decodes server-sent events; the first byte is the size of the chunks.
 pub(super) fn sse(data: &[u8]) {
     let Some((size, bytes)) = data.split_first() else { return };
     let whole = decode(std::iter::once(bytes));
@@ -46,12 +46,12 @@ pub(super) fn sse(data: &[u8]) {
     }
 }
 
-/// Messages of the WebSocket protocol.
+/// Parses messages of the WebSocket protocol.
 pub(super) fn ws(data: &[u8]) {
     aqueduct_transport_ws::testing::check_message(data);
 }
 
-/// What a reader sends as `Last-Event-ID`.
+/// Parses a `Last-Event-ID` header.
 pub(super) fn position(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Some(position) = EventPosition::parse(text) {

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::io::Write;
 
-use aqueduct_core::{ByteString, RunFailure, RunInfo, SourceEvent, StreamContext, StreamError, ToolCallId};
+use aqueduct_core::{ByteString, Error, RunFailure, RunInfo, SourceEvent, StreamContext, ToolCallId};
 
 use super::ConvertError;
 use super::writer::Writer;
@@ -82,7 +82,7 @@ impl Runs {
         let Some(context) = &mut self.open else { return };
         match context.handle_event(event) {
             Ok(()) => {}
-            Err(StreamError::Ended) => self.late += 1,
+            Err(Error::Ended) => self.late += 1,
             Err(error) => context.handle_failure((&error).into()),
         }
         self.drain();

@@ -1,4 +1,4 @@
-//! Messages to the holder of a lease, and the values of notes.
+//! The encoding of control messages and of the values of notes.
 
 use aqueduct_core::{InterruptId, InterruptReply};
 use bytes::Bytes;
@@ -14,11 +14,11 @@ const CANCEL: u8 = 0;
 const REPLY: u8 = 1;
 const MESSAGE: u8 = 2;
 
-/// A message as bytes.
+/// Encodes a message.
 ///
 /// # Errors
 ///
-/// [`CodecError`] if a value is nested too deep.
+/// Returns [`CodecError::TooDeep`] if a value is nested too deep.
 pub fn encode_control(message: &Control) -> Result<Vec<u8>, CodecError> {
     let mut to = Writer::default();
     to.byte(FIRST_VERSION);
@@ -38,11 +38,11 @@ pub fn encode_control(message: &Control) -> Result<Vec<u8>, CodecError> {
     Ok(to.bytes)
 }
 
-/// The message of these bytes.
+/// Decodes a message.
 ///
 /// # Errors
 ///
-/// [`CodecError`] if the bytes are of another version, end too early or make no sense.
+/// Returns a [`CodecError`] if the bytes have an unknown version, are truncated or are invalid.
 pub fn decode_control(bytes: Bytes) -> Result<Control, CodecError> {
     let mut from = Reader::new(bytes);
     match from.byte("the version")? {
@@ -63,7 +63,7 @@ pub fn decode_control(bytes: Bytes) -> Result<Control, CodecError> {
     Ok(message)
 }
 
-/// The value of a note as bytes.
+/// Encodes the value of a note.
 #[cfg(any(feature = "disk", feature = "redis"))]
 pub(crate) fn encode_value(value: &Value) -> Result<Vec<u8>, CodecError> {
     let mut to = Writer::default();
@@ -72,7 +72,7 @@ pub(crate) fn encode_value(value: &Value) -> Result<Vec<u8>, CodecError> {
     Ok(to.bytes)
 }
 
-/// The value of these bytes.
+/// Decodes the value of a note.
 #[cfg(any(feature = "disk", feature = "redis"))]
 pub(crate) fn decode_value(bytes: Bytes) -> Result<Value, CodecError> {
     let mut from = Reader::new(bytes);

@@ -1,4 +1,4 @@
-//! Runs, their ends, and what is counted and asked on the way.
+//! The encoding of runs, their ends, usage and interrupts.
 
 use std::sync::Arc;
 

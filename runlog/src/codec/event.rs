@@ -1,4 +1,4 @@
-//! Whole events: [`Encoder`] and [`Decoder`].
+//! The encoding of whole events: [`Encoder`] and [`Decoder`].
 
 use std::sync::Arc;
 
@@ -43,7 +43,19 @@ const TEXT: u8 = 0;
 const JSON: u8 = 1;
 const PROGRESS: u8 = 2;
 
-/// Writes events.
+/// Encodes events. Keep one encoder per run: it caches the bytes of the last block head.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_core::{BlockEvent, RunInfo};
+/// use aqueduct_runlog::codec::{Decoder, Encoder};
+///
+/// let event = BlockEvent::RunStarted(RunInfo::new("thread", "run").into());
+/// let bytes = Encoder::default().encode(&event)?;
+/// assert_eq!(Decoder::default().decode(bytes.into())?, event);
+/// # Ok::<(), aqueduct_runlog::codec::CodecError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Encoder {
     /// The head that was written last, and its bytes.
@@ -51,11 +63,11 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An event as bytes.
+    /// Encodes an event.
     ///
     /// # Errors
     ///
-    /// [`CodecError`] if the event has no form in this version, or a value is nested too deep.
+    /// Returns a [`CodecError`] if the event has no form in this version, or a value is nested too deep.
     pub fn encode(&mut self, event: &BlockEvent) -> Result<Vec<u8>, CodecError> {
         let mut to = Writer::default();
         to.byte(version_of(event));
@@ -97,6 +109,7 @@ impl Encoder {
         Ok(())
     }
 
+    /// Writes the head of a block, from the cache if it is that of the last event.
     fn head(&mut self, to: &mut Writer, block: &Arc<BlockHead>) -> Result<(), CodecError> {
         match &self.head {
             Some((known, bytes)) if Arc::ptr_eq(known, block) => to.slice(bytes),
@@ -115,7 +128,7 @@ fn lane(to: &mut Writer, lane: &Lane) -> Result<(), CodecError> {
     to.nested(|to| write_lane(to, lane))
 }
 
-/// The life of a run, its lanes, steps and state.
+/// Writes events of the run, its lanes, steps and state.
 fn write_life(to: &mut Writer, event: &BlockEvent) -> Result<(), CodecError> {
     let mut open = |tag: u8, of: &Lane| {
         to.byte(tag);
@@ -204,7 +217,7 @@ fn write_custom(to: &mut Writer, custom: &CustomEvent) -> Result<(), CodecError>
     write_origin(to, &custom.origin)
 }
 
-/// Returns the oldest version that can hold the event.
+/// Returns the oldest version that can represent the event.
 fn version_of(event: &BlockEvent) -> u8 {
     match event {
         BlockEvent::RunFinished(end) if end.finish_reason.is_some() => VERSION,
@@ -212,7 +225,7 @@ fn version_of(event: &BlockEvent) -> u8 {
     }
 }
 
-/// Reads events.
+/// Decodes events. Keep one decoder per run, so that events of one block share their head.
 #[derive(Debug, Default)]
 pub struct Decoder {
     heads: Memory<BlockHead>,
@@ -220,11 +233,11 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// The event of these bytes. Its texts are slices of them.
+    /// Decodes an event. Its texts are slices of `bytes`.
     ///
     /// # Errors
     ///
-    /// [`CodecError`] if the bytes are of another version, end too early or make no sense.
+    /// Returns a [`CodecError`] if the bytes have an unknown version, are truncated or are invalid.
     pub fn decode(&mut self, bytes: Bytes) -> Result<BlockEvent, CodecError> {
         let mut from = Reader::new(bytes);
         let version = match from.byte("the version")? {
@@ -239,6 +252,7 @@ impl Decoder {
         Ok(event)
     }
 
+    /// Reads the tag of an event and its fields.
     fn read(&mut self, from: &mut Reader) -> Result<BlockEvent, CodecError> {
         Ok(match from.byte("the kind of an event")? {
             tag::BLOCK_DELTA => {
@@ -260,11 +274,13 @@ impl Decoder {
         })
     }
 
+    /// Reads a head, shared with earlier events of the block.
     fn head(&mut self, from: &mut Reader) -> Result<Arc<BlockHead>, CodecError> {
         let Self { heads, lanes } = self;
         heads.get(&from.slice("the head of a block")?, |from| read_head(from, lanes))
     }
 
+    /// Reads a lane, shared with earlier events of the lane.
     fn lane(&mut self, from: &mut Reader) -> Result<Arc<Lane>, CodecError> {
         self.lanes.get(&from.slice("a lane")?, read_lane)
     }

@@ -1,4 +1,4 @@
-//! What events carry beside their content: agents, lanes, heads of blocks, origins.
+//! The encoding of sources, lanes, block heads and origins.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::read::Reader;
 use super::write::Writer;
 use super::{CodecError, MAX_DEPTH, value};
 
-/// A small enum and its codes. The place in the list is the code.
+/// Writes a value of a small enum as its index in `all`.
 pub(super) fn write_code<T: PartialEq>(
     to: &mut Writer,
     all: &[T],
@@ -25,6 +25,7 @@ pub(super) fn write_code<T: PartialEq>(
     Ok(())
 }
 
+/// Reads a value of a small enum. An index outside `all` is an error that names `what`.
 pub(super) fn read_code<T: Copy>(from: &mut Reader, all: &[T], what: &'static str) -> Result<T, CodecError> {
     let code = from.byte(what)?;
     all.get(usize::from(code)).copied().ok_or_else(|| CodecError::Invalid { what, found: code.into() })
@@ -42,7 +43,7 @@ pub(super) fn read_metadata(from: &mut Reader) -> Result<Option<Arc<Metadata>>, 
     from.optional("metadata", |from| value::read_map(from).map(Arc::new))
 }
 
-/// The agents from the outermost to this one; none for the root.
+/// Writes the agents from the outermost to `source`; none for the root.
 fn write_source(to: &mut Writer, source: &Source) -> Result<(), CodecError> {
     let own = std::iter::successors(Some(source), |source| source.parent());
     let chain: Vec<&Source> = own.filter(|source| !source.is_root()).collect();
@@ -81,7 +82,7 @@ fn read_source(from: &mut Reader) -> Result<Source, CodecError> {
     Ok(source)
 }
 
-/// The lane and its ancestors, outermost last.
+/// Writes the lane and its ancestors, outermost last.
 pub(super) fn write_lane(to: &mut Writer, lane: &Lane) -> Result<(), CodecError> {
     let chain: Vec<&Lane> = std::iter::successors(Some(lane), |lane| lane.parent.as_deref()).collect();
     if chain.len() > MAX_DEPTH {
@@ -131,7 +132,7 @@ pub(super) fn read_origin(from: &mut Reader) -> Result<Origin, CodecError> {
     })
 }
 
-/// A head; its lane is nested, so that heads of one lane can share it again.
+/// Writes a head. Its lane is nested, so that the decoder can share it between heads.
 pub(super) fn write_head(to: &mut Writer, head: &BlockHead) -> Result<(), CodecError> {
     to.text(head.id.as_str());
     write_code(to, &KINDS, &head.kind, "the kind of a block")?;

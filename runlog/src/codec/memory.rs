@@ -1,4 +1,4 @@
-//! What repeats in a stream of events, remembered by its bytes.
+//! A cache of decoded values by their bytes, for heads and lanes that repeat in a stream of events.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::CodecError;
 use super::read::Reader;
 
-/// Values that are remembered. Blocks and lanes that are open at once in one run are few; past it reading is slower.
+/// Cached values. A run has few open blocks and lanes at once; beyond this number decoding is slower.
 const REMEMBERED: usize = 16;
 
-/// The last values that were read, by their bytes.
+/// The values that were decoded last, by their bytes.
 #[derive(Debug)]
 pub(super) struct Memory<T> {
     known: Vec<(Bytes, Arc<T>)>,
@@ -24,7 +24,7 @@ impl<T> Default for Memory<T> {
 }
 
 impl<T> Memory<T> {
-    /// The value of these bytes: a known one, or a new one that shares nothing with them.
+    /// Returns the value of `bytes`: a cached one, or a new one that shares no memory with them.
     pub(super) fn get(
         &mut self,
         bytes: &Bytes,

@@ -1,20 +1,20 @@
-//! Canonical events as bytes, for engines that leave the process.
+//! The encoding of canonical events as bytes, for engines that store them outside the process.
 //!
 //! ```text
 //! event := version tag fields…        integers: LEB128; texts and bytes: length, then content
 //!          └ 1    └ `BlockEvent`'s variant
 //! ```
 //!
-//! An event stands for itself: its block's head and its lane are written with it, so that any number can be read alone.
-//! What repeats is made cheap by remembering: [`Encoder`] keeps the bytes of the last head, [`Decoder`] the last heads by
-//! their bytes, so a delta costs a copy and a comparison, and deltas of one block share one head again.
+//! Every event is self-contained: the head of its block and its lane are written with it, so that any event can be decoded
+//! alone. Repetition is cheap: [`Encoder`] caches the bytes of the last head, and [`Decoder`] the last heads by their bytes,
+//! so a delta costs a copy and a comparison, and deltas of one block share one head.
 //!
-//! Invariants: reading what was written gives an equal event (property test); bytes of every version ever released
-//! stay readable (`runlog/fixtures/`); bytes of an unknown version and bytes that make no sense are errors; nothing that
-//! is read can make the reader panic, recurse without bound, or reserve more than it was given.
+//! Invariants: decoding an encoded event gives an equal event (property test); bytes of every released version stay readable
+//! (`runlog/fixtures/`); bytes of an unknown version and invalid bytes are errors; no input makes the decoder panic, recurse
+//! without bound, or allocate more than the size of the input.
 //!
-//! What is *not* here: framing and storage. A version is changed by adding one; a variant, a field at the end of a
-//! variant's fields, or a changed meaning is a new version.
+//! The module does no framing and no storage. A version never changes once released: a new variant, a new field at the end
+//! of a variant, or a changed meaning needs a new version.
 
 mod control;
 mod ends;
@@ -36,8 +36,8 @@ pub(crate) use read::Reader;
 #[cfg(feature = "disk")]
 pub(crate) use write::Writer;
 
-/// The version that is written, and the newest that is read. An event that version 1 can hold is written in version 1, so
-/// that replicas of an older program read it.
+/// The newest version that is written and read. An event that version 1 can represent is written in version 1, so that
+/// replicas of an older program can read it.
 ///
 /// | version | adds |
 /// |---|---|
@@ -47,42 +47,42 @@ pub const VERSION: u8 = 2;
 /// The version of everything that version 2 does not extend.
 pub(crate) const FIRST_VERSION: u8 = 1;
 
-/// JSON values nest at most this deep. Those that come from a parser nest at most half as deep.
+/// The deepest nesting of JSON values. Values from a parser nest at most half as deep.
 pub const MAX_DEPTH: usize = 256;
 
-/// Why bytes cannot be read as an event, or an event cannot be written.
+/// Why bytes cannot be decoded, or an event cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CodecError {
-    /// Another version of this program wrote it.
+    /// A newer program wrote the bytes.
     #[error(
         "it was written in version {found} of the encoding; this program knows versions 1 to {VERSION}: upgrade it"
     )]
     UnknownVersion {
-        /// The version found.
+        /// The version of the bytes.
         found: u8,
     },
-    /// The bytes end too early.
+    /// The bytes are truncated.
     #[error("the bytes end in the middle of {0}")]
     Truncated(&'static str),
-    /// The bytes go on after the event.
+    /// Bytes follow the event.
     #[error("{0} bytes follow the event")]
     Trailing(usize),
-    /// A value that cannot be.
+    /// A value is out of range.
     #[error("{what} cannot be {found}")]
     Invalid {
-        /// What it is.
+        /// The name of the value.
         what: &'static str,
-        /// What was found.
+        /// The invalid value.
         found: u64,
     },
-    /// A text that is not UTF-8.
+    /// A text is not valid UTF-8.
     #[error("{0} is not UTF-8")]
     NotUtf8(&'static str),
-    /// Something newer than the encoding.
+    /// The encoding has no form for the value.
     #[error("version {VERSION} of the encoding has no form for {0}")]
     NoForm(&'static str),
-    /// A value that nests too deep.
+    /// A JSON value is nested too deep.
     #[error("a value nests deeper than {MAX_DEPTH}")]
     TooDeep,
 }

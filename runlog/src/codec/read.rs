@@ -1,4 +1,4 @@
-//! Reading the primitives. Texts are slices of what is read: nothing is copied.
+//! Decoding of the primitives. Texts are slices of the input and are not copied.
 
 use bytes::{Buf as _, Bytes};
 use bytestring::ByteString;
@@ -8,7 +8,7 @@ use super::CodecError;
 /// The longest LEB128 form of a 64-bit number.
 const NUMBER_BYTES: u32 = 10;
 
-/// Takes from the front.
+/// A cursor over the bytes to decode.
 #[derive(Debug)]
 pub(crate) struct Reader {
     bytes: Bytes,
@@ -19,11 +19,12 @@ impl Reader {
         Self { bytes }
     }
 
-    /// Fails if something is left.
+    /// Returns an error if bytes are left.
     pub(crate) fn end(self) -> Result<(), CodecError> {
         if self.bytes.is_empty() { Ok(()) } else { Err(CodecError::Trailing(self.bytes.len())) }
     }
 
+    /// Reads one byte. `what` names the value in errors, here and below.
     pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, CodecError> {
         if self.bytes.is_empty() {
             return Err(CodecError::Truncated(what));
@@ -39,12 +40,13 @@ impl Reader {
         }
     }
 
+    /// Reads LEB128. A value of more than 64 bits is an error.
     pub(crate) fn number(&mut self, what: &'static str) -> Result<u64, CodecError> {
         let mut number = 0;
         for place in 0..NUMBER_BYTES {
             let byte = self.byte(what)?;
             let bits = u64::from(byte & 0x7f);
-            // The tenth byte has room for one bit.
+            // The tenth byte holds one bit.
             if place == NUMBER_BYTES - 1 && bits > 1 {
                 break;
             }
@@ -56,13 +58,14 @@ impl Reader {
         Err(CodecError::Invalid { what, found: u64::MAX })
     }
 
+    /// Reads zigzag LEB128.
     pub(crate) fn signed(&mut self, what: &'static str) -> Result<i64, CodecError> {
         let number = self.number(what)?;
         Ok((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
     }
 
-    /// How many things follow. Each takes a byte at least, so more than what is left cannot be, and nothing is reserved
-    /// for what a liar claims.
+    /// Reads the number of following elements. Each takes at least one byte, so a number above the remaining length is an
+    /// error, and nothing is allocated for it.
     pub(crate) fn length(&mut self, what: &'static str) -> Result<usize, CodecError> {
         let number = self.number(what)?;
         match usize::try_from(number) {
@@ -71,6 +74,7 @@ impl Reader {
         }
     }
 
+    /// Reads a length and that many bytes, as a slice of the input.
     pub(crate) fn slice(&mut self, what: &'static str) -> Result<Bytes, CodecError> {
         let length = self.length(what)?;
         Ok(self.bytes.split_to(length))
@@ -87,6 +91,7 @@ impl Reader {
         ByteString::try_from(self.slice(what)?).map_err(|_| CodecError::NotUtf8(what))
     }
 
+    /// Reads a flag for presence, then the value with `read`.
     pub(crate) fn optional<T>(
         &mut self,
         what: &'static str,

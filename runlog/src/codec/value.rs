@@ -1,4 +1,4 @@
-//! JSON values: exact, also for floating-point numbers, and in their order.
+//! The encoding of JSON values: exact, including floating-point numbers and the order of members.
 
 use serde_json::{Map, Number, Value};
 

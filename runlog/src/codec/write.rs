@@ -1,8 +1,8 @@
-//! Writing the primitives.
+//! Encoding of the primitives.
 
 use super::CodecError;
 
-/// Appends to a buffer.
+/// Appends encoded values to a buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     pub(crate) bytes: Vec<u8>,
@@ -17,7 +17,7 @@ impl Writer {
         self.byte(u8::from(flag));
     }
 
-    /// LEB128: seven bits per byte, the lowest first.
+    /// Writes LEB128: seven bits per byte, the lowest first.
     pub(crate) fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.byte(low_byte(number) | 0x80);
@@ -26,7 +26,7 @@ impl Writer {
         self.byte(low_byte(number));
     }
 
-    /// Zigzag, so that small negative numbers are short.
+    /// Writes zigzag LEB128, so that small negative numbers are short.
     pub(crate) fn signed(&mut self, number: i64) {
         self.number(((number << 1) ^ (number >> 63)).cast_unsigned());
     }
@@ -44,7 +44,7 @@ impl Writer {
         self.slice(text.as_bytes());
     }
 
-    /// A mark of presence, then the value.
+    /// Writes a flag for presence, then the value.
     pub(crate) fn optional<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         self.flag(value.is_some());
         if let Some(value) = value {
@@ -52,7 +52,7 @@ impl Writer {
         }
     }
 
-    /// The same for what may fail.
+    /// Like [`optional`](Self::optional), for a `write` that can fail.
     pub(crate) fn try_optional<T>(
         &mut self,
         value: Option<T>,
@@ -66,7 +66,7 @@ impl Writer {
         self.optional(text, Self::text);
     }
 
-    /// What `write` writes, with its length before it.
+    /// Writes the output of `write`, preceded by its length.
     pub(crate) fn nested(
         &mut self,
         write: impl FnOnce(&mut Self) -> Result<(), CodecError>,

@@ -1,19 +1,19 @@
-//! [`DiskLog`]: the engine on the disk of one machine. Survives the process, and the loss of power.
+//! [`DiskLog`]: the engine on the disk of one machine. Survives the end of the process and power loss.
 //!
 //! ```text
 //! callers ──► writer thread (checks, group commit, fdatasync) ──► fjall
-//! readers ──► views: the last events, in memory ── what is older ──► fjall, on a blocking thread
+//! readers ──► views: the last events, in memory ── older events ──► fjall, on a blocking thread
 //! ```
 //!
-//! A folder is used by one process at a time. When a process starts, the runs that were open are there with lapsed
-//! leases: whoever held them is gone, and a sweeper ends them.
+//! One process at a time uses a folder. When a process starts, the runs that were open have lapsed leases: their owner is
+//! gone, and the sweeper ends them.
 //!
 //! A disk that fails (full, say) refuses everything until it can be written again (`recovery`). No other user of the machine
 //! can read the files (`modes`).
 //!
 //! A folder with damaged files is not opened (`salvage`): [`check`] and [`repair`] say and keep what can be read.
 //!
-//! What is *not* here: replicas. Those need an engine that several processes can reach.
+//! The engine cannot be shared by replicas: those need an engine that several processes can reach.
 
 mod modes;
 mod recovery;
@@ -40,7 +40,16 @@ use store::Store;
 use view::{View, Views};
 use writer::{Command, QUEUE, Writer};
 
-/// A log on the disk.
+/// A run log on the disk.
+///
+/// # Examples
+///
+/// ```no_run
+/// use aqueduct_runlog::{LogLimits, disk::DiskLog};
+///
+/// let log = DiskLog::open("/var/lib/aqueduct/runs".as_ref(), LogLimits::default())?;
+/// # Ok::<(), aqueduct_runlog::LogError>(())
+/// ```
 #[derive(Debug)]
 pub struct DiskLog {
     commands: Option<mpsc::Sender<Command>>,
@@ -54,7 +63,7 @@ pub struct DiskLog {
 }
 
 impl DiskLog {
-    /// Opens the log in a folder, which is made if it is not there. Reads what is in it, so this blocks.
+    /// Opens the log in a folder, and creates the folder if it does not exist. Blocks while it reads the stored runs.
     ///
     /// # Errors
     ///
@@ -86,7 +95,7 @@ impl DiskLog {
         self.torn.as_ref()
     }
 
-    /// Sends a command and waits for its answer.
+    /// Sends a command to the writer thread and waits for its answer.
     async fn ask<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, LogError> {
         let gone = || LogError::Unavailable("the thread that writes to the disk has ended".to_owned());
         let (answer, answered) = oneshot::channel();
@@ -121,14 +130,14 @@ impl DiskLog {
             events
         } else {
             let mut events = self.read_older(&view, after, max).await?;
-            // What the disk has beyond the glance may not be safe yet.
+            // Events on the disk beyond the head of the view may not be synced yet.
             events.retain(|event| event.number <= glance.head);
             events
         };
         if let Some(first) = events.first()
             && first.number != after + 1
         {
-            // Trimmed or forgotten while it was read.
+            // The run was trimmed or deleted during the read.
             view.glance(after, 0)?;
             return Err(LogError::NotFound(run.clone()));
         }
@@ -148,7 +157,7 @@ impl Drop for DiskLog {
         self.commands = None;
         self.store.set(None);
         if let Some(thread) = self.thread.take() {
-            // A writer that panicked has said so itself.
+            // A panic of the writer has already been reported.
             thread.join().ok();
         }
     }
@@ -182,7 +191,7 @@ impl RunLog for DiskLog {
         let lease = lease.clone();
         Box::pin(async move {
             let asked = self.ask(|answer| Command::Append { lease, events, now, answer }).await;
-            // The thread has ended with the batch: there is nothing left to hand back.
+            // The thread ended together with the batch, so there are no events to return.
             asked.unwrap_or_else(|error| Err(Refused::new(error, Vec::new())))
         })
     }

@@ -1,12 +1,12 @@
-//! A disk that failed, and comes back: the database is opened again, and made to hold what was acknowledged.
+//! Recovery of a failed disk: opens the database again and restores the acknowledged state.
 //!
 //! ```text
 //! usable ── a commit fails ──► broken: every command is refused ── at most every `PAUSE`: open again ──► usable
-//!                                                                   └ what was written and not acknowledged goes
+//!                                                                   └ unacknowledged writes are removed
 //! ```
 //!
-//! What a failed commit left on the disk is not known, and the database takes no more writes after it. What readers saw is
-//! known: views show acknowledged changes alone. So the views are the truth, and the disk is made equal to them.
+//! The state of the disk after a failed commit is unknown, and the database accepts no more writes. The state that readers
+//! saw is known: views contain only acknowledged changes. So the disk is made equal to the views.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,10 +16,10 @@ use super::store::Store;
 use super::view::Views;
 use crate::error::LogError;
 
-/// The least time between two tries.
+/// The minimum time between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The database, for readers: absent while it is opened again.
+/// The database for readers; `None` while it is being reopened.
 #[derive(Debug, Clone)]
 pub(super) struct SharedStore(Arc<RwLock<Option<Store>>>);
 
@@ -28,6 +28,7 @@ impl SharedStore {
         Self(Arc::new(RwLock::new(Some(store))))
     }
 
+    /// Returns the database, or [`LogError::Unavailable`] while it is being reopened.
     pub(super) fn get(&self) -> Result<Store, LogError> {
         let store = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         store.ok_or_else(|| LogError::Unavailable("the disk: the log is not open".to_owned()))
@@ -38,7 +39,7 @@ impl SharedStore {
     }
 }
 
-/// Why nothing can be written, if nothing can, and how to change that.
+/// The reason why the disk is not writable, and the means to reopen it.
 #[derive(Debug)]
 pub(super) struct Recovery {
     folder: PathBuf,
@@ -62,7 +63,7 @@ impl Recovery {
             return false;
         }
         self.tried_at = Some(Instant::now());
-        // Readers that hold it let it go in a moment; until then it is locked.
+        // Readers release it shortly; until then the folder is locked.
         shared.set(None);
         match self.reopen(views) {
             Ok(store) => {
@@ -77,6 +78,7 @@ impl Recovery {
         }
     }
 
+    /// Opens the database and makes every run equal to its view.
     fn reopen(&self, views: &Views) -> Result<Store, LogError> {
         let store = Store::open(&self.folder)?;
         for (place, last) in store.places()? {

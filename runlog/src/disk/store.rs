@@ -1,14 +1,14 @@
-//! What is on the disk: four keyspaces of one database. All of this blocks.
+//! The database on the disk: four keyspaces. All functions block.
 //!
 //! ```text
-//! runs      place                 ► record: meta, epoch, trimmed, end       place: counts the runs ever opened
-//! events    place · number        ► event (codec)                           all numbers big-endian: order is order
+//! runs      place                 ► record: meta, epoch, trimmed, end       place: a counter of opened runs
+//! events    place · number        ► event (codec)                           numbers are big-endian, so keys sort by number
 //! controls  place · index         ► message (codec)
 //! notes     place · kind          ► value (codec)                           kind: 0 input, 1 checkpoint
 //! ```
 //!
-//! A record is written when a run is opened, taken over, trimmed or closed, and not for an append: the head of a run that
-//! was open is found by looking at its last event. Leases are not written: whoever held them is gone when they are read.
+//! A record is written when a run is opened, taken over, trimmed or closed, but not at an append: the head of a run that was
+//! open is found by its last event. Leases are not written: when a record is read, its holder is gone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ use crate::log::{Control, Note, RunMeta, RunState};
 /// The version of run records.
 const RECORD: u8 = 1;
 
-/// The journal is read whole when the folder is opened; the smallest that fjall takes.
+/// The size of the journal, which is read whole when the folder is opened: the smallest that fjall accepts.
 const JOURNAL: u64 = 64 * 1024 * 1024;
 
-/// The kinds of notes, as their keys have them.
+/// The kinds of notes in keys.
 const INPUT: u64 = 0;
 const CHECKPOINT: u64 = 1;
 
-/// Keys that are removed in one batch: a run of a million events must not hold all others up.
+/// Keys that are removed in one batch: deleting a run of a million events must not block all others.
 const REMOVED_AT_ONCE: u64 = 10_000;
 
-/// The database.
+/// The database of a folder.
 #[derive(Clone)]
 pub(super) struct Store {
     database: Database,
@@ -48,7 +48,7 @@ pub(super) struct Store {
     notes: Keyspace,
 }
 
-/// A run as it was found.
+/// A stored run.
 pub(super) struct Found {
     pub(super) place: u64,
     pub(super) ledger: Ledger,
@@ -69,6 +69,7 @@ fn unreadable(run: &RunId) -> impl Fn(CodecError) -> LogError + '_ {
     |error| LogError::Unreadable { run: run.clone(), what: error.to_string() }
 }
 
+/// Returns the key of an event or message: place and number, both big-endian.
 fn key(place: u64, number: u64) -> [u8; 16] {
     let mut key = [0; 16];
     let (head, tail) = key.split_at_mut(8);
@@ -77,11 +78,12 @@ fn key(place: u64, number: u64) -> [u8; 16] {
     key
 }
 
+/// Returns the range of all keys of a run.
 fn key_range(place: u64) -> std::ops::RangeInclusive<[u8; 16]> {
     key(place, 0)..=key(place, u64::MAX)
 }
 
-/// The second half of a key.
+/// Returns the second half of a key.
 fn number_of(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(8..)?.try_into().ok()?))
 }
@@ -115,7 +117,7 @@ impl Store {
         }
     }
 
-    /// Everything that is kept.
+    /// Returns all stored runs.
     pub(super) fn load(&self) -> Result<Vec<Found>, LogError> {
         let mut found = Vec::new();
         for entry in self.runs.iter() {
@@ -133,7 +135,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The places of all runs, each with the number of its last event.
+    /// Returns the places of all runs, each with the number of its last event.
     pub(super) fn places(&self) -> Result<Vec<(u64, u64)>, LogError> {
         let mut places = Vec::new();
         for entry in self.runs.iter() {
@@ -147,7 +149,7 @@ impl Store {
         Ok(places)
     }
 
-    /// Makes a run what its ledger says: events and messages beyond it were never acknowledged.
+    /// Restores a run to its ledger: events and messages beyond it were never acknowledged.
     pub(super) fn restore(&self, place: u64, ledger: &Ledger, last: u64) -> Result<(), LogError> {
         let mut batch = self.batch();
         for number in ledger.state.head + 1..=last {
@@ -161,7 +163,7 @@ impl Store {
         batch.commit()
     }
 
-    /// Finds the head and the bytes of a run that was open.
+    /// Determines the head and the size of a run that was open.
     fn count(&self, place: u64, ledger: &mut Ledger) -> Result<(), LogError> {
         if ledger.is_closed() {
             return Ok(());
@@ -186,7 +188,7 @@ impl Store {
         Ok(())
     }
 
-    /// The input of a run.
+    /// Returns the input of a run.
     pub(super) fn input(&self, run: &RunId, place: u64) -> Result<Option<Arc<Value>>, LogError> {
         self.note(run, place, INPUT)
     }
@@ -206,6 +208,7 @@ impl Store {
         self.controls.range(key_range(place)).map(message).collect()
     }
 
+    /// Reads at most `max` events after a number.
     pub(super) fn read(
         &self,
         run: &RunId,
@@ -227,7 +230,7 @@ impl Store {
         Batch { store: self, batch: self.database.batch() }
     }
 
-    /// Removes everything of a run; its record last, so that what is left after a crash is found again.
+    /// Removes a run, its record last, so that a removal that a crash interrupts is resumed.
     pub(super) fn remove(&self, place: u64, earliest: u64, head: u64) -> Result<(), LogError> {
         let mut first = earliest;
         while first <= head {
@@ -252,7 +255,7 @@ impl Store {
     }
 }
 
-/// Changes that are made together.
+/// Changes that are committed together.
 pub(super) struct Batch<'s> {
     store: &'s Store,
     batch: OwnedWriteBatch,
@@ -283,12 +286,12 @@ impl Batch<'_> {
         self.batch.insert(&self.store.notes, key(place, kind), bytes);
     }
 
-    /// Something to write, to see whether the disk takes it. No run has this place.
+    /// Adds a test write, under a place that no run has.
     pub(super) fn probe(&mut self) {
         self.batch.insert(&self.store.notes, key(u64::MAX, u64::MAX), []);
     }
 
-    /// All of it or nothing, and after this call it is safe from the loss of power.
+    /// Commits all changes or none. After this call they survive power loss.
     pub(super) fn commit(self) -> Result<(), LogError> {
         if self.batch.is_empty() {
             return Ok(());
@@ -335,7 +338,7 @@ pub(super) fn read_record(bytes: Bytes) -> Result<Ledger, CodecError> {
     ledger.bytes = from.number("a size")?;
     ledger.state.closed_at = from.optional("a time", |from| from.signed("a time").map(Timestamp))?;
     if ledger.state.closed_at.is_none() {
-        // Counted anew: appends do not write the record.
+        // Counted again at the load: appends do not write the record.
         (ledger.state.head, ledger.bytes) = (0, 0);
     }
     from.end()?;

@@ -1,4 +1,4 @@
-//! What readers see of runs: only what is safe on the disk.
+//! The readers' view of runs: only changes that are synced to the disk.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::log::{Control, Lease, RunQuery, RunState};
 use crate::signal::{Progress, Signal};
 use crate::tail::Tail;
 
-/// One run as readers see it.
+/// The view of one run.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) place: u64,
@@ -29,11 +29,11 @@ struct Body {
     controls: Vec<Control>,
 }
 
-/// What a read finds without the disk.
+/// The part of a page that is available without the disk.
 pub(super) struct Glance {
     pub(super) head: u64,
     pub(super) closed: bool,
-    /// None if the disk must be asked.
+    /// `None` if the disk must be read.
     pub(super) events: Option<Vec<NumberedEvent>>,
 }
 
@@ -49,7 +49,7 @@ impl View {
         self.body.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ledger has changed, and these events led to its head.
+    /// Publishes a changed ledger, and the events up to its head.
     pub(super) fn publish(&self, ledger: Ledger, events: Vec<BlockEvent>) {
         let mut body = self.body();
         let first = ledger.state.head + 1 - count(events.len());
@@ -78,6 +78,7 @@ impl View {
         self.body().ledger.state.clone()
     }
 
+    /// Returns the tail's events after a number, and the head and end of the run. Checks that the number is still stored.
     pub(super) fn glance(&self, after: u64, max: usize) -> Result<Glance, LogError> {
         let body = self.body();
         body.ledger.check_read(after)?;
@@ -85,6 +86,7 @@ impl View {
         Ok(Glance { head: body.ledger.state.head, closed: body.ledger.is_closed(), events })
     }
 
+    /// Waits for messages after the first `seen`, or for the loss of the lease.
     pub(super) async fn controls(&self, lease: &Lease, seen: usize) -> Result<Vec<Control>, LogError> {
         self.signal.called(lease, seen).await?;
         let body = self.body();
@@ -98,7 +100,7 @@ fn progress(ledger: &Ledger) -> Progress {
     Progress { head, closed: ledger.is_closed(), controls: ledger.controls, epoch }
 }
 
-/// All runs.
+/// The views of all runs.
 #[derive(Debug, Default)]
 pub(super) struct Views(Mutex<HashMap<RunId, Arc<View>>>);
 
@@ -119,12 +121,12 @@ impl Views {
         self.runs().get(run).cloned().ok_or_else(|| LogError::NotFound(run.clone()))
     }
 
-    /// The run at a place.
+    /// Returns the run at a place.
     pub(super) fn at(&self, place: u64) -> Option<Arc<View>> {
         self.runs().values().find(|view| view.place == place).cloned()
     }
 
-    /// The runs that are wanted, in the order of the query.
+    /// Returns the runs that match a query, in its order.
     pub(super) fn select(
         &self,
         order: &RunQuery,

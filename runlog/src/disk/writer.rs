@@ -1,12 +1,12 @@
-//! The thread that writes: it alone changes what is on the disk, in groups.
+//! The writer thread: the only one that changes the disk, in groups of commands.
 //!
 //! ```text
 //! callers ── commands (bounded) ──► check against the ledgers ──► one batch ──► fdatasync ──► views, answers
-//!                                   └ while one group is synced, the next gathers
+//!                                   └ the next group collects while one is synced
 //! ```
 //!
-//! Invariants: a command is answered after its change is safe; what watchers see is safe; a disk that failed is not written
-//! before it was opened again and holds what was acknowledged (`recovery`): until then every command is refused.
+//! Invariants: a command is answered after its change is synced; watchers see only synced changes; after a failed commit the
+//! disk is not written until it was reopened and restored (`recovery`), and every command is refused until then.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::ledger::Ledger;
 use crate::limits::{LogLimits, count};
 use crate::log::{Control, Lease, Note, RunMeta};
 
-/// Commands that wait for the disk. Past it callers wait, which holds their agents back.
+/// Commands that wait for the disk. Beyond it callers wait, which holds their agents back.
 pub(super) const QUEUE: usize = 1024;
 
 type Answer<T> = oneshot::Sender<Result<T, LogError>>;
 
-/// What a caller wants.
+/// A command to the writer thread.
 pub(super) enum Command {
     Open {
         meta: RunMeta,
@@ -76,7 +76,7 @@ pub(super) enum Command {
         before: Timestamp,
         answer: Answer<usize>,
     },
-    /// Writes something of no run.
+    /// Makes a test write.
     Check {
         answer: Answer<()>,
     },
@@ -84,7 +84,7 @@ pub(super) enum Command {
 
 impl Command {
     fn refuse(self, error: LogError) {
-        // A caller that has gone needs no answer.
+        // A caller that dropped its future needs no answer.
         match self {
             Self::Open { answer, .. } | Self::TakeOver { answer, .. } => drop(answer.send(Err(error))),
             Self::Renew { answer, .. } => drop(answer.send(Err(error))),
@@ -99,7 +99,7 @@ impl Command {
     }
 }
 
-/// What is told once a group is safe.
+/// The completion of a command, called after its group was synced.
 type Told = Box<dyn FnOnce(Result<(), LogError>) + Send>;
 
 struct Owned {
@@ -135,7 +135,7 @@ impl Writer {
         Self { store, recovery, limits, views, runs, next_place }
     }
 
-    /// Works until nobody can ask any more.
+    /// Handles commands until all senders are dropped.
     pub(super) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut group = Vec::with_capacity(QUEUE);
         while commands.blocking_recv_many(&mut group, QUEUE) > 0 {
@@ -143,6 +143,7 @@ impl Writer {
         }
     }
 
+    /// Applies a group of commands as one batch, commits it, and answers all of them.
     fn handle_group(&mut self, group: &mut Vec<Command>) {
         let store = match self.usable() {
             Ok(store) => store,
@@ -164,7 +165,7 @@ impl Writer {
         }
     }
 
-    /// The database, opened again if it failed. Then ledgers are what readers know.
+    /// Returns the database, reopened if it failed. After reopening, the ledgers equal the views.
     fn usable(&mut self) -> Result<Store, LogError> {
         if let Some(error) = self.recovery.broken.clone() {
             if !self.recovery.recover(&self.store, &self.views) {
@@ -179,6 +180,7 @@ impl Writer {
         self.store.get()
     }
 
+    /// Checks a command against its ledger and adds its changes to the batch. Returns the completion to call after the commit.
     fn handle_command(&mut self, command: Command, batch: &mut Batch<'_>) -> Option<Told> {
         match command {
             Command::Open { meta, until, answer } => {
@@ -234,7 +236,7 @@ impl Writer {
                 then(Ok(()), answer, |()| ())
             }
             Command::Expire { before, answer } => {
-                // Nobody waits for more than the number, and a caller that has gone needs none.
+                // The answer needs no sync, and a caller that dropped its future needs none.
                 answer.send(self.expire(before)).ok();
                 None
             }
@@ -351,6 +353,7 @@ impl Writer {
         Ok(over.len())
     }
 
+    /// Deletes the run that ended first, to make room for a new one.
     fn forget_oldest(&mut self) -> Result<(), LogError> {
         let ended = self.runs.iter().filter_map(|(run, owned)| Some((owned.ended_at()?, run)));
         let oldest = ended.min_by_key(|(ended, _)| *ended).map(|(_, run)| run.clone());
@@ -366,11 +369,11 @@ impl Writer {
     }
 }
 
-/// Shows what is safe now: the ledger as it was when this was made, and events up to its head.
+/// Publishes the synced state: the ledger at the time of creation, and events up to its head.
 type Publish = Box<dyn FnOnce(Vec<BlockEvent>) + Send>;
 
 impl Owned {
-    /// When it ended, once that is safe on the disk: an end that waits in the batch must not be forgotten before it.
+    /// Returns the time of the run's end once it is synced: a run whose end waits in the batch must not be deleted yet.
     fn ended_at(&self) -> Option<Timestamp> {
         self.view.state().closed_at
     }
@@ -406,7 +409,7 @@ fn unwritable(run: &RunId, error: &CodecError) -> LogError {
     LogError::Unreadable { run: run.clone(), what: error.to_string() }
 }
 
-/// A refusal is told at once; success after the group is safe.
+/// Answers a refusal at once, and a success after the group was synced.
 fn then<S: Send + 'static, T: Send + 'static>(
     staged: Result<S, LogError>,
     answer: Answer<T>,
@@ -414,7 +417,7 @@ fn then<S: Send + 'static, T: Send + 'static>(
 ) -> Option<Told> {
     match staged {
         Ok(staged) => Some(Box::new(move |committed| {
-            // A caller that has gone needs no answer.
+            // A caller that dropped its future needs no answer.
             answer.send(committed.map(|()| show(staged))).ok();
         })),
         Err(error) => {

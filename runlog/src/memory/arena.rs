@@ -5,11 +5,11 @@ use aqueduct_core::BlockEvent;
 use bytes::{BufMut as _, BytesMut};
 use bytestring::ByteString;
 
-/// Size of a page. A long run has one per two hundred deltas or so.
+/// Size of a page. A long run needs one per about two hundred deltas.
 const PAGE: usize = 4 * 1024;
 
-/// Size of the first page; each further one is twice as large as the last, up to [`PAGE`]. Most runs that are open have
-/// said little so far.
+/// Size of the first page; each further one is twice as large as the last, up to [`PAGE`]. Most open runs have little text
+/// so far.
 const FIRST_PAGE: usize = 256;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Default for Arena {
 }
 
 impl Arena {
-    /// The event with its delta copied into a page. Everything else an event holds is detached already.
+    /// Returns the event with its delta copied into a page. All other parts of an event are detached already.
     pub(super) fn keep(&mut self, event: BlockEvent) -> BlockEvent {
         match event {
             BlockEvent::BlockDelta { block, delta } => {

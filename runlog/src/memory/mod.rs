@@ -1,9 +1,9 @@
-//! [`MemoryLog`]: the engine in memory. The default; bounded; gone with the process.
+//! [`MemoryLog`]: the default engine: in memory, bounded, lost with the process.
 //!
-//! Events are kept as they are, with their deltas copied out of the buffers they were read from into shared pages
-//! (`arena.rs`): a delta that stayed a slice would keep its whole read buffer alive, which is ten times as large.
+//! Deltas are copied from the buffers they were read from into shared pages (`arena.rs`): a delta that stayed a slice would
+//! keep its whole read buffer alive, which is ten times as large. All other parts of events are stored unchanged.
 //!
-//! Locks are held for the length of a copy of references, never across an await.
+//! Locks are held while references are copied, never across an await.
 
 mod arena;
 mod owners;
@@ -25,7 +25,16 @@ use owners::{Owners, Scarce};
 use relations::Relations;
 use run::Run;
 
-/// A log in memory.
+/// A run log in memory.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_runlog::{LogLimits, MemoryLog};
+///
+/// let log = MemoryLog::new(LogLimits::default());
+/// # drop(log);
+/// ```
 #[derive(Debug, Default)]
 pub struct MemoryLog {
     limits: LogLimits,
@@ -75,7 +84,7 @@ impl Runs {
 }
 
 impl MemoryLog {
-    /// A log with these limits.
+    /// Returns an empty log.
     pub fn new(limits: LogLimits) -> Self {
         Self { limits, ..Self::default() }
     }
@@ -118,7 +127,7 @@ impl MemoryLog {
         Ok(head)
     }
 
-    /// The run, if there is room for more of it. Its end is always taken.
+    /// Returns the run if there is room for more events. The end of a run is always accepted.
     fn writable(&self, id: &RunId, is_end: bool) -> Result<Arc<Run>, LogError> {
         let mut runs = self.runs();
         let run = runs.all.get(id).cloned().ok_or_else(|| LogError::NotFound(id.clone()))?;

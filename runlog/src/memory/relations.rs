@@ -1,12 +1,11 @@
-//! Keys that lead to runs, in memory. Whoever relates a run takes its keys away in the end: a process that could forget
-//! to has no memory any more.
+//! Relations of keys to runs, in memory. The owner of a run removes its keys; if the process ends before, the memory is gone.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aqueduct_core::RunId;
 
-/// The keys, and the runs that each leads to.
+/// The runs of each key.
 #[derive(Debug, Default)]
 pub(super) struct Relations(Mutex<HashMap<String, Vec<RunId>>>);
 

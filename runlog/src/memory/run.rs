@@ -1,4 +1,4 @@
-//! One run in memory: its events, its lease, and what its watchers wait for.
+//! One run in memory: its events, its lease, and the signal to its watchers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -49,12 +49,12 @@ impl Run {
         Self { id, owner, account, signal: Signal::new(progress), body: Mutex::new(body) }
     }
 
-    /// A panic while holding the lock cannot leave a body half written: all checks come before the first change.
+    /// Ignores poisoning: all checks precede the first change, so a panic cannot leave the body half written.
     fn body(&self) -> MutexGuard<'_, Body> {
         self.body.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Told under the lock, so that heads are told in order.
+    /// Signals the progress under the lock, so that signals are in order.
     fn tell(&self, body: &Body) {
         let RunState { head, epoch, .. } = body.ledger.state;
         let controls = body.ledger.controls;
@@ -89,8 +89,8 @@ impl Run {
         self.body().ledger.watched(until);
     }
 
-    /// Gives the new head. What the run has grown by is counted under its lock: whoever sees that it ended, and forgets it,
-    /// finds it counted.
+    /// Appends a batch and returns the new head. The growth is counted under the lock of the run, so that a deletion after the
+    /// run's end subtracts it.
     pub(super) fn append(
         &self,
         lease: &Lease,

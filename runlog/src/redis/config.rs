@@ -1,4 +1,4 @@
-//! [`RedisConfig`]: which servers, and how they are talked to.
+//! [`RedisConfig`]: the addresses of the servers, TLS, key prefix and limits.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use ::redis::{Client, RedisError};
 
 use crate::limits::LogLimits;
 
-/// How to reach the server.
+/// The configuration of a [`RedisLog`](super::RedisLog).
 #[derive(Debug, Clone)]
 pub struct RedisConfig {
-    /// `redis://[user:password@]host[:port][/database]`, or `rediss://…` for TLS. Of a cluster any node, or several with
-    /// commas between them: the others are found through them. Secret: it may hold a password.
+    /// `redis://[user:password@]host[:port][/database]`, or `rediss://…` for TLS. For a cluster any node, or several separated
+    /// by commas: the others are discovered. Secret: it may contain a password.
     pub url: String,
-    /// Authorities (PEM) that a server with TLS must be vouched for by, instead of the public ones.
+    /// Certificate authorities (PEM) for servers with TLS, instead of the public ones.
     #[cfg(feature = "redis-tls")]
     pub authorities: Option<Vec<u8>>,
     /// The certificate chain (PEM) that is shown to a server with TLS, and its private key (PEM).
@@ -23,8 +23,8 @@ pub struct RedisConfig {
     pub sentinel: Option<String>,
     /// What all keys begin with: several gateways can share one server.
     pub prefix: String,
-    /// How long a call waits for a server that cannot be reached, before it is refused. A restart of the server takes a
-    /// second or two, and runs should not fail for it.
+    /// The time that a call waits for an unreachable server before it is refused. A restart of the server takes a second or
+    /// two, and runs should not fail for it.
     pub patience: Duration,
     /// How long keys live that nothing renews: a backstop for what no process sweeps any more. Keys of open runs are renewed
     /// with their leases, so that it must be longer than twice the time for which ended runs are kept.
@@ -54,7 +54,7 @@ impl std::fmt::Debug for ClientIdentity {
 const EXPIRY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 impl RedisConfig {
-    /// The server at that address, everything else as usual.
+    /// Returns the configuration for the server at `url`, with defaults for everything else.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -72,7 +72,7 @@ impl RedisConfig {
 }
 
 impl RedisConfig {
-    /// A client for every address.
+    /// Returns a client for every address.
     pub(super) fn clients(&self) -> Result<Vec<Client>, RedisError> {
         let urls = self.url.split(',').map(str::trim).filter(|url| !url.is_empty());
         urls.map(|url| client(self, url)).collect()

@@ -1,13 +1,13 @@
-//! What changes on the server, heard on one connection for all runs of this process.
+//! Notifications from the server, on one connection for all runs of this process.
 //!
 //! ```text
-//! waiter ──► entry of its run ◄── news ── listener ◄── one pub/sub connection
-//!            └ subscribed first, then asked how far the run is: nothing falls between
-//! connection lost ──► back-off ──► connected ──► all channels again ──► all runs asked again
+//! waiter ──► entry of its run ◄── notification ── listener ◄── one pub/sub connection
+//!            └ subscribes first, then reads the state of the run, so that no change is missed
+//! connection lost ──► back-off ──► connected ──► subscribes all channels ──► reads the state of all runs
 //! ```
 //!
-//! News may be lost with a connection; the log may not. So news only wake and carry events early: a jump in the numbers
-//! is read from the log. An entry that nobody waits for is left after [`IDLE`].
+//! A lost connection can lose notifications, but not events of the log. So a notification only wakes waiters and delivers
+//! events early: a gap in the numbers is read from the log. An entry without waiters is removed after [`IDLE`].
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,22 +32,22 @@ use crate::log::RunState;
 use crate::signal::{Progress, Signal};
 use crate::tail::Tail;
 
-/// How long an entry is kept that nobody waits for, and how often the server is asked about all others.
+/// The time after which an entry without waiters is removed, and the interval at which the state of all others is read.
 const IDLE: Duration = Duration::from_secs(5);
-/// Subscriptions that wait for the listener. Past it callers wait.
+/// Subscriptions that wait for the listener. Beyond it callers wait.
 const QUEUE: usize = 1024;
-/// Runs that are asked at once how far they are, after a connection was lost.
+/// Runs whose state is read at once after a lost connection.
 const ASKED_AT_ONCE: usize = 256;
 
-/// A run that somebody waits for.
+/// A run with waiters.
 #[derive(Debug)]
 pub(super) struct Entry {
     run: RunId,
     pub(super) signal: Signal,
-    /// True once the channel is heard and the run was asked how far it is.
+    /// `true` once the channel is subscribed and the state of the run was read.
     ready: watch::Sender<bool>,
     body: Mutex<Body>,
-    /// Somebody asked since the last look.
+    /// Set if the entry was used since the last check.
     touched: AtomicBool,
 }
 
@@ -69,7 +69,7 @@ impl Entry {
         self.body.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Events that came as news or were appended here; the last has this number.
+    /// Adds events that were notified or appended here; the last has number `last`.
     fn take(&self, body: &mut Body, last: u64, closed: bool, events: impl Iterator<Item = BlockEvent>) {
         for (number, event) in (body.tail.head() + 1..).zip(events) {
             body.tail.push(number, event);
@@ -78,7 +78,7 @@ impl Entry {
         self.signal.tell(Progress { head: last, closed, ..Progress::default() });
     }
 
-    /// Events that this process appended itself.
+    /// Adds events that this process appended.
     pub(super) fn appended(&self, last: u64, closed: bool, events: &[BlockEvent]) {
         let mut body = self.body();
         let known = body.tail.head();
@@ -90,6 +90,7 @@ impl Entry {
         self.take(&mut body, last, closed, events.iter().skip(skip).cloned());
     }
 
+    /// Handles one notification. An invalid one is ignored, because the log is read anyway.
     fn handle_news(&self, message: &[u8]) {
         match News::read(message) {
             Some(News::Events { last, closed, payloads }) => self.handle_events(last, closed, &payloads),
@@ -102,23 +103,24 @@ impl Entry {
         }
     }
 
+    /// Adds notified events to the tail, if they follow it without a gap.
     fn handle_events(&self, last: u64, closed: bool, payloads: &[&[u8]]) {
         let mut body = self.body();
         let first = (last + 1).saturating_sub(count(payloads.len()));
         if first > body.tail.head() + 1 {
-            // News were lost: what lies between is read from the log.
+            // Notifications were lost: the events in the gap are read from the log.
             body.tail = Tail::after(first - 1);
         }
         let skip = usize::try_from((body.tail.head() + 1).saturating_sub(first)).unwrap_or(usize::MAX);
         let mut decoder = std::mem::take(&mut body.decoder);
         let read = payloads.iter().skip(skip).map(|bytes| decoder.decode(Bytes::copy_from_slice(bytes)));
-        // An event that cannot be read is left to the reader of the log, who says so.
+        // An event that cannot be decoded is left to the reader of the log, which returns the error.
         let events: Vec<BlockEvent> = read.map_while(Result::ok).collect();
         body.decoder = decoder;
         self.take(&mut body, last, closed, events.into_iter());
     }
 
-    /// How far the log says that the run is.
+    /// Handles the state of the run in the log.
     fn handle_state(&self, state: &RunState, controls: usize) {
         let mut body = self.body();
         if body.tail.head() < state.head {
@@ -131,13 +133,13 @@ impl Entry {
         self.ready.send_replace(true);
     }
 
-    /// The run is gone.
+    /// Handles a run that no longer exists.
     fn handle_nothing(&self) {
         self.signal.tell(Progress { closed: true, ..Progress::default() });
         self.ready.send_replace(true);
     }
 
-    /// A page without asking the server: events, head, closed. None if it must be asked.
+    /// Returns events, head and end of a page without a request. Returns `None` if the server must be read.
     pub(super) fn read(&self, after: u64, max: usize) -> Option<(Vec<NumberedEvent>, u64, bool)> {
         if !*self.ready.borrow() {
             return None;
@@ -149,7 +151,7 @@ impl Entry {
     }
 }
 
-/// All runs that somebody waits for.
+/// All runs with waiters.
 #[derive(Debug)]
 pub(super) struct Hub {
     keys: Keys,
@@ -161,7 +163,7 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    /// A hub, and its listener as a task. The task ends with the hub.
+    /// Creates a hub and spawns its listener. The task ends when the hub is dropped.
     pub(super) fn start(keys: Keys, link: Arc<Link>) -> Arc<Self> {
         let (subscribe, wanted) = mpsc::channel(QUEUE);
         let (entries, released) = (Mutex::default(), Notify::new());
@@ -170,7 +172,7 @@ impl Hub {
         hub
     }
 
-    /// Waits until a lease was released, or news may have been missed.
+    /// Waits until a lease was released, or a notification may have been missed.
     pub(super) async fn released(&self) {
         self.released.notified().await;
     }
@@ -179,20 +181,20 @@ impl Hub {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The entry of a run, if somebody waits for it.
+    /// Returns the entry of a run, if it has waiters.
     pub(super) fn known(&self, run: &RunId) -> Option<Arc<Entry>> {
         let entry = self.entries().get(&self.keys.channel(run)).cloned()?;
         entry.touched.store(true, Ordering::Relaxed);
         Some(entry)
     }
 
-    /// The entry of a run, heard and asked.
+    /// Returns the entry of a run after its channel was subscribed and its state was read.
     pub(super) async fn entry(&self, run: &RunId) -> Result<Arc<Entry>, LogError> {
         let gone = || LogError::Unavailable("the listener has ended".to_owned());
         let entry = if let Some(entry) = self.known(run) {
             entry
         } else {
-            // Room first: from the insertion to the sending nothing may be dropped, or nobody would ever subscribe.
+            // The permit first: a future dropped between insertion and sending would leave an entry without subscription.
             let room = self.subscribe.reserve().await.map_err(|_| gone())?;
             self.insert(run, room)
         };
@@ -201,8 +203,8 @@ impl Hub {
         Ok(entry)
     }
 
-    /// Begins to hear a run, if that can be done without waiting: whoever lags reads the log over and over, and would
-    /// never come to wait for it.
+    /// Subscribes to a run if that is possible without waiting: a lagging watcher reads the log repeatedly and would never wait
+    /// for a notification.
     pub(super) fn begin(&self, run: &RunId) {
         if let Ok(room) = self.subscribe.try_reserve() {
             self.insert(run, room);
@@ -219,7 +221,7 @@ impl Hub {
         Arc::clone(known.or_insert_with(|| Arc::new(Entry::new(run.clone()))))
     }
 
-    /// Asks how far runs are, whose channels are heard by now.
+    /// Reads the state of runs whose channels are subscribed.
     async fn refresh(&self, entries: &[Arc<Entry>]) -> Result<(), LogError> {
         for entries in entries.chunks(ASKED_AT_ONCE) {
             let ask = |entry: &Arc<Entry>| {
@@ -238,7 +240,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Drops entries that nobody waits for, and gives their channels.
+    /// Removes entries without waiters, and returns their channels.
     fn forget_idle(&self) -> Vec<String> {
         let mut idle = Vec::new();
         self.entries().retain(|channel, entry| {
@@ -251,9 +253,9 @@ impl Hub {
         idle
     }
 
-    /// Asks how far all runs are, beside everything else. Nodes of a cluster pass news on without acknowledgement, and keys
-    /// vanish without news (an eviction, a server that came back empty): both are noticed by asking. Once: the next turn
-    /// asks again, and tries that outlived theirs would pile up while a server is away.
+    /// Reads the state of all runs in a task of its own. Nodes of a cluster forward notifications without acknowledgement, and
+    /// keys vanish without notification (an eviction, a server that restarted empty): reading detects both. It makes one
+    /// attempt: the next turn repeats it, and attempts that outlast their turn would pile up while a server is away.
     pub(super) fn ask_all(self: &Arc<Self>) {
         let hub = Arc::clone(self);
         let entries: Vec<_> = hub.all().into_iter().map(|(_, entry)| entry).collect();
@@ -265,7 +267,7 @@ impl Hub {
     }
 }
 
-/// Listens until the hub is gone.
+/// Listens until the hub is dropped.
 async fn listen(hub: Weak<Hub>, mut wanted: mpsc::Receiver<String>) {
     let mut back_off = BackOff::default();
     while let Some(known) = hub.upgrade() {
@@ -280,14 +282,14 @@ async fn listen(hub: Weak<Hub>, mut wanted: mpsc::Receiver<String>) {
     }
 }
 
-/// One connection.
+/// One pub/sub connection.
 struct Listener<'h> {
     hub: &'h Weak<Hub>,
     sink: PubSubSink,
 }
 
 impl Listener<'_> {
-    /// Hears until the connection or the hub is gone; true if it worked at all.
+    /// Handles notifications until the connection is lost or the hub is dropped. Returns `true` if the connection ever worked.
     async fn run(mut self, mut stream: PubSubStream, wanted: &mut mpsc::Receiver<String>) -> bool {
         let Some(hub) = self.hub.upgrade() else { return false };
         let (all, released) = (hub.all(), hub.keys.released());
@@ -329,7 +331,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Subscribes, then lets the runs be asked; false if the connection is gone.
+    /// Subscribes channels, then reads the state of their runs. Returns `false` if the connection is lost.
     async fn hear(&mut self, channels: Vec<String>) -> bool {
         if channels.is_empty() {
             return true;
@@ -345,7 +347,7 @@ impl Listener<'_> {
     }
 }
 
-/// Asked beside the listening: an answer may take long, and news must not wait for it.
+/// Reads the state in a task of its own: the answer may take long, and notifications must not wait for it.
 fn refresh(hub: Arc<Hub>, entries: Vec<Arc<Entry>>) {
     tokio::spawn(async move {
         let mut back_off = BackOff::default();

@@ -1,17 +1,17 @@
-//! The names of keys. All keys of a run have one hash tag, so a cluster keeps them on one node and scripts may use them
-//! together; lists of runs are keys of their own, written beside.
+//! The names of keys. All keys of a run have one hash tag, so that a cluster stores them on one node and scripts may use
+//! them together; lists of runs have keys of their own.
 
 use aqueduct_core::RunId;
 
 use crate::log::RunMeta;
 
-/// The names, under a prefix.
+/// The names of all keys, under a prefix.
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
     prefix: String,
 }
 
-/// Where a run is listed.
+/// A list of runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum List<'a> {
     All,
@@ -24,8 +24,8 @@ impl Keys {
         Self { prefix: prefix.to_owned() }
     }
 
-    /// An id may hold any character; a tag may hold no brace, and one that looks like the form of another id would be
-    /// another run's.
+    /// Escapes the id in the hash tag: an id may contain any character, but a tag no brace, and two ids must not have the same
+    /// escaped form.
     fn tagged(&self, run: &RunId, what: &str) -> String {
         let mut key = format!("{}:{{", self.prefix);
         for byte in run.as_str().bytes() {
@@ -39,27 +39,27 @@ impl Keys {
         key
     }
 
-    /// The hash of what is known of the run.
+    /// Returns the key of the hash with the state of the run.
     pub(super) fn meta(&self, run: &RunId) -> String {
         self.tagged(run, ":meta")
     }
 
-    /// The stream of its events.
+    /// Returns the key of the stream of its events.
     pub(super) fn events(&self, run: &RunId) -> String {
         self.tagged(run, ":events")
     }
 
-    /// The list of messages to its owner.
+    /// Returns the key of the list of messages to its owner.
     pub(super) fn controls(&self, run: &RunId) -> String {
         self.tagged(run, ":controls")
     }
 
-    /// The channel on which changes are told; scripts make it from the name of [`Self::meta`].
+    /// Returns the channel of notifications; scripts derive it from [`Self::meta`].
     pub(super) fn channel(&self, run: &RunId) -> String {
         self.tagged(run, "")
     }
 
-    /// A list of runs by the time of their opening.
+    /// Returns the key of a list of runs, sorted by the time of opening.
     pub(super) fn list(&self, list: List<'_>) -> String {
         match list {
             List::All => format!("{}:runs", self.prefix),
@@ -68,50 +68,50 @@ impl Keys {
         }
     }
 
-    /// All lists that a run is in.
+    /// Returns the keys of all lists that contain a run.
     pub(super) fn lists(&self, meta: &RunMeta) -> [String; 3] {
         [List::All, List::Thread(meta.thread_id.as_str()), List::Owner(&meta.owner)]
             .map(|list| self.list(list))
     }
 
-    /// The runs that a key leads to.
+    /// Returns the key of the set of runs that `key` relates to.
     pub(super) fn relation(&self, key: &str) -> String {
         format!("{}:relation:{key}", self.prefix)
     }
 
-    /// The value that holds a claimed key.
+    /// Returns the key of the value that holds a claim.
     pub(super) fn claim(&self, key: &str) -> String {
         format!("{}:claim:{key}", self.prefix)
     }
 
-    /// Open runs by the end of their lease. A run goes from here to [`Self::ended`], in this order: so both are on one
-    /// node, under a tag that no run has.
+    /// Returns the key of the open runs by the end of their lease. A run moves from here to [`Self::ended`] by two
+    /// commands in order, so both keys are on one node, under a tag that no run has.
     pub(super) fn leases(&self) -> String {
         format!("{}:{{open and ended}}:leases", self.prefix)
     }
 
-    /// The replicas by the time of their last sign of life, in milliseconds of the server's clock.
+    /// Returns the key of the replicas by the time of their last heartbeat, in milliseconds of the server's clock.
     pub(super) fn replicas(&self) -> String {
         format!("{}:replicas", self.prefix)
     }
 
-    /// What is written to see whether the server takes writes.
+    /// Returns the key of test writes.
     pub(super) fn probe(&self) -> String {
         format!("{}:probe", self.prefix)
     }
 
-    /// The channel on which released leases are announced.
+    /// Returns the channel on which released leases are announced.
     pub(super) fn released(&self) -> String {
         format!("{}:released", self.prefix)
     }
 
-    /// Ended runs by their end.
+    /// Returns the key of the ended runs by the time of their end.
     pub(super) fn ended(&self) -> String {
         format!("{}:{{open and ended}}:ended", self.prefix)
     }
 }
 
-/// Half a byte as a digit.
+/// Returns a hexadecimal digit.
 fn hex(half: u8) -> char {
     char::from_digit(half.into(), 16).unwrap_or('0')
 }

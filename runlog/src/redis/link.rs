@@ -1,13 +1,13 @@
-//! The way of commands to the servers: one connection per node, shared by all callers, made anew when it breaks.
+//! The connections for commands: one per node, shared by all callers, re-established when lost.
 //!
 //! ```text
 //! connected ── broken ──► waiting (back-off, doubled) ──► connecting ──► connected
-//!     │                   └ `patience` is over: the caller is told
-//!     └ redirected (a cluster) ──► the node that it names, at once
+//!     │                   └ after `patience`: the caller gets an error
+//!     └ redirected (a cluster) ──► the named node, at once
 //! ```
 //!
-//! Every command here may be sent twice: scripts recognise a repetition. So a caller need not know whether an answer
-//! was lost on the way back or the command on the way there.
+//! Every command may be sent twice: scripts detect a repetition. So a caller need not know whether the command or its answer
+//! was lost.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ use super::nodes::{Node, Nodes, Redirect};
 use super::sentinel::Sentinels;
 use crate::error::LogError;
 
-/// The first pause before a connection is made anew.
+/// The first pause before a reconnect.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// Redirections that are followed without a pause. Nodes that send a command to and fro are still agreeing.
+/// Redirections that are followed without a pause. Nodes that redirect to each other have not agreed yet.
 const FOLLOWED_AT_ONCE: u32 = 3;
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Link {
     patience: Duration,
 }
 
-/// Pauses that double.
+/// Pauses that double up to a maximum.
 #[derive(Debug)]
 pub(super) struct BackOff(Duration);
 
@@ -51,7 +51,7 @@ impl BackOff {
     }
 }
 
-/// Keys and arguments of a script.
+/// Keys and arguments of a script call.
 #[derive(Debug, Default)]
 pub(super) struct Call {
     pub(super) keys: Vec<String>,
@@ -94,12 +94,12 @@ impl Link {
         Ok(Nodes::new(clients, sentinels).map(|nodes| Self { nodes, patience }))
     }
 
-    /// Returns how many connections broke.
+    /// Returns the number of lost connections.
     pub(super) fn broken(&self) -> u64 {
         self.nodes.broken()
     }
 
-    /// A connection for news, to the entry: what is published at one node of a cluster is heard at all.
+    /// Opens a connection for notifications. Any node serves: a cluster forwards publications to all nodes.
     pub(super) async fn listen(&self) -> Result<PubSub, RedisError> {
         self.nodes.locate().await?;
         let (node, client) = self.nodes.entry()?;
@@ -117,7 +117,7 @@ impl Link {
         read(self.run(work).await?)
     }
 
-    /// Runs commands whose first argument is their key, those of one node in order and in one round trip; gives their
+    /// Runs commands whose first argument is their key, those of one node in order and in one round trip. Returns their
     /// answers.
     pub(super) async fn batch(&self, commands: &[Cmd]) -> Result<Vec<Value>, LogError> {
         // Commands that find no leader are asked one by one, for as long as there is patience.
@@ -129,7 +129,7 @@ impl Link {
         let mut answers = answers.into_iter().peekable();
         let mut all = Vec::with_capacity(commands.len());
         for (index, command) in commands.iter().enumerate() {
-            // What a node would not answer is asked again, by itself.
+            // A command without answer from its node is repeated alone.
             all.push(match answers.next_if(|(answered, _)| *answered == index) {
                 Some((_, answer)) => answer,
                 None => self.run(Work { command, script: None, key: key_of(command) }).await?,
@@ -138,6 +138,7 @@ impl Link {
         Ok(all)
     }
 
+    /// Groups commands by the node of their key, keeping their indices.
     fn by_node<'c>(&self, commands: &'c [Cmd]) -> Vec<(Node, Vec<(usize, &'c Cmd)>)> {
         let mut groups: Vec<(Node, Vec<(usize, &Cmd)>)> = Vec::new();
         for (index, command) in commands.iter().enumerate() {
@@ -150,7 +151,7 @@ impl Link {
         groups
     }
 
-    /// Commands of one node in one round trip; what it answers, by the index of the command.
+    /// Runs commands of one node in one round trip. Returns the answers by the index of the command.
     async fn pipe(&self, node: Node, commands: Vec<(usize, &Cmd)>) -> Vec<(usize, Value)> {
         let Ok((number, mut connection)) = self.nodes.connection(&node).await else { return Vec::new() };
         let mut pipeline = ::redis::pipe();
@@ -167,7 +168,7 @@ impl Link {
         answers.filter_map(|((index, _), answer)| Some((*index, answer.ok()?))).collect()
     }
 
-    /// Sends a command once. A redirection counts as an answer: the cluster is there.
+    /// Sends a command once. A redirection counts as an answer: the cluster is reachable.
     pub(super) async fn try_once(&self, command: &Cmd) -> Result<(), LogError> {
         self.nodes.locate().await.map_err(|error| unavailable(&error))?;
         let key = key_of(command);
@@ -179,7 +180,7 @@ impl Link {
         }
     }
 
-    /// Has a command answered, as often as it takes.
+    /// Runs a command, and retries it until `patience` elapses.
     async fn run(&self, work: Work<'_>) -> Result<Value, LogError> {
         let deadline = Instant::now() + self.patience;
         let (mut back_off, mut redirected, mut asked) = (BackOff::default(), 0, None);
@@ -213,6 +214,7 @@ impl Link {
         }
     }
 
+    /// Sends a command to one node once. `is_asked` marks the answer to an `ASK` redirection.
     async fn attempt(&self, work: Work<'_>, node: &Node, is_asked: bool) -> Result<Value, RedisError> {
         let made = self.nodes.connection(node).await;
         let (number, mut connection) = made.inspect_err(|_| self.nodes.handle_unreachable(node))?;
@@ -223,7 +225,7 @@ impl Link {
         answer
     }
 
-    /// Asks a node where everything is: it knew better than this link. If it does not answer, the one slot is known.
+    /// Reads the slot map from a node after a redirection. If that fails, the slot of the redirection is known.
     async fn learn(&self, node: &Node) {
         let Ok((_, mut connection)) = self.nodes.connection(node).await else { return };
         let answer = ::redis::cmd("CLUSTER").arg("SLOTS").query_async::<Value>(&mut connection).await;
@@ -233,7 +235,7 @@ impl Link {
     }
 }
 
-/// A command, and the script that it runs, which the server may not have yet.
+/// A command, and its script, which the server may not have loaded yet.
 #[derive(Clone, Copy)]
 struct Work<'w> {
     command: &'w Cmd,
@@ -268,7 +270,7 @@ impl Work<'_> {
     }
 }
 
-/// The key of a command: its first argument, in all that are sent here.
+/// Returns the key of a command: the first argument of every command that is sent here.
 fn key_of(command: &Cmd) -> Option<&[u8]> {
     match command.args_iter().nth(1) {
         Some(Arg::Simple(key)) => Some(key),
@@ -280,7 +282,7 @@ pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T, LogError> {
     T::from_redis_value(value).map_err(|error| unavailable(&error.into()))
 }
 
-/// True if the same command would fail again: what the server itself says, but for its beginnings and ends.
+/// Returns `true` if a retry would fail again: an error from the server, except while it starts or stops.
 fn is_lasting(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Server(kind) => !matches!(
@@ -295,7 +297,7 @@ fn is_lasting(error: &RedisError) -> bool {
     }
 }
 
-/// True if another connection may do better: to a server that leads by now, for one.
+/// Returns `true` if another connection may succeed, for example to a newly elected primary.
 fn is_breaking(error: &RedisError) -> bool {
     let waits =
         matches!(error.kind(), ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::ClusterDown));
@@ -306,7 +308,7 @@ pub(super) fn unavailable(error: &RedisError) -> LogError {
     LogError::Unavailable(format!("Redis: {error}"))
 }
 
-/// An answer that no script of ours gives.
+/// Returns the error for an answer that no script gives.
 pub(super) fn strange(answer: &[Value]) -> LogError {
     LogError::Unavailable(format!("Redis: an answer that makes no sense, of {} parts", answer.len()))
 }

@@ -1,6 +1,6 @@
-//! The lists of runs: sorted sets beside the runs themselves, and the states they lead to.
+//! The lists of runs: sorted sets beside the runs, and the states of their members.
 //!
-//! A list may hold a run that is gone, or the old end of a lease: the run itself decides.
+//! A list may contain a deleted run, or an outdated end of a lease: the state of the run itself decides.
 
 use ::redis::Cmd;
 use aqueduct_core::{RunId, Timestamp};
@@ -12,11 +12,11 @@ use super::reply;
 use crate::error::LogError;
 use crate::log::{Lease, RunMeta, RunQuery, RunState};
 
-/// Runs that are looked at in one round trip.
+/// Runs that are read in one round trip.
 const PAGE: isize = 256;
 
 impl RedisLog {
-    /// Puts a run into the lists, if it is not there.
+    /// Adds a run to the lists, if it is not in them.
     pub(super) async fn enlist(&self, meta: &RunMeta, until: Timestamp) -> Result<(), LogError> {
         let run = meta.run_id.as_str();
         let add = |list: String, score: i64| {
@@ -49,7 +49,7 @@ impl RedisLog {
         self.do_all(&[self.expire(keys.meta(run))]).await
     }
 
-    /// Notes the end of leases that are held.
+    /// Records the end of held leases.
     pub(super) async fn list_leases(&self, leases: &[Lease], until: Timestamp) -> Result<(), LogError> {
         if leases.is_empty() {
             return Ok(());
@@ -62,14 +62,15 @@ impl RedisLog {
         self.do_all(&[command, self.expire(self.desk.keys.leases())]).await
     }
 
-    /// Notes that a run has ended. In this order: a run that is in neither list would be kept for ever.
+    /// Records the end of a run: adds it to the list of ended runs before it is removed from the list of leases. A run in
+    /// neither list would never be deleted.
     pub(super) async fn list_end(&self, run: &RunId, at: Timestamp) -> Result<(), LogError> {
         let ended = Cmd::zadd(self.desk.keys.ended(), run.as_str(), at.0);
         let kept = self.expire(self.desk.keys.ended());
         self.do_all(&[ended, kept, Cmd::zrem(self.desk.keys.leases(), run.as_str())]).await
     }
 
-    /// Runs commands whose answers say nothing.
+    /// Runs commands and discards their answers.
     pub(super) async fn do_all(&self, commands: &[Cmd]) -> Result<(), LogError> {
         self.desk.link.batch(commands).await.map(drop)
     }
@@ -79,19 +80,19 @@ impl RedisLog {
         states.into_iter().next().flatten().ok_or_else(|| LogError::NotFound(run.clone()))
     }
 
-    /// The states of runs, in their order; none for those that are gone.
+    /// Returns the states of runs, in their order; `None` for deleted ones.
     async fn read_states(&self, runs: &[RunId]) -> Result<Vec<Option<RunState>>, LogError> {
         let commands: Vec<Cmd> = runs.iter().map(|run| reply::ask_state(self.desk.keys.meta(run))).collect();
         let answers = self.desk.link.batch(&commands).await?;
         answers.iter().map(reply::state).collect()
     }
 
-    /// A part of a sorted set, by score.
+    /// Returns a part of a sorted set, by ascending score.
     async fn members(&self, key: &str, from: &str, to: &str, skip: isize) -> Result<Vec<RunId>, LogError> {
         self.ask_members(Cmd::zrangebyscore_limit(key, from, to, skip, PAGE)).await
     }
 
-    /// The same from the highest score down.
+    /// Returns a part of a sorted set, by descending score.
     async fn members_back(&self, key: &str, from: &str, skip: isize) -> Result<Vec<RunId>, LogError> {
         self.ask_members(Cmd::zrevrangebyscore_limit(key, from, "-inf", skip, PAGE)).await
     }
@@ -102,6 +103,7 @@ impl RedisLog {
         Ok(members.into_iter().map(RunId::from).collect())
     }
 
+    /// Reads a list page by page until `max` runs match the query. Members without a run are skipped.
     pub(super) async fn read_list(&self, query: RunQuery, max: usize) -> Result<Vec<RunState>, LogError> {
         let list = match (&query.thread_id, &query.owner) {
             (Some(thread), _) => List::Thread(thread.as_str()),
@@ -129,6 +131,7 @@ impl RedisLog {
         }
     }
 
+    /// Reads open runs whose lease lapsed, and corrects list entries that lag behind their run.
     pub(super) async fn read_lapsed(&self, now: Timestamp, max: usize) -> Result<Vec<RunState>, LogError> {
         let (mut found, mut skip) = (Vec::new(), 0);
         loop {
@@ -153,7 +156,7 @@ impl RedisLog {
         }
     }
 
-    /// A lease that is listed and not lapsed: the list is behind the run.
+    /// Corrects the list entry of a run whose lease has not lapsed.
     async fn put_right(&self, run: &RunId, state: Option<RunState>) -> Result<(), LogError> {
         match state {
             Some(RunState { closed_at: Some(at), .. }) => self.list_end(run, at).await,
@@ -161,11 +164,12 @@ impl RedisLog {
                 let lease = Lease { run_id: run.clone(), epoch: state.epoch };
                 self.list_leases(&[lease], state.lease_until).await
             }
-            // Listed a moment ago and not opened yet, or gone: a run that is opened now is found by its owner's renewal.
+            // Listed but not opened yet, or deleted: an opened run is listed again by its owner's renewal.
             None => self.do_all(&[Cmd::zrem(self.desk.keys.leases(), run.as_str())]).await,
         }
     }
 
+    /// Deletes runs that ended before a time, and returns their number.
     pub(super) async fn forget_ended(&self, before: Timestamp) -> Result<usize, LogError> {
         let mut forgotten = 0;
         loop {
@@ -179,8 +183,8 @@ impl RedisLog {
         }
     }
 
-    /// Forgets one run; 1 if it was this call that did it. Its place in the list of ended runs goes last, so that a crash
-    /// on the way leaves it to be found again.
+    /// Deletes one run; returns 1 if this call deleted it. The entry in the list of ended runs is removed last, so that a
+    /// deletion that a crash interrupts is resumed.
     async fn forget(&self, run: &RunId, state: Option<RunState>) -> Result<usize, LogError> {
         let keys = &self.desk.keys;
         let own = Cmd::unlink([keys.meta(run), keys.events(run), keys.controls(run)].as_slice());

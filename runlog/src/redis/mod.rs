@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! per run, one hash tag        meta (hash) · events (stream, ids `<epoch>-<number>`) · controls (list) · channel
-//! lists of runs, beside        by opening, by thread, by owner, by end of lease, by end
-//! keys that lead to runs       sets, each with an end of its own
+//! lists of runs                by opening, by thread, by owner, by end of lease, by end
+//! keys related to runs         sets, each with an expiry of its own
 //!
 //! append ──► script: epoch checked, XADD, PUBLISH ──► every replica's hub ──► its watchers
 //! ```
@@ -17,8 +17,8 @@
 //! Every key has an expiry, as a backstop: keys of open runs are renewed with their leases, ended runs are removed long before
 //! theirs, and what no gateway sweeps any more goes by itself.
 //!
-//! What is promised is what the server keeps: with its append-only file and `appendfsync everysec` a crash of the server
-//! loses at most its last moments, which the writers of open runs append again.
+//! Durability is that of the server: with an append-only file and `appendfsync everysec` a crash of the server loses at
+//! most the last seconds, which the writers of open runs append again.
 
 mod config;
 mod hub;
@@ -57,22 +57,35 @@ use replicas::Pulse;
 use reply::Reply;
 use writer::{Desk, Pens};
 
-/// Events of one read: an answer of the server stays small, and so does what it holds up.
+/// Events of one read, so that an answer stays small and does not block the server for long.
 const READ_MAX: usize = 1_000;
 
-/// Numbers above this are not told apart by the scripts; no run gets there.
+/// Scripts cannot distinguish numbers above this; no run reaches it.
 const LARGEST: u64 = 1 << 53;
 
 /// Bytes of a nonce before a control message.
 const NONCE: usize = 16;
 
-/// A log on a Redis server.
+/// A run log on Redis.
+///
+/// # Examples
+///
+/// ```no_run
+/// use aqueduct_runlog::redis::{RedisConfig, RedisLog};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), aqueduct_runlog::LogError> {
+/// let log = RedisLog::new(&RedisConfig::new("redis://127.0.0.1"))?;
+/// # drop(log);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct RedisLog {
     desk: Desk,
     hub: Arc<Hub>,
     pens: Pens,
-    /// Tells the calls of this process apart from those of others.
+    /// Distinguishes the calls of this process from those of others.
     process: u64,
     calls: AtomicU64,
     /// The name of this process among those that share the log.
@@ -81,11 +94,11 @@ pub struct RedisLog {
 }
 
 impl RedisLog {
-    /// A log on that server. Nothing is connected yet; the listener is a task of the current runtime.
+    /// Returns a log on that server, and spawns its listener on the current runtime. Does not connect yet.
     ///
     /// # Errors
     ///
-    /// [`LogError`] if the address or the authorities cannot be used. The server is not connected yet.
+    /// Returns [`LogError::Unavailable`] if the address or the authorities are invalid.
     pub fn new(config: &RedisConfig) -> Result<Self, LogError> {
         let clients = config.clients().map_err(|error| unavailable(&error))?;
         let sentinel = config.sentinel.as_deref();
@@ -100,14 +113,14 @@ impl RedisLog {
         Ok(Self { desk, hub, pens: Pens::default(), process, calls, replica, pulse: Pulse::default() })
     }
 
-    /// Whether the server takes writes: one attempt, without waiting for a server that is away.
+    /// Checks whether the server accepts writes: one attempt, without waiting for an unreachable server.
     async fn probe(&self) -> Result<(), LogError> {
         let mut probe = ::redis::cmd("SET");
         probe.arg(self.desk.keys.probe()).arg(&self.replica).arg("PX").arg(self.desk.expiry);
         self.desk.link.try_once(&probe).await
     }
 
-    /// A word that no other call has.
+    /// Returns a text that no other call uses.
     fn nonce(&self) -> String {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let own = RandomState::new().hash_one((self.process, call));
@@ -116,7 +129,7 @@ impl RedisLog {
 
     async fn open_run(&self, meta: RunMeta, until: Timestamp) -> Result<Lease, LogError> {
         let run = meta.run_id.clone();
-        // Listed first: a run that is open and not listed would never be found by a sweeper.
+        // Listed first: the sweeper would never find a run that is open and not listed.
         self.enlist(&meta, until).await?;
         let mut call = Call::default().key(self.desk.keys.meta(&run)).arg(self.nonce()).arg(until.0);
         call = call.arg(self.desk.expiry);
@@ -167,7 +180,7 @@ impl RedisLog {
             }
             Ok::<_, LogError>((reply.word != "lost", lease))
         };
-        // One connection: all of them are on their way before the first answer comes.
+        // All requests are sent on one connection before the first answer arrives.
         let answers = futures_util::future::try_join_all(leases.into_iter().map(renew)).await?;
         let (held, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(|(held, _)| *held);
         let only =
@@ -180,6 +193,7 @@ impl RedisLog {
         Ok(lost)
     }
 
+    /// Appends a batch by the writer of the lease, and records the end of the run in the lists.
     async fn append_events(
         &self,
         lease: Lease,
@@ -190,7 +204,7 @@ impl RedisLog {
             return Err(Refused::new(self.why_lost(lease).await, events));
         };
         let desk = self.desk.clone();
-        // A task, because half an append must not be dropped: the pen would not know how far the log is.
+        // A task, because a dropped append would leave the writer without knowledge of the head.
         let written = tokio::spawn(async move {
             let appended = pen.lock().await.append(&desk, &events, now).await;
             (appended, lease, events)
@@ -209,7 +223,7 @@ impl RedisLog {
                 }
                 if closed {
                     self.pens.remove(&lease);
-                    // A list that is not written now is put right by whoever looks for lapsed leases.
+                    // The reader of lapsed leases corrects a list that was not written.
                     self.list_end(&lease.run_id, now).await.ok();
                 }
                 Ok(head)
@@ -223,7 +237,7 @@ impl RedisLog {
         }
     }
 
-    /// Why this process cannot write under a lease: another process does, or none any more.
+    /// Returns why this process cannot write under a lease: another process holds it, or the run has ended.
     async fn why_lost(&self, lease: Lease) -> LogError {
         match self.read_state(&lease.run_id).await {
             Ok(state) if state.closed_at.is_some() && state.epoch == lease.epoch => {
@@ -291,6 +305,7 @@ impl RedisLog {
         }
     }
 
+    /// Waits for notifications until there are new messages, or the lease is lost.
     async fn await_controls(&self, lease: Lease, seen: usize) -> Result<Vec<Control>, LogError> {
         let run = &lease.run_id;
         let entry = self.hub.entry(run).await?;

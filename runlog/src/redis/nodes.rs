@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! key ──► slot ──► node ──► connection, one per node, shared by all callers
-//!           ▲ learned from the servers' own redirections
+//!           ▲ learned from redirections of the servers
 //! ```
 //!
-//! A server that is no cluster never redirects, so no slot is ever computed for it. Where nothing is known, or a node
-//! cannot be reached, an *entry* is asked: an address of the configuration or a node that was heard of. It redirects to
-//! whoever has the slot by then.
+//! A server outside a cluster never redirects, so no slot is computed for it. If the node of a slot is unknown or
+//! unreachable, an *entry* is used: an address of the configuration, or any known node. It redirects to the present node
+//! of the slot.
 //!
 //! Of servers that Sentinel watches the leader is the only entry, until it is lost.
 //!
@@ -27,7 +27,7 @@ use super::sentinel::Sentinels;
 
 /// How long one attempt to connect may take.
 const CONNECT: Duration = Duration::from_secs(2);
-/// How long one answer may take. A server that is stopped, not gone, is noticed by this.
+/// The time limit of an answer. It detects a server that is suspended but not disconnected.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Slots of a cluster.
 const SLOTS: u16 = 16_384;
@@ -35,18 +35,18 @@ const SLOTS: u16 = 16_384;
 /// A server, by `host:port`.
 pub(super) type Node = Arc<str>;
 
-/// Where a command belongs, by the word of a server that does not have its key.
+/// A redirection, sent by a server that does not have the key of a command.
 #[derive(Debug)]
 pub(super) enum Redirect {
-    /// The slot is elsewhere from now on.
+    /// The slot has moved permanently.
     Moved(Node),
-    /// The slot is on the move: this one command belongs there.
+    /// The slot is moving: only this command belongs to the other node.
     Ask(Node),
 }
 
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// How to talk to a server; the address differs.
+    /// The connection parameters of all servers, except for the address.
     template: ConnectionInfo,
     /// Whom to ask which server leads.
     sentinels: Option<Sentinels>,
@@ -55,16 +55,16 @@ pub(super) struct Nodes {
 
 #[derive(Debug)]
 struct Map {
-    /// Whom to ask where nothing is known.
+    /// The nodes to use if the node of a slot is unknown.
     entries: Vec<Node>,
-    /// Which of them is asked now.
+    /// The index of the entry in use.
     entry: usize,
-    /// The node of each slot, once a server has redirected.
+    /// The known nodes of slots; empty until a server has redirected.
     slots: HashMap<u16, Node>,
-    /// With a number, so that only the one that broke is thrown away.
+    /// The connections, numbered so that only the broken one is removed.
     connections: HashMap<Node, (u64, MultiplexedConnection)>,
     made: u64,
-    /// Connections that broke.
+    /// The number of lost connections.
     broken: u64,
 }
 
@@ -99,20 +99,20 @@ impl Nodes {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True once a server has redirected.
+    /// Returns `true` once a server has redirected.
     #[cfg(test)]
     fn is_cluster(&self) -> bool {
         !self.map().slots.is_empty()
     }
 
-    /// The node to ask about a key, as far as is known.
+    /// Returns the node of a key, as far as known.
     pub(super) fn of(&self, key: Option<&[u8]>) -> Node {
         let map = self.map();
         let known = key.filter(|_| !map.slots.is_empty()).and_then(|key| map.slots.get(&slot_of(key)));
         known.cloned().unwrap_or_else(|| map.entry())
     }
 
-    /// The entry, and a client for it.
+    /// Returns the entry and a client for it.
     pub(super) fn entry(&self) -> Result<(Node, Client), RedisError> {
         let node = self.map().entry();
         self.client(&node).map(|client| (node, client))
@@ -135,6 +135,7 @@ impl Nodes {
         Client::open(self.template.clone().set_addr(address))
     }
 
+    /// Returns the shared connection to a node, and its number. Connects if there is none.
     pub(super) async fn connection(&self, node: &Node) -> Result<(u64, MultiplexedConnection), RedisError> {
         if let Some(known) = self.map().connections.get(node) {
             return Ok(known.clone());
@@ -150,12 +151,12 @@ impl Nodes {
         Ok(known)
     }
 
-    /// Returns how many connections broke.
+    /// Returns the number of lost connections.
     pub(super) fn broken(&self) -> u64 {
         self.map().broken
     }
 
-    /// A connection broke.
+    /// Removes a broken connection.
     pub(super) fn handle_broken(&self, node: &Node, number: u64) {
         let mut map = self.map();
         if map.connections.get(node).is_some_and(|(current, _)| *current == number) {
@@ -172,7 +173,7 @@ impl Nodes {
         }
     }
 
-    /// A server cannot be reached: its slots are looked for anew, beginning with another entry.
+    /// Handles an unreachable server: forgets its slots and switches to another entry.
     pub(super) fn handle_unreachable(&self, node: &Node) {
         let mut map = self.map();
         map.slots.retain(|_, known| known != node);
@@ -182,10 +183,10 @@ impl Nodes {
         }
     }
 
-    /// What a server said instead of an answer, if that is a redirection; one that lasts is noted.
+    /// Returns the redirection in an error, if it is one. A permanent one is recorded.
     pub(super) fn handle_redirect(&self, from: &Node, error: &RedisError) -> Option<Redirect> {
         let (address, slot) = error.redirect_node()?;
-        // A server that does not know by which name it is called leaves the name out.
+        // A server that does not know its own host name omits it.
         let node: Node = match split(address) {
             Some(("" | "?", port)) => format!("{}:{port}", split(from)?.0).into(),
             _ => address.into(),
@@ -197,7 +198,7 @@ impl Nodes {
         Some(Redirect::Moved(node))
     }
 
-    /// The answer to `CLUSTER SLOTS`: parts of the slots, each with its node and that node's replicas.
+    /// Handles the answer to `CLUSTER SLOTS`: ranges of slots, each with its node and that node's replicas.
     pub(super) fn handle_slots(&self, asked: &Node, answer: &Value) {
         let Value::Array(parts) = answer else { return };
         let mut map = self.map();
@@ -215,6 +216,7 @@ impl Map {
         self.entries.get(index).cloned().unwrap_or_default()
     }
 
+    /// Records the node of a range of slots, and keeps it as a further entry.
     fn note(&mut self, slots: std::ops::RangeInclusive<u16>, node: &Node) {
         if !self.entries.contains(node) {
             self.entries.push(Arc::clone(node));
@@ -241,7 +243,7 @@ fn split(node: &str) -> Option<(&str, u16)> {
     Some((host, port.parse().ok()?))
 }
 
-/// The slot of a key: of its hash tag, if it has one.
+/// Returns the slot of a key: that of its hash tag, if it has one.
 fn slot_of(key: &[u8]) -> u16 {
     let open = key.iter().position(|byte| *byte == b'{');
     let inside = open.and_then(|open| key.get(open + 1..));
@@ -249,7 +251,7 @@ fn slot_of(key: &[u8]) -> u16 {
     crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % SLOTS
 }
 
-/// CRC-16/XMODEM, as the cluster specification has it.
+/// CRC-16/XMODEM, as defined by the cluster specification.
 fn crc16(bytes: &[u8]) -> u16 {
     let shift = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
     bytes.iter().fold(0, |crc, byte| (0..8).fold(crc ^ (u16::from(*byte) << 8), shift))

@@ -1,4 +1,4 @@
-//! Keys that lead to runs: one set per key, which ends by itself should its writer die.
+//! Relations of keys to runs: one set per key, which expires if its writer dies.
 
 use ::redis::Cmd;
 use aqueduct_core::{RunId, Timestamp};

@@ -1,14 +1,14 @@
-//! Replicas that share the log: signs of life, and the leases of those that have gone silent.
+//! Replicas that share the log: heartbeats, and the leases of silent replicas.
 //!
 //! ```text
-//! beat ──► script: time of this replica noted, silent ones listed ──► their open runs found ──► leases released
+//! beat ──► script: time of this replica stored, silent ones listed ──► their open runs found ──► leases released
 //!                                                                      └ a run names the replica that holds it
-//! released (also by the holder itself) ──► announced on one channel ──► every replica's sweeper looks at once
+//! released (also by the holder itself) ──► announced on one channel ──► every replica's sweeper runs at once
 //! ```
 //!
-//! A lease that is released wrongly costs nothing but its holder's work: the holder renews it, or is fenced by the replica
-//! that takes the run over. A replica that could not reach the server itself judges nobody until it has beaten for as long
-//! as the silence it looks for: while the server was away, nobody could beat.
+//! A lease that is released wrongly costs only its holder's work: the holder renews it, or is fenced by the replica that
+//! takes the run over. A replica that could not reach the server itself declares no other replica silent until it has sent
+//! heartbeats for the whole `silence`: while the server was away, no replica could send any.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -23,15 +23,15 @@ use super::reply::Reply;
 use crate::error::LogError;
 use crate::log::{Lease, RELEASED};
 
-/// Runs that are looked at in one round trip.
+/// Runs that are read in one round trip.
 const PAGE: isize = 512;
 
-/// When this replica beat last, and since when without a gap.
+/// The time of this replica's last heartbeat, and the time since when there was no gap.
 #[derive(Debug, Default)]
 pub(super) struct Pulse(Mutex<Option<(Instant, Instant)>>);
 
 impl Pulse {
-    /// Notes a beat. Returns since when there was no gap as long as half the silence.
+    /// Records a heartbeat. Returns since when there was no gap as long as half the silence.
     fn note(&self, silence: Duration) -> Instant {
         let mut pulse = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -42,7 +42,7 @@ impl Pulse {
 }
 
 impl RedisLog {
-    /// Beats, and releases the leases of silent replicas.
+    /// Sends a heartbeat, and releases the leases of silent replicas.
     pub(super) async fn beat_once(&self, silence: Duration) -> Result<usize, LogError> {
         let millis = u64::try_from(silence.as_millis()).unwrap_or(u64::MAX);
         let call = Call::default().key(self.desk.keys.replicas()).arg(&self.replica).arg(millis);
@@ -51,7 +51,7 @@ impl RedisLog {
         let silent: Vec<String> = reply.next()?;
         let since = self.pulse.note(silence);
         if reply.word == "new" {
-            // The first beat, or the server lost its data: runs that are gone must be noticed now.
+            // The first heartbeat, or the server lost its data: check at once which runs are gone.
             self.hub.ask_all();
         }
         if since.elapsed() < silence {
@@ -92,7 +92,7 @@ impl RedisLog {
         Ok(count)
     }
 
-    /// Ends leases, and announces it.
+    /// Releases leases, and announces it.
     pub(super) async fn release_runs(&self, leases: Vec<Lease>) -> Result<(), LogError> {
         if leases.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Answers of the server, read.
+//! Decoding of the server's answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::codec::{CodecError, Decoder, decode_value};
 use crate::error::LogError;
 use crate::log::{RunMeta, RunState};
 
-/// What a script answered: a word, then what goes with it.
+/// The answer of a script: a word, then its values.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) word: String,
@@ -29,13 +29,13 @@ impl FromRedisValue for Reply {
 }
 
 impl Reply {
-    /// The next part of the answer.
+    /// Returns the next value of the answer.
     pub(super) fn next<T: FromRedisValue>(&mut self) -> Result<T, LogError> {
         let part = self.rest.next().unwrap_or_default();
         T::from_redis_value(part).map_err(|error| unavailable(&error.into()))
     }
 
-    /// What the words that are no success mean for this run.
+    /// Returns the error of an unsuccessful answer for this run.
     pub(super) fn refusal(&self, run: &RunId, epoch: u64) -> LogError {
         match self.word.as_str() {
             "missing" => LogError::NotFound(run.clone()),
@@ -47,7 +47,7 @@ impl Reply {
     }
 }
 
-/// One entry of a stream; none for a fence.
+/// Decodes one entry of a stream. Returns no event for a fence.
 pub(super) fn events(
     run: &RunId,
     entries: Vec<(String, Vec<Vec<u8>>)>,
@@ -67,7 +67,7 @@ pub(super) fn events(
     numbered.take(max).map(decode).collect()
 }
 
-/// The fields of a run's hash that its state is made of. The input is not among them: it may be large.
+/// The fields of a run's hash that make its state. The input is not one of them: it may be large.
 const STATE: [&str; 12] = [
     "id", "thread", "agent", "owner", "opened", "epoch", "until", "watched", "earliest", "head", "closed",
     CHECKPOINT,
@@ -83,7 +83,7 @@ pub(super) fn ask_state(meta: String) -> ::redis::Cmd {
     ::redis::Cmd::hmget(meta, STATE.as_slice())
 }
 
-/// The state of a run from the answer to [`ask_state`]; none if there is no such run.
+/// Decodes the answer to [`ask_state`]. Returns `None` if there is no such run.
 pub(super) fn state(answer: &Value) -> Result<Option<RunState>, LogError> {
     let values: Vec<Option<Vec<u8>>> =
         ::redis::from_redis_value_ref(answer).map_err(|_| strange(std::slice::from_ref(answer)))?;
@@ -109,31 +109,31 @@ fn state_of(fields: &HashMap<&str, Vec<u8>>) -> Option<RunState> {
         earliest: number("earliest")?,
         head: number("head")?,
         closed_at: time("closed"),
-        // One that cannot be read leads nowhere.
+        // A checkpoint that cannot be decoded cannot be resumed from.
         checkpoint: fields.get(CHECKPOINT).and_then(|bytes| note(bytes).ok()),
     })
 }
 
-/// The value of a note.
+/// Decodes the value of a note.
 pub(super) fn note(bytes: &[u8]) -> Result<Arc<serde_json::Value>, CodecError> {
     decode_value(Bytes::copy_from_slice(bytes)).map(Arc::new)
 }
 
-/// What is told on a run's channel.
+/// A notification on a run's channel.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum News<'m> {
     /// Events, the last with this number.
     Events { last: u64, closed: bool, payloads: Vec<&'m [u8]> },
-    /// Events that are too large to be told.
+    /// Events that are too large for a notification.
     Head { head: u64, closed: bool },
     /// A lease was taken over.
     Epoch(u64),
-    /// So many messages were sent to the owner.
+    /// The number of messages to the owner.
     Controls(usize),
 }
 
 impl<'m> News<'m> {
-    /// None for what makes no sense; a watcher looks at the log then.
+    /// Decodes a notification. Returns `None` if it is invalid; a watcher then reads the log.
     pub(super) fn read(message: &'m [u8]) -> Option<Self> {
         let end = message.iter().position(|byte| *byte == b'\n')?;
         let (line, body) = message.split_at_checked(end)?;
@@ -151,6 +151,7 @@ impl<'m> News<'m> {
     }
 }
 
+/// Splits the body of a notification into payloads of the given lengths.
 fn cut<'m>(lengths: &str, mut body: &'m [u8]) -> Option<Vec<&'m [u8]>> {
     let mut payloads = Vec::new();
     for length in lengths.split(',') {

@@ -1,4 +1,4 @@
-//! The scripts that change a run, each atomic on the server. Commands of Redis 6.2 only.
+//! The scripts that change a run, each atomic on the server. They use commands of Redis 6.2 only.
 
 use ::redis::Script;
 

@@ -1,10 +1,10 @@
-//! The writing side: what was appended last is kept for a while, because an engine that fails over may come back without
-//! its last moments.
+//! The writers of open runs. A writer keeps its last appends for a while, because a server that fails over may come back
+//! without the last seconds.
 //!
 //! ```text
 //! append ──► script ── ok ──────────► window (kept for `WINDOW`)
 //!              │
-//!              └ behind: the log ends before what was acknowledged ──► the window again, then the batch
+//!              └ behind: the log ends before the last acknowledged event ──► the window again, then the batch
 //! ```
 
 use std::collections::{HashMap, VecDeque};
@@ -23,25 +23,26 @@ use crate::error::LogError;
 use crate::limits::{LogLimits, count, value_weight, weight_of};
 use crate::log::{Lease, Note};
 
-/// How long appended events are kept: a server that writes its file every second loses at most two, and a replica that
-/// takes over is seldom further behind.
+/// The time for which appended events are kept: a server that syncs its file every second loses at most two seconds, and a
+/// replica that takes over is seldom further behind.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Bytes of encoded events that are kept for one run.
+/// Bytes of encoded events that are kept per run.
 const WINDOW_BYTES: usize = 4 * 1024 * 1024;
 
-/// One run that this process writes.
+/// The writer of one run.
 #[derive(Debug)]
 pub(super) struct Pen {
     lease: Lease,
-    /// The last number acknowledged.
+    /// The number of the last acknowledged event.
     head: u64,
     window: VecDeque<Kept>,
     bytes: usize,
     encoder: Encoder,
-    /// The notes of this lease, for a log that comes back without them. There is one of each kind.
+    /// The notes of this lease, one of each kind, for a log that comes back without them.
     notes: HashMap<&'static str, (u64, Vec<u8>)>,
 }
 
+/// An encoded event in the window of recent appends.
 #[derive(Debug, Clone)]
 struct Kept {
     at: Instant,
@@ -49,7 +50,7 @@ struct Kept {
     event: Vec<u8>,
 }
 
-/// The runs that this process writes.
+/// The writers of this process.
 #[derive(Debug, Default)]
 pub(super) struct Pens(Mutex<HashMap<RunId, (Lease, SharedPen)>>);
 
@@ -77,7 +78,7 @@ impl Pens {
         self.all().get(&lease.run_id).filter(|(held, _)| held == lease).map(|(_, pen)| Arc::clone(pen))
     }
 
-    /// An old lease takes nothing from a newer one of the same process.
+    /// Removes the writer of a lease. An old lease does not remove the writer of a newer one.
     pub(super) fn remove(&self, lease: &Lease) {
         let mut all = self.all();
         if all.get(&lease.run_id).is_some_and(|(held, _)| held == lease) {
@@ -86,7 +87,7 @@ impl Pens {
     }
 }
 
-/// What an append needs of the engine.
+/// The parts of the engine that a writer uses.
 #[derive(Debug, Clone)]
 pub(super) struct Desk {
     pub(super) link: Arc<Link>,
@@ -98,7 +99,7 @@ pub(super) struct Desk {
 }
 
 impl Pen {
-    /// Appends events, all or none; gives the number of the last.
+    /// Appends all events or none, and returns the number of the last.
     pub(super) async fn append(
         &mut self,
         desk: &Desk,
@@ -116,7 +117,7 @@ impl Pen {
         Ok(head)
     }
 
-    /// Keeps a note of the run.
+    /// Stores a note of the run.
     pub(super) async fn annotate(&mut self, desk: &Desk, note: &Note) -> Result<(), LogError> {
         let run = &self.lease.run_id;
         let unwritable = |what: String| LogError::Unreadable { run: run.clone(), what };
@@ -156,7 +157,7 @@ impl Pen {
             .map_err(|error| LogError::Unreadable { run: self.lease.run_id.clone(), what: error.to_string() })
     }
 
-    /// Writes a batch; what the log lost before it is written again first.
+    /// Writes a batch, after the events before it that the log lost.
     async fn write(
         &self,
         desk: &Desk,
@@ -177,14 +178,14 @@ impl Pen {
                         self.write_note(desk, field, *weight, bytes).await?;
                     }
                     let missing: Vec<Kept> = self.window.iter().skip(missing.ok_or(lost)?).cloned().collect();
-                    // Only this writer appends under its epoch: after this the log ends where the batch begins.
+                    // Only this writer appends under its epoch, so the log now ends where the batch starts.
                     self.call(desk, behind + 1, &missing, None).await?.ok();
                 }
             }
         }
     }
 
-    /// One call of the script: the new head, or the head of a log that is behind.
+    /// Calls the script. Returns the new head, or the head of a log that is behind.
     async fn call(
         &self,
         desk: &Desk,
@@ -218,6 +219,7 @@ impl Pen {
         }
     }
 
+    /// Adds a batch to the window, and drops events that are too old or too many.
     fn keep(&mut self, batch: Vec<Kept>) {
         self.bytes += batch.iter().map(|kept| kept.event.len()).sum::<usize>();
         self.window.extend(batch);

@@ -1,10 +1,10 @@
-//! Rules about keys that one of several takes.
+//! Rules of claims.
 
 use aqueduct_core::Timestamp;
 
 use crate::log::RunLog;
 
-/// Far in the future: engines may count the time of a claim by a clock of their own.
+/// Far in the future: engines may measure claims by a clock of their own.
 const LATER: Timestamp = Timestamp(1 << 52);
 const NOW: Timestamp = Timestamp(1 << 51);
 

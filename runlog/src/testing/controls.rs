@@ -1,4 +1,4 @@
-//! Rules about messages to whoever holds the lease.
+//! Rules of control messages to the lease holder.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Rules about events: numbers, reading, ends, limits, trimming, expiry.
+//! Rules of events: numbers, reading, ends, limits, trimming, expiry.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Rules about leases: opening, taking over, renewing, lists of runs.
+//! Rules of leases: opening, takeover, renewal, lists of runs.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{UNTIL, append, events, meta, open};
 use crate::error::LogError;
 use crate::log::{Lease, RunLog, RunMeta, RunPlace, RunQuery, RunState};
 
-/// A moment after all leases of the suite.
+/// A time after all leases of the suite.
 const LATER: Timestamp = Timestamp(UNTIL.0 + 1);
 
 pub(super) async fn check(make: &impl AsyncFn() -> Arc<dyn RunLog>) {

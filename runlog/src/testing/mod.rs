@@ -1,14 +1,14 @@
-//! The suite that every engine passes (feature `testing`). An engine's tests call [`conform`] with a way to make an
-//! empty log; a panic names the rule that is broken.
+//! The conformance suite of all engines (feature `testing`). An engine's tests call [`conform`] with a function that creates
+//! an empty log; a panic names the violated rule.
 //!
 //! | module | rules about |
 //! |---|---|
 //! | `events` | numbers, reading, ends, limits, trimming, expiry |
 //! | `leases` | opening, taking over, renewing, lists of runs |
-//! | `notes` | facts about a run beside its events |
-//! | `controls` | messages to whoever holds the lease |
-//! | `claims` | keys that one of several takes |
-//! | `relations` | keys that lead to runs |
+//! | `notes` | values of a run beside its events |
+//! | `controls` | messages to the lease holder |
+//! | `claims` | keys that exactly one of several callers obtains |
+//! | `relations` | keys related to runs |
 //! | `watchers` | following a run |
 
 #![allow(
@@ -38,10 +38,10 @@ use crate::error::LogError;
 use crate::limits::LogLimits;
 use crate::log::{Lease, RunLog, RunMeta};
 
-/// Until when leases of the suite last, unless a rule is about just that.
+/// The end of the leases of the suite, unless a rule is about it.
 const UNTIL: Timestamp = Timestamp(1_000);
 
-/// Checks all rules, each on an empty log of its own.
+/// Checks all rules, each on an empty log.
 pub async fn conform(make: impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     let plain = async || make(LogLimits::default()).await;
     events::check(&make).await;
@@ -52,12 +52,12 @@ pub async fn conform(make: impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     watchers::check(&plain).await;
 }
 
-/// Checks the rules about keys, which engines that several processes share have beside all others.
+/// Checks the rules of relations, which only engines that several processes share must implement.
 pub async fn conform_shared(make: impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     relations::check(&*make(LogLimits::default()).await).await;
 }
 
-/// Events of a small run, the last one terminal.
+/// Returns the events of a small run, the last one terminal.
 pub fn events(texts: usize) -> Vec<BlockEvent> {
     let mut context = StreamContext::new(RunInfo::new("thread", "run"));
     for n in 0..texts {
@@ -67,7 +67,7 @@ pub fn events(texts: usize) -> Vec<BlockEvent> {
     std::iter::from_fn(|| context.poll_event()).collect()
 }
 
-/// A run of the thread `thread`, the agent `agent` and the owner `owner`.
+/// Returns the properties of a run of thread `thread`, agent `agent` and owner `owner`.
 pub fn meta(id: &str) -> RunMeta {
     RunMeta {
         run_id: RunId::from(id),
@@ -90,7 +90,7 @@ async fn append(log: &dyn RunLog, lease: &Lease, events: &[BlockEvent], at: i64)
     log.append(lease, events.to_vec(), Timestamp(at)).await.map_err(LogError::from)
 }
 
-/// What is told of the agents of an event: comparing two events does not look at it.
+/// Returns the properties of an event's agents, which the comparison of events ignores.
 pub fn agents(event: &BlockEvent) -> Vec<String> {
     let lanes = std::iter::successors(event.lane(), |lane| lane.parent.as_ref());
     let sources = lanes.flat_map(|lane| std::iter::successors(Some(&lane.source), |source| source.parent()));

@@ -1,4 +1,4 @@
-//! Rules about notes: facts about a run beside its events.
+//! Rules of notes.
 
 use std::sync::Arc;
 

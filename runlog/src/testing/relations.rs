@@ -1,10 +1,10 @@
-//! Rules about keys that lead to runs.
+//! Rules of relations.
 
 use aqueduct_core::{RunId, Timestamp};
 
 use crate::log::RunLog;
 
-/// Far in the future: engines may forget a key whose time is over, by a clock of their own.
+/// Far in the future: engines may expire a key by a clock of their own.
 const NEVER: Timestamp = Timestamp(1 << 52);
 
 pub(super) async fn check(log: &dyn RunLog) {

@@ -1,4 +1,4 @@
-//! Rules about following a run.
+//! Rules of following a run.
 
 use std::sync::Arc;
 

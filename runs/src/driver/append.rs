@@ -1,4 +1,4 @@
-//! What a run puts into its log: events, and where its agent's work is found.
+//! The writes of a run to its log: events and checkpoints.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use super::{GoesOn, LOG_PAUSE, Machine};
 use crate::extension::OF_EXTENSION;
 
-/// Returns what the extension of a run left in its checkpoint; null if it left nothing.
+/// Returns the value that the extension of a run stored in its checkpoint; null if there is none.
 pub(crate) fn left_by_extension(checkpoint: &Checkpoint) -> Value {
     checkpoint.0.get(OF_EXTENSION).cloned().unwrap_or_default()
 }
 
 impl Machine<'_> {
-    /// Puts what is ready into the log. A log that takes no more ends the run; one that is lost ends the driver.
+    /// Appends the queued events. If the log refuses them for good, the run ends; if the log has lost the run, the driver ends.
     pub(super) async fn append(&mut self) {
         if let Some(checkpoint) = self.checkpoint.take() {
             self.keep_checkpoint(checkpoint).await;
@@ -36,7 +36,7 @@ impl Machine<'_> {
         if let Err(Refused { error, events }) = &mut result
             && matches!(**error, LogError::RunTooLong { .. })
         {
-            // A batch that ends the run is always taken: what was refused goes with it, or ends would lack their starts.
+            // A batch that ends the run is always accepted: the refused events go with it, or block ends would lack their starts.
             self.context.handle_failure(RunFailure::new(RunFailure::LIMIT_EXCEEDED, error.to_string()));
             let mut ready = std::mem::take(events);
             ready.extend(std::iter::from_fn(|| self.context.poll_event()));
@@ -52,7 +52,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Returns `true` if the log holds the end of the run under this lease: only the answer to it was lost.
+    /// Returns `true` if the log holds the end of the run under this lease: only the acknowledgement was lost.
     async fn is_ended_here(&self) -> bool {
         let lease = &self.drive.lease;
         self.context.is_ended()
@@ -65,14 +65,14 @@ impl Machine<'_> {
                 .is_ok_and(|state| state.closed_at.is_some() && state.epoch == lease.epoch)
     }
 
-    /// Shows events to the extension of the run. Returns the time, if there is one.
+    /// Passes events to the extension of the run. Returns the current time if there is an extension.
     fn observe(&self, events: &[BlockEvent]) -> Option<Instant> {
         let extension = self.drive.extension.as_ref()?;
         extension.observe_events(events);
         Some(Instant::now())
     }
 
-    /// Before the events that follow it: a run with events and without its checkpoint cannot go on elsewhere.
+    /// Stores the checkpoint before the events that follow it: a run with events and without checkpoint cannot be resumed.
     async fn keep_checkpoint(&mut self, mut checkpoint: Checkpoint) {
         if self.lost.is_cancelled() {
             return;
@@ -123,7 +123,7 @@ impl Machine<'_> {
     /// Appends; a log that cannot be used is tried again, with the same batch, while the lease may be ours.
     async fn log(&self, mut events: Vec<BlockEvent>) -> Result<u64, Refused> {
         let (log, lease) = (self.drive.runs.run_log(), &self.drive.lease);
-        // The same time for every try: an engine knows a batch that closed the run by it.
+        // Every retry has the same time: an engine recognises a repeated final batch by it.
         let now = self.drive.runs.now();
         let patience = self.patience();
         loop {
@@ -135,7 +135,7 @@ impl Machine<'_> {
                 return Err(refused);
             }
             if refused.events.is_empty() {
-                // The engine took the batch with it.
+                // The engine kept the batch, so it cannot be retried.
                 let lost = LogError::Lost { run: lease.run_id.clone(), from: 0 };
                 return Err(Refused::new(lost, Vec::new()));
             }
@@ -145,6 +145,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Records the outcome of a terminal event, for metrics.
     fn note_end(&mut self, events: &[BlockEvent]) {
         match events.last() {
             Some(BlockEvent::RunFinished(end)) => self.outcome = format!("{:?}", end.outcome).to_lowercase(),

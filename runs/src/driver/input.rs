@@ -1,4 +1,4 @@
-//! What comes into a run: the events of its agent, polled in the driver's task, and those of its lanes.
+//! The input of a run: the events of its agent, polled in the driver's task, and those of its lanes.
 //!
 //! A poll collects what is ready, so that a burst costs one append. The agent is polled before the lanes and its events
 //! are handled after theirs: a lane event that led to an event of the agent was sent before it, so it is in the channel
@@ -14,7 +14,7 @@ use futures_util::{Stream, StreamExt as _, stream};
 use crate::feed::panicked;
 use crate::handle::{LANE_EVENTS, LaneEvents};
 
-/// Events of an agent that are handled together. More would gain little and hold the rest up for longer.
+/// Events of an agent that are handled together. A higher number gains little and delays the other events.
 const EVENTS_TOGETHER: usize = 128;
 
 /// The sources of a run.
@@ -23,7 +23,7 @@ pub(crate) struct Input {
     lanes: Option<LaneEvents>,
 }
 
-/// What came in together.
+/// The events of one poll.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) lanes: Vec<SourceEvent>,
@@ -55,6 +55,7 @@ impl Input {
         std::future::poll_fn(|cx| self.poll_batch(cx)).await
     }
 
+    /// Polls the agent before the lanes; see the module docs for the order.
     fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Batch> {
         let mut batch = Batch::default();
         let polled = catch_unwind(AssertUnwindSafe(|| poll_source(self.source.as_mut(), cx, &mut batch)));
@@ -68,12 +69,12 @@ impl Input {
         if batch.is_empty() { Poll::Pending } else { Poll::Ready(batch) }
     }
 
-    /// Returns what lanes have sent.
+    /// Waits for lane events and returns them.
     pub(super) async fn next_lanes(&mut self) -> Vec<SourceEvent> {
         std::future::poll_fn(|cx| self.poll_lanes(cx)).await
     }
 
-    /// Returns what lanes have sent by now.
+    /// Returns the lane events that are ready.
     pub(super) fn ready_lanes(&mut self) -> Vec<SourceEvent> {
         let ready = self.lanes.iter_mut().flat_map(|lanes| std::iter::from_fn(|| lanes.try_recv().ok()));
         ready.take(LANE_EVENTS).map(|event| *event).collect()
@@ -91,13 +92,13 @@ impl Input {
         if events.is_empty() { Poll::Pending } else { Poll::Ready(events) }
     }
 
-    /// Lets the agent finish: what it sends after the end of its run belongs to no run.
+    /// Polls the agent's stream to its end and drops the events, which belong to no run.
     pub(super) async fn finish(mut self) {
         while self.source.next().await.is_some() {}
     }
 }
 
-/// Collects what the agent has ready.
+/// Collects the ready events of the agent.
 fn poll_source(
     mut source: Pin<&mut (dyn Stream<Item = SourceEvent> + Send)>,
     cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Events of lanes that the host feeds: sub-agents that were called through it.
+//! Events of lanes that the host feeds: sub-agents that were called through the host.
 
 use aqueduct_core::{BlockEvent, LaneOutcome, RunOutcome, Source, SourceEvent, StreamError};
 
@@ -18,11 +18,12 @@ impl Machine<'_> {
             }
         }
         drop(reached);
-        // What came between the two looks.
+        // Events that arrived between the two polls.
         let rest = input.ready_lanes();
         self.handle_lanes(rest);
     }
 
+    /// Handles lane events in the form that the extension gives them.
     pub(super) fn handle_lanes(&mut self, events: Vec<SourceEvent>) {
         for event in events {
             self.handle_lane(event);

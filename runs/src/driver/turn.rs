@@ -1,8 +1,8 @@
-//! [`RunTurn`]: one response id for all that the agent of a run sends.
+//! [`RunTurn`]: one response id for all events of a run's agent.
 //!
-//! The id is the agent's if its first update has one, else that of the run, so that a replica that takes the run over
-//! gives the same. Sub-agents have turns of their own and keep their ids. Usage is booked under the agent's own id: reports
-//! of one response replace each other, those of two add up.
+//! The id is the agent's if its first update has one, otherwise that of the run, so that a replica that takes the run over
+//! uses the same. Sub-agents have turns of their own and keep their ids. Usage is recorded under the agent's own id: reports
+//! of one response replace each other, reports of two are added.
 
 use aqueduct_core::{ConflictPolicy, Mode, ResponseId, RunFailure, RunId, SourceEvent, Turn, Update};
 
@@ -10,14 +10,14 @@ use aqueduct_core::{ConflictPolicy, Mode, ResponseId, RunFailure, RunId, SourceE
 pub(super) struct RunTurn(Turn);
 
 impl RunTurn {
-    /// Returns the turn of a run; `begun` is its id if another replica began it.
+    /// Returns the turn of a run. `begun` is its response id if another replica started the run.
     pub(super) fn new(run: &RunId, begun: Option<ResponseId>) -> Self {
         let assigned = begun.unwrap_or_else(|| ResponseId::new(run.detached().as_bytes().clone()));
         Self(Turn::new(assigned, ConflictPolicy::Normalise))
     }
 
-    /// Returns the event under the id of the turn. An event that reported usage under another id comes with an update that
-    /// reports it alone, to be handled first.
+    /// Returns the event under the response id of the turn. If the event reports usage under another id, also returns an
+    /// update that carries only the usage and must be handled first.
     pub(super) fn place(&mut self, event: SourceEvent) -> (Option<Update>, SourceEvent) {
         let update = match event {
             SourceEvent::Update(update) if update.source.is_root() => update,
@@ -40,7 +40,7 @@ fn take_usage(update: &mut Update, given: ResponseId) -> Option<Update> {
     let usage = update.details.as_mut()?.usage.take()?;
     let mut report = Update::text("").from_source(&update.source);
     report.response_id = Some(given);
-    // A replacement by nothing would take the text back.
+    // `Replace` with an empty text would remove the text.
     report.mode = if update.mode == Mode::Append { Mode::Append } else { Mode::Snapshot };
     report.details_mut().usage = Some(usage);
     Some(report)

@@ -1,4 +1,4 @@
-//! A run that replies: it brings replies to a workflow that waits, and carries what the workflow sends then.
+//! A run that delivers replies to a waiting workflow, and carries the events that the workflow sends then.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::reply::ReplyRun;
 use crate::runs::Runs;
 
 impl Published {
-    /// Replies that a line shows as taken have reached the workflow.
+    /// Removes the replies that a line proves as received by the workflow.
     pub(super) fn note_taken(&self, decoder: &dyn LineDecoder, line: &str) {
         if self.replies.borrow().is_empty() {
             return;
@@ -96,7 +96,7 @@ impl Runs {
         Ok(self.begin_answer(published, state, (lease, run.shown), input, replies))
     }
 
-    /// Drives a run that replies; its lease is held here.
+    /// Drives a run that replies. The caller holds its lease.
     pub(super) fn begin_answer(
         &self,
         published: &Arc<Published>,
@@ -109,7 +109,7 @@ impl Runs {
         let origin = RunOrigin::new(published.agent.name(), &input.thread_id, published.surface);
         let (handle, extension) = self.attach(&lease.run_id, &origin);
         let events = self.watched(&lease.run_id, Some(&handle), 0);
-        // Results of calls that waited for the reply are no orphans.
+        // Declares the calls that waited for the reply, so that their results need no call in this run.
         let mut earlier = Message::new(Role::Assistant);
         let calls = state.decoder.waiting_calls();
         earlier
@@ -144,14 +144,14 @@ impl Runs {
     }
 }
 
-/// The answers of an input to the questions of a run that waits; none if they are not for it.
+/// Returns the replies of an input to the interrupts of a waiting run. Returns `None` if they belong to another run.
 fn replies(state: &State, input: &RunInput) -> Option<Vec<InterruptReply>> {
     let waits = state.is_waiting && state.out.is_some();
     waits.then(|| replies_to(&state.asked, input)).flatten()
 }
 
-/// The answers of an input to what is asked; none if they are not for it. A user who answers with plain words answers
-/// the only question there is.
+/// Returns the replies of an input to the interrupts `asked`. Returns `None` if they belong to other interrupts. A plain user
+/// message is the reply to the only open interrupt.
 pub(super) fn replies_to(asked: &[InterruptId], input: &RunInput) -> Option<Vec<InterruptReply>> {
     if !input.resume.is_empty() {
         let is_asked = |reply: &InterruptReply| asked.contains(&reply.id);
@@ -162,6 +162,7 @@ pub(super) fn replies_to(asked: &[InterruptId], input: &RunInput) -> Option<Vec<
     Some(vec![InterruptReply { id: id.clone(), resolved: true, payload: Some(Value::from(words)) }])
 }
 
+/// Returns the refusal for an input whose replies match no waiting run.
 fn nothing_to_answer(agent: &str, input: &RunInput) -> ServiceError {
     let thread = &input.thread_id;
     if input.resume.is_empty() {

@@ -1,14 +1,14 @@
-//! Replies that come to another replica than the one a workflow's publisher is connected to.
+//! Replies that arrive at another replica than the one to which the workflow's publisher is connected.
 //!
 //! ```text
-//!   A: the workflow waits ──► a mailbox in the log, held by A: a run without watchers, with what is asked as its note
+//!   A: the workflow waits ──► a mailbox in the log, owned by A: a run without watchers; its note lists the interrupts
 //!   B: a reply ──► finds the mailbox ──► opens the run that replies ──► sends it to A by the mailbox
-//!   A: takes that run over, and drives it with what the workflow sends then
+//!   A: takes that run over, and drives it with the events that the workflow sends then
 //! ```
 //!
-//! Invariants: the mailbox is there before a caller can know of the interrupt; one reply is taken, from whichever replica;
-//! a run that was opened for a reply ends, also if no replica takes it over (its lease lapses). Only a log that replicas
-//! share has mailboxes.
+//! Invariants: the mailbox exists before a caller can see the interrupt; one reply is accepted, from any replica; a run that
+//! was opened for a reply ends, also if no replica takes it over (its lease lapses). Only a log that replicas share has
+//! mailboxes.
 
 use std::sync::Arc;
 
@@ -26,17 +26,17 @@ use crate::driver::LOG_PAUSE;
 use crate::reply::ReplyRun;
 use crate::runs::{Runs, refuse};
 
-/// What the threads of boxes begin with. Threads of people do not begin with a control character; one that does shares
-/// its boxes with nobody, because its owner is asked for too.
+/// The first character of a mailbox's thread id. Thread ids of clients do not start with a control character; one that does
+/// cannot reach a mailbox, because the lookup also compares the owner.
 const MARK: char = '\u{1f}';
-/// Boxes of one thread that are looked at: as many workflows may wait in it.
+/// Mailboxes of one thread that are searched: the number of workflows that can wait in it.
 const BOXES: usize = 64;
-/// A time at which every lease has lapsed: who was told to take a run over need not wait.
+/// A time at which every lease has lapsed: a replica that was asked to take a run over need not wait.
 const AT_ONCE: Timestamp = Timestamp(1 << 52);
-/// What a run ends with that answers nothing.
+/// The failure code of a run whose reply belongs to no open interrupt.
 const NOT_ASKED: &str = "nothing_to_answer";
 
-/// A box that is there until this is dropped.
+/// A mailbox that stays open until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Mailbox(CancelToken);
 
@@ -46,7 +46,7 @@ impl Drop for Mailbox {
     }
 }
 
-/// True for the thread of a box.
+/// Returns `true` for the thread of a mailbox.
 pub(crate) fn is_box(thread: &ThreadId) -> bool {
     thread.as_str().starts_with(MARK)
 }
@@ -55,7 +55,7 @@ fn box_thread(thread: &ThreadId) -> ThreadId {
     ThreadId::new(format!("{MARK}{thread}"))
 }
 
-/// The note of a box: which interrupts wait.
+/// Returns the note of a mailbox, which lists the open interrupts.
 fn note(asked: &[InterruptId]) -> Note {
     let asked: Vec<&str> = asked.iter().map(InterruptId::as_str).collect();
     Note::Checkpoint(Arc::new(json!({ "asked": asked })))
@@ -66,7 +66,7 @@ fn asked_in(note: Option<&Value>) -> Vec<InterruptId> {
     asked.filter_map(Value::as_str).map(|id| InterruptId::new(id.to_owned())).collect()
 }
 
-/// An answer on its way to whoever holds the box.
+/// Returns the control message that carries a reply to the owner of the mailbox.
 fn letter(run: &ReplyRun, replies: &[InterruptReply]) -> Option<Control> {
     let told: Vec<Value> = replies
         .iter()
@@ -78,6 +78,7 @@ fn letter(run: &ReplyRun, replies: &[InterruptReply]) -> Option<Control> {
     Some(Control::Reply(InterruptReply { id: replies.first()?.id.clone(), resolved: true, payload }))
 }
 
+/// Decodes a control message back into the run and the replies.
 fn opened(letter: &InterruptReply) -> Option<(ReplyRun, Vec<InterruptReply>)> {
     let payload = letter.payload.as_ref()?;
     let read = |told: &Value| {
@@ -121,13 +122,14 @@ impl Runs {
         Some(Mailbox(closed))
     }
 
+    /// Opens the run of a mailbox in the log, with the interrupts as its note.
     async fn put_up(&self, meta: &RunMeta, asked: &[InterruptId]) -> Result<Lease, LogError> {
         let lease = self.run_log().open(meta.clone(), self.lease_until()).await?;
         self.run_log().annotate(&lease, note(asked)).await?;
         Ok(lease)
     }
 
-    /// Holds a box, and takes what comes.
+    /// Holds the lease of a mailbox and handles its messages until it is closed.
     async fn tend(self, meta: RunMeta, lease: Lease, published: Arc<Published>, closed: CancelToken) {
         let held = self.hold(&lease);
         let mut seen = 0;
@@ -157,7 +159,7 @@ impl Runs {
         }
     }
 
-    /// An answer that came to another replica: the run that it opened is driven here from now on.
+    /// Handles a reply that arrived at another replica: this replica drives the run that was opened for it.
     async fn take_letter(&self, published: &Arc<Published>, letter: &InterruptReply) {
         let Some((reply, replies)) = opened(letter) else { return };
         let run = reply.id.clone();
@@ -174,11 +176,12 @@ impl Runs {
             drop(self.begin_answer(published, &mut state, (lease, reply.shown), input, replies));
             return;
         }
-        // Somebody else was quicker.
+        // Another reply was accepted first.
         let failure = RunFailure::new(NOT_ASKED, "the workflow does not wait for this answer any more");
         self.end_unanswered(&run, &lease, failure).await;
     }
 
+    /// Ends the run of a reply that was not accepted.
     async fn end_unanswered(&self, run: &RunId, lease: &Lease, failure: RunFailure) {
         let state = self.run_log().state(run).await;
         let ended = match state {
@@ -229,7 +232,7 @@ impl Runs {
         Ok(Some(StartedRun::new(run_id, events)))
     }
 
-    /// The box of a workflow that asks what is answered, and the answers.
+    /// Returns the mailbox whose interrupts the input replies to, and the replies.
     async fn find_box(
         &self,
         agent: &AgentEntry,

@@ -1,7 +1,6 @@
-//! The format `text` of publishers: every payload is a JSON string, the next piece of one answer.
+//! The payload format `text`: every payload is a JSON string, the next fragment of one answer.
 //!
-//! The smallest format there is, for programs that publish words and nothing else. The end of the publication is the
-//! success of the run.
+//! The smallest format, for programs that publish text only. The end of the publication is the success of the run.
 
 use std::collections::VecDeque;
 

@@ -5,12 +5,12 @@
 //!
 //! | agent | what it does |
 //! |---|---|
-//! | `echo` | thinks, calls a tool, and says what the user said, word by word |
-//! | `wait` | says `waiting` and nothing more, until it is cancelled |
-//! | `ask` | asks the user for a name and stops; with the answer in `resume` it greets |
+//! | `echo` | sends thinking, a tool call, and the user's text, word by word |
+//! | `wait` | sends `waiting` and nothing more, until it is cancelled |
+//! | `ask` | requests a name by an interrupt; with the reply in `resume` it greets |
 //!
-//! `Publish` takes payloads of format `text`: each becomes a piece of the answer. A payload `ask:<id>` becomes a question,
-//! whose answer comes back as a reply when any run is started with it in `resume`.
+//! `Publish` takes payloads of format `text`: each becomes a fragment of the answer. A payload `ask:<id>` becomes an
+//! interrupt; its reply is sent to the publisher when any run is started with it in `resume`.
 
 mod service;
 
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stop = CancelToken::new();
     let stopped = stop.clone();
     tokio::spawn(async move {
-        // Whatever comes on standard input is thrown away; its end is the end.
+        // Standard input is discarded; its end ends the program.
         let mut input = tokio::io::stdin();
         let mut ignored = [0; 1024];
         while input.read(&mut ignored).await.is_ok_and(|read| read > 0) {}

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures_util::stream::unfold;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-/// What an agent is: it is called once per run.
+/// An agent: a function that is called once per run.
 pub(crate) type Agent = Box<dyn Fn(&RunInput, &Arc<Run>) -> Result<(), ServiceError> + Send + Sync>;
 
 /// Agents and their runs.
@@ -26,11 +26,11 @@ pub(crate) struct MemoryService {
     agents: Vec<(String, Agent)>,
     runs: Mutex<HashMap<RunId, Arc<Run>>>,
     questions: Arc<Mutex<HashMap<String, mpsc::Sender<InterruptReply>>>>,
-    /// Payloads are accepted only with a permit of it, if there is one.
+    /// If set, each payload needs a permit of it.
     pub(crate) gate: Option<Arc<Semaphore>>,
 }
 
-/// One run and all that was said in it.
+/// One run and its events.
 pub(crate) struct Run {
     id: RunId,
     log: Mutex<Log>,
@@ -45,12 +45,12 @@ struct Log {
 }
 
 impl MemoryService {
-    /// The agents of the example.
+    /// Returns a service with the agents of the example.
     pub(crate) fn with_examples() -> Self {
         Self::default().with_agent("echo", echo).with_agent("wait", wait).with_agent("ask", ask)
     }
 
-    /// The same service with one agent more.
+    /// Adds an agent.
     pub(crate) fn with_agent<F>(mut self, name: &str, agent: F) -> Self
     where
         F: Fn(&RunInput, &Arc<Run>) -> Result<(), ServiceError> + Send + Sync + 'static,
@@ -59,7 +59,7 @@ impl MemoryService {
         self
     }
 
-    /// A run by its id.
+    /// Returns a run by its id.
     pub(crate) fn run(&self, id: &RunId) -> Option<Arc<Run>> {
         locked(&self.runs).get(id).cloned()
     }
@@ -69,7 +69,7 @@ impl MemoryService {
         let (_, agent) = found.ok_or_else(|| not_found(&format!("no agent is called {agent}")))?;
         for reply in &input.resume {
             if let Some(asker) = locked(&self.questions).remove(reply.id.as_str()) {
-                // An asker that has gone, or has replies waiting, asks again.
+                // A publisher that has disconnected, or has replies waiting, requests the reply again.
                 drop(asker.try_send(reply.clone()));
             }
         }
@@ -143,7 +143,7 @@ impl Run {
         }
     }
 
-    /// Says something in the run; what the stream machine refuses fails the run.
+    /// Adds a source event to the run. An error of the stream machine fails the run.
     pub(crate) fn say(&self, event: impl Into<SourceEvent>) {
         self.change(|context| {
             if let Err(error) = context.handle_event(event.into()) {
@@ -152,25 +152,25 @@ impl Run {
         });
     }
 
-    /// Ends the run well.
+    /// Ends the run successfully.
     pub(crate) fn succeed(&self) {
         self.say(SourceEvent::Finished { outcome: RunOutcome::Success, result: None });
     }
 
-    /// Stops the run; tells whether it was running.
+    /// Cancels the run. Returns `true` if it was running.
     pub(crate) fn cancel(&self) -> bool {
         let was_running = !locked(&self.log).context.is_ended();
         self.change(StreamContext::handle_cancel);
         was_running
     }
 
-    /// How many watch it now.
+    /// Returns the number of watchers.
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
     pub(crate) fn watchers(&self) -> usize {
         self.watchers.load(Ordering::Relaxed)
     }
 
-    /// All that was said so far.
+    /// Returns the events so far.
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
     pub(crate) fn events(&self) -> Vec<NumberedEvent> {
         locked(&self.log).events.clone()
@@ -186,7 +186,7 @@ impl Run {
         self.length.send_replace(events.len());
     }
 
-    /// Its events with numbers above `after`, then the live ones.
+    /// Returns the events with numbers above `after`, then the live ones.
     pub(crate) fn events_after(self: &Arc<Self>, after: u64) -> EventStream {
         let cursor = usize::try_from(after).unwrap_or(usize::MAX);
         let watcher = Watcher::new(self);
@@ -204,7 +204,7 @@ impl Run {
     }
 }
 
-/// Counts a watcher for as long as it lives.
+/// Counts a watcher until it is dropped.
 struct Watcher(Arc<Run>);
 
 impl Watcher {

@@ -5,7 +5,7 @@ use tonic::transport::{Channel, Endpoint};
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 
-/// Connects, with all limits and timeouts set.
+/// Connects, with all limits and timeouts of the configuration.
 pub(crate) async fn channel(address: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
     let uri: http::Uri = address.parse().map_err(|error| unusable(address, &error))?;
     let host = uri.host().ok_or_else(|| unusable(address, &"it names no host"))?.to_owned();
@@ -25,6 +25,7 @@ async fn plain(uri: http::Uri, address: &str, config: &ClientConfig) -> Result<C
     endpoint.connect().await.map_err(|error| unreachable(address, &error))
 }
 
+/// Applies limits, timeouts and pings of the configuration.
 fn configured(endpoint: Endpoint, config: &ClientConfig) -> Endpoint {
     let (limits, timeouts) = (&config.limits, &config.timeouts);
     endpoint
@@ -33,7 +34,7 @@ fn configured(endpoint: Endpoint, config: &ClientConfig) -> Endpoint {
         .initial_connection_window_size(limits.connection_receive_bytes)
         .http2_keep_alive_interval(timeouts.ping)
         .keep_alive_timeout(timeouts.pong)
-        // A watcher of a run that is silent for minutes is idle, and must still learn that the service is gone.
+        // A watcher of a silent run is idle, and must still notice that the service is gone.
         .keep_alive_while_idle(true)
         .tcp_nodelay(true)
 }
@@ -44,7 +45,7 @@ async fn secure(_: http::Uri, _: &str, address: &str, _: &ClientConfig) -> Resul
     Err(unusable(address, &"this program was built without the feature `tls`"))
 }
 
-/// TLS with the configuration of this crate; tonic's own would choose its certificates and its provider for us.
+/// Connects with the TLS configuration of this crate; tonic's own would select other certificates and another provider.
 #[cfg(feature = "tls")]
 async fn secure(
     uri: http::Uri,
@@ -68,7 +69,7 @@ async fn secure(
             Ok::<_, std::io::Error>(TokioIo::new(tls.connect(name, socket).await?))
         }
     });
-    // tonic must not look for a TLS of its own: it sees a plain address, and the real one is told to the service.
+    // tonic must not set up its own TLS: it gets a plain address, and the service knows the real one.
     let plain = Endpoint::from_shared(format!("http://{host}:{port}"));
     let plain = configured(plain.map_err(|error| unusable(address, &error))?, config).origin(uri);
     plain.connect_with_connector(connector).await.map_err(|error| unreachable(address, &error))
@@ -78,7 +79,7 @@ fn unusable(address: &str, problem: &dyn std::fmt::Display) -> ClientError {
     ClientError::Address { address: address.to_owned(), problem: problem.to_string() }
 }
 
-/// With its causes: tonic's own message is "transport error".
+/// Returns a connect error with its causes: tonic's own message is "transport error".
 fn unreachable(address: &str, error: &dyn std::error::Error) -> ClientError {
     let causes = std::iter::successors(Some(error), |error| error.source());
     unreachable_because(address, causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))

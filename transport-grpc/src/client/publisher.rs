@@ -1,6 +1,6 @@
-//! A run that the caller feeds: [`Publisher`].
+//! [`Publisher`]: a run that the client publishes.
 //!
-//! It keeps what is not acknowledged, at most a window of payloads, so that after a cut nothing has to be made again.
+//! It keeps unacknowledged payloads, at most a window of them, so that they can be sent again after a lost connection.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -23,16 +23,16 @@ use crate::status::to_error;
 use proto::publish_request::Request as Kind;
 use proto::publish_response::Response;
 
-/// Requests that wait for the connection. The window is what bounds a publisher; this only decouples two tasks.
+/// Requests that wait for the connection. The window bounds a publisher; this queue only decouples two tasks.
 const QUEUE: usize = 4;
 
-/// Replies that wait to be taken. More questions than this are never open at once.
+/// Replies that wait to be read. A run never has more open interrupts.
 const MOST_REPLIES: usize = 1024;
 
-/// What goes to the service.
+/// The requests to the service.
 pub(super) type Requests = Pin<Box<dyn Stream<Item = proto::PublishRequest> + Send>>;
 
-/// Feeds a run. Payloads are numbered by it, from where the service continues.
+/// Publishes a run. It numbers the payloads, from the number at which the service continues.
 #[derive(Debug)]
 pub struct Publisher {
     requests: mpsc::Sender<proto::PublishRequest>,
@@ -47,7 +47,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// `around` makes a request of the stream that it is given, with the caller's metadata.
+    /// Opens the call. `around` creates a request from the stream, with the caller's metadata.
     pub(super) async fn open(
         mut client: AgentStreamClient<Channel>,
         around: impl FnOnce(Requests) -> Request<Requests>,
@@ -85,26 +85,26 @@ impl Publisher {
         })
     }
 
-    /// The run.
+    /// Returns the id of the run.
     pub fn run_id(&self) -> &RunId {
         &self.run
     }
 
-    /// The highest payload number that is safe with the service, as far as is known.
+    /// Returns the highest payload number that the service is known to have stored.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// How many payloads may be on the way.
+    /// Returns the number of payloads that may be unacknowledged.
     pub fn window(&self) -> usize {
         self.window
     }
 
-    /// Sends a payload and gives its number. Waits while the window is full.
+    /// Sends a payload and returns its number. Waits while the window is full.
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if the service refuses, or the call is cut: see [`resume`](Self::resume).
+    /// Returns an error if the service refuses, or the call is cut: see [`resume`](Self::resume).
     pub async fn send(&mut self, payload: impl Into<Bytes>) -> Result<u64, ClientError> {
         let payload = payload.into();
         while let Some(answered) = self.responses.message().now_or_never() {
@@ -120,7 +120,7 @@ impl Publisher {
         Ok(number)
     }
 
-    /// Waits until everything that was sent is safe.
+    /// Waits until all sent payloads are stored.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Publisher {
         Ok(self.acknowledged)
     }
 
-    /// The next answer of a human.
+    /// Waits for the next reply to an interrupt.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl Publisher {
         }
     }
 
-    /// Says that all was sent, and waits until the service has it; gives the highest number.
+    /// Finishes the run and waits until the service has stored all payloads. Returns the highest number.
     ///
     /// # Errors
     ///
@@ -159,11 +159,11 @@ impl Publisher {
         Ok(self.acknowledged)
     }
 
-    /// Continues for a publisher that was cut: sends what the service does not have yet.
+    /// Continues a publisher whose call was cut: sends the payloads that the service does not have yet.
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if the service refuses, or cannot be reached in time.
+    /// Returns an error if the service refuses, or cannot be reached in time.
     pub async fn resume(&mut self, cut: Self) -> Result<(), ClientError> {
         for (number, payload) in cut.unacknowledged {
             if number < self.next {
@@ -177,7 +177,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Queues a request, taking answers meanwhile: a service that waits for its answers to be read does not read.
+    /// Queues a request and reads answers meanwhile: a service that waits for its answers to be read does not read requests.
     async fn submit(&mut self, kind: Kind) -> Result<(), ClientError> {
         loop {
             let answered = tokio::select! {
@@ -187,7 +187,7 @@ impl Publisher {
                         room.send(request_of(kind));
                         return Ok(());
                     }
-                    // The call is over; its answer says why.
+                    // The call is over; its status holds the reason.
                     Err(_) => None,
                 },
                 answered = self.responses.message() => Some(answered),
@@ -204,6 +204,7 @@ impl Publisher {
         self.take(answered)
     }
 
+    /// Handles an answer: acknowledgement, reply or end.
     fn take(&mut self, answer: Option<proto::PublishResponse>) -> Result<(), ClientError> {
         let Some(answer) = answer else {
             let message = "the service ended the stream before all was finished".to_owned();
@@ -217,17 +218,18 @@ impl Publisher {
             }
             Some(Response::Reply(reply)) => {
                 if self.replies.len() >= MOST_REPLIES {
-                    return Err(ClientError::Protocol("replies come that nobody asked for"));
+                    return Err(ClientError::Protocol("more replies wait than interrupts can be open"));
                 }
                 self.replies.push_back(reply_from_proto(reply, JsonDepth::MOST)?);
             }
             Some(Response::Opened(_)) => return Err(ClientError::Protocol("`opened` came twice")),
-            // A newer service says something that this version does not know.
+            // A message of a newer service.
             None => {}
         }
         Ok(())
     }
 
+    /// Drops the payloads up to an acknowledged number.
     fn forget(&mut self, acknowledged: u64) {
         self.acknowledged = self.acknowledged.max(acknowledged);
         let safe = self.unacknowledged.partition_point(|(number, _)| *number <= acknowledged);

@@ -1,4 +1,4 @@
-//! The events of a run, as the service sends them.
+//! [`RunStream`]: the events of a run from the service.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -14,24 +14,24 @@ use crate::error::ClientError;
 use crate::proto::StreamMessage;
 use crate::status::to_error;
 
-/// The events of a run, in order. It ends after the terminal event; every other end is an error, after which
-/// [`Client::watch`](crate::Client::watch) continues behind [`last`](Self::last). Dropping it leaves the run.
+/// The events of a run, in order. Ends after the terminal event; any other end is an error, after which
+/// [`Client::watch`](crate::Client::watch) continues after [`last`](Self::last). Dropping it ends the watch, not the run.
 #[derive(Debug)]
 pub struct RunStream {
     run: RunId,
     messages: Streaming<StreamMessage>,
     reader: EventReader,
     ready: VecDeque<NumberedEvent>,
-    /// What went wrong behind the events that are ready.
+    /// An error that follows the ready events.
     failure: Option<ClientError>,
     last: u64,
-    /// The number after which the reader came back, until an event follows it.
+    /// The number after which the reader resumed, until an event follows it.
     after: u64,
     is_over: bool,
 }
 
 impl RunStream {
-    /// Waits for the first message, which names the run and comes at once.
+    /// Waits for the first message, which contains the run id and is sent at once.
     pub(super) async fn open(
         after: u64,
         mut messages: Streaming<StreamMessage>,
@@ -53,26 +53,28 @@ impl RunStream {
         Ok(stream)
     }
 
-    /// The run.
+    /// Returns the id of the run.
     pub fn run_id(&self) -> &RunId {
         &self.run
     }
 
-    /// The number of the last event given out: where to continue after a cut.
+    /// Returns the number of the last returned event, after which to resume.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// How many events were of a kind that this crate does not know, and were left out.
+    /// Returns the number of skipped events of unknown kinds.
     pub fn skipped(&self) -> u64 {
         self.reader.skipped()
     }
 
+    /// Converts the events of a message; an error is kept behind the events before it.
     fn take(&mut self, message: StreamMessage) {
         let ready = &mut self.ready;
         self.failure = self.reader.read(message, |event| ready.push_back(event)).err().map(Into::into);
     }
 
+    /// Returns the next converted event, or the error behind them.
     fn give(&mut self) -> Option<Result<NumberedEvent, ClientError>> {
         if let Some(event) = self.ready.pop_front() {
             self.last = event.number;
@@ -99,7 +101,7 @@ impl Stream for RunStream {
             match ready!(Pin::new(&mut self.messages).poll_next(cx)) {
                 Some(Ok(message)) => self.take(message),
                 Some(Err(status)) => self.failure = Some(to_error(status)),
-                // Nothing follows the terminal event, which the reader has.
+                // No event follows the terminal event, which the reader already has.
                 None if self.after > 0 && self.last == self.after => self.is_over = true,
                 None => {
                     let message = "it ended without a terminal event".to_owned();

@@ -1,4 +1,4 @@
-//! A whole run as one value, both ways.
+//! Conversion of a [`CompletedRun`], both ways.
 
 use aqueduct_core::{CompletedRun, Response, ResponseId, Timestamp};
 
@@ -16,7 +16,7 @@ use super::values::{
 use crate::proto;
 use proto::completed_run::End;
 
-/// The message for a run that has ended.
+/// Converts a completed run to its message.
 ///
 /// # Errors
 ///
@@ -43,11 +43,11 @@ pub fn completed_to_proto(run: &CompletedRun) -> Result<proto::CompletedRun, Con
     })
 }
 
-/// A run that a service completed.
+/// Converts a message to a completed run.
 ///
 /// # Errors
 ///
-/// Returns an error that names the field that is missing or cannot be read.
+/// Returns an error that names the field that is missing or invalid.
 pub fn completed_from_proto(run: proto::CompletedRun) -> Result<CompletedRun, ConvertError> {
     let depth = JsonDepth::MOST;
     let messages = run.messages.into_iter().map(|message| message_from_proto(message, depth));

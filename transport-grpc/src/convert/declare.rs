@@ -1,8 +1,8 @@
-//! Handles: which lanes and blocks a stream has declared, on the writing side and on the reading side.
+//! Handles: the lanes and blocks that a stream has declared, for the writer and for the reader.
 //!
-//! A head is some hundred bytes and is told once per stream; after that each delta names it with one or two bytes.
-//! Entries are dropped when their block or lane has ended, so both tables are as large as what is open. Something
-//! that is named after its end (a lane in the list of pending interrupts) is declared again under a new handle.
+//! A head has some hundred bytes and is declared once per stream; after that each delta refers to it with one or two bytes.
+//! Entries are removed when their block or lane has ended, so both tables are as large as the open state. A lane or block
+//! that is referred to after its end (a lane in the list of pending interrupts) is declared again under a new handle.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::run::{agents_from_proto, agents_to_proto, origin_from_proto, origin_t
 use super::values::{JsonDepth, kept, optional_kept, to_bytes};
 use crate::proto;
 
-/// What the writing side has declared and not ended.
+/// The open declarations of the writer.
 #[derive(Debug)]
 pub(super) struct Declared {
     lanes: HashMap<LaneId, (u64, Arc<Lane>)>,
@@ -31,13 +31,13 @@ impl Declared {
         Self { lanes: HashMap::new(), blocks: HashMap::new(), last_block: None, next_lane: 1, next_block: 1 }
     }
 
-    /// The handle of a block; its declaration goes into `out` if it is new.
+    /// Returns the handle of a block. Adds its declaration to `out` if it is new.
     pub(super) fn block(
         &mut self,
         head: &Arc<BlockHead>,
         out: &mut proto::StreamMessage,
     ) -> Result<u64, ConvertError> {
-        // Most events are deltas of the block before.
+        // Most events are deltas of the last block.
         if let Some((handle, last)) = &self.last_block
             && Arc::ptr_eq(last, head)
         {
@@ -52,12 +52,12 @@ impl Declared {
         Ok(handle)
     }
 
-    /// The handle of a lane; its declaration, and those of its ancestors, go into `out` if they are new.
+    /// Returns the handle of a lane. Adds its declaration and those of its ancestors to `out` if they are new.
     pub(super) fn lane(&mut self, lane: &Arc<Lane>, out: &mut proto::StreamMessage) -> u64 {
         let mut undeclared = Vec::new();
         let mut current = Some(lane);
         let mut handle = 0;
-        // A loop, because how deep agents nest is the source's choice.
+        // A loop instead of recursion, because the source determines the depth.
         while let Some(lane) = current {
             let known =
                 self.lanes.get(&lane.id).filter(|(_, known)| Arc::ptr_eq(known, lane) || known == lane);
@@ -77,11 +77,13 @@ impl Declared {
         handle
     }
 
+    /// Removes the declaration of an ended block.
     pub(super) fn forget_block(&mut self, head: &BlockHead) {
         self.blocks.remove(&head.id);
         self.last_block = None;
     }
 
+    /// Removes the declaration of a closed lane.
     pub(super) fn forget_lane(&mut self, lane: &Lane) {
         self.lanes.remove(&lane.id);
     }
@@ -126,7 +128,7 @@ fn block_to_proto(handle: u64, lane: u64, head: &BlockHead) -> Result<proto::Blo
     })
 }
 
-/// What the reading side knows.
+/// The declarations known to the reader.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     lanes: HashMap<u64, Arc<Lane>>,
@@ -134,6 +136,7 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// Stores the declaration of a lane. Its parent must have been declared.
     pub(super) fn learn_lane(&mut self, lane: proto::Lane) -> Result<(), ConvertError> {
         let parent = match lane.parent {
             0 => None,
@@ -149,6 +152,7 @@ impl Known {
         Ok(())
     }
 
+    /// Stores the declaration of a block. Its lane must have been declared.
     pub(super) fn learn_block(&mut self, block: proto::Block) -> Result<(), ConvertError> {
         let id = |field, bytes: Option<&bytes::Bytes>| Ok(optional_kept(field, bytes)?.map(BlockId::new));
         let learned = BlockHead {
@@ -175,10 +179,12 @@ impl Known {
         self.blocks.get(&handle).cloned().ok_or(ConvertError::Undeclared { what: "block", handle })
     }
 
+    /// Removes a lane at its close, and returns it.
     pub(super) fn take_lane(&mut self, handle: u64) -> Result<Arc<Lane>, ConvertError> {
         self.lanes.remove(&handle).ok_or(ConvertError::Undeclared { what: "lane", handle })
     }
 
+    /// Removes a block at its end, and returns it.
     pub(super) fn take_block(&mut self, handle: u64) -> Result<Arc<BlockHead>, ConvertError> {
         self.blocks.remove(&handle).ok_or(ConvertError::Undeclared { what: "block", handle })
     }

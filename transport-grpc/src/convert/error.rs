@@ -1,71 +1,71 @@
-//! Why a value cannot be converted.
+//! [`ConvertError`]: why a value cannot be converted.
 
 use thiserror::Error;
 
-/// A value that cannot be converted. Fields are named as in the .proto file.
+/// Why a value cannot be converted. Fields are named as in the .proto file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConvertError {
-    /// A field that must be there is not.
+    /// A required field is missing.
     #[error("`{field}` is missing: set it")]
     Missing {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
     },
-    /// Text that is no text.
+    /// A text is not valid UTF-8.
     #[error("`{field}` is not valid UTF-8")]
     NotUtf8 {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
     },
-    /// Text that should be JSON.
+    /// A text is not valid JSON.
     #[error("`{field}` is not valid JSON: {source}")]
     Json {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// What is wrong with it.
+        /// The error of the parser.
         source: serde_json::Error,
     },
-    /// JSON that should be an object.
+    /// A JSON value is not an object.
     #[error("`{field}` is not a JSON object")]
     NotAnObject {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
     },
-    /// JSON that should be an array.
+    /// A JSON value is not an array.
     #[error("`{field}` is not a JSON array")]
     NotAnArray {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
     },
-    /// JSON with more levels than the reader wants.
+    /// A JSON value is nested too deep.
     #[error("`{field}` is nested deeper than {limit} levels: flatten it")]
     TooDeep {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// The limit.
+        /// The value of the limit.
         limit: usize,
     },
-    /// A value of an enum that is not known here: the peer is newer, or did not set it.
-    #[error("`{field}` has the value {value}, which is not known here")]
+    /// An unknown value of an enum: the peer is newer, or did not set it.
+    #[error("`{field}` has the unknown value {value}: set it, or upgrade this side")]
     UnknownKind {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// The value.
+        /// The unknown value.
         value: i32,
     },
-    /// A handle that was not declared, or whose lane or block has ended.
+    /// A handle was not declared, or its lane or block has ended.
     #[error("{what} {handle} was not declared in this stream")]
     Undeclared {
         /// `lane` or `block`.
         what: &'static str,
-        /// The handle.
+        /// The undeclared handle.
         handle: u64,
     },
-    /// A canonical value that `aqueduct.v1` has no form for.
+    /// A canonical value without form in `aqueduct.v1`.
     #[error("aqueduct.v1 has no form for this {what}")]
     NoForm {
-        /// What kind of value.
+        /// The kind of value.
         what: &'static str,
     },
 }

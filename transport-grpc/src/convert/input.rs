@@ -1,4 +1,4 @@
-//! What a run starts from, both ways.
+//! Conversion of a [`RunInput`], both ways.
 
 use aqueduct_core::block::{Custom, Text, Thinking, ToolResult, ToolUse};
 use aqueduct_core::message::ToolSpec;
@@ -16,11 +16,11 @@ use super::{ConvertError, reply_from_proto, reply_to_proto};
 use crate::proto;
 use proto::content::Content as Kind;
 
-/// The message for an input.
+/// Converts an input to its message.
 ///
 /// # Errors
 ///
-/// [`ConvertError`] if a role has no form in this version of the protocol.
+/// Returns an error if a role has no form in this version of the protocol.
 pub fn input_to_proto(input: &RunInput) -> Result<proto::RunInput, ConvertError> {
     let context = |(description, value): &(_, _)| proto::ContextEntry {
         description: to_bytes(description),
@@ -39,11 +39,11 @@ pub fn input_to_proto(input: &RunInput) -> Result<proto::RunInput, ConvertError>
     })
 }
 
-/// An input from a caller; JSON in it is nested no deeper than `depth`.
+/// Converts a message of a caller to an input. Its JSON may be nested no deeper than `depth`.
 ///
 /// # Errors
 ///
-/// [`ConvertError`] names the field that is missing or cannot be read.
+/// Returns an error that names the field that is missing or invalid.
 pub fn input_from_proto(input: proto::RunInput, depth: JsonDepth) -> Result<RunInput, ConvertError> {
     let messages = input.messages.into_iter().map(|message| message_from_proto(message, depth));
     let tools = input.tools.into_iter().map(|tool| tool_from_proto(tool, depth));
@@ -70,6 +70,7 @@ pub fn input_from_proto(input: proto::RunInput, depth: JsonDepth) -> Result<RunI
     })
 }
 
+/// Converts a text that must not be empty.
 fn required(field: &'static str, bytes: Bytes) -> Result<aqueduct_core::ByteString, ConvertError> {
     if bytes.is_empty() {
         return Err(ConvertError::Missing { field });

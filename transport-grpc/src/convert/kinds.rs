@@ -1,4 +1,4 @@
-//! Enums, both ways. An enum of core that grows is refused here until the .proto file has grown too: never guessed.
+//! Conversion of enums, both ways. A new value of a core enum is an error until the .proto file has it.
 
 use aqueduct_core::event::EndReason;
 use aqueduct_core::{Channel, Role, RunOutcome, SpanKind};
@@ -36,7 +36,7 @@ pub(super) fn channel_to_proto(channel: Channel) -> proto::Channel {
     }
 }
 
-/// Unspecified is the answer, as the .proto file says.
+/// Converts a channel. Unspecified means the answer, as the .proto file documents.
 pub(super) fn channel_from_proto(field: &'static str, value: i32) -> Result<Channel, ConvertError> {
     match proto::Channel::try_from(value) {
         Ok(proto::Channel::Unspecified | proto::Channel::Answer) => Ok(Channel::Answer),

@@ -1,4 +1,4 @@
-//! Canonical values to messages and back, without loss.
+//! Lossless conversion between canonical values and messages.
 //!
 //! ```text
 //!   NumberedEvent ──► EventWriter ──► StreamMessage ──► EventReader ──► NumberedEvent     (client's side: reader)
@@ -6,10 +6,10 @@
 //!   RunInput      ──► input_to_proto ──► RunInput message ──► input_from_proto ──► RunInput
 //! ```
 //!
-//! Invariants: what comes back is equal to what went in, for every event and input (a property test); text is shared,
-//! not copied, on both ways; whatever outlives one message on the reading side is detached from its buffer.
+//! Invariants: the round trip of every event and input gives an equal value (a property test); text is shared, not copied, in
+//! both directions; values of the reader that outlive a message are detached from its buffer.
 //!
-//! Nothing here knows a socket, a status or a limit but the depth of JSON.
+//! The module knows no socket, no status, and no limit but the depth of JSON.
 
 mod complete;
 mod declare;

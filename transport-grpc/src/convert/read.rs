@@ -1,4 +1,4 @@
-//! Events in: [`EventReader`] gives the events of a [`StreamMessage`](proto::StreamMessage).
+//! [`EventReader`]: reads the events of [`StreamMessage`](proto::StreamMessage)s.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::values::{JsonDepth, json, optional_json, optional_text, text};
 use crate::proto;
 use proto::event::Event as Kind;
 
-/// Turns the messages of one stream into events.
+/// Reads the events of one stream.
 #[derive(Debug, Default)]
 pub struct EventReader {
     known: Known,
@@ -27,22 +27,22 @@ pub struct EventReader {
 }
 
 impl EventReader {
-    /// A reader for a new stream.
+    /// Returns a reader for a new stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many events were of a kind that is not known here, and were left out: the service is newer.
+    /// Returns the number of skipped events of unknown kinds: the service is newer.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Takes a message and hands its events to `take`, in order. An error ends the stream: what follows could not be
-    /// understood.
+    /// Passes the events of a message to `take`, in order. After an error the stream must end, because later messages could not
+    /// be interpreted.
     ///
     /// # Errors
     ///
-    /// [`ConvertError`] names the field that is missing or cannot be read; the events before it were given.
+    /// Returns an error that names the field that is missing or invalid. The events before it were passed on.
     pub fn read(
         &mut self,
         message: proto::StreamMessage,
@@ -60,6 +60,7 @@ impl EventReader {
         Ok(())
     }
 
+    /// Converts one event, with the lanes and blocks of its handles.
     fn event(&mut self, kind: Kind) -> Result<BlockEvent, ConvertError> {
         let known = &mut self.known;
         Ok(match kind {

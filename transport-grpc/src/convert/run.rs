@@ -1,5 +1,5 @@
-//! The life of a run beside its content, both ways: run, usage, failure, interrupt, reply; and what content has in
-//! common: agents, origins, tool outputs.
+//! Conversion of runs, usage, failures, interrupts and replies, both ways; and of the parts that content shares: agents,
+//! origins, tool outputs.
 
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ pub(super) fn interrupt_from_proto(pending: proto::PendingInterrupt) -> Result<I
     })
 }
 
-/// The message for a human's answer.
+/// Converts a reply to its message.
 pub fn reply_to_proto(reply: &InterruptReply) -> proto::InterruptReply {
     proto::InterruptReply {
         id: to_bytes(reply.id.as_bytes()),
@@ -118,11 +118,11 @@ pub fn reply_to_proto(reply: &InterruptReply) -> proto::InterruptReply {
     }
 }
 
-/// A human's answer.
+/// Converts a message to a reply.
 ///
 /// # Errors
 ///
-/// [`ConvertError`] names the field that is missing or cannot be read.
+/// Returns an error that names the field that is missing or invalid.
 pub fn reply_from_proto(
     reply: proto::InterruptReply,
     depth: JsonDepth,
@@ -134,7 +134,7 @@ pub fn reply_from_proto(
     })
 }
 
-/// The agents from the outermost to the source itself; none for the root.
+/// Returns the agents from the outermost to the source itself; none for the root.
 pub(super) fn agents_to_proto(source: &Source) -> Vec<proto::Agent> {
     let mut agents = Vec::new();
     let mut current = Some(source);

@@ -382,7 +382,7 @@ fn inputs_that_do_not_hold_are_refused_by_field() {
     let role = refused_input(|input| input.messages[0].role = 0);
     assert_eq!(role, "`message.role` is missing: set it");
     let role = refused_input(|input| input.messages[0].role = 77);
-    assert_eq!(role, "`message.role` has the value 77, which is not known here");
+    assert_eq!(role, "`message.role` has the unknown value 77: set it, or upgrade this side");
     let text = refused_input(|input| input.run_id = Bytes::from_static(b"\xff"));
     assert_eq!(text, "`input.run_id` is not valid UTF-8");
     let json = refused_input(|input| input.state_json = Some(Bytes::from_static(b"{")));

@@ -1,4 +1,4 @@
-//! The leaves: text, JSON, metadata.
+//! Conversion of primitives: text, JSON, metadata.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use serde_json::Value;
 
 use super::ConvertError;
 
-/// How deep JSON may be nested.
+/// The deepest nesting of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonDepth(pub usize);
 
 impl JsonDepth {
-    /// What the JSON parser takes at most; more would risk the stack.
+    /// The limit of the JSON parser; more would risk a stack overflow.
     pub const MOST: Self = Self(127);
 }
 
-/// Shared text; nothing is copied.
+/// Returns a text that shares the bytes.
 pub(crate) fn text(field: &'static str, bytes: Bytes) -> Result<ByteString, ConvertError> {
     ByteString::try_from(bytes).map_err(|_| ConvertError::NotUtf8 { field })
 }
@@ -29,7 +29,7 @@ pub(crate) fn optional_text(
     bytes.map(|bytes| text(field, bytes)).transpose()
 }
 
-/// Text in an allocation of its own, for what outlives the message.
+/// Returns a text in an allocation of its own, for values that outlive the message.
 pub(super) fn kept(field: &'static str, bytes: &Bytes) -> Result<ByteString, ConvertError> {
     let text = std::str::from_utf8(bytes).map_err(|_| ConvertError::NotUtf8 { field })?;
     Ok(ByteString::from(text))
@@ -42,7 +42,7 @@ pub(super) fn optional_kept(
     bytes.map(|bytes| kept(field, bytes)).transpose()
 }
 
-/// The shared bytes behind a text.
+/// Returns the shared bytes of a text.
 pub(crate) fn to_bytes(text: &ByteString) -> Bytes {
     text.as_bytes().clone()
 }
@@ -55,16 +55,17 @@ pub(super) fn json_to_bytes(value: &Value) -> Bytes {
     Bytes::from(value.to_string())
 }
 
-/// `null` is what absence means for a value that is always there.
+/// Encodes a required value, for which absence means `null`.
 pub(super) fn present_json_to_bytes(value: &Value) -> Option<Bytes> {
     (!value.is_null()).then(|| json_to_bytes(value))
 }
 
+/// Parses JSON, after a check of its nesting.
 pub(super) fn json(field: &'static str, bytes: &Bytes, depth: JsonDepth) -> Result<Value, ConvertError> {
     if nesting(bytes) > depth.0 {
         return Err(ConvertError::TooDeep { field, limit: depth.0 });
     }
-    // A check of the whole text first is cheaper than the parser's own, string by string.
+    // One check of the whole text is cheaper than the parser's own check of each string.
     let text = std::str::from_utf8(bytes).map_err(|_| ConvertError::NotUtf8 { field })?;
     serde_json::from_str(text).map_err(|source| ConvertError::Json { field, source })
 }
@@ -97,8 +98,8 @@ pub(super) fn optional_metadata(
     }
 }
 
-/// The deepest nesting of arrays and objects; right for valid JSON, and never too low for other text up to the place
-/// where the parser gives up.
+/// Returns the deepest nesting of arrays and objects: exact for valid JSON, and never too low for invalid text up to the
+/// position at which the parser stops.
 fn nesting(json: &[u8]) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0_usize);
     let (mut in_string, mut escaped) = (false, false);

@@ -1,4 +1,4 @@
-//! Events out: [`EventWriter`] gathers events into one [`StreamMessage`](proto::StreamMessage).
+//! [`EventWriter`]: collects events into a [`StreamMessage`](proto::StreamMessage).
 
 use aqueduct_core::event::{CustomEvent, PendingInterrupt, RunFailed, RunFinished, ToolResultEvent};
 use aqueduct_core::service::NumberedEvent;
@@ -18,7 +18,7 @@ use super::values::{json_to_bytes, optional_bytes, to_bytes};
 use crate::proto;
 use proto::event::Event as Kind;
 
-/// Turns the events of one stream into messages. Declares what each message needs before its first use.
+/// Writes the events of one stream. Declares lanes and blocks before their first use.
 #[derive(Debug)]
 pub struct EventWriter {
     declared: Declared,
@@ -27,17 +27,17 @@ pub struct EventWriter {
 }
 
 impl EventWriter {
-    /// A writer for a new stream; the first message names the run.
+    /// Returns a writer for a new stream. The first message contains the run id.
     pub fn new(run: &RunId) -> Self {
         let message = proto::StreamMessage { run_id: Some(to_bytes(run.as_bytes())), ..Default::default() };
         Self { declared: Declared::new(), message, bytes: 0 }
     }
 
-    /// Adds an event to the message. If it has no form in `aqueduct.v1`, no event is added.
+    /// Adds an event to the message.
     ///
     /// # Errors
     ///
-    /// [`ConvertError`] if the event has no form in this version of the protocol.
+    /// Returns an error if the event has no form in this version of the protocol. No event is added.
     pub fn push(&mut self, event: &NumberedEvent) -> Result<(), ConvertError> {
         let (lanes, blocks) = (self.message.lanes.len(), self.message.blocks.len());
         let kind = self.kind(&event.event)?;
@@ -50,17 +50,17 @@ impl EventWriter {
         Ok(())
     }
 
-    /// How many events wait in the message.
+    /// Returns the number of events in the message.
     pub fn waiting(&self) -> usize {
         self.message.events.len()
     }
 
-    /// About how large the message is.
+    /// Returns the approximate size of the message.
     pub fn waiting_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The message; the next one starts empty.
+    /// Returns the message and starts an empty one.
     pub fn take(&mut self) -> proto::StreamMessage {
         self.bytes = 0;
         std::mem::take(&mut self.message)
@@ -70,6 +70,7 @@ impl EventWriter {
         self.declared.lane(lane, &mut self.message)
     }
 
+    /// Converts one event, and declares its lane and block.
     fn kind(&mut self, event: &BlockEvent) -> Result<Kind, ConvertError> {
         let out = &mut self.message;
         Ok(match event {

@@ -1,4 +1,4 @@
-//! Calls of any path, with bytes in and out.
+//! [`RawClient`]: calls of any path with bytes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,14 +27,14 @@ pub struct RawClient {
     config: ClientConfig,
 }
 
-/// What to call, and with what.
+/// A request to any path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawRequest {
     /// `/service/method`.
     pub path: String,
-    /// Metadata of text; names in lower case. Values under `authorization` are kept out of logs.
+    /// Text metadata; names in lower case. Values under `authorization` are omitted from logs.
     pub metadata: Vec<(String, String)>,
-    /// The message.
+    /// The request message.
     pub message: Bytes,
 }
 
@@ -42,10 +42,10 @@ pub struct RawRequest {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RawError {
-    /// The server, or the network, ended it with a status.
+    /// The server, or the network, ended the call with a status.
     #[error("the call failed (gRPC code {}): {}", .0.code, .0.message)]
     Status(RawStatus),
-    /// There was no connection, no time, or no way to write the request.
+    /// The connection failed, the time elapsed, or the request is invalid.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
@@ -55,16 +55,16 @@ impl RawClient {
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if the address is malformed, TLS cannot be set up, or the server cannot be reached.
+    /// Returns an error if the address is malformed, TLS cannot be set up, or the server cannot be reached.
     pub async fn connect(address: &str, config: ClientConfig) -> Result<Self, ClientError> {
         Ok(Self { channel: channel(address, &config).await?, config })
     }
 
-    /// Calls a method that answers with one message. Its deadline is `timeouts.call`.
+    /// Calls a method with one response message. Its deadline is `timeouts.call`.
     ///
     /// # Errors
     ///
-    /// The status of the server, or one that says why it was not reached.
+    /// Returns the status of the server, or the reason why it was not reached.
     pub async fn unary(&self, request: RawRequest) -> Result<Bytes, RawError> {
         let (path, mut request) = self.request(request)?;
         let limit = self.config.timeouts.call;
@@ -77,12 +77,12 @@ impl RawClient {
         .await
     }
 
-    /// Calls a method that answers with a stream. It must begin within `timeouts.open`; it has no deadline after that.
-    /// Servers may begin it only with their first message.
+    /// Calls a method with a stream of responses. It must open within `timeouts.open`; it has no deadline after that. Some servers
+    /// open it only with their first message.
     ///
     /// # Errors
     ///
-    /// The status of the server, or one that says why it was not reached.
+    /// Returns the status of the server, or the reason why it was not reached.
     pub async fn stream(&self, request: RawRequest) -> Result<RawStream, RawError> {
         let (path, request) = self.request(request)?;
         let mut grpc = self.grpc();
@@ -98,6 +98,7 @@ impl RawClient {
             .max_decoding_message_size(self.config.limits.message_bytes)
     }
 
+    /// Builds a request; an invalid path or metadata is an error.
     fn request(&self, raw: RawRequest) -> Result<(PathAndQuery, Request<Bytes>), ClientError> {
         let path: PathAndQuery = raw.path.parse().map_err(|error: http::uri::InvalidUri| {
             ClientError::Address { address: raw.path.clone(), problem: error.to_string() }
@@ -122,6 +123,7 @@ async fn ready(grpc: &mut tonic::client::Grpc<Channel>) -> Result<(), Status> {
     grpc.ready().await.map_err(|error| Status::unavailable(format!("the connection is gone: {error}")))
 }
 
+/// Waits for an answer within the limit.
 async fn in_time<T>(
     limit: Duration,
     what: &'static str,
@@ -132,13 +134,13 @@ async fn in_time<T>(
     match tokio::time::timeout(limit, call).await {
         Err(_) => Err(late.into()),
         Ok(Ok(answer)) => Ok(answer.into_inner()),
-        // tonic watches the deadline too, and may be the first to see it pass.
+        // tonic measures the deadline, too, and may notice it first.
         Ok(Err(status)) if status.code() == Code::Cancelled && started.elapsed() >= limit => Err(late.into()),
         Ok(Err(status)) => Err(RawError::Status(status.into())),
     }
 }
 
-/// The messages of a stream, in order. An error is the last; dropping it tells the server.
+/// The messages of a stream, in order. An error is the last item. Dropping the stream cancels the call.
 #[derive(Debug)]
 pub struct RawStream(Streaming<Bytes>);
 

@@ -1,4 +1,4 @@
-//! Messages as they are: no protobuf is read or written.
+//! A codec that passes messages through as bytes, without protobuf.
 
 use bytes::{Buf as _, BufMut as _, Bytes};
 use tonic::Status;
@@ -6,7 +6,7 @@ use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder
 
 use crate::codec::{BUFFER_BYTES, YIELD_BYTES};
 
-/// Writes and reads bytes.
+/// Encodes and decodes bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BytesCodec;
 

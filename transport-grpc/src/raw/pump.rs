@@ -1,7 +1,7 @@
-//! Pumps the payloads of one answer against one call: [`RawPump`].
+//! [`RawPump`]: sends the payloads of one answer as the messages of one call.
 //!
-//! Pulled, never pushed: the service is asked for its next payload when the peer has room. The service's stream is
-//! dropped as soon as the call ends, however it ends.
+//! Pulled, never pushed: the service is polled for its next payload when the peer has room. The service's stream is dropped
+//! as soon as the call ends, for any reason.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl RawPump {
         }
     }
 
-    /// First, because a service that is never done would never let time have its turn.
+    /// Polls the timers first, because a service that is always ready would starve them.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
         if self.server_end.poll(cx).is_ready() {
             return Poll::Ready(self.shared.statuses.stopping(None));

@@ -1,4 +1,4 @@
-//! A service whose messages are bytes, as a tower service.
+//! [`RawServer`]: a service whose messages are bytes, as a tower service.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -27,10 +27,10 @@ use crate::driver::Shared;
 use crate::server::{TimedBody, admitted, refused, stall_watched};
 use crate::stall::{StallWatch, WatchedStream};
 
-/// How the content types of gRPC begin.
+/// The prefix of gRPC content types.
 const GRPC: &[u8] = b"application/grpc";
 
-/// The messages of an answer, in order; an error is the last. It is dropped when the caller goes away.
+/// The messages of an answer, in order; an error is the last item. Dropped when the caller disconnects.
 pub type Payloads = Pin<Box<dyn Stream<Item = Result<Bytes, RawStatus>> + Send>>;
 
 /// One call.
@@ -39,19 +39,19 @@ pub type Payloads = Pin<Box<dyn Stream<Item = Result<Bytes, RawStatus>> + Send>>
 pub struct RawCall {
     /// The method, without the service.
     pub method: String,
-    /// The host that the caller asked for, with its port where it named one.
+    /// The requested host, with its port if the request has one.
     pub authority: Option<String>,
-    /// Who calls; its headers are the metadata.
+    /// The caller; its headers are the metadata.
     pub caller: Caller,
-    /// The message.
+    /// The request message.
     pub message: Bytes,
 }
 
-/// What a call is answered with.
+/// The answer to a call.
 pub enum RawAnswer {
     /// One message.
     Message(Bytes),
-    /// A stream of them.
+    /// A stream of messages.
     Stream(Payloads),
 }
 
@@ -66,14 +66,14 @@ impl fmt::Debug for RawAnswer {
 
 /// A service whose messages are bytes.
 pub trait RawService: Send + Sync + 'static {
-    /// Package and name, as they stand in paths.
+    /// Package and name of the service, as in paths.
     const NAME: &'static str;
 
-    /// Answers a call. The future is dropped if the caller goes away, its deadline passes or the server closes.
+    /// Answers a call. The future is dropped if the caller disconnects, its deadline elapses or the server closes.
     fn call(&self, call: RawCall) -> impl Future<Output = Result<RawAnswer, RawStatus>> + Send;
 }
 
-/// A [`RawService`] behind gRPC. Clones share everything.
+/// A [`RawService`] as a gRPC service. Clones share it.
 pub struct RawServer<S> {
     service: Arc<S>,
     shared: Arc<Shared>,
@@ -141,20 +141,20 @@ where
         let authority = authority.map(str::to_owned);
         let (limit, statuses) = (self.shared.timeouts.request, self.shared.statuses);
         let request = admitted(request).map(|body| TimedBody::new(body, Some(limit), statuses));
-        // One message is a stream of one message on the wire: the service decides which it is.
+        // A unary response is a stream of one message on the wire, so one handler serves both.
         let mut grpc = Grpc::new(BytesCodec).max_decoding_message_size(self.shared.limits.request_bytes);
         let handler = Handler { server: self.clone(), method, authority };
         Box::pin(async move { Ok(stall_watched(grpc.server_streaming(handler, request).await)) })
     }
 }
 
-/// True for `application/grpc` with or without what stands behind it (`+proto`, parameters).
+/// Returns `true` for `application/grpc` with or without a suffix (`+proto`, parameters).
 fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], http::HeaderValue::as_bytes);
     kind.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
 }
 
-/// Whoever sends something else does not read gRPC either: the answer is one of HTTP, as the protocol says.
+/// Returns a plain HTTP response for a client that does not use gRPC, as the protocol requires.
 fn not_grpc() -> Response<Body> {
     let mut response = Response::new(Body::default());
     *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;

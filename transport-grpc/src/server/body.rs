@@ -24,7 +24,7 @@ fn refused(statuses: Statuses, error: StdError) -> StdError {
 }
 
 pin_project! {
-    /// A body with a limit of time for all of it. A peer that sends a byte now and then would hold a call for ever.
+    /// A body with a time limit for all of it. Without it a peer that sends single bytes could hold a call open.
     pub(crate) struct TimedBody<B> {
         #[pin]
         body: B,

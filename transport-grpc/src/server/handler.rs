@@ -1,4 +1,4 @@
-//! The methods: requests to the [`RunService`], its answers to responses.
+//! The methods of the service: requests to the [`RunService`], and its answers as responses.
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +18,7 @@ use crate::publish::Answers;
 use crate::stall::{StallWatch, WatchedStream};
 use crate::status::malformed;
 
-/// Implements the generated trait.
+/// Implements the generated service trait.
 pub(super) struct Handler {
     pub(super) service: Arc<dyn RunService>,
     pub(super) shared: Arc<Shared>,
@@ -133,7 +133,7 @@ impl Handler {
         Response::new(self.stalls.watch(pump))
     }
 
-    /// The agent and the input of a run that is to start.
+    /// Returns the agent and the input of a run to start.
     fn start_of(&self, request: proto::RunRequest) -> Result<(ByteString, RunInput), Status> {
         let agent = self.valid(text("agent", request.agent))?;
         let input = request.input.ok_or(ConvertError::Missing { field: "input" });
@@ -141,7 +141,7 @@ impl Handler {
         Ok((agent, self.valid(input.and_then(|input| input_from_proto(input, depth)))?))
     }
 
-    /// The first request of a publisher.
+    /// Reads the first request of a publisher.
     async fn opening(
         &self,
         requests: &mut Streaming<proto::PublishRequest>,
@@ -164,11 +164,12 @@ impl Handler {
         self.valid(text("run_id", id)).map(RunId::new)
     }
 
+    /// Converts a conversion error into `INVALID_ARGUMENT`.
     fn valid<T>(&self, converted: Result<T, ConvertError>) -> Result<T, Status> {
         converted.map_err(|error| self.shared.statuses.invalid(&error))
     }
 
-    /// Asks the service, but waits no longer than the caller does.
+    /// Calls the service within the bounds of the call.
     async fn asked<T>(
         &self,
         call: &Call,
@@ -179,6 +180,7 @@ impl Handler {
         answer.map_err(|refusal| statuses.refused(refusal))
     }
 
+    /// Counts a call as open until `work` completes.
     async fn counted<T>(&self, work: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         let answer = work.await;
         if answer.is_err() {

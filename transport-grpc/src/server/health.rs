@@ -1,10 +1,10 @@
-//! `grpc.health.v1.Health` for the server and each service by name.
+//! `grpc.health.v1.Health`, for the server and each service by name.
 //!
 //! ```text
 //! SERVING ──the server drains──► NOT_SERVING
 //! ```
 //!
-//! The state is that of the server that the request came through ([`Stopping`]), so nothing has to report it.
+//! The state is that of the server that received the request ([`Stopping`]), so no component has to report it.
 
 use std::pin::{Pin, pin};
 
@@ -16,7 +16,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-/// Answers for a list of services; the empty name stands for the server.
+/// Answers for a list of services; the empty name is the server.
 #[derive(Debug)]
 pub(super) struct Health {
     names: Vec<&'static str>,
@@ -53,7 +53,7 @@ impl health_server::Health for Health {
     ) -> Result<Response<Self::WatchStream>, Status> {
         let stopping = stopping(&request);
         if !self.knows(&request.get_ref().service) {
-            // The protocol wants this as a state: the service may come later.
+            // The protocol requires a state here: the service may be mounted later.
             let unknown = futures_util::stream::iter([Ok(response(ServingStatus::ServiceUnknown))]);
             return Ok(Response::new(Box::pin(unknown.chain(futures_util::stream::pending()))));
         }
@@ -68,7 +68,7 @@ impl health_server::Health for Health {
                 std::future::pending().await
             }
         });
-        // A watch has no end of its own.
+        // A watch does not end by itself.
         let states =
             futures_util::stream::iter([Ok(now)]).chain(later).chain(futures_util::stream::pending());
         Ok(Response::new(Box::pin(states)))

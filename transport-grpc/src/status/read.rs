@@ -1,4 +1,4 @@
-//! Statuses that a client gets.
+//! Conversion of statuses on the client.
 
 use aqueduct_core::service::{RefusalKind, ServiceError};
 use tonic::{Code, Status};
@@ -7,7 +7,7 @@ use tonic_types::StatusExt as _;
 use super::{DOMAIN, EARLIEST};
 use crate::error::ClientError;
 
-/// What a status of ours means; other statuses are given back.
+/// Converts a status into an error.
 #[expect(clippy::needless_pass_by_value, reason = "used as `map_err(to_error)`")]
 pub(crate) fn to_error(status: Status) -> ClientError {
     let message = status.message().to_owned();
@@ -16,7 +16,7 @@ pub(crate) fn to_error(status: Status) -> ClientError {
     let Some(info) = info else {
         return match code {
             Code::DeadlineExceeded => ClientError::Timeout { what: "the call" },
-            // What a connection that broke looks like in tonic.
+            // tonic reports a lost connection with these codes.
             Code::Unavailable | Code::Cancelled | Code::Unknown => ClientError::Cut { code, message },
             _ => ClientError::Status { code, message },
         };

@@ -1,4 +1,4 @@
-//! Statuses that a server gives.
+//! Creation of statuses on the server.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use super::{AFTER, DOMAIN, EARLIEST, LIMIT};
 use crate::convert::ConvertError;
 
-/// Makes statuses; knows when a caller may come back.
+/// Creates statuses, with the time after which a caller may retry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Statuses {
     pub(crate) retry_after: Duration,
 }
 
 impl Statuses {
-    /// The status for a service's refusal.
+    /// Returns the status for a refusal of the service.
     pub(crate) fn refused(self, refusal: ServiceError) -> Status {
         let (code, reason) = code_and_reason(refusal.kind);
         let mut facts = HashMap::new();
@@ -33,58 +33,59 @@ impl Statuses {
         self.status(code, reason, refusal.message, facts, may_pass)
     }
 
-    /// A request that cannot be converted.
+    /// Returns the status for a request that cannot be converted.
     pub(crate) fn invalid(self, error: &ConvertError) -> Status {
         let message = error.to_string();
         self.status(Code::InvalidArgument, "INVALID", message, HashMap::new(), false)
     }
 
-    /// An event of the service that cannot be converted.
+    /// Returns the status for an event that cannot be converted.
     pub(crate) fn unconvertible(self, number: u64, error: &ConvertError) -> Status {
         let message = format!("event {number} cannot be sent: {error}");
         self.status(Code::Internal, "INTERNAL", message, HashMap::new(), false)
     }
 
-    /// A whole run that cannot be converted.
+    /// Returns the status for a whole run that cannot be converted.
     pub(crate) fn unwritable(self, error: &ConvertError) -> Status {
         let message = format!("the run cannot be sent as one value: {error}; watch its events instead");
         self.status(Code::Internal, "INTERNAL", message, HashMap::new(), false)
     }
 
-    /// The service's events ended without a terminal one.
+    /// Returns the status for events that ended without a terminal one.
     pub(crate) fn lost(self, after: u64) -> Status {
         let message = "the service lost the run: its events ended without a terminal event; watch it again";
         self.resumable("LOST", message, Some(after))
     }
 
-    /// The peer read nothing for too long.
+    /// Returns the status for a stalled reader.
     pub(crate) fn stalled(self, after: Option<u64>) -> Status {
         self.resumable("STALLED", "the stream was not read for too long; continue where it stopped", after)
     }
 
-    /// The server stops.
+    /// Returns the status at the shutdown of the server.
     pub(crate) fn stopping(self, after: Option<u64>) -> Status {
         self.resumable("STOPPING", "the server is stopping; continue where the stream stopped", after)
     }
 
-    /// The publisher closed its side without `finish`.
+    /// Returns the status for a publisher that ended its requests without `finish`.
     pub(crate) fn cut(self) -> Status {
         let message = "the stream ended without `finish`, which is a cut; open the run again";
         self.status(Code::Aborted, "CUT", message.to_owned(), HashMap::new(), false)
     }
 
-    /// The caller's deadline passed.
+    /// Returns the status after the caller's deadline.
     pub(crate) fn deadline(self) -> Status {
         let message = "the deadline of the call passed".to_owned();
         self.status(Code::DeadlineExceeded, "DEADLINE", message, HashMap::new(), false)
     }
 
-    /// The request did not arrive in time.
+    /// Returns the status for a request that did not arrive in time.
     pub(crate) fn late_request(self) -> Status {
         let message = "the request did not arrive in time; send it at once".to_owned();
         self.status(Code::DeadlineExceeded, "DEADLINE", message, HashMap::new(), false)
     }
 
+    /// Returns `UNAVAILABLE` with a reason and the number after which to resume.
     fn resumable(self, reason: &str, message: &str, after: Option<u64>) -> Status {
         let facts = after.map(|after| (AFTER.to_owned(), after.to_string()));
         self.status(Code::Unavailable, reason, message.to_owned(), facts.into_iter().collect(), true)

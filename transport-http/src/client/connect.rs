@@ -1,8 +1,8 @@
-//! A connector with one limit of time for all of it: finding the address, the connection, and the TLS handshake. What a
-//! stream has left ([`parked`](super::parked)) is used before anything is connected.
+//! A connector with one time limit for the lookup of the address, the connection and the TLS handshake together. It reuses
+//! connections that streams have released ([`parked`](super::parked)) before it connects.
 //!
-//! The library's own limit covers only the connection: a resolver that hangs, or a server that accepts and then says
-//! nothing, would hold a request until its own limit, which is minutes.
+//! The connector of hyper limits only the connection: a resolver that hangs, or a server that accepts and then sends
+//! nothing, would block a request until the limit of the response, which is minutes.
 
 use std::error::Error;
 use std::future::Future;
@@ -30,13 +30,13 @@ struct ConnectTimeout {
     limit: Duration,
 }
 
-/// Connects in time or not at all.
+/// Connects within the limit, or fails.
 #[derive(Debug, Clone)]
 pub(crate) struct TimedConnector<C> {
     connector: C,
     limit: Duration,
     parked: Arc<Parked>,
-    /// HTTP/2 without asking.
+    /// Uses HTTP/2 with prior knowledge.
     is_http2: bool,
     watch: Option<Arc<dyn CallWatch>>,
 }
@@ -46,7 +46,7 @@ impl<C> TimedConnector<C> {
         Self { connector, limit, parked, is_http2, watch: None }
     }
 
-    /// Tells the watch of each connection.
+    /// Reports each connection to the watch.
     pub(crate) fn watched(self, watch: Option<Arc<dyn CallWatch>>) -> Self {
         Self { watch, ..self }
     }

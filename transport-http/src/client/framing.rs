@@ -1,14 +1,14 @@
-//! Where the body of a response of HTTP/1.1 ends, for streams whose socket was taken from the HTTP library: chunks of
-//! RFC 9112, section 7.1, or all there is until the connection ends.
+//! The framing of an HTTP/1.1 response body, for streams whose socket was taken from hyper: chunks (RFC 9112, section 7.1),
+//! or all bytes until the connection ends.
 //!
-//! It reads what the library reads, and refuses what it refuses. Trailers are passed over: they carry nothing for us.
+//! It accepts and rejects the same input as hyper. Trailers are skipped: no client here uses them.
 
 use http::{HeaderMap, header};
 
-/// Bytes of chunk extensions and trailers, which nobody reads: a stream of them alone must end.
+/// Bytes of chunk extensions and trailers, which are skipped: a stream of them alone must end.
 const UNREAD_BYTES: usize = 16 * 1024;
 
-/// How the end of a body is told.
+/// The framing of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     Chunked,
@@ -16,7 +16,7 @@ pub(crate) enum Framing {
 }
 
 impl Framing {
-    /// As the head of a response says; none for a body with a length, which is no stream.
+    /// Returns the framing that the head of a response declares. Returns `None` for a body with a length, which is no stream.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
         match (codings.next(), codings.next()) {
@@ -27,20 +27,21 @@ impl Framing {
     }
 }
 
-/// The body is not framed as it should be.
+/// The framing of the body is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadFraming;
 
-/// Takes the content of a body out of its framing, wherever its pieces are cut.
+/// Removes the framing from a body, whatever the boundaries of its reads.
 #[derive(Debug)]
 pub(crate) struct BodyDecoder {
     state: State,
-    /// Bytes that may still be passed over.
+    /// Bytes that may still be skipped.
     unread: usize,
-    /// True if something came after the end.
+    /// Set if bytes followed the end.
     has_more: bool,
 }
 
+/// The position in the chunked framing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     UntilClose,
@@ -66,22 +67,22 @@ impl BodyDecoder {
         Self { state, unread: UNREAD_BYTES, has_more: false }
     }
 
-    /// True once the end of the body was read.
+    /// Returns `true` once the end of the body was read.
     pub(crate) fn has_ended(&self) -> bool {
         self.state == State::Ended
     }
 
-    /// True if the connection can carry another request.
+    /// Returns `true` if the connection can carry another request.
     pub(crate) fn ends_clean(&self) -> bool {
         self.has_ended() && !self.has_more
     }
 
-    /// The connection has ended; true if the body may end there.
+    /// Returns `true` if the body may end with the connection.
     pub(crate) fn may_end(&self) -> bool {
         matches!(self.state, State::UntilClose | State::Ended)
     }
 
-    /// Puts the content of these bytes behind what is there.
+    /// Appends the content of `bytes` to `out`.
     pub(crate) fn decode(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), BadFraming> {
         while let Some((&first, rest)) = bytes.split_first() {
             match self.state {
@@ -110,7 +111,7 @@ impl BodyDecoder {
         Ok(())
     }
 
-    /// The state after one byte of framing.
+    /// Returns the state after one byte of framing.
     fn after(&mut self, byte: u8) -> Result<State, BadFraming> {
         Ok(match (self.state, byte) {
             (State::Size { size, digits: 1.. } | State::Extension { size }, b'\r') => State::SizeEnd { size },
@@ -134,6 +135,7 @@ impl BodyDecoder {
         })
     }
 
+    /// Skips a byte of an extension or a trailer, within the limit.
     fn pass_over(&mut self, state: State) -> Result<State, BadFraming> {
         self.unread = self.unread.checked_sub(1).ok_or(BadFraming)?;
         Ok(state)

@@ -1,19 +1,19 @@
-//! The socket of a connection, which the HTTP library has only by handle, so that a quiet stream can take it.
+//! The loan of a socket: hyper holds the socket of a connection only by a handle, so that a quiet stream can take it.
 //!
 //! ```text
-//!            request is written           taken when all of it is true:
-//!  lent ──────────────────────► noted ───  * the request is with the socket
+//!            request is written           taken when all of these hold:
+//!  lent ──────────────────────► noted ───  * the request was written to the socket
 //!   ▲                             │        * every byte of the body that was read has reached the stream
-//!   │                             └ more was read than is noted: stays with the library
-//!   └──── the stream came to its end: the socket carries the next request (`parked.rs`)
+//!   │                             └ more was read than is noted: the socket stays with hyper
+//!   └──── the stream ended: the socket carries the next request (`parked.rs`)
 //! ```
 //!
 //! Why: hyper keeps some 30 KiB per connection of HTTP/1.1 (two buffers, a channel of requests, two tasks) while a stream is
-//! quiet, and agents are quiet most of the time; and what it reads reaches the stream through a task of its own. What
-//! was read is seen from the outside: the bytes of a response are noted until its stream takes the socket, and what they
-//! hold is compared with what the library has given out.
+//! quiet, and agents are quiet most of the time; and its bytes reach the stream through another task. The state of hyper is
+//! derived from the outside: the bytes of a response are noted until its stream takes the socket, and their content is
+//! compared with the bytes that hyper has passed on.
 //!
-//! Connections of HTTP/2 are never taken: they carry other requests.
+//! Connections of HTTP/2 are never taken, because they carry other requests.
 
 use std::fmt;
 use std::io;
@@ -30,16 +30,16 @@ use tokio::net::TcpStream;
 
 use super::framing::{BodyDecoder, Framing};
 
-/// Bytes of a response that are noted. A stream that has said more before its first pause stays with the library.
+/// Bytes of a response that are noted. A stream with more bytes before its first pause stays with hyper.
 const NOTED_BYTES: usize = 16 * 1024;
 
-/// Plain or encrypted.
+/// A plain or encrypted connection.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// What a connector gives, as small as it can be held: room for a TLS session that is not there is most of a quiet
-/// stream.
+/// Converts the output of a connector into its smallest form: room for an absent TLS session would be most of the memory of a
+/// quiet stream.
 pub(crate) trait IntoDuplex {
     fn into_duplex(self) -> Box<dyn Duplex>;
 }
@@ -64,24 +64,25 @@ impl IntoDuplex for hyper_rustls::MaybeHttpsStream<TokioIo<TcpStream>> {
 pub(crate) struct Socket {
     pub(crate) io: Box<dyn Duplex>,
     pub(crate) target: Uri,
-    /// It speaks HTTP/2, as both sides agreed.
+    /// Set if both sides negotiated HTTP/2.
     pub(crate) is_http2: bool,
 }
 
-/// What the library has for a socket.
+/// The handle that hyper has for a socket.
 pub(crate) struct Loan(Arc<Mutex<Lent>>);
 
-/// Where a stream finds the socket of its response. It does not keep it open.
+/// A reference to the socket of a response. It does not keep the socket open.
 #[derive(Clone)]
 pub(crate) struct LoanRef(Weak<Mutex<Lent>>);
 
+/// A lent socket, and the bytes of its present response.
 struct Lent {
     socket: Option<Socket>,
-    /// What came since the last request; none if it is not noted.
+    /// The bytes since the last request; `None` if they are not noted.
     noted: Option<Vec<u8>>,
     may_be_taken: bool,
     is_flushed: bool,
-    /// The library, while it waits for bytes.
+    /// The waker of hyper while it waits for bytes.
     reader: Option<Waker>,
 }
 
@@ -91,13 +92,13 @@ impl fmt::Debug for LoanRef {
     }
 }
 
-/// A poisoned lock means that a poll panicked, and then the connection is on its way out.
+/// Ignores poisoning: after a panic in a poll the connection is about to be dropped.
 fn lock(lent: &Mutex<Lent>) -> MutexGuard<'_, Lent> {
     lent.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Loan {
-    /// `is_http2`: spoken without asking.
+    /// `is_http2` is set if HTTP/2 is used with prior knowledge.
     pub(crate) fn new(socket: Socket, is_http2: bool) -> Self {
         let may_be_taken = !is_http2 && !socket.is_http2;
         let lent = Lent { socket: Some(socket), noted: None, may_be_taken, is_flushed: false, reader: None };
@@ -110,7 +111,7 @@ impl Loan {
 }
 
 impl LoanRef {
-    /// The socket and how far its body was read, if the library holds nothing of it: it has given out so many bytes.
+    /// Takes the socket and the state of its framing, if hyper has passed on all `given` bytes of the body and holds none.
     pub(crate) fn take(&self, framing: Framing, given: u64) -> Option<(Socket, BodyDecoder)> {
         let lent = self.0.upgrade()?;
         let mut lent = lock(&lent);
@@ -127,13 +128,13 @@ impl LoanRef {
         let socket = lent.socket.take()?;
         let reader = lent.reader.take();
         drop(lent);
-        // It finds nothing to read from any more, and ends.
+        // hyper finds the socket gone and ends the connection task.
         reader.into_iter().for_each(Waker::wake);
         Some((socket, decoder))
     }
 }
 
-/// What follows the head of a response, and the heads of interim ones before it.
+/// Returns the bytes after the head of the response, and after the heads of interim responses.
 fn body_of(mut noted: &[u8]) -> Option<&[u8]> {
     const END: &[u8] = b"\r\n\r\n";
     loop {
@@ -152,6 +153,7 @@ impl Lent {
         Ok(Pin::new(&mut *socket.io))
     }
 
+    /// Handles a written request: the bytes of its response are noted from now on.
     fn handle_write(&mut self) {
         self.is_flushed = false;
         self.noted = self.may_be_taken.then(Vec::new);
@@ -168,7 +170,7 @@ impl Lent {
 }
 
 impl Connection for Loan {
-    /// Responses carry the way to it, for their streams.
+    /// Attaches a reference to the socket to responses, for their streams.
     fn connected(&self) -> Connected {
         let connected = Connected::new().extra(LoanRef(Arc::downgrade(&self.0)));
         let is_http2 = self.lock().socket.as_ref().is_some_and(|socket| socket.is_http2);

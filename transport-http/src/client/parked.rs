@@ -1,7 +1,7 @@
-//! Connections whose streams came to their end, kept for the next request to the same upstream.
+//! Connections whose streams have ended, kept for the next request to the same upstream.
 //!
-//! The HTTP library pools those that it has; a stream that took its socket ([`loan`](super::loan)) leaves it here, and the
-//! connector looks here before it connects. Bounded as the library's pool is: in number per upstream, and in time.
+//! hyper pools its own connections; a stream that took its socket ([`loan`](super::loan)) parks it here, and the connector
+//! looks here before it connects. Bounded like hyper's pool: in number per upstream, and in time.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,10 +15,10 @@ use tokio::time::Instant;
 
 use super::loan::Socket;
 
-/// The connections that wait.
+/// The parked connections.
 pub(crate) struct Parked {
     waiting: Mutex<Vec<(Instant, Socket)>>,
-    /// Per upstream.
+    /// The most parked connections per upstream.
     limit: usize,
     keep: Duration,
 }
@@ -38,7 +38,7 @@ impl Parked {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection to that upstream that was left last, if its peer has not closed it.
+    /// Takes the connection to that upstream that was parked last, if the peer has not closed it.
     pub(crate) fn take(&self, target: &Uri) -> Option<Socket> {
         self.close_old();
         let mut waiting = self.waiting();
@@ -51,7 +51,7 @@ impl Parked {
         }
     }
 
-    /// Keeps a connection for a while.
+    /// Parks a connection for `keep`.
     pub(crate) fn put(self: &Arc<Self>, socket: Socket) {
         let mut waiting = self.waiting();
         let same = waiting.iter().filter(|(_, other)| is_same(&other.target, &socket.target)).count();
@@ -70,6 +70,7 @@ impl Parked {
         });
     }
 
+    /// Closes connections that were parked for longer than `keep`.
     fn close_old(&self) {
         let now = Instant::now();
         self.waiting().retain(|(since, _)| now.duration_since(*since) < self.keep);
@@ -80,7 +81,7 @@ fn is_same(one: &Uri, other: &Uri) -> bool {
     one.scheme() == other.scheme() && one.authority() == other.authority()
 }
 
-/// Nothing to read, not even the end.
+/// Returns `true` if a read is pending: there is neither a byte nor the end of the connection.
 fn is_open(socket: &mut Socket) -> bool {
     let mut byte = [0];
     let mut cx = Context::from_waker(Waker::noop());

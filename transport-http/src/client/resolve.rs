@@ -51,7 +51,7 @@ impl Service<Name> for Resolver {
                     Ok(found?.collect::<Vec<_>>().into_iter())
                 })
             }
-            // The port is put in by the connector.
+            // The connector sets the port.
             Self::Fixed(address) => {
                 let found = vec![SocketAddr::new(*address, 0)].into_iter();
                 Box::pin(std::future::ready(Ok(found)))

@@ -1,4 +1,4 @@
-//! Streams from an upstream. Both are pulled: what nobody reads stays in the network, which is the back-pressure.
+//! Streams from an upstream. Both are pulled: unread bytes stay in the network, which is the back-pressure.
 
 use std::future::Future as _;
 use std::mem::MaybeUninit;
@@ -23,35 +23,35 @@ use super::{reason, timeout};
 use crate::error::ClientError;
 use crate::sse::{DecodeLimits, Decoder, Event};
 
-/// Bytes read at once by a stream that has its socket: some seventy events. They lie on the stack, so a stream that waits
+/// Bytes of one read by a stream that owns its socket: some seventy events. The buffer is on the stack, so a waiting stream
 /// holds none.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Where the bytes of a response come from.
+/// The origin of a response's bytes.
 #[derive(Debug)]
 pub(crate) enum StreamBody {
-    /// The library reads.
+    /// hyper reads the socket.
     Library {
         body: Incoming,
-        /// Bytes that it has given out.
+        /// The number of bytes that hyper has passed on.
         given: u64,
         loan: Option<Lending>,
     },
-    /// The stream reads itself.
+    /// The stream reads the socket itself.
     Own(Box<OwnBody>),
     Ended,
 }
 
-/// What it takes to take the socket.
+/// The parts that are needed to take the socket from hyper.
 #[derive(Debug)]
 pub(crate) struct Lending {
     loan: LoanRef,
     framing: Framing,
-    /// Where the connection waits after the stream, if it can carry another request.
+    /// The place for the connection after the stream, if it can carry another request.
     parked: Option<Arc<Parked>>,
 }
 
-/// A socket and the framing of what comes from it.
+/// A socket and the framing of its body.
 pub(crate) struct OwnBody {
     socket: Socket,
     decoder: BodyDecoder,
@@ -73,7 +73,7 @@ impl StreamBody {
         Self::Library { body: response.into_body(), given: 0, loan }
     }
 
-    /// The next bytes; none at the end; in words why it broke off.
+    /// Returns the next bytes, `None` at the end, or a description of the failure.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
         loop {
             let polled = match self {
@@ -83,7 +83,7 @@ impl StreamBody {
                             *given += bytes.len() as u64;
                             return Poll::Ready(Some(Ok(bytes)));
                         }
-                        // Trailers carry nothing for us.
+                        // Trailers are not used.
                         Some(Ok(Err(_))) => continue,
                         Some(Err(error)) => Some(Err(reason(&error))),
                         None => None,
@@ -115,6 +115,7 @@ impl StreamBody {
 }
 
 impl Lending {
+    /// Takes the socket, if hyper has passed on `given` bytes and holds none.
     fn take(&self, given: u64) -> Option<OwnBody> {
         let (socket, decoder) = self.loan.take(self.framing, given)?;
         Some(OwnBody { socket, decoder, parked: self.parked.clone() })
@@ -146,7 +147,7 @@ impl OwnBody {
         Poll::Ready(None)
     }
 
-    /// The body came to its end: the connection waits for another request, if it can carry one.
+    /// Parks the connection after the end of the body, if it can carry another request.
     fn leave(self) {
         if let Some(parked) = self.parked.filter(|_| self.decoder.ends_clean()) {
             parked.put(self.socket);
@@ -154,17 +155,17 @@ impl OwnBody {
     }
 }
 
-/// The bytes of a response as they arrive. Ends with an error if the connection breaks or stays silent for too long,
-/// without one only if the upstream ended the response properly. Dropping it ends the request.
+/// The bytes of a response as they arrive. Ends with an error if the connection is lost or silent for too long, and without
+/// one only if the upstream ended the response properly. Dropping the stream ends the request.
 #[derive(Debug)]
 pub struct ByteStream {
     body: StreamBody,
     upstream: String,
     idle: Duration,
-    /// Touched only when nothing is there to read; see `quiet_since`.
+    /// Used only while no byte is ready; see `quiet_since`.
     timer: Option<Pin<Box<Sleep>>>,
     quiet_since: Instant,
-    /// The call, until its stream ends.
+    /// The guard of the call, until the stream ends.
     guard: Option<Box<dyn CallGuard>>,
 }
 
@@ -178,7 +179,7 @@ impl ByteStream {
         Self { guard, ..self }
     }
 
-    /// The stream failed: its call is over.
+    /// Ends the call with an error.
     fn fail(&mut self, error: ClientError) -> ClientError {
         if let Some(mut guard) = self.guard.take() {
             guard.handle_failure(&error);
@@ -186,6 +187,7 @@ impl ByteStream {
         error
     }
 
+    /// Completes with an error after `idle` without a byte.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<ClientError> {
         let due = self.quiet_since + self.idle;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
@@ -226,8 +228,8 @@ impl Stream for ByteStream {
     }
 }
 
-/// The events of a response. An event that was cut off by the end comes with
-/// [`terminated`](Event::terminated) false. Dropping it ends the request.
+/// The events of a response. An event that the end of the stream cut off has [`terminated`](Event::terminated) `false`.
+/// Dropping the stream ends the request.
 #[derive(Debug)]
 pub struct SseStream {
     head: Response<()>,
@@ -242,13 +244,13 @@ impl SseStream {
         Self { head, bytes: Some(bytes), decoder: Decoder::new(limits), upstream }
     }
 
-    /// Status and headers of the response.
+    /// Returns status and headers of the response.
     pub fn head(&self) -> &Response<()> {
         &self.head
     }
 
-    /// The next event, if it was read already: what one read gave can be taken together. None says nothing of what is to
-    /// come.
+    /// Returns the next event if it has already been read, so that all events of one read can be handled together. `None` says
+    /// nothing about later events.
     pub fn ready_event(&mut self) -> Option<Result<Event, ClientError>> {
         let event = self.decoder.poll_event()?;
         Some(event.map_err(|source| {
@@ -257,7 +259,7 @@ impl SseStream {
         }))
     }
 
-    /// The decoder, for what it knows beside the events: the last id, when to come back.
+    /// Returns the decoder, which holds the last event id and the retry time.
     pub fn decoder(&self) -> &Decoder {
         &self.decoder
     }
@@ -277,7 +279,7 @@ impl Stream for SseStream {
             };
             match ready!(Pin::new(bytes).poll_next(cx)) {
                 Some(Ok(chunk)) => this.decoder.handle_chunk(chunk),
-                // What is half read is dropped with the connection: it was cut, and the error says so.
+                // A partial event is dropped: the error reports that the stream was cut.
                 Some(Err(error)) => {
                     this.bytes = None;
                     return Poll::Ready(Some(Err(error)));

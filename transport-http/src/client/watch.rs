@@ -1,4 +1,4 @@
-//! [`CallWatch`]: what a host attaches to the calls of a client: limits, retries of connects, measures, trace context.
+//! [`CallWatch`]: a host's hook into the calls of a client: limits, retries of connects, measurements, trace context.
 //!
 //! ```text
 //! request ──► begin ── refused ──► ClientError::NotSent
@@ -6,8 +6,8 @@
 //!                                                                            └ failed: handle_failure ──┘
 //! ```
 //!
-//! A guard lives as long as its call: for a stream, until the stream is dropped or has ended. A client without a watch pays
-//! nothing.
+//! A guard lives as long as its call: for a stream, until the stream ends or is dropped. A client without a watch has no
+//! cost.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,11 +20,11 @@ use crate::error::ClientError;
 
 /// Watches the calls of a client.
 pub trait CallWatch: fmt::Debug + Send + Sync + 'static {
-    /// Returns the guard of a call that may be sent, perhaps after a wait. May change its headers.
+    /// Returns the guard of a call, possibly after a wait. May change the headers of the request.
     ///
     /// # Errors
     ///
-    /// The call is not sent.
+    /// Returns a refusal if the call must not be sent.
     fn begin<'a>(&'a self, head: &'a mut Parts) -> BoxFuture<'a, Result<Box<dyn CallGuard>, CallRefused>>;
 
     /// The addresses of the upstream's name were found, or not, after `took`. An address needs no look-up.
@@ -33,27 +33,27 @@ pub trait CallWatch: fmt::Debug + Send + Sync + 'static {
     /// A connection was made, or could not be made, after `took`.
     fn handle_connect(&self, _took: Duration, _is_made: bool) {}
 
-    /// Returns the pause before a connection that failed is tried again, `attempt` being counted from 1; `None` if it is
-    /// not. Nothing of the request was sent.
+    /// Returns the pause before a failed connect is retried, or `None` for no retry. `attempt` starts at 1. No byte of the
+    /// request was sent.
     fn retry_connect(&self, _attempt: u32) -> Option<Duration> {
         None
     }
 }
 
-/// One call that was sent.
+/// A call in progress.
 pub trait CallGuard: fmt::Debug + Send + Sync {
-    /// The head of the answer has arrived.
+    /// Handles the head of the response.
     fn handle_head(&mut self, _status: StatusCode) {}
 
-    /// The call failed, before or after its head.
+    /// Handles the failure of the call, before or after its head.
     fn handle_failure(&mut self, _error: &ClientError) {}
 }
 
-/// A call that its watch did not let pass.
+/// A call that its watch refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallRefused {
-    /// A stable word.
+    /// A stable code for programs.
     pub code: &'static str,
-    /// A sentence: why, and what to do.
+    /// A message: why, and what to do.
     pub reason: String,
 }

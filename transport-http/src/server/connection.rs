@@ -1,10 +1,10 @@
-//! One accepted connection from the handshake to its end: the clock over its phases, and the way between the HTTP
-//! library and quiet streams.
+//! One accepted connection, from the handshake to its end: the timer of its phases, and the handoff between hyper and quiet
+//! streams.
 //!
 //! ```text
 //!               a stream goes quiet (HTTP/1.1)
 //!  Http ───────────────────────────────────────────► Quiet
-//!   │  ▲────────── the stream came to its end ───────── │
+//!   │  ▲────────── the stream ended ─────────────────── │
 //!   └─────────────► closed ◄────────────────────────────┘
 //! ```
 
@@ -38,7 +38,7 @@ pub(crate) async fn serve(
     refused: Option<RefusedPeer>,
 ) {
     let phase = Arc::new(PhaseWatch::default());
-    // In a box, since a handshake is much larger than what comes after, and over soon.
+    // Boxed, because a handshake is much larger than the state after it, and short.
     let opened = Box::pin(open(&shared, &phase, stream, place)).await;
     let Some((socket, certificate)) = opened else {
         shared.counters.count(Total::HandshakeFailures);
@@ -51,7 +51,7 @@ pub(crate) async fn serve(
     Connection { stage, peer, phase, seen: None, timer: None, asked_to_stop, stopping: false, shared }.await;
 }
 
-/// All that comes before the first request: TLS, and the preface where only HTTP/2 is spoken.
+/// Performs everything before the first request: TLS, and the preface on a port for HTTP/2 alone.
 async fn open(
     shared: &Shared,
     phase: &Arc<PhaseWatch>,
@@ -87,7 +87,7 @@ async fn handshake(shared: &Shared, stream: TcpStream) -> Option<Socket> {
 
 type Hyper = UpgradeableConnection<'static, TokioIo<SocketHandle>, ConnectionService, TokioExecutor>;
 
-/// Who drives the socket.
+/// The part that drives the socket.
 enum Stage {
     Http(Pin<Box<Hyper>>, Arc<Handoff>),
     Quiet(Box<QuietStream>),
@@ -105,8 +105,8 @@ impl Stage {
     }
 }
 
-/// Drives a connection and its clock. All changes of phase happen while the connection is polled (or wake it), so the
-/// clock is looked at after each poll and needs no wake-ups of its own while a stream runs.
+/// Drives a connection and its timer. The phase changes only while the connection is polled (or wakes it), so the timer is
+/// checked after each poll and needs no wake-ups of its own while a stream runs.
 struct Connection<F> {
     stage: Stage,
     peer: Peer,
@@ -114,7 +114,7 @@ struct Connection<F> {
     seen: Option<(Phase, u64)>,
     timer: Option<Pin<Box<Sleep>>>,
     asked_to_stop: Pin<Box<F>>,
-    /// It was told to end; the timer now bounds how long that may take.
+    /// Set once the connection must end; the timer then bounds the time of its end.
     stopping: bool,
     shared: Arc<Shared>,
 }
@@ -146,8 +146,8 @@ impl<F: Future<Output = ()>> Future for Connection<F> {
 }
 
 impl<F> Connection<F> {
-    /// Ready when the connection is over. Errors are the peer's (garbage, resets, timeouts), and closing is the answer
-    /// to all of them.
+    /// Completes when the connection is over. Errors are the peer's (invalid data, resets, timeouts), and the connection is
+    /// closed after all of them.
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.stage {
@@ -179,7 +179,7 @@ impl<F> Connection<F> {
         }
     }
 
-    /// Back to the library, if the connection goes on.
+    /// Returns the socket to hyper, if the connection continues.
     fn end_quiet(&mut self) -> Option<()> {
         let Stage::Quiet(quiet) = std::mem::replace(&mut self.stage, Stage::Closed) else {
             return None;
@@ -189,6 +189,7 @@ impl<F> Connection<F> {
         Some(())
     }
 
+    /// Restarts the timer when the phase has changed, with the limit of the new phase.
     fn follow_phase(&mut self) {
         let now = self.phase.phase();
         if self.seen == Some(now) {
@@ -204,7 +205,7 @@ impl<F> Connection<F> {
         self.timer = limit.map(|limit| Box::pin(tokio::time::sleep(limit)));
     }
 
-    /// True if the connection is to be dropped.
+    /// Returns `true` if the connection must be dropped.
     fn handle_timeout(&mut self) -> bool {
         let is_idle = matches!(self.seen, Some((Phase::Idle, _)));
         if is_idle && !self.stopping {
@@ -219,7 +220,7 @@ impl<F> Connection<F> {
         true
     }
 
-    /// Lets what runs come to its end, and takes nothing new.
+    /// Ends the connection after the present responses; new requests are not accepted.
     fn stop(&mut self) {
         self.stopping = true;
         if let Stage::Http(connection, _) = &mut self.stage {

@@ -1,9 +1,9 @@
 //! One request and its response on a connection: the counts, and the body of the response.
 //!
-//! [`ResponseBody`] counts as open until it is dropped. The body of a stream over HTTP/1.1 is only lent to the library, see
-//! `handoff`. On HTTP/2 a peer can stop one stream by its window while the socket moves on, and then the body is not
-//! polled any more: a watcher takes it away when that lasts, so that what it holds (a run's events) is freed and the
-//! stream is reset, not the connection.
+//! A [`ResponseBody`] counts as open until it is dropped. hyper holds the body of an HTTP/1.1 stream only by a handle, see
+//! `handoff`. On HTTP/2 a peer can stop one stream by its window while the socket makes progress, and the body is no longer
+//! polled: a watcher then takes the body away, so that its resources (a run's events) are freed and the stream is reset, not
+//! the connection.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -37,7 +37,7 @@ impl Exchange {
         Self { phase, _open: counters.open(Gauge::Requests), stream: None }
     }
 
-    /// Its response is a stream of events.
+    /// Counts the response as an event stream.
     pub(crate) fn count_stream(&mut self, counters: &Counters) {
         self.stream = Some(counters.open(Gauge::Streams));
     }
@@ -52,7 +52,7 @@ impl Drop for Exchange {
 /// The body of a response.
 #[derive(Debug)]
 pub(crate) enum ResponseBody {
-    /// The socket's own limit is enough.
+    /// A body for which the limit of the socket suffices.
     Alone { body: AxumBody, _exchange: Exchange },
     /// A stream that can be taken back.
     Lent(LentBody),
@@ -60,7 +60,7 @@ pub(crate) enum ResponseBody {
     Watched { watched: Arc<Mutex<Watched>>, _exchange: Exchange },
 }
 
-/// A handle to the stream that a connection has lent. Dropped by the library, it takes the stream with it.
+/// A handle to the stream of a connection. When hyper drops the handle, the stream is dropped.
 #[derive(Debug)]
 pub(crate) struct LentBody(Arc<Handoff>);
 
@@ -71,12 +71,13 @@ impl Drop for LentBody {
     }
 }
 
+/// The body of an HTTP/2 stream, shared with its watcher task.
 #[derive(Debug)]
 pub(crate) struct Watched {
     body: Option<AxumBody>,
-    /// How often it was polled.
+    /// The number of polls.
     polls: u64,
-    /// The last poll gave bytes, so the next one waits for the peer, not for the source.
+    /// Set if the last poll returned bytes, so that the next one waits for the peer and not for the source.
     waits_for_peer: bool,
 }
 
@@ -90,7 +91,7 @@ impl ResponseBody {
         Self::Lent(LentBody(handoff))
     }
 
-    /// A body whose stream is reset when the peer takes nothing of it for `limit` (noticed within twice that).
+    /// Returns a body whose stream is reset when the peer accepts none of it for `limit` (detected within twice that).
     pub(crate) fn watched(body: AxumBody, exchange: Exchange, limit: Duration, counters: Counters) -> Self {
         if body.is_end_stream() {
             return Self::alone(body, exchange);
@@ -101,7 +102,7 @@ impl ResponseBody {
     }
 }
 
-/// Takes the body away once it was not polled for `limit` although it had given bytes. Ends with the body.
+/// Takes the body away once it was not polled for `limit` although it had returned bytes. Ends with the body.
 async fn watch(watched: Weak<Mutex<Watched>>, limit: Duration, counters: Counters) {
     let mut last_polls = None;
     loop {
@@ -119,7 +120,7 @@ async fn watch(watched: Weak<Mutex<Watched>>, limit: Duration, counters: Counter
     }
 }
 
-/// A poisoned lock means that a poll panicked; the body is dropped soon, and taking it is still right.
+/// Ignores poisoning: after a panic in a poll the body is dropped soon, and taking it is still correct.
 fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
     watched.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -160,7 +161,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Alone { body, .. } => body.size_hint(),
-            // Streams have no length; that is why they are sent in chunks.
+            // Streams have no length and are therefore sent in chunks.
             Self::Lent(_) => SizeHint::default(),
             Self::Watched { watched, .. } => {
                 lock(watched).body.as_ref().map_or_else(SizeHint::default, Body::size_hint)

@@ -1,16 +1,16 @@
-//! What the HTTP library holds of a connection only by handle, so that it can be taken back: the socket, and the body
-//! of a stream.
+//! The handoff of a connection: hyper holds the socket and the body of a stream only by handles, so that both can be taken
+//! back while the stream is quiet.
 //!
 //! ```text
-//!             lend_stream              taken when all of it is true, right after the library was polled:
+//!             lend_stream              taken when all of these hold, right after hyper was polled:
 //!  nothing ──────────────► lent ──────  * the request was read to its end
-//!                                       * the body has no bytes now, and all it gave is with the socket
-//!                                       * nothing came from the peer that the library would keep
+//!                                       * the body is pending, and all its bytes are written to the socket
+//!                                       * the peer sent nothing that hyper would buffer
 //! ```
 //!
-//! Why: hyper keeps some 30 KiB per connection of HTTP/1.1 while a stream is quiet, and agents are quiet most of the
-//! time. The conditions are seen from the outside: hyper flushes the socket only when its own write buffer is empty, and
-//! reads beside a response only when its read buffer is. The tests `quiet` fail if that ever changes.
+//! Why: hyper keeps some 30 KiB per connection of HTTP/1.1 while a stream is quiet, and agents are quiet most of the time. The
+//! conditions are observed from the outside: hyper flushes the socket only when its write buffer is empty, and reads during
+//! a response only when its read buffer is empty. The tests `quiet` fail if that changes.
 
 use std::io;
 use std::pin::Pin;
@@ -23,16 +23,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::exchange::Exchange;
 use super::io::GuardedSocket;
 
-/// The body of a stream whose response is under way, and its place in the counts.
+/// The body of a stream in progress, and its entry in the counts.
 #[derive(Debug)]
 pub(crate) struct LentStream {
     pub(crate) body: AxumBody,
     pub(crate) _exchange: Exchange,
-    /// The connection can carry another request after it.
+    /// Set if the connection can carry another request after the stream.
     pub(crate) keeps_connection: bool,
 }
 
-/// One connection's socket and stream.
+/// The socket and the stream of one connection.
 #[derive(Debug)]
 pub(crate) struct Handoff {
     lent: Mutex<Lent>,
@@ -62,24 +62,24 @@ impl Handoff {
         Arc::new(Self { lent: Mutex::new(lent) })
     }
 
-    /// A poisoned lock means that a poll panicked, and then the connection is on its way out.
+    /// Ignores poisoning: after a panic in a poll the connection is about to be dropped.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Lent> {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request came whose body may still be on its way.
+    /// Handles the head of a request. Its body may still be incomplete.
     pub(crate) fn handle_request(&self) {
         self.lock().request_ended = false;
     }
 
-    /// The body of the request was read to its end. What is read from now on belongs to the next one.
+    /// Handles the end of a request's body. Later bytes belong to the next request.
     pub(crate) fn handle_request_end(&self) {
         let mut lent = self.lock();
         lent.request_ended = true;
         lent.read_waits = false;
     }
 
-    /// The stream of the response starts.
+    /// Handles the start of a streamed response.
     pub(crate) fn lend_stream(&self, stream: LentStream) {
         let mut lent = self.lock();
         lent.stream = Some(stream);
@@ -87,7 +87,7 @@ impl Handoff {
         lent.is_flushed = false;
     }
 
-    /// Socket and stream, if the library holds nothing of them that would be lost.
+    /// Takes the socket and the stream, if hyper buffers nothing of them.
     pub(crate) fn take_quiet(&self) -> Option<(GuardedSocket, LentStream)> {
         let mut lent = self.lock();
         if !(lent.may_be_quiet() && lent.read_waits) {
@@ -98,7 +98,7 @@ impl Handoff {
         Some((socket, stream))
     }
 
-    /// True if only a look at the peer's side is missing: polling the library once more takes it.
+    /// Returns `true` if only a read from the peer is missing: polling hyper once more performs it.
     pub(crate) fn needs_read(&self) -> bool {
         let lent = self.lock();
         lent.may_be_quiet() && !lent.read_waits
@@ -106,11 +106,12 @@ impl Handoff {
 }
 
 impl Lent {
+    /// Returns `true` if the request was read, the body is pending, and its bytes are written.
     fn may_be_quiet(&self) -> bool {
         self.stream.is_some() && self.request_ended && self.body_waits && self.is_flushed
     }
 
-    /// Notes how the last poll of the body went.
+    /// Records the result of the last poll of the body.
     pub(crate) fn handle_body_poll(&mut self, is_pending: bool) {
         self.body_waits = is_pending;
         self.is_flushed &= is_pending;
@@ -122,7 +123,7 @@ impl Lent {
     }
 }
 
-/// What the library has for a socket.
+/// The handle that hyper has for a socket.
 #[derive(Debug)]
 pub(crate) struct SocketHandle(pub(crate) Arc<Handoff>);
 

@@ -1,8 +1,8 @@
-//! An accepted socket under guard: it notices bytes that arrive, and gives up on a peer that takes none.
+//! A guarded socket: reports arriving bytes, and fails if the peer accepts no byte within `write_stall`.
 //!
-//! The guard sits below hyper, so it works alike for HTTP/1.1, HTTP/2 and upgraded connections, and costs a timer only
-//! while a write waits. It holds the connection's place in the server's limits: a socket counts until it is closed,
-//! whoever holds it.
+//! The guard sits below hyper, so it works alike for HTTP/1.1, HTTP/2 and upgraded connections, and needs a timer only while a
+//! write is pending. It holds the connection's permit: a socket counts against the limit until it is closed, also after an
+//! upgrade.
 
 use std::future::Future as _;
 use std::io;
@@ -21,7 +21,7 @@ use super::phase::PhaseWatch;
 use crate::counters::{Counters, OpenGuard, Total};
 use crate::quota::PeerPlace;
 
-/// Plain or encrypted.
+/// A plain or encrypted connection.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Plain(TcpStream),
@@ -30,7 +30,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// The verified certificate of the peer.
+    /// Returns the verified certificate of the peer.
     pub(crate) fn certificate(&self) -> Option<PeerCertificate> {
         match self {
             Self::Plain(_) => None,
@@ -44,7 +44,7 @@ impl Socket {
     }
 }
 
-/// A place among the server's connections, given back when dropped.
+/// A permit among the server's connections, returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) _permit: OwnedSemaphorePermit,
@@ -76,12 +76,12 @@ impl GuardedSocket {
         Self { socket, put_back: Vec::new(), phase, write_stall, stalled: None, counters, _place: place }
     }
 
-    /// Gives these bytes to the next reader.
+    /// Puts bytes back for the next read.
     pub(crate) fn put_back(&mut self, bytes: &[u8]) {
         self.put_back.extend_from_slice(bytes);
     }
 
-    /// Lets a write wait for so long and no longer. Any progress starts the time anew.
+    /// Limits the time of a pending write. Any progress restarts it.
     fn limit<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
             self.stalled = None;
@@ -101,7 +101,7 @@ impl GuardedSocket {
     }
 }
 
-/// Calls one method on whichever socket it is.
+/// Calls one method on either kind of socket.
 macro_rules! on_socket {
     ($socket:expr, $io:ident => $call:expr) => {
         match $socket {

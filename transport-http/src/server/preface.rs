@@ -1,8 +1,8 @@
 //! The first bytes of a connection on a port for HTTP/2 alone.
 //!
-//! Every HTTP/2 connection starts with the same 24 bytes (RFC 9113, section 3.4). They are read here with a limit of time,
-//! because a connection that never sends them would never be closed, and put back for the HTTP library. Any other
-//! protocol is answered with 505 and closed.
+//! Every HTTP/2 connection starts with the same 24 bytes (RFC 9113, section 3.4). They are read with a time limit, because a
+//! connection without them would never be closed, and put back for hyper. Any other protocol is answered with 505, and the
+//! connection is closed.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use super::io::GuardedSocket;
 
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// An answer that a peer of HTTP/1.1 understands.
+/// A response that a peer of HTTP/1.1 understands.
 const NOT_SUPPORTED: &[u8] =
     b"HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 

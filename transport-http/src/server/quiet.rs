@@ -1,15 +1,15 @@
-//! A stream of HTTP/1.1 that was taken from the HTTP library because it is quiet: the rest of its chunked body is written
-//! here, with nothing held but the socket and the stream.
+//! A quiet HTTP/1.1 stream that was taken from hyper: writes the rest of its chunked body, and holds only the socket and the
+//! stream.
 //!
 //! ```text
 //!           bytes from the body                 end of the body
 //!  waiting ─────────────────────► writing ◄────────────────────── waiting
-//!     ▲                             │  │ after the end: the socket goes back to the library
+//!     ▲                             │  │ after the end: the socket is returned to hyper
 //!     └──────── all written ────────┘  └──────────────────────────────────────────────────────► done
-//!  peer gone, stalled, body failed: the socket is closed, without the end of the body
+//!  peer gone, stalled, body failed: the socket is closed without the end of the body
 //! ```
 //!
-//! The chunk framing is RFC 9112, section 7.1. The head and the first chunks were written by the library.
+//! The chunk framing is RFC 9112, section 7.1. hyper wrote the head and the first chunks.
 
 use std::io::Write as _;
 use std::pin::Pin;
@@ -21,22 +21,23 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use super::handoff::LentStream;
 use super::io::GuardedSocket;
 
-/// Enough for `ffffffff` and the line ends.
+/// Room for `ffffffff` and the line ends.
 const FRAMING_BYTES: usize = 16;
 
-/// Bytes that a peer may send ahead; the rest waits in the kernel.
+/// Bytes that a peer may send ahead; the rest stays in the kernel.
 const READ_AHEAD_BYTES: usize = 64;
 
+/// A stream without hyper.
 #[derive(Debug)]
 pub(crate) struct QuietStream {
     socket: GuardedSocket,
     stream: LentStream,
-    /// A framed chunk, and how much of it is written. Given back when it is.
+    /// The framed chunk in progress. Released when it is written.
     chunk: Vec<u8>,
     written: usize,
     is_flushed: bool,
     has_ended: bool,
-    /// The peer sent the start of its next request; nothing more is read until the end.
+    /// Set if the peer sent the start of its next request; nothing more is read until the end.
     has_read_ahead: bool,
 }
 
@@ -53,7 +54,7 @@ impl QuietStream {
         }
     }
 
-    /// Ready when the stream is over, one way or another.
+    /// Completes when the stream has ended or failed.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if ready!(self.poll_write(cx)).is_err() {
@@ -80,7 +81,7 @@ impl QuietStream {
         }
     }
 
-    /// The socket, after a stream that came to its end.
+    /// Returns the socket after a complete stream. Returns `None` otherwise.
     pub(crate) fn into_socket(self) -> Option<GuardedSocket> {
         (self.has_ended && self.stream.keeps_connection).then_some(self.socket)
     }
@@ -119,7 +120,7 @@ impl QuietStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Ready when the peer has gone.
+    /// Completes when the peer has disconnected.
     fn poll_peer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !self.has_read_ahead {
             let mut bytes = [0; READ_AHEAD_BYTES];

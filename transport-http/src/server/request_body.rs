@@ -21,7 +21,7 @@ use crate::quota::BodyCharge;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The body did not come within the limit `body`.
+/// The body did not arrive within the limit `body`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the body of the request did not arrive within the limit `body`")]
 pub(crate) struct BodyTooSlow;
@@ -36,7 +36,7 @@ pub(crate) struct BodyTooLong;
 pub(crate) struct BodyLimits {
     pub(crate) bytes: usize,
     pub(crate) timeout: Duration,
-    /// For the rest of a body that no route reads.
+    /// The time limit for the rest of a body that no route reads.
     pub(crate) discard: Duration,
 }
 
@@ -52,13 +52,13 @@ impl BodyLimits {
     }
 }
 
-/// Lifts the limits on the body of one request, as an extension of it: for routes whose callers stream for as long as
-/// they like, and which bound each message themselves.
+/// Lifts the limits of the body of one request, as an extension of it: for routes whose callers stream without limit, and
+/// which limit each message themselves.
 #[derive(Debug, Clone, Default)]
 pub struct BodyLimitLift(Arc<AtomicBool>);
 
 impl BodyLimitLift {
-    /// From now on this body may be as long, and take as long, as it likes.
+    /// Lifts the limits of size and time from now on.
     pub fn lift(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -68,15 +68,15 @@ impl BodyLimitLift {
     }
 }
 
-/// The body of a request, limited in size and time unless that is lifted.
+/// The body of a request, limited in size and time unless the limits are lifted.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
-    /// There until it is dropped.
+    /// `None` once it was dropped.
     body: Option<Incoming>,
-    /// HTTP/2, where an unread body is reset.
+    /// Set for HTTP/2, where an unread body is reset.
     is_multiplexed: bool,
     lift: BodyLimitLift,
-    /// Bytes that may still come.
+    /// Bytes that may still arrive.
     bytes_left: u64,
     discard: Duration,
     /// What it holds, charged to its caller.
@@ -125,9 +125,9 @@ impl RequestBody {
     }
 }
 
-/// An answer that comes before the body was read would be followed by a reset of the stream (HTTP/2), and clients such as
-/// curl then report the reset instead of the answer. The rest is therefore read first, within the limits `body_bytes` and
-/// `close`, and nothing of it is kept.
+/// Reads and drops the rest of a body. A response before the end of the body would be followed by a reset of the stream
+/// (HTTP/2), which clients such as curl report instead of the response. So the rest is read first, within the limits
+/// `body_bytes` and `close`.
 async fn discard(mut body: Incoming, mut left: u64, limit: Duration) {
     let reading = std::future::poll_fn(|cx| {
         loop {
@@ -144,10 +144,10 @@ async fn discard(mut body: Incoming, mut left: u64, limit: Duration) {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        // The announced length decides first: a body over the limit is not worth waiting for.
+        // The announced length is checked first: a body over the limit is not read.
         let is_worth = |body: &Incoming| !body.is_end_stream() && body.size_hint().lower() <= self.bytes_left;
         let unread = self.body.take().filter(|body| self.is_multiplexed && is_worth(body));
-        // Without a runtime there is no connection any more either.
+        // Without a runtime the connection is gone as well.
         if let (Some(body), Ok(runtime)) = (unread, tokio::runtime::Handle::try_current()) {
             runtime.spawn(discard(body, self.bytes_left, self.discard));
         }

@@ -1,5 +1,4 @@
-//! What stands around every request of a connection: limits on its body, counts, and the choice of how its response is
-//! held.
+//! The service of one connection: limits request bodies, counts requests, and decides how the response is held.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,12 +21,11 @@ use super::{PeerAddr, PeerCertificate, Shared};
 use crate::driver::EventStreamMark;
 use crate::refusal::{Refusal, is_grpc};
 
-/// Marks a response (as an extension) whose body finds readers that take nothing by itself: the server then spends no
-/// watcher of its own on it.
+/// Marks a response (as an extension) whose body detects stalled readers itself, so that the server needs no watcher for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StallWatched;
 
-/// Who is at the other end of a connection.
+/// The peer of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
@@ -42,7 +40,7 @@ pub(crate) struct RefusedPeer {
     pub(crate) answered: CancelToken,
 }
 
-/// Hands the requests of one connection to the router.
+/// Passes the requests of one connection to the router.
 pub(crate) struct ConnectionService {
     shared: Arc<Shared>,
     phase: Arc<PhaseWatch>,
@@ -140,7 +138,7 @@ enum RequestKind {
     Multiplexed,
     /// HTTP/1.1, where a body without a length is sent in chunks.
     Chunked { keeps_connection: bool },
-    /// Anything else: HTTP/1.0, and methods whose responses have no body or another meaning.
+    /// Any other request: HTTP/1.0, and methods whose responses have no body or another meaning.
     Other,
 }
 
@@ -162,7 +160,7 @@ fn asks_to_close(headers: &HeaderMap) -> bool {
     values.flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case("close"))
 }
 
-/// True if no layer has framed the response in another way on its way out.
+/// Returns `true` if no layer has set another framing of the response.
 fn is_chunked(response: &AxumResponse) -> bool {
     let has = |name| response.headers().contains_key(name);
     response.status() == StatusCode::OK

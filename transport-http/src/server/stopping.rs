@@ -1,12 +1,12 @@
-//! The end of a server, in stages that services can see.
+//! The shutdown of a server, in stages that services can observe.
 //!
 //! ```text
-//! serving ──► leaving: everything works; health checks say no, so that load balancers send nothing new (optional)
+//! serving ──► leaving: everything works; health checks fail, so that load balancers send no new requests (optional)
 //!     └──stop──► draining: no new connections or requests; streams may end by themselves
-//!                       └─ `drain` passed ──► closing: streams are asked to end ── `close` passed ──► cut
+//!                       └─ `drain` elapsed ──► closing: streams are asked to end ── `close` elapsed ──► cut
 //! ```
 //!
-//! A connection counts until its socket is closed, also after an upgrade took it from the server.
+//! A connection counts until its socket is closed, also after an upgrade.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use tokio::task::JoinSet;
 
 use crate::config::Timeouts;
 
-/// The stages of the server's end, as an extension of every request: for services whose streams outlive a request.
+/// The stages of the shutdown, as an extension of every request: for services whose streams outlive a request.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Stopping {
-    /// Cancelled when health checks should fail although the server still accepts.
+    /// Cancelled when health checks must fail although the server still accepts connections.
     pub leaving: CancelToken,
-    /// Cancelled when the server stops accepting.
+    /// Cancelled when the server stops accepting connections.
     pub draining: CancelToken,
-    /// Cancelled when the limit `drain` has passed: streams that are still open end now, or are cut.
+    /// Cancelled when the limit `drain` has elapsed: open streams end now, or are cut.
     pub closing: CancelToken,
 }
 
@@ -35,10 +35,10 @@ impl Stopping {
     }
 }
 
-/// How a server came to its end.
+/// The result of a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drained {
-    /// Connections that were still open after the limits `drain` and `close`.
+    /// The number of connections still open after the limits `drain` and `close`.
     pub cut: usize,
 }
 
@@ -56,13 +56,13 @@ impl Open {
         Self { tasks: JoinSet::new(), places: Arc::new(Semaphore::new(most as usize)), most }
     }
 
-    /// Waits for a place among the connections. The semaphore is never closed.
+    /// Waits for a permit among the connections. The semaphore is never closed.
     pub(super) fn place(&self) -> impl Future<Output = Option<OwnedSemaphorePermit>> + use<> {
         let places = Arc::clone(&self.places);
         async move { places.acquire_owned().await.ok() }
     }
 
-    /// Waits for the end of all connections, in the order that the module shows.
+    /// Waits for the end of all connections, in the stages of the module docs.
     pub(super) async fn drain(mut self, timeouts: &Timeouts, stopping: &Stopping) -> Drained {
         let is_empty = self.ends_within(timeouts.drain).await;
         stopping.closing.cancel();
@@ -77,7 +77,7 @@ impl Open {
     async fn ends_within(&mut self, limit: Duration) -> bool {
         let ended = async {
             while self.tasks.join_next().await.is_some() {}
-            // Upgraded sockets have left the tasks but keep their places.
+            // Upgraded sockets have left the tasks but keep their permits.
             drop(self.places.acquire_many(self.most).await);
         };
         tokio::time::timeout(limit, ended).await.is_ok()

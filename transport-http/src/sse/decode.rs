@@ -1,31 +1,31 @@
-//! Reads `text/event-stream` incrementally.
+//! Decodes `text/event-stream` incrementally.
 //!
 //! ```text
 //!                     line without its end              empty line
 //! handle_chunk ──► Lines ──────────────────► Pending ──────────────► poll_event
-//!                  (cut lines wait here)     (fields of one event)
+//!                  (partial lines wait)      (fields of one event)
 //!
-//! handle_eof: what waits is a line; what is pending is an event with `terminated: false`
+//! handle_eof: a waiting partial line is a line; a pending event is returned with `terminated: false`
 //! ```
 //!
-//! Differences from a browser, all on purpose: an event cut off by the end of the stream is delivered with a flag
-//! instead of thrown away (agents end streams that way); invalid UTF-8 is an error with its place instead of
-//! replacement characters (a payload is not altered); lines and events have size limits.
+//! Differences from a browser, all on purpose: an event cut off by the end of the stream is returned with a flag instead of
+//! dropped (agents end streams that way); invalid UTF-8 is an error with its position instead of replacement characters (a
+//! payload is not altered); lines and events have size limits.
 //!
-//! After an error the decoder is done: nothing more comes out of it.
+//! After an error the decoder returns no more events.
 
 use bytes::{Buf, Bytes, BytesMut};
 use bytestring::ByteString;
 use memchr::{memchr, memchr2};
 use thiserror::Error;
 
-/// How much a stream may make the decoder hold.
+/// Limits of the bytes that the decoder holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeLimits {
-    /// Bytes in one line. A line that never ends must not fill the memory. 10 MiB is what frontends and other
-    /// agent clients take at most, so a longer one could not be passed on.
+    /// Bytes of one line. A line without end must not fill the memory. 10 MiB is the most that frontends and other agent
+    /// clients accept, so a longer line could not be passed on.
     pub line: usize,
-    /// Bytes of the fields of one event: many short lines must not get around the limit above.
+    /// Bytes of the fields of one event: many short lines must not evade the limit above.
     pub event: usize,
 }
 
@@ -35,29 +35,29 @@ impl Default for DecodeLimits {
     }
 }
 
-/// An event as it was read.
+/// A decoded event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its name, if it had one that is not empty.
+    /// The name of the event, if it is not empty.
     pub event: Option<ByteString>,
-    /// The id that came with it; an empty one takes back what was known. See [`Decoder::last_event_id`].
+    /// The id of the event; an empty id resets the last one. See [`Decoder::last_event_id`].
     pub id: Option<ByteString>,
-    /// Its `data` lines, joined by LF.
+    /// The `data` lines, joined by LF.
     pub data: ByteString,
-    /// False if the stream ended before the empty line that ends an event: the payload may be cut.
+    /// `false` if the stream ended before the empty line that ends an event: the payload may be incomplete.
     pub terminated: bool,
 }
 
-/// Why a stream cannot be read on.
+/// Why a stream cannot be decoded further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// A line is too long.
     #[error("the line of the event stream at byte {position} is longer than {limit} bytes (limit `line`)")]
     LineTooLong {
-        /// Where the line starts, counted from the start of the stream.
+        /// The start of the line, counted from the start of the stream.
         position: u64,
-        /// The limit.
+        /// The value of the limit.
         limit: usize,
     },
     /// An event is too long.
@@ -65,21 +65,33 @@ pub enum DecodeError {
         "the event before byte {position} of the event stream is longer than {limit} bytes (limit `event`)"
     )]
     EventTooLong {
-        /// Where the line starts that is too much.
+        /// The start of the line that exceeds the limit.
         position: u64,
-        /// The limit.
+        /// The value of the limit.
         limit: usize,
     },
-    /// A field is not UTF-8.
+    /// A field is not valid UTF-8.
     #[error("the event stream is not UTF-8 at byte {position}")]
     InvalidUtf8 {
-        /// Where the first bad byte is.
+        /// The position of the first invalid byte.
         position: u64,
     },
 }
 
-/// An incremental reader. Give it chunks with [`handle_chunk`](Self::handle_chunk), take events with
-/// [`poll_event`](Self::poll_event) until there is none, and say [`handle_eof`](Self::handle_eof) at the end.
+/// An incremental decoder. Pass chunks to [`handle_chunk`](Self::handle_chunk), take events from
+/// [`poll_event`](Self::poll_event) until it returns `None`, and call [`handle_eof`](Self::handle_eof) at the end.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_transport_http::sse::{DecodeLimits, Decoder};
+///
+/// let mut decoder = Decoder::new(DecodeLimits::default());
+/// decoder.handle_chunk("data: hel".into());
+/// decoder.handle_chunk("lo\n\n".into());
+/// assert_eq!(decoder.poll_event().unwrap()?.data, "hello");
+/// # Ok::<(), aqueduct_transport_http::sse::DecodeError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Decoder {
     limits: DecodeLimits,
@@ -93,24 +105,24 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder at the start of a stream.
+    /// Returns a decoder at the start of a stream.
     pub fn new(limits: DecodeLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// Takes bytes. Events of earlier chunks should have been polled; otherwise the rest is copied together.
+    /// Adds bytes. Events of earlier chunks should have been polled; otherwise the remaining bytes are copied.
     pub fn handle_chunk(&mut self, chunk: Bytes) {
         if !self.done {
             self.lines.push(chunk);
         }
     }
 
-    /// The stream has ended. A line or event that was cut comes out of [`poll_event`](Self::poll_event).
+    /// Handles the end of the stream. [`poll_event`](Self::poll_event) then returns a partial line or event.
     pub fn handle_eof(&mut self) {
         self.lines.ended = true;
     }
 
-    /// The next event, if the bytes so far hold one.
+    /// Returns the next event. Returns `None` if the bytes so far contain none.
     pub fn poll_event(&mut self) -> Option<Result<Event, DecodeError>> {
         if self.done {
             return None;
@@ -124,18 +136,18 @@ impl Decoder {
         polled
     }
 
-    /// The id of the last event that was ended by an empty line, also of one without data (a priming event):
-    /// what `Last-Event-ID` says when coming back.
+    /// Returns the id of the last event that was ended by an empty line, including one without data (an initial event): the value
+    /// of `Last-Event-ID` for a resume.
     pub fn last_event_id(&self) -> &ByteString {
         &self.last_event_id
     }
 
-    /// After how many milliseconds the server wants to see a lost reader again.
+    /// Returns the time in milliseconds after which the server wants a reader to reconnect, if it sent one.
     pub fn retry(&self) -> Option<u64> {
         self.retry
     }
 
-    /// How many fields were passed over because the format does not know them or their value.
+    /// Returns the number of fields that were ignored because the format does not define them or their value.
     pub fn ignored_fields(&self) -> u64 {
         self.ignored_fields
     }
@@ -156,6 +168,7 @@ impl Decoder {
         }
     }
 
+    /// Handles a line: an empty one ends the event, any other is a field.
     fn handle_line(&mut self, mut line: Bytes, mut position: u64) -> Result<Option<Event>, DecodeError> {
         if !self.seen_first_line {
             self.seen_first_line = true;
@@ -170,6 +183,7 @@ impl Decoder {
         self.handle_field(line, position).map(|()| None)
     }
 
+    /// Adds a field to the pending event, within the limit.
     fn handle_field(&mut self, mut line: Bytes, mut position: u64) -> Result<(), DecodeError> {
         let start_of_line = position;
         let (field, value_at) = split_field(&line);
@@ -194,11 +208,11 @@ impl Decoder {
         self.end_event(false)
     }
 
-    /// Ends the pending event. Without data it is none, but its id counts if the empty line was there.
+    /// Ends the pending event. Without data there is no event, but its id counts if the empty line was present.
     fn end_event(&mut self, terminated: bool) -> Option<Event> {
         let Pending { event, id, data } = std::mem::take(&mut self.pending);
         if terminated && let Some(id) = &id {
-            // A copy: it may outlive the read buffer of which the id is a slice.
+            // A copy, because it may outlive the read buffer of which the id is a slice.
             self.last_event_id = ByteString::from(&**id);
         }
         let data = data.into_text()?;
@@ -206,16 +220,16 @@ impl Decoder {
     }
 }
 
-/// Cuts chunks into lines. LF, CR and CRLF end a line, wherever the chunks are cut.
+/// Splits chunks into lines. LF, CR and CRLF end a line, whatever the boundaries of the chunks.
 #[derive(Debug, Default)]
 struct Lines {
-    /// Bytes that were not looked at yet.
+    /// Bytes that were not examined yet.
     rest: Bytes,
-    /// The start of a line whose end has not come; looked at already.
+    /// The start of a line whose end has not arrived; already examined.
     cut: BytesMut,
-    /// Bytes of the stream before `rest`.
+    /// The number of bytes of the stream before `rest`.
     position: u64,
-    /// The last line ended with a CR that was the last byte: an LF that comes next belongs to it.
+    /// Set if the last line ended with a CR as the last byte: an LF that follows belongs to it.
     skip_lf: bool,
     ended: bool,
 }
@@ -232,7 +246,7 @@ impl Lines {
         }
     }
 
-    /// The next line without its end, and where it starts.
+    /// Returns the next line without its end, and its position.
     fn next(&mut self, limit: usize) -> Result<Option<(Bytes, u64)>, DecodeError> {
         if self.skip_lf && !self.rest.is_empty() {
             self.skip_lf = false;
@@ -265,7 +279,7 @@ impl Lines {
         Ok(Some((std::mem::take(&mut self.cut).freeze(), start)))
     }
 
-    /// No end in sight: the bytes wait for it, or are the last line if the stream has ended.
+    /// Stores a partial line until its end arrives, or returns it as the last line if the stream has ended.
     fn keep_cut_line(&mut self, limit: usize, start: u64) -> Result<Option<(Bytes, u64)>, ()> {
         if self.cut.len() + self.rest.len() > limit {
             return Err(());
@@ -283,14 +297,14 @@ impl Lines {
         self.rest.split_to(len)
     }
 
-    /// Passes over one byte, which must be there: without a slice of its own, which would be counted.
+    /// Skips one byte, which must exist, without creating a slice.
     fn skip(&mut self) {
         self.position += 1;
         self.rest.advance(1);
     }
 }
 
-/// The fields of the event that is being read.
+/// The fields of the event that is being decoded.
 #[derive(Debug, Default)]
 struct Pending {
     event: Option<ByteString>,
@@ -322,7 +336,7 @@ impl Pending {
     }
 }
 
-/// Data of one line stays a slice of what was read; several lines are put together.
+/// Data of one line stays a slice of the input; several lines are joined.
 #[derive(Debug, Default)]
 enum Data {
     #[default]
@@ -347,6 +361,7 @@ fn append_line(mut lines: String, line: &str) -> String {
     lines
 }
 
+/// The fields of the format.
 #[derive(Debug, Clone, Copy)]
 enum Field {
     Comment,
@@ -357,8 +372,8 @@ enum Field {
     Unknown,
 }
 
-/// The field of a line and where its value starts. One space after the colon is not part of the value; a line without
-/// a colon is a name with an empty value.
+/// Returns the field of a line and the position of its value. One space after the colon is not part of the value; a line
+/// without a colon is a name with an empty value.
 fn split_field(line: &[u8]) -> (Field, usize) {
     let colon = memchr(b':', line).unwrap_or(line.len());
     let (name, rest) = line.split_at(colon);
@@ -383,7 +398,7 @@ fn text(value: Bytes, position: u64) -> Result<ByteString, DecodeError> {
         .map_err(|error| DecodeError::InvalidUtf8 { position: position + error.valid_up_to() as u64 })
 }
 
-/// True for what the format takes as a number: digits alone, and not more than there is room for.
+/// Returns `true` for a number of the format: only digits, and within the range of `u64`.
 fn is_number(value: &[u8]) -> bool {
     (1..=18).contains(&value.len()) && value.iter().all(u8::is_ascii_digit)
 }

@@ -1,38 +1,38 @@
-//! Writes `text/event-stream` frames into a caller's buffer.
+//! Encodes `text/event-stream` frames into a caller's buffer.
 //!
-//! Invariants: only LF ends a line; ids and event names with CR, LF or NUL are refused, since they would forge fields
-//! or be ignored by readers; a line break in data starts a new `data` line, so no payload can leave its field.
-//! Nothing here allocates but the buffer's own growth.
+//! Invariants: only LF ends a line; ids and event names with CR, LF or NUL are rejected, since they would forge fields or be
+//! ignored by readers; a line break in data starts a new `data` line, so no payload can leave its field. Only the buffer
+//! itself allocates.
 
 use memchr::{memchr2, memchr3};
 use thiserror::Error;
 
-/// One event to be written. Absent fields are not written.
+/// The fields of one event. Absent fields are not written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventFields<'a> {
-    /// The name of the event; readers take an absent one for `message`.
+    /// The name of the event. Readers use `message` if it is absent.
     pub event: Option<&'a str>,
     /// The id under which a reader can resume.
     pub id: Option<&'a str>,
-    /// The payload. Without one the frame is no event for a reader, but its id counts.
+    /// The payload. A frame without one is no event for a reader, but its id counts.
     pub data: Option<&'a str>,
 }
 
-/// A field that cannot be written.
+/// A field that cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the {field} of an event holds CR, LF or NUL at byte {position}: take it out or escape it")]
 pub struct EncodeError {
-    /// Which field: `id` or `event`.
+    /// The field: `id` or `event`.
     pub field: &'static str,
-    /// The place of the first such byte.
+    /// The position of the first such byte.
     pub position: usize,
 }
 
-/// Appends one event and the empty line that ends it. On an error nothing is appended.
+/// Appends one event and the empty line that ends it. After an error nothing is appended.
 ///
 /// # Errors
 ///
-/// [`EncodeError`] if an id or a name cannot be written as one line.
+/// Returns an error if an id or a name contains CR, LF or NUL.
 pub fn encode_event(fields: &EventFields<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let event = fields.event.map(|name| checked("event", name)).transpose()?;
     let id = fields.id.map(|id| checked("id", id)).transpose()?;
@@ -49,13 +49,13 @@ pub fn encode_event(fields: &EventFields<'_>, out: &mut Vec<u8>) -> Result<(), E
     Ok(())
 }
 
-/// Appends a payload that `write` puts into the buffer itself, between `data: ` and the empty line: the way without a
-/// copy. Line breaks in it are found afterwards; without one (JSON on one line) nothing is moved.
+/// Appends a payload that `write` appends to the buffer itself, between `data: ` and the empty line, without a copy. Line
+/// breaks in it are found afterwards; without any (JSON on one line) nothing is moved.
 pub fn encode_data_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(b"data: ");
     let start = out.len();
     write(out);
-    // A writer that cut the buffer short has broken its promise; what it left is still ended as a frame.
+    // `write` must not shorten the buffer; if it does, the rest is still ended as a frame.
     let start = start.min(out.len());
     if out.get(start..).is_some_and(|payload| memchr2(b'\r', b'\n', payload).is_some()) {
         let payload = out.split_off(start);
@@ -64,11 +64,11 @@ pub fn encode_data_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(b"\n\n");
 }
 
-/// Appends an `id` line without ending the frame: what follows belongs to the same event.
+/// Appends an `id` line without ending the frame: the lines that follow belong to the same event.
 ///
 /// # Errors
 ///
-/// [`EncodeError`] if the id cannot be written as one line.
+/// Returns an error if the id contains CR, LF or NUL.
 pub fn encode_id(id: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     push_line(out, b"id: ", checked("id", id)?.as_bytes());
     Ok(())
@@ -78,18 +78,18 @@ pub fn encode_id(id: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
 ///
 /// # Errors
 ///
-/// [`EncodeError`] if the name cannot be written as one line.
+/// Returns an error if the name contains CR, LF or NUL.
 pub fn encode_name(name: &str, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     push_line(out, b"event: ", checked("event", name)?.as_bytes());
     Ok(())
 }
 
-/// Appends a `retry` line without ending the frame: after how many milliseconds a reader comes back.
+/// Appends a `retry` line without ending the frame: the milliseconds after which a reader reconnects.
 pub fn encode_retry(milliseconds: u64, out: &mut Vec<u8>) {
     push_line(out, b"retry: ", milliseconds.to_string().as_bytes());
 }
 
-/// Appends a comment and an empty line: readers skip it, proxies see that the connection lives.
+/// Appends a comment and an empty line. Readers skip it; proxies keep the connection open.
 pub fn encode_comment(text: &str, out: &mut Vec<u8>) {
     for line in text.split(['\r', '\n']) {
         push_line(out, b": ", line.as_bytes());
@@ -103,7 +103,7 @@ fn push_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.push(b'\n');
 }
 
-/// Writes data with line breaks as several `data` lines. CRLF is one break.
+/// Appends data with line breaks as several `data` lines. CRLF is one break.
 fn push_split(out: &mut Vec<u8>, payload: &[u8]) {
     let mut rest = payload;
     while let Some(at) = memchr2(b'\r', b'\n', rest) {

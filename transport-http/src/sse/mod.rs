@@ -1,5 +1,4 @@
-//! Server-sent events without IO: a writer and an incremental reader of `text/event-stream`
-//! (WHATWG HTML, section 9.2).
+//! Server-sent events without IO: an encoder and an incremental decoder of `text/event-stream` (WHATWG HTML, section 9.2).
 //!
 //! ```text
 //! fields ──► encode_event ──► bytes ──► (any split) ──► Decoder ──► Event
@@ -7,14 +6,15 @@
 //!
 //! Invariants:
 //!
-//! * what is written ends its lines with LF and holds no field that the text of a payload, an id or a name could forge;
-//! * what is written and read again, split anywhere, is the same, but for one thing that the format cannot carry:
-//!   CR and CRLF in data come back as LF;
-//! * the reader takes any bytes without a panic, looks at each byte once, copies it at most twice (a line cut by two
+//! * encoded lines end with LF, and no payload, id or name can forge a field;
+//! * decoding an encoded event, split anywhere, gives the same event, except for one thing that the format cannot carry: CR
+//!   and CRLF in data become LF;
+//! * the decoder accepts any bytes without a panic, examines each byte once, copies it at most twice (a line cut by two
 //!   reads, then data of several lines), and holds no more than its [`DecodeLimits`];
 //! * a payload whose line lies in one read is a slice of that read.
 //!
-//! Nothing here knows what a payload means, reads a clock or reconnects. It depends on no other module of this crate.
+//! The module does not interpret payloads, reads no clock and does not reconnect. It depends on no other module of this
+//! crate.
 
 mod decode;
 mod encode;
@@ -25,10 +25,10 @@ pub use encode::{
     encode_retry,
 };
 
-/// The media type of an event stream, as it is written.
+/// The media type of an event stream.
 pub const MEDIA_TYPE: &str = "text/event-stream";
 
-/// True if a `Content-Type` value names an event stream. Parameters and case do not matter.
+/// Returns `true` if a `Content-Type` value is that of an event stream. Ignores parameters and case.
 pub fn is_event_stream(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default();
     essence.trim_matches([' ', '\t']).eq_ignore_ascii_case(MEDIA_TYPE)

@@ -1,23 +1,23 @@
-//! Whom a client trusts and who it is.
+//! [`ClientTls`]: the authorities that a client trusts, and its identity.
 
 use super::TlsError;
 use super::pem::{Authorities, Identity};
 
-/// The settings of a client.
+/// The TLS settings of a client.
 #[derive(Debug, Clone, Default)]
 pub struct ClientTls {
-    /// Who may sign the certificates of servers; the authorities of the web if absent.
+    /// The authorities that may sign the certificates of servers; the public ones if absent.
     pub authorities: Option<Authorities>,
-    /// Who the client is, for servers that ask.
+    /// The identity of the client, for servers that request one.
     pub identity: Option<Identity>,
 }
 
 impl ClientTls {
-    /// The configuration, offering `protocols` (ALPN), the preferred one first; none where the connector chooses.
+    /// Returns the configuration, offering `protocols` (ALPN), the preferred one first; empty if the connector chooses.
     ///
     /// # Errors
     ///
-    /// An error if a certificate or key cannot be used.
+    /// Returns an error if a certificate or key cannot be used.
     pub fn into_config(self, protocols: &[&[u8]]) -> Result<rustls::ClientConfig, TlsError> {
         let roots = match self.authorities {
             Some(authorities) => authorities.into_store()?,

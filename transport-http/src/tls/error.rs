@@ -1,22 +1,22 @@
-//! Certificates or keys that cannot be used. It is always the caller's fault, and nothing can go on with them.
+//! [`TlsError`]: certificates or keys that cannot be used. Always the fault of the caller; there is no way to continue.
 
 use thiserror::Error;
 
-/// Why a configuration cannot be made.
+/// Why a TLS configuration cannot be created.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read, or holds no usable PEM.
+    /// A file cannot be read, or contains no usable PEM.
     #[error("cannot read {what} from {path}: {reason}; give a PEM file that holds it")]
     Pem {
-        /// What was looked for.
+        /// The expected item.
         what: &'static str,
-        /// Where.
+        /// The path of the file.
         path: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// The pieces do not fit together.
+    /// Certificates, key or authorities do not match.
     #[error("the TLS configuration does not hold: {0}")]
     Unusable(String),
 }

@@ -1,4 +1,4 @@
-//! Who one is and whom one trusts, from PEM files or PEM text. Errors name the file and what was looked for in it.
+//! Identities and authorities from PEM files or PEM text. Errors name the file and the expected item.
 
 use std::fmt;
 use std::path::Path;
@@ -8,31 +8,31 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::TlsError;
 
-/// Stands for the path of text that was never in a file.
+/// The path in errors about text that is not from a file.
 const IN_MEMORY: &str = "memory";
 
-/// A certificate chain and its key.
+/// A certificate chain and its private key.
 pub struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
 }
 
 impl Identity {
-    /// Reads PEM files; the own certificate is the first of the chain.
+    /// Reads PEM files. The first certificate of the chain is the identity's own.
     ///
     /// # Errors
     ///
-    /// An error that names the file that cannot be read or holds nothing of the kind.
+    /// Returns an error that names the file if it cannot be read or lacks a certificate or key.
     pub fn from_files(chain: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self, TlsError> {
         let (chain, key) = (chain.as_ref(), key.as_ref());
         Self::parse(&read(chain)?, &display(chain), &read(key)?, &display(key))
     }
 
-    /// Reads PEM text; the own certificate is the first of the chain.
+    /// Parses PEM text. The first certificate of the chain is the identity's own.
     ///
     /// # Errors
     ///
-    /// An error if the text holds nothing of the kind.
+    /// Returns an error if the text lacks a certificate or key.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         Self::parse(chain, IN_MEMORY, key, IN_MEMORY)
     }
@@ -50,14 +50,14 @@ impl Clone for Identity {
     }
 }
 
-/// Never shows the key.
+/// Omits the key.
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity").field("certificates", &self.chain.len()).finish_non_exhaustive()
     }
 }
 
-/// Certificates that are trusted to sign others.
+/// Certificates of trusted authorities.
 #[derive(Debug, Clone)]
 pub struct Authorities(Vec<CertificateDer<'static>>);
 
@@ -66,17 +66,17 @@ impl Authorities {
     ///
     /// # Errors
     ///
-    /// An error that names the file that cannot be read or holds nothing of the kind.
+    /// Returns an error that names the file if it cannot be read or contains no certificate.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, TlsError> {
         let path = path.as_ref();
         certificates(&read(path)?, &display(path)).map(Self)
     }
 
-    /// Reads PEM text.
+    /// Parses PEM text.
     ///
     /// # Errors
     ///
-    /// An error if the text holds nothing of the kind.
+    /// Returns an error if the text contains no certificate.
     pub fn from_pem(pem: &[u8]) -> Result<Self, TlsError> {
         certificates(pem, IN_MEMORY).map(Self)
     }

@@ -1,4 +1,5 @@
-//! What a server shows and asks for.
+//! [`ServerTls`]: the identity of a server, and the client certificates that it requires; [`LiveTls`]: its replacement at
+//! run time.
 
 use std::sync::Arc;
 #[cfg(feature = "server")]
@@ -11,21 +12,21 @@ use rustls::server::WebPkiClientVerifier;
 use super::TlsError;
 use super::pem::{Authorities, Identity};
 
-/// The settings of a server.
+/// The TLS settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerTls {
-    /// Who the server is.
+    /// The identity of the server.
     pub identity: Identity,
-    /// Who may sign the certificates of clients. If given, a client without such a certificate is refused.
+    /// The authorities that may sign the certificates of clients. If set, a client without such a certificate is rejected.
     pub client_authorities: Option<Authorities>,
 }
 
 impl ServerTls {
-    /// The configuration, offering `protocols` (ALPN), the preferred one first.
+    /// Returns the configuration, offering `protocols` (ALPN), the preferred one first.
     ///
     /// # Errors
     ///
-    /// An error if a certificate or key cannot be used.
+    /// Returns an error if a certificate or key cannot be used.
     pub fn into_config(self, protocols: &[&[u8]]) -> Result<Arc<rustls::ServerConfig>, TlsError> {
         let builder = rustls::ServerConfig::builder_with_provider(super::provider())
             .with_safe_default_protocol_versions()
@@ -45,8 +46,7 @@ impl ServerTls {
     }
 }
 
-/// The TLS configuration of a server that listens. It can be replaced; handshakes that begin afterwards use the new one.
-/// Clones share it.
+/// The replaceable TLS configuration of a listening server. Later handshakes use the new one. Clones share it.
 #[cfg(feature = "server")]
 #[derive(Debug, Clone)]
 pub struct LiveTls {
@@ -54,6 +54,7 @@ pub struct LiveTls {
     protocols: &'static [&'static [u8]],
 }
 
+/// The present configuration, and its certificate for the comparison with a new one.
 #[cfg(feature = "server")]
 #[derive(Debug)]
 struct Current {
@@ -63,17 +64,17 @@ struct Current {
 
 #[cfg(feature = "server")]
 impl LiveTls {
-    /// Returns the configuration that offers `protocols` (ALPN).
+    /// Returns a configuration that offers `protocols` (ALPN).
     pub(crate) fn new(tls: ServerTls, protocols: &'static [&'static [u8]]) -> Result<Self, TlsError> {
         let current = Arc::new(RwLock::new(Current::new(tls, protocols)?));
         Ok(Self { current, protocols })
     }
 
-    /// Replaces it. Returns `true` if the server has another certificate than before.
+    /// Replaces the configuration. Returns `true` if the server has another certificate than before.
     ///
     /// # Errors
     ///
-    /// The pieces do not fit together. The server goes on with what it had.
+    /// Returns an error if certificates and key do not match. The server keeps the former configuration.
     pub fn replace(&self, tls: ServerTls) -> Result<bool, TlsError> {
         let next = Current::new(tls, self.protocols)?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! From an address to an upgraded socket.
+//! [`ConnectOptions`], and the connection: address, TLS and upgrade.
 
 use aqueduct_core::protocol::Encoding;
 use std::fmt;
@@ -17,36 +17,36 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use crate::error::Error;
 use crate::subprotocol::{SUBPROTOCOL_JSON, SUBPROTOCOL_PROTO};
 
-/// How to connect.
+/// Options of a connection.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ConnectOptions {
-    /// `ws://` or `wss://` address of a server's `/ws`, or of an agent's.
+    /// The `ws://` or `wss://` address of a server's `/ws`, or of an agent's.
     pub url: String,
     /// The token, sent as `Authorization: Bearer`.
     pub token: Option<String>,
-    /// How payloads travel.
+    /// The encoding of payloads.
     pub encoding: Encoding,
-    /// For connecting, TLS and the upgrade together.
+    /// The time limit for connection, TLS and upgrade together.
     pub connect_timeout: Duration,
-    /// For the answer to one request.
+    /// The time limit for the answer to one request.
     pub request_timeout: Duration,
-    /// A ping is sent so often, and a server that says nothing for three times as long is taken for dead.
+    /// The interval of pings. A server that is silent for three times as long counts as dead.
     pub ping: Duration,
-    /// Bytes of one message of the server. Larger than a server's own limit: a server is trusted more, and one state
-    /// snapshot is one message.
+    /// The most bytes of one message from the server. Larger than a server's own limit: a server is trusted more, and one
+    /// state snapshot is one message.
     pub message_bytes: usize,
-    /// Events of one run that wait to be read. When full, the socket is not read.
+    /// Events of one run that wait to be read. If the queue is full, the socket is not read.
     pub queued_events: usize,
-    /// Requests that wait to be written. When full, callers wait.
+    /// Requests that wait to be written. If the queue is full, callers wait.
     pub queued_requests: usize,
-    /// Whom to trust at `wss://` addresses, and who to be there.
+    /// The trusted authorities for `wss://` addresses, and the identity of the client.
     #[cfg(feature = "tls")]
     pub tls: crate::tls::ClientTls,
 }
 
 impl ConnectOptions {
-    /// Options with their defaults.
+    /// Returns the default options for an address.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -64,7 +64,7 @@ impl ConnectOptions {
     }
 }
 
-/// The token stays out of logs.
+/// Omits the token.
 impl fmt::Debug for ConnectOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let token = self.token.as_ref().map(|_| "…");
@@ -75,7 +75,7 @@ impl fmt::Debug for ConnectOptions {
     }
 }
 
-/// A socket, encrypted or not.
+/// A plain or encrypted socket.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
@@ -83,13 +83,14 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 /// An upgraded socket.
 pub(crate) type Socket = WebSocketStream<Box<dyn Io>>;
 
-/// Connects and upgrades.
+/// Connects and upgrades a socket.
 pub(crate) async fn open(options: &ConnectOptions) -> Result<Socket, Error> {
     let seconds = options.connect_timeout.as_secs_f32();
     let timeout = |_| Error::Timeout { what: "connecting", seconds };
     time::timeout(options.connect_timeout, upgrade(options)).await.map_err(timeout)?
 }
 
+/// Connects, encrypts if needed, and performs the handshake.
 async fn upgrade(options: &ConnectOptions) -> Result<Socket, Error> {
     let request = request(options)?;
     let io = dial(options, request.uri()).await?;
@@ -101,6 +102,7 @@ async fn upgrade(options: &ConnectOptions) -> Result<Socket, Error> {
     Ok(socket)
 }
 
+/// Builds the upgrade request with token and subprotocol.
 fn request(options: &ConnectOptions) -> Result<Request, Error> {
     let problem =
         |error: &dyn fmt::Display| Error::Address { url: options.url.clone(), problem: error.to_string() };
@@ -125,7 +127,7 @@ async fn dial(options: &ConnectOptions, uri: &Uri) -> Result<Box<dyn Io>, Error>
     let secure = uri.scheme_str() == Some("wss");
     let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
     let stream = TcpStream::connect((host, port)).await?;
-    // Only tuning: a socket that refuses it still works.
+    // Only tuning: a socket that rejects it still works.
     stream.set_nodelay(true).unwrap_or_default();
     if secure { encrypt(options, host, stream).await } else { Ok(Box::new(stream)) }
 }

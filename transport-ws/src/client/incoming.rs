@@ -1,4 +1,4 @@
-//! What a server says, read.
+//! Messages from the server.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::run::Event;
 use crate::error::Error;
 use crate::message::binary;
 
-/// One message of a server.
+/// One message from the server.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Agents {
@@ -60,7 +60,7 @@ pub(crate) enum Incoming {
         run: Option<String>,
         error: Error,
     },
-    /// A message of a later version, or one that needs no answer.
+    /// A message of a later version, or one that needs no handling.
     Other,
 }
 
@@ -98,7 +98,7 @@ struct Agent {
 }
 
 impl Incoming {
-    /// Reads a text message; `whole` is the same bytes, of which payloads are slices.
+    /// Parses a text message. `whole` holds the same bytes, of which payloads are slices.
     pub(crate) fn parse_text(text: &str, whole: &Bytes) -> Result<Self, Error> {
         let fields: Fields<'_> =
             serde_json::from_str(text).map_err(|error| Error::Protocol(error.to_string()))?;
@@ -106,10 +106,10 @@ impl Incoming {
         fields.into_message(whole).ok_or_else(|| Error::Protocol(format!("a `{kind}` message lacks a field")))
     }
 
-    /// Reads a binary message.
+    /// Parses a binary message.
     pub(crate) fn parse_binary(message: &Bytes) -> Result<Self, Error> {
         let (run, number, k, more, at) = binary::read_event(message)
-            .ok_or_else(|| Error::Protocol("a binary message that is no event".to_owned()))?;
+            .ok_or_else(|| Error::Protocol("a binary message is not an event".to_owned()))?;
         let data = message.slice(at.min(message.len())..);
         Ok(Self::Event { run: run.to_owned(), event: Event { number, k, more, data } })
     }

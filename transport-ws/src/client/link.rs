@@ -1,4 +1,4 @@
-//! The two tasks behind a client, and the table of what is expected.
+//! The two tasks of a client, and the table of pending requests.
 //!
 //! ```text
 //! handles ──► queue ──► writer ──► socket ──► reader ──► table ──► handles
@@ -31,10 +31,10 @@ use super::run::{Item, RunEvents};
 use crate::close::CloseReason;
 use crate::error::Error;
 
-/// Where the answer to a request goes.
+/// The receiver of the answer to a request.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, Error>>;
 
-/// What the answer to a request must be.
+/// The expected answer to a request.
 #[derive(Debug)]
 pub(crate) enum Expected {
     Agents(Answer<Vec<AgentInfo>>),
@@ -50,24 +50,27 @@ pub(crate) struct Link {
     shared: Arc<Table>,
 }
 
+/// The state shared by the handles and the two tasks.
 #[derive(Debug)]
 struct Table {
     next_reference: AtomicU64,
     queued_events: usize,
-    /// How the connection ended.
+    /// The close reason of the connection, once it has ended.
     end: OnceLock<CloseReason>,
     open: Mutex<Open>,
 }
 
+/// Pending requests, watched runs and publishers.
 #[derive(Debug, Default)]
 struct Open {
     expected: HashMap<String, Expected>,
     runs: HashMap<String, mpsc::Sender<Item>>,
     publishers: HashMap<String, Fed>,
-    /// True once nothing more can be answered.
+    /// Set once no more answers can arrive.
     ended: bool,
 }
 
+/// The receivers of one publisher's messages.
 #[derive(Debug)]
 struct Fed {
     progress: watch::Sender<Progress>,
@@ -75,7 +78,7 @@ struct Fed {
 }
 
 impl Link {
-    /// Starts the tasks.
+    /// Starts the tasks of a connection.
     pub(crate) fn open(socket: Socket, options: &ConnectOptions) -> Self {
         let (sink, stream) = socket.split();
         let (queue, waiting) = mpsc::channel(options.queued_requests.max(1));
@@ -91,8 +94,8 @@ impl Link {
         Self { queue, shared }
     }
 
-    /// Sends a request under a fresh reference and waits for its answer.
-    pub(crate) async fn ask<T>(
+    /// Sends a request under a new reference and waits for its answer.
+    pub(crate) async fn request<T>(
         &self,
         message: &Outgoing<'_>,
         expected: fn(Answer<T>) -> Expected,
@@ -116,12 +119,12 @@ impl Link {
         self.queue.send(message).await.map_err(|_| self.end())
     }
 
-    /// Waits for a place in the queue, so that what is sent then is sent without waiting.
+    /// Reserves a place in the queue, so that the next message is sent without waiting.
     pub(crate) async fn place(&self) -> Result<mpsc::OwnedPermit<Message>, Error> {
         self.queue.clone().reserve_owned().await.map_err(|_| self.end())
     }
 
-    /// Stops following a run, as far as that needs no waiting: if the queue is full the events go nowhere.
+    /// Stops watching a run, if the queue has room; otherwise its events are dropped.
     pub(crate) fn unwatch(&self, run: &str) {
         self.shared.open().runs.remove(run);
         if let Ok(text) = (Outgoing { run: Some(run), ..Outgoing::of("unwatch") }).to_text() {
@@ -129,7 +132,7 @@ impl Link {
         }
     }
 
-    /// Stops feeding a run without finishing it, as far as that needs no waiting.
+    /// Abandons a publisher without finishing it, if the queue has room.
     pub(crate) fn abandon(&self, reference: &str) {
         let fed = self.shared.open().publishers.remove(reference);
         let message = Outgoing { reference: Some(reference), ..Outgoing::of("abandon") };
@@ -139,13 +142,13 @@ impl Link {
     }
 
     pub(crate) async fn close(&self) {
-        // Gone already is closed too.
+        // A connection that is already lost is closed, too.
         self.send(Message::Close(Some(CloseFrame { code: 1000.into(), reason: "".into() })))
             .await
             .unwrap_or_default();
     }
 
-    /// How the connection ended.
+    /// Returns the error with which the connection ended.
     pub(crate) fn end(&self) -> Error {
         self.shared.end.get().map_or(Error::Cut, |reason| Error::Closed(reason.clone()))
     }
@@ -153,11 +156,12 @@ impl Link {
 
 impl Table {
     fn open(&self) -> MutexGuard<'_, Open> {
-        // Nothing panics while it is held; if something did, the table would still be whole.
+        // No code panics while the lock is held, and the table would still be consistent.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// The writer task: sends queued messages, and pings at the interval.
 async fn write_all(
     mut sink: SplitSink<Socket, Message>,
     mut waiting: mpsc::Receiver<Message>,
@@ -170,7 +174,7 @@ async fn write_all(
             next = waiting.recv() => next,
             _ = ticks.tick() => Some(Message::Ping(Bytes::new())),
         };
-        // What waits goes out with one flush.
+        // All waiting messages are sent with one flush.
         while let Some(message) = next {
             let closing = message.is_close();
             for frame in fragments(message) {
@@ -194,10 +198,10 @@ async fn write_all(
     }
 }
 
-/// Payload bytes of one frame: half of what a server takes by default.
+/// Payload bytes of one frame: half of a server's default limit.
 const FRAGMENT: usize = 128 * 1024;
 
-/// The message as it is, or in frames that a server with a frame limit takes.
+/// Returns the message unchanged, or split into frames within a server's limit.
 fn fragments(message: Message) -> Vec<Message> {
     let (kind, mut rest) = match message {
         Message::Text(text) if text.len() > FRAGMENT => (Data::Text, Bytes::from(text)),
@@ -214,6 +218,7 @@ fn fragments(message: Message) -> Vec<Message> {
     frames
 }
 
+/// The reader task.
 struct Reader {
     shared: Arc<Table>,
     /// Weak, so that the reader does not keep the connection open.
@@ -221,6 +226,7 @@ struct Reader {
 }
 
 impl Reader {
+    /// Reads until the connection ends or is silent for too long, then fails everything pending.
     async fn read_all(self, mut stream: SplitStream<Socket>, silence: Duration) {
         loop {
             let Ok(Some(Ok(message))) = time::timeout(silence, stream.next()).await else { break };
@@ -251,6 +257,7 @@ impl Reader {
         *open = Open { ended: true, ..Open::default() };
     }
 
+    /// Delivers one message to the request, run or publisher it belongs to.
     async fn deliver(&self, incoming: Incoming) {
         match incoming {
             Incoming::Event { run, event } => self.enqueue(&run, Item::Event(event)).await,
@@ -279,7 +286,7 @@ impl Reader {
     }
 
     async fn enqueue(&self, run: &str, item: Item) {
-        // Events of a run that nobody follows any more were on their way when it was unwatched.
+        // Events that were in flight when the run was unwatched are dropped.
         let queue = self.shared.open().runs.get(run).cloned();
         if let Some(queue) = queue {
             queue.send(item).await.unwrap_or_default();
@@ -293,6 +300,7 @@ impl Reader {
         }
     }
 
+    /// Fails the request, run or publisher that an error message names.
     async fn fail(&self, reference: Option<String>, run: Option<String>, error: Error) {
         let (expected, fed) = match reference {
             Some(reference) => {
@@ -311,7 +319,7 @@ impl Reader {
         }
     }
 
-    /// Hands an answer to who waits for it. Who no longer waits dropped the other end.
+    /// Delivers an answer to its waiting request. A request that no longer waits has dropped the receiver.
     fn answer(&self, answer: Incoming) {
         let mut open = self.shared.open();
         let reference = match &answer {
@@ -330,7 +338,7 @@ impl Reader {
             (Expected::Run(to), Incoming::Opened { run, .. }) => {
                 let (items, queue) = mpsc::channel(self.shared.queued_events);
                 open.runs.insert(run.clone(), items);
-                // A handle that nobody takes unwatches when it is dropped, for which it needs the table.
+                // A handle without receiver unwatches on drop, which locks the table.
                 drop(open);
                 drop(to.send(Ok(RunEvents::new(run, queue, link))));
             }
@@ -362,7 +370,7 @@ impl Reader {
 
 impl Expected {
     fn fail(self, error: Error) {
-        // Who no longer waits dropped the other end.
+        // A request that no longer waits has dropped the receiver.
         match self {
             Self::Agents(to) => drop(to.send(Err(error))),
             Self::Run(to) => drop(to.send(Err(error))),

@@ -1,4 +1,4 @@
-//! A run that this side feeds.
+//! [`Publisher`]: a run that this client publishes.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::{Outgoing, raw};
 use crate::error::Error;
 use crate::message::binary;
 
-/// What the server said about a fed run so far.
+/// The state of a published run, as reported by the server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
     pub(crate) acknowledged: u64,
@@ -20,8 +20,8 @@ pub(crate) struct Progress {
     pub(crate) refused: Option<String>,
 }
 
-/// Feeds a run with payloads; waits where the server's window says so. Dropping it without [`finish`](Self::finish) is
-/// a cut: the run stays open for whoever continues it.
+/// Publishes the payloads of a run; waits while the server's window is full. Dropping it without [`finish`](Self::finish)
+/// counts as a lost connection: the run stays open for a publisher that continues it.
 #[derive(Debug)]
 pub struct Publisher {
     link: Link,
@@ -30,7 +30,7 @@ pub struct Publisher {
     next: u64,
     window: usize,
     window_bytes: usize,
-    /// Numbers and sizes of payloads that are not acknowledged.
+    /// Numbers and sizes of unacknowledged payloads.
     waiting: VecDeque<(u64, usize)>,
     progress: watch::Receiver<Progress>,
     replies: mpsc::Receiver<InterruptReply>,
@@ -60,22 +60,22 @@ impl Publisher {
         }
     }
 
-    /// The run.
+    /// Returns the id of the run.
     pub fn run(&self) -> &str {
         &self.run
     }
 
-    /// The highest number that is safe with the server. A run that is continued begins above it.
+    /// Returns the highest number that the server has stored. A continued run starts above it.
     pub fn acknowledged(&self) -> u64 {
         self.progress.borrow().acknowledged
     }
 
-    /// Sends a payload of JSON text, as it is, and gives its number. Waits while the window is full; a wait that is
-    /// given up has sent nothing.
+    /// Sends a payload of JSON text unchanged, and returns its number. Waits while the window is full. Cancel safe: a dropped
+    /// future has sent nothing.
     ///
     /// # Errors
     ///
-    /// An error if the service refuses, or the connection is lost; what was not acknowledged has to be sent again.
+    /// Returns an error if the service refuses, or the connection is lost; unacknowledged payloads must be sent again.
     pub async fn send(&mut self, data: &str) -> Result<u64, Error> {
         let value = raw(data)?;
         self.wait_for_room(data.len()).await?;
@@ -87,7 +87,7 @@ impl Publisher {
         Ok(self.count(data.len()))
     }
 
-    /// Sends a payload of bytes and gives its number. Waits while the window is full.
+    /// Sends a payload of bytes and returns its number. Waits while the window is full.
     ///
     /// # Errors
     ///
@@ -102,12 +102,12 @@ impl Publisher {
         Ok(self.count(data.len()))
     }
 
-    /// The next answer of a human; none when the connection has ended.
+    /// Returns the next reply to an interrupt. Returns `None` when the connection has ended.
     pub async fn reply(&mut self) -> Option<InterruptReply> {
         self.replies.recv().await
     }
 
-    /// Waits until all payloads are safe and the server has ended the feed.
+    /// Waits until all payloads are stored and the server has finished the run.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Publisher {
         }
     }
 
-    /// Counts a payload that was sent; gives its number.
+    /// Counts a sent payload, and returns its number.
     fn count(&mut self, bytes: usize) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -145,7 +145,7 @@ impl Publisher {
         number
     }
 
-    /// Waits until all payloads sent so far are safe.
+    /// Waits until all payloads sent so far are stored.
     ///
     /// # Errors
     ///
@@ -162,6 +162,7 @@ impl Publisher {
         }
     }
 
+    /// Waits until the server's progress satisfies the condition, or the connection ends.
     async fn wait_until(&mut self, reached: impl Fn(&Progress) -> bool) -> Result<(), Error> {
         let arrived =
             self.progress.wait_for(|progress| progress.refused.is_some() || reached(progress)).await;

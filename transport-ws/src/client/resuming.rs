@@ -1,12 +1,12 @@
-//! A publisher that survives cuts: what was not acknowledged is sent again over the next connection, in order.
+//! [`ResumingPublisher`]: a publisher that reconnects and sends unacknowledged payloads again, in order.
 //!
 //! ```text
 //! send ──► kept until acknowledged ──► Publisher ──► server
 //!             ▲                            │ cut
-//!             └── connect, publish the same run, drop what is safe, send the rest ◄┘
+//!             └── connect, publish the same run, drop acknowledged payloads, send the rest ◄┘
 //! ```
 //!
-//! Exactly once: numbers are this side's, start at 1 and never change; the server takes a number once.
+//! Exactly once: the client assigns the numbers, which start at 1 and never change; the server stores a number once.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use tokio::time;
 use super::{Client, ConnectOptions, Publisher};
 use crate::error::Error;
 
-/// How often to try again, and how long to wait in between.
+/// The number of attempts, and the waits between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts in a row without progress. Then the error is given to the caller, who may go on later.
+    /// Attempts in a row without progress. After them the error is returned, and the caller may continue later.
     pub attempts: u32,
-    /// The wait after the first failure; doubled each time.
+    /// The wait after the first failure; doubled after each further one.
     pub first_wait: Duration,
     /// The longest wait.
     pub longest_wait: Duration,
@@ -37,37 +37,37 @@ impl Default for RetryPolicy {
     }
 }
 
-/// How far a publisher must come before a call returns.
+/// The state that a publisher must reach before a call returns.
 #[derive(Debug, Clone, Copy)]
 enum Goal {
-    /// All payloads were given to a connection.
+    /// All payloads were sent on a connection.
     Given,
-    /// The server has acknowledged them.
+    /// The server has acknowledged all payloads.
     Safe,
-    /// The server has ended the feed.
+    /// The server has finished the run.
     Finished,
 }
 
-/// A [`Publisher`] that connects again.
+/// A [`Publisher`] that reconnects.
 #[derive(Debug)]
 pub struct ResumingPublisher {
     options: ConnectOptions,
     request: PublishRequest,
     retry: RetryPolicy,
     current: Option<Publisher>,
-    /// Payloads that are not acknowledged, and the number of the first of them.
+    /// The unacknowledged payloads.
     kept: VecDeque<ByteString>,
     first_kept: u64,
-    /// How many of them the current connection has been given.
+    /// The number of them that were sent on the present connection.
     given: usize,
 }
 
 impl ResumingPublisher {
-    /// Opens the run, trying as often as `retry` says.
+    /// Opens the run, with retries according to `retry`.
     ///
     /// # Errors
     ///
-    /// An error if the service refuses, or cannot be reached as often as the policy tries.
+    /// Returns an error if the service refuses, or all attempts fail.
     pub async fn open(
         options: ConnectOptions,
         request: PublishRequest,
@@ -79,22 +79,22 @@ impl ResumingPublisher {
         Ok(publisher)
     }
 
-    /// The run, once it is open.
+    /// Returns the id of the run, once it is open.
     pub fn run(&self) -> Option<&str> {
         self.request.run_id.as_ref().map(RunId::as_str)
     }
 
-    /// The highest number that is safe with the server.
+    /// Returns the highest number that the server has stored.
     pub fn acknowledged(&self) -> u64 {
         self.current.as_ref().map_or(self.first_kept - 1, Publisher::acknowledged)
     }
 
-    /// Sends a payload of JSON text and gives its number. Connects again if need be; an error means that the payload is
-    /// kept and that the next call tries again.
+    /// Sends a payload of JSON text and returns its number. Reconnects if needed. After an error the payload is kept, and the
+    /// next call tries again.
     ///
     /// # Errors
     ///
-    /// An error if the service refuses, or cannot be reached as often as the policy tries.
+    /// Returns an error if the service refuses, or all attempts fail.
     pub async fn send(&mut self, data: impl Into<ByteString>) -> Result<u64, Error> {
         let data = data.into();
         super::raw(&data)?;
@@ -105,30 +105,30 @@ impl ResumingPublisher {
         Ok(number)
     }
 
-    /// The next answer of a human; none if the connection was cut while waiting, in which case the next call of
-    /// [`send`](Self::send) connects again.
+    /// Returns the next reply to an interrupt. Returns `None` if the connection was lost while waiting; the next
+    /// [`send`](Self::send) reconnects.
     pub async fn reply(&mut self) -> Option<InterruptReply> {
         self.current.as_mut()?.reply().await
     }
 
-    /// Sends what is left, waits until all is safe, and ends the feed.
+    /// Sends the remaining payloads, waits until all are stored, and finishes the run.
     ///
     /// # Errors
     ///
-    /// An error if the service refuses, or cannot be reached as often as the policy tries.
+    /// Returns an error if the service refuses, or all attempts fail.
     pub async fn finish(mut self) -> Result<(), Error> {
         self.settle(Goal::Safe).await?;
         self.settle(Goal::Finished).await
     }
 
-    /// Reaches the goal, over as many connections as it takes.
+    /// Reaches the goal, over as many connections as needed.
     async fn settle(&mut self, goal: Goal) -> Result<(), Error> {
         let mut wait = self.retry.first_wait;
         let mut failures = 0;
         loop {
             let before = self.first_kept;
             let Err(error) = self.attempt(goal).await else { return Ok(()) };
-            // What was acknowledged meanwhile must not be sent again to a server that would count it as new.
+            // Acknowledged payloads must not be sent again to a server that would store them as new.
             self.forget_safe();
             self.current = None;
             self.given = 0;
@@ -141,6 +141,7 @@ impl ResumingPublisher {
         }
     }
 
+    /// Tries to reach the goal over the present connection, reopened if needed.
     async fn attempt(&mut self, goal: Goal) -> Result<(), Error> {
         if self.current.is_none() {
             self.reopen().await?;
@@ -157,6 +158,7 @@ impl ResumingPublisher {
         }
     }
 
+    /// Connects, publishes the same run, and drops the payloads that the server has.
     async fn reopen(&mut self) -> Result<(), Error> {
         let client = Client::connect(&self.options).await?;
         let publisher = client.publish(&self.request).await?;
@@ -177,7 +179,7 @@ impl ResumingPublisher {
         Ok(())
     }
 
-    /// Drops the payloads that the server has.
+    /// Drops the acknowledged payloads.
     fn forget_safe(&mut self) {
         let acknowledged = self.acknowledged();
         while self.first_kept <= acknowledged && self.kept.pop_front().is_some() {

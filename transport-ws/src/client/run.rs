@@ -1,4 +1,4 @@
-//! The events of one run, as a client sees them.
+//! The events of one run: [`RunEvents`], [`Event`] and the [`Position`] of a reader.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,15 +15,17 @@ use crate::error::Error;
 pub struct Event {
     /// The number of the event it belongs to.
     pub number: u64,
-    /// Which of the event's payloads, from 0.
+    /// The index among the event's payloads.
     pub k: u32,
-    /// True if more payloads of the same event follow.
+    /// Set if more payloads of the same event follow.
     pub more: bool,
-    /// The payload, as the server's encoder wrote it.
+    /// The payload, unchanged.
     pub data: Bytes,
 }
 
-/// How far a reader has come in a run, across connections.
+/// The position of a reader in a run, across connections.
+///
+/// # Examples
 ///
 /// ```
 /// # use aqueduct_transport_ws::client::{Event, Position};
@@ -31,9 +33,9 @@ pub struct Event {
 /// let mut position = Position::default();
 /// assert!(position.advance(&event(1, 0, false)));
 /// assert!(position.advance(&event(2, 0, true)));
-/// // The connection is cut here, in the middle of event 2: it must be sent again ...
+/// // The connection is lost in the middle of event 2: it must be sent again ...
 /// assert_eq!(position.resume_after(), 1);
-/// // ... and what was seen of it is seen again, and is dropped.
+/// // ... and the payload that was received before is dropped.
 /// assert!(!position.advance(&event(2, 0, true)));
 /// assert!(position.advance(&event(2, 1, false)));
 /// assert_eq!(position.resume_after(), 2);
@@ -46,7 +48,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Moves on; false if this payload was seen before and is to be dropped.
+    /// Advances the position. Returns `false` if the payload was received before and must be dropped.
     pub fn advance(&mut self, event: &Event) -> bool {
         if (event.number, event.k) <= (self.number, self.k) && self.number > 0 {
             return false;
@@ -55,13 +57,13 @@ impl Position {
         true
     }
 
-    /// The `after` with which nothing is missed.
+    /// Returns the `after` with which no payload is missed.
     pub fn resume_after(&self) -> u64 {
         if self.more { self.number.saturating_sub(1) } else { self.number }
     }
 }
 
-/// What a run's queue holds.
+/// An item of a run's queue.
 #[derive(Debug)]
 pub(crate) enum Item {
     Event(Event),
@@ -69,8 +71,8 @@ pub(crate) enum Item {
     Failed(Error),
 }
 
-/// The events of one run. Ends after the run's last event; an error before that says why, and where to resume is the
-/// reader's [`Position`]. Dropping it stops following the run, not the run.
+/// The events of one run. Ends after the run's last event. After an error, resume at the reader's [`Position`]. Dropping it
+/// stops the watch, not the run.
 #[derive(Debug)]
 pub struct RunEvents {
     run: String,
@@ -84,12 +86,12 @@ impl RunEvents {
         Self { run, items, link, done: false }
     }
 
-    /// The run.
+    /// Returns the id of the run.
     pub fn run(&self) -> &str {
         &self.run
     }
 
-    /// The next payload; none after the last.
+    /// Returns the next payload. Returns `None` after the last.
     pub async fn next(&mut self) -> Option<Result<Event, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

@@ -1,7 +1,7 @@
-//! Messages gathered for one write, in one buffer.
+//! Messages collected for one write, in one buffer.
 //!
-//! Encoders and replies append to the same bytes; the messages are slices of it, so a batch costs one allocation
-//! however many messages it holds.
+//! Encoders and replies append to the same bytes; the messages are slices of it, so a batch costs one allocation whatever
+//! the number of its messages.
 
 use std::collections::VecDeque;
 
@@ -10,11 +10,11 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
-/// Messages one after the other.
+/// Consecutive messages in one buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    /// Where each message ends, and whether it is binary.
+    /// The end of each message, and whether it is binary.
     messages: Vec<(usize, bool)>,
 }
 
@@ -23,32 +23,32 @@ impl Batch {
         self.messages.is_empty()
     }
 
-    /// Bytes of all messages.
+    /// Returns the bytes of all messages.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The buffer, to append to the message that is being written.
+    /// Returns the buffer, to append to the present message.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Where the message that is being written begins.
+    /// Returns the start of the present message.
     pub(crate) fn start(&self) -> usize {
         self.messages.last().map_or(0, |(end, _)| *end)
     }
 
-    /// Ends the message that is being written.
+    /// Ends the present message.
     pub(crate) fn end_message(&mut self, binary: bool) {
         self.messages.push((self.bytes.len(), binary));
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages.
     pub(crate) fn messages(&self) -> usize {
         self.messages.len()
     }
 
-    /// Forgets all but the first `messages`.
+    /// Removes all but the first `messages`.
     pub(crate) fn truncate(&mut self, messages: usize) {
         self.messages.truncate(messages);
         self.bytes.truncate(self.start());
@@ -63,7 +63,7 @@ impl Batch {
             let length = end.saturating_sub(start).min(rest.len());
             start = end;
             let kind = if binary { Data::Binary } else { Data::Text };
-            // A frame, not a text message: the latter would check the UTF-8 of what encoders wrote once more.
+            // A frame, not a text message: the latter would check the UTF-8 of encoded payloads once more.
             outbox.push_back(Message::Frame(Frame::message(rest.split_to(length), OpCode::Data(kind), true)));
         }
     }

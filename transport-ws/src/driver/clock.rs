@@ -2,14 +2,14 @@
 //!
 //! | alarm | when |
 //! |---|---|
-//! | `Owed` | the peer has not sent what it owes first |
+//! | `Owed` | the peer has not sent its first message (token or input) in time |
 //! | `Ping` | the peer was silent for the ping interval |
 //! | `Dead` | it stayed silent after the ping |
-//! | `Stalled` | it took no byte for the stall timeout while bytes wait |
+//! | `Stalled` | it accepted no byte for the stall timeout while bytes wait |
 //! | `Closing` | the closing handshake takes too long |
 //!
-//! The timer is moved only when an earlier deadline appears; when it fires early, the deadlines are looked at again. So
-//! a busy connection does not touch the timer at all.
+//! The timer is reset only when an earlier deadline appears; when it fires early, the deadlines are checked again. So a busy
+//! connection does not touch the timer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::config::Timeouts;
 
-/// What happened by not happening.
+/// An elapsed deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alarm {
     Owed,
@@ -30,16 +30,16 @@ pub(crate) enum Alarm {
     Closing,
 }
 
-/// The deadlines.
+/// The deadlines of a connection.
 pub(crate) struct Clock {
     timeouts: Timeouts,
     timer: Pin<Box<Sleep>>,
     opened: Instant,
-    heard: Instant,
+    last_input: Instant,
     pinged: Option<Instant>,
-    /// True if a ping is to be sent.
+    /// Set if a ping must be sent.
     ping_due: bool,
-    /// Since when the socket takes nothing, and how many bytes it had taken then.
+    /// Since when the socket accepts no byte, and the number of bytes written before.
     blocked: Option<(Instant, u64)>,
     closing: Option<Instant>,
 }
@@ -52,7 +52,7 @@ impl Clock {
             timeouts,
             timer,
             opened: now,
-            heard: now,
+            last_input: now,
             pinged: None,
             ping_due: false,
             blocked: None,
@@ -60,13 +60,13 @@ impl Clock {
         }
     }
 
-    /// The peer said something.
-    pub(crate) fn heard(&mut self) {
-        self.heard = Instant::now();
+    /// Handles input from the peer.
+    pub(crate) fn handle_input(&mut self) {
+        self.last_input = Instant::now();
         self.pinged = None;
     }
 
-    /// The socket takes nothing now, after `written` bytes.
+    /// Handles a full socket, after `written` bytes.
     pub(crate) fn blocked(&mut self, written: u64) {
         match self.blocked {
             Some((_, before)) if before == written => {}
@@ -75,31 +75,31 @@ impl Clock {
         }
     }
 
-    /// Nothing waits for the socket.
+    /// Handles an empty outbox.
     pub(crate) fn unblocked(&mut self) {
         if self.blocked.take().is_some() {
-            self.heard();
+            self.handle_input();
         }
     }
 
-    /// A full socket took something: the peer made room, so it lives. A slow reader finds our ping only behind all that
-    /// waits for it, and must not be taken for dead meanwhile.
+    /// Handles progress of a full socket: the peer has read, so it is alive. A slow reader receives a ping only after all waiting
+    /// bytes, and must not count as dead meanwhile.
     fn moved(&mut self, written: u64) {
-        self.heard();
-        self.blocked = Some((self.heard, written));
+        self.handle_input();
+        self.blocked = Some((self.last_input, written));
     }
 
-    /// From now on only the closing handshake counts.
+    /// Switches to the deadline of the closing handshake.
     pub(crate) fn start_closing(&mut self) {
         self.closing.get_or_insert_with(Instant::now);
     }
 
-    /// True once for every ping that is to be sent.
+    /// Returns `true` once for every ping that must be sent.
     pub(crate) fn take_ping(&mut self) -> bool {
         std::mem::replace(&mut self.ping_due, false)
     }
 
-    /// Waits for the earliest alarm. `owed` is how long after the upgrade the peer may take for what it owes.
+    /// Waits for the earliest alarm. `owed` is the time after the upgrade within which the peer must send its first message.
     pub(crate) fn poll_alarm(
         &mut self,
         cx: &mut Context<'_>,
@@ -137,7 +137,7 @@ impl Clock {
         }
         let mut earliest = match self.pinged {
             Some(pinged) => (pinged + self.timeouts.pong, Alarm::Dead),
-            None => (self.heard + self.timeouts.ping, Alarm::Ping),
+            None => (self.last_input + self.timeouts.ping, Alarm::Ping),
         };
         let others = [
             owed.map(|wait| (self.opened + wait, Alarm::Owed)),

@@ -1,14 +1,14 @@
-//! The address of an event, written around its payload.
+//! The envelope of an event: the address that is written around its payload.
 //!
-//! The payload's bytes are appended by the encoder and never looked at:
+//! The encoder appends the bytes of the payload, which are not parsed here:
 //!
 //! ```text
 //! {"type":"event","run":"r1","number":7,"k":1,"data": ⟨payload⟩ ,"more":true}
 //! └──────── made once per run ────────┘
 //! ```
 //!
-//! One event may become several payloads, which then share its number and count in `k`; `more` stands in all but the
-//! last of them, so that a reader knows which number it has seen whole.
+//! One event may become several payloads, which share its number and count in `k`; all but the last have `more`, so that a
+//! reader knows which events are complete.
 
 use std::io::Write as _;
 
@@ -17,19 +17,19 @@ use aqueduct_core::service::PayloadSink;
 use super::batch::Batch;
 use crate::message::binary;
 
-/// How the events of one run are addressed.
+/// The addressing of one run's events.
 #[derive(Debug)]
 pub(crate) enum Envelope {
-    /// Not at all: a plain connection has one run.
+    /// None: a plain connection has one run.
     Plain,
-    /// As JSON; holds all that stands before the number.
+    /// JSON; contains everything before the number.
     Json(Vec<u8>),
-    /// In a binary header; holds the run.
+    /// A binary header; contains the run.
     Binary(String),
 }
 
 impl Envelope {
-    /// The JSON envelope of a run.
+    /// Returns the JSON envelope of a run.
     pub(crate) fn json(run: &str) -> Self {
         let mut head = br#"{"type":"event","run":"#.to_vec();
         // Writing text into memory cannot fail.
@@ -38,6 +38,7 @@ impl Envelope {
         Self::Json(head)
     }
 
+    /// Writes the part before the payload.
     fn begin(&self, number: u64, k: u32, out: &mut Vec<u8>) {
         match self {
             Self::Plain => {}
@@ -53,6 +54,7 @@ impl Envelope {
         }
     }
 
+    /// Writes the part after the payload, or sets the bit of a binary header.
     fn end(&self, start: usize, more: bool, out: &mut Vec<u8>) {
         match self {
             Self::Json(_) if more => out.extend_from_slice(br#","more":true}"#),
@@ -67,7 +69,7 @@ impl Envelope {
     }
 }
 
-/// Takes the payloads of one event into a batch.
+/// Appends the payloads of one event to a batch.
 pub(crate) struct EventWriter<'a> {
     batch: &'a mut Batch,
     envelope: &'a Envelope,
@@ -78,7 +80,7 @@ pub(crate) struct EventWriter<'a> {
 
 impl<'a> EventWriter<'a> {
     pub(crate) fn new(batch: &'a mut Batch, envelope: &'a Envelope, number: u64, binary: bool) -> Self {
-        // With a JSON envelope the message is text whatever the encoder says of itself.
+        // With a JSON envelope the message is text, whatever the encoder is.
         let binary = match envelope {
             Envelope::Plain => binary,
             Envelope::Json(_) => false,

@@ -20,7 +20,7 @@ impl<IO> Metered<IO> {
         Self { io, written: 0, received: 0 }
     }
 
-    /// Bytes that the socket took so far.
+    /// Returns the number of bytes that the socket has accepted.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }

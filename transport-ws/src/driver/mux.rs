@@ -1,10 +1,10 @@
 //! The multiplexed mode: the protocol `aqueduct.v1` on one connection.
 //!
-//! Requests become futures that are driven here, in the connection's own task: nothing is spawned, so nothing can
-//! outlive the connection. Their answers wait in a bounded queue of replies, which goes out before events.
+//! Requests become futures that are polled in the connection's own task: no task is spawned, so none can outlive the
+//! connection. Their answers wait in a bounded queue of replies, which is written before events.
 //!
-//! Invariants: a run is followed at most once; a reference names at most one publisher; the answer that opens a
-//! subscription precedes its events, and what ends it follows them.
+//! Invariants: a run is watched at most once; a reference identifies at most one publisher; the answer that opens a
+//! subscription precedes its events, and the message that ends it follows them.
 
 mod outcomes;
 mod requests;
@@ -39,14 +39,14 @@ pub(crate) struct MuxSession {
     /// The agent of the path: the default of `start`.
     agent: Option<String>,
     encoding: Encoding,
-    /// True until the first message: only that may bring a token.
+    /// Set until the first message: only that may contain a token.
     fresh: bool,
-    /// True until a token came, where the caller needs one.
+    /// Set until a token arrives, if the caller needs one.
     owes_token: bool,
-    /// True while the service checks a token: no request is read meanwhile.
+    /// Set while the service checks a token: no request is read meanwhile.
     is_checking: bool,
     work: FuturesUnordered<BoxFuture<'static, Outcome>>,
-    /// Starts and watches among the work: they will become subscriptions.
+    /// The number of pending starts and watches: they will become subscriptions.
     opening: usize,
     subscriptions: Subscriptions,
     publishers: HashMap<String, Publisher>,
@@ -54,21 +54,21 @@ pub(crate) struct MuxSession {
     quotas: Quotas,
 }
 
-/// What a request came to.
+/// The outcome of a request.
 enum Outcome {
     Answered(Reply),
-    /// The caller with the proof of its token.
+    /// The caller with the result of its authentication.
     Checked(Box<Caller>),
-    /// A run to follow.
+    /// A run to watch.
     Opened {
         reference: String,
         run: String,
         events: EventStream,
         encoder: Box<dyn EventEncoder>,
-        /// The number after which they begin; none for a run that was just started.
+        /// The number after which the events start; `None` for a run that was just started.
         after: Option<u64>,
     },
-    /// A start or watch that was refused.
+    /// A refused start or watch.
     NotOpened(Reply),
     Publishing {
         reference: String,
@@ -110,6 +110,7 @@ impl MuxSession {
         }
     }
 
+    /// Checks that a token precedes all other requests where one is needed, then dispatches the request.
     fn handle_request(&mut self, request: Request<'_>, message: &Bytes) -> Result<(), CloseReason> {
         let fresh = std::mem::replace(&mut self.fresh, false);
         if let Request::Auth { token } = request {
@@ -211,7 +212,7 @@ impl Session for MuxSession {
         }
         if batch.len() < limits.batch_bytes {
             self.subscriptions
-                .poll_fill(cx, limits, batch, |batch, ending| write_reply(batch, &farewell(ending)));
+                .poll_fill(cx, limits, batch, |batch, ending| write_reply(batch, &final_reply(ending)));
         }
     }
 
@@ -253,8 +254,8 @@ fn write_reply(batch: &mut Batch, reply: &Reply) {
     batch.end_message(false);
 }
 
-/// What follows the last event of a run.
-fn farewell(ending: Ending) -> Reply {
+/// Returns the message after the last event of a run.
+fn final_reply(ending: Ending) -> Reply {
     let Ending { reference, run, number, complete } = ending;
     if complete {
         return Reply::Ended { reference, run, number };

@@ -1,4 +1,4 @@
-//! The plain mode: one run of the path's agent on one connection, for clients that know nothing of this crate.
+//! The plain mode: one run of the path's agent on one connection, for clients without `aqueduct.v1`.
 //!
 //! ```text
 //! Waiting ──input──► Starting ──service──► Following ──terminal event──► Finished (1000)
@@ -35,6 +35,7 @@ pub(crate) struct PlainSession {
     state: State,
 }
 
+/// The state of a plain connection.
 enum State {
     Waiting,
     Starting {
@@ -154,7 +155,7 @@ impl Session for PlainSession {
     fn owed(&self) -> Option<(Duration, CloseReason)> {
         let rules = &self.shared.config;
         if self.owes_token {
-            // A plain client has no message for it, so there is nothing to wait for.
+            // A plain client has no message for a token, so there is nothing to wait for.
             let reason = "bring a token: header Authorization, or subprotocols aqueduct.v1.plain and aqueduct.bearer.…";
             return Some((Duration::ZERO, CloseReason::new(CloseReason::UNAUTHENTICATED, reason)));
         }

@@ -1,4 +1,4 @@
-//! One run that the peer feeds: payloads in, acknowledgements and human answers out.
+//! One run that the peer publishes: payloads in, acknowledgements and replies to interrupts out.
 //!
 //! ```text
 //!            payload ──► window ──► inbox ──► Ingest::accept ──► ack
@@ -6,9 +6,9 @@
 //!             finish ────────────► inbox ──► Ingest::finish ──► finished
 //! ```
 //!
-//! The service pushes back by not answering `accept`; then the inbox fills, and the window tells the peer to wait. A
-//! peer that does not wait breaks the protocol. While `accept` waits, no human answer is taken: the service lends
-//! itself to one call at a time.
+//! The back-pressure of the service is a pending `accept`: the inbox fills, and the window makes the peer wait. A peer that
+//! exceeds the window violates the protocol. While `accept` is pending, no reply is read: the ingest is borrowed by one call
+//! at a time.
 
 use std::collections::VecDeque;
 
@@ -20,40 +20,40 @@ use tokio::sync::mpsc;
 
 use crate::config::Limits;
 
-/// What the connection keeps of a publisher.
+/// The connection's half of a publisher.
 #[derive(Debug)]
 pub(crate) struct Publisher {
-    /// None once the peer has given up.
+    /// `None` once the peer has abandoned the publisher.
     inbox: Option<mpsc::Sender<Feed>>,
-    /// Numbers and sizes of payloads that are not acknowledged.
+    /// Numbers and sizes of unacknowledged payloads.
     waiting: VecDeque<(u64, usize)>,
     waiting_bytes: usize,
     finishing: bool,
     _open: OpenGuard,
 }
 
-/// What a publisher is given.
+/// An item of a publisher's inbox.
 #[derive(Debug)]
 pub(crate) enum Feed {
     Payload { number: u64, data: Bytes },
     Finish,
 }
 
-/// The service's half of a publisher, ready for its next step.
+/// The service's half of a publisher.
 pub(crate) struct Feeder {
     pub(crate) ingest: Box<dyn Ingest>,
     pub(crate) inbox: mpsc::Receiver<Feed>,
 }
 
-/// What one step came to.
+/// The outcome of one step.
 pub(crate) enum Step {
-    /// Payloads up to this number are safe.
+    /// Payloads up to this number are stored.
     Acknowledged(u64),
-    /// A human answered.
+    /// A reply to an interrupt.
     Replied(InterruptReply),
-    /// All was taken.
+    /// The run is finished.
     Finished,
-    /// The peer stopped without finishing.
+    /// The peer abandoned the publisher.
     Abandoned,
     /// The service refused.
     Failed(ServiceError),
@@ -61,7 +61,7 @@ pub(crate) enum Step {
 
 impl Publisher {
     pub(crate) fn new(limits: &Limits, open: OpenGuard) -> (Self, mpsc::Receiver<Feed>) {
-        // One place more than the window, for the finish.
+        // One more than the window, for the finish.
         let (inbox, receiver) = mpsc::channel(limits.window_payloads.saturating_add(1));
         (
             Self {
@@ -75,7 +75,7 @@ impl Publisher {
         )
     }
 
-    /// Takes a payload; false if the window is exceeded or nothing may follow.
+    /// Adds a payload. Returns `false` if the window is exceeded or no payload may follow.
     pub(crate) fn handle_payload(&mut self, limits: &Limits, number: u64, data: Bytes) -> bool {
         let bytes = self.waiting_bytes.saturating_add(data.len());
         let full = self.waiting.len() >= limits.window_payloads
@@ -83,19 +83,19 @@ impl Publisher {
         let Some(inbox) = self.inbox.as_ref().filter(|_| !full && !self.finishing) else { return false };
         self.waiting.push_back((number, data.len()));
         self.waiting_bytes = bytes;
-        // A closed inbox means that the service failed; the peer is being told.
+        // A closed inbox means that the service failed; the error is on its way to the peer.
         !matches!(inbox.try_send(Feed::Payload { number, data }), Err(mpsc::error::TrySendError::Full(_)))
     }
 
-    /// The peer has sent all.
+    /// Handles the end of the publication.
     pub(crate) fn handle_finish(&mut self) {
         if let (Some(inbox), false) = (&self.inbox, std::mem::replace(&mut self.finishing, true)) {
-            // Cannot be full: one place is kept for this. Closed means that the peer is being told of a failure.
+            // Never full, because one place is reserved. A closed inbox means that an error is on its way to the peer.
             inbox.try_send(Feed::Finish).unwrap_or_default();
         }
     }
 
-    /// The peer gives up. The name stays taken until the service has let go of the run.
+    /// Handles an abandoned publisher. Its reference stays in use until the service has released the run.
     pub(crate) fn handle_abandon(&mut self) {
         self.inbox = None;
     }
@@ -104,7 +104,7 @@ impl Publisher {
         self.inbox.is_none()
     }
 
-    /// One payload was answered, with all numbers up to `number` safe. A number that was sent twice is answered twice.
+    /// Handles the acknowledgement of one payload, with all numbers up to `number` stored. A repeated number is acknowledged twice.
     pub(crate) fn handle_acknowledged(&mut self, number: u64) {
         while let Some((waiting, bytes)) = self.waiting.front()
             && *waiting <= number
@@ -116,7 +116,7 @@ impl Publisher {
 }
 
 impl Feeder {
-    /// Waits for the next thing to happen. After `Finished`, `Abandoned` and `Failed` it is to be dropped.
+    /// Waits for the next outcome. Must be dropped after `Finished`, `Abandoned` and `Failed`.
     pub(crate) async fn step(mut self) -> (Step, Self) {
         let step = tokio::select! {
             feed = self.inbox.recv() => match feed {

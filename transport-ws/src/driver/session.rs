@@ -1,4 +1,4 @@
-//! What a connection says, apart from how: the seam between the socket's driver and the two modes.
+//! [`Session`]: the interface between the driver of a socket and the two modes.
 
 use std::sync::Arc;
 use std::task::Context;
@@ -15,7 +15,7 @@ use super::batch::Batch;
 use crate::close::CloseReason;
 use crate::config::Config;
 
-/// What all connections of an endpoint share.
+/// The state that all connections of an endpoint share.
 pub(crate) struct Shared {
     pub(crate) service: Arc<dyn RunService>,
     pub(crate) protocol: Arc<dyn Protocol>,
@@ -55,25 +55,25 @@ pub(crate) fn refusal_of(caller: &Caller) -> Option<CloseReason> {
 
 /// The state of one connection above the frames. Dropping it drops all streams and ingests.
 pub(crate) trait Session: Send {
-    /// Takes a text message; an error closes the connection.
+    /// Handles a text message. An error closes the connection.
     fn handle_text(&mut self, text: &Utf8Bytes) -> Result<(), CloseReason>;
 
-    /// Takes a binary message; an error closes the connection.
+    /// Handles a binary message. An error closes the connection.
     fn handle_binary(&mut self, data: &Bytes) -> Result<(), CloseReason>;
 
-    /// Lets requests in progress go on; true if one of them did.
+    /// Polls requests in progress. Returns `true` if one of them completed.
     fn poll_work(&mut self, cx: &mut Context<'_>) -> bool;
 
-    /// Adds what is to be sent, until the batch is full.
+    /// Appends messages until the batch is full.
     fn poll_fill(&mut self, cx: &mut Context<'_>, batch: &mut Batch);
 
-    /// Returns `true` if nothing is followed, published or under way.
+    /// Returns `true` if no run is watched or published, and no request is in progress.
     fn is_idle(&self) -> bool;
 
-    /// True if no more messages should be read for now.
+    /// Returns `true` if no more messages should be read for now.
     fn is_backlogged(&self) -> bool;
 
-    /// The identity of the caller, once the service has verified it. The connection closes when its proof ends.
+    /// Returns the verified identity of the caller, if any. The connection closes when its proof ends.
     fn identity(&self) -> Option<&Arc<Identity>>;
 
     /// The caller, as far as it is known.
@@ -85,6 +85,6 @@ pub(crate) trait Session: Send {
     /// Why the connection is to be closed, once all was sent.
     fn finished(&self) -> Option<CloseReason>;
 
-    /// How long the peer may take, from the upgrade on, for what it owes first; and what it is told if it does not.
+    /// Returns the time after the upgrade within which the peer must send its first message, and the close reason otherwise.
     fn owed(&self) -> Option<(Duration, CloseReason)>;
 }

@@ -1,7 +1,7 @@
-//! The runs that a connection follows: polled when they have something, in turn, and never while the socket is full.
+//! The runs that a connection watches: polled in turn when they are ready, and never while the socket is full.
 //!
-//! Events stay with the service until the socket can take them, so a reader that stalls holds one batch and nobody
-//! else waits for it. Each run may add a share of events to a batch, then the next has its turn.
+//! Events stay with the service until the socket can accept them, so a stalled reader holds one batch and blocks no other.
+//! Each run may add a share of events to a batch before the next run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,56 +16,57 @@ use super::batch::Batch;
 use super::envelope::{Envelope, EventWriter};
 use crate::config::Limits;
 
-/// One run that is followed.
+/// One watched run.
 pub(crate) struct Subscription {
-    /// What the client calls it.
+    /// The client's reference.
     pub(crate) reference: String,
-    /// The run.
+    /// The id of the run.
     pub(crate) run: String,
-    /// How its events are addressed.
+    /// The addressing of its events.
     pub(crate) envelope: Envelope,
-    /// Its events.
+    /// The events of the run.
     pub(crate) events: EventStream,
-    /// The number after which they begin.
+    /// The number after which they start.
     pub(crate) after: u64,
-    /// What they look like.
+    /// The encoder of the events.
     pub(crate) encoder: Box<dyn EventEncoder>,
-    /// Counts it.
+    /// Counts the stream as open.
     pub(crate) _open: OpenGuard,
 }
 
-/// How a subscription ended.
+/// The end of a subscription.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) reference: String,
     pub(crate) run: String,
     /// The number of its last event.
     pub(crate) number: u64,
-    /// False if the service lost the run. A watcher that had seen the last event already gets a stream that is over at once.
+    /// `false` if the service lost the run. A watcher that had already received the last event gets a stream that ends at once.
     pub(crate) complete: bool,
 }
 
-/// All runs of a connection.
+/// All watched runs of a connection.
 #[derive(Default)]
 pub(crate) struct Subscriptions {
     followed: Vec<Followed>,
-    /// Whose turn it is.
+    /// The index of the next run to poll.
     turn: usize,
-    /// More waits for the reader than the last batch could hold.
+    /// Set if more events wait for the reader than the last batch could hold.
     is_behind: bool,
     connection: Arc<AtomicWaker>,
 }
 
+/// A subscription with its readiness.
 struct Followed {
     subscription: Subscription,
     number: u64,
-    /// Its events were not asked for yet.
+    /// Set until its events were first polled.
     is_fresh: bool,
     signal: Arc<Signal>,
     waker: Waker,
 }
 
-/// Set when a run may have something; wakes the connection.
+/// Set when a run may be ready; wakes the connection.
 struct Signal {
     is_set: AtomicBool,
     connection: Arc<AtomicWaker>,
@@ -82,13 +83,13 @@ impl Wake for Signal {
     }
 }
 
-/// What one turn of a run came to.
+/// The outcome of polling a run.
 enum Turn {
-    /// It has nothing now.
+    /// The run is pending.
     Idle,
-    /// It used up its share.
+    /// The run used up its share.
     More,
-    /// It has ended.
+    /// The run has ended.
     Ended { complete: bool },
 }
 
@@ -106,20 +107,20 @@ impl Subscriptions {
             Arc::new(Signal { is_set: AtomicBool::new(true), connection: Arc::clone(&self.connection) });
         let waker = Waker::from(Arc::clone(&signal));
         let number = subscription.after;
-        // Most connections follow one run, and they are many: no room for three more.
+        // There are many connections, and most watch one run: no spare capacity.
         self.followed.reserve_exact(1);
         self.followed.push(Followed { subscription, number, is_fresh: true, signal, waker });
     }
 
-    /// Stops following a run; false if it was not followed.
+    /// Stops watching a run. Returns `false` if it was not watched.
     pub(crate) fn remove(&mut self, run: &str) -> bool {
         let before = self.followed.len();
         self.followed.retain(|followed| followed.subscription.run != run);
         before != self.followed.len()
     }
 
-    /// Takes what the runs have into `batch`, until it is full or they have no more. `ended` is called where a run
-    /// ends, so that what it writes stands behind the run's last event.
+    /// Appends events of the runs to `batch`, until it is full or all runs are pending. Calls `ended` at the end of a run, so that
+    /// its message follows the run's last event.
     pub(crate) fn poll_fill(
         &mut self,
         cx: &Context<'_>,
@@ -133,6 +134,7 @@ impl Subscriptions {
         self.is_behind = batch.len() >= limits.batch_bytes;
     }
 
+    /// Polls ready runs in turn until the batch is full.
     fn fill(
         &mut self,
         cx: &Context<'_>,
@@ -167,11 +169,11 @@ impl Subscriptions {
     }
 }
 
-/// Turns before the connection looks at its socket again, however little the runs wrote: events without payloads
-/// never fill a batch.
+/// The most polls before the connection checks its socket again: events without payloads never fill a batch.
 const MOST_TURNS: usize = 1024;
 
 impl Followed {
+    /// Polls one run for its share of events, and writes them.
     fn poll_turn(&mut self, limits: &Limits, merge_bytes: usize, batch: &mut Batch) -> Turn {
         if !self.signal.is_set.swap(false, Ordering::AcqRel) {
             return Turn::Idle;
@@ -185,7 +187,7 @@ impl Followed {
         turn
     }
 
-    /// Takes its share of events; what is not written yet stays in `waiting`.
+    /// Takes the share of one run's events; unwritten ones stay in `waiting`.
     fn gather(
         &mut self,
         limits: &Limits,
@@ -221,6 +223,7 @@ impl Followed {
 }
 
 impl Subscription {
+    /// Writes the coalesced events: merged if they are several deltas.
     fn write(&mut self, waiting: &mut Coalescer, batch: &mut Batch) {
         let Some(gathered) = waiting.take() else { return };
         if let Some(merged) = gathered.merged() {
@@ -229,7 +232,7 @@ impl Subscription {
             if batch.messages() <= messages + 1 {
                 return;
             }
-            // A number that was seen in part could not be resumed: there is no such event in the run.
+            // A merged event with several payloads could not be resumed in the middle: the run has no such event.
             batch.truncate(messages);
         }
         for event in gathered.parts() {

@@ -1,4 +1,4 @@
-//! Binary messages: payloads that are bytes, with their address in front.
+//! Binary messages: an address followed by the bytes of a payload.
 //!
 //! ```text
 //! event (server to client)     payload (client to server)
@@ -10,23 +10,23 @@
 //! data the rest
 //! ```
 //!
-//! Integers are big-endian. The number comes at a fixed place, so a reader that follows one run needs no parser.
+//! Integers are big-endian. The number is at a fixed offset, so a reader of one run needs no parser.
 
 /// The first byte of an event.
 pub(crate) const EVENT: u8 = 1;
 /// The first byte of a payload.
 pub(crate) const PAYLOAD: u8 = 2;
-/// The bit in the first byte of `k` that says that more payloads of the same event follow.
+/// The bit in the first byte of `k` that is set if more payloads of the same event follow.
 #[cfg(feature = "server")]
 pub(crate) const MORE_BIT: u8 = 0x80;
 /// The same bit in `k` as a number.
 #[cfg(feature = "client")]
 const MORE: u32 = 1 << 31;
-/// Where `k` stands in an event.
+/// The offset of `k` in an event.
 #[cfg(feature = "server")]
 pub(crate) const K_OFFSET: usize = 9;
 
-/// A payload, cut at its address: reference, number, and where the data begins.
+/// Returns reference and number of a payload, and the offset of its data.
 #[cfg(feature = "server")]
 pub(crate) fn read_payload(message: &[u8]) -> Option<(&str, u64, usize)> {
     let (&PAYLOAD, rest) = message.split_first()? else { return None };
@@ -37,7 +37,7 @@ pub(crate) fn read_payload(message: &[u8]) -> Option<(&str, u64, usize)> {
     Some((reference, u64::from_be_bytes(*number), 11 + length))
 }
 
-/// Appends the address of a payload. A reference longer than 65,535 bytes is cut, and then known to nobody.
+/// Appends the address of a payload. A reference longer than 65,535 bytes is truncated, and matches no publisher.
 #[cfg(feature = "client")]
 pub(crate) fn write_payload(reference: &str, number: u64, out: &mut Vec<u8>) {
     out.push(PAYLOAD);
@@ -45,7 +45,7 @@ pub(crate) fn write_payload(reference: &str, number: u64, out: &mut Vec<u8>) {
     write_name(reference, out);
 }
 
-/// Appends the address of an event, with `k` as it is known so far.
+/// Appends the address of an event, with the present value of `k`.
 #[cfg(feature = "server")]
 pub(crate) fn write_event(run: &str, number: u64, k: u32, out: &mut Vec<u8>) {
     out.push(EVENT);
@@ -54,7 +54,7 @@ pub(crate) fn write_event(run: &str, number: u64, k: u32, out: &mut Vec<u8>) {
     write_name(run, out);
 }
 
-/// An event, cut at its address: run, number, `k`, more, and where the data begins.
+/// Returns run, number, `k` and `more` of an event, and the offset of its data.
 #[cfg(feature = "client")]
 pub(crate) fn read_event(message: &[u8]) -> Option<(&str, u64, u32, bool, usize)> {
     let (&EVENT, rest) = message.split_first()? else { return None };

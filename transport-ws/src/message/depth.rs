@@ -1,10 +1,9 @@
-//! How deeply a JSON text is nested, found without parsing it.
+//! The nesting depth of a JSON text, determined without parsing it.
 //!
-//! A parser that skips a value does so without recursion, so a text of a million brackets passes it and overflows the
-//! stack of whoever parses the cut-out part. The check is one pass over the bytes and knows strings; it does not care
-//! whether the text is valid.
+//! A parser that skips a value does not recurse, so a text of a million brackets passes it and overflows the stack of the
+//! next parser of that value. The check is one pass over the bytes that recognises strings; it does not check validity.
 
-/// True if `text` opens more than `limit` arrays and objects inside each other.
+/// Returns `true` if `text` nests more than `limit` arrays and objects.
 pub(crate) fn is_deeper_than(text: &str, limit: usize) -> bool {
     let mut depth = 0_usize;
     let mut in_string = false;

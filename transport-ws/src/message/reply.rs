@@ -1,4 +1,4 @@
-//! What a server says, apart from events (the [envelope](crate::driver::envelope) writes those).
+//! Messages of a server, except for events (the [envelope](crate::driver::envelope) writes those).
 
 use aqueduct_core::Exceeded;
 use aqueduct_core::run::InterruptReply;
@@ -22,24 +22,24 @@ pub(crate) enum Reply {
     Cancelled { reference: Option<String>, run: String, running: bool },
     /// The answer to a `publish`.
     Publishing { reference: String, run: String, acknowledged: u64, window: usize, window_bytes: usize },
-    /// All payloads up to a number are safe.
+    /// All payloads up to a number are stored.
     Ack { reference: String, number: u64 },
     /// The answer to a `finish`.
     Finished { reference: String },
     /// The answer to an `abandon`.
     Abandoned { reference: String },
-    /// A human answered.
-    Human { reference: String, reply: InterruptReply },
-    /// The events asked for are no longer kept.
+    /// A reply to an interrupt.
+    Interrupt { reference: String, reply: InterruptReply },
+    /// The requested events are no longer stored.
     Gone { reference: String, run: String, earliest: u64 },
-    /// Something went wrong; what it was about ends.
+    /// A request, run or publisher failed and has ended.
     Error { reference: Option<String>, run: Option<String>, code: &'static str, message: String },
     /// A limit refused a request.
     Exceeded { reference: Option<String>, run: Option<String>, message: String, exceeded: Exceeded },
 }
 
 impl Reply {
-    /// The service refused.
+    /// Returns the message for a refusal of the service.
     pub(crate) fn refusal(reference: Option<String>, run: Option<String>, error: ServiceError) -> Self {
         if let Some(exceeded) = error.exceeded {
             return Self::Exceeded { reference, run, message: error.message, exceeded };
@@ -54,19 +54,19 @@ impl Reply {
         }
     }
 
-    /// Something that this connection cannot do.
+    /// Returns the message for a request that this connection cannot fulfil.
     pub(crate) fn error(reference: Option<String>, code: &'static str, message: impl Into<String>) -> Self {
         Self::Error { reference, run: None, code, message: message.into() }
     }
 
-    /// Appends it as JSON.
+    /// Appends the message as JSON.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        // Writing plain data into memory cannot fail; a failure would leave a broken message, which the peer rejects.
+        // Serializing plain data into memory cannot fail; otherwise the peer would reject the invalid message.
         serde_json::to_writer(out, self).unwrap_or_default();
     }
 }
 
-/// The code of a refusal on the wire.
+/// Returns the code of a refusal on the wire.
 pub(crate) fn code_of(kind: RefusalKind) -> &'static str {
     match kind {
         RefusalKind::NotFound => "not_found",
@@ -81,7 +81,7 @@ pub(crate) fn code_of(kind: RefusalKind) -> &'static str {
     }
 }
 
-/// Absent fields are left out, never null.
+/// Omits absent fields; never writes null.
 impl Serialize for Reply {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_struct("Reply", 7)?;
@@ -126,7 +126,7 @@ impl Serialize for Reply {
                 out.serialize_field("type", "abandoned")?;
                 out.serialize_field("ref", reference)?;
             }
-            Self::Human { reference, reply } => {
+            Self::Interrupt { reference, reply } => {
                 out.serialize_field("type", "interrupt_reply")?;
                 out.serialize_field("ref", reference)?;
                 out.serialize_field("interrupt", reply.id.as_str())?;

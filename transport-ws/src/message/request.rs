@@ -1,4 +1,4 @@
-//! What a client says.
+//! Messages of a client.
 
 use std::borrow::Cow;
 
@@ -16,41 +16,41 @@ pub const OPERATIONS: [&str; 10] =
 /// One message of a client. Opaque parts are slices of the received text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request<'a> {
-    /// Who asks, if the HTTP request could not say it. Only as the first message.
+    /// The token, if the HTTP request had none. Only as the first message.
     Auth { token: String },
-    /// Which agents are there?
+    /// Lists the agents.
     List { reference: String },
-    /// Start a run. The agent is the path's if absent.
+    /// Starts a run. The default agent is that of the path.
     Start { reference: String, agent: Option<String>, input: &'a str },
-    /// Follow a run from a number on.
+    /// Watches a run from a number on.
     Watch { reference: String, run: String, after: u64, options: Option<&'a str> },
-    /// Follow a run no longer.
+    /// Stops watching a run.
     Unwatch { run: String },
-    /// Stop a run.
+    /// Cancels a run.
     Cancel { reference: Option<String>, run: String },
-    /// Feed a run.
+    /// Publishes a run.
     Publish { reference: String, agent: String, run: Option<String>, thread: Option<String>, format: String },
-    /// A payload of a fed run.
+    /// A payload of a published run.
     Payload { reference: String, number: u64, data: &'a str },
-    /// All payloads were sent.
+    /// Ends the publication.
     Finish { reference: String },
-    /// No more payloads come over this connection.
+    /// Abandons the publication on this connection.
     Abandon { reference: String },
 }
 
-/// Why a text is no request.
+/// Why a text is not a valid request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum RequestError {
-    /// Not a message of this protocol at all: whoever sends it speaks something else.
+    /// Not a message of this protocol: the peer uses another one.
     #[error("{0}")]
     Foreign(String),
-    /// A message of this protocol that cannot be obeyed; the connection goes on.
+    /// A message of this protocol that cannot be fulfilled; the connection continues.
     #[error("{message}")]
     Refused { reference: Option<String>, message: String, known: bool },
 }
 
 impl<'a> Request<'a> {
-    /// Reads a text message.
+    /// Parses a text message.
     pub(crate) fn parse(text: &'a str, json_depth: usize) -> Result<Self, RequestError> {
         if depth::is_deeper_than(text, json_depth) {
             return Err(RequestError::Foreign(format!("JSON is nested deeper than {json_depth} levels")));
@@ -89,8 +89,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The union of all fields. A tagged enum would have to buffer the values to find the tag, and a buffered value is no
-/// longer the text that was sent.
+/// The union of all fields. A tagged enum would buffer the values to find the tag, and lose their original text.
 #[derive(Deserialize)]
 struct Fields<'a> {
     #[serde(rename = "type", borrow)]
@@ -160,7 +159,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The part of `message` that `text`, a slice of it, stands for; shared, not copied.
+/// Returns the part of `message` that `text` is a slice of; shared, not copied.
 pub(crate) fn cut_out(message: &Bytes, text: &str) -> Bytes {
     message.slice_ref(text.as_bytes())
 }

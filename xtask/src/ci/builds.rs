@@ -1,22 +1,22 @@
-//! Builds that say something about the libraries beside that they work: without an operating system, with the oldest
-//! compiler, with the dependencies that are allowed, and without breaking those that use them.
+//! Builds that check further properties of the libraries: without an operating system, with the oldest compiler, with allowed
+//! dependencies only, and without breaking changes.
 //!
-//! Each needs something that a machine may lack. What is missing is named with the command that installs it, and the step is
-//! passed over: CI without it is no worse than before.
+//! Each needs a tool that a machine may lack. A missing tool is named with the command that installs it, and the step is
+//! skipped.
 
 use anyhow::{Result, bail};
 
 use crate::interop::EVERYTHING;
 use crate::project::Project;
 
-/// What must not need an operating system: the canonical model and the adapters.
+/// The packages that must not need an operating system: the canonical model and the adapters.
 const SANS_IO: [&str; 4] =
     ["aqueduct-core", "aqueduct-adapter-agui", "aqueduct-adapter-a2a", "aqueduct-adapter-magentic"];
 
-/// A target without sockets, threads and clocks: code that uses one of them does not get far there.
+/// A target without sockets, threads and clocks.
 const WASM: &str = "wasm32-unknown-unknown";
 
-/// Builds core and the adapters for a machine without an operating system.
+/// Builds core and the adapters for a target without an operating system.
 pub(super) fn check_wasm(project: &Project) -> Result<()> {
     let folder = crate::invocation::Invocation::new("rustc", project.root())
         .args(["--print", "target-libdir", "--target", WASM])
@@ -50,13 +50,13 @@ pub(super) fn check_oldest(project: &Project) -> Result<()> {
     }
     let target = project.metadata()?.target_directory()?.join("oldest");
     let call = rustup(&["run", version, "cargo", "check"]).args(EVERYTHING);
-    // The variable that names the cargo of this task would be used instead.
+    // Otherwise the variable that names the cargo of this task would be used.
     let call = call.env("CARGO_TARGET_DIR", target.to_string_lossy()).env("RUSTUP_TOOLCHAIN", version);
     println!("    {call}");
     call.run()
 }
 
-/// Checks licences, sources and known faults of dependencies.
+/// Checks licences, sources and known vulnerabilities of dependencies.
 pub(super) fn check_dependencies(project: &Project) -> Result<()> {
     if !project.root().join("deny.toml").exists() || project.cargo(["deny", "--version"]).output().is_err() {
         println!(
@@ -64,7 +64,7 @@ pub(super) fn check_dependencies(project: &Project) -> Result<()> {
         );
         return Ok(());
     }
-    // The data base of known faults is fetched by hand, where the machine may fetch it.
+    // The database of vulnerabilities is fetched by hand, where the machine may fetch it.
     project.cargo(["deny", "--offline", "check", "bans", "licenses", "sources"]).run()
 }
 

@@ -1,6 +1,6 @@
-//! Libraries that are taken in parts must compile in parts: each with no feature, and with each one that it has alone.
+//! Checks that libraries compile in parts: without features, and with each feature alone.
 //!
-//! Only libraries that users choose features of are here. All features together are the business of the other steps.
+//! Only libraries with features for users are listed. All features together are checked by the other steps.
 
 use anyhow::Result;
 
@@ -14,7 +14,7 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("aqueduct-transport-ws", &["client", "server", "tls"]),
 ];
 
-/// Lints every choice.
+/// Lints every combination.
 pub(super) fn check(project: &Project) -> Result<()> {
     for (package, features) in CHOICES {
         for feature in std::iter::once(&"").chain(*features) {

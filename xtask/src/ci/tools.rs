@@ -1,6 +1,6 @@
-//! What the machine must have before the long steps start, and what to do if it has not.
+//! Checks the tools of the machine before the long steps start.
 //!
-//! All gaps are told at once, so that they are filled in one go. Nothing is installed from here.
+//! All missing tools are reported at once. Nothing is installed.
 
 use anyhow::{Result, bail};
 
@@ -34,12 +34,12 @@ pub(crate) fn check(project: &Project) -> Result<()> {
     if missing.is_empty() { Ok(()) } else { bail!("this machine lacks:\n  {}", missing.join("\n  ")) }
 }
 
-/// Whether `cargo nextest` can be called.
+/// Returns `true` if `cargo nextest` is installed.
 pub(crate) fn has_nextest(project: &Project) -> bool {
     project.cargo(["nextest", "--version"]).output().is_ok()
 }
 
-/// `cargo nextest run`, or `cargo test` where nextest is not installed.
+/// Returns `cargo nextest run`, or `cargo test` if nextest is not installed.
 pub(crate) fn test_runner(project: &Project) -> Invocation {
     if has_nextest(project) { project.cargo(["nextest", "run"]) } else { project.cargo(["test"]) }
 }

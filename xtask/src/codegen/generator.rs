@@ -1,4 +1,4 @@
-//! One piece of generated code: from which files, into which file, how; and the loop over all of them.
+//! [`Generator`]: one generated file with its inputs; and the loop over all of them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,22 +7,22 @@ use anyhow::{Context as _, Result, bail};
 use crate::invocation::Invocation;
 use crate::project::Project;
 
-/// Makes one file of Rust code from files of the tree.
+/// Generates one file of Rust code from files of the tree.
 pub(crate) struct Generator {
-    /// Name, for messages.
+    /// The name for messages.
     pub(crate) name: &'static str,
-    /// Folder of the inputs, from the root of the workspace; imports between them start here.
+    /// The folder of the inputs, from the root of the workspace; imports between them start here.
     pub(crate) folder: &'static str,
-    /// Files in that folder.
+    /// The files in that folder.
     pub(crate) inputs: &'static [&'static str],
-    /// File to write, from the root of the workspace; its folder is called `generated`.
+    /// The file to write, from the root of the workspace; its folder is called `generated`.
     pub(crate) output: &'static str,
-    /// Gives the code for the inputs (the folder and the files in it).
+    /// Returns the code for the inputs (the folder and the files in it).
     pub(crate) run: fn(&Path, &[&str]) -> Result<String>,
 }
 
 impl Generator {
-    /// The whole text of the output: header, code, formatted as `cargo fmt` wants it.
+    /// Returns the text of the output: header and code, formatted like `cargo fmt`.
     fn generate(&self, root: &Path) -> Result<String> {
         let folder = root.join(self.folder);
         let code =
@@ -43,7 +43,7 @@ impl Generator {
     }
 }
 
-/// Runs all generators; with `check` nothing is written, and what is not current is an error.
+/// Runs all generators. With `check` nothing is written, and outdated code is an error.
 pub(crate) fn run_all(project: &Project, generators: &[Generator], check: bool) -> Result<()> {
     if generators.is_empty() {
         println!("codegen: nothing to generate");

@@ -1,7 +1,7 @@
-//! Protobuf to Rust, with a compiler written in Rust: nobody needs `protoc`.
+//! Compiles protobuf to Rust with a compiler written in Rust, without `protoc`.
 //!
-//! A row of the table chooses what it gets: messages alone, or with the stubs of a service (`configure` sets the
-//! service generator), and in another file the description that a reflection service hands out.
+//! A row of the table selects the output: messages, messages with the stubs of a service (`configure` sets the service
+//! generator), or the descriptor set for a reflection service.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use prost_build::{Config, Module};
 use protox::prost_reflect::prost_types::field_descriptor_proto::Type;
 use protox::prost_reflect::prost_types::{DescriptorProto, FileDescriptorSet};
 
-/// The Rust types for the messages of one protobuf package, spread over `files` in `folder`. The package is that
-/// of the first file. Imports of Google's well-known types become `prost_types`.
+/// Returns the Rust types of one protobuf package, spread over `files` in `folder`. The package is that of the first file.
+/// Imports of Google's well-known types become `prost_types`.
 pub(crate) fn messages(folder: &Path, files: &[&str], configure: fn(&mut Config)) -> Result<String> {
     generate(compile(folder, files)?, files, configure)
 }
 
-/// The same with every `string` as `bytes::Bytes`: the same bytes on the wire, and text that is passed on shares
-/// its buffer instead of being copied. Whoever reads such a field checks that it is UTF-8.
+/// Like [`messages`], with every `string` as `bytes::Bytes`: the same bytes on the wire, and text shares its buffer instead of
+/// being copied. The reader of such a field checks that it is UTF-8.
 pub(crate) fn messages_with_shared_text(
     folder: &Path,
     files: &[&str],
@@ -34,7 +34,7 @@ pub(crate) fn messages_with_shared_text(
     generate(descriptors, files, configure)
 }
 
-/// The description of `files` as a constant, without comments.
+/// Returns the descriptor set of `files` as a constant, without comments.
 pub(crate) fn description(folder: &Path, files: &[&str]) -> Result<String> {
     let mut descriptors = compile(folder, files)?;
     descriptors.file.iter_mut().for_each(|file| file.source_code_info = None);

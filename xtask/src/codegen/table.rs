@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::codegen::generator::Generator;
 use crate::codegen::proto;
 
-/// What `cargo xtask codegen` generates. A row for a .proto file looks like this:
+/// The files that `cargo xtask codegen` generates. A row for a .proto file looks like this:
 ///
 /// ```text
 /// Generator {
@@ -57,7 +57,7 @@ pub(crate) const GENERATORS: &[Generator] = &[
     },
 ];
 
-/// Maps in the order of their keys, so that what is written does not depend on chance.
+/// Generates maps in the order of their keys, so that the encoding is deterministic.
 fn a2a_messages(folder: &Path, inputs: &[&str]) -> Result<String> {
     proto::messages(folder, inputs, |config| {
         config.btree_map(["."]);

@@ -10,10 +10,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::payload::{File, Payload};
 
-/// The modification time of every file in a package: the first moment that a ZIP archive can hold, 1980-01-01.
+/// The modification time of every file in a package: the earliest time of a ZIP archive, 1980-01-01.
 const EPOCH: u64 = 315_532_800;
 
-/// Writes `aqueduct-VERSION-TRIPLE.tar.gz`: the binary and what belongs beside it, in one folder.
+/// Writes `aqueduct-VERSION-TRIPLE.tar.gz`: the binary and its files, in one folder.
 pub(super) fn write(payload: &Payload, out: &Path) -> Result<()> {
     let name = format!("aqueduct-{}-{}", payload.version, payload.platform.triple);
     let mut files = vec![
@@ -54,7 +54,7 @@ pub(super) fn save(out: &Path, name: &str, content: &[u8]) -> Result<()> {
     file.write_all(content).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes `SHA256SUMS` over every file in `out`, in the form that `sha256sum --check` reads; returns its lines.
+/// Writes `SHA256SUMS` over every file in `out`, in the form of `sha256sum --check`. Returns its lines.
 pub(super) fn write_checksums(out: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(out).with_context(|| format!("cannot list {}", out.display()))? {

@@ -17,7 +17,7 @@ const MAINTAINER: &str = "The Aqueduct developers <aqueduct@localhost>";
 /// The configuration file that the unit reads; kept over upgrades.
 const CONFIGURATION: &str = "etc/aqueduct/aqueduct.toml";
 
-/// Writes `aqueduct_VERSION_ARCH.deb`, on platforms that Debian has.
+/// Writes `aqueduct_VERSION_ARCH.deb`, on platforms that Debian supports.
 pub(super) fn write(payload: &Payload, out: &Path) -> Result<()> {
     let Some(architecture) = payload.platform.debian else { return Ok(()) };
     let data = data(payload);

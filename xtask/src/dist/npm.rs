@@ -1,7 +1,7 @@
 //! The npm packages: one with the launcher, which people install, and one per platform with its binary.
 //!
-//! The launcher names every platform package as an optional dependency; npm installs the one whose `os` and `cpu` match
-//! and leaves the others out. No package runs a script at installation.
+//! The launcher names every platform package as an optional dependency; npm installs the one whose `os` and `cpu` match. No
+//! package runs a script at installation.
 
 use std::path::Path;
 

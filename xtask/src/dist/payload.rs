@@ -1,4 +1,4 @@
-//! [`Payload`]: what every package of the binary contains.
+//! [`Payload`]: the contents of every package of the binary.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::project::Project;
 /// The name of the packages that contain the binary, in every registry.
 pub(super) const PACKAGE: &str = "aqueduct-gateway";
 
-/// One sentence for package managers.
+/// The summary for package managers.
 pub(super) const SUMMARY: &str =
     "Carries any agent's stream (A2A, AG-UI, Microsoft Agent Framework) to any agent frontend, intact";
 
@@ -24,25 +24,25 @@ pub(super) const LICENCE: &str = "Apache-2.0 OR MIT";
 /// A file of a package.
 #[derive(Debug, Clone)]
 pub(super) struct File {
-    /// Where it lies, relative to the root of the package, with `/`.
+    /// The path relative to the root of the package, with `/`.
     pub(super) path: String,
     pub(super) content: Vec<u8>,
     pub(super) is_executable: bool,
 }
 
 impl File {
-    /// A file for reading.
+    /// Returns a plain file.
     pub(super) fn new(path: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
         Self { path: path.into(), content: content.into(), is_executable: false }
     }
 
-    /// A program.
+    /// Returns an executable file.
     pub(super) fn program(path: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
         Self { is_executable: true, ..Self::new(path, content) }
     }
 }
 
-/// The binary and what belongs beside it.
+/// The binary and the files that belong to it.
 #[derive(Debug)]
 pub(super) struct Payload {
     pub(super) version: String,
@@ -51,7 +51,7 @@ pub(super) struct Payload {
     pub(super) readme: Vec<u8>,
     /// `LICENSE-APACHE` and `LICENSE-MIT`, without folder.
     pub(super) licences: Vec<File>,
-    /// Completions by the path below `/usr/share` where a shell looks for them.
+    /// Completions by their path below `/usr/share`.
     pub(super) completions: Vec<File>,
     /// Man pages, without folder.
     pub(super) man_pages: Vec<File>,
@@ -60,11 +60,11 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// Builds the binary with `profile` and collects what belongs beside it.
+    /// Builds the binary with `profile` and collects the files that belong to it.
     pub(super) fn build(project: &Project, profile: &str, target: &Path) -> Result<Self> {
         let platform = Platform::here()?;
         let call = project.cargo(["build", "--bin", "aqueduct", "--profile", profile]);
-        // Tests take the binary that every other step has built; a release has the gateway's own features alone.
+        // Tests use the binary of the other steps; a release has only the gateway's own features.
         let (selection, folder) = match profile {
             "dev" => (crate::interop::EVERYTHING, "debug"),
             _ => (["--package", PACKAGE], profile),
@@ -104,7 +104,7 @@ struct Binary {
     content: Vec<u8>,
 }
 
-/// Reads the binary without its symbols. Where `strip` is missing the binary is taken as it is.
+/// Reads the binary without its symbols. If `strip` is missing, the binary is unchanged.
 fn stripped(project: &Project, built: &Path, target: &Path) -> Result<Binary> {
     let small = target.join("aqueduct-stripped");
     let (from, to) = (crate::interop::peers::text(built)?, crate::interop::peers::text(&small)?);

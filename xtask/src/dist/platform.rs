@@ -1,10 +1,10 @@
-//! The platforms that packages exist for, and what each package manager calls them.
+//! The supported platforms, with their names in each package manager.
 //!
-//! The table is whole although one run builds for one platform: the npm launcher names all platform packages.
+//! The table is complete although one run builds for one platform: the npm launcher names all platform packages.
 
 use anyhow::{Context as _, Result};
 
-/// A platform, by the names that package managers give it.
+/// A platform, with its names in package managers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Platform {
     /// Rust's operating system and architecture.

@@ -1,6 +1,6 @@
 //! The packages of the SDKs: a wheel for Python, tarballs for npm, at the version of the workspace.
 //!
-//! Each SDK's own build tool makes its package; this module checks the version and names what is missing.
+//! Each SDK's own build tool makes its package; this module checks the version and reports missing files.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! The A2A peers: the Python SDK at 1.3.0 and 0.3.26, the npm SDK at 1.3.0, and the official crates for Rust.
 //!
-//! Their servers and clients play the modes of `modes.json`. That the harness can fail is proved by its tests, which
-//! also compare with wrong expectations.
+//! Their servers and clients play the modes of `modes.json`. The tests also compare with wrong expectations, which proves
+//! that the harness can fail.
 
 use anyhow::{Context as _, Result};
 
@@ -9,7 +9,7 @@ use crate::interop::Env;
 use crate::interop::peers::{Peers, text};
 use crate::project::Project;
 
-/// Installs the peers and says where everything is.
+/// Installs the peers and returns their locations.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let peers = Peers::of(project, "a2a")?;
     let new = peers.python_venv("python-1.3.0")?;

@@ -1,7 +1,7 @@
 //! The AG-UI peers: the npm client at 1.0.0 and 0.0.59, and the Python package at 1.0.0.
 //!
-//! `oracle.mjs` and `oracle.py` run cases through the real clients. Their self-tests come first: an oracle that
-//! accepts what the client is known to refuse proves nothing.
+//! `oracle.mjs` and `oracle.py` run cases through the real clients. Their self-tests run first: an oracle that accepts a
+//! stream that the client rejects proves nothing.
 
 use anyhow::{Context as _, Result};
 
@@ -10,7 +10,7 @@ use crate::interop::peers::{Peers, text};
 use crate::invocation::Invocation;
 use crate::project::Project;
 
-/// Installs the peers, proves the oracles, and says where everything is.
+/// Installs the peers, tests the oracles, and returns their locations.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let peers = Peers::of(project, "agui")?;
     let new = peers.npm_project("client-1.0.0")?;

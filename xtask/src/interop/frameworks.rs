@@ -1,7 +1,7 @@
-//! Agents of the common frameworks, with a scripted model, behind the gateway; the real AG-UI clients before it.
+//! Agents of common frameworks, with a scripted model, behind the gateway, and the real AG-UI clients in front of it.
 //!
-//! Each framework has a virtual environment of its own, because their pins contradict each other. Together they take
-//! about three gigabytes and some minutes to install, so the suite is nightly: `cargo xtask interop frameworks`.
+//! Each framework has a virtual environment of its own, because their pins conflict. Together they take about three gigabytes
+//! and some minutes to install, so the suite is nightly: `cargo xtask interop frameworks`.
 
 use anyhow::{Context as _, Result};
 
@@ -14,7 +14,7 @@ use crate::project::Project;
 const FRAMEWORKS: [&str; 8] =
     ["agent-framework", "agno", "crewai", "google-adk", "langgraph", "llama-index", "pydantic-ai", "strands"];
 
-/// Installs the frameworks and the clients, and returns where everything is.
+/// Installs the frameworks and the clients, and returns their locations.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let (clients, peers) = (Peers::of(project, "agui")?, Peers::of(project, "frameworks")?);
     let sdks = Peers::of(project, "a2a")?;

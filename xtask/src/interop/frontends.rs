@@ -1,7 +1,7 @@
-//! CopilotKit and assistant-ui in a headless Chromium, as they come and with `sdk/react`, against the gateway's own program.
+//! CopilotKit and assistant-ui in a headless Chromium, unmodified and with `sdk/react`, against the gateway.
 //!
-//! The packages of `sdk/` are packed and installed by npm, as an application gets them; their types are checked by the
-//! compiler of the pages. That the scenes can fail is proved by the tests.
+//! The packages of `sdk/` are packed and installed by npm, as in an application; the compiler of the pages checks their types.
+//! The tests prove that the scenes can fail.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::project::Project;
 /// The packages that the pages use.
 const PACKAGES: [&str; 2] = ["sdk/react", "sdk/typescript"];
 
-/// Installs the pages, the runtime and the driver, finds the browser, and says where everything is.
+/// Installs the pages, the runtime and the driver, finds the browser, and returns their locations.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let peers = Peers::of(project, "frontends")?;
     let pages = peers.npm_project("pages")?;
@@ -37,7 +37,7 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     ])
 }
 
-/// Packs the packages and lets npm install them beside the frontends.
+/// Packs the packages and installs them with npm.
 fn install(project: &Project, folder: &Path, pages: &Path) -> Result<()> {
     let mut packed: Vec<String> = Vec::new();
     for package in PACKAGES {
@@ -49,7 +49,7 @@ fn install(project: &Project, folder: &Path, pages: &Path) -> Result<()> {
     npm.args(["--ignore-scripts", "--loglevel=error"]).args(packed).output().map(drop)
 }
 
-/// Checks the packages' types as an application's compiler sees them.
+/// Checks the packages' types with an application's compiler.
 fn check_types(program: &Path, pages: &Path) -> Result<()> {
     let copied: PathBuf = pages.join("types.mts");
     std::fs::copy(program, &copied).with_context(|| format!("cannot copy {}", program.display()))?;

@@ -1,5 +1,4 @@
-//! The gateway end to end: real frontends before it, real agents behind it, and nothing of ours between them but the
-//! program.
+//! The gateway end to end: real frontends in front of it, real agents behind it, and only the gateway between them.
 //!
 //! Frontends are the npm AG-UI clients, the CopilotKit runtime and the A2A SDKs; agents are those of the a2a suite, and
 //! workflows of the Microsoft Agent Framework. Only CopilotKit is installed for this suite alone.
@@ -11,7 +10,7 @@ use crate::interop::peers::{Peers, text};
 use crate::interop::programs;
 use crate::project::Project;
 
-/// Installs the peers, and says where everything is.
+/// Installs the peers and returns their locations.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let (clients, agents) = (Peers::of(project, "agui")?, Peers::of(project, "a2a")?);
     let (workflows, peers) = (Peers::of(project, "magentic")?, Peers::of(project, "gateway")?);

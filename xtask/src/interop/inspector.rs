@@ -1,6 +1,6 @@
 //! The peer of the inspector: a headless Chromium, against the gateway's own program.
 //!
-//! The driver is that of the transports suite, at the same version. That the scenes can fail is proved by the tests.
+//! The driver is that of the transports suite, at the same version. The tests prove that the scenes can fail.
 
 use anyhow::{Context as _, Result};
 
@@ -10,7 +10,7 @@ use crate::interop::programs;
 use crate::interop::transports::chromium;
 use crate::project::Project;
 
-/// Installs the driver, finds the browser, and says where everything is.
+/// Installs the driver, finds the browser, and returns their locations.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let (peers, drivers) = (Peers::of(project, "inspector")?, Peers::of(project, "transports")?);
     let browser = drivers.npm_project("browser")?;

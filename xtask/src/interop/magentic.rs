@@ -1,7 +1,7 @@
 //! The Microsoft Agent Framework: real workflows with scripted models, run through `sdk/python`.
 //!
-//! The package's own tests come first: lines that it gets wrong prove nothing about the adapter. Then `produce.py`
-//! writes the lines of each workflow, and what they must come to, for the tests of `aqueduct-tests`.
+//! The package's own tests run first: wrong lines prove nothing about the adapter. Then `produce.py` writes the lines of each
+//! workflow, and the expected results, for the tests of `aqueduct-tests`.
 
 use anyhow::{Context as _, Result};
 
@@ -10,13 +10,13 @@ use crate::interop::peers::{Peers, text};
 use crate::invocation::Invocation;
 use crate::project::Project;
 
-/// Installs the framework, tests the package, writes the cases, and says where they are.
+/// Installs the framework, tests the package, writes the cases, and returns their locations.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let peers = Peers::of(project, "magentic")?;
     let python = text(&peers.python_venv("python")?)?;
     let cases = text(&peers.cases()?)?;
     let package = project.root().join("sdk/python");
-    // Nothing is written beside the sources: no compiled files, no cache.
+    // No compiled files and no cache are written into the source tree.
     let call = |folder| Invocation::new(python.clone(), folder).args(["-B"]);
     call(&package).args(["-m", "mypy", "--no-incremental", "--cache-dir", "/dev/null"]).run()?;
     call(&package).args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).run()?;

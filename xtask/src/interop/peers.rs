@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! tests/interop/<suite>/<name>/   pins: package.json + package-lock.json, requirements.txt, or Cargo.lock
-//! target/interop/<suite>/<name>/  what was installed, and `.pins`: the pins it was installed from
+//! target/interop/<suite>/<name>/  the installation, and `.pins`: the pins it was installed from
 //! ```
 //!
-//! `.pins` is written last. So a folder with the right `.pins` is complete and is left alone; any other is removed
-//! and made anew. Scripts of packages are not run. Rust peers are built by cargo, which keeps its own books.
+//! `.pins` is written last. So a folder with the right `.pins` is complete and is kept; any other is removed and created
+//! again. Install scripts of packages are not run. Rust peers are built by cargo, which detects changes itself.
 
 use std::path::{Path, PathBuf};
 
@@ -30,25 +30,25 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// The folders of the suite called `suite`.
+    /// Returns the folders of a suite.
     pub(crate) fn of(project: &Project, suite: &str) -> Result<Self> {
         let installed = project.metadata()?.target_directory()?.join("interop").join(suite);
         Ok(Self { pins: project.root().join("tests/interop").join(suite), installed })
     }
 
-    /// Where the suite's own scripts and pins are.
+    /// Returns the folder of the suite's own scripts and pins.
     pub(crate) fn scripts(&self) -> &Path {
         &self.pins
     }
 
-    /// A folder for the cases that tests write, so that a failing one can be looked at.
+    /// Returns a folder for the cases that tests write, for the inspection of failures.
     pub(crate) fn cases(&self) -> Result<PathBuf> {
         let folder = self.installed.join("cases");
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         Ok(folder)
     }
 
-    /// Installs the npm packages pinned in the suite's folder `name`; gives the folder with `node_modules`.
+    /// Installs the npm packages pinned in the suite's folder `name`. Returns the folder with `node_modules`.
     pub(crate) fn npm_project(&self, name: &str) -> Result<PathBuf> {
         check_node(&self.pins)?;
         let files = ["package.json", "package-lock.json"];
@@ -59,7 +59,7 @@ impl Peers {
         })
     }
 
-    /// Installs the Python packages pinned in the suite's folder `name`; gives the interpreter that sees them.
+    /// Installs the Python packages pinned in the suite's folder `name`. Returns the interpreter of their environment.
     pub(crate) fn python_venv(&self, name: &str) -> Result<PathBuf> {
         let version = check_python(&self.pins)?;
         let folder = self.install(name, &["requirements.txt"], &version, |folder| {
@@ -74,7 +74,7 @@ impl Peers {
         Ok(interpreter(&folder))
     }
 
-    /// Builds the program in the suite's folder `name`, a cargo project of its own with a lock file; gives the program.
+    /// Builds the cargo project with a lock file in the suite's folder `name`. Returns the program.
     pub(crate) fn cargo_project(&self, name: &str) -> Result<PathBuf> {
         let (project, target) = (self.pins.join(name), self.installed.join(name));
         println!("interop: building {name} into {}", target.display());
@@ -115,7 +115,7 @@ impl Peers {
     }
 }
 
-/// Installs a package of the distribution where that can be done without asking anybody: as root, with apt.
+/// Installs a package of the distribution if that needs no confirmation: as root, with apt.
 pub(crate) fn debian_package(folder: &Path, package: &str, hint: &'static str) -> Result<()> {
     let user = Invocation::new("id", folder).args(["-u"]).output().unwrap_or_default();
     let apt = || Invocation::new("apt-get", folder).hint(hint).env("DEBIAN_FRONTEND", "noninteractive");
@@ -127,12 +127,12 @@ pub(crate) fn debian_package(folder: &Path, package: &str, hint: &'static str) -
     apt().args(["install", "--yes", "--quiet", "--no-install-recommends", package]).run()
 }
 
-/// A path as text, for arguments and variables.
+/// Returns a path as text, for arguments and variables.
 pub(crate) fn text(path: &Path) -> Result<String> {
     Ok(path.to_str().context("the path of the target folder is not UTF-8")?.to_owned())
 }
 
-/// The version of Node.js, if it is there and new enough.
+/// Returns the version of Node.js, if it is installed and recent enough.
 pub(crate) fn check_node(folder: &Path) -> Result<String> {
     let version = Invocation::new("node", folder).args(["--version"]).hint(NODE_HINT).output()?;
     let version = version.trim();
@@ -144,7 +144,7 @@ pub(crate) fn check_node(folder: &Path) -> Result<String> {
     Ok(format!("node {version}"))
 }
 
-/// The version of Python, if it is there, new enough and able to make virtual environments.
+/// Returns the version of Python, if it is installed, recent enough and able to create virtual environments.
 pub(crate) fn check_python(folder: &Path) -> Result<String> {
     let version = python(folder).args(["--version"]).output()?;
     let version = version.trim();

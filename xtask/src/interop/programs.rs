@@ -1,27 +1,27 @@
-//! The programs of the workspace that real peers talk to, and the tests that start them.
+//! The programs of the workspace that real peers connect to, and the tests that start them.
 //!
-//! They are built with the very selection of the step `tests`: cargo joins the features of all that it is asked to build
-//! at once, so asking for one package would compile most of the tree a second and a third time.
+//! They are built with the same selection as the step `tests`: cargo unifies the features of everything that it builds at
+//! once, so building one package would compile most of the tree again.
 
 use anyhow::Result;
 
 use crate::interop::peers::text;
 use crate::project::Project;
 
-/// What `cargo xtask test` builds everything with.
+/// The selection with which `cargo xtask test` builds everything.
 pub(crate) const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 
-/// Builds the programs and the tests; nothing is done twice if the step `tests` went before.
+/// Builds the programs and the tests; does nothing if the step `tests` ran before.
 pub(super) fn build(project: &Project) -> Result<()> {
     project.cargo(["build", "--bins", "--tests"]).args(EVERYTHING).run()
 }
 
-/// The gateway.
+/// Returns the path of the gateway.
 pub(super) fn gateway(project: &Project) -> Result<String> {
     text(&project.metadata()?.target_directory()?.join("debug").join("aqueduct"))
 }
 
-/// The folder with the examples.
+/// Returns the folder of the examples.
 pub(super) fn examples(project: &Project) -> Result<String> {
     text(&project.metadata()?.target_directory()?.join("debug"))
 }

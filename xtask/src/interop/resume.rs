@@ -1,7 +1,7 @@
 //! `sdk/typescript` in the real AG-UI clients, against the gateway through a proxy that cuts connections.
 //!
-//! The package's own tests come first, then its types are checked as an application's compiler sees them. Then it is put
-//! into the folder of each client, as npm would, because a package finds its peers from where it lies.
+//! The package's own tests run first, then an application's compiler checks its types. Then it is copied into the folder of
+//! each client, as npm would, because a package resolves its peers from its own folder.
 
 use std::path::{Path, PathBuf};
 
@@ -16,13 +16,13 @@ use crate::project::Project;
 /// The package's name in `node_modules`.
 const PACKAGE: &str = "aqueduct-agui";
 
-/// Installs the peers, tests the package, and says where everything is.
+/// Installs the peers, tests the package, and returns their locations.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let peers = Peers::of(project, "resume")?;
     let compiler = peers.npm_project("types")?.join("node_modules/typescript/bin/tsc");
     let package = project.root().join("sdk/typescript");
     Invocation::new("node", &package).args(["--test", "test/"]).run()?;
-    // The rest of it needs frontends, and is looked at by the suite `frontends`.
+    // The rest of it needs frontends: see the suite `frontends`.
     Invocation::new("node", &project.root().join("sdk/react")).args(["--test", "test/"]).run()?;
     let (new, old) = (client(project, "client-1.0.0")?, client(project, "client-0.0.59")?);
     for client in [&new, &old] {
@@ -37,14 +37,14 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     ])
 }
 
-/// A real AG-UI client of the suite `agui`, with the package beside it; gives the folder with `node_modules`.
+/// Installs a real AG-UI client of the suite `agui` together with the package. Returns the folder with `node_modules`.
 pub(super) fn client(project: &Project, name: &str) -> Result<PathBuf> {
     let client = Peers::of(project, "agui")?.npm_project(name)?;
     install(&project.root().join("sdk/typescript"), &client)?;
     Ok(client)
 }
 
-/// Copies what would be published.
+/// Copies the files that would be published.
 fn install(package: &Path, client: &Path) -> Result<()> {
     let folder = client.join("node_modules").join(PACKAGE);
     let sources = folder.join("src");

@@ -1,6 +1,6 @@
-//! The peers of the shared run log: a Redis server of this machine, of which the tests start their own, each on a free port
-//! in a temporary folder; the A2A agent of the suite `a2a` on the Python SDK, whose runs outlive gateways; and
-//! `sdk/typescript`, whose clients do too.
+//! The peers of the shared run log: a Redis server, of which each test starts its own on a free port in a temporary folder; the
+//! A2A agent of the suite `a2a` on the Python SDK, whose runs outlive gateways; and `sdk/typescript`, whose clients do,
+//! too.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::project::Project;
 const HINT: &str = "install Redis 6.2 or later (on Debian: the package `redis-server`) or Valkey, or say where its server is \
                     by the variable AQUEDUCT_REDIS";
 
-/// The server, the gateway whose replicas share it, and `sdk/typescript` in the real client.
+/// Finds the server, builds the gateway, installs `sdk/typescript` into the real client, and returns their locations.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let (peers, agents) = (Peers::of(project, "runlog")?, Peers::of(project, "a2a")?);
     let scripts = peers.scripts().parent().context("the scripts have no folder")?;
@@ -29,7 +29,7 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     ])
 }
 
-/// The server of this machine, installed if there is none.
+/// Returns the Redis server of this machine, installed if there is none.
 pub(super) fn server(folder: &Path) -> Result<String> {
     let chosen = std::env::var("AQUEDUCT_REDIS").ok();
     let name = chosen.clone().unwrap_or_else(|| "redis-server".to_owned());

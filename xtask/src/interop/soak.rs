@@ -1,4 +1,4 @@
-//! The peers of the soak: a Redis server of this machine, of which the test starts its own, and the gateway.
+//! The peers of the soak: a Redis server, of which the test starts its own, and the gateway.
 
 use anyhow::Result;
 
@@ -7,7 +7,7 @@ use crate::interop::peers::Peers;
 use crate::interop::{programs, runlog};
 use crate::project::Project;
 
-/// The server and the gateway.
+/// Returns the locations of the server and the gateway.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let peers = Peers::of(project, "runlog")?;
     Ok(vec![

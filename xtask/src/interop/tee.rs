@@ -1,5 +1,5 @@
-//! Supervisors and sub-agents of the real Python SDKs, with one gateway between them or two that share a Redis, and the
-//! real AG-UI clients before them.
+//! Supervisors and sub-agents of the real Python SDKs, with one gateway between them or two that share a Redis, and the real
+//! AG-UI clients in front of them.
 
 use anyhow::{Context as _, Result};
 
@@ -8,7 +8,7 @@ use crate::interop::peers::{Peers, text};
 use crate::interop::{programs, runlog};
 use crate::project::Project;
 
-/// Installs the peers, and says where everything is.
+/// Installs the peers and returns their locations.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let (clients, peers) = (Peers::of(project, "agui")?, Peers::of(project, "tee")?);
     let new = clients.npm_project("client-1.0.0")?;

@@ -1,7 +1,7 @@
 //! Peers of the transports: the npm AG-UI clients, Python `websockets`, grpcio and `a2a-sdk`, and a headless Chromium,
 //! against the programs of `examples/`.
 //!
-//! That the scripts can fail is proved by the tests, which also run each with a wrong expectation.
+//! The tests also run each script with a wrong expectation, which proves that the scripts can fail.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::project::Project;
 const CHROMIUM_HINT: &str = "install Chromium (on Debian: the package `chromium`), or say where it is by the \
                              variable AQUEDUCT_CHROMIUM";
 
-/// Installs the peers, and says where everything is.
+/// Installs the peers and returns their locations.
 pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let (clients, peers) = (Peers::of(project, "agui")?, Peers::of(project, "transports")?);
     let new = clients.npm_project("client-1.0.0")?;
@@ -38,7 +38,7 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     ])
 }
 
-/// The browser of this machine: no package manager that we pin with has it.
+/// Returns the browser of this machine: none of the pinned package managers has it.
 pub(crate) fn chromium(folder: &Path) -> Result<String> {
     let chosen = std::env::var("AQUEDUCT_CHROMIUM").ok();
     let name = chosen.clone().unwrap_or_else(|| "chromium".to_owned());
@@ -50,7 +50,7 @@ pub(crate) fn chromium(folder: &Path) -> Result<String> {
     if name.contains('/') {
         return Ok(name);
     }
-    // The driver wants a path.
+    // The driver needs a path.
     let path = std::env::var_os("PATH").context("PATH is not set")?;
     let found =
         std::env::split_paths(&path).map(|folder| folder.join(&name)).find(|program| program.is_file());

@@ -10,11 +10,12 @@ mod manifests;
 mod sans_io;
 mod sizes;
 mod unfinished;
+mod wording;
 
 use crate::tidy::finding::Finding;
 use crate::tidy::model::Model;
 
-/// Looks at the model and adds what it finds.
+/// Checks the model and appends findings.
 pub(crate) type Check = fn(&Model, &mut Vec<Finding>);
 
 /// Every check, in the order of the report.
@@ -34,10 +35,11 @@ pub(crate) const ALL: &[Check] = &[
     links::contents,
     foreign_places::check,
     unfinished::check,
+    wording::check,
     fixtures::check,
 ];
 
-/// What one check finds in a model.
+/// Returns the findings of one check in a model.
 #[cfg(test)]
 pub(crate) fn found(check: Check, model: &Model) -> Vec<String> {
     let mut findings = Vec::new();

@@ -1,35 +1,35 @@
-//! What a check reports: where, which rule, what is wrong and what to do.
+//! [`Finding`]: location, rule, description and remedy.
 
 use std::fmt;
 
-/// Whether a finding fails the build.
+/// The consequence of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Severity {
-    /// Told, and no more.
+    /// Printed only.
     Warning,
     /// Fails `tidy`.
     Error,
 }
 
-/// One broken rule at one place.
+/// A violated rule at one location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// Whether it fails the build.
+    /// The consequence of the finding.
     pub(crate) severity: Severity,
-    /// Path from the root of the workspace.
+    /// The path from the root of the workspace.
     pub(crate) path: String,
-    /// Line, from 1; none when the finding is about the whole file.
+    /// The line, from 1; `None` for the whole file.
     pub(crate) line: Option<usize>,
-    /// Name of the rule.
+    /// The name of the rule.
     pub(crate) rule: &'static str,
-    /// What is wrong.
+    /// A description of the violation.
     pub(crate) what: String,
-    /// What to do about it.
+    /// The remedy.
     pub(crate) help: String,
 }
 
 impl Finding {
-    /// A finding that fails the build.
+    /// Returns a finding that fails the build.
     pub(crate) fn error(
         rule: &'static str,
         path: &str,
@@ -41,7 +41,7 @@ impl Finding {
         Self { severity, path: path.to_owned(), line, rule, what, help: help.to_owned() }
     }
 
-    /// A finding that is only told.
+    /// Returns a finding that is only printed.
     pub(crate) fn warning(
         rule: &'static str,
         path: &str,
@@ -54,7 +54,7 @@ impl Finding {
 }
 
 impl fmt::Display for Finding {
-    /// `path:line: error[rule]: what; help`, which editors and CI logs can follow.
+    /// Writes `path:line: error[rule]: what; help`, which editors and CI logs recognise.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path)?;
         if let Some(line) = self.line {
@@ -68,7 +68,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The line (from 1) of the first line in `text` that starts with `prefix`, leading blanks aside.
+/// Returns the number (from 1) of the first line in `text` that starts with `prefix` after white space.
 pub(crate) fn line_of(text: &str, prefix: &str) -> Option<usize> {
     let at = text.lines().position(|line| line.trim_start().starts_with(prefix));
     at.map(|index| index + 1)

@@ -1,4 +1,4 @@
-//! The layers of the workspace and who may depend on whom.
+//! The layers of the workspace, and the allowed dependencies between them.
 //!
 //! ```text
 //! gateway ──► aqueduct ──► runs ──► runlog ──► core
@@ -7,16 +7,16 @@
 //! tests, benches, fuzz, examples ──► anything        xtask ──► nothing of ours
 //! ```
 //!
-//! The folder decides the layer, so a new folder needs a decision here before it can join.
+//! The folder determines the layer, so a new folder must be added here first.
 
-/// The place of a crate in the picture above.
+/// The layer of a crate in the picture above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
-    /// Canonical model and machines.
+    /// The canonical model and the machines.
     Core,
     /// One agent protocol.
     Adapter,
-    /// One way to move bytes, mounted on the server of [`Layer::Http`].
+    /// One transport, mounted on the server of [`Layer::Http`].
     Transport,
     /// The one server, and HTTP itself.
     Http,
@@ -30,14 +30,14 @@ pub(crate) enum Layer {
     Gateway,
     /// Tests, benches and fuzz targets.
     Tests,
-    /// Programs that show how the crates are put together.
+    /// Programs that demonstrate the use of the crates.
     Examples,
     /// This tool.
     Xtask,
 }
 
 impl Layer {
-    /// The layer of the crate in `folder` (a path from the root of the workspace).
+    /// Returns the layer of the crate in `folder` (a path from the root of the workspace).
     pub(crate) fn of(folder: &str) -> Option<Self> {
         let top = folder.split('/').next()?;
         match top {
@@ -56,7 +56,7 @@ impl Layer {
         }
     }
 
-    /// Whether a crate of this layer may depend on another crate of ours in layer `other`.
+    /// Returns `true` if a crate of this layer may depend on another crate of ours in layer `other`.
     pub(crate) fn may_use(self, other: Self) -> bool {
         match self {
             Self::Core | Self::Xtask => false,
@@ -69,22 +69,22 @@ impl Layer {
         }
     }
 
-    /// Whether other crates are built on it.
+    /// Returns `true` if other crates depend on it.
     pub(crate) fn is_library(self) -> bool {
         !matches!(self, Self::Gateway | Self::Tests | Self::Examples | Self::Xtask)
     }
 
-    /// Whether its code must work without a runtime, a socket or a clock.
+    /// Returns `true` if its code must work without a runtime, a socket or a clock.
     pub(crate) fn is_sans_io(self) -> bool {
         matches!(self, Self::Core | Self::Adapter)
     }
 
-    /// Whether it may use untyped errors: programs may, libraries owe their callers a typed error.
+    /// Returns `true` if it may use untyped errors: programs may, libraries return typed ones.
     pub(crate) fn may_use_anyhow(self) -> bool {
         matches!(self, Self::Gateway | Self::Tests | Self::Examples | Self::Xtask)
     }
 
-    /// The rule in words, for messages.
+    /// Returns the rule as text, for messages.
     pub(crate) fn rule(self) -> &'static str {
         match self {
             Self::Core => "core depends on no other crate of the workspace",

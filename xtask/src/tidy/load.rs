@@ -1,4 +1,4 @@
-//! Reads the [`Model`] from cargo, git and the disk. The only part of tidy that does IO.
+//! Loads the [`Model`] from cargo, git and the disk. Only this part of tidy does IO.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::project::{Package, Project};
 use crate::tidy::layer::Layer;
 use crate::tidy::model::{LinkedPackage, Member, Model, TextFile, Tree, Workspace};
 
-/// Folders that hold nothing of ours, for trees without git.
+/// Folders without files of ours, for trees without git.
 const FOREIGN_FOLDERS: [&str; 4] = [".git", "node_modules", "__pycache__", "target"];
 
-/// Reads the whole model.
+/// Loads the whole model.
 pub(crate) fn model(project: &Project) -> Result<Model> {
     let root = project.root();
     let metadata = project.metadata()?;
@@ -38,9 +38,9 @@ fn member(project: &Project, package: Package<'_>) -> Result<Member> {
     })
 }
 
-/// `cargo tree` and not the graph of `cargo metadata`: the latter unites the features of the whole workspace, so
-/// an optional dependency that only the gateway turns on would show up below the adapter. All features of the package
-/// itself are on: a runtime behind a feature is a runtime.
+/// Returns what a package links, by `cargo tree` and not by the graph of `cargo metadata`: the latter unifies the features of
+/// the whole workspace, so an optional dependency that only the gateway enables would appear below the adapter. All features
+/// of the package itself are enabled.
 fn linked(project: &Project, package: &str) -> Result<Vec<LinkedPackage>> {
     let call = project.cargo(["tree", "--edges", "normal", "--target", "all", "--prefix", "depth"]);
     let text = call.args(["--format", " {p}", "--all-features", "--package", package]).output()?;
@@ -53,7 +53,7 @@ fn linked_package(line: &str) -> Option<LinkedPackage> {
     Some(LinkedPackage { depth, name: words.next()?.to_owned() })
 }
 
-/// What git tracks or would track; in a tree that is not the root of a git checkout, every file.
+/// Returns the files that git tracks or would track; outside the root of a git checkout, every file.
 fn paths(root: &Path) -> Result<Vec<String>> {
     let git = |args: &[&str]| Invocation::new("git", root).args(args.iter().copied()).output();
     let top = git(&["rev-parse", "--show-toplevel"]).ok();
@@ -78,8 +78,8 @@ fn walk(root: &Path, folder: &Path) -> Result<Vec<String>> {
     Ok(paths)
 }
 
-/// None for a file that git still lists but somebody has just deleted. Bytes that are no text are replaced, so
-/// that what is legible in a recording is checked too.
+/// Reads a file. Returns `None` for a file that git still lists but that was deleted. Invalid UTF-8 is replaced, so that the
+/// legible parts of a recording are checked, too.
 fn text_file(root: &Path, path: String) -> Option<TextFile> {
     let bytes = std::fs::read(root.join(&path)).ok()?;
     Some(TextFile { path, text: String::from_utf8_lossy(&bytes).into_owned() })

@@ -1,6 +1,6 @@
-//! What the checks look at: the workspace's crates and its files, in memory.
+//! [`Model`]: the crates and files of the workspace, in memory, as the input of all checks.
 
-/// All that the checks may look at.
+/// The input of all checks.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     /// The crates.
@@ -21,21 +21,21 @@ pub(crate) struct Workspace {
 /// One crate of the workspace.
 #[derive(Debug, Default)]
 pub(crate) struct Member {
-    /// Path of its folder from the root, with slashes.
+    /// The path of the folder from the root, with slashes.
     pub(crate) folder: String,
-    /// Name of its package.
+    /// The name of the package.
     pub(crate) name: String,
-    /// Text of its `Cargo.toml`.
+    /// The text of `Cargo.toml`.
     pub(crate) manifest: String,
-    /// Packages it declares as dependencies, of every kind, optional ones too.
+    /// The declared dependencies, of every kind, including optional ones.
     pub(crate) declared: Vec<String>,
-    /// What it links with all its features: its tree of normal dependencies, itself first.
-    /// Loaded only for the layers that have a rule about it.
+    /// The linked packages with all features: the tree of normal dependencies, the crate itself first. Loaded only for layers
+    /// with a rule about it.
     pub(crate) linked: Vec<LinkedPackage>,
 }
 
 impl Member {
-    /// Path of its manifest from the root.
+    /// Returns the path of the manifest from the root.
     pub(crate) fn manifest_path(&self) -> String {
         format!("{}/Cargo.toml", self.folder)
     }
@@ -44,45 +44,45 @@ impl Member {
 /// One line of a dependency tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LinkedPackage {
-    /// Distance from the member: 0 is the member itself.
+    /// The distance from the member: 0 is the member itself.
     pub(crate) depth: usize,
-    /// Name of the package.
+    /// The name of the package.
     pub(crate) name: String,
 }
 
 /// The files of the project.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    /// In the order of their paths.
+    /// The files, in the order of their paths.
     pub(crate) files: Vec<TextFile>,
 }
 
 /// One file, as text.
 #[derive(Debug)]
 pub(crate) struct TextFile {
-    /// Path from the root, with slashes.
+    /// The path from the root, with slashes.
     pub(crate) path: String,
-    /// What is in it.
+    /// The content.
     pub(crate) text: String,
 }
 
 impl TextFile {
-    /// Whether it is Rust source.
+    /// Returns `true` for Rust source.
     pub(crate) fn is_rust(&self) -> bool {
         self.has_extension("rs")
     }
 
-    /// Whether its name ends in one of the extensions.
+    /// Returns `true` if the name has the extension.
     pub(crate) fn has_extension(&self, extension: &str) -> bool {
         self.path.rsplit_once('.').is_some_and(|(_, found)| found == extension)
     }
 
-    /// Whether a program wrote it: it lies in a folder called `generated`.
+    /// Returns `true` for generated code: a file in a folder called `generated`.
     pub(crate) fn is_generated(&self) -> bool {
         self.path.split('/').any(|part| part == "generated")
     }
 
-    /// Whether all of it is test code: `tests.rs`, or anything below a folder `tests`.
+    /// Returns `true` if all of it is test code: `tests.rs`, or any file below a folder `tests`.
     pub(crate) fn is_test(&self) -> bool {
         self.path.split('/').any(|part| part == "tests" || part == "tests.rs")
     }

@@ -1,9 +1,10 @@
 //! Every limit: the error it gives, and that the machine is whole afterwards.
 
 use super::*;
+use crate::error::{Error, Fault};
 use crate::run::{Interrupt, RunInfo};
 use crate::source::Source;
-use crate::stream::{Fault, Limits, StreamContext, StreamError};
+use crate::stream::{Limits, StreamContext};
 
 /// Feeds events until one is refused, checks the refusal, and ends the run.
 #[track_caller]
@@ -11,7 +12,7 @@ fn refused(limits: Limits, limit: &str, events: impl IntoIterator<Item = SourceE
     let mut context = StreamContext::with_limits(RunInfo::new("t", "r"), limits);
     let error = events.into_iter().find_map(|event| context.handle_event(event).err());
     let error = error.expect("no event was refused");
-    assert!(matches!(&error, StreamError::LimitExceeded { limit: l, .. } if *l == limit), "{error}");
+    assert!(matches!(&error, Error::LimitExceeded { limit: l, .. } if *l == limit), "{error}");
     assert!(error.to_string().contains(limit) && error.can_continue());
     assert_eq!(error.fault(), Fault::Source);
     context.handle_failure((&error).into());

@@ -4,8 +4,8 @@
 mod cuts;
 mod ids;
 mod limits;
-mod past;
 mod properties;
+mod restore;
 mod rules;
 mod scenarios;
 

@@ -1,4 +1,4 @@
-//! Work that is done becomes replies, runs to follow and payloads to acknowledge.
+//! Outcomes of requests: replies, subscriptions and acknowledgements.
 
 use std::sync::Arc;
 
@@ -47,6 +47,7 @@ impl MuxSession {
         }
     }
 
+    /// Adds a subscription, unless the run cannot be watched on this connection.
     fn follow(
         &mut self,
         reference: String,
@@ -82,6 +83,7 @@ impl MuxSession {
         });
     }
 
+    /// Queues the next step of a publisher as work.
     fn feed(&mut self, reference: String, feeder: Feeder) {
         self.work.push(Box::pin(async move {
             let (step, feeder) = feeder.step().await;
@@ -89,6 +91,7 @@ impl MuxSession {
         }));
     }
 
+    /// Handles the outcome of a publisher's step.
     fn handle_step(&mut self, reference: String, step: Step, feeder: Feeder) {
         match step {
             Step::Acknowledged(number) => {
@@ -99,7 +102,7 @@ impl MuxSession {
                 self.feed(reference, feeder);
             }
             Step::Replied(reply) => {
-                self.replies.push_back(Reply::Human { reference: reference.clone(), reply });
+                self.replies.push_back(Reply::Interrupt { reference: reference.clone(), reply });
                 self.feed(reference, feeder);
             }
             Step::Finished => {
@@ -119,7 +122,7 @@ impl MuxSession {
         }
     }
 
-    /// Queues an acknowledgement; one that still waits is replaced, because the higher number says all.
+    /// Queues an acknowledgement. It replaces one that still waits, because the higher number includes it.
     fn acknowledge(&mut self, reference: &str, number: u64) {
         match self.replies.back_mut() {
             Some(Reply::Ack { reference: waiting, number: old }) if waiting == reference => *old = number,

@@ -1,4 +1,4 @@
-//! Requests become work: each is checked against the connection's limits, then asked of the service.
+//! Handling of requests: each is checked against the connection's limits, then passed to the service.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::driver::publisher::{Feeder, Publisher};
 use crate::message::{Reply, Request};
 
 impl MuxSession {
-    /// Starts work, unless there is too much of it already.
+    /// Adds a future to the work. Returns `false` if there are too many.
     pub(super) fn begin(&mut self, reference: Option<&String>, work: BoxFuture<'static, Outcome>) -> bool {
-        // Publishers are work all their life; they have a limit of their own.
+        // Publishers are work for their whole lifetime; they have a limit of their own.
         let max = self.shared.config.limits.requests + self.publishers.len();
         if self.work.len() >= max {
             let message = format!("more than {max} requests at once (limit `requests`): wait for answers");
@@ -104,7 +104,7 @@ impl MuxSession {
         let work = Box::pin(async move {
             let id = RunId::from(run.as_str());
             let opened = async {
-                // Whether the caller may see the run comes first: how it is shown tells of the run.
+                // Access is checked first, because the encoding would reveal the agent of the run.
                 let events = service.watch(&caller, &id, after).await?;
                 let agent = service.agent_of(&caller, &id).await.unwrap_or_default();
                 let mut encoder = protocol.encoder(&agent, declared.as_deref(), encoding);
@@ -123,7 +123,7 @@ impl MuxSession {
         self.opening += usize::from(self.begin(Some(&named), work));
     }
 
-    /// Why this run cannot be followed on this connection.
+    /// Returns a refusal if this run cannot be watched on this connection.
     pub(super) fn refuse_run(&self, reference: &str, run: &str) -> Option<Reply> {
         let max = self.shared.config.limits.runs;
         let (code, message) = if self.subscriptions.contains(run) {
@@ -186,11 +186,12 @@ impl MuxSession {
         }
     }
 
-    /// The publisher of that name, unless it was given up.
+    /// Returns the publisher of a reference, unless it was abandoned.
     pub(super) fn publisher(&mut self, reference: &str) -> Option<&mut Publisher> {
         self.publishers.get_mut(reference).filter(|publisher| !publisher.is_abandoned())
     }
 
+    /// Passes a payload to its publisher. Exceeding the window closes the connection.
     pub(super) fn payload(&mut self, reference: &str, number: u64, data: Bytes) -> Result<(), CloseReason> {
         let shared = Arc::clone(&self.shared);
         let limits = &shared.config.limits;
@@ -209,14 +210,15 @@ impl MuxSession {
     }
 }
 
-/// Options of a watcher.
+/// The options of a watcher.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WatchOptions {
-    /// The version of the agent protocol that the watcher reads.
+    /// The version of the agent protocol that the watcher supports.
     protocol_version: Option<String>,
 }
 
+/// Parses the options of a watcher.
 fn declared_version(options: Option<&str>) -> Result<Option<String>, ServiceError> {
     let read = options.map_or_else(|| Ok(WatchOptions::default()), serde_json::from_str);
     read.map(|options| options.protocol_version).map_err(|error| {
@@ -233,8 +235,8 @@ pub(super) fn unknown_publisher(reference: &str) -> Reply {
     )
 }
 
-/// Tells an encoder with state what its watcher has seen already, up to the event of this number. A log that no longer holds the
-/// run's first events leaves the encoder without them.
+/// Passes the events up to number `after`, which the watcher has already received, to a stateful encoder. If the log no longer
+/// holds the first events of the run, the encoder lacks them.
 async fn catch_up(seen: Result<EventStream, ServiceError>, after: u64, encoder: &mut dyn EventEncoder) {
     let Ok(mut seen) = seen else { return };
     while let Some(numbered) = poll_fn(|cx| seen.as_mut().poll_next(cx)).await {

@@ -1,11 +1,10 @@
-//! Who may depend on whom, and which foreign crates a layer must not link.
+//! The direction of dependencies between our crates, and the foreign crates that a layer must not link.
 
 use crate::tidy::finding::{Finding, line_of};
 use crate::tidy::layer::Layer;
 use crate::tidy::model::{LinkedPackage, Member, Model};
 
-/// Runtimes and transports. Code that links one of them does IO sooner or later, and its users must take
-/// the runtime whether they want it or not.
+/// Runtimes and transports. Code that links one of them does IO sooner or later, and imposes the runtime on its users.
 const FORBIDDEN_IN_SANS_IO: &[&str] = &[
     "async-std",
     "axum",
@@ -21,9 +20,9 @@ const FORBIDDEN_IN_SANS_IO: &[&str] = &[
     "tungstenite",
 ];
 
-/// A crate depends on another crate of ours only in the direction of the picture in [`Layer`].
+/// Checks that a crate depends on another crate of ours only in the direction of the picture in [`Layer`].
 ///
-/// Every kind of dependency counts, tests included: what needs two crates to be tested is tested in `tests`.
+/// Every kind of dependency counts, including those of tests: what needs two crates to be tested is tested in `tests`.
 pub(crate) fn direction(model: &Model, findings: &mut Vec<Finding>) {
     for member in &model.workspace.members {
         let path = member.manifest_path();
@@ -44,7 +43,7 @@ pub(crate) fn direction(model: &Model, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Core and the adapters link no runtime and no transport, not even through somebody else.
+/// Checks that core and the adapters link no runtime and no transport, not even transitively.
 pub(crate) fn forbidden(model: &Model, findings: &mut Vec<Finding>) {
     for member in &model.workspace.members {
         if !Layer::of(&member.folder).is_some_and(Layer::is_sans_io) {
@@ -63,7 +62,7 @@ pub(crate) fn forbidden(model: &Model, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Libraries give typed errors.
+/// Checks that libraries return typed errors.
 pub(crate) fn untyped_errors(model: &Model, findings: &mut Vec<Finding>) {
     for member in &model.workspace.members {
         let allowed = Layer::of(&member.folder).is_none_or(Layer::may_use_anyhow);
@@ -77,14 +76,14 @@ pub(crate) fn untyped_errors(model: &Model, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A crate may name itself, to turn on its own features in its tests.
+/// Returns the dependencies that are crates of ours. A crate may name itself, to enable its own features in its tests.
 fn dependencies_of_ours<'a>(model: &'a Model, member: &'a Member) -> impl Iterator<Item = &'a Member> {
     let ours = |name: &String| model.workspace.members.iter().find(|other| other.name == *name);
     member.declared.iter().filter(|name| **name != member.name).filter_map(ours)
 }
 
-/// The names on the way from the root of the tree to the line at `index`: the last line before it of every
-/// smaller depth.
+/// Returns the names on the path from the root of the tree to the line at `index`: the last line before it of every smaller
+/// depth.
 fn way_to(tree: &[LinkedPackage], index: usize) -> Vec<&str> {
     let mut way = Vec::new();
     let mut depth = usize::MAX;

@@ -1,9 +1,9 @@
-//! Every Rust file says at its head what it is for.
+//! Every Rust file starts with module documentation.
 
 use crate::tidy::finding::Finding;
 use crate::tidy::model::Model;
 
-/// The first line of every Rust file is a module comment; tests and build scripts too.
+/// Checks that the first line of every Rust file is a module comment, also in tests and build scripts.
 pub(crate) fn check(model: &Model, findings: &mut Vec<Finding>) {
     for file in model.tree.files.iter().filter(|file| file.is_rust() && !file.is_generated()) {
         if !file.text.starts_with("//!") {

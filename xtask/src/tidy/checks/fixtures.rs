@@ -1,14 +1,14 @@
-//! Every recorded stream can be traced to what was recorded.
+//! Every recorded stream has a documented origin.
 
 use std::collections::BTreeSet;
 
 use crate::tidy::finding::Finding;
 use crate::tidy::model::Model;
 
-/// Where recorded streams live, one folder per protocol or framework.
+/// The folder of recorded streams, with one folder per protocol or framework.
 const FIXTURES: &str = "tests/fixtures/";
 
-/// Each folder under `tests/fixtures` has a README.
+/// Checks that each folder under `tests/fixtures` has a README.
 pub(crate) fn check(model: &Model, findings: &mut Vec<Finding>) {
     let paths: BTreeSet<&str> = model.tree.files.iter().map(|file| file.path.as_str()).collect();
     let below = paths.iter().filter_map(|path| path.strip_prefix(FIXTURES));

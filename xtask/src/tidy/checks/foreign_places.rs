@@ -1,16 +1,15 @@
-//! No place outside the project leaks into it: no path of somebody's machine, no host of a package registry.
+//! No location outside the project appears in it: no path of one machine, no host of a package registry.
 //!
-//! Such a place works for its author alone. The patterns are put together from pieces, so that this file does
-//! not find itself.
+//! Such a location works on one machine only. The patterns are concatenated, so that this file does not match itself.
 
 use crate::tidy::finding::Finding;
 use crate::tidy::model::Model;
 
-/// Absolute folders that exist on one machine only. A name follows the last one: `…/somebody/`.
+/// Absolute folders of one machine. A user name follows the last one.
 const FOLDERS: [&str; 4] =
     [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/tmp/bash", "_jobs"), concat!("/ho", "me/")];
 
-/// Hosts that package managers know by themselves.
+/// Hosts that package managers know themselves.
 const REGISTRIES: [&str; 8] = [
     concat!("registry.np", "mjs.org"),
     concat!("registry.yarn", "pkg.com"),
@@ -22,7 +21,7 @@ const REGISTRIES: [&str; 8] = [
     concat!("/artifact", "ory/api/"),
 ];
 
-/// No text file names a machine's folder or a registry's host. Cargo's lock file is cargo's own business.
+/// Checks that no text file contains a machine's folder or a registry's host, except for cargo's lock file.
 pub(crate) fn check(model: &Model, findings: &mut Vec<Finding>) {
     for file in model.tree.files.iter().filter(|file| !file.path.ends_with("Cargo.lock")) {
         for (index, line) in file.text.lines().enumerate() {
@@ -42,13 +41,13 @@ pub(crate) fn check(model: &Model, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether the folder stands at the start of a path, not in the middle of a longer path or a URL.
+/// Returns `true` if the folder is the start of a path, not the middle of a longer path or a URL.
 fn names_folder(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
         let before = line.get(..at).and_then(|text| text.chars().next_back());
         let after = line.get(at + folder.len()..).and_then(|text| text.chars().next());
         let starts_here = before.is_none_or(|c| !c.is_ascii_alphanumeric() && !"_./-}$".contains(c));
-        // A bare `/home/` is a path of no machine; `/home/<name>/` in a text is a placeholder.
+        // A bare `/home/` belongs to no machine; `/home/<name>/` in a text is a placeholder.
         let is_real = !folder.starts_with("/h") || after.is_some_and(|c| c.is_ascii_alphanumeric());
         starts_here && is_real
     })

@@ -1,12 +1,12 @@
-//! The gateway is configuration, identity, tee and command line: it drives no run, serves no protocol and accepts no
-//! socket. Each of these is in a library, so that the agents of every program take the same path.
+//! The gateway is configuration, identity, tee and command line: it drives no run, serves no protocol and accepts no socket.
+//! Each of these is in a library, so that the agents of every program take the same path.
 //!
-//! The check looks for the names by which such code would begin. Tests may use them.
+//! The check searches for the names with which such code would start. Tests may use them.
 
 use crate::tidy::finding::Finding;
 use crate::tidy::model::Model;
 
-/// A name, the files of the gateway that may use it, and what to use instead.
+/// A banned name, the files of the gateway that may use it, and the replacement.
 struct Ban {
     name: &'static str,
     allowed: &'static str,
@@ -26,7 +26,7 @@ const RUNS: &str = "runs are driven by `aqueduct-runs`: add a seam there";
 const BANS: [Ban; 12] = [
     // A filter of recorded streams has no run.
     ban("StreamContext::", "gateway/src/convert/", RUNS),
-    // The least peer against which the gateway is measured.
+    // The minimal peer against which the gateway is measured.
     ban("TcpListener", "gateway/src/bench/", "sockets are accepted by the server of `transport-http`"),
     ban("UnixListener", NOWHERE, "sockets are accepted by the server of `transport-http`"),
     ban("TlsAcceptor", NOWHERE, "TLS is set up by the server of `transport-http`"),
@@ -40,7 +40,7 @@ const BANS: [Ban; 12] = [
     ban("Endpoint::new(", NOWHERE, ROUTERS),
 ];
 
-/// No module of the gateway does the work of a library.
+/// Checks that no module of the gateway does the work of a library.
 pub(crate) fn check(model: &Model, findings: &mut Vec<Finding>) {
     let is_code = |path: &str| {
         let is_rust =

@@ -1,6 +1,6 @@
-//! Links between pages lead somewhere, and every page of the documentation is in its table of contents.
+//! Links between pages have targets, and every page of the documentation is in its table of contents.
 //!
-//! Checks relative links of Markdown files: to files, to folders and to headings. Addresses on the network are not asked.
+//! Checks relative links of Markdown files: to files, to folders and to headings. URLs are not requested.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ fn pages(model: &Model) -> impl Iterator<Item = &TextFile> {
     model.tree.files.iter().filter(|file| file.has_extension("md"))
 }
 
-/// Returns what is wrong with a link of `page`, if anything.
+/// Returns the defect of a link of `page`, if it has one.
 fn broken(model: &Model, paths: &BTreeSet<&str>, page: &TextFile, target: &str) -> Option<String> {
     let is_elsewhere = target.contains("://") || target.starts_with("mailto:");
     if is_elsewhere || target.is_empty() {
@@ -63,7 +63,7 @@ fn broken(model: &Model, paths: &BTreeSet<&str>, page: &TextFile, target: &str) 
     (!has_heading).then(|| format!("`{target}`: {path} has no such heading"))
 }
 
-/// Returns the path from the root that a link of the file at `from` leads to; `None` if it leaves the tree.
+/// Returns the path from the root of a link's target, for a link in the file at `from`. Returns `None` if it leaves the tree.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let file = target.split('#').next().unwrap_or_default();
     let mut parts: Vec<&str> = from.split('/').collect();
@@ -94,7 +94,7 @@ fn links(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the anchors of all headings, as renderers make them: lower case, spaces as `-`, other punctuation dropped.
+/// Returns the anchors of all headings, as renderers create them: lower case, spaces as `-`, other punctuation dropped.
 fn headings(text: &str) -> impl Iterator<Item = String> + '_ {
     let titles = text.lines().filter_map(|line| line.strip_prefix('#'));
     titles.map(|title| {

@@ -1,4 +1,4 @@
-//! Manifests: names that can be guessed, settings that are inherited, dependencies without their defaults.
+//! Manifests: predictable names, inherited settings, dependencies without default features.
 
 use toml::{Table, Value};
 
@@ -9,14 +9,14 @@ use crate::tidy::model::Model;
 /// The folder of the crate that users add: its package has the name of the project.
 const UMBRELLA: &str = "aqueduct";
 
-/// What a registry shows of a published crate.
+/// The fields that a registry shows of a published crate.
 const SHOWN: [&str; 5] = ["description", "readme", "keywords", "categories", "repository"];
 
-/// The files that a published crate carries beside its source.
+/// The files that a published crate contains beside its source.
 const CARRIED: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Every package is called after its folder, so one can be found from the other. `core` above all must not be a
-/// package called `core`, which would hide the standard library's.
+/// Checks that every package is named after its folder. In particular `core` must not be a package called `core`, which would
+/// hide the standard library's.
 pub(crate) fn names(model: &Model, findings: &mut Vec<Finding>) {
     for member in &model.workspace.members {
         let expected = match member.folder.as_str() {
@@ -32,10 +32,10 @@ pub(crate) fn names(model: &Model, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The folder of the binary, which `cargo install` finds like a library.
+/// The folder of the binary, which `cargo install` installs.
 const GATEWAY: &str = "gateway";
 
-/// Libraries and the gateway can be published: they say what they are, and carry README and licences.
+/// Checks that libraries and the gateway can be published: metadata, README and licences.
 pub(crate) fn published(model: &Model, findings: &mut Vec<Finding>) {
     let is_published = |folder: &str| folder == GATEWAY || Layer::of(folder).is_some_and(Layer::is_library);
     for member in model.workspace.members.iter().filter(|member| is_published(&member.folder)) {
@@ -59,7 +59,7 @@ pub(crate) fn published(model: &Model, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Edition and lints come from the workspace, and so do the versions of dependencies.
+/// Checks that edition, lints and versions of dependencies come from the workspace.
 pub(crate) fn inherited(model: &Model, findings: &mut Vec<Finding>) {
     for member in &model.workspace.members {
         let Ok(manifest) = member.manifest.parse::<Table>() else {
@@ -88,7 +88,7 @@ pub(crate) fn inherited(model: &Model, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Features are chosen by the crate that needs them, never taken by default.
+/// Checks that dependencies have no default features: the crate that needs a feature selects it.
 pub(crate) fn default_features(model: &Model, findings: &mut Vec<Finding>) {
     let manifest = &model.workspace.manifest;
     let Ok(root) = manifest.parse::<Table>() else {
@@ -114,12 +114,12 @@ fn is_inherited(value: &Value) -> bool {
     value.get("workspace").and_then(Value::as_bool) == Some(true)
 }
 
-/// From the workspace, or a path: a crate that names itself in its tests.
+/// Returns `true` for a dependency from the workspace, or by path: a crate that names itself in its tests.
 fn is_shared(value: &Value) -> bool {
     is_inherited(value) || value.get("path").is_some()
 }
 
-/// The entries of all dependency tables, those for one platform included.
+/// Returns the entries of all dependency tables, including those for one platform.
 fn own_dependencies(manifest: &Table) -> Vec<(&str, &Value)> {
     let targets = manifest.get("target").and_then(Value::as_table).into_iter().flatten();
     let tables = std::iter::once(manifest).chain(targets.filter_map(|(_, target)| target.as_table()));

@@ -6,7 +6,7 @@ use crate::tidy::finding::Finding;
 use crate::tidy::layer::Layer;
 use crate::tidy::model::Model;
 
-/// What the lint configuration of such a crate must ban.
+/// The calls that the lint configuration of such a crate must ban.
 const BANS: [&str; 6] = [
     "std::time::Instant::now",
     "std::time::SystemTime::now",
@@ -16,7 +16,7 @@ const BANS: [&str; 6] = [
     "std::sync::RwLock",
 ];
 
-/// Every crate of a layer without IO bans all of them.
+/// Checks that every crate of a layer without IO bans all of them.
 pub(crate) fn check(model: &Model, findings: &mut Vec<Finding>) {
     for member in &model.workspace.members {
         if !Layer::of(&member.folder).is_some_and(Layer::is_sans_io) {

@@ -1,11 +1,11 @@
-//! Files small enough to be read in one go.
+//! Files must be small enough to be read at once.
 //!
-//! Test code does not count: a long list of cases is easy to read. Generated code is not read at all.
+//! Test code does not count: a long list of cases is easy to read. Generated code is not checked.
 
 use crate::tidy::finding::Finding;
 use crate::tidy::model::Model;
 
-/// Beyond this a file wants a second thought: the median of well-kept protocol code is below it by far.
+/// Beyond this a file should be split: the median of well-kept protocol code is far below it.
 const ASK_LINES: usize = 400;
 
 /// Beyond this a file does more than one thing.
@@ -13,7 +13,7 @@ const MOST_LINES: usize = 600;
 
 const HELP: &str = "split it by responsibility; move its tests to a sibling `tests.rs`";
 
-/// No Rust file has more lines of its own than one can take in.
+/// Checks the lines of code of every Rust file.
 pub(crate) fn check(model: &Model, findings: &mut Vec<Finding>) {
     for file in
         model.tree.files.iter().filter(|file| file.is_rust() && !file.is_generated() && !file.is_test())
@@ -28,8 +28,8 @@ pub(crate) fn check(model: &Model, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Counts the lines outside `#[cfg(test)] mod … { … }`. The formatter puts the closing brace of a module below
-/// its first letter, so the indentation tells where it ends.
+/// Counts the lines outside `#[cfg(test)] mod … { … }`. The formatter aligns the closing brace of a module with its first
+/// letter, so the indentation determines its end.
 fn lines_without_tests(text: &str) -> usize {
     let mut count = 0;
     let mut lines = text.lines().peekable();

@@ -1,11 +1,11 @@
-//! Nothing unfinished and no test switched off.
+//! No unfinished code and no disabled test.
 //!
-//! The patterns are put together from pieces, so that this file does not find itself.
+//! The patterns are concatenated, so that this file does not match itself.
 
 use crate::tidy::finding::Finding;
 use crate::tidy::model::Model;
 
-/// What is looked for in source files, and what to do instead.
+/// The marks in source files, and the remedies.
 const MARKS: [(&str, &str); 6] = [
     (concat!("todo", "!("), "finish it, or leave it out"),
     (concat!("unimplemented", "!("), "finish it, or give an error that says what is not supported"),
@@ -15,10 +15,10 @@ const MARKS: [(&str, &str); 6] = [
     (concat!("test.sk", "ip("), "a test runs or is deleted"),
 ];
 
-/// Extensions of files that hold code.
+/// Extensions of source files.
 const CODE: [&str; 8] = ["rs", "py", "js", "mjs", "ts", "proto", "toml", "sh"];
 
-/// No source file carries a mark of unfinished work.
+/// Checks that no source file contains a mark of unfinished work.
 pub(crate) fn check(model: &Model, findings: &mut Vec<Finding>) {
     let is_code = |extension: &&str| CODE.contains(extension);
     for file in model.tree.files.iter().filter(|file| !file.is_generated()) {

@@ -1,6 +1,6 @@
-//! One agent's words: pieces of content to canonical updates, on the terms of the message they stand in.
+//! Conversion of content objects to canonical updates, in the context of their message.
 //!
-//! Nothing here knows of executors, responses or orchestrations.
+//! The module knows no executors, responses or orchestrations.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use super::run::Run;
 use super::usage::usage;
 use crate::wire::{Content, Json, MergeMode, Unknown};
 
-/// Who speaks, to whom, and as what.
+/// The common properties of a message's updates.
 #[derive(Debug, Clone)]
-pub(super) struct Voice {
+pub(super) struct MessageHead {
     pub(super) source: Source,
     pub(super) channel: Channel,
     pub(super) role: Role,
@@ -29,9 +29,9 @@ pub(super) struct Voice {
     pub(super) metadata: Option<Arc<Metadata>>,
 }
 
-impl Voice {
-    /// The same voice with what a content says about itself; none if that is nothing. Custom blocks and hosted
-    /// calls have it in their value already.
+impl MessageHead {
+    /// Returns the head with the metadata of a content object. Returns `None` if it has none. Custom blocks and hosted calls
+    /// contain it in their value already.
     fn noting(&self, content: &Content<'_>) -> Option<Self> {
         let plain = matches!(&*content.kind, "text" | "text_reasoning" | "function_call" | "function_result");
         let mut noted = metadata(content.additional_properties, &content.unknown).filter(|_| plain);
@@ -49,6 +49,7 @@ impl Voice {
         Some(Self { metadata: Some(noted), ..self.clone() })
     }
 
+    /// Returns an update with the properties of the message.
     fn update(&self, block: ContentBlock, mode: Mode, last: bool) -> Update {
         let mut update = Update {
             source: self.source.clone(),
@@ -68,7 +69,7 @@ impl Voice {
     }
 }
 
-/// What an object says beside its known fields: its properties and the fields that no rule knows.
+/// Returns the metadata of an object: its properties and its unknown fields.
 pub(super) fn metadata(properties: Option<Json<'_>>, unknown: &Unknown<'_>) -> Option<Arc<Metadata>> {
     let properties = properties.filter(|properties| !properties.is_empty()).map(Json::value);
     let mut fields = match properties {
@@ -79,26 +80,26 @@ pub(super) fn metadata(properties: Option<Json<'_>>, unknown: &Unknown<'_>) -> O
     (!fields.is_empty()).then(|| Arc::new(fields))
 }
 
-/// What a piece of content is to what was said before.
+/// The relation of a content object to earlier content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// It follows, or says itself that it does not.
+    /// A fragment, or content with a merge mode of its own.
     Fragment,
-    /// It is all there is of it, from its maker.
+    /// The complete content, from its author.
     Whole,
-    /// It is all there is of it, from one who gathers what others made.
+    /// The complete content, from an aggregator.
     Gathered,
-    /// It repeats a message that is over.
+    /// A repetition of a finished message.
     Restated,
 }
 
-/// How a piece of content is meant.
+/// The handling of a content object.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     pub(super) form: Form,
-    /// How its update relates to the message.
+    /// The merge mode of its update.
     pub(super) merge: MergeMode,
-    /// Nothing more follows in its message.
+    /// Set if no more content follows in its message.
     pub(super) is_last: bool,
 }
 
@@ -113,90 +114,97 @@ impl Terms {
 }
 
 impl Run {
-    /// Takes a piece of content.
+    /// Handles a content object.
     pub(super) fn handle_content(
         &mut self,
         line: &ByteString,
         turn: &str,
-        voice: &Voice,
+        head: &MessageHead,
         content: &Content<'_>,
         terms: Terms,
     ) {
-        if self.handle_request_call(&voice.source, content) {
+        if self.handle_request_call(&head.source, content) {
             return;
         }
         let replace = replaces(content, terms.merge);
         match piece(content, line) {
             Piece::Nothing => {}
-            Piece::Usage(details) => self.spend(turn, &voice.source, details, replace),
-            Piece::Request(content) => self.handle_request_content(&voice.source, content),
+            Piece::Usage(details) => self.spend(turn, &head.source, details, replace),
+            Piece::Request(content) => self.handle_request_content(&head.source, content),
             Piece::Block { block, whole } => {
-                let noted = voice.noting(content);
-                let voice = noted.as_ref().unwrap_or(voice);
-                self.cite(voice, content);
+                let noted = head.noting(content);
+                let head = noted.as_ref().unwrap_or(head);
+                self.emit_citations(head, content);
                 match block {
-                    ContentBlock::Text(text) => self.say_text(voice, text, replace, terms),
+                    ContentBlock::Text(text) => self.handle_text(head, text, replace, terms),
                     ContentBlock::Thinking(thought) => {
                         let id = content.id.as_ref().map(|id| id.share(line));
-                        self.think(voice, thought, id, replace, terms);
+                        self.handle_thinking(head, thought, id, replace, terms);
                     }
-                    block => self.act(voice, block, whole || terms.is_whole(), replace, terms),
+                    block => self.handle_block(head, block, whole || terms.is_whole(), replace, terms),
                 }
             }
         }
     }
 
-    fn say_text(&mut self, voice: &Voice, text: TextBlock, replace: bool, terms: Terms) {
+    fn handle_text(&mut self, head: &MessageHead, text: TextBlock, replace: bool, terms: Terms) {
         if terms.is_restated() {
             return;
         }
-        let id = voice.message_id.as_deref();
+        let id = head.message_id.as_deref();
         if replace {
-            self.said.replace(&voice.source, voice.channel, id, &text.text);
+            self.history.replace(&head.source, head.channel, id, &text.text);
         } else {
-            self.said.push(&voice.source, voice.channel, id, &text.text);
+            self.history.push(&head.source, head.channel, id, &text.text);
         }
         let mode = if replace { Mode::Replace } else { Mode::Append };
-        self.say(voice, ContentBlock::Text(text), mode, replace || terms.is_last);
+        self.append(head, ContentBlock::Text(text), mode, replace || terms.is_last);
     }
 
-    /// A thought has no channel of its own: what an aggregate repeats on another was thought before.
-    fn think(
+    /// Handles thinking, which has no channel of its own: a repetition by an aggregate on another channel is suppressed.
+    fn handle_thinking(
         &mut self,
-        voice: &Voice,
+        head: &MessageHead,
         thought: Thinking,
         content_id: Option<ByteString>,
         replace: bool,
         terms: Terms,
     ) {
-        let message_id = voice.message_id.clone().or(content_id);
+        let message_id = head.message_id.clone().or(content_id);
         let (thoughts, id) = (&mut self.thoughts, message_id.as_deref());
-        let known = thoughts.has_text(&voice.source, Channel::Intermediate, &thought.text);
+        let known = thoughts.has_text(&head.source, Channel::Intermediate, &thought.text);
         if terms.is_restated() || terms.form == Form::Gathered && known {
             return;
         }
         if replace || terms.is_whole() {
-            thoughts.replace(&voice.source, Channel::Intermediate, id, &thought.text);
+            thoughts.replace(&head.source, Channel::Intermediate, id, &thought.text);
         } else {
-            thoughts.push(&voice.source, Channel::Intermediate, id, &thought.text);
+            thoughts.push(&head.source, Channel::Intermediate, id, &thought.text);
         }
         let mode = match (replace, terms.is_whole() && id.is_some()) {
             (true, _) => Mode::Replace,
             (false, true) => Mode::Snapshot,
             (false, false) => Mode::Append,
         };
-        let mut update = voice.update(ContentBlock::Thinking(thought), mode, replace || terms.is_whole());
+        let mut update = head.update(ContentBlock::Thinking(thought), mode, replace || terms.is_whole());
         update.message_id = message_id.map(MessageId::new);
-        self.tell(update);
+        self.emit_update(update);
     }
 
-    /// Takes a call, a result or a custom block.
-    fn act(&mut self, voice: &Voice, block: ContentBlock, whole: bool, replace: bool, terms: Terms) {
+    /// Handles a call, a result or a custom block.
+    fn handle_block(
+        &mut self,
+        head: &MessageHead,
+        block: ContentBlock,
+        whole: bool,
+        replace: bool,
+        terms: Terms,
+    ) {
         let (mode, last) = match &block {
             ContentBlock::ToolUse(call) => {
-                self.called(call.id.as_ref(), &voice.source);
+                self.called(call.id.as_ref(), &head.source);
                 if !terms.is_whole() {
-                    self.said.push(&voice.source, voice.channel, voice.message_id.as_deref(), "");
+                    self.history.push(&head.source, head.channel, head.message_id.as_deref(), "");
                 }
                 match (replace, whole) {
                     (true, _) => (Mode::Replace, true),
@@ -212,7 +220,7 @@ impl Run {
             }
             ContentBlock::Custom(custom) => {
                 let value = custom.value.to_string();
-                let new = self.said.custom(&voice.source, voice.channel, &custom.name, &value);
+                let new = self.history.custom(&head.source, head.channel, &custom.name, &value);
                 if terms.is_restated() && !new {
                     return;
                 }
@@ -220,29 +228,34 @@ impl Run {
             }
             ContentBlock::Text(_) | ContentBlock::Thinking(_) => return,
         };
-        self.say(voice, block, mode, last);
+        self.append(head, block, mode, last);
     }
 
-    /// Tells where the text says things were found, once.
-    pub(super) fn cite(&mut self, voice: &Voice, content: &Content<'_>) {
+    /// Emits the citations of a text, each once.
+    pub(super) fn emit_citations(&mut self, head: &MessageHead, content: &Content<'_>) {
         for citation in citations(content) {
             if let ContentBlock::Custom(custom) = &citation
-                && self.said.custom(&voice.source, voice.channel, &custom.name, &custom.value.to_string())
+                && self.history.custom(&head.source, head.channel, &custom.name, &custom.value.to_string())
             {
-                self.say(voice, citation, Mode::Append, true);
+                self.append(head, citation, Mode::Append, true);
             }
         }
     }
 
-    /// Says that a message is over, if it was begun, and why.
-    pub(super) fn end_message(&mut self, voice: &Voice, id: Option<&str>, finish_reason: Option<ByteString>) {
-        let open = self.said.is_open(&voice.source, voice.channel, id);
-        self.said.finish(&voice.source, voice.channel, id);
-        self.thoughts.finish_all(&voice.source);
+    /// Ends a message that was started, with its finish reason.
+    pub(super) fn end_message(
+        &mut self,
+        head: &MessageHead,
+        id: Option<&str>,
+        finish_reason: Option<ByteString>,
+    ) {
+        let open = self.history.is_open(&head.source, head.channel, id);
+        self.history.finish(&head.source, head.channel, id);
+        self.thoughts.finish_all(&head.source);
         if open || finish_reason.is_some() {
-            let mut end = voice.update(ContentBlock::text(""), Mode::Append, true);
+            let mut end = head.update(ContentBlock::text(""), Mode::Append, true);
             end.message_id = id.map(MessageId::from);
-            end.role = if voice.role == Role::Tool { Role::Assistant } else { voice.role };
+            end.role = if head.role == Role::Tool { Role::Assistant } else { head.role };
             if finish_reason.is_some() {
                 end.details_mut().finish_reason = finish_reason;
             }
@@ -250,14 +263,14 @@ impl Run {
         }
     }
 
-    pub(super) fn say(&mut self, voice: &Voice, block: ContentBlock, mode: Mode, last: bool) {
-        self.tell(voice.update(block, mode, last));
+    pub(super) fn append(&mut self, head: &MessageHead, block: ContentBlock, mode: Mode, last: bool) {
+        self.emit_update(head.update(block, mode, last));
     }
 
-    fn tell(&mut self, update: Update) {
+    fn emit_update(&mut self, update: Update) {
         let empty = matches!(&update.block, ContentBlock::Text(TextBlock { text }) if text.is_empty());
         self.produced |= update.channel == Channel::Answer && !empty;
-        // An empty fragment that ends nothing is noise.
+        // An empty fragment that ends nothing is dropped.
         if !empty || update.last {
             self.emit(update.into());
         }

@@ -1,6 +1,6 @@
 //! Text and thinking of one lane: lazy starts, interruptions, deferred ends, snapshots and replacements.
 //!
-//! Within a track at most one of text and thinking is open: each closes the other and its own kind.
+//! Within a track at most one text or thinking block is open: a new one ends the other.
 //!
 //! ```text
 //!               first content                      `last`
@@ -12,21 +12,21 @@
 //!                                                               open
 //! ```
 //!
-//! Invariants: an end is emitted exactly once; a block is never started twice; what a message has emitted over
-//! all its blocks is known as a [`Fingerprint`], also after they ended, until it is forgotten by limit.
+//! Invariants: an end is emitted exactly once; a block is never started twice; a [`Fingerprint`] of the text that a message
+//! emitted over all its blocks is kept, also after the blocks ended, until the limit of remembered blocks drops it.
 
 mod key;
 mod owner;
-mod past;
+mod restore;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytestring::ByteString;
 
-use super::error::StreamError;
 use super::memory::Memory;
 use super::outlet::Outlet;
+use crate::error::Error;
 use crate::event::{BlockEvent, BlockHead, EndReason, Lane, SpanKind};
 use crate::fingerprint::{Fingerprint, Relation, hash_bytes};
 use crate::id::{BlockId, MessageId};
@@ -35,25 +35,26 @@ use key::Key;
 pub(super) use key::origin;
 use owner::Owner;
 
-/// What is known of a message's text or thinking over all its blocks.
+/// The emitted text or thinking of a message, over all its blocks.
 #[derive(Debug, Clone, Default)]
-struct Spoken {
+struct EmittedText {
     print: Fingerprint,
     sealed: Option<u64>,
-    /// The last block of the message, and whether the source itself ended it.
+    /// The last block of the message.
     block: Option<BlockId>,
     complete: bool,
 }
 
+/// An open text or thinking block.
 #[derive(Debug)]
 struct Span {
     key: Key,
     head: Arc<BlockHead>,
     opened: u64,
-    spoken: Spoken,
+    emitted: EmittedText,
 }
 
-/// A fragment with what the decision about it needs.
+/// A fragment with the state that [`TextSpans::plan`] needs.
 #[derive(Debug)]
 pub(super) struct Fragment<'a> {
     pub(super) kind: SpanKind,
@@ -62,51 +63,52 @@ pub(super) struct Fragment<'a> {
     pub(super) update: &'a Update,
 }
 
-/// What a fragment amounts to.
+/// The effect of a fragment.
 #[derive(Debug)]
 pub(super) enum Plan {
-    /// Nothing new. If it was the last of its message, that is noted.
+    /// No new text. If the fragment was the last of its message, the end is recorded.
     Nothing,
-    /// Goes into the open block.
+    /// Appends to the open block.
     Continue { text: ByteString, encrypted: Option<ByteString> },
-    /// Needs a new block.
+    /// Opens a new block.
     Open { text: ByteString, encrypted: Option<ByteString>, opening: Opening },
 }
 
-/// How a new block relates to the message's earlier ones.
+/// The relation of a new block to the earlier blocks of its message.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Opening {
     /// The first block of a message.
     Fresh,
-    /// More of it, after an interruption.
+    /// Continues the message after an interruption.
     Continues,
-    /// Instead of it.
+    /// Replaces the earlier text.
     Replaces,
 }
 
+/// The text and thinking of one lane.
 #[derive(Debug, Default)]
-pub(super) struct Speech {
-    /// The open span of the main track: apart from the others because nearly all streams have only this one.
+pub(super) struct TextSpans {
+    /// The open span of the main track. Separate from the others because nearly all streams have only this one.
     main: Option<Span>,
     others: HashMap<Track, Span, foldhash::fast::RandomState>,
-    memory: Memory<Key, Spoken>,
-    /// The block or id that stands for each source message, for the tool calls that belong to it.
+    memory: Memory<Key, EmittedText>,
+    /// The block or id that represents each source message, for the tool calls that belong to it.
     messages: Memory<MessageId, Owner>,
-    /// The key of the span that ended last: what an aggregate without id restates.
+    /// The key of the span that ended last: an aggregate without id restates it.
     latest: Option<Key>,
 }
 
-impl Speech {
-    /// Decides what a fragment amounts to, without changing anything.
+impl TextSpans {
+    /// Decides the effect of a fragment without changing state.
     pub(super) fn plan(&self, fragment: Fragment<'_>) -> Plan {
         let Fragment { kind, text, encrypted, update } = fragment;
         let open = self.open_on(&update.track).filter(|span| span.key.matches(kind, update));
         match (open, update.mode) {
-            // A message that ended stays ended: only its seal may still come.
-            (Some(span), Mode::Append) if span.spoken.complete && !text.is_empty() => {
+            // A message that ended stays ended; only its encrypted form may still arrive.
+            (Some(span), Mode::Append) if span.emitted.complete && !text.is_empty() => {
                 Plan::Open { text, encrypted, opening: Opening::Fresh }
             }
-            (Some(span), Mode::Append) => match new_seal(encrypted, &span.spoken) {
+            (Some(span), Mode::Append) => match new_seal(encrypted, &span.emitted) {
                 None if text.is_empty() => Plan::Nothing,
                 encrypted => Plan::Continue { text, encrypted },
             },
@@ -115,9 +117,9 @@ impl Speech {
         }
     }
 
-    /// The hot path: more words for the open block, as [`plan`](Self::plan) and [`apply`](Self::apply) would have it
-    /// but with one look at what is open. Gives the words back if the update is anything else.
-    pub(super) fn go_on(
+    /// The hot path: appends to the open block with one lookup, with the same effect as [`plan`](Self::plan) and
+    /// [`apply`](Self::apply). Returns the text if the update has any other effect.
+    pub(super) fn try_append(
         &mut self,
         kind: SpanKind,
         text: ByteString,
@@ -126,14 +128,15 @@ impl Speech {
     ) -> Result<(), ByteString> {
         let is_plain = update.mode == Mode::Append && !update.last && !text.is_empty();
         match self.open_on_mut(&update.track) {
-            Some(span) if is_plain && !span.spoken.complete && span.key.matches(kind, update) => {
-                span.speak(text, None, out);
+            Some(span) if is_plain && !span.emitted.complete && span.key.matches(kind, update) => {
+                span.append(text, None, out);
                 Ok(())
             }
             _ => Err(text),
         }
     }
 
+    /// Plans an appended fragment: continues the open block of its key, or opens one.
     fn plan_append(
         &self,
         kind: SpanKind,
@@ -143,20 +146,20 @@ impl Speech {
     ) -> Plan {
         let earlier = self.memory.get(&Key::of(kind, update));
         let encrypted = match earlier {
-            Some(spoken) => new_seal(encrypted, spoken),
+            Some(emitted) => new_seal(encrypted, emitted),
             None => encrypted,
         };
         if text.is_empty() && encrypted.is_none() {
             return Plan::Nothing;
         }
         let opening = match earlier {
-            Some(spoken) if !spoken.complete || text.is_empty() => Opening::Continues,
+            Some(emitted) if !emitted.complete || text.is_empty() => Opening::Continues,
             _ => Opening::Fresh,
         };
         Plan::Open { text, encrypted, opening }
     }
 
-    /// `Snapshot` and `Replace`: the text is whole, and only what is new of it counts.
+    /// Plans a whole text (`Snapshot`, `Replace`): only its new part is emitted.
     fn plan_whole(
         &self,
         kind: SpanKind,
@@ -164,23 +167,23 @@ impl Speech {
         encrypted: Option<ByteString>,
         update: &Update,
     ) -> Plan {
-        let (spoken, is_open) = self.restated(kind, update);
-        let Some(spoken) = spoken else {
+        let (emitted, is_open) = self.restated(kind, update);
+        let Some(emitted) = emitted else {
             return match encrypted {
                 None if text.is_empty() => Plan::Nothing,
                 encrypted => Plan::Open { text: text.clone(), encrypted, opening: Opening::Fresh },
             };
         };
-        let encrypted = new_seal(encrypted, spoken);
-        let missing = match spoken.print.relation(text) {
+        let encrypted = new_seal(encrypted, emitted);
+        let missing = match emitted.print.relation(text) {
             _ if text.is_empty() => ByteString::new(),
             Relation::Same => ByteString::new(),
             Relation::First => text.clone(),
-            // White space alone is worth a delta, but not a block of its own.
+            // White space alone extends an open block but opens none.
             Relation::Extends(rest) if !is_open && rest.trim().is_empty() => ByteString::new(),
             Relation::Extends(rest) => text.slice_ref(rest),
             Relation::Different => {
-                let replaces = update.mode == Mode::Replace || !spoken.complete;
+                let replaces = update.mode == Mode::Replace || !emitted.complete;
                 let opening = if replaces { Opening::Replaces } else { Opening::Fresh };
                 return Plan::Open { text: text.clone(), encrypted, opening };
             }
@@ -192,7 +195,7 @@ impl Speech {
         }
     }
 
-    /// Carries a plan out.
+    /// Applies a plan.
     pub(super) fn apply(
         &mut self,
         plan: Plan,
@@ -200,16 +203,16 @@ impl Speech {
         lane: &Arc<Lane>,
         update: &Update,
         out: &mut Outlet,
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), Error> {
         match plan {
             Plan::Nothing => {}
             Plan::Continue { text, encrypted } => {
                 if let Some(span) = self.open_on_mut(&update.track) {
-                    span.speak(text, encrypted, out);
+                    span.append(text, encrypted, out);
                 }
             }
             Plan::Open { text, encrypted, opening } => {
-                self.open(kind, lane, update, opening, out)?.speak(text, encrypted, out);
+                self.open(kind, lane, update, opening, out)?.append(text, encrypted, out);
             }
         }
         if update.last {
@@ -218,7 +221,7 @@ impl Speech {
         Ok(())
     }
 
-    /// Ends what is open on a track, because something else begins there.
+    /// Ends the open span of a track because other content starts there.
     pub(super) fn interrupt(&mut self, track: &Track, reason: EndReason, out: &mut Outlet) {
         let span = if track.as_str().is_empty() { self.main.take() } else { self.others.remove(track) };
         if let Some(span) = span {
@@ -226,7 +229,7 @@ impl Speech {
         }
     }
 
-    /// Takes all open spans out, for the caller to end in the order of opening.
+    /// Removes all open spans and returns their end events, which the caller emits in the order of opening.
     pub(super) fn drain(&mut self, out: &mut Outlet) -> Vec<(u64, BlockEvent)> {
         let mut ends = Vec::new();
         let others = std::mem::take(&mut self.others).into_values();
@@ -245,8 +248,8 @@ impl Speech {
         usize::from(self.main.is_some()) + self.others.len()
     }
 
-    /// The lane is opened again: what was said in its earlier life is remembered, but no longer belongs to it.
-    pub(super) fn begin_again(&mut self) {
+    /// Called when the lane is opened again: earlier texts stay remembered, but their blocks no longer belong to the lane.
+    pub(super) fn reopen(&mut self) {
         self.messages = Memory::default();
     }
 
@@ -257,7 +260,7 @@ impl Speech {
         update: &Update,
         opening: Opening,
         out: &mut Outlet,
-    ) -> Result<&mut Span, StreamError> {
+    ) -> Result<&mut Span, Error> {
         let key = match opening {
             Opening::Fresh => Key::of(kind, update),
             _ => self.restated_key(kind, update),
@@ -272,17 +275,17 @@ impl Speech {
         self.interrupt(&update.track, reason, out);
 
         let earlier = self.memory.remove(&key);
-        let previous = earlier.as_ref().and_then(|spoken| spoken.block.clone());
+        let previous = earlier.as_ref().and_then(|emitted| emitted.block.clone());
         let id = match opening {
             Opening::Fresh => self.fresh_id(kind, update.channel, key.message_id.as_ref(), out),
             _ => BlockId::new(out.mint()),
         };
-        let (continues, replaces, mut spoken) = match opening {
-            Opening::Fresh => (None, None, Spoken::default()),
+        let (continues, replaces, mut emitted) = match opening {
+            Opening::Fresh => (None, None, EmittedText::default()),
             Opening::Continues => (previous, None, earlier.unwrap_or_default()),
-            Opening::Replaces => (None, previous, Spoken::default()),
+            Opening::Replaces => (None, previous, EmittedText::default()),
         };
-        spoken.block = Some(id.clone());
+        emitted.block = Some(id.clone());
         let head = Arc::new(BlockHead {
             id,
             kind,
@@ -300,7 +303,7 @@ impl Speech {
             self.messages.insert(message.clone(), owner, out.limits.remembered_blocks);
         }
         out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
-        let span = Span { key, head, opened: out.next_opened(), spoken };
+        let span = Span { key, head, opened: out.next_opened(), emitted };
         Ok(if update.track.as_str().is_empty() {
             self.main.insert(span)
         } else {
@@ -308,26 +311,27 @@ impl Speech {
         })
     }
 
+    /// Ends the open block of an update that is the last of its message.
     fn handle_last(&mut self, kind: SpanKind, update: &Update, out: &mut Outlet) {
         let key = self.restated_key(kind, update);
         if self.open_on(&update.track).is_some_and(|span| span.key == key) {
             self.interrupt(&update.track, EndReason::Complete, out);
-        } else if let Some(spoken) = self.memory.get_mut(&key) {
-            spoken.complete = true;
+        } else if let Some(emitted) = self.memory.get_mut(&key) {
+            emitted.complete = true;
         }
     }
 
-    /// What was spoken of the text that a whole-text update restates, and whether its block is open.
-    fn restated(&self, kind: SpanKind, update: &Update) -> (Option<&Spoken>, bool) {
+    /// Returns the emitted text that a whole-text update restates, and whether its block is open.
+    fn restated(&self, kind: SpanKind, update: &Update) -> (Option<&EmittedText>, bool) {
         let key = self.restated_key(kind, update);
         match self.open_on(&update.track).filter(|span| span.key == key) {
-            Some(span) => (Some(&span.spoken), true),
+            Some(span) => (Some(&span.emitted), true),
             None => (self.memory.get(&key), false),
         }
     }
 
-    /// The key an update is about: its own, unless it is a whole text without id. Then what is open on its track,
-    /// or what ended there last, is what it restates.
+    /// Returns the key that an update belongs to: its own, unless it is a whole text without id, which restates the open span
+    /// of its track, or the one that ended there last.
     fn restated_key(&self, kind: SpanKind, update: &Update) -> Key {
         let own = Key::of(kind, update);
         if update.message_id.is_some() || update.mode == Mode::Append || self.memory.contains(&own) {
@@ -350,26 +354,27 @@ impl Speech {
     }
 
     fn end(&mut self, mut span: Span, reason: EndReason, out: &mut Outlet) {
-        span.spoken.complete |= reason == EndReason::Complete;
+        span.emitted.complete |= reason == EndReason::Complete;
         out.emit(span.end_event(reason));
         self.remember(span, out.limits.remembered_blocks);
     }
 
+    /// Keeps the emitted text of an ended span for the comparison with later snapshots.
     fn remember(&mut self, span: Span, max: usize) {
         self.latest = Some(span.key.clone());
-        self.memory.insert(span.key, span.spoken, max);
+        self.memory.insert(span.key, span.emitted, max);
     }
 }
 
 impl Span {
-    fn speak(&mut self, text: ByteString, encrypted: Option<ByteString>, out: &mut Outlet) {
+    fn append(&mut self, text: ByteString, encrypted: Option<ByteString>, out: &mut Outlet) {
         if !text.is_empty() {
-            self.spoken.complete = false;
-            self.spoken.print.push(&text);
+            self.emitted.complete = false;
+            self.emitted.print.push(&text);
             out.emit(BlockEvent::BlockDelta { block: Arc::clone(&self.head), delta: text });
         }
         if let Some(value) = encrypted {
-            self.spoken.sealed = Some(hash_bytes(0, value.as_bytes()));
+            self.emitted.sealed = Some(hash_bytes(0, value.as_bytes()));
             out.emit(BlockEvent::ThinkingEncrypted { block: Arc::clone(&self.head), value });
         }
     }
@@ -379,7 +384,7 @@ impl Span {
     }
 }
 
-/// The sealed form, unless the message has emitted it already.
-fn new_seal(encrypted: Option<ByteString>, spoken: &Spoken) -> Option<ByteString> {
-    encrypted.filter(|value| !value.is_empty() && spoken.sealed != Some(hash_bytes(0, value.as_bytes())))
+/// Returns the encrypted form, unless the message has already emitted it.
+fn new_seal(encrypted: Option<ByteString>, emitted: &EmittedText) -> Option<ByteString> {
+    encrypted.filter(|value| !value.is_empty() && emitted.sealed != Some(hash_bytes(0, value.as_bytes())))
 }

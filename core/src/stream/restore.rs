@@ -1,8 +1,8 @@
-//! A machine that goes on where another one stopped: its state, from the events that left.
+//! Continues a run that another machine started: restores the state of a [`StreamContext`] from the emitted events.
 //!
-//! What a machine knows beyond its events is lost, and little: arguments of a tool call whose name has not come, the
-//! source's own name of a step that was shown under another, which of several reports of usage took whose place, and a finish
-//! reason that came before the end.
+//! The events do not contain all state. Lost are: arguments of a tool call whose name has not arrived, the source's own name
+//! of a step that was emitted under another name, which of several usage reports replaced which, and a finish reason that
+//! arrived before the end.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::update::Mode;
 use crate::wellknown;
 
 impl StreamContext {
-    /// A run that began elsewhere. Tell it all events that left there, by [`handle_past`](Self::handle_past), before
-    /// anything else; then it goes on: what is open stays open, what was said is known, no id is used again. A run of which
-    /// no event left begins here.
+    /// Returns the context of a run that another machine started. Pass all events of the run to
+    /// [`handle_past`](Self::handle_past) before any other input. Afterwards open blocks are open, emitted content is
+    /// known, and no id is used again. A run without events starts here.
     pub fn resuming(run: RunInfo, limits: Limits) -> Self {
         Self::with_limits(run, limits)
     }
 
-    /// Takes note of an event that left before.
+    /// Restores the state after an event that the run already emitted.
     pub fn handle_past(&mut self, event: &BlockEvent) {
         self.note_ids(event);
         match event {
@@ -34,8 +34,8 @@ impl StreamContext {
                 self.usage.book(&lane.source, None, Mode::Append, usage, max);
             }
             BlockEvent::InterruptRequested(pending) => {
-                // What was let out before was within the limits.
-                self.questions.ask((**pending).clone(), usize::MAX).ok();
+                // The interrupt was within the limits when it was emitted.
+                self.interrupts.add((**pending).clone(), usize::MAX).ok();
             }
             BlockEvent::RunFinished(_) | BlockEvent::RunFailed(_) => self.ended = true,
             event => self.note_content(event),
@@ -43,6 +43,7 @@ impl StreamContext {
         self.out.discard();
     }
 
+    /// Restores the state of the lane that an event belongs to.
     fn note_content(&mut self, event: &BlockEvent) {
         let Some((_, state)) = event.lane().and_then(|lane| self.lanes.open_mut(&lane.source)) else {
             return;
@@ -52,7 +53,7 @@ impl StreamContext {
             BlockEvent::StepFinished { name, .. } => state.steps.restore_finish(name),
             BlockEvent::ToolResult(result) => {
                 if let Some(message) = state.tools.message_by_call(&result.call_id) {
-                    state.speech.note_answer(message);
+                    state.texts.note_answer(message);
                 }
                 state.tools.restore_result(result, &self.out);
             }
@@ -65,16 +66,17 @@ impl StreamContext {
             event => match event.block().map(|block| block.kind) {
                 Some(SpanKind::ToolUse) => {
                     if let BlockEvent::BlockStarted(head) = event {
-                        state.speech.restore_owner(head, &self.out);
+                        state.texts.restore_owner(head, &self.out);
                     }
                     state.tools.restore(event, &mut self.out);
                 }
-                Some(SpanKind::Text | SpanKind::Thinking) => state.speech.restore(event, &mut self.out),
+                Some(SpanKind::Text | SpanKind::Thinking) => state.texts.restore(event, &mut self.out),
                 None => {}
             },
         }
     }
 
+    /// Marks the ids of an event as used.
     fn note_ids(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::BlockStarted(block) => {

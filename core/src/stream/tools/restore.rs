@@ -1,16 +1,16 @@
-//! Tool calls and results that left before.
+//! Restores tool calls and results from emitted events.
 
 use std::sync::Arc;
 
-use super::{Answered, CallKey, ToolBook, result_print};
+use super::{Answered, CallKey, ToolCalls, result_print};
 use crate::event::{BlockEvent, BlockHead, EndReason, ToolResultEvent};
 use crate::fingerprint::JsonFingerprint;
 use crate::id::{MessageId, ToolCallId};
 use crate::stream::call::Call;
 use crate::stream::outlet::Outlet;
 
-impl ToolBook {
-    /// Takes note of a step of a call that left before.
+impl ToolCalls {
+    /// Restores the state after an event of a tool use block.
     pub(in crate::stream) fn restore(&mut self, event: &BlockEvent, out: &mut Outlet) {
         match event {
             BlockEvent::BlockStarted(head) => self.restore_start(head, out),
@@ -21,7 +21,7 @@ impl ToolBook {
                     answered.print.push(delta);
                 }
             }
-            // The same call goes on with other arguments.
+            // The call continues with other arguments.
             BlockEvent::BlockEnded { reason: EndReason::Replaced, .. } => {}
             BlockEvent::BlockEnded { block, .. } => {
                 let call = self.call_of(&block.tool_call_id());
@@ -33,7 +33,7 @@ impl ToolBook {
         }
     }
 
-    /// Takes note of an answer that left before.
+    /// Restores an emitted result.
     pub(in crate::stream) fn restore_result(&mut self, result: &ToolResultEvent, out: &Outlet) {
         self.note_result(result, out.limits.remembered_blocks);
         let unanswered = self.key_by_call(&result.call_id);
@@ -89,14 +89,14 @@ impl ToolBook {
         self.shed(out.limits.remembered_blocks);
     }
 
-    /// The answered call whose latest block this is.
+    /// Returns the answered call whose latest block is `head`.
     fn answered_of(&mut self, head: &BlockHead) -> Option<&mut Answered> {
         let key = CallKey::Given(head.origin.tool_call_id.clone()?);
         let is_it = |held: &Arc<BlockHead>| held.id == head.id;
         self.answered.get_mut(&key).filter(|answered| answered.head.as_ref().is_some_and(is_it))
     }
 
-    /// The source message of a call that waits for its answer, by its emitted id.
+    /// Returns the source message of a call without result, by the emitted id of the call.
     pub(in crate::stream) fn message_by_call(&self, id: &ToolCallId) -> Option<&MessageId> {
         self.key_by_call(id).and_then(|key| self.message_of(&key))
     }

@@ -1,10 +1,10 @@
-//! What makes two fragments the same text, and what is told of it beside the words.
+//! The identity of a text, and the origin data of its blocks.
 
 use crate::event::{Origin, SpanKind};
 use crate::id::{MessageId, ResponseId};
 use crate::update::{Channel, Track, Update};
 
-/// What a source means by "the same text".
+/// The identity of a text: updates with equal keys belong to the same text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) kind: SpanKind,
@@ -18,19 +18,19 @@ impl Key {
         self.kind == kind && self.channel == update.channel && self.message_id == update.message_id
     }
 
-    /// To look something up with: it keeps the buffer alive that the update was read from.
+    /// Returns the key of an update, for lookups. It keeps the buffer alive from which the update was read.
     pub(super) fn of(kind: SpanKind, update: &Update) -> Self {
         let Update { channel, track, message_id, .. } = update;
         Self { kind, channel: *channel, track: track.clone(), message_id: message_id.clone() }
     }
 
-    /// To be kept.
+    /// Returns a copy for storage, without reference to the buffer.
     pub(super) fn detached(&self) -> Self {
         let message_id = self.message_id.as_ref().map(MessageId::detached);
         Self { kind: self.kind, channel: self.channel, track: self.track.detached(), message_id }
     }
 
-    /// What the source said about a block of this key. Ids that the key has too are shared with it.
+    /// Returns the origin of a block of this key. Ids that equal those of the key share its memory.
     pub(super) fn origin(&self, update: &Update) -> Origin {
         if self.message_id == update.message_id && self.track == update.track {
             return origin_under(self.message_id.clone(), self.track.clone(), update);
@@ -39,7 +39,7 @@ impl Key {
     }
 }
 
-/// What the source said about a block, detached from the buffer it was read from.
+/// Returns the origin of a block, detached from the buffer from which the update was read.
 pub(in crate::stream) fn origin(update: &Update) -> Origin {
     origin_under(update.message_id.as_ref().map(MessageId::detached), update.track.detached(), update)
 }

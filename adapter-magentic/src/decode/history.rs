@@ -1,12 +1,11 @@
-//! What each agent has said: enough to know whether a whole message restates an earlier one.
+//! [`History`]: the dedup index of a run, which detects whole messages that repeat earlier ones.
 //!
-//! The stream machine drops what is repeated under one id on one channel. What it cannot know, and this can: that
-//! a message *without* id restates a streamed one (the Responses client sets no message id), that an update
-//! repeats a finished message instead of adding to it, that a file or citation was shown before.
+//! The stream machine suppresses repetitions under one id on one channel. This index detects the other ones: a message
+//! *without* id that repeats a streamed one (the Responses client sets no message id), an update that repeats a finished
+//! message instead of continuing it, a file or citation that was emitted before.
 //!
-//! Everything is remembered as a hash, so a streamed fragment allocates nothing. Texts are hashed without white
-//! space: aggregates are trimmed and joined anew. A collision of 64 bits would hide a repetition's difference; it
-//! resists accident, not malice, and a source can only hide its own text.
+//! Content is stored as hashes, so a streamed fragment allocates nothing. Texts are hashed without white space, because
+//! aggregates are trimmed and joined again. The hash is not collision resistant: a source can only suppress its own text.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
@@ -16,7 +15,7 @@ use aqueduct_core::{Channel, Source};
 
 type State = foldhash::fast::FixedState;
 
-/// A length and a hash of a text without its white space; the same however the text was cut.
+/// A length and a hash of a text without white space, independent of how the text was split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Print {
     len: usize,
@@ -38,6 +37,7 @@ impl Print {
     }
 }
 
+/// The text of one message.
 #[derive(Debug)]
 struct Entry {
     source: u64,
@@ -46,7 +46,7 @@ struct Entry {
     finished: bool,
 }
 
-/// A set that forgets its oldest members.
+/// A set that drops its oldest members.
 #[derive(Debug, Default)]
 struct Recent {
     set: HashSet<u64, State>,
@@ -54,7 +54,7 @@ struct Recent {
 }
 
 impl Recent {
-    /// False if it was there already.
+    /// Inserts a hash. Returns `false` if the set already contains it.
     fn insert(&mut self, hash: u64, max: usize) -> bool {
         if !self.set.insert(hash) {
             return false;
@@ -69,7 +69,7 @@ impl Recent {
     }
 }
 
-/// How often something was said; the oldest times are forgotten.
+/// Counts occurrences; the oldest ones are dropped.
 #[derive(Debug, Default)]
 struct Counted {
     counts: HashMap<u64, u32, State>,
@@ -92,9 +92,9 @@ impl Counted {
     }
 }
 
-/// The memory of one run.
+/// The emitted content of one run.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct History {
     messages: HashMap<u64, Entry, State>,
     order: VecDeque<u64>,
     texts: Counted,
@@ -103,23 +103,23 @@ pub(super) struct Said {
     max: usize,
 }
 
-impl Said {
+impl History {
     pub(super) fn new(max: usize) -> Self {
         Self { max, ..Self::default() }
     }
 
-    /// Takes note of a streamed fragment.
+    /// Adds a streamed fragment.
     pub(super) fn push(&mut self, source: &Source, channel: Channel, message_id: Option<&str>, text: &str) {
         let entry = self.entry(source, channel, message_id);
         if entry.finished {
-            // The source uses the id again: a new message.
+            // The source reuses the id for a new message.
             entry.finished = false;
             entry.print = Print::default();
         }
         entry.print.push(text);
     }
 
-    /// Takes note that the text of a message is that, whatever was said before.
+    /// Sets the text of a message.
     pub(super) fn replace(
         &mut self,
         source: &Source,
@@ -134,7 +134,7 @@ impl Said {
         self.remember(source, channel, print);
     }
 
-    /// A message is over: its text is whole now.
+    /// Marks a message as finished: its text is complete.
     pub(super) fn finish(&mut self, source: &Source, channel: Channel, message_id: Option<&str>) {
         if let Some(entry) = self.messages.get_mut(&key(source, channel, message_id))
             && !entry.finished
@@ -145,7 +145,7 @@ impl Said {
         }
     }
 
-    /// All messages of an agent are over.
+    /// Marks all messages of an agent as finished.
     pub(super) fn finish_all(&mut self, source: &Source) {
         let path = hash(source.path());
         for entry in self.messages.values_mut().filter(|entry| entry.source == path && !entry.finished) {
@@ -156,52 +156,53 @@ impl Said {
         }
     }
 
-    /// True if an agent has ended that message.
+    /// Returns `true` if the message is finished.
     pub(super) fn is_over(&self, source: &Source, channel: Channel, message_id: Option<&str>) -> bool {
         self.messages.get(&key(source, channel, message_id)).is_some_and(|entry| entry.finished)
     }
 
-    /// True if an agent has begun that message and not ended it.
+    /// Returns `true` if the message has been started and is not finished.
     pub(super) fn is_open(&self, source: &Source, channel: Channel, message_id: Option<&str>) -> bool {
         self.messages.get(&key(source, channel, message_id)).is_some_and(|entry| !entry.finished)
     }
 
-    /// True if a fragment is the whole text of a message that is over: a repetition, not an addition.
+    /// Returns `true` if a fragment is the whole text of a finished message: a repetition, not a continuation.
     pub(super) fn restates(&self, source: &Source, channel: Channel, message_id: &str, text: &str) -> bool {
         let entry = self.messages.get(&key(source, channel, Some(message_id)));
         entry.is_some_and(|entry| entry.finished && entry.print.len > 0 && entry.print == Print::of(text))
     }
 
-    /// True if an agent has said exactly that in a message that is over, under whatever id.
+    /// Returns `true` if the agent has sent exactly this text in a finished message, under any id.
     pub(super) fn has_text(&self, source: &Source, channel: Channel, text: &str) -> bool {
         self.times(Self::text_key(source, channel, text)) > 0
     }
 
-    /// What stands for a text of an agent.
+    /// Returns the key of an agent's text.
     pub(super) fn text_key(source: &Source, channel: Channel, text: &str) -> u64 {
         hash((hash(source.path()), channel, Print::of(text)))
     }
 
-    /// How often that text was said in messages that are over.
+    /// Returns the number of finished messages with that text.
     pub(super) fn times(&self, text_key: u64) -> u32 {
         self.texts.counts.get(&text_key).copied().unwrap_or(0)
     }
 
-    /// Takes note of a custom block; false if the agent has shown the same before.
+    /// Adds a custom block. Returns `false` if the agent has emitted an equal one before.
     pub(super) fn custom(&mut self, source: &Source, channel: Channel, name: &str, value: &str) -> bool {
         self.customs.insert(hash((source.path(), channel, name, value)), self.max)
     }
 
-    /// Takes note of a call.
+    /// Adds a call.
     pub(super) fn call(&mut self, source: &Source, id: &str) {
         self.calls.insert(hash((source.path(), id)), self.max);
     }
 
-    /// True if an agent has made that call.
+    /// Returns `true` if the agent has made that call.
     pub(super) fn has_called(&self, source: &Source, id: &str) -> bool {
         self.calls.set.contains(&hash((source.path(), id)))
     }
 
+    /// Returns the entry of a message, created if there is none.
     fn entry(&mut self, source: &Source, channel: Channel, message_id: Option<&str>) -> &mut Entry {
         let key = key(source, channel, message_id);
         if !self.messages.contains_key(&key) {
@@ -241,37 +242,37 @@ mod tests {
 
     #[test]
     fn a_whole_text_restates_its_fragments_only_when_the_message_is_over() {
-        let (mut said, source) = (Said::new(8), Source::root().child("a"));
-        said.push(&source, Channel::Answer, Some("m"), "Yes");
-        assert!(!said.restates(&source, Channel::Answer, "m", "Yes"));
-        said.push(&source, Channel::Answer, Some("m"), ", sir. ");
-        said.finish(&source, Channel::Answer, Some("m"));
-        assert!(said.restates(&source, Channel::Answer, "m", "Yes, sir."));
-        assert!(!said.restates(&source, Channel::Intermediate, "m", "Yes, sir."));
-        assert!(!said.restates(&source, Channel::Answer, "m", "Yes"));
-        assert!(said.has_text(&source, Channel::Answer, "Yes, sir."));
+        let (mut history, source) = (History::new(8), Source::root().child("a"));
+        history.push(&source, Channel::Answer, Some("m"), "Yes");
+        assert!(!history.restates(&source, Channel::Answer, "m", "Yes"));
+        history.push(&source, Channel::Answer, Some("m"), ", sir. ");
+        history.finish(&source, Channel::Answer, Some("m"));
+        assert!(history.restates(&source, Channel::Answer, "m", "Yes, sir."));
+        assert!(!history.restates(&source, Channel::Intermediate, "m", "Yes, sir."));
+        assert!(!history.restates(&source, Channel::Answer, "m", "Yes"));
+        assert!(history.has_text(&source, Channel::Answer, "Yes, sir."));
     }
 
     #[test]
     fn an_id_that_is_used_again_is_a_new_message() {
-        let (mut said, source) = (Said::new(8), Source::root());
-        said.push(&source, Channel::Answer, Some("m"), "one");
-        said.finish(&source, Channel::Answer, Some("m"));
-        said.push(&source, Channel::Answer, Some("m"), "two");
-        said.finish_all(&source);
-        assert!(said.restates(&source, Channel::Answer, "m", "two"));
-        assert!(said.has_text(&source, Channel::Answer, "one"));
+        let (mut history, source) = (History::new(8), Source::root());
+        history.push(&source, Channel::Answer, Some("m"), "one");
+        history.finish(&source, Channel::Answer, Some("m"));
+        history.push(&source, Channel::Answer, Some("m"), "two");
+        history.finish_all(&source);
+        assert!(history.restates(&source, Channel::Answer, "m", "two"));
+        assert!(history.has_text(&source, Channel::Answer, "one"));
     }
 
     #[test]
     fn the_oldest_is_forgotten() {
-        let (mut said, source) = (Said::new(2), Source::root());
+        let (mut history, source) = (History::new(2), Source::root());
         for id in ["1", "2", "3"] {
-            said.push(&source, Channel::Answer, Some(id), id);
+            history.push(&source, Channel::Answer, Some(id), id);
         }
-        assert!(!said.is_open(&source, Channel::Answer, Some("1")));
-        assert!(said.is_open(&source, Channel::Answer, Some("3")));
-        assert!(said.custom(&source, Channel::Answer, "n", "v"));
-        assert!(!said.custom(&source, Channel::Answer, "n", "v"));
+        assert!(!history.is_open(&source, Channel::Answer, Some("1")));
+        assert!(history.is_open(&source, Channel::Answer, Some("3")));
+        assert!(history.custom(&source, Channel::Answer, "n", "v"));
+        assert!(!history.custom(&source, Channel::Answer, "n", "v"));
     }
 }

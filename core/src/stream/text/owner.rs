@@ -1,19 +1,20 @@
-//! What the tool calls of a source message are attached to, and the id that its text gets.
+//! The block to which the tool calls of a source message are attached, and the id of the message's text.
 
-use super::Speech;
+use super::TextSpans;
 use crate::event::{BlockHead, SpanKind};
 use crate::id::{BlockId, MessageId, ToolCallId};
 use crate::stream::outlet::Outlet;
 use crate::update::{Channel, Update};
 
-/// What the tool calls of a source message are attached to.
+/// The block to which the tool calls of a source message are attached.
 #[derive(Debug, Clone)]
 pub(super) enum Owner {
     /// The latest answer text of the message.
     Text(BlockId),
-    /// The message's own id: it has made calls and has no text yet, which may take the id when it comes.
+    /// The message's own id: the message has calls and no text yet. A later text may take the id.
     Reserved(BlockId),
-    /// A message without text that gets none under its id: its first call, or its own id once a call is answered.
+    /// The first call of a message without text, or the message's own id once a call has a result. A later text gets another
+    /// id.
     Call(BlockId),
 }
 
@@ -25,9 +26,9 @@ impl Owner {
     }
 }
 
-impl Speech {
-    /// The block that a tool call of a source message is attached to, on whatever track. A message without text gets
-    /// its own id reserved, where message ids are kept.
+impl TextSpans {
+    /// Returns the block to which a tool call of a source message is attached, on any track. For a message without text the
+    /// message's own id is reserved, where message ids are kept.
     pub(in crate::stream) fn owner_of_call(
         &mut self,
         call: Option<&ToolCallId>,
@@ -38,7 +39,7 @@ impl Speech {
         if let Some(owner) = self.messages.get(message) {
             return Some(owner.id().clone());
         }
-        // A message that shares the id of its call is what a frontend makes of a call without a parent.
+        // A frontend creates such a message itself for a call without parent, so it must not be the parent.
         let is_own = call.is_some_and(|id| id.as_bytes() == message.as_bytes());
         let id = if is_own { None } else { out.claim_message(message) }?;
         let max = out.limits.remembered_blocks;
@@ -46,7 +47,7 @@ impl Speech {
         Some(id)
     }
 
-    /// A call of the message is answered: a text that follows under its id is another message.
+    /// Records that a call of the message has a result: a text that follows under the message's id is another message.
     pub(in crate::stream) fn note_answer(&mut self, message: &MessageId) {
         if let Some(owner) = self.messages.get_mut(message)
             && let Owner::Reserved(id) = owner
@@ -55,13 +56,13 @@ impl Speech {
         }
     }
 
-    /// The block that was emitted last for a source message.
+    /// Returns the block that was emitted last for a source message.
     pub(in crate::stream) fn emitted(&self, message: &str) -> Option<BlockId> {
         self.messages.get(&MessageId::from(message)).map(|owner| owner.id().clone())
     }
 
-    /// Notes a call that has started: where message ids are kept, further calls of its message are attached to it if
-    /// nothing else stands for the message.
+    /// Records a started call. Where message ids are kept, further calls of the message are attached to it if the message has
+    /// no other block.
     pub(in crate::stream) fn note_call(&mut self, head: &BlockHead, out: &Outlet) {
         let message = head.origin.message_id.as_ref().filter(|_| out.keeps_messages());
         if let Some(message) = message.filter(|id| !self.messages.contains(id)) {
@@ -70,7 +71,7 @@ impl Speech {
         }
     }
 
-    /// The id of a new block: the one its message has reserved, the message's own, or a minted one.
+    /// Returns the id of a new block: the reserved id of its message, the message's own id, or a minted one.
     pub(super) fn fresh_id(
         &self,
         kind: SpanKind,

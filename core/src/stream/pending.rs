@@ -1,17 +1,18 @@
-//! The interrupts that wait for an answer.
+//! The interrupts of a run that wait for a reply.
 
-use super::error::StreamError;
 use super::outlet::Outlet;
+use crate::error::Error;
 use crate::event::PendingInterrupt;
 
+/// The interrupts of a run, in the order of their requests.
 #[derive(Debug, Default)]
-pub(super) struct Questions {
+pub(super) struct PendingInterrupts {
     pending: Vec<PendingInterrupt>,
 }
 
-impl Questions {
-    /// Notes an interrupt. False if it is known already, word for word.
-    pub(super) fn ask(&mut self, pending: PendingInterrupt, max: usize) -> Result<bool, StreamError> {
+impl PendingInterrupts {
+    /// Adds an interrupt. Returns `false` if an equal one is already pending.
+    pub(super) fn add(&mut self, pending: PendingInterrupt, max: usize) -> Result<bool, Error> {
         if let Some(known) = self.pending.iter_mut().find(|k| k.interrupt.id == pending.interrupt.id) {
             let is_new = known.interrupt != pending.interrupt;
             *known = pending;

@@ -1,27 +1,27 @@
-//! Text and thinking that left before.
+//! Restores text and thinking from emitted events.
 
 use std::sync::Arc;
 
-use super::{Key, Owner, Span, Speech, Spoken};
+use super::{EmittedText, Key, Owner, Span, TextSpans};
 use crate::event::{BlockEvent, BlockHead, EndReason, SpanKind};
 use crate::fingerprint::hash_bytes;
 use crate::stream::outlet::Outlet;
 use crate::update::Channel;
 
-impl Speech {
-    /// Takes note of a step of a block that left before.
+impl TextSpans {
+    /// Restores the state after an event of a text or thinking block.
     pub(in crate::stream) fn restore(&mut self, event: &BlockEvent, out: &mut Outlet) {
         match event {
             BlockEvent::BlockStarted(head) => self.restore_start(head, out),
             BlockEvent::BlockDelta { block, delta } => {
                 if let Some(span) = self.span_of(block) {
-                    span.spoken.complete = false;
-                    span.spoken.print.push(delta);
+                    span.emitted.complete = false;
+                    span.emitted.print.push(delta);
                 }
             }
             BlockEvent::ThinkingEncrypted { block, value } => {
                 if let Some(span) = self.span_of(block) {
-                    span.spoken.sealed = Some(hash_bytes(0, value.as_bytes()));
+                    span.emitted.sealed = Some(hash_bytes(0, value.as_bytes()));
                 }
             }
             BlockEvent::BlockEnded { block, reason } => self.restore_end(block, *reason, out),
@@ -29,7 +29,7 @@ impl Speech {
         }
     }
 
-    /// Takes note of what a call that left before was attached to.
+    /// Restores the parent of an emitted call.
     pub(in crate::stream) fn restore_owner(&mut self, head: &BlockHead, out: &Outlet) {
         let Some(message) = head.origin.message_id.as_ref() else { return };
         match &head.parent {
@@ -47,12 +47,12 @@ impl Speech {
     fn restore_start(&mut self, head: &Arc<BlockHead>, out: &mut Outlet) {
         let key = self.key_of(head);
         let earlier = self.memory.remove(&key).filter(|_| head.continues.is_some());
-        let spoken = Spoken { block: Some(head.id.clone()), ..earlier.unwrap_or_default() };
+        let emitted = EmittedText { block: Some(head.id.clone()), ..earlier.unwrap_or_default() };
         if let (SpanKind::Text, Channel::Answer, Some(message)) = (head.kind, head.channel, &key.message_id) {
             let owner = Owner::Text(head.id.clone());
             self.messages.insert(message.clone(), owner, out.limits.remembered_blocks);
         }
-        let span = Span { head: Arc::clone(head), opened: out.next_opened(), spoken, key };
+        let span = Span { head: Arc::clone(head), opened: out.next_opened(), emitted, key };
         if span.key.track.as_str().is_empty() {
             self.main = Some(span);
         } else {
@@ -67,12 +67,12 @@ impl Speech {
         let track = &head.origin.track;
         let span = if track.as_str().is_empty() { self.main.take() } else { self.others.remove(track) };
         if let Some(mut span) = span {
-            span.spoken.complete |= reason == EndReason::Complete;
+            span.emitted.complete |= reason == EndReason::Complete;
             self.remember(span, out.limits.remembered_blocks);
         }
     }
 
-    /// What the source called it. A whole text without id was told apart by what it restated.
+    /// Returns the source's key of a block. A whole text without id had the key of the text that it restated.
     fn key_of(&self, head: &BlockHead) -> Key {
         let own = Key {
             kind: head.kind,
@@ -81,7 +81,7 @@ impl Speech {
             message_id: head.origin.message_id.clone(),
         };
         let Some(earlier) = head.continues.as_ref().or(head.replaces.as_ref()) else { return own };
-        let known = self.memory.iter().find(|(_, spoken)| spoken.block.as_ref() == Some(earlier));
+        let known = self.memory.iter().find(|(_, emitted)| emitted.block.as_ref() == Some(earlier));
         known.map_or(own, |(key, _)| key.clone())
     }
 

@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 
 use crate::version::Version;
 pub use card::move_card;
+pub use reply::{continue_event, reply_body};
 pub use scope::{
     AnswerIds, CallScope, Reach, listed_tasks, query_contexts, replace_contexts, replace_query_contexts,
     retain_tasks,
 };
-pub use reply::{continue_event, reply_body};
 
 /// The code of JSON-RPC for what is not the caller's fault.
 const INTERNAL_ERROR: i64 = -32603;

@@ -1,7 +1,7 @@
 //! The certificates and keys that the configuration names, read from their files: once for the port, once per agent.
 
-pub(crate) use aqueduct_transport_http::tls::{Authorities, Identity, TlsError};
-use aqueduct_transport_http::tls::{ClientTls, ServerTls};
+pub(crate) use aqueduct_transport_http::tls::{Authorities, TlsError};
+use aqueduct_transport_http::tls::{ClientTls, Identity, ServerTls};
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 

@@ -73,7 +73,7 @@ impl Runs {
         let info = Arc::new(info);
         let owner = meta.owner.clone();
         let lease = self.open_log(meta).await?;
-        self.note_input(&lease, &owner, input).await;
+        self.note_input(&lease, &owner, input, None).await;
         let end = RunFinished::new(Arc::clone(&info), RunOutcome::Cancelled);
         let events = vec![BlockEvent::RunStarted(info), BlockEvent::RunFinished(Box::new(end))];
         let appended = self.run_log().append(&lease, events, self.now()).await;

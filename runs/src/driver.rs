@@ -32,7 +32,7 @@ use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{
     BlockEvent, CancelToken, Checkpoint, MessageId, RunFailure, RunId, RunInfo, SourceEvent, StreamContext,
-    StreamError, Timestamp,
+    Timestamp,
 };
 use aqueduct_runlog::{Control, Lease, LogError, LogScope, RunMeta};
 use futures_util::FutureExt as _;
@@ -376,7 +376,7 @@ impl<'d> Machine<'d> {
     fn handle_placed(&mut self, event: SourceEvent) {
         match self.context.handle_event(event) {
             // Events after the end of the run belong to no run.
-            Ok(()) | Err(Error::Ended) => {}
+            Ok(()) | Err(aqueduct_core::Error::Ended) => {}
             Err(error) => self.context.handle_failure((&error).into()),
         }
     }

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use super::document::{At, did_you_mean};
 use super::error::ConfigError;
-use super::model::{Agent, AgentSource, Config, OnDisconnect, RunLogEngine, Runs, Secret, Telemetry};
+use super::model::{
+    Agent, AgentSource, ClientTls, Config, OnDisconnect, RunLogEngine, Runs, Secret, Telemetry,
+};
 use crate::identity::check_keys;
 use crate::remote;
-use crate::tls::{self, Authorities, Identity, TlsError};
+use crate::tls::{self, Authorities, TlsError};
 
 /// Checks a configuration as a whole.
 pub(super) fn check(config: &Config, at: &At<'_>) {
@@ -129,9 +131,13 @@ fn check_redis(url: &Secret, ca: Option<&PathBuf>, identity: Option<&(PathBuf, P
     if let Some(Err(error)) = ca.filter(|_| !has_plain).map(Authorities::from_file) {
         at.fail("runs.redis_ca", error.to_string());
     }
-    if let Some(Err(error)) = identity.filter(|_| !has_plain).map(|(own, key)| Identity::from_files(own, key))
-    {
-        at.fail("runs.redis_certificate", error.to_string());
+    // The key must fit the certificate, too.
+    let own =
+        identity.filter(|_| !has_plain).map(|pair| ClientTls { ca: None, identity: Some(pair.clone()) });
+    let usable = own.map(|files| tls::of_client(Some(&files)).and_then(|tls| tls.into_config(&[])));
+    if let Some(Err(error)) = usable {
+        let what = format!("{error}; give PEM files whose certificate and key belong together");
+        at.fail("runs.redis_certificate", what);
     }
 }
 /// How often metrics may be exported.

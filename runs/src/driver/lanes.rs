@@ -1,6 +1,6 @@
 //! Events of lanes that the host feeds: sub-agents that were called through the host.
 
-use aqueduct_core::{BlockEvent, LaneOutcome, RunOutcome, Source, SourceEvent, StreamError};
+use aqueduct_core::{BlockEvent, LaneOutcome, RunOutcome, Source, SourceEvent};
 
 use super::Machine;
 use super::input::Input;
@@ -56,7 +56,7 @@ impl Machine<'_> {
         let asks = matches!(event, SourceEvent::InterruptRequested { .. }).then(|| event.clone());
         match self.context.handle_event(event) {
             Ok(()) => self.raised.extend(asks),
-            Err(StreamError::Ended) => extension.handle_lane_dropped(),
+            Err(aqueduct_core::Error::Ended) => extension.handle_lane_dropped(),
             Err(error) => {
                 extension.handle_lane_dropped();
                 tracing::warn!(run = self.drive.lease.run_id.as_str(), %error, "a sub-agent cannot be shown");

@@ -133,7 +133,7 @@ const GENERAL: &[(&str, usize, &str, &str)] = &[
         "[runs]\nlog = \"redis\"\nredis = \"env:REDISS\"\nredis_certificate = \"one.pem\"\nredis_key = \"two.key\"\n",
         4,
         "runs.redis_certificate",
-        "key",
+        "belong together",
     ),
     (
         "[runs]\nlog = \"redis\"\nredis = \"env:REDIS\"\nredis_expiry = \"24h\"\n",

@@ -55,7 +55,7 @@ async fn agent_framework_reads_words_alone_and_replies() {
     assert_eq!(texts(&answer), words);
     let is_work = |event: &&Value| {
         let kind = event["type"].as_str().unwrap();
-        ["TOOL_CALL_", "SUBAGENT_", "STEP_", "CUSTOM"].iter().any(|work| kind.starts_with(work))
+        ["TOOL_CALL_", "SUBAGENT_", "STEP_"].iter().any(|work| kind.starts_with(work))
     };
     let work: Vec<&Value> = answer.iter().filter(is_work).collect();
     assert!(work.is_empty(), "{work:#?}");

@@ -71,7 +71,7 @@ fn interrupts(events: &[Value]) -> Vec<Value> {
     end["outcome"]["interrupts"].as_array().unwrap().clone()
 }
 
-fn reply(run: &str, interrupt: &Value, reply: Value) -> Value {
+fn reply(run: &str, interrupt: &Value, reply: &Value) -> Value {
     let mut body = input(run, Some("1.0"));
     let mut entry = json!({ "interruptId": interrupt["id"] });
     entry.as_object_mut().unwrap().extend(reply.as_object().unwrap().clone());
@@ -101,7 +101,7 @@ async fn the_user_answers_and_the_supervisor_sees_the_task_go_on() {
     assert!(got.try_recv().is_err(), "the supervisor waits");
 
     // As CopilotKit replies: under the id of the run that asked.
-    let second = events(&served.send(served.post("/agents/s", &reply("r", &asked[0], words("prod")))).await);
+    let second = events(&served.send(served.post("/agents/s", &reply("r", &asked[0], &words("prod")))).await);
     assert_eq!(answer(&second), "all is well", "{second:#?}");
     assert_eq!(lanes(&second), [lane("a", "", "at prod", "success")]);
     assert_eq!(second.last().unwrap()["outcome"]["type"], "success");
@@ -135,11 +135,11 @@ async fn a_second_question_is_raised_again_and_a_decline_is_passed_on() {
     let (supervisor, mut got) = streaming(&door).await;
     let served = Scene::start(Place::Here, &door, &config(&supervisor, &sub, "")).await;
     let first = interrupts(&served.run("s", "r").await);
-    let second = served.send(served.post("/agents/s", &reply("r2", &first[0], words("again")))).await;
+    let second = served.send(served.post("/agents/s", &reply("r2", &first[0], &words("again")))).await;
     let second = interrupts(&events(&second));
     assert_eq!(second[0]["message"], "really which?");
     assert_ne!(second[0]["id"], first[0]["id"]);
-    let declined = reply("r3", &second[0], json!({ "status": "cancelled" }));
+    let declined = reply("r3", &second[0], &json!({ "status": "cancelled" }));
     let third = events(&served.send(served.post("/agents/s", &declined)).await);
     assert_eq!(answer(&third), "all is well", "{third:#?}");
     for _ in 0..2 {
@@ -157,13 +157,13 @@ async fn a_reply_to_another_interrupt_or_a_second_one_is_refused_by_name() {
     let (supervisor, _got) = streaming(&door).await;
     let served = Scene::start(Place::Here, &door, &config(&supervisor, &sub, "")).await;
     let asked = interrupts(&served.run("s", "r").await);
-    let wrong = reply("r2", &json!({ "id": "raised~r~99" }), words("prod"));
+    let wrong = reply("r2", &json!({ "id": "raised~r~99" }), &words("prod"));
     let refused = served.send(served.post("/agents/s", &wrong)).await;
     assert_eq!(refused.status(), 409);
     assert!(String::from_utf8_lossy(refused.body()).contains("raised~r~99"));
-    let body = reply("r2", &asked[0], words("prod"));
+    let body = reply("r2", &asked[0], &words("prod"));
     assert_eq!(answer(&events(&served.send(served.post("/agents/s", &body)).await)), "all is well");
-    let late = served.send(served.post("/agents/s", &reply("r3", &asked[0], words("test")))).await;
+    let late = served.send(served.post("/agents/s", &reply("r3", &asked[0], &words("test")))).await;
     assert_eq!(late.status(), 409);
     assert!(String::from_utf8_lossy(late.body()).contains("answered already"));
 }
@@ -215,7 +215,8 @@ async fn a_blocking_call_is_held_too() {
     .await;
     let served = Scene::start(Place::Here, &door, &config(&supervisor, &sub, "")).await;
     let asked = interrupts(&served.run("s", "r").await);
-    let second = events(&served.send(served.post("/agents/s", &reply("r2", &asked[0], words("prod")))).await);
+    let second =
+        events(&served.send(served.post("/agents/s", &reply("r2", &asked[0], &words("prod")))).await);
     assert_eq!(answer(&second), "all is well", "{second:#?}");
     assert_eq!(lanes(&second), [lane("a", "", "prod", "success")]);
 }
@@ -231,7 +232,7 @@ async fn a_question_without_a_reply_goes_to_the_supervisor() {
     let bytes = timeout(SOON, got.recv()).await.unwrap().unwrap();
     assert!(bytes.contains("INPUT_REQUIRED") && bytes.contains("which cluster?"), "{bytes}");
     timeout(SOON, supervisor.next("CancelTask")).await.expect("the supervisor is stopped");
-    let late = served.send(served.post("/agents/s", &reply("r2", &asked[0], words("prod")))).await;
+    let late = served.send(served.post("/agents/s", &reply("r2", &asked[0], &words("prod")))).await;
     assert_eq!(late.status(), 409);
     assert!(String::from_utf8_lossy(late.body()).contains("timeouts.reply"), "{:?}", late.body());
 }
@@ -266,7 +267,7 @@ async fn a_reply_at_another_replica_reaches_the_call() {
     let (one, two) = (serve().await, serve().await);
     door.is_at(one.address);
     let asked = interrupts(&one.run("s", "r").await);
-    let second = events(&two.send(two.post("/agents/s", &reply("r2", &asked[0], words("prod")))).await);
+    let second = events(&two.send(two.post("/agents/s", &reply("r2", &asked[0], &words("prod")))).await);
     assert_eq!(answer(&second), "all is well", "{second:#?}");
     assert_eq!(lanes(&second), [lane("a", "", "at prod", "success")]);
 }

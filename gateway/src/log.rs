@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use aqueduct_core::RunId;
 use aqueduct_runlog::disk::{self, LogReport, RunReport};
 use serde_json::{Value, json};
 
@@ -49,9 +50,10 @@ fn repair(args: &LogArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::C
 }
 
 fn write_report(args: &LogArgs, report: &LogReport, aside: Option<&Path>, out: &mut dyn Write) {
-    let written = match args.json {
-        true => writeln!(out, "{}", to_json(report, aside)),
-        false => write_text(args, report, aside, out),
+    let written = if args.json {
+        writeln!(out, "{}", to_json(report, aside))
+    } else {
+        write_text(args, report, aside, out)
     };
     // A reader that has gone is no failure.
     written.ok();
@@ -92,24 +94,18 @@ fn write_text(
 
 fn describe(run: &RunReport) -> String {
     let name = run.run_id.as_ref().map_or("(record lost)", |id| id.as_str());
-    let mut text = format!("run {name}: {} events", run.events);
-    if let Some(gap) = run.gap {
-        text += &format!(", then a gap at {gap} with {} events behind it", run.behind);
-    }
-    if run.undecodable > 0 {
-        text += &format!(", {} undecodable values", run.undecodable);
-    }
-    if run.ended && run.gap.is_some() {
-        text += ", its end is lost";
-    }
-    text
+    let gap = run.gap.map(|gap| format!(", then a gap at {gap} with {} events behind it", run.behind));
+    let undecodable = (run.undecodable > 0).then(|| format!(", {} undecodable values", run.undecodable));
+    let end = if run.ended && run.gap.is_some() { ", its end is lost" } else { "" };
+    let (gap, undecodable) = (gap.unwrap_or_default(), undecodable.unwrap_or_default());
+    format!("run {name}: {} events{gap}{undecodable}{end}", run.events)
 }
 
 fn to_json(report: &LogReport, aside: Option<&Path>) -> Value {
     let file = |path: &Path| path.display().to_string();
     let run = |run: &RunReport| {
         json!({
-            "run": run.run_id.as_ref().map(|id| id.as_str()),
+            "run": run.run_id.as_ref().map(RunId::as_str),
             "events": run.events,
             "gap": run.gap,
             "behind": run.behind,

@@ -73,7 +73,7 @@ impl DiskLog {
         let torn = salvage::before_open(folder)?;
         let store = Store::open(folder)?;
         let views = Arc::new(Views::default());
-        let found = store.load().map_err(|error| unsound(folder, error))?;
+        let found = store.load().map_err(|error| unsound(folder, &error))?;
         let store = SharedStore::new(store);
         let writer = Writer::new(store.clone(), Recovery::new(folder), limits, Arc::clone(&views), found);
         let (commands, receiver) = mpsc::channel(QUEUE);
@@ -146,7 +146,7 @@ impl DiskLog {
 }
 
 /// Stored bytes that cannot be read when the folder is opened.
-fn unsound(folder: &Path, error: LogError) -> LogError {
+fn unsound(folder: &Path, error: &LogError) -> LogError {
     let folder = folder.display().to_string();
     LogError::Damaged { file: folder.clone(), folder, what: error.to_string() }
 }

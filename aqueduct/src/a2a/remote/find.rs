@@ -16,8 +16,12 @@ use crate::remote::{Connection, describe_refusal};
 /// Pages that are looked at. Newer tasks come first.
 const PAGES: usize = 50;
 
-/// How often the agent is asked: it may be away, or be about to begin the task.
-const TRIES: u32 = 5;
+/// How often the agent is asked at a takeover: it may be away, or be about to begin the task. A connection that was cut is no
+/// reason to wait: the agent that took the message is asked once.
+pub(super) const TRIES: u32 = 5;
+
+/// How long one page may take.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The pause before the second try; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -41,12 +45,13 @@ pub(super) async fn find(
     card: &ResolvedCard,
     context: &dyn CallContext,
     sent: &SentMessage,
+    tries: u32,
 ) -> Result<TaskRef, String> {
     if !can_find(card) {
         return Err("the agent does not list its tasks".to_owned());
     }
     let mut reason = String::new();
-    for attempt in 0..TRIES {
+    for attempt in 0..tries {
         if attempt > 0 {
             tokio::time::sleep(PAUSE * 2_u32.saturating_pow(attempt - 1)).await;
         }
@@ -71,8 +76,9 @@ async fn look(
         let call = sent.list_call(token.take());
         let (request, _) =
             http_request(connection, &card.endpoint, context, &call).map_err(Missed::Unsupported)?;
-        let response = connection.client().request(request).await;
-        let response = response.map_err(|error| Missed::Passing(error.to_string()))?;
+        let response = tokio::time::timeout(PAGE_TIMEOUT, connection.client().request(request)).await;
+        let late = |_| Missed::Passing(format!("the agent did not list its tasks within {PAGE_TIMEOUT:?}"));
+        let response = response.map_err(late)?.map_err(|error| Missed::Passing(error.to_string()))?;
         let status = response.status();
         if status.is_server_error() {
             return Err(Missed::Passing(describe_refusal(&response)));

@@ -251,7 +251,7 @@ impl Shared {
         let Some(sent) = SentMessage::from_value(&checkpoint.0) else {
             return Err(lost("the checkpoint names neither a task nor a message".to_owned()));
         };
-        let task = find::find(&self.connection, &card, context, &sent).await.map_err(lost)?;
+        let task = find::find(&self.connection, &card, context, &sent, find::TRIES).await.map_err(lost)?;
         Ok((card, Attachment { task, earlier: Vec::new() }, false))
     }
 

@@ -51,13 +51,13 @@ pub(super) struct Scan {
 pub(super) fn scan(journal: &Bytes, mut each: impl FnMut(JournalBatch)) -> Scan {
     let (mut at, mut scan, end) = (0, Scan::default(), written(journal));
     while at < end {
-        if let Some((batch, length)) = read_batch(journal.slice(at..end)) {
+        if let Some((batch, length)) = read_batch(&journal.slice(at..end)) {
             each(batch);
             at += length;
             continue;
         }
         let next = (at + 1..end).find(|next| {
-            journal.get(*next) == Some(&START) && read_batch(journal.slice(*next..end)).is_some()
+            journal.get(*next) == Some(&START) && read_batch(&journal.slice(*next..end)).is_some()
         });
         match next {
             Some(next) => scan.damage.push((at, next)),
@@ -83,7 +83,7 @@ fn written(journal: &[u8]) -> usize {
 }
 
 /// A batch at the beginning of these bytes, with its length. Returns `None` if they are none.
-fn read_batch(bytes: Bytes) -> Option<(JournalBatch, usize)> {
+fn read_batch(bytes: &Bytes) -> Option<(JournalBatch, usize)> {
     let mut from = bytes.clone();
     let read_tag = |from: &mut Bytes| from.try_get_u8().ok();
     if read_tag(&mut from)? != START {

@@ -74,7 +74,7 @@ impl LogReport {
 pub fn check(folder: &Path) -> Result<LogReport, LogError> {
     let _lock = lock(folder)?;
     let files = Files::find(folder);
-    Ok(examine(folder, &files)?.0)
+    Ok(examine(folder, &files).0)
 }
 
 /// Writes what can be read into a new database and sets the old one aside. Returns what was found, and the folder with the
@@ -87,12 +87,12 @@ pub fn repair(folder: &Path) -> Result<(LogReport, Option<PathBuf>), LogError> {
     let _lock = lock(folder)?;
     if swap::is_unfinished(folder) {
         let aside = swap::finish(folder)?;
-        let (mut report, _) = examine(folder, &Files::find(folder))?;
+        let (mut report, _) = examine(folder, &Files::find(folder));
         report.unfinished = true;
         return Ok((report, Some(aside)));
     }
     let files = Files::find(folder);
-    let (report, plan) = examine(folder, &files)?;
+    let (report, plan) = examine(folder, &files);
     if report.is_sound() {
         return Ok((report, None));
     }
@@ -175,7 +175,7 @@ fn lock(folder: &Path) -> Result<File, LogError> {
     refuse("another process uses the folder: stop that gateway first")
 }
 
-fn examine(folder: &Path, files: &Files) -> Result<(LogReport, Plan), LogError> {
+fn examine(folder: &Path, files: &Files) -> (LogReport, Plan) {
     let (mut plan, mut is_named) = (Plan::default(), true);
     files.read(|found| {
         is_named &= !files.unnamed.contains(&found.keyspace);
@@ -194,7 +194,7 @@ fn examine(folder: &Path, files: &Files) -> Result<(LogReport, Plan), LogError> 
     if !is_named && !report.files.contains(&files.nameless()) {
         report.files.push(files.nameless());
     }
-    Ok((report, plan))
+    (report, plan)
 }
 
 /// Writes what is kept into a new database.

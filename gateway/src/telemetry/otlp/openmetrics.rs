@@ -206,7 +206,9 @@ mod tests {
         gauge.set(-3);
         registry.register("open", "Open", gauge);
         let histogram = Histogram::new([0.5, 1.0]);
-        [0.2, 0.7, 5.0].iter().for_each(|seconds| histogram.observe(*seconds));
+        for seconds in [0.2, 0.7, 5.0] {
+            histogram.observe(seconds);
+        }
         registry.register("took_seconds", "How long", histogram);
         registry.register("never", "Without points", Counters::<Labels, Counter>::default());
         let mut text = String::new();

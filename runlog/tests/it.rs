@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use aqueduct_core::{RunId, Timestamp};
 use aqueduct_runlog::testing::{conform, conform_shared, events, meta};
-use aqueduct_runlog::{Follow, LogError, LogLimits, MemoryLog, RunLog, RunQuery};
+use aqueduct_runlog::{Follow, LogError, LogLimits, MemoryLog, RunLog, RunMeta, RunQuery};
 use futures_util::{FutureExt as _, StreamExt as _};
 
 const UNTIL: Timestamp = Timestamp(1_000);
@@ -72,6 +72,52 @@ async fn memory_holds_no_more_bytes_than_it_may() {
     let next = log.open(meta("next"), UNTIL).await.unwrap();
     log.append(&next, events(1), Timestamp(2)).await.expect("what ended makes room");
     assert!(log.state(&lease.run_id).await.is_err());
+}
+
+fn owned(id: &str, owner: &str) -> RunMeta {
+    RunMeta { owner: owner.to_owned(), ..meta(id) }
+}
+
+/// An owner that floods the log forgets runs of its own; one that keeps little loses nothing to it.
+#[tokio::test]
+async fn memory_of_one_owner_never_costs_another_that_holds_less() {
+    for limits in [
+        LogLimits { bytes: 100_000, ..LogLimits::default() },
+        LogLimits { bytes_per_owner: 50_000, ..LogLimits::default() },
+        LogLimits { runs: 20, ..LogLimits::default() },
+    ] {
+        let log = MemoryLog::new(limits);
+        let lease = log.open(owned("little", "ann"), UNTIL).await.unwrap();
+        log.append(&lease, events(20), Timestamp(0)).await.unwrap();
+        for run in 0..1_000 {
+            let lease = log.open(owned(&run.to_string(), "bob"), UNTIL).await.unwrap();
+            log.append(&lease, events(20), Timestamp(run)).await.unwrap();
+        }
+        let kept = log.list(RunQuery::default(), usize::MAX).await.unwrap();
+        assert!((2..100).contains(&kept.len()), "{limits:?}: {} runs are kept", kept.len());
+        assert!(log.state(&RunId::from("little")).await.is_ok(), "{limits:?}: ann has hers");
+        assert!(log.state(&RunId::from("999")).await.is_ok(), "{limits:?}: bob has his newest");
+    }
+}
+
+/// An owner whose runs are all under way finds its limit; one that holds less takes the room of one that holds more.
+#[tokio::test]
+async fn memory_that_is_full_of_one_owners_runs_is_that_owners_trouble() {
+    let log = MemoryLog::new(LogLimits { bytes: 100_000, bytes_per_owner: 90_000, ..LogLimits::default() });
+    let little = log.open(owned("little", "ann"), UNTIL).await.unwrap();
+    log.append(&little, events(20), Timestamp(0)).await.unwrap();
+    let first = log.open(owned("first", "bob"), UNTIL).await.unwrap();
+    let mut many = events(2_000);
+    many.pop();
+    log.append(&first, many, Timestamp(1)).await.unwrap();
+    let refused = log.append(&first, events(1)[..1].to_vec(), Timestamp(1)).await.unwrap_err();
+    assert!(matches!(*refused.error, LogError::RunTooLong { limit: "bytes_per_owner", .. }), "{refused}");
+    assert!(log.state(&little.run_id).await.is_ok(), "nothing of ann's makes room for it");
+    log.append(&first, events(1)[events(1).len() - 1..].to_vec(), Timestamp(2)).await.expect("its end");
+    let next = log.open(owned("next", "ann"), UNTIL).await.unwrap();
+    log.append(&next, events(1)[..1].to_vec(), Timestamp(3)).await.expect("room of the one that holds more");
+    assert!(log.state(&first.run_id).await.is_err());
+    assert!(log.state(&little.run_id).await.is_ok());
 }
 
 #[tokio::test]

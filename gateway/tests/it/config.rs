@@ -118,6 +118,29 @@ fn beyond_loopback_needs_tokens_or_a_word() {
     assert!(check(&two, &[("T", "x")]).is_err(), "one open agent is enough");
 }
 
+/// Tokens without names still work, and `config check` says what to use instead, with the place.
+#[test]
+fn tokens_without_names_are_warned_about() {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tokens.toml");
+    let toml = "[server]\ntokens = [\"file:token\"]\n[agents.a]\nagui.url = \"http://a\"\ntokens = [\"file:token\"]\n";
+    std::fs::write(&file, toml).unwrap();
+    std::fs::write(file.with_file_name("token"), "a-token-0123456789").unwrap();
+    let output = aqueduct(&["config", "check", "--config", file.to_str().unwrap()], b"");
+    assert_eq!(code(&output), 0, "{}", text(&output.stdout));
+    let notes = text(&output.stderr);
+    for (place, key) in [("tokens.toml:2:10", "server.tokens"), ("tokens.toml:5:10", "agents.a.tokens")] {
+        let line = notes
+            .lines()
+            .find(|line| line.contains(&format!("`{key}`")))
+            .unwrap_or_else(|| panic!("{notes}"));
+        assert!(line.starts_with("warning: ") && line.contains(place), "{line}");
+        assert!(line.contains("[principals.NAME]") && !line.contains("a-token"), "{line}");
+    }
+    std::fs::write(&file, AGENT).unwrap();
+    let output = aqueduct(&["config", "check", "--config", file.to_str().unwrap()], b"");
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+}
+
 #[test]
 fn the_program_reports_and_exits() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));

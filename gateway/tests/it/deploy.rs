@@ -79,7 +79,7 @@ fn the_configurations_of_deploy_are_good() {
     let inside = map.split_once("aqueduct.toml: |\n").unwrap().1;
     let inside = inside.lines().map(str::trim_start).collect::<Vec<_>>().join("\n");
     for toml in [compose, inside] {
-        let environment = [("GATEWAY_TOKEN", "t"), ("REDIS_URL", "redis://redis")];
+        let environment = [("GATEWAY_TOKEN", "a-token-0123456789"), ("REDIS_URL", "redis://redis")];
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let config = load(Path::new("aqueduct.toml"), &toml, environment);
         assert!(

@@ -57,7 +57,7 @@ fn every_script_is_good() {
 fn the_example_of_configuration_md_is_a_good_configuration() {
     let text = fs::read_to_string(root().join("docs/configuration.md")).unwrap();
     let example = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
-    let environment = [("GATEWAY_TOKEN", "x"), ("WEATHER_TOKEN", "y")];
+    let environment = [("GATEWAY_TOKEN", "a-token-0123456789"), ("WEATHER_TOKEN", "y")];
     let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let config = aqueduct_gateway::config::load(&root().join("aqueduct.toml"), example, environment);
     assert!(config.is_ok(), "{:#?}", config.unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>());

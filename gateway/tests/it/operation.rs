@@ -238,7 +238,7 @@ async fn logs_have_ids_and_no_secrets() {
     assert_eq!(has("run failed")["code"], "upstream_ended");
     let refused = has("refused");
     assert_eq!(refused["span"]["id"], "my-request");
-    assert_eq!((&refused["code"], &refused["key"]), (&"unauthenticated".into(), &"server.tokens".into()));
+    assert_eq!((&refused["code"], &refused["key"]), (&"unauthenticated".into(), &"principals".into()));
     assert!(refused["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{refused}");
     let begun = has("started");
     assert_eq!((&begun["engine"], &begun["agents"]), (&"memory".into(), &"a".into()), "{begun}");

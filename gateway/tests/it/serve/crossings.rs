@@ -6,8 +6,13 @@
 //!
 //! | caller | expected |
 //! |---|---|
-//! | none, with a made-up token | 401, or what the protocol has for it |
+//! | none, with a made-up token, with one that has expired | 401, or what the protocol has for it |
 //! | of another tenant, or another subject of the same | as about a run, task, thread or agent that never was: equal answers |
+//!
+//! The tee by token, trace and context is in `tee/walls.rs`, proxied tasks in `proxied.rs`; that the table of routes is whole is
+//! checked where the router is made.
+
+use std::sync::LazyLock;
 
 use aqueduct_adapter_a2a::call::{Call, ListTasks, PushConfig, SendMessage, user_message};
 use aqueduct_adapter_a2a::card::Endpoint;
@@ -23,9 +28,13 @@ use aqueduct_transport_ws::OPERATIONS;
 use aqueduct_transport_ws::client::{Client as WsClient, ConnectOptions};
 use bytes::Bytes;
 use http::Request;
+use jsonwebtoken::Algorithm;
 use prost::Message as _;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use super::oidc::{Key, now};
+use super::quotas::upgraded;
 use super::support::{Served, input, serve};
 use crate::program::root;
 
@@ -34,8 +43,20 @@ const SECRETS: [(&str, &str); 3] =
 
 /// Callers with a token that proves somebody else: of the same tenant, and of another.
 const STRANGERS: [&str; 2] = ["bob-token-0123456789", "cid-token-0123456789"];
+/// The key of the issuer, whose only token has expired.
+static KEY: LazyLock<Key> = LazyLock::new(|| Key::new("k1", Algorithm::ES256));
+
+/// A token of ann's issuer that was good long ago.
+static EXPIRED: LazyLock<String> = LazyLock::new(|| {
+    let claims =
+        json!({ "iss": "http://issuer.example", "aud": "aqueduct", "sub": "ann", "exp": now() - 600 });
+    KEY.sign(&claims)
+});
+
 /// Callers that prove nothing.
-const NOBODY: [Option<&str>; 2] = [None, Some("made-up-token-0123456789")];
+fn nobody() -> [Option<&'static str>; 3] {
+    [None, Some("made-up-token-0123456789"), Some(EXPIRED.as_str())]
+}
 
 /// Ann's run, thread, task and agent; `forged` names what never was.
 struct Target {
@@ -46,12 +67,17 @@ struct Target {
 
 async fn guarded() -> (Served, Target) {
     let script = format!("script.file = \"{}/scripts/demo-thinking.toml\"\n", root().display());
+    let keys = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("crossings-keys-{:?}.json", std::thread::current().id()));
+    std::fs::write(&keys, json!({ "keys": [KEY.shown()] }).to_string()).unwrap();
     let toml = format!(
         "inspector.enabled = true\nserver.push = \"any\"\n\
+         [issuers.corp]\nissuer = \"http://issuer.example\"\naudiences = [\"aqueduct\"]\nkeys_file = \"{}\"\n\
          [principals.ann]\ntenant = \"acme\"\ntoken = \"env:ANN\"\n\
          [principals.bob]\ntenant = \"acme\"\ntoken = \"env:BOB\"\nagents = [\"a\"]\n\
          [principals.cid]\ntenant = \"other\"\ntoken = \"env:CID\"\nagents = [\"a\"]\n\
-         [agents.a]\n{script}[agents.hidden]\n{script}[agents.fed]\nmagentic.ingest = true\n"
+         [agents.a]\n{script}[agents.hidden]\n{script}[agents.fed]\nmagentic.ingest = true\n",
+        keys.display()
     );
     let served = serve(&toml, &SECRETS).await;
     let mut body = input("anns-run", Some("1.0"));
@@ -81,6 +107,7 @@ async fn http(served: &Served, route: &Route, target: &Target, token: Option<&st
     let path =
         path.replace("{thread}", &target.run).replace("{method}", "ListAgents").replace("{file}", "main.js");
     let path = path.replace("{*call}", &format!("tasks/{}", target.task));
+    assert!(!path.contains('{'), "{path} has a part without an entry");
     let (kind, body) = match (route.access, route.method) {
         (Access::Grpc, _) => ("application/grpc", Bytes::from_static(&[0; 5])),
         (_, "POST") => ("application/json", Bytes::from(input("another", Some("1.0")).to_string())),
@@ -104,7 +131,7 @@ async fn every_route_refuses_who_has_no_right() {
     let (served, target) = guarded().await;
     let never = Target { run: forged(&target.run), task: forged(&target.task), agent: "zzzzzz" };
     for route in ROUTES {
-        for token in NOBODY {
+        for token in nobody() {
             let (status, text) = http(&served, route, &target, token).await;
             match route.access {
                 Access::Probe | Access::Public => {}
@@ -136,7 +163,7 @@ async fn every_route_refuses_who_has_no_right() {
 
 // ---- A2A: calls × bindings × versions ----
 
-fn send(task: &str, context: &str) -> Call {
+pub(super) fn send(task: &str, context: &str) -> Call {
     let mut message = user_message("m", None, vec![Part::text("hello")]);
     message.task_id = task.to_owned().into();
     message.context_id = context.to_owned().into();
@@ -186,7 +213,7 @@ fn calls(task: &str) -> Vec<Call> {
 }
 
 /// What is answered, or `-` if the binding or version has no such call.
-async fn a2a(served: &Served, endpoint: &Endpoint, call: &Call, token: Option<&str>) -> String {
+pub(super) async fn a2a(served: &Served, endpoint: &Endpoint, call: &Call, token: Option<&str>) -> String {
     if endpoint.binding == Binding::Grpc {
         return a2a_grpc(served, endpoint, call, token).await;
     }
@@ -216,7 +243,7 @@ async fn a2a_grpc(served: &Served, endpoint: &Endpoint, call: &Call, token: Opti
     }
 }
 
-fn endpoints(served: &Served) -> Vec<Endpoint> {
+pub(super) fn endpoints(served: &Served) -> Vec<Endpoint> {
     let mut all = Vec::new();
     for binding in [Binding::JsonRpc, Binding::HttpJson, Binding::Grpc] {
         for version in [Version::V1, Version::V03] {
@@ -238,7 +265,7 @@ async fn every_call_of_a2a_refuses_who_has_no_right() {
     for endpoint in endpoints(&served) {
         let at = format!("{:?} {:?}", endpoint.binding, endpoint.version);
         for (call, other) in calls(&target.task).iter().zip(&calls(&never)) {
-            for token in NOBODY {
+            for token in nobody() {
                 let refused = a2a(&served, &endpoint, call, token).await;
                 assert!(
                     ["401", "16 ", "-"].iter().any(|start| refused.starts_with(start)),
@@ -256,6 +283,13 @@ async fn every_call_of_a2a_refuses_who_has_no_right() {
             }
         }
         let list = Call::ListTasks(Box::<ListTasks>::default());
+        for call in [&list, &Call::GetExtendedCard] {
+            for token in nobody() {
+                let refused = a2a(&served, &endpoint, call, token).await;
+                let is_refused = ["401", "16 ", "-"].iter().any(|start| refused.starts_with(start));
+                assert!(is_refused, "{at} {call:?}: {refused}");
+            }
+        }
         for token in STRANGERS {
             let listed = a2a(&served, &endpoint, &list, Some(token)).await;
             assert!(!listed.contains(&target.task), "{at}: {listed}");
@@ -276,7 +310,7 @@ async fn ws(served: &Served, operation: &str, target: &Target, token: Option<&st
         Err(error) => return Some(error.to_string()),
     };
     let result = match operation {
-        // The token itself; and what is about the connection's own requests alone.
+        // The token itself, and what is about the connection's own requests alone: see below.
         "auth" | "unwatch" | "payload" | "finish" | "abandon" => return None,
         "list" => client.list_agents().await.map(|agents| format!("{agents:?}")),
         "start" => {
@@ -304,7 +338,7 @@ async fn every_operation_of_websocket_refuses_who_has_no_right() {
     let (served, target) = guarded().await;
     let never = Target { run: forged(&target.run), task: String::new(), agent: "zzzzzz" };
     for operation in OPERATIONS {
-        for token in NOBODY {
+        for token in nobody() {
             if let Some(refused) = ws(&served, operation, &target, token).await {
                 let is_refused = refused.contains("token") || refused.contains("4401");
                 assert!(is_refused, "{operation}: {refused}");
@@ -316,6 +350,66 @@ async fn every_operation_of_websocket_refuses_who_has_no_right() {
             let told = foreign.unwrap_or_else(|| "there is no such".to_owned());
             assert!(told.contains("there is no") || operation == "list", "{operation}: {told}");
         }
+    }
+}
+
+/// Sends a message on a socket of its own, and returns the first answer: a text, or why the connection is closed.
+async fn raw_ws(served: &Served, token: Option<&str>, message: &Value) -> String {
+    let mut socket = upgraded(served.address, token).await;
+    let text = message.to_string();
+    let length = u16::try_from(text.len()).unwrap().to_be_bytes();
+    let frame = [&[0x81, 0xfe][..], &length, &[0; 4], text.as_bytes()].concat();
+    // A server that has closed already says why.
+    socket.write_all(&frame).await.ok();
+    let (kind, length) = (socket.read_u8().await.unwrap(), socket.read_u8().await.unwrap());
+    let length = if length == 126 { socket.read_u16().await.unwrap() } else { length.into() };
+    let mut payload = vec![0; length.into()];
+    socket.read_exact(&mut payload).await.unwrap();
+    if kind == 0x88 {
+        let code = u16::from_be_bytes([payload[0], payload[1]]);
+        return format!("{code} {}", String::from_utf8_lossy(&payload[2..]));
+    }
+    String::from_utf8(payload).unwrap()
+}
+
+/// Operations on what a connection itself has open name nothing of other connections; `auth` takes no bad token.
+#[tokio::test]
+async fn operations_on_a_connections_own_reach_no_other_connection() {
+    let (served, target) = guarded().await;
+    let mut options = ConnectOptions::new(format!("ws://{}/ws", served.address));
+    options.token = Some(SECRETS[0].1.to_owned());
+    let ann = WsClient::connect(&options).await.unwrap();
+    let request = PublishRequest {
+        agent: "fed".to_owned(),
+        thread_id: None,
+        run_id: Some(RunId::from("published")),
+        format: "text".to_owned(),
+    };
+    let _publisher = ann.publish(&request).await.unwrap();
+    let message = |operation: &str, id: &str| match operation {
+        "unwatch" => json!({ "type": "unwatch", "run": id }),
+        "payload" => json!({ "type": "payload", "ref": id, "number": 1, "data": "x" }),
+        operation => json!({ "type": operation, "ref": id }),
+    };
+    for operation in ["unwatch", "payload", "finish", "abandon"] {
+        // References are short words that are easily guessed.
+        for id in [target.run.as_str(), "published", "1", "p1"] {
+            let never = forged(id);
+            for token in STRANGERS {
+                let foreign = raw_ws(&served, Some(token), &message(operation, id)).await;
+                let missing = raw_ws(&served, Some(token), &message(operation, &never)).await;
+                assert_eq!(foreign.replace(id, "ID"), missing.replace(&never, "ID"), "{operation} {id}");
+                assert!(foreign.contains("not_found"), "{operation} {id}: {foreign}");
+            }
+            for token in nobody() {
+                let refused = raw_ws(&served, token, &message(operation, id)).await;
+                assert!(refused.starts_with("4401 "), "{operation} {id}: {refused}");
+            }
+        }
+    }
+    for token in nobody().into_iter().flatten() {
+        let refused = raw_ws(&served, None, &json!({ "type": "auth", "token": token })).await;
+        assert!(refused.starts_with("4401 "), "auth: {refused}");
     }
 }
 
@@ -364,7 +458,7 @@ async fn every_method_of_grpc_refuses_who_has_no_right() {
     let (served, target) = guarded().await;
     let never = Target { run: forged(&target.run), task: String::new(), agent: "zzzzzz" };
     for method in methods() {
-        for token in NOBODY {
+        for token in nobody() {
             let refused = grpc(&served, &method, &target, token).await;
             assert!(refused.contains("token"), "{method}: {refused}");
         }
@@ -393,6 +487,28 @@ async fn a_published_run_is_its_publishers() {
     };
     let _ann = publish(SECRETS[0].1).await.expect("ann may use every agent");
     assert!(publish(STRANGERS[0]).await.is_err(), "bob may not use this one");
-    let state = json!({ "runs": served.gateway.active_runs() });
-    assert_eq!(state, json!({ "runs": 1 }));
+    assert_eq!(served.gateway.active_runs(), 1);
+}
+
+/// Two publishers of one agent may choose one run id: neither continues the run of the other.
+#[tokio::test]
+async fn a_publisher_with_the_same_run_id_has_a_run_of_its_own() {
+    let toml = "[principals.ann]\ntoken = \"env:ANN\"\n[principals.bob]\ntoken = \"env:BOB\"\n\
+                [agents.fed]\nmagentic.ingest = true\n";
+    let served = serve(toml, &SECRETS).await;
+    let publish = async |token: &str| {
+        let config = GrpcConfig { token: Some(Token::new(token).unwrap()), ..GrpcConfig::default() };
+        let client = GrpcClient::connect(&served.url(""), config).await.unwrap();
+        let request = PublishRequest {
+            agent: "fed".to_owned(),
+            thread_id: Some("t".into()),
+            run_id: Some("fed-run".into()),
+            format: "text".to_owned(),
+        };
+        client.publish(request).await.map(|publisher| (publisher, client)).unwrap()
+    };
+    let _ann = publish(SECRETS[0].1).await;
+    assert_eq!(served.gateway.active_runs(), 1);
+    let _bob = publish(SECRETS[1].1).await;
+    assert_eq!(served.gateway.active_runs(), 2, "a run of its own");
 }

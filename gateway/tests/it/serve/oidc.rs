@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use aqueduct_core::{RunId, RunInput};
+use aqueduct_adapter_a2a::call::Call;
+use aqueduct_core::RunId;
 use aqueduct_transport_grpc::client::Token;
 use aqueduct_transport_grpc::{Client as GrpcClient, ClientConfig as GrpcConfig};
 use aqueduct_transport_ws::client::{Client as WsClient, ConnectOptions};
@@ -15,23 +16,24 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519};
 use serde_json::{Value, json};
 
+use super::crossings;
 use super::support::{Say, Served, Upstream, http as whole, input, serve};
 use crate::program::root;
 
 /// A key of the issuer.
-struct Key {
+pub(super) struct Key {
     id: &'static str,
     algorithm: Algorithm,
     pair: KeyPair,
 }
 
 impl Key {
-    fn new(id: &'static str, algorithm: Algorithm) -> Self {
+    pub(super) fn new(id: &'static str, algorithm: Algorithm) -> Self {
         let kind = if algorithm == Algorithm::EdDSA { &PKCS_ED25519 } else { &PKCS_ECDSA_P256_SHA256 };
         Self { id, algorithm, pair: KeyPair::generate_for(kind).unwrap() }
     }
 
-    fn shown(&self) -> Value {
+    pub(super) fn shown(&self) -> Value {
         let raw = self.pair.public_key_raw();
         let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         if self.algorithm == Algorithm::EdDSA {
@@ -41,7 +43,7 @@ impl Key {
         json!({ "kty": "EC", "crv": "P-256", "x": text(x), "y": text(y), "kid": self.id, "alg": "ES256" })
     }
 
-    fn sign(&self, claims: &Value) -> String {
+    pub(super) fn sign(&self, claims: &Value) -> String {
         let mut header = Header::new(self.algorithm);
         header.kid = Some(self.id.to_owned());
         let der = self.pair.serialize_der();
@@ -95,7 +97,7 @@ impl Issuer {
     }
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
 }
 
@@ -154,7 +156,24 @@ async fn callers_log_in_over_every_surface() {
         assert_eq!(card.status(), 200);
         let card = get(&served, "nonsense", "/a2a/a/.well-known/agent-card.json").await;
         assert_eq!(card.status(), 401);
-        drop(RunInput::prompt("t", "r", ""));
+        log_in_over_a2a(&served, &ann, &bob).await;
+    }
+}
+
+/// A task of ann's is hers in every binding and version, and nobody else's.
+async fn log_in_over_a2a(served: &Served, ann: &str, bob: &str) {
+    let endpoints = crossings::endpoints(served);
+    let sent = crossings::a2a(served, &endpoints[0], &crossings::send("", ""), Some(ann)).await;
+    let task = sent.split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
+    let get = Call::GetTask { id: task.clone(), history_length: None };
+    for endpoint in &endpoints {
+        let at = format!("{:?} {:?}", endpoint.binding, endpoint.version);
+        let own = crossings::a2a(served, endpoint, &get, Some(ann)).await;
+        assert!(own.contains(&task) && !own.contains("there is no task"), "{at}: {own}");
+        let other = crossings::a2a(served, endpoint, &get, Some(bob)).await;
+        assert!(other.contains("there is no task") || other.contains("-32001"), "{at}: {other}");
+        let wrong = crossings::a2a(served, endpoint, &get, Some("nonsense")).await;
+        assert!(wrong.starts_with("401") || wrong.starts_with("16 "), "{at}: {wrong}");
     }
 }
 

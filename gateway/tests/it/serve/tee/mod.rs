@@ -18,6 +18,7 @@ mod passing;
 mod peer;
 mod served;
 mod traces;
+mod walls;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -162,8 +162,8 @@ async fn a_certificate_proves_its_principal_over_every_surface() {
     }
 
     let send = Call::SendMessage(Box::new(SendMessage::new(user_message("m", None, vec![Part::text("hi")]))));
-    let sent = a2a(&served, &ann, (Binding::JsonRpc, Version::V1), &send).await;
-    let task = sent.split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
+    let begun = a2a(&served, &ann, (Binding::JsonRpc, Version::V1), &send).await;
+    let task = begun.split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
     let get = Call::GetTask { id: task.clone(), history_length: None };
     for binding in [Binding::JsonRpc, Binding::HttpJson, Binding::Grpc] {
         for version in [Version::V1, Version::V03] {

@@ -203,7 +203,9 @@ async fn requests_per_second_are_limited_per_principal_on_every_surface() {
     let answers = futures_util::future::join_all((0..20).map(|_| list(ANN))).await;
     let refused: Vec<_> = answers.iter().filter(|answer| answer.status() != 200).collect();
     assert!(!refused.is_empty() && refused.len() < 20, "{} refused", refused.len());
-    refused.iter().for_each(|answer| is_refused_by(answer, "quotas.rate"));
+    for answer in &refused {
+        is_refused_by(answer, "quotas.rate");
+    }
     let others = futures_util::future::join_all((0..20).map(|_| list(BOB))).await;
     assert!(others.iter().all(|answer| answer.status() == 200));
 
@@ -267,7 +269,7 @@ async fn unfinished_messages_count_as_bytes_in_flight() {
     let length = u64::from(64 * 1024_u32).to_be_bytes();
     let head = [&[0x81, 0xff][..], &length, &[0; 4]].concat();
     socket.write_all(&head).await.unwrap();
-    socket.write_all(&[b' '; 32 * 1024]).await.unwrap();
+    socket.write_all(&vec![b' '; 32 * 1024]).await.unwrap();
     let (code, reason) = closed(&mut socket).await;
     assert_eq!(code, 4429);
     assert!(reason.contains("quotas.bytes"), "{reason}");
@@ -333,12 +335,17 @@ async fn requests_without_a_proof_are_limited_per_address() {
     for wrong in [None, Some("made-up-token-0123456789")] {
         let ask = || {
             let request = agents(&served);
-            served.send(wrong.map_or(request.clone(), |token| with_token(request, token)))
+            served.send(match wrong {
+                Some(token) => with_token(request, token),
+                None => request,
+            })
         };
         let answers = futures_util::future::join_all((0..20).map(|_| ask())).await;
         let (known, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status() == 401);
         assert!(!refused.is_empty(), "{known:?}");
-        refused.iter().for_each(|answer| is_refused_by(answer, "quotas.peer.rate"));
+        for answer in &refused {
+            is_refused_by(answer, "quotas.peer.rate");
+        }
         assert_eq!(served.send(with_token(agents(&served), ANN)).await.status(), 200);
     }
 }

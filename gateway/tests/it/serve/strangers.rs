@@ -40,8 +40,8 @@ fn resident(process: u32) -> u64 {
 }
 
 /// Reads and throws away what the server says, so that it never waits for us.
-fn reading(mut socket: tokio::net::tcp::OwnedReadHalf) -> impl Future<Output = ()> {
-    async move { while socket.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {} }
+async fn reading(mut socket: tokio::net::tcp::OwnedReadHalf) {
+    while socket.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {}
 }
 
 /// Five connections of HTTP/2 with a hundred bodies each that never end, again and again, until the end of the load.
@@ -76,7 +76,7 @@ async fn body_over_http1(address: SocketAddr, path: &'static str, end: CancelTok
         "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1048576\r\n\r\n"
     );
     write.write_all(head.as_bytes()).await.ok();
-    write.write_all(&[b' '; 64 * 1024]).await.ok();
+    write.write_all(&vec![b' '; 64 * 1024]).await.ok();
     let trickle = async {
         while write.write_all(b" ").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -95,7 +95,7 @@ async fn socket(address: SocketAddr, token: Option<&'static str>) -> u16 {
     if token.is_none() {
         socket.write_all(&[b' '; 8 * 1024]).await.ok();
     } else {
-        socket.write_all(&[b' '; 64 * 1024]).await.ok();
+        socket.write_all(&vec![b' '; 64 * 1024]).await.ok();
     }
     tokio::time::timeout(PATIENCE, closed(&mut socket)).await.expect("closed after its deadline").0
 }
@@ -173,7 +173,8 @@ fn bomb(patch: &Value) -> Vec<u8> {
         json!({ "type": "STATE_DELTA", "delta": patch }),
         json!({ "type": "RUN_FINISHED", "threadId": "t", "runId": "r" }),
     ];
-    sse(&events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>())
+    let lines: Vec<String> = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    sse(&lines.concat())
 }
 
 /// An agent's JSON Patch that doubles or nests its state without end fails its run by name; the thread can be read again,

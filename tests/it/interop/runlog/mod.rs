@@ -12,7 +12,6 @@ mod cuts;
 mod leaving;
 mod races;
 pub(super) mod replicas;
-mod served;
 pub(super) mod server;
 mod stopped;
 mod taken_up;

@@ -1,6 +1,5 @@
 //! Tasks that a replica serves over A2A, at another replica on the same log and after a restart. A replica has a runtime of
-//! its own: without it, it is as dead as a process that was killed. With processes and Redis:
-//! `tests/it/interop/runlog/served.rs`.
+//! its own: without it, it is as dead as a process that was killed.
 
 #![allow(
     clippy::unwrap_used,
@@ -77,7 +76,7 @@ impl Cards for TestCards {
 }
 
 /// Asks once, and says what was answered.
-fn asking(input: RunInput) -> stream::Iter<std::vec::IntoIter<SourceEvent>> {
+fn asking(input: &RunInput) -> stream::Iter<std::vec::IntoIter<SourceEvent>> {
     let said = input.resume.first().and_then(|reply| reply.payload.clone());
     let events = match said {
         Some(said) => vec![Update::text(format!("done: {said}")).into(), SourceEvent::finished()],
@@ -113,7 +112,7 @@ impl Replica {
         let runs = runs.build();
         let runs =
             runs.agent("hello", |_: RunInput| stream::iter([Update::text("Found"), Update::text(" it.")]));
-        let runs = runs.agent("asking", asking);
+        let runs = runs.agent("asking", |input: RunInput| asking(&input));
         let runs = runs
             .agent("waiting", |_: RunInput| stream::iter([Update::text("On it.")]).chain(stream::pending()));
         let servers = Servers::of_runs(&runs, Arc::new(TestCards(runs.clone())));
@@ -150,7 +149,7 @@ impl Replica {
             let mut text = String::from_utf8(chunks.next().await.unwrap().unwrap().to_vec()).unwrap();
             began.send(()).unwrap();
             while let Some(chunk) = chunks.next().await {
-                text.push_str(&String::from_utf8(chunk.unwrap().to_vec()).unwrap());
+                text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
             }
             text
         });
@@ -420,7 +419,7 @@ impl Receiver {
                 let to = if status == 200 { &taken } else { &refused };
                 to.lock().unwrap().push(got);
                 let head = format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-                let _ = stream.write_all(head.as_bytes());
+                stream.write_all(head.as_bytes()).ok();
             }
         });
         receiver

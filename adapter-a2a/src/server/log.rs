@@ -134,7 +134,7 @@ impl LoggedRun {
 
     /// Returns the message that the run answers.
     pub(super) fn message(&self) -> Option<Message<'static>> {
-        let text = self.record.as_ref()?.get(MESSAGE)?.to_string();
+        let text = self.record.as_ref()?.get(MESSAGE).filter(|message| message.is_object())?.to_string();
         Some(serde_json::from_str::<Message<'_>>(&text).ok()?.into_owned())
     }
 }

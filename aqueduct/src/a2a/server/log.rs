@@ -35,14 +35,14 @@ impl TasksInLog {
             return Ok(None);
         }
         let record = self.0.record_of(owner, run).await?;
-        Ok(Some(LoggedRun { record, ..logged(state) }))
+        Ok(Some(LoggedRun { record, ..logged(&state) }))
     }
 
     /// A run in a list; `None` if it has no record, or is gone.
     async fn read_listed(&self, state: RunState) -> Result<Option<LoggedRun>, LogError> {
         let (key, head, is_closed) = (state.meta.run_id.clone(), state.head, state.closed_at.is_some());
         let owner = state.meta.owner.clone();
-        let run = logged(state);
+        let run = logged(&state);
         let Some(record) = self.0.record_of(&owner, &run.id).await? else { return Ok(None) };
         let end = if is_closed {
             match self.0.run_log().read(&key, head.saturating_sub(1), 1).await {
@@ -217,7 +217,7 @@ impl ErrandHandler for Couriers {
     }
 }
 
-fn logged(state: RunState) -> LoggedRun {
+fn logged(state: &RunState) -> LoggedRun {
     LoggedRun {
         id: state.meta.public_id(),
         context_id: state.meta.thread_id.as_str().to_owned(),

@@ -14,7 +14,6 @@ mod leaving;
 mod races;
 pub(super) mod replicas;
 mod sentinel;
-mod served;
 pub(super) mod server;
 mod stopped;
 mod taken_up;

@@ -1,5 +1,5 @@
 //! [`Quota`]: how much one party may use at once; [`Account`]: the party to which use is charged; [`Exceeded`]: the limit
-//! that refused a request, as callers are told.
+//! that refused a request, as the refusal reports it.
 //!
 //! ```text
 //! caller ── a proved principal? ── yes ──► Account::Principal ─┐

@@ -25,13 +25,13 @@ use crate::driver::LOG_PAUSE;
 use crate::runs::Runs;
 
 /// What the threads of errands begin with, and what separates their parts. Clients cannot put it into a name that counts:
-/// errands are told by their empty agent too.
+/// errands are recognised by their empty agent too.
 const MARK: char = '\u{1e}';
 
 /// Records of one subject that are read.
 const RECORDS: usize = 1_000;
 
-/// What the log of an errand ends with: it is no failure, and nobody watches it.
+/// What the log of an errand ends with: it is no failure, and it has no watcher.
 const OVER: &str = "errand_over";
 
 /// Does the work of errands of one kind.
@@ -143,7 +143,7 @@ impl Runs {
         handlers.push((kind, handler));
     }
 
-    /// Begins an errand, or keeps a record about the subject that nobody works on.
+    /// Begins an errand, or keeps a record about the subject that no replica works on.
     ///
     /// # Errors
     ///

@@ -255,7 +255,7 @@ impl Suspension {
 struct Held(Vec<Batch>);
 
 impl Held {
-    /// Keeps what comes, for ever.
+    /// Holds incoming events. Never returns.
     async fn fill(&mut self, input: &mut Input, handle: &RunHandle) {
         loop {
             let is_over = self.0.last().is_some_and(|batch| batch.is_end);

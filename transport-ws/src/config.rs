@@ -34,8 +34,8 @@ pub struct Limits {
     /// Messages and control frames per second, with bursts of as many. A connection above it is not read for a while, which
     /// its peer notices as back-pressure. Sixteen publishers of 600 payloads a second fit.
     pub frames: usize,
-    /// Nesting of JSON in an incoming message, checked before it is parsed: deeper text costs stack in whoever reads
-    /// it next.
+    /// Nesting of JSON in an incoming message, checked before it is parsed: deeper text costs stack in the parser
+    /// that reads it next.
     pub json_depth: usize,
     /// Runs watched at once on one socket. Each costs a stream of the service and an encoder.
     pub runs: usize,

@@ -317,7 +317,7 @@ pub(super) fn write_record(ledger: &Ledger) -> Vec<u8> {
     to.bytes
 }
 
-/// The lease of a run that is read has lapsed: whoever held it is gone.
+/// Reads a record. The lease of the run has lapsed: the process that held it is gone.
 pub(super) fn read_record(bytes: Bytes) -> Result<Ledger, CodecError> {
     let mut from = Reader::new(bytes);
     match from.byte("the version")? {

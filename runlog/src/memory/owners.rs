@@ -36,7 +36,7 @@ impl Account {
 struct Owner {
     bytes: Arc<AtomicU64>,
     runs: usize,
-    /// Runs that ended, in that order. Some may be gone, or opened anew since.
+    /// Runs that ended, in that order. Some may have been removed, or opened again since.
     ended: VecDeque<RunId>,
 }
 

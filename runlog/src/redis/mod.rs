@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The id of an entry is the fence: a take-over adds `<epoch + 1>-0`, and the server refuses any smaller id after that.
-//! What is published is published inside the script that stored it, so nobody sees an event that is not in the log.
-//! Lists are written beside the runs, not with them (a cluster keeps them elsewhere); whoever reads a list looks at the
-//! run, and puts right what a crash left behind. So a cluster is as good as one server (`nodes.rs`), and so are servers of which
+//! What is published is published inside the script that stored it, so no watcher sees an event that is not in the log.
+//! Lists are written beside the runs, not with them (a cluster keeps them elsewhere); a reader of a list looks at the
+//! run, and corrects what a crash left behind. So a cluster is as good as one server (`nodes.rs`), and so are servers of which
 //! Sentinel says which one leads (`sentinel.rs`).
 //!
 //! Every key has an expiry, as a backstop: keys of open runs are renewed with their leases, ended runs are removed long before

@@ -1,5 +1,5 @@
-//! From names to addresses: the system's resolver, or the one address that a caller has fixed. The watch of the calls is told
-//! how long names took.
+//! From names to addresses: the system's resolver, or the one address that a caller has fixed. The time of each look-up is
+//! reported to the watch of the calls.
 
 use std::future::Future;
 use std::io;

@@ -90,7 +90,7 @@ fn content(events: &[Value]) -> Vec<String> {
                 joined.push_str(event["delta"].as_str().unwrap());
             }
             _ if event["delta"].is_string() => {
-                deltas.push((kind, event["delta"].as_str().unwrap().to_owned()))
+                deltas.push((kind, event["delta"].as_str().unwrap().to_owned()));
             }
             _ => deltas.push((kind, text)),
         }
@@ -102,7 +102,7 @@ async fn gateways() -> (Served, Cutter, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.toml");
     std::fs::write(&file, SCRIPT).unwrap();
-    let upstream = serve(&format!("[agents.a.script]\nfile = {file:?}\n"), &[]).await;
+    let upstream = serve(&format!("[agents.a.script]\nfile = \"{}\"\n", file.display()), &[]).await;
     let cutter = Cutter::to(upstream.address).await;
     // It serves as long as the test lasts.
     std::mem::forget(upstream);

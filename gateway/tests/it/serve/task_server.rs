@@ -110,7 +110,7 @@ impl TaskServer {
             "SendStreamingMessage" => self.stream(&mut out, 0, None).await,
             _ if self.is_forgetful => whole(&mut out, &error(-32001, "no such task")).await,
             "ListTasks" => {
-                whole(&mut out, &json!({ "result": { "tasks": [task], "nextPageToken": "" } })).await
+                whole(&mut out, &json!({ "result": { "tasks": [task], "nextPageToken": "" } })).await;
             }
             "GetTask" => whole(&mut out, &json!({ "result": task })).await,
             "SubscribeToTask" if is_over => whole(&mut out, &error(-32004, "it is over")).await,

@@ -73,9 +73,10 @@ struct Tally {
 fn client(turn: usize, alive: &Alive, tally: &Tally, over: &AtomicBool) {
     let mut count = 0;
     let is_posted = turn % POSTED == POSTED - 1;
-    let (agent, finished, lost) = match is_posted {
-        true => ("posted", &tally.posted, &tally.posted_lost),
-        false => ("task", &tally.finished, &tally.lost),
+    let (agent, finished, lost) = if is_posted {
+        ("posted", &tally.posted, &tally.posted_lost)
+    } else {
+        ("task", &tally.finished, &tally.lost)
     };
     while !over.load(Ordering::Relaxed) {
         count += 1;

@@ -290,8 +290,9 @@ fn of_two_answers_one_is_taken() {
     let (one, other) = (Replica::start(&log), Replica::start(&log));
     let asked = one.send("asking", &json!({}));
     other.get("asking", &asked);
-    let calls = [&one, &other]
-        .map(|replica| (replica, replica.begin("ann", "asking", "SendMessage", &reply_to(&asked, "prod"))));
+    let calls = [(&one, "prod"), (&other, "test")].map(|(replica, text)| {
+        (replica, replica.begin("ann", "asking", "SendMessage", &reply_to(&asked, text)))
+    });
     let answers = calls.map(|(replica, call)| replica.runtime.as_ref().unwrap().block_on(call).unwrap());
     let (taken, refused): (Vec<&String>, Vec<&String>) =
         answers.iter().partition(|answer| answer.contains("\"result\""));

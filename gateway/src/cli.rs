@@ -67,7 +67,7 @@ pub enum Command {
     #[command(subcommand, after_help = CONFIG_HELP)]
     Config(ConfigCommand),
     /// Check or repair a run log on disk
-    #[command(subcommand)]
+    #[command(subcommand, after_help = LOG_HELP)]
     Log(LogCommand),
 }
 
@@ -221,6 +221,11 @@ Examples:
   aqueduct config check
   aqueduct config print --config /etc/aqueduct.toml
   aqueduct config schema > aqueduct.schema.json";
+
+const LOG_HELP: &str = "\
+Examples:
+  aqueduct log check /var/lib/aqueduct/runs
+  aqueduct log repair /var/lib/aqueduct/runs";
 
 const PRINT_HELP: &str = "\
 Reads the file and the environment (AQUEDUCT_…) as `serve` would. What is printed is a configuration again, and means the same.

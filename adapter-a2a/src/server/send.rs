@@ -9,6 +9,7 @@
 //! | a task and another conversation than its own | refused (-32602) |
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aqueduct_core::service::{Caller, RefusalKind, StartedRun};
 use aqueduct_core::{
@@ -21,7 +22,7 @@ use super::adopt::status;
 use super::agent::{AgentServer, has_ended};
 use super::check::message_violations;
 use super::items::Items;
-use super::log::{record, turn_id};
+use super::log::{TaskLog, record, turn_id};
 use super::record::{Past, Recorder};
 use super::task::TaskEntry;
 use super::watch::{Decided, Watcher, decide};
@@ -29,6 +30,11 @@ use super::{Answer, CallContext, ServerError};
 use crate::call::SendMessage;
 use crate::frontend;
 use crate::wire::{Content, ErrorKind, Message, Part, Raw, StateClass, Task, TaskState, Text};
+
+/// How often the log is read for a turn that another replica begins, and the pause between: together longer than an append
+/// that is retried once.
+const TURN_LOOKS: usize = 20;
+const TURN_PAUSE: Duration = Duration::from_millis(100);
 
 /// A turn that has begun.
 struct Begun {
@@ -193,7 +199,7 @@ impl AgentServer {
             // The same answer was quicker at another replica: the turn is the one in the log.
             let turn = claim.turn;
             drop(claim);
-            self.find_turn(&log, caller, &entry).await?;
+            self.await_turn(&log, caller, &entry, turn).await?;
             entry.wait(|state| state.reading.outcome()).await?;
             let first = entry.lock().folded.snapshot(None, true);
             return Ok(Begun { entry, turn, first });
@@ -202,6 +208,25 @@ impl AgentServer {
         drop(claim);
         self.record(caller, &entry, turn, started);
         Ok(Begun { entry, turn, first })
+    }
+
+    /// Takes up a turn that another replica begins. Its run is opened before its record is stored, so the log is read again
+    /// for [`TURN_LOOKS`] times.
+    async fn await_turn(
+        &self,
+        log: &Arc<dyn TaskLog>,
+        caller: &Caller,
+        entry: &Arc<TaskEntry>,
+        turn: usize,
+    ) -> Result<(), ServerError> {
+        for _ in 0..TURN_LOOKS {
+            self.find_turn(log, caller, entry).await?;
+            if entry.lock().turns.len() > turn {
+                return Ok(());
+            }
+            self.shared.host.sleep(TURN_PAUSE).await;
+        }
+        Err(answered_elsewhere(entry))
     }
 
     /// Ends a task that waits: it has no run that could be stopped.
@@ -304,12 +329,12 @@ fn not_started(error: aqueduct_core::service::ServiceError) -> ServerError {
 
 /// The same for a task that is there. Another replica may have been quicker.
 fn not_continued(entry: &TaskEntry, error: aqueduct_core::service::ServiceError) -> ServerError {
-    if error.kind == RefusalKind::Conflict {
-        let words =
-            format!("task {} is being answered by another message: ask for it with GetTask", entry.id);
-        return ServerError::new(ErrorKind::UnsupportedOperation, words);
-    }
-    not_started(error)
+    if error.kind == RefusalKind::Conflict { answered_elsewhere(entry) } else { not_started(error) }
+}
+
+fn answered_elsewhere(entry: &TaskEntry) -> ServerError {
+    let words = format!("task {} is being answered by another message: ask for it with GetTask", entry.id);
+    ServerError::new(ErrorKind::UnsupportedOperation, words)
 }
 
 /// The message as the task's history has it.

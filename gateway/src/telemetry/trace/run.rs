@@ -185,9 +185,12 @@ impl RunTrace {
             .then(|| self.tracing.begin((name, SpanKind::Internal), parent, Vec::new(), attributes))
     }
 
-    /// Reads where the agent's work is found: the ids of an A2A task.
+    /// Reads where the agent's work is found: the ids of an A2A task. A checkpoint that only announces a request names no task.
     pub(crate) fn handle_source(&self, event: &SourceEvent) {
         let SourceEvent::Checkpoint(checkpoint) = event else { return };
+        if checkpoint.0.get("taskId").is_none() {
+            return;
+        }
         let mut state = self.state();
         for (name, key) in [("taskId", "a2a.task.id"), ("contextId", "a2a.context.id")] {
             if let (Some(id), Some(run)) = (checkpoint.0.get(name).and_then(Value::as_str), &mut state.run) {

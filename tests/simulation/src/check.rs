@@ -30,7 +30,7 @@ use aqueduct_core::{BlockEvent, Channel, RunId, RunOutcome};
 use aqueduct_runlog::RunState;
 
 use crate::node::Status;
-use crate::record::{Expected, Record, Seen, View, Work};
+use crate::record::{Expected, Record, Seen, Session, View, Work};
 use crate::script::{Ending, Script};
 use crate::server::Write;
 use crate::trace::locked;
@@ -202,8 +202,15 @@ impl Remains<'_> {
         }
     }
 
-    /// The agent of a run that another replica took over works for that one, and is not told.
+    /// The agent of a run that another replica took over works for that one, and is not told by the first. A replica that was
+    /// paused may ask the agent after that takeover, and drops the work as soon as it finds the fence: so the last session is not
+    /// always that of the owner, and a session that was told or done at another replica speaks for the run.
     fn check_work(&mut self, record: &Record) {
+        let ended_at_another = |last: &Session| {
+            let is_ended = |session: &Session| matches!(session.work, Work::Told | Work::Done);
+            let mut of_run = record.sessions.iter().filter(|session| session.run == last.run);
+            of_run.any(|session| session.replica != last.replica && is_ended(session))
+        };
         let mut last = BTreeMap::new();
         for session in &record.sessions {
             last.insert(session.run.clone(), session);
@@ -211,7 +218,8 @@ impl Remains<'_> {
         for (run, session) in last {
             let is_left = matches!(session.work, Work::Dropped | Work::Open);
             let is_crashed = self.world.was_crashed(&session.replica);
-            if is_left && !is_crashed && !self.is_excused(&run) && !self.ended_elsewhere(&run) {
+            let is_excused = is_crashed || self.is_excused(&run) || ended_at_another(session);
+            if is_left && !is_excused && !self.ended_elsewhere(&run) {
                 let what =
                     format!("the agent of {run} at {} was not told: {:?}", session.replica, session.work);
                 self.report("goodbye", what);

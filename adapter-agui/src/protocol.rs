@@ -1,4 +1,4 @@
-//! [`AguiProtocol`]: AG-UI as a [`Protocol`](aqueduct_core::Protocol), once for all transports.
+//! [`AguiProtocol`]: AG-UI as a [`Protocol`], once for all transports.
 //!
 //! ```text
 //! bytes ──► RunAgentInput ── ids present? ──► RunInput

@@ -1,4 +1,4 @@
-//! [`Error`]: the one error of this crate, with its fault and whether the connection can continue.
+//! [`Error`](enum@Error): the one error of this crate, with its fault and whether the connection can continue.
 
 use std::io;
 

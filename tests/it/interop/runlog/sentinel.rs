@@ -27,6 +27,21 @@ fn until(server: &Server, line: &str, text: &str) {
     }
 }
 
+/// Waits until the replica has acknowledged everything that the leader has. Redis acknowledges a write before its replicas have
+/// it: what a leader takes with it is lost, and no log can bring it back.
+fn until_replicated(leader: &Server) {
+    let is_equal = |info: &str| {
+        let number = |key: &str| {
+            let rest = info.split_once(key)?.1;
+            rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse::<u64>().ok()
+        };
+        number("master_repl_offset:").is_some_and(|held| number(",offset=") == Some(held))
+    };
+    while !is_equal(&ask(leader, "INFO replication")) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_go_on_when_the_leader_dies() {
     let leader = Server::start();
@@ -45,6 +60,7 @@ async fn runs_go_on_when_the_leader_dies() {
         let head = writer.append(&lease, vec![say("writer", number)], Timestamp(5)).await.unwrap();
         assert_eq!(head, number);
         if number == 100 {
+            until_replicated(leader.as_ref().unwrap());
             drop(leader.take());
         }
     }

@@ -106,7 +106,7 @@ impl AgentServer {
         card: &CardConfig,
     ) -> Result<GrpcAnswer, GrpcStatus> {
         let refuse = |error: ServerError| GrpcStatus::of(&error, version);
-        // Strangers are not told what is wrong with their requests.
+        // Unauthenticated callers do not learn what is wrong with their requests.
         self.identify(&caller).map_err(refuse)?;
         check_version(&caller, version).map_err(refuse)?;
         let call = asked.call.map_err(refuse)?;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::card;
 use crate::version::{Binding, Version};
 
-/// Gives a card the interfaces of `here`, the card of whoever answers in the agent's place. Those by which calls pass to
+/// Gives a card the interfaces of `here`, the card of the server that answers in the agent's place. Those by which calls pass to
 /// the agent come first, in its order: clients take the first that they know. They are those of the bindings in `passing`
 /// that the agent has itself. Signatures go, because they were made for another card.
 pub fn move_card(card: &mut Map<String, Value>, here: &Map<String, Value>, passing: &[Binding]) {

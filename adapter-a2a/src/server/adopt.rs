@@ -8,7 +8,7 @@
 //! The reader folds what the log has, then follows the run that goes on, as the recorder of a run that was begun here. Callers
 //! wait until it has read as much as there was when they asked.
 //!
-//! Runs that a framework publishes have no record of a task. They become tasks when somebody first asks for them by their
+//! Runs that a framework publishes have no record of a task. They become tasks when a client first asks for them by their
 //! ids, at servers whose [`ServerConfig::adopts_runs`](super::ServerConfig::adopts_runs) says so; elsewhere every task began
 //! with a message.
 
@@ -147,7 +147,7 @@ impl AgentServer {
         let maker = Items::new(&self.shared.config, &task.id, &task.context_id);
         let entry = TaskEntry::new(owner.to_owned(), task, first.id.clone(), maker, first.opened_at);
         let mut state = entry.lock();
-        // Whoever asks for it by its id has been answered with a task.
+        // A client that asks for it by its id has received a task before.
         state.close_window();
         state.reading = Reading::UnderWay;
         drop(state);

@@ -244,7 +244,7 @@ impl CardConfig {
         let is_tag = |known: &str| known == "*" || known.trim_start_matches("W/") == tag;
         let is_known = match call.caller.header("if-none-match") {
             Some(known) => known.split(',').map(str::trim).any(is_tag),
-            // Who asks by time sends back the time it was told.
+            // A conditional request by time repeats the time of the last answer.
             None => modified.is_some() && call.caller.header("if-modified-since") == modified.as_deref(),
         };
         let shared = if self.public { "public" } else { "private" };

@@ -42,7 +42,7 @@ pub struct ServerConfig {
     pub required_extensions: Vec<String>,
     /// Extensions that clients may ask for.
     pub extensions: Vec<String>,
-    /// True if runs that others begin are tasks too, for whoever knows their ids: those that a framework publishes.
+    /// True if runs that others begin are tasks too, for clients that know their ids: those that a framework publishes.
     pub adopts_runs: bool,
     /// How much is kept.
     pub limits: TaskLimits,
@@ -92,7 +92,7 @@ pub struct TaskLimits {
     /// Bytes of a task's history, for the same reason; the newest message stays whatever its size.
     pub history_bytes: usize,
     /// Bytes of all tasks that have ended or wait for their users: their artifacts and histories. Past it, room is made as
-    /// for `tasks`, by size. What clients say and agents answer is then bounded, whoever they are.
+    /// for `tasks`, by size. Messages of clients and answers of agents are then bounded.
     pub bytes: usize,
     /// Bytes of an id that a client chooses, of a request or in a message: it comes back in every event. Those in use are
     /// UUIDs, or a few words.

@@ -84,7 +84,7 @@ impl ServerError {
         Self { violations, ..Self::new(ErrorKind::InvalidParams, message) }
     }
 
-    /// There is no such task, or it is somebody else's: nobody can tell which.
+    /// The task does not exist, or belongs to another principal. Both refusals are equal.
     pub fn task_not_found(id: &str) -> Self {
         let shown: String = id.chars().take(80).collect();
         Self::new(ErrorKind::TaskNotFound, format!("there is no task {shown:?}: it may have expired"))

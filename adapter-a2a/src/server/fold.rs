@@ -2,7 +2,7 @@
 //!
 //! Invariants: folding an item costs the same however long the task is (text is appended in place, artifacts are found
 //! by id, history is cut in batches); the folded task is what a client would have that saw every item; what is not kept
-//! because of a limit is said in the task's metadata.
+//! because of a limit is named in the task's metadata.
 
 use std::collections::HashMap;
 
@@ -119,7 +119,7 @@ impl Folded {
         }
     }
 
-    /// The task with at most `history` messages (all if none is said), the newest.
+    /// The task with at most `history` messages (all if it is `None`), the newest.
     pub(super) fn snapshot(&self, history: Option<u32>, with_artifacts: bool) -> Task<'static> {
         let kept = &self.task;
         let all = kept.history.len();

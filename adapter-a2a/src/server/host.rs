@@ -21,14 +21,14 @@ pub trait Host: Send + Sync + 'static {
     /// Ends after `duration`.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 
-    /// An id that was never given out and cannot be guessed: whoever knows a context can add to it.
+    /// An id that was never given out and cannot be guessed: a client that knows a context can add to it.
     fn new_id(&self) -> String;
 
     /// Who the caller is to this agent: the same text for the same person, for as long as tasks are kept. Tasks are
-    /// seen only by whoever started them. Empty for an agent that asks nobody.
+    /// seen only by the caller that started them. Empty for an agent that asks for no credentials.
     fn identify(&self, caller: &Caller) -> Result<String, ServiceError>;
 
-    /// Who carries push notifications; none if this server calls nobody back.
+    /// Who carries push notifications; `None` if this server sends none.
     fn push_sender(&self) -> Option<Arc<dyn PushSender>> {
         None
     }

@@ -33,7 +33,7 @@ impl Items {
         Self { writer, task_id: task_id.into(), context_id: context_id.into(), hides_subagents }
     }
 
-    /// Appends what `event` looks like. The task itself was told before the run began, so the beginning of a run is
+    /// Appends what `event` looks like. The task itself was sent before the run began, so the beginning of a run is
     /// a change of its state.
     pub(super) fn convert(&mut self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
         if matches!(event, BlockEvent::RunStarted(_)) {

@@ -74,7 +74,7 @@ async fn respond(
     Ok((answer, version))
 }
 
-/// True for an id that can be told with every answer, as it was.
+/// Returns `true` for an id that every answer can repeat as it was.
 fn comes_back(id: &Value, longest: usize) -> bool {
     match id {
         Value::String(text) => text.len() <= longest,
@@ -95,12 +95,12 @@ struct Request {
 
 impl Request {
     fn read(server: &AgentServer, call: &HttpCall<'_>) -> Result<Self, Box<Refused>> {
-        // Errors before the method is known are told as the client's version has them.
+        // Errors before the method is known have the form of the client's version.
         let version = context(call, Version::V03).map_or(Version::V1, |_| Version::V03);
         let mut id = Value::Null;
         let refuse = |id: &Value, error| Box::new(Refused { error, id: id.clone(), version });
         let wrong = |id: &Value, words: &str| refuse(id, ServerError::new(ErrorKind::InvalidRequest, words));
-        // Strangers are not told what is wrong with their requests.
+        // Unauthenticated callers do not learn what is wrong with their requests.
         server.identify(call.caller).map_err(|error| refuse(&id, error))?;
         if call.method != "POST" {
             return Err(wrong(&id, "JSON-RPC requests are sent by POST"));

@@ -1,7 +1,7 @@
 //! [`TaskLog`]: the run log as the server reads its tasks from it.
 //!
 //! ```text
-//! task T:  run T ──► waits ──► run T.1 ──► waits ──► run T.2 …      each with a record: which task, and what was said
+//! task T:  run T ──► waits ──► run T.1 ──► waits ──► run T.2 …      each with a record: the task, and the client's message
 //! ```
 //!
 //! A task is its runs. Their ids follow from the id of the task, so that any replica finds the turns of a task by asking for

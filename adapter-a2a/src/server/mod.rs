@@ -73,7 +73,7 @@ use crate::version::Version;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallContext {
-    /// The version that the client speaks. Whoever reads the request has refused versions that are not spoken here.
+    /// The version that the client speaks. The reader of the request has refused other versions.
     pub version: Version,
     /// The tenant of the path or the request; empty if none is named.
     pub tenant: String,
@@ -90,7 +90,7 @@ impl CallContext {
 
 /// Answers calls, whatever binding they came by.
 ///
-/// Calls are the same for all versions: whoever reads a 0.3 request turns its `historyLength: 0` into "not said" and
+/// Calls are the same for all versions: the reader of a 0.3 request turns its `historyLength: 0` into "absent" and
 /// its `blocking` into [`SendMessage::return_immediately`](crate::call::SendMessage::return_immediately).
 pub trait CallHandler: Send + Sync + 'static {
     /// Answers a call. Dropping the future stops nothing that has begun.

@@ -5,7 +5,7 @@
 //! | nothing | a new task in a new conversation |
 //! | a conversation | a new task in it |
 //! | a task that waits for its user | the answer to its questions: another run of the same task |
-//! | a task that has ended, or works and waits for nobody | refused (-32004) |
+//! | a task that has ended, or works and waits for no answer | refused (-32004) |
 //! | a task and another conversation than its own | refused (-32602) |
 
 use std::sync::Arc;

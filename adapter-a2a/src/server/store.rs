@@ -182,7 +182,7 @@ impl Tasks {
     }
 }
 
-/// Whoever watches a task that was forgotten is told.
+/// Watchers of a task that was removed receive an error.
 fn forget(entries: impl IntoIterator<Item = Arc<TaskEntry>>) {
     for entry in entries {
         entry.lock().is_removed = true;

@@ -27,7 +27,7 @@ use crate::wire::{Message, StateClass, StatusUpdate, Task};
 /// What a message is answered with.
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// Nobody knows yet.
+    /// Not known yet.
     Undecided,
     /// A task.
     Task,
@@ -123,7 +123,7 @@ impl TaskState {
         (is_waiting && self.reading.is_done()).then_some(self.turns.len())
     }
 
-    /// Returns `true` once nobody needs to wait for the end of a turn any more: it is there, or does not come here.
+    /// Returns `true` once the end of a turn is known, or cannot arrive at this replica any more.
     pub(super) fn is_over(&self, turn: usize) -> bool {
         let has_ended = self.turns.get(turn).is_none_or(|turn| turn.end.is_some());
         has_ended || self.is_removed || self.is_cut
@@ -170,7 +170,7 @@ impl TaskEntry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The events of the run broke off. Returns `true` if nobody can ask for the task any more.
+    /// The events of the run broke off. Returns `true` if no client can ask for the task any more.
     pub(super) fn handle_cut(&self) -> bool {
         let mut state = self.lock();
         state.is_cut = true;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants: every watcher has its own cursor, so none waits for another and none loses anything; the last status of a
-//! turn is told only after it is folded, so whoever asks for the task afterwards finds it there; a gap is an error and
+//! turn is sent only after it is folded, so a client that asks for the task afterwards finds it there; a gap is an error and
 //! never silence.
 
 use std::collections::VecDeque;
@@ -299,7 +299,7 @@ impl Stream for Watcher {
                     Some(event) => {
                         this.seen = event.number;
                         this.maker.convert(&event.event, &mut this.made);
-                        // The end is told as it was folded, and when it was.
+                        // The end is sent as it was folded, with its time.
                         let is_end = |item: &StreamItem<'_>| matches!(item, StreamItem::Status(update) if update.is_final);
                         this.queue.extend(this.made.drain(..).filter(|item| !is_end(item)));
                         if event.event.is_terminal() {

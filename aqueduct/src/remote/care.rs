@@ -333,7 +333,7 @@ impl CallWatch for CareWatch {
         let care = &self.0;
         Box::pin(async move {
             care.check_circuit()?;
-            // From here on: whoever gives up while it waits leaves room for another call to try.
+            // From here on a caller that gives up while it waits releases the attempt for another call.
             care.in_flight.fetch_add(1, Ordering::Relaxed);
             let mut guard = CareGuard { care: Arc::clone(care), turn: None, inner: None, is_settled: false };
             guard.turn = care.take_turn().await?;

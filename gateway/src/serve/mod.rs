@@ -48,7 +48,7 @@ use crate::quota;
 use crate::service::Gateway;
 use crate::tls;
 
-/// How long before the end of the drain the runs that are left end, so that their readers are told.
+/// How long before the end of the drain the runs that are left end, so that their watchers receive the end.
 const LAST_CALL: Duration = Duration::from_secs(2);
 
 /// The counts of the transports, by the name under which metrics show them. Several of one name are added up.

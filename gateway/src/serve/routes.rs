@@ -28,7 +28,7 @@ pub enum Access {
     Public,
     /// A token, if the agent wants one.
     Agent,
-    /// The token of whoever started the run.
+    /// The token of the caller that started the run.
     Run,
     /// The same for a thread, which is its runs.
     Thread,

@@ -60,7 +60,7 @@ impl Index {
         }
     }
 
-    /// Forgets an agent that is no more; gives the contexts that lead to nobody of its run now.
+    /// Removes an agent that has ended. Returns the contexts that no agent of its run has any more.
     pub(super) fn forget(&mut self, anchor: &Anchor, contexts: &[String]) -> Vec<String> {
         if let Some(token) = &anchor.token {
             self.tokens.remove(token);
@@ -91,7 +91,7 @@ impl Place {
     }
 }
 
-/// Forgets those who are no more; true if somebody of the run is still there.
+/// Removes entries whose run has ended. Returns `true` if an entry of the run remains.
 fn clear(places: &mut Places, key: &str, run: &RunId) -> bool {
     let Some(list) = places.get_mut(key) else { return false };
     list.retain(|place| place.anchor.strong_count() > 0);

@@ -6,7 +6,7 @@
 //!
 //! One courier works on a wish at a time. It reads the task from its first event, so that what it tells is what a client sees
 //! that watched from the beginning, and tells what comes after the place that was saved last. A courier whose replica dies is
-//! replaced at another one: what was told after the last save is told again, under the same id.
+//! replaced at another one: notifications after the last saved position are delivered again, under the same id.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -56,7 +56,7 @@ struct Courier {
     missed: bool,
 }
 
-/// The task as it was told.
+/// The task as the receiver knows it.
 struct Told {
     folded: Folded,
     view: Option<PlainView>,
@@ -154,7 +154,7 @@ impl Courier {
         }
     }
 
-    /// Folds items, and returns what a receiver is told of them.
+    /// Folds items, and returns the notifications for the receiver.
     fn bodies(
         &self,
         items: impl Iterator<Item = StreamItem<'static>>,

@@ -67,19 +67,19 @@ impl Deliverer {
         if let Some(push) = state.pushes.iter_mut().find(|push| push.config == self.config) {
             push.is_busy = false;
             push.queue.clear();
-            // Told with the next event, if there is one: a receiver that is gone is not called for ever.
+            // The next event is delivered again from its first attempt: a receiver that is gone is not called without end.
             push.missed = true;
         }
     }
 }
 
-/// What is told to whom.
+/// One notification and its receiver.
 pub(super) struct Delivery<'d> {
     pub(super) shared: &'d Shared,
     pub(super) sender: &'d dyn PushSender,
     pub(super) config: &'d PushConfig,
     pub(super) version: Version,
-    /// The same for every attempt, also by another replica; none where no log holds what was told.
+    /// The same for every attempt, also by another replica; `None` where no log holds the notifications.
     pub(super) id: Option<String>,
 }
 

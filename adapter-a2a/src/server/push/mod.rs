@@ -6,7 +6,7 @@
 //! ```
 //!
 //! That is a server whose tasks are its own. Where the tasks are in a log ([`TaskLog`](super::TaskLog)), wishes are too, and a
-//! [`courier`] reads from the log what is to be told; there is no queue, and another replica goes on where one died.
+//! [`courier`] reads the notifications from the log; there is no queue, and another replica continues after the last saved position.
 //!
 //! Invariants: a delivery never holds up or fails its task; one request per wish is under way, so events come in order;
 //! the address that was screened is the one that is connected to; what is left out is made up for by the whole task.
@@ -117,7 +117,7 @@ pub(super) struct PushEntry {
 }
 
 impl TaskState {
-    /// Lets receivers know of an item. Wishes of 0.3 are told the whole task, when its status changes.
+    /// Lets receivers know of an item. Receivers of 0.3 get the whole task when its status changes.
     pub(super) fn enqueue(&mut self, item: &StreamItem<'static>, limit: usize) {
         for push in &mut self.pushes {
             let is_behind = std::mem::take(&mut push.missed) || push.queue.len() >= limit;

@@ -1,4 +1,4 @@
-//! [`Wish`]: a push configuration as the log keeps it, with how far its receiver was told.
+//! [`Wish`]: a push configuration as the log keeps it, with the position up to which its receiver was notified.
 
 use aqueduct_core::RunId;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ pub(super) struct Wish {
     pub(super) version: Version,
     /// The client that registered it did not activate the extension.
     pub(super) is_plain: bool,
-    /// The last event that is not told any more: its turn, and its number.
+    /// The last event that was delivered or given up: its turn, and its number.
     pub(super) told: (usize, u64),
 }
 

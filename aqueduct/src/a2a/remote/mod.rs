@@ -97,7 +97,7 @@ struct Shared {
     directory: Directory,
     client: ClientConfig,
     threads: ThreadMemory<(Principal, ThreadId), Thread>,
-    /// `true` once it was said that the agent may ignore what a frontend gives.
+    /// `true` once the log has a warning that the agent may ignore the frontend's members.
     warned: AtomicBool,
 }
 

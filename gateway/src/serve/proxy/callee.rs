@@ -34,7 +34,7 @@ impl Callee {
         }
     }
 
-    /// Asks for an end to a task; what is answered concerns nobody any more.
+    /// Cancels a task. The answer is dropped.
     pub(super) async fn cancel(&self, task: String) {
         match self {
             Self::Agent { source, door, forwarded } => source.cancel(door, task, forwarded).await,

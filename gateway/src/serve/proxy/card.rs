@@ -54,7 +54,7 @@ pub(super) fn place(card: &mut Map<String, Value>, here: &Map<String, Value>) {
     }
 }
 
-/// The card of the gateway's own server of the agent, for whoever asks. The walls have seen the host.
+/// The card of the gateway's own server of the agent, for the caller. Admission has checked the host.
 pub(super) fn own_card(servers: &Servers, agent: &AgentEntry, parts: &Parts) -> Map<String, Value> {
     match servers.card(&agent.name, parts).map(|card| card.to_json()) {
         Some(Value::Object(card)) => card,

@@ -6,7 +6,7 @@
 //! caller ◄── working ── (held, kept alive) ── the user's reply, as the caller's own call ── working, completed ──► caller
 //! ```
 //!
-//! A question that nobody answers is passed to the caller as it came. Invariant: a caller whose stream is held reads comments
+//! A question without a reply is passed to the caller as it came. Invariant: a caller whose stream is held reads comments
 //! in the meantime, so that neither it nor a proxy takes the stream for dead.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -45,7 +45,7 @@ impl Relay {
         self
     }
 
-    /// Asks, and carries the answer while somebody wants it.
+    /// Sends the request, and relays the answer while the caller or the lane reads it.
     pub(super) async fn answer(self, request: http::Request<Bytes>) -> Result<Answer, RunFailure> {
         let (sender, answer) = oneshot::channel();
         tokio::spawn(self.run(request, sender));

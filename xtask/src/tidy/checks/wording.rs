@@ -7,9 +7,10 @@ use crate::tidy::finding::Finding;
 use crate::tidy::model::{Model, TextFile};
 
 /// The crates whose comments are free of the phrases. A crate joins when its comments are.
-const CLEANED: [&str; 12] = [
+const CLEANED: [&str; 13] = [
     "adapter-agui/",
     "adapter-magentic/",
+    "aqueduct/",
     "benches/",
     "core/",
     "examples/",

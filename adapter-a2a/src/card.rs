@@ -4,7 +4,7 @@
 //! the card. (The specification prefers the card's order, §8.3.2; callers who want it list all bindings they have
 //! and ask [`choose_by_card`].)
 
-use crate::error::CardError;
+use crate::error::Error;
 use crate::frontend::{self, A2UI_EXTENSIONS};
 use crate::mark::EXTENSION;
 use crate::version::{Binding, Version};
@@ -40,8 +40,8 @@ pub fn card_urls(agent: &str) -> Vec<String> {
 /// # Errors
 ///
 /// An error if the text is no card of either version.
-pub fn parse(json: &str) -> Result<AgentCard<'_>, CardError> {
-    Ok(serde_json::from_str(json)?)
+pub fn parse(json: &str) -> Result<AgentCard<'_>, Error> {
+    serde_json::from_str(json).map_err(Error::Card)
 }
 
 /// Where and how to talk to an agent.
@@ -111,7 +111,7 @@ pub fn endpoints(card: &AgentCard<'_>) -> Vec<Endpoint> {
 /// # Errors
 ///
 /// An error if the card has no interface that this client speaks.
-pub fn choose(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, CardError> {
+pub fn choose(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, Error> {
     choose_among(&endpoints(card), bindings).cloned().ok_or_else(|| no_interface(card))
 }
 
@@ -126,7 +126,7 @@ pub fn choose_among<'e>(offered: &'e [Endpoint], bindings: &[Binding]) -> Option
 /// # Errors
 ///
 /// An error if the card has no interface that this client speaks.
-pub fn choose_by_card(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, CardError> {
+pub fn choose_by_card(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, Error> {
     let offered = endpoints(card);
     offered
         .iter()
@@ -145,7 +145,7 @@ fn best_version(offered: &[Endpoint], binding: Binding) -> Option<&Endpoint> {
         .max_by_key(|endpoint| endpoint.version)
 }
 
-fn no_interface(card: &AgentCard<'_>) -> CardError {
+fn no_interface(card: &AgentCard<'_>) -> Error {
     let names = |interface: &AgentInterface<'_>| {
         format!("{} {}", interface.binding.as_str(), Text::as_str(&interface.version)).trim_end().to_owned()
     };
@@ -155,7 +155,7 @@ fn no_interface(card: &AgentCard<'_>) -> CardError {
         offered.push(format!("{} {url}", card.preferred_transport.as_str()).trim_start().to_owned());
     }
     let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
-    CardError::NoInterface { offered }
+    Error::NoInterface { offered }
 }
 
 /// What to tell if the address that a card names cannot be reached: cards name hosts that only their own machine knows

@@ -1,7 +1,5 @@
 //! What can go wrong here, whose fault it is, and the words programs can tell failures by.
 
-use thiserror::Error;
-
 pub use aqueduct_core::RunFailure;
 
 /// The agent refused the task (state `rejected`).
@@ -32,68 +30,29 @@ pub enum Fault {
     Caller,
 }
 
-/// Why a frame could not be read.
-#[derive(Debug, Error)]
+/// Why a frame or a card cannot be read, or a request cannot be written.
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum DecodeError {
-    /// It is not JSON, or not the JSON it should be.
+pub enum Error {
+    /// A frame is not JSON, or not the JSON of an A2A event.
     #[error("an event of the agent is not readable as A2A: {0}")]
     Json(#[from] serde_json::Error),
-    /// It is not the protobuf message it should be.
+    /// A message is not the protobuf message of its method.
     #[cfg(feature = "proto")]
     #[error("a message of the agent is not readable as A2A over gRPC: {0}")]
     Proto(#[from] prost::DecodeError),
-}
-
-impl DecodeError {
-    /// Whose fault it is.
-    pub fn fault(&self) -> Fault {
-        Fault::Peer
-    }
-
-    /// True: the event is lost, the stream can go on.
-    pub fn can_continue(&self) -> bool {
-        true
-    }
-}
-
-/// Why a card or a request could not be made use of.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum CardError {
-    /// The card is not readable.
+    /// The card is not JSON, or not an agent card.
     #[error("the agent card is not readable: {0}")]
-    Json(#[from] serde_json::Error),
-    /// None of its interfaces can be used.
+    Card(serde_json::Error),
+    /// No interface of the card can be used.
     #[error(
         "the agent card offers no interface that can be used (it has {offered}): enable one of its bindings or versions"
     )]
     NoInterface {
-        /// What the card has.
+        /// The interfaces of the card.
         offered: String,
     },
-}
-
-impl CardError {
-    /// Whose fault it is.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::Json(_) => Fault::Peer,
-            Self::NoInterface { .. } => Fault::Caller,
-        }
-    }
-
-    /// False: without a card there is no stream.
-    pub fn can_continue(&self) -> bool {
-        false
-    }
-}
-
-/// Why a request cannot be written.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RequestError {
-    /// The peer's version has no such method.
+    /// The version of the agent has no such method.
     #[error("A2A {version} has no method {method}: use an agent that speaks 1.0")]
     NotInVersion {
         /// The method.
@@ -109,19 +68,25 @@ pub enum RequestError {
     Filter {
         /// The filter.
         filter: &'static str,
-        /// Its value.
+        /// The value of the filter.
         value: String,
     },
 }
 
-impl RequestError {
-    /// Whose fault it is.
+impl Error {
+    /// Returns the party that caused the error: the agent for what it sent, the caller for the rest.
     pub fn fault(&self) -> Fault {
-        Fault::Caller
+        match self {
+            Self::Json(_) | Self::Card(_) => Fault::Peer,
+            #[cfg(feature = "proto")]
+            Self::Proto(_) => Fault::Peer,
+            _ => Fault::Caller,
+        }
     }
 
-    /// True: nothing was sent.
+    /// Returns `true` if the stream can continue: an unreadable event costs that event, a request that cannot be written is not
+    /// sent. Without a usable card there is no stream.
     pub fn can_continue(&self) -> bool {
-        true
+        !matches!(self, Self::Card(_) | Self::NoInterface { .. })
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong here, whose fault it is, and the words programs can tell failures by.
 
 pub use aqueduct_core::RunFailure;
+pub use aqueduct_core::error::Fault;
 
 /// The agent refused the task (state `rejected`).
 pub const REJECTED: &str = "agent_rejected";
@@ -20,15 +21,6 @@ pub const TIMEOUT: &str = "upstream_timeout";
 pub const REFUSED: &str = "upstream_refused";
 /// The agent says that our request is wrong.
 pub const INVALID_REQUEST: &str = "upstream_refused_request";
-
-/// Whose fault an error is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The peer sent something that cannot be read.
-    Peer,
-    /// The caller asked for something that cannot be done.
-    Caller,
-}
 
 /// Why a frame or a card cannot be read, or a request cannot be written.
 #[derive(Debug, thiserror::Error)]

@@ -147,8 +147,7 @@ fn v1_send(send: &SendMessage, tenant: String) -> v1::SendMessageRequest {
 }
 
 fn v1_list(list: &ListTasks, tenant: String) -> Result<v1::ListTasksRequest, Error> {
-    let unusable =
-        |filter: &'static str, value: &str| Error::Filter { filter, value: value.to_owned() };
+    let unusable = |filter: &'static str, value: &str| Error::Filter { filter, value: value.to_owned() };
     let status = match list.status.as_deref() {
         None => 0,
         Some(name) => v1::TaskState::from_str_name(name).ok_or_else(|| unusable("status", name))? as i32,

@@ -20,7 +20,7 @@ pub struct RecordArgs {
     /// The file to write; standard output without it
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// How the agent is reached.
+    /// Protocol, configuration and credentials of the call.
     #[command(flatten)]
     pub reach: ReachArgs,
 }
@@ -52,7 +52,7 @@ pub struct ReplayArgs {
     /// How fast: a factor, or `max`
     #[arg(long, default_value = "1")]
     pub speed: Speed,
-    /// How the run is written.
+    /// The output format of the run.
     #[command(flatten)]
     pub form: super::OutputForm,
 }

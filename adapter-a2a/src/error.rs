@@ -1,4 +1,4 @@
-//! What can go wrong here, whose fault it is, and the words programs can tell failures by.
+//! The errors of this crate, whose fault they are, and the codes by which programs distinguish failures.
 
 use thiserror::Error;
 
@@ -6,76 +6,76 @@ pub use aqueduct_core::RunFailure;
 
 /// The agent refused the task (state `rejected`).
 pub const REJECTED: &str = "agent_rejected";
-/// The agent answered with an error instead of content.
+/// The agent responded with an error instead of content.
 pub const UPSTREAM_ERROR: &str = "upstream_error";
-/// The agent does not know the task any more.
+/// The agent does not know the task.
 pub const TASK_NOT_FOUND: &str = "task_not_found";
-/// The agent wants credentials, or other ones.
+/// The agent requires credentials, or refuses those it received.
 pub const UNAUTHORIZED: &str = "upstream_unauthorized";
-/// The agent speaks no version that we do.
+/// The agent supports no protocol version of this crate.
 pub const VERSION_NOT_SUPPORTED: &str = "version_not_supported";
 /// No connection to the agent.
 pub const UNREACHABLE: &str = "upstream_unreachable";
-/// The agent did not answer, or went silent, for too long.
+/// The agent did not respond, or sent nothing, for too long.
 pub const TIMEOUT: &str = "upstream_timeout";
-/// The agent's address answered with something that is not A2A: a page, a redirect.
+/// The address responded with something that is not A2A: a page, a redirect.
 pub const REFUSED: &str = "upstream_refused";
-/// The agent says that our request is wrong.
+/// The agent reports that the request is invalid.
 pub const INVALID_REQUEST: &str = "upstream_refused_request";
 
 /// Whose fault an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The peer sent something that cannot be read.
+    /// The peer sent malformed data.
     Peer,
-    /// The caller asked for something that cannot be done.
+    /// The caller requested something that is not possible.
     Caller,
 }
 
-/// Why a frame could not be read.
+/// Why a frame could not be decoded.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// It is not JSON, or not the JSON it should be.
+    /// The text is not JSON, or not the expected JSON.
     #[error("an event of the agent is not readable as A2A: {0}")]
     Json(#[from] serde_json::Error),
-    /// It is not the protobuf message it should be.
+    /// The bytes are not the expected protobuf message.
     #[cfg(feature = "proto")]
     #[error("a message of the agent is not readable as A2A over gRPC: {0}")]
     Proto(#[from] prost::DecodeError),
 }
 
 impl DecodeError {
-    /// Whose fault it is.
+    /// Returns whose fault the error is.
     pub fn fault(&self) -> Fault {
         Fault::Peer
     }
 
-    /// True: the event is lost, the stream can go on.
+    /// Returns `true`: the event is lost, the stream can continue.
     pub fn can_continue(&self) -> bool {
         true
     }
 }
 
-/// Why a card or a request could not be made use of.
+/// Why a card cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CardError {
-    /// The card is not readable.
+    /// The card is malformed.
     #[error("the agent card is not readable: {0}")]
     Json(#[from] serde_json::Error),
-    /// None of its interfaces can be used.
+    /// No interface of the card can be used.
     #[error(
         "the agent card offers no interface that can be used (it has {offered}): enable one of its bindings or versions"
     )]
     NoInterface {
-        /// What the card has.
+        /// The interfaces of the card.
         offered: String,
     },
 }
 
 impl CardError {
-    /// Whose fault it is.
+    /// Returns whose fault the error is.
     pub fn fault(&self) -> Fault {
         match self {
             Self::Json(_) => Fault::Peer,
@@ -83,17 +83,17 @@ impl CardError {
         }
     }
 
-    /// False: without a card there is no stream.
+    /// Returns `false`: without a card there is no stream.
     pub fn can_continue(&self) -> bool {
         false
     }
 }
 
-/// Why a request cannot be written.
+/// Why a request cannot be encoded.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The peer's version has no such method.
+    /// The version of the peer has no such method.
     #[error("A2A {version} has no method {method}: use an agent that speaks 1.0")]
     NotInVersion {
         /// The method.
@@ -101,26 +101,26 @@ pub enum RequestError {
         /// The version.
         version: &'static str,
     },
-    /// The binding is not one of HTTP.
+    /// The binding does not use HTTP.
     #[error("the interface speaks {0}, which is not a binding over HTTP")]
     NotHttp(&'static str),
-    /// A filter has a value that protobuf cannot carry.
+    /// A filter has a value that protobuf cannot represent.
     #[error("the filter {filter} cannot be {value:?}: use a name or a time as the protocol writes it")]
     Filter {
-        /// The filter.
+        /// The name of the filter.
         filter: &'static str,
-        /// Its value.
+        /// The value of the filter.
         value: String,
     },
 }
 
 impl RequestError {
-    /// Whose fault it is.
+    /// Returns whose fault the error is.
     pub fn fault(&self) -> Fault {
         Fault::Caller
     }
 
-    /// True: nothing was sent.
+    /// Returns `true`: nothing was sent.
     pub fn can_continue(&self) -> bool {
         true
     }

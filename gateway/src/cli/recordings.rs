@@ -36,7 +36,7 @@ Examples:
   aqueduct record weather \"Will it rain?\" --config /etc/aqueduct.toml -o rain.jsonl
 
 Exit codes:
-  0  recorded, whatever the agent said
+  0  recorded, whatever the agent sent
   1  the agent did not answer, or the file cannot be written
   2  wrong arguments, or no such agent";
 

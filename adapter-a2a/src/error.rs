@@ -37,11 +37,11 @@ pub enum Fault {
 #[non_exhaustive]
 pub enum DecodeError {
     /// The text is not JSON, or not the expected JSON.
-    #[error("an event of the agent is not readable as A2A: {0}")]
+    #[error("an event of the agent is not valid A2A ({0}): check the binding and the version of the agent")]
     Json(#[from] serde_json::Error),
     /// The bytes are not the expected protobuf message.
     #[cfg(feature = "proto")]
-    #[error("a message of the agent is not readable as A2A over gRPC: {0}")]
+    #[error("a message of the agent is not valid A2A over gRPC ({0}): check the version of the agent")]
     Proto(#[from] prost::DecodeError),
 }
 
@@ -62,7 +62,7 @@ impl DecodeError {
 #[non_exhaustive]
 pub enum CardError {
     /// The card is malformed.
-    #[error("the agent card is not readable: {0}")]
+    #[error("the agent card is not valid ({0}): check the address, which must return the JSON of a card")]
     Json(#[from] serde_json::Error),
     /// No interface of the card can be used.
     #[error(
@@ -94,7 +94,7 @@ impl CardError {
 #[non_exhaustive]
 pub enum RequestError {
     /// The version of the peer has no such method.
-    #[error("A2A {version} has no method {method}: use an agent that speaks 1.0")]
+    #[error("A2A {version} has no method {method}: use an agent with version 1.0")]
     NotInVersion {
         /// The method.
         method: &'static str,
@@ -102,10 +102,10 @@ pub enum RequestError {
         version: &'static str,
     },
     /// The binding does not use HTTP.
-    #[error("the interface speaks {0}, which is not a binding over HTTP")]
+    #[error("the interface has the binding {0}, which does not use HTTP: choose JSONRPC or HTTP+JSON")]
     NotHttp(&'static str),
     /// A filter has a value that protobuf cannot represent.
-    #[error("the filter {filter} cannot be {value:?}: use a name or a time as the protocol writes it")]
+    #[error("the filter {filter} cannot be {value:?}: use a name or a time in the form of the protocol")]
     Filter {
         /// The name of the filter.
         filter: &'static str,

@@ -110,7 +110,10 @@ struct Asked {
 async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Result<Asked> {
     let thread = format!("record-{}", now().0);
     let input = RunInput::prompt(thread.clone(), format!("{thread}-1"), &args.prompt);
-    let agent = config.agents.get_mut(name).with_context(|| format!("there is no agent {name}"))?;
+    let agent = config
+        .agents
+        .get_mut(name)
+        .with_context(|| format!("there is no agent {name}: name one of the configuration, or give a URL"))?;
     agent.tokens.clear();
     let mut request = AgentRequest::new(input);
     request.context = Arc::new(Forwarded::from_pairs(args.reach.caller.headers.clone()));

@@ -137,7 +137,9 @@ impl Talk {
     fn new(mut config: Config, name: &str, form: OutputForm) -> anyhow::Result<Self> {
         // The user of a command can read the configuration and its secrets, so access control would have no effect.
         config.server.tokens.clear();
-        let agent = config.agents.get_mut(name).with_context(|| format!("there is no agent {name}"))?;
+        let agent = config.agents.get_mut(name).with_context(|| {
+            format!("there is no agent {name}: name one of the configuration, or give a URL")
+        })?;
         agent.tokens.clear();
         agent.on_disconnect = OnDisconnect::Cancel;
         Ok(Self {

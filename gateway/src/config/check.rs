@@ -53,7 +53,7 @@ fn check_server(config: &Config, at: &At<'_>) {
     for (key, addresses) in keys {
         for address in addresses {
             if address.port() != 0 && taken.contains(&address) {
-                at.fail(key, format!("{address} is there twice: listen on another port, or remove one"));
+                at.fail(key, format!("{address} is configured twice: listen on another port, or remove one"));
             }
             taken.push(address);
         }
@@ -98,7 +98,10 @@ fn check_run_log(runs: &Runs, at: &At<'_>) {
         RunLogEngine::Memory => {}
         RunLogEngine::Disk(folder) => {
             if folder.exists() && !folder.is_dir() {
-                at.fail("runs.folder", format!("{} is no folder: name one, or remove it", folder.display()));
+                at.fail(
+                    "runs.folder",
+                    format!("{} is not a folder: name one, or remove it", folder.display()),
+                );
             }
         }
         RunLogEngine::Redis { url, ca, identity, expiry, .. } => {
@@ -120,7 +123,7 @@ fn check_redis(url: &Secret, ca: Option<&PathBuf>, identity: Option<&(PathBuf, P
     let is_plain = |url: &str| url.strip_prefix("redis://").is_some_and(|host| !host.is_empty());
     let is_tls = |url: &str| url.strip_prefix("rediss://").is_some_and(|host| !host.is_empty());
     if urls.peek().is_none() || urls.clone().any(|url| !is_plain(url) && !is_tls(url)) {
-        at.fail("runs.redis", "the secret is no address: expected `redis://host` or `rediss://host`");
+        at.fail("runs.redis", "the secret is not an address: expected `redis://host` or `rediss://host`");
         return;
     }
     let has_plain = urls.any(is_plain);
@@ -227,7 +230,7 @@ fn check_fan_out(config: &Config, key: &str, agents: &[String], at: &At<'_>) {
                 at.fail(key, format!("`{other}` fans out itself; name its agents here"));
             }
             Some(AgentSource::Magentic) => {
-                at.fail(key, format!("`{other}` publishes its runs itself and cannot be asked: remove it"));
+                at.fail(key, format!("`{other}` publishes its runs itself and cannot be called: remove it"));
             }
             Some(_) => {}
         }
@@ -292,7 +295,7 @@ fn check_principals(config: &Config, at: &At<'_>) {
             }
             match taken.iter().find(|(_, other)| *other == token) {
                 Some((other, _)) if *other == name => {
-                    at.fail(&key(member), "the token is there twice: remove one");
+                    at.fail(&key(member), "the token is configured twice: remove one");
                 }
                 Some((other, _)) => {
                     at.fail(

@@ -59,8 +59,8 @@ pub enum ConvertError {
     },
     /// No payload of the input identifies a dialect. The output is empty.
     #[error(
-        "the input is no stream that is known: AG-UI or A2A as server-sent events or JSON, Microsoft Agent Framework as JSON \
-         lines, or what `aqueduct record` wrote"
+        "the input is in no known dialect: give AG-UI or A2A as server-sent events or JSON, Microsoft Agent Framework as JSON \
+         lines, or a file of `aqueduct record`"
     )]
     Unknown,
     /// Reading failed.

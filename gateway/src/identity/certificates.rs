@@ -42,7 +42,8 @@ impl CertificateTable {
         if self.0.is_empty() {
             return Ok(None);
         }
-        let unreadable = |_| refusal("the client certificate cannot be read");
+        let unreadable =
+            |_| refusal("the client certificate cannot be parsed: send a valid X.509 certificate");
         let (_, certificate) = X509Certificate::from_der(der).map_err(unreadable)?;
         let names = names(&certificate);
         let found = self.0.iter().find(|(name, _)| names.contains(name));

@@ -59,7 +59,7 @@ impl Rejected {
     /// Returns the refusal for the caller.
     pub(super) fn into_refusal(self) -> ServiceError {
         match self {
-            Self::UnknownKey => refusal("unknown token: its issuer shows no key of that id"),
+            Self::UnknownKey => refusal("unknown token: its issuer publishes no key with that id"),
             Self::Refused(refusal) => refusal,
         }
     }
@@ -156,7 +156,8 @@ impl Issuer {
     }
 
     fn identity(&self, claims: &Claims, key: &VerifyingKey) -> Result<Identity, ServiceError> {
-        let missing = |claim: &str| refusal(format!("the token has no claim `{claim}`"));
+        let missing =
+            |claim: &str| refusal(format!("the token has no claim `{claim}`: request one that has it"));
         let text = |claim: &str| find(claims, claim).and_then(Value::as_str).map(str::to_owned);
         let config = &self.config;
         let subject = text(&config.subject_claim).ok_or_else(|| missing(&config.subject_claim))?;
@@ -165,8 +166,9 @@ impl Issuer {
             None => config.tenant.clone(),
         };
         let principal = Principal::new(tenant, format!("{}|{subject}", self.name));
-        let mut identity =
-            Identity::new(principal.ok_or_else(|| refusal("the subject of the token is too long"))?);
+        let mut identity = Identity::new(principal.ok_or_else(|| {
+            refusal("the subject of the token is too long: request one with a shorter subject")
+        })?);
         if let Some(claim) = &config.agents_claim {
             identity.agents = AgentGrant::Only(list(find(claims, claim).ok_or_else(|| missing(claim))?));
         }
@@ -188,9 +190,13 @@ fn refused(token: &str, error: &jsonwebtoken::errors::Error) -> ServiceError {
             let claims = claims_of(token).unwrap_or_default();
             expired(claims.get("exp").and_then(seconds).map(|at| Timestamp(at.saturating_mul(1000))))
         }
-        ErrorKind::ImmatureSignature => refusal("the token is not valid yet (claim `nbf`)"),
-        ErrorKind::InvalidAudience => refusal("the token is not for this audience (claim `aud`)"),
-        ErrorKind::MissingRequiredClaim(claim) => refusal(format!("the token has no claim `{claim}`")),
+        ErrorKind::ImmatureSignature => refusal("the token is not valid yet (claim `nbf`): retry later"),
+        ErrorKind::InvalidAudience => {
+            refusal("the token is not for this audience (claim `aud`): request one for this gateway")
+        }
+        ErrorKind::MissingRequiredClaim(claim) => {
+            refusal(format!("the token has no claim `{claim}`: request one that has it"))
+        }
         _ => refusal("unknown token"),
     }
 }
@@ -207,7 +213,10 @@ pub(super) fn claims_of(token: &str) -> Option<Claims> {
 /// Returns the refusal of an expired token, with the time of its expiry.
 fn expired(at: Option<Timestamp>) -> ServiceError {
     let at = at.map(rfc3339);
-    refusal(at.map_or_else(|| "the token has expired".to_owned(), |at| format!("the token expired at {at}")))
+    refusal(at.map_or_else(
+        || "the token has expired: send a new one".to_owned(),
+        |at| format!("the token expired at {at}: send a new one"),
+    ))
 }
 
 fn rfc3339(at: Timestamp) -> String {

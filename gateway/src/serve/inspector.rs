@@ -102,7 +102,7 @@ async fn list_runs(
     request: Request,
 ) -> Response {
     let Ok(Query(query)) = query else {
-        return Refusal::invalid("`since`, `until` and `limit` are whole numbers").into_response();
+        return Refusal::invalid("`since`, `until` and `limit` must be whole numbers").into_response();
     };
     let (parts, _) = request.into_parts();
     let listed = runs::list(&shared.gateway, &shared.inspector.summaries, &caller(&parts), &query).await;
@@ -116,7 +116,7 @@ async fn event_forms(
     request: Request,
 ) -> Response {
     let Ok(Query(query)) = query else {
-        return Refusal::invalid("`number` is the number of an event").into_response();
+        return Refusal::invalid("`number` must be the number of an event, from 1").into_response();
     };
     let (parts, _) = request.into_parts();
     let (caller, run) = (caller(&parts), RunId::from(run));
@@ -163,5 +163,9 @@ async fn answer<Q: DeserializeOwned + Send + 'static>(
 }
 
 fn stopped() -> Refusal {
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the work was stopped: ask again")
+    Refusal::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "internal",
+        "the request was stopped before it was answered: send it again",
+    )
 }

@@ -164,7 +164,9 @@ fn entry(
         AgentSource::FanOut { agents } => {
             let named = |name: &String| {
                 let source = others.get(name).and_then(|entry| entry.runs.agent().cloned());
-                let source = source.with_context(|| format!("{name} cannot be asked"))?;
+                let source = source.with_context(|| {
+                    format!("{name} publishes its runs itself and cannot be part of a fan-out: remove it")
+                })?;
                 Ok((name.clone(), source))
             };
             let agents = agents.iter().map(named).collect::<anyhow::Result<_>>()?;

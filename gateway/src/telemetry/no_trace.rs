@@ -22,7 +22,7 @@ impl Tracing {
     pub(crate) fn start(settings: &Telemetry) -> anyhow::Result<Option<Arc<Self>>> {
         anyhow::ensure!(
             settings.otlp.is_none(),
-            "telemetry.otlp: this program was built without the feature `otel`"
+            "telemetry.otlp: this program was built without the feature `otel`: build it with that feature, or remove the key"
         );
         Ok(None)
     }

@@ -49,9 +49,9 @@ fn yes() -> bool {
 /// Returns JSON lines: first a line with the detected dialect and the findings, then one AG-UI event per line.
 pub(super) fn converted(request: &ConvertRequest) -> Result<Vec<u8>, String> {
     let from = match &request.from {
-        Some(word) => FromDialect::from_str(word, false).map_err(|_| format!("no dialect {word:?}"))?,
+        Some(word) => FromDialect::from_str(word, false).map_err(|_| format!("unknown dialect {word:?}: leave `from` out to detect it"))?,
         None => detect(request.trace.as_bytes()).ok_or(
-            "this is no recording that is known: AG-UI or A2A as server-sent events or JSON, or Microsoft Agent \
+            "the recording is in no known dialect: give AG-UI or A2A as server-sent events or JSON, or Microsoft Agent \
              Framework as JSON lines",
         )?,
     };

@@ -35,7 +35,10 @@ pub(super) async fn card(
         Err(failure) => return refuse_http(&failure),
     };
     let Ok(Value::Object(mut card)) = serde_json::from_str(&text) else {
-        return refuse_http(&RunFailure::new(RunFailure::UPSTREAM_INVALID, "the agent's card is no object"));
+        return refuse_http(&RunFailure::new(
+            RunFailure::UPSTREAM_INVALID,
+            "the agent card is not a JSON object: check what the agent serves as its card",
+        ));
     };
     place(&mut card, &here);
     servers.sign(&mut card);

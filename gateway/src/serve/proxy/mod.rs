@@ -114,7 +114,7 @@ pub(super) async fn pass(
         Err(error) => return Refusal::from(error).into_response(),
     };
     if !is_below(rest) {
-        let message = "the path leads out of the agent's address";
+        let message = "the path leads out of the agent's address: remove `.` and `..`";
         return Refusal::new(StatusCode::NOT_FOUND, "not_found", message).into_response();
     }
     let forwarded = Forwarded::of(&who, &agent.config.forward_headers);

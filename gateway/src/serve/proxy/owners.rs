@@ -142,7 +142,7 @@ impl Owners {
         let unreadable = || {
             ServerError::new(
                 ErrorKind::InvalidRequest,
-                "the body is not one JSON object whose members are there once",
+                "the body is not one JSON object without repeated members: remove the repetitions",
             )
         };
         let scope = scope.ok_or_else(unreadable)?;
@@ -196,7 +196,9 @@ impl Owners {
                 head.headers.remove(http::header::CONTENT_LENGTH);
                 AnswerBody::Whole(self.own_tasks(&bytes, &mut renames).await?)
             }
-            (Reach::List, AnswerBody::Stream(_)) => return Err(invalid("the agent streams a list")),
+            (Reach::List, AnswerBody::Stream(_)) => {
+                return Err(invalid("the agent responded with a stream to a list request"));
+            }
             (_, body) => body,
         };
         Ok(renames.answer(Answer::from_parts(head, body)))
@@ -259,7 +261,7 @@ impl Owners {
     /// Removes tasks of others from a list, and collects the caller's names for the contexts.
     async fn own_tasks(&self, bytes: &Bytes, renames: &mut Renames) -> Result<Bytes, RunFailure> {
         let mut answer: Value =
-            serde_json::from_slice(bytes).map_err(|_| invalid("the list of tasks is no JSON"))?;
+            serde_json::from_slice(bytes).map_err(|_| invalid("the agent's list of tasks is not JSON"))?;
         let mut own = Vec::new();
         for id in listed_tasks(&answer) {
             let record = self.own_record(Kind::Task, &id).await;
@@ -282,7 +284,7 @@ impl Owners {
 pub(super) fn admit_push(scope: &CallScope, push: PushAccess) -> Result<(), ServerError> {
     let wants = scope.reach == Reach::Push || !scope.push_urls.is_empty();
     if wants && push == PushAccess::Off {
-        let message = "push notifications are off (`server.push`)";
+        let message = "push notifications are off: set `server.push`";
         return Err(ServerError::new(ErrorKind::PushNotificationNotSupported, message));
     }
     if push == PushAccess::Public && !scope.push_urls.iter().all(|url| is_public_url(url)) {

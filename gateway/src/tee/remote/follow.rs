@@ -150,7 +150,10 @@ impl Follower {
 }
 
 fn lost() -> RunFailure {
-    RunFailure::new(LANE_LOST, "the run log could not tell what this agent said; the agent goes on")
+    RunFailure::new(
+        LANE_LOST,
+        "events of this agent are missing, because the run log could not be read; the agent itself continues",
+    )
 }
 
 /// Applies an event of a side run to the lane. Returns `true` if it was the last one with content.

@@ -125,7 +125,7 @@ impl OtlpSender {
                 let response = client.request(request.body(message)?).await?;
                 anyhow::ensure!(
                     response.status().is_success(),
-                    "the collector answered {}",
+                    "the collector responded with {}: check `telemetry.otlp` and `telemetry.protocol`",
                     response.status()
                 );
             }

@@ -26,12 +26,12 @@ pub use tools::{BenchArgs, CompletionsArgs, DoctorArgs, ManArgs, MockArgs};
 #[derive(Debug, Parser)]
 #[command(name = "aqueduct", version, propagate_version = true, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// What to do.
+    /// The selected command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub enum Command {
@@ -71,7 +71,7 @@ pub enum Command {
     Log(LogCommand),
 }
 
-/// What to do with the configuration.
+/// The subcommands of `config`.
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub enum ConfigCommand {
@@ -168,15 +168,15 @@ pub struct RunArgs {
     /// The thread to talk in; a new one without it
     #[arg(long, value_name = "ID")]
     pub thread: Option<String>,
-    /// How the agent is reached.
+    /// Protocol, configuration and credentials of the call.
     #[command(flatten)]
     pub reach: ReachArgs,
-    /// How the run is written.
+    /// The output format of the run.
     #[command(flatten)]
     pub form: OutputForm,
 }
 
-/// What a run is written as, where it is not shown to a person.
+/// The machine-readable output formats of a run.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 #[group(multiple = false)]
 pub struct OutputForm {

@@ -92,11 +92,11 @@ impl Runs {
     }
 
     pub(crate) fn no_such_run(&self, caller: &Caller) -> ServiceError {
-        self.not_found(caller, "there is no such run".to_owned())
+        self.not_found(caller, "there is no such run: check its id and the token".to_owned())
     }
 
     pub(crate) fn no_such_thread(&self, caller: &Caller) -> ServiceError {
-        self.not_found(caller, "there is no such thread".to_owned())
+        self.not_found(caller, "there is no such thread: check its id and the token".to_owned())
     }
 
     /// Returns a challenge instead of the refusal for callers without proof, so that they cannot probe for agents and runs.

@@ -481,7 +481,8 @@ impl<'d> Machine<'d> {
         }
         self.drive.handle.cancel_token().cancel();
         let limit = self.drive.agent.options().run_timeout;
-        let message = format!("the run took longer than {limit:?} (`timeouts.run`)");
+        let message =
+            format!("the run took longer than {limit:?} (`timeouts.run`): raise the limit, or ask for less");
         self.context.handle_failure(RunFailure::new(RUN_TIMEOUT, message));
     }
 

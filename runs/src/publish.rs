@@ -174,8 +174,10 @@ impl Runs {
         let agent = self.entry(&request.agent);
         let agent = agent.ok_or_else(|| self.no_such_agent(&caller, &request.agent))?;
         if !agent.is_published() {
-            let message =
-                format!("agent {} is run by this service: its runs cannot be published", agent.name());
+            let message = format!(
+                "agent {} is run by this service: its runs cannot be published; name an agent that accepts published runs",
+                agent.name()
+            );
             return Err(ServiceError::new(RefusalKind::Unsupported, message));
         }
         let formats = &self.0.host.formats;
@@ -311,8 +313,8 @@ impl PublisherIngest {
         }
         if number == expected {
             let invalid = |message: String| ServiceError::new(RefusalKind::Invalid, message);
-            let line =
-                ByteString::try_from(payload).map_err(|_| invalid("a payload is not UTF-8".to_owned()))?;
+            let line = ByteString::try_from(payload)
+                .map_err(|_| invalid("a payload is not UTF-8: encode it as UTF-8".to_owned()))?;
             state.decoder.handle_line(&line).map_err(invalid)?;
             state.acknowledged = number;
             self.published.note_taken(&*state.decoder, &line);

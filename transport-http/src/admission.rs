@@ -99,7 +99,7 @@ impl Admission {
         if let Some(first) = first.filter(|_| hosts.all(|host| self.allows_host(host))) {
             return Ok(first);
         }
-        let message = "this server has another name: use it, or allow this one as a host";
+        let message = "the host of the request is not allowed: use a name of this server, or allow this host";
         Err(Refusal::new(StatusCode::FORBIDDEN, "host_not_allowed", message))
     }
 
@@ -115,7 +115,7 @@ impl Admission {
 }
 
 fn foreign_origin() -> Refusal {
-    let message = "pages of that origin may not use this server: allow the origin if they should";
+    let message = "the origin of the page is not allowed: use a page of an allowed origin, or allow this one";
     Refusal::new(StatusCode::FORBIDDEN, "origin_not_allowed", message)
 }
 

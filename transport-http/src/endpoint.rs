@@ -151,7 +151,7 @@ fn body_refusal(error: &(dyn std::error::Error + 'static)) -> Refusal {
     } else if caused_by::<BodyTooSlow>(error) {
         Refusal::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", BodyTooSlow.to_string())
     } else {
-        Refusal::invalid("the body of the request broke off")
+        Refusal::invalid("the body of the request was cut: send it again")
     }
 }
 
@@ -184,11 +184,17 @@ fn last_position(run: &RunId, headers: &HeaderMap) -> Result<EventPosition, Refu
     };
     let position = id.to_str().ok().and_then(EventPosition::parse);
     let position = position.ok_or_else(|| {
-        Refusal::invalid("`Last-Event-ID` is none of ours: send back the id of the last event as it was")
+        Refusal::invalid(
+            "`Last-Event-ID` is not an id of this server: send the id of the last event unchanged",
+        )
     })?;
     if position.run == *run {
         Ok(position)
     } else {
-        Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such run"))
+        Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "there is no such run: check its id and the token",
+        ))
     }
 }

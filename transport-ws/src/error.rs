@@ -57,7 +57,7 @@ pub enum Error {
         earliest: u64,
     },
     /// The peer sent a message that does not belong to this protocol.
-    #[error("the peer does not speak this protocol: {0}")]
+    #[error("the peer does not follow this protocol ({0}): check its version and the path")]
     Protocol(String),
     /// Keys or certificates cannot be used.
     #[error("cannot use the TLS settings: {0}")]

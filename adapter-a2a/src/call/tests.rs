@@ -112,7 +112,7 @@ fn every_call_has_its_route_in_rest() {
         match old_path {
             Some(path) => {
                 let request = endpoint(Binding::HttpJson, Version::V03).http_request(&call, 1).unwrap();
-                // Python's server of 0.3 takes nothing else.
+                // Python's server of 0.3 accepts nothing else.
                 let is_subscribe = matches!(call, Call::SubscribeToTask { .. });
                 let method = if is_subscribe { "GET" } else { method };
                 assert_eq!((request.method, request.url), (method, format!("https://agent/base/v1{path}")));

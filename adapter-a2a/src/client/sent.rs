@@ -1,5 +1,5 @@
-//! A message whose answer was lost before it named a task: what is kept of it before it is sent, and how its task is found
-//! among those of the agent. The message is never sent again.
+//! A message whose response was lost before it named a task: the record that is stored before the message is sent, and
+//! the search for its task in the agent's list. The message is never sent again.
 
 use serde_json::{Value, json};
 
@@ -8,43 +8,43 @@ use crate::call::{Call, ListTasks, TaskRef};
 /// The member of a checkpoint that names the message.
 const SENT: &str = "sent";
 
-/// Tasks of one page: the most that an agent has to give.
+/// Tasks per page: the largest page that an agent has to support.
 const PAGE_SIZE: u32 = 100;
 
-/// A message that is about to be sent, small enough to be kept beside the run's events.
+/// A message that is about to be sent: small enough to be stored beside the run's events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentMessage {
-    /// The id of the message, which no other message has.
+    /// The id of the message, which is unique.
     pub message_id: String,
-    /// The conversation; empty if the agent is to begin one.
+    /// The context; empty if the agent starts one.
     pub context_id: String,
 }
 
-/// What one page of the agent's tasks tells about a message.
+/// The result of searching one page of tasks for a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SentPage {
     /// The task that the message began or continued.
     Found(TaskRef),
-    /// The message is on no page so far; the token leads to the next one.
+    /// The message is not on this page; the token selects the next one.
     Next(String),
-    /// The agent has no task with the message.
+    /// No task of the agent contains the message.
     Unknown,
 }
 
 impl SentMessage {
-    /// As JSON.
+    /// Returns the message as JSON.
     pub fn to_value(&self) -> Value {
         json!({ SENT: self.message_id, TaskRef::CONTEXT_ID: self.context_id })
     }
 
-    /// From JSON; none if it names no message.
+    /// Parses the message. Returns `None` if the value names no message.
     pub fn from_value(value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let message_id = text(SENT).filter(|id| !id.is_empty())?;
         Some(Self { message_id, context_id: text(TaskRef::CONTEXT_ID).unwrap_or_default() })
     }
 
-    /// The request for a page of tasks, newest first. The first page has no token.
+    /// Returns the request for a page of tasks, newest first. The first page has no token.
     pub fn list_call(&self, page_token: Option<String>) -> Call {
         Call::ListTasks(Box::new(ListTasks {
             context_id: Some(self.context_id.clone()).filter(|id| !id.is_empty()),
@@ -54,7 +54,8 @@ impl SentMessage {
         }))
     }
 
-    /// Looks for the message in a page, with or without its JSON-RPC envelope. Returns `None` if it is no page of tasks.
+    /// Searches a page for the message, with or without its JSON-RPC envelope. Returns `None` if `body` is not a page
+    /// of tasks.
     pub fn read_page(&self, body: &Value) -> Option<SentPage> {
         let page = body.get("result").unwrap_or(body);
         let tasks = page.get("tasks")?.as_array()?;

@@ -51,7 +51,7 @@ impl Folded {
         }
     }
 
-    /// A new status; what the old one said is history.
+    /// Sets a new status; the message of the old one moves into the history.
     pub(super) fn set_status(&mut self, status: TaskStatus<'static>, limits: &TaskLimits) {
         let old = std::mem::replace(&mut self.task.status, status);
         if let Some(said) = old.message {
@@ -59,7 +59,7 @@ impl Folded {
         }
     }
 
-    /// Something said is history.
+    /// Appends a message to the history.
     pub(super) fn say(&mut self, message: Message<'static>, limits: &TaskLimits) {
         self.said = self.said.saturating_add(message_bytes(&message));
         self.task.history.push(message);

@@ -158,7 +158,10 @@ impl<'l> Filter<'l> {
         }
         let after = set(&list.page_token).map(|token| {
             place(token).ok_or_else(|| {
-                ServerError::invalid_field("pageToken", "is none of ours: send nextPageToken back as it was")
+                ServerError::invalid_field(
+                    "pageToken",
+                    "is not a token of this server: send `nextPageToken` unchanged",
+                )
             })
         });
         Ok(Self {

@@ -4,7 +4,8 @@
 //! | of the task | a plain client sees |
 //! |---|---|
 //! | text of the answer | an artifact: chunks with words in them, then the whole text once more with `append: false, lastChunk: true` |
-//! | text of a sub-agent | a status, `<name>: <text>`; the answer, if the agent itself has said nothing when the turn ends |
+//! | text of a sub-agent | a status, `<name>: <text>`; the answer, if the agent itself has emitted none when the turn
+//! ends |
 //! | a text that another one replaces | the same artifact, replaced |
 //! | intermediate text, notices | statuses; those of a sub-agent as `<name>: <text>` |
 //! | files and data of the agent | artifacts |
@@ -46,7 +47,7 @@ pub(super) struct PlainView {
     /// Bytes of text that are kept.
     bytes: usize,
     max_bytes: usize,
-    /// True once the agent itself has said something of the answer.
+    /// Set once the agent itself has emitted a part of the answer.
     has_answer: bool,
 }
 
@@ -153,7 +154,7 @@ impl PlainView {
         task
     }
 
-    /// Takes note of a whole artifact, or of the first chunk of one.
+    /// Records a complete artifact, or the first chunk of one.
     fn see(&mut self, artifact: &Artifact<'static>) {
         let id = artifact.artifact_id.to_string();
         let mark = Mark::read(artifact.metadata.as_ref());
@@ -190,7 +191,7 @@ impl PlainView {
         out.push_back(StreamItem::Status(update));
     }
 
-    /// The turn ends, and the agent itself has said nothing: what its sub-agents said is the answer.
+    /// Ends the turn. If the agent itself has emitted no answer, the text of its sub-agents is the answer.
     fn fall_back(&mut self, update: &StatusUpdate<'static>, out: &mut VecDeque<StreamItem<'static>>) {
         if std::mem::replace(&mut self.has_answer, true) {
             return;

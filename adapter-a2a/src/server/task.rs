@@ -110,7 +110,7 @@ impl TaskState {
         self.turns.len().saturating_sub(1)
     }
 
-    /// Who has not said by now that it answers with a message answers with a task.
+    /// A turn that has not declared itself a message by now is answered with a task.
     pub(super) fn close_window(&mut self) {
         if matches!(self.reply, Reply::Undecided) {
             self.reply = Reply::Task;

@@ -1,12 +1,12 @@
-//! [`Shapes`]: chunks told by what they share with the one before.
+//! [`Shapes`]: recognises chunks by the bytes that they share with the one before.
 //!
-//! The frames that stream one artifact are equal byte for byte, but for the words. So once one was
-//! [scanned](Chunk::scan), all that is asked of the next is whether it begins and ends with the same bytes and has the
-//! inside of one JSON string between them. Then it is the same JSON with another string in that place, and every reader
-//! reads it as the one before, with other words. Anything else is scanned.
+//! The frames that stream one artifact are equal byte for byte, except for the text. So once one was
+//! [scanned](Chunk::scan), the next is only checked for the same bytes at both ends and the inside of one JSON string
+//! between them. Then it is the same JSON with another string in that place, and every parser reads it like the one
+//! before, with another text. Any other frame is scanned.
 //!
-//! Invariant: a frame is read here as the scanner reads it, or left to it (property test). Nothing of a frame is kept
-//! alive: what is known of a shape is a copy of its bytes without the words.
+//! Invariant: a frame gives the same result here as in the scanner, or is left to it (property test). No frame is kept
+//! alive: a shape is a copy of the frame's bytes without the text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,33 +15,33 @@ use aqueduct_core::json::plain_prefix;
 
 use super::chunk::{Chunk, Places};
 
-/// Shapes that are known at once: several artifacts can be streamed in turns. Each costs a comparison of the bytes
+/// The number of shapes that are kept: several artifacts can be streamed in turns. Each costs a comparison of the bytes
 /// that it has in common with a frame of another shape.
 const SHAPES: usize = 4;
-/// Bytes of a frame without its words. Longer ones (an artifact with an id or name of a page) would cost more memory
-/// than scanning costs time.
+/// The largest frame without its text, in bytes. Longer ones (an artifact with an id or name of a page) would cost more
+/// memory than scanning costs time.
 const SHAPE_BYTES: usize = 1024;
 
 /// The shapes of the latest chunks of a stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shapes {
-    /// In the order they were learned.
+    /// The shapes, in the order they were learned.
     known: Vec<Shape>,
 }
 
 #[derive(Debug, Clone)]
 struct Shape {
-    /// The frame without its words.
+    /// The frame without its text.
     frame: String,
-    /// Where in it the words go.
+    /// The position of the text.
     words_at: usize,
     artifact_id: Range<usize>,
     last: bool,
 }
 
 impl Shapes {
-    /// Reads a frame if it appends a text to an artifact and says nothing else.
-    /// A frame that names another task than `task` is left to the general way; its shape is not learned.
+    /// Parses a frame if it only appends a text to an artifact. A frame that names another task than `task` is left to
+    /// the general path; its shape is not learned.
     pub(crate) fn read<'a>(&mut self, data: &'a str, task: &str) -> Option<Chunk<'a>> {
         if let Some(chunk) = self.known.iter().find_map(|shape| shape.read(data)) {
             return Some(chunk);
@@ -59,7 +59,7 @@ impl Shapes {
             return;
         }
         let behind = if places.artifact_id.start < start { 0 } else { end - start };
-        // Of a stream whose frames are all unlike each other the oldest shape goes, and leaves its buffer.
+        // In a stream of dissimilar frames the oldest shape is dropped, and its buffer is reused.
         let mut frame = self.room();
         frame.reserve_exact(head.len() + tail.len());
         frame.extend([head, tail]);
@@ -86,7 +86,7 @@ impl Shape {
         let text = if plain_prefix(words.as_bytes()) == words.len() {
             Cow::Borrowed(words)
         } else {
-            // With its quotes, which are the bytes around the words. What is more than one string is refused.
+            // Includes the quotes, which are the bytes around the text. Anything but one string is refused.
             let quoted = data.get(head.len() - 1..head.len() + words.len() + 1)?;
             Cow::Owned(serde_json::from_str(quoted).ok()?)
         };

@@ -165,13 +165,13 @@ impl<'r> Plan<'r> {
 fn last_position(parts: &Parts) -> Result<Option<EventPosition>, Refusal> {
     let Some(id) = parts.headers.get("last-event-id") else { return Ok(None) };
     let position = id.to_str().ok().and_then(EventPosition::parse);
-    let message = "`Last-Event-ID` is none of ours: send back the id of the last event as it was";
+    let message = "`Last-Event-ID` is not an id of this server: send the id of the last event unchanged";
     position.map(Some).ok_or_else(|| Refusal::invalid(message))
 }
 
 /// An id of a run that is not of the thread is no way to ask about runs.
 fn foreign_id() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such thread")
+    Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such thread: check its id and the token")
 }
 
 fn run_of(end: &BlockEvent) -> Option<Arc<RunInfo>> {

@@ -20,7 +20,7 @@ pub struct RecordArgs {
     /// The file to write; standard output without it
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// How the agent is reached.
+    /// Protocol, configuration and credentials of the call.
     #[command(flatten)]
     pub reach: ReachArgs,
 }
@@ -36,7 +36,7 @@ Examples:
   aqueduct record weather \"Will it rain?\" --config /etc/aqueduct.toml -o rain.jsonl
 
 Exit codes:
-  0  recorded, whatever the agent said
+  0  recorded, whatever the agent sent
   1  the agent did not answer, or the file cannot be written
   2  wrong arguments, or no such agent";
 
@@ -52,7 +52,7 @@ pub struct ReplayArgs {
     /// How fast: a factor, or `max`
     #[arg(long, default_value = "1")]
     pub speed: Speed,
-    /// How the run is written.
+    /// The output format of the run.
     #[command(flatten)]
     pub form: super::OutputForm,
 }

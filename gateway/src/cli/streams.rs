@@ -40,7 +40,7 @@ pub struct ConvertArgs {
 }
 
 impl ConvertArgs {
-    /// From one dialect to another, with nothing set.
+    /// Returns the arguments of a conversion between two dialects with all other options unset.
     pub(crate) fn plain(from: FromDialect, to: ToDialect) -> Self {
         let intermediate = TextView::Reasoning;
         Self {
@@ -161,7 +161,7 @@ pub struct VerifyArgs {
     /// Write the report as JSON lines: `--format json`
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
-    /// As whom the agent at a URL is called.
+    /// Credentials of the call to an agent at a URL.
     #[command(flatten)]
     pub caller: CallerArgs,
 }

@@ -108,7 +108,7 @@ pub struct DoctorArgs {
     /// The name of the agent in the configuration that is written; from its card without it
     #[arg(long)]
     pub name: Option<String>,
-    /// As whom.
+    /// Credentials of the call.
     #[command(flatten)]
     pub caller: CallerArgs,
 }

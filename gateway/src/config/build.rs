@@ -1,6 +1,5 @@
-//! Keys that together make one field of the model: the engine of the run log, certificates with their keys, the one
-//! source of an agent. What a value alone can say is read before (`kind`), what concerns the whole is checked after
-//! (`check`).
+//! Builds fields of the model that consist of several keys: the engine of the run log, a certificate with its key, the
+//! source of an agent. `kind` validates single values before; `check` validates the configuration as a whole after.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -144,7 +143,7 @@ choices! {
     }
 }
 
-/// Keys that are of use with a Redis server alone.
+/// Keys that have an effect only with a Redis server.
 const REDIS_KEYS: &[&str] =
     &["redis", "redis_sentinel", "redis_ca", "redis_certificate", "redis_key", "redis_expiry", "prefix"];
 
@@ -184,17 +183,17 @@ impl Build for RunLogKeys {
     }
 }
 
-/// Records that a key needs another beside it, if that is not there at all.
+/// Records an error if `name` is set and `other`, which it requires, is absent.
 fn needs(at: &At<'_>, name: &str, other: &str, expected: &str) {
     if at.member(other).is_none() {
         at.fail(name, format!("needs `{}` beside it: {expected}", at.path(other)));
     }
 }
 
-/// The names of a certificate and its key.
+/// The names of the keys that hold a certificate and its private key.
 const CERTIFICATE: (&str, &str) = ("certificate", "key");
 
-/// A certificate and its key: both or none.
+/// Returns a certificate and its private key. Records an error if only one of the two is set.
 fn identity(
     at: &At<'_>,
     names: (&str, &str),

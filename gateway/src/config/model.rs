@@ -1,5 +1,5 @@
-//! The configuration as the gateway uses it, and every key of it: the tables below are what the reader, the environment
-//! and `docs/configuration.md` share. A field has the name of its key, unless several keys make one field (`build`).
+//! The configuration as the gateway uses it, with every key. Reader, environment and `docs/configuration.md` are
+//! derived from the tables below. A field has the name of its key, unless several keys make one field (`build`).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -313,23 +313,24 @@ words! {
 }
 
 choices! {
-    /// Where A2A clients may want to be called back.
+    /// Which addresses A2A clients may register for push notifications.
     pub enum PushAccess {
-        /// Nowhere.
+        /// None: push notifications are refused.
         #[default]
         Off = "off",
-        /// At addresses of the public internet.
+        /// Addresses of the public internet.
         Public = "public",
-        /// Anywhere that the gateway can reach.
+        /// Any address that the gateway can reach.
         Any = "any",
     }
 
-    /// Who answers what a sub-agent asks.
+    /// Who answers an interrupt of a sub-agent that a supervisor calls.
     pub enum Questions {
-        /// The supervisor that called it; the user sees a notice.
+        /// The supervisor that called it; the user's run contains a notice.
         #[default]
         Supervisor = "supervisor",
-        /// The user of the run: the question is an interrupt of the run, and the supervisor's call goes on with the reply.
+        /// The user: the interrupt of the sub-agent becomes an interrupt of the run, and the supervisor's call
+        /// continues with the reply.
         User = "user",
     }
 
@@ -353,7 +354,7 @@ choices! {
         Json = "json",
     }
 
-    /// How OTLP is sent.
+    /// The transport of OTLP.
     #[expect(missing_docs, reason = "the names are those of the protocol")]
     pub enum OtlpProtocol {
         #[default]
@@ -361,27 +362,27 @@ choices! {
         Http = "http",
     }
 
-    /// What relates the call of a sub-agent to a run.
+    /// How the call of a sub-agent is related to a run.
     pub enum RelateBy {
-        /// The token that the run's agent was given.
+        /// By the token that the agent of the run received.
         #[default]
         Token = "token",
-        /// The trace id of W3C `traceparent`.
+        /// By the trace id of W3C `traceparent`.
         Trace = "trace",
-        /// The A2A context id.
+        /// By the A2A context id.
         Context = "context",
     }
 
-    /// What a principal may do beyond its own runs.
+    /// What a principal may access beside its own runs.
     pub enum Role {
-        /// Nothing.
+        /// No other runs.
         #[default]
         User = "user",
-        /// It sees and cancels the runs of all principals.
+        /// Lists, watches and cancels the runs of all principals.
         Admin = "admin",
     }
 
-    /// An algorithm of signatures.
+    /// A signature algorithm of JWTs.
     #[expect(missing_docs, reason = "the names are those of RFC 7518 and RFC 8037")]
     pub enum JwtAlgorithm {
         #[default]
@@ -394,7 +395,7 @@ choices! {
         EdDsa = "EdDSA",
     }
 
-    /// How to talk to an A2A agent.
+    /// The protocol binding of an A2A agent.
     #[expect(missing_docs, reason = "the names are those of the protocol")]
     pub enum A2aBinding {
         #[default]
@@ -403,7 +404,7 @@ choices! {
         Grpc = "grpc",
     }
 
-    /// In which version.
+    /// The version of A2A.
     #[expect(missing_docs, reason = "the names are those of the protocol")]
     pub enum A2aVersion {
         #[default]
@@ -411,12 +412,12 @@ choices! {
         V0_3 = "0.3",
     }
 
-    /// What is at `/a2a/{name}` for an A2A agent.
+    /// What the gateway serves at `/a2a/{name}` for an A2A agent.
     pub enum A2aExposure {
-        /// The agent itself: calls pass through to it.
+        /// A proxy: calls are forwarded to the agent.
         #[default]
         Proxy = "proxy",
-        /// The gateway's own server, over the runs of the agent.
+        /// A server of the gateway, over the runs of the agent.
         Serve = "serve",
     }
 
@@ -429,21 +430,21 @@ choices! {
         V0_0_59 = "0.0.59",
     }
 
-    /// Who may see an agent's A2A card.
+    /// Which callers may read the A2A card of an agent.
     pub enum CardAccess {
         /// Callers that may run the agent.
         #[default]
         Agent = "agent",
-        /// Everybody.
+        /// All callers.
         Public = "public",
     }
 
-    /// What becomes of an agent's work when the log has lost its run.
+    /// What the engine does with the agent's work after the log has lost the run.
     pub enum OnLogLoss {
-        /// The agent is told to stop.
+        /// Cancels the work at the agent.
         #[default]
         Cancel = "cancel",
-        /// The agent is left to finish.
+        /// Lets the agent finish.
         Keep = "keep",
     }
 
@@ -464,7 +465,7 @@ pub struct ServerTls {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// Authorities whose clients are let in; without it, any client is.
+    /// Authorities whose client certificates are accepted; without them, no client certificate is required.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -477,32 +478,32 @@ pub struct ClientTls {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Where runs are kept.
+/// The engine of the run log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum RunLogEngine {
-    /// In this process.
+    /// In the memory of this process.
     #[default]
     Memory,
-    /// In a folder.
+    /// In a folder on disk.
     Disk(PathBuf),
-    /// On a server that several gateways share.
+    /// On a Redis server that several replicas share.
     Redis {
-        /// Its address, which may hold a password.
+        /// The address, which may contain a password.
         url: Secret,
-        /// The service that sentinels at that address watch.
+        /// The name of the service that the sentinels at that address watch.
         sentinel: Option<String>,
-        /// What keys begin with.
+        /// The prefix of all keys.
         prefix: String,
         /// Authorities to trust instead of the public ones, for a server with TLS.
         ca: Option<PathBuf>,
-        /// The certificate chain to show to such a server, and its private key.
+        /// The certificate chain to present to the server, and its private key.
         identity: Option<(PathBuf, PathBuf)>,
-        /// How long keys live that no gateway renews.
+        /// The lifetime of keys that no replica renews.
         expiry: Duration,
     },
 }
 
-/// How an agent's stream can be had.
+/// The source of an agent's runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "the keys are documented in `build`")]
 pub enum AgentSource {
@@ -511,14 +512,14 @@ pub enum AgentSource {
         binding: Option<A2aBinding>,
         version: A2aVersion,
         expose: A2aExposure,
-        /// How its status texts and messages stream.
+        /// The shape in which status texts and messages stream.
         stream: StreamShape,
-        /// Hosts that its card may name beside the configured one.
+        /// Hosts that the card may name beside the configured one.
         hosts: Vec<String>,
     },
     Agui {
         url: String,
-        /// Streams that are cut go on, where the agent shows that it can.
+        /// Set if streams that were cut are resumed, where the agent supports it.
         resume: bool,
     },
     #[default]
@@ -526,7 +527,7 @@ pub enum AgentSource {
     Script {
         file: PathBuf,
     },
-    /// A script that is part of the program. No key names it.
+    /// A script that is part of the program; no key configures it.
     Embedded {
         script: Arc<Script>,
     },
@@ -540,11 +541,11 @@ pub enum AgentSource {
     },
 }
 
-/// Where an A2A agent is.
+/// The address of an A2A agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum A2aAddress {
-    /// By its address.
+    /// The address of the agent.
     Url(String),
-    /// By the address of its card.
+    /// The address of the agent's card.
     Card(String),
 }

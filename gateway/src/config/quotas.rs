@@ -1,4 +1,4 @@
-//! The keys that say how much callers may use at once. What they come to for one caller is in `crate::quota`.
+//! The keys of quotas. `crate::quota` derives the limits of one caller from them.
 
 use aqueduct_transport_http::Network;
 

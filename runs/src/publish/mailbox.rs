@@ -177,7 +177,10 @@ impl Runs {
             return;
         }
         // Another reply was accepted first.
-        let failure = RunFailure::new(NOT_ASKED, "the workflow does not wait for this answer any more");
+        let failure = RunFailure::new(
+            NOT_ASKED,
+            "the workflow does not wait for this answer any more: reply to an open interrupt",
+        );
         self.end_unanswered(&run, &lease, failure).await;
     }
 
@@ -221,7 +224,10 @@ impl Runs {
         let sent = ReplyRun { id: key.clone(), shown: run.shown.clone() };
         let Some(letter) = letter(&sent, &replies) else { return Ok(None) };
         if let Err(error) = self.run_log().control(&letterbox, letter).await {
-            let failure = RunFailure::new(NOT_ASKED, "the workflow does not wait for this answer any more");
+            let failure = RunFailure::new(
+                NOT_ASKED,
+                "the workflow does not wait for this answer any more: reply to an open interrupt",
+            );
             self.end_unanswered(&key, &lease, failure).await;
             let gone = matches!(error, LogError::Closed(_) | LogError::NotFound(_));
             return if gone { Ok(None) } else { Err(refuse(&error)) };

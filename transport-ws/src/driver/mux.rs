@@ -115,7 +115,10 @@ impl MuxSession {
         let fresh = std::mem::replace(&mut self.fresh, false);
         if let Request::Auth { token } = request {
             if !fresh {
-                return Err(CloseReason::new(CloseReason::BAD_MESSAGE, "`auth` comes first or not at all"));
+                return Err(CloseReason::new(
+                    CloseReason::BAD_MESSAGE,
+                    "`auth` must be the first message: connect again",
+                ));
             }
             self.owes_token = false;
             self.authenticate(token);
@@ -168,7 +171,7 @@ impl Session for MuxSession {
             Ok(request) => self.handle_request(request, text.as_ref()),
             Err(RequestError::Foreign(problem)) => Err(CloseReason::new(CloseReason::BAD_MESSAGE, problem)),
             Err(RequestError::Refused { .. }) if self.owes_token => {
-                Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "bring a token in `auth` first"))
+                Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "send a token in `auth` first"))
             }
             Err(RequestError::Refused { reference, message, known }) => {
                 self.fresh = false;
@@ -182,7 +185,7 @@ impl Session for MuxSession {
     fn handle_binary(&mut self, data: &Bytes) -> Result<(), CloseReason> {
         self.fresh = false;
         if self.owes_token {
-            return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "bring a token in `auth` first"));
+            return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "send a token in `auth` first"));
         }
         let Some((reference, number, at)) = binary::read_payload(data) else {
             let reason = "a binary message must be a payload (docs/websocket.md, binary messages)";

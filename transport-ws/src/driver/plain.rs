@@ -75,7 +75,7 @@ impl Session for PlainSession {
         }
         let json_depth = self.shared.config.limits.json_depth;
         if depth::is_deeper_than(text, json_depth) {
-            let reason = format!("JSON is nested deeper than {json_depth} levels");
+            let reason = format!("JSON is nested deeper than {json_depth} levels: flatten it");
             return Err(CloseReason::new(CloseReason::BAD_MESSAGE, reason));
         }
         let read = self

@@ -41,7 +41,7 @@ impl Deliverer {
         }
     }
 
-    /// What is to be said next. Nothing: the deliverer is done, and another one begins when there is more.
+    /// Returns the next item to deliver. `None` ends the deliverer; another one starts with the next item.
     fn take(&self) -> Option<Value> {
         let mut state = self.entry.lock();
         let is_mine = |push: &super::PushEntry| push.config == self.config;

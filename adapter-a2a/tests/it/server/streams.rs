@@ -91,7 +91,7 @@ proptest! {
         assert_round_trip("any", &events, dialect, false);
     }
 
-    /// Whoever subscribes at any point has everything; and so has whoever asks for the task afterwards.
+    /// A watcher that subscribes at any point receives everything; and so does a read of the task afterwards.
     #[test]
     fn a_snapshot_and_what_follows_are_the_whole(
         mut events in arb_source_events(40),
@@ -171,7 +171,7 @@ async fn assert_whole(source: Vec<SourceEvent>, at: usize) {
     let streamed = read(streamed).await;
     let whole = served.rpc("GetTask", json!({"id": "id-0"})).await["result"].clone();
     for answered in [streamed, subscribed] {
-        // A task of which nobody knows yet cannot be subscribed to.
+        // A task that is not known yet cannot be subscribed to.
         let mut fold = Fold(Value::Null);
         answered.items().iter().for_each(|item| fold.apply(item));
         if !fold.0.is_null() {
@@ -234,7 +234,7 @@ fn words(items: &[Value]) -> String {
     items.iter().filter_map(text).collect()
 }
 
-/// Nothing is lost for a reader that takes its time, and nobody waits for it.
+/// A slow reader loses nothing, and delays no other reader.
 #[tokio::test(start_paused = true)]
 async fn a_slow_watcher_misses_nothing_and_holds_up_nobody() {
     let served = serve(|_| long_answer(5_000));

@@ -168,7 +168,7 @@ pub(crate) struct World {
     receiver: Option<Arc<Receiver>>,
 }
 
-/// Whoever is called back: what names lead to, and what is answered, one after the other; the last for ever.
+/// The receiver of push notifications: the addresses of its names, and its responses in order; the last one repeats.
 pub(crate) struct Receiver {
     pub(crate) addresses: Mutex<Vec<Vec<IpAddr>>>,
     pub(crate) statuses: Mutex<Vec<u16>>,

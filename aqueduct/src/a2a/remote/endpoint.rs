@@ -190,7 +190,8 @@ impl Directory {
             Address::Agent(url) => card::card_urls(url),
             Address::Card(url) => vec![url.clone()],
         };
-        let mut failure = RunFailure::new(REFUSED, "the agent has no card");
+        let mut failure =
+            RunFailure::new(REFUSED, "the agent has no card: check its address, or configure the card's own");
         for url in urls {
             match read_card(connection, context, &url, version).await {
                 Ok(card) if self.trusts(&card) => return Ok((url, card)),

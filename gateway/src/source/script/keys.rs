@@ -161,7 +161,7 @@ words! {
     End { "success" => Success, "cancelled" => Cancelled }
 }
 
-/// A text, or a list of texts: the chunks.
+/// A string, or a list of strings: the chunks.
 pub(super) struct Chunks;
 
 impl Kind for Chunks {
@@ -179,7 +179,7 @@ impl Kind for Chunks {
     }
 }
 
-/// All keys as tables for `docs/script.md`.
+/// Returns all keys as tables for `docs/script.md`.
 pub fn reference() -> String {
     let mut text = String::new();
     for (title, keys) in [

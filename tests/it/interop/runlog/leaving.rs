@@ -1,5 +1,5 @@
-//! Gateways that are told to stop (SIGTERM): runs of A2A agents go on at another replica, or in the next process on the same
-//! disk. Nothing is lost, doubled or cancelled, on any surface.
+//! Gateways that receive SIGTERM: runs of A2A agents continue at another replica, or in the next process on the same
+//! disk. Nothing is lost, repeated or cancelled, on any surface.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -47,7 +47,7 @@ fn start(host: &str, run: &str) -> std::io::Result<String> {
     Ok(response)
 }
 
-/// Tells a gateway to stop, and waits for its end. In between it must say so to load balancers.
+/// Sends SIGTERM to a gateway, and waits for its end. Meanwhile the readiness probe must fail.
 fn leave(gateway: &mut Program) -> Duration {
     let (begun, at) = (Instant::now(), host(gateway));
     signal(gateway, "-TERM");

@@ -1,6 +1,7 @@
-//! Random faults, from a seed: three replicas on a Redis with a replica of its own, an agent behind a proxy that is asked over
-//! A2A and AG-UI, and clients that come back. Replicas are killed, stopped and continued, and told to leave; Redis pauses, crashes, fails over and is
-//! full; the agent's connections are cut. Every client puts together the stream that the log holds.
+//! Random faults, from a seed: three replicas on a Redis with a replica of its own, an agent behind a proxy that is
+//! called over A2A and AG-UI, and clients that reconnect. Replicas are killed, stopped and continued, and terminated;
+//! Redis pauses, crashes, fails over and is full; the agent's connections are cut. Every client assembles the stream
+//! that the log contains.
 //!
 //! `cargo xtask soak --seed 7 --minutes 30` runs it; the nightly tier of `cargo xtask interop` has a minute of it.
 
@@ -25,14 +26,15 @@ use proxy::Proxy;
 
 const SPEECH: Speech = Speech { words: 25, pace: Duration::from_millis(400) };
 
-/// How a run may end that cannot go on: its request was cut before the agent had it, or its agent is asked over AG-UI and its
-/// gateway is gone.
+/// The outcomes of a run that cannot continue: its request was cut before the agent received it, or its agent is called
+/// over AG-UI and its gateway is gone.
 const HONEST: [&str; 2] = ["gateway_lost", "upstream_ended"];
 
-/// One client in so many asks over AG-UI: its runs survive cuts of the agent's connections, and not their gateway.
+/// One client in so many calls over AG-UI: its runs survive cuts of the agent's connections, and not the loss of their
+/// gateway.
 const POSTED: usize = 4;
 
-/// A run that says nothing for so long hangs. The agent says something every 0.4 s; the longest fault lasts 5 s, and a
+/// A run without events for so long hangs. The agent emits something every 0.4 s; the longest fault lasts 5 s, and a
 /// server that was away is not swept for another lease.
 const HANGS_AFTER: Duration = Duration::from_secs(60);
 
@@ -69,7 +71,7 @@ struct Tally {
     posted_lost: AtomicUsize,
 }
 
-/// One client: run after run, until it is told to stop.
+/// One client: run after run, until it is stopped.
 fn client(turn: usize, alive: &Alive, tally: &Tally, over: &AtomicBool) {
     let mut count = 0;
     let is_posted = turn % POSTED == POSTED - 1;

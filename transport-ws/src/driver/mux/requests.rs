@@ -140,7 +140,7 @@ impl MuxSession {
         self.replies.push_back(if self.subscriptions.remove(&run) {
             Reply::Unwatched { run }
         } else {
-            let message = "this connection does not follow that run".to_owned();
+            let message = "this connection does not watch that run: send `watch` first".to_owned();
             Reply::Error { reference: None, run: Some(run), code: "not_found", message }
         });
     }

@@ -28,7 +28,7 @@ pub(crate) struct Seen {
     pub(crate) events: Vec<Value>,
     pub(crate) last_id: String,
     pub(crate) longest_pause: Duration,
-    /// The same as long as nobody was killed.
+    /// As above, while no gateway was killed.
     pub(crate) quiet_pause: Duration,
     pub(crate) connections: usize,
 }
@@ -141,7 +141,7 @@ impl Seen {
         Some(seen)
     }
 
-    /// The whole run as any gateway tells it afterwards, however often it takes.
+    /// Reads the complete run from any gateway afterwards, with as many attempts as necessary.
     pub(crate) fn whole_through(run: &str, alive: &Alive, turn: usize) -> Vec<Value> {
         for attempt in 0..600 {
             let mut seen = Self::default();
@@ -200,7 +200,7 @@ pub(crate) fn texts(events: &[Value]) -> Vec<String> {
     texts.into_values().collect()
 }
 
-/// The whole run as a gateway tells it afterwards.
+/// Reads the complete run from a gateway afterwards.
 pub(crate) fn whole(host: &str, run: &str) -> Vec<Value> {
     let mut seen = Seen::default();
     let request = whole_request(host, run);

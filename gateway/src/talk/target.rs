@@ -117,7 +117,7 @@ pub(crate) fn one_agent(name: &str, source: AgentSource) -> Config {
 }
 
 /// A client that calls as the command line says.
-fn client(caller: &CallerArgs) -> anyhow::Result<Client> {
+pub(crate) fn client(caller: &CallerArgs) -> anyhow::Result<Client> {
     let timeouts = ClientTimeouts { response: Duration::from_secs(5), ..ClientTimeouts::default() };
     let files = ClientTls { ca: caller.ca().map(Into::into), identity: None };
     let tls = tls::of_client(Some(&files)).context("--ca")?;

@@ -20,7 +20,7 @@ pub use streams::{
     ClientDialect, ConvertArgs, DiffArgs, FromDialect, QuestionView, ReportFormat, SubagentView, TextView,
     ToDialect, VerifyArgs,
 };
-pub use tools::{BenchArgs, CompletionsArgs, DoctorArgs, ManArgs, MockArgs};
+pub use tools::{BenchArgs, CompletionsArgs, DoctorArgs, HealthArgs, ManArgs, MockArgs};
 
 /// Carries any agent's stream to any agent frontend, intact.
 #[derive(Debug, Parser)]
@@ -49,6 +49,8 @@ pub enum Command {
     Diff(DiffArgs),
     /// Look at an agent: what it speaks, what would not work, and the lines of configuration for it
     Doctor(DoctorArgs),
+    /// Ask a running gateway whether it is ready
+    Health(HealthArgs),
     /// Write what an agent sends to a file, with its timing
     Record(RecordArgs),
     /// Play a recorded stream, at the terminal or as an agent

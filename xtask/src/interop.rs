@@ -11,6 +11,7 @@ mod frontends;
 mod gateway;
 mod inspector;
 mod magentic;
+mod packages;
 pub(crate) mod peers;
 mod programs;
 mod resume;
@@ -64,6 +65,7 @@ const SUITES: &[Suite] = &[
     Suite::new("gateway", gateway::prepare),
     Suite::new("inspector", inspector::prepare),
     Suite::new("magentic", magentic::prepare),
+    Suite::nightly("packages", packages::prepare),
     Suite::new("resume", resume::prepare),
     Suite::new("runlog", runlog::prepare),
     Suite::nightly("soak", soak::prepare),

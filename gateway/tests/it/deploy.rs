@@ -8,7 +8,7 @@ use aqueduct_gateway::config::{effective, load, schema};
 use serde_json::Value;
 
 use crate::program::{aqueduct, code, root, text};
-use crate::serve::support::{Upstream, input, serve, sse};
+use crate::serve::support::{Upstream, http, input, serve, sse};
 
 /// Everything that `aqueduct_…` or `process_…` names in a text, without what Prometheus adds to histograms.
 fn metric_names(text: &str) -> BTreeSet<String> {
@@ -69,6 +69,27 @@ async fn dashboard_and_alerts_use_names_that_are_there() {
         serde_json::from_str(&fs::read_to_string(root().join("deploy/grafana/aqueduct.json")).unwrap())
             .unwrap();
     assert!(dashboard["panels"].as_array().unwrap().len() > 20);
+}
+
+/// The command of the image's health check tells a ready gateway from one that is not, and from none.
+#[tokio::test]
+async fn health_tells_whether_a_gateway_is_ready() {
+    let asked = |url: String| async move {
+        let work = move || aqueduct(&["health", &url], b"");
+        tokio::task::spawn_blocking(work).await.unwrap()
+    };
+    let served = serve("[agents.a]\nagui = { url = \"http://127.0.0.1:9\" }\n", &[]).await;
+    let ready = asked(served.url("/readyz")).await;
+    assert_eq!(code(&ready), 0, "{}", text(&ready.stderr));
+    let draining = Upstream::saying(http("503 Service Unavailable", "text/plain", "the gateway stops")).await;
+    let refused = asked(format!("{}/readyz", draining.url)).await;
+    assert_eq!(code(&refused), 1);
+    assert!(text(&refused.stderr).contains("not ready (503"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("the gateway stops"), "{}", text(&refused.stderr));
+    let nobody = asked("http://127.0.0.1:9/readyz".to_owned()).await;
+    assert_eq!(code(&nobody), 1);
+    assert!(text(&nobody.stderr).contains("no gateway answers"), "{}", text(&nobody.stderr));
+    assert_eq!(code(&asked("not a url".to_owned()).await), 2);
 }
 
 /// The configurations of `deploy/` are good ones.

@@ -66,18 +66,24 @@ const SUITES: &[Suite] = &[
     Suite::new("magentic", magentic::prepare),
     Suite::new("resume", resume::prepare),
     Suite::new("runlog", runlog::prepare),
+    Suite::new("scale", soak::prepare),
     Suite::nightly("soak", soak::prepare),
     Suite::new("tee", tee::prepare),
     Suite::new("transports", transports::prepare),
 ];
 
-/// Runs the nightly suites.
+/// Runs the nightly suites, and the suite `scale` with as many runs and kills as the goals name.
 pub(crate) fn run_nightly(project: &Project) -> Result<()> {
     for suite in SUITES.iter().filter(|suite| suite.nightly) {
         run(project, Some(suite.name), true)?;
     }
-    Ok(())
+    let mut env = soak::prepare(project)?;
+    env.extend(FULL_SCALE.map(|(name, value)| (name, value.to_owned())));
+    run_tests(project, "scale", env)
 }
+
+/// The size of the suite `scale` in the nightly tier.
+const FULL_SCALE: [(&str, &str); 2] = [("AQUEDUCT_SCALE_RUNS", "1000"), ("AQUEDUCT_SCALE_KILLS", "20")];
 
 /// Runs one suite, or all; the nightly ones only if `nightly` is set or one is named.
 pub(crate) fn run(project: &Project, only: Option<&str>, nightly: bool) -> Result<()> {

@@ -31,6 +31,12 @@ pub(crate) struct Seen {
     /// The same as long as nobody was killed.
     pub(crate) quiet_pause: Duration,
     pub(crate) connections: usize,
+    /// The pause before the first event of each connection but the first.
+    pub(crate) gaps: Vec<Duration>,
+    pub(crate) first_at: Option<Instant>,
+    /// The first event of the second connection.
+    pub(crate) moved_at: Option<Instant>,
+    pub(crate) last_at: Option<Instant>,
 }
 
 pub(crate) fn is_terminal(event: &Value) -> bool {
@@ -71,6 +77,7 @@ impl Seen {
         response.read_line(&mut line)?;
         answered(line.split(' ').nth(1).and_then(|status| status.parse().ok()));
         line.clear();
+        let mut is_back = self.connections > 0;
         while response.read_line(&mut line)? > 0 {
             if let Some(found) = line.strip_prefix("id: ") {
                 found.trim().clone_into(&mut id);
@@ -82,7 +89,13 @@ impl Seen {
                         self.quiet_pause = self.longest_pause;
                     }
                 }
-                *since = Instant::now();
+                let now = Instant::now();
+                if std::mem::take(&mut is_back) && self.last_at.is_some() {
+                    self.gaps.push(since.elapsed());
+                    self.moved_at.get_or_insert(now);
+                }
+                self.first_at.get_or_insert(now);
+                (*since, self.last_at) = (now, Some(now));
                 let event = serde_json::from_str(data).unwrap();
                 hear(&event);
                 self.events.push(event);
@@ -260,13 +273,24 @@ pub(crate) fn spawn_clients(
     alive: &Alive,
     prefix: &str,
 ) -> Vec<JoinHandle<(String, Seen)>> {
-    (0..runs)
-        .map(|turn| {
-            let (alive, run) = (alive.clone(), format!("{prefix}-{turn}"));
-            std::thread::spawn(move || {
-                let seen = Seen::follow(&run, agents[turn % agents.len()], &alive, turn);
-                (run, seen)
-            })
+    spawn_clients_slowly(runs, agents, alive, prefix, Duration::ZERO)
+}
+
+/// The same, one after another with a pause in between.
+pub(crate) fn spawn_clients_slowly(
+    runs: usize,
+    agents: &'static [&'static str],
+    alive: &Alive,
+    prefix: &str,
+    pause: Duration,
+) -> Vec<JoinHandle<(String, Seen)>> {
+    let spawn = |turn: usize| {
+        std::thread::sleep(pause);
+        let (alive, run) = (alive.clone(), format!("{prefix}-{turn}"));
+        std::thread::spawn(move || {
+            let seen = Seen::follow(&run, agents[turn % agents.len()], &alive, turn);
+            (run, seen)
         })
-        .collect()
+    };
+    (0..runs).map(spawn).collect()
 }

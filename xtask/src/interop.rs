@@ -98,12 +98,13 @@ pub(crate) fn run(project: &Project, only: Option<&str>, nightly: bool) -> Resul
     Ok(())
 }
 
-/// Runs the soak with that seed, for that many minutes.
-pub(crate) fn soak(project: &Project, seed: u64, minutes: u64) -> Result<()> {
+/// Runs the soak with that seed, for that many minutes, with so many clients.
+pub(crate) fn soak(project: &Project, seed: u64, minutes: u64, clients: u32) -> Result<()> {
     programs::build(project)?;
     let mut env = soak::prepare(project)?;
     env.push(("AQUEDUCT_SOAK_SEED", seed.to_string()));
     env.push(("AQUEDUCT_SOAK_SECONDS", (minutes * 60).to_string()));
+    env.push(("AQUEDUCT_SOAK_CLIENTS", clients.to_string()));
     run_tests(project, "soak", env)
 }
 

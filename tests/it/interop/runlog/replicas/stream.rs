@@ -146,12 +146,22 @@ impl Seen {
             if seen.events.is_empty() && status == Some(404) {
                 return None;
             }
-            assert!(progress.elapsed() < hangs, "{run} hangs after {:?}: {status:?}", seen.last_id);
+            assert!(progress.elapsed() < hangs, "{run} hangs: {status:?}, {}", seen.summary());
             if status != Some(200) || seen.events.len() == known {
                 std::thread::sleep(Duration::from_millis(100));
             }
         }
         Some(seen)
+    }
+
+    /// How many events of which type, and the last of them.
+    fn summary(&self) -> String {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for event in &self.events {
+            *counts.entry(event["type"].to_string()).or_default() += 1;
+        }
+        let last: Vec<String> = self.events.iter().rev().take(3).map(Value::to_string).collect();
+        format!("{} connections, after {:?}, {counts:?}, the last {last:?}", self.connections, self.last_id)
     }
 
     /// The whole run as any gateway tells it afterwards, however often it takes.

@@ -68,18 +68,24 @@ const SUITES: &[Suite] = &[
     Suite::nightly("packages", packages::prepare),
     Suite::new("resume", resume::prepare),
     Suite::new("runlog", runlog::prepare),
+    Suite::new("scale", soak::prepare),
     Suite::nightly("soak", soak::prepare),
     Suite::new("tee", tee::prepare),
     Suite::new("transports", transports::prepare),
 ];
 
-/// Runs the nightly suites.
+/// Runs the nightly suites, and the suite `scale` with as many runs and kills as the goals name.
 pub(crate) fn run_nightly(project: &Project) -> Result<()> {
     for suite in SUITES.iter().filter(|suite| suite.nightly) {
         run(project, Some(suite.name), true)?;
     }
-    Ok(())
+    let mut env = soak::prepare(project)?;
+    env.extend(FULL_SCALE.map(|(name, value)| (name, value.to_owned())));
+    run_tests(project, "scale", env)
 }
+
+/// The size of the suite `scale` in the nightly tier.
+const FULL_SCALE: [(&str, &str); 2] = [("AQUEDUCT_SCALE_RUNS", "1000"), ("AQUEDUCT_SCALE_KILLS", "20")];
 
 /// Runs one suite, or all; the nightly ones only if `nightly` is set or one is named.
 pub(crate) fn run(project: &Project, only: Option<&str>, nightly: bool) -> Result<()> {
@@ -94,12 +100,13 @@ pub(crate) fn run(project: &Project, only: Option<&str>, nightly: bool) -> Resul
     Ok(())
 }
 
-/// Runs the soak with that seed, for that many minutes.
-pub(crate) fn soak(project: &Project, seed: u64, minutes: u64) -> Result<()> {
+/// Runs the soak with that seed, for that many minutes, with so many clients.
+pub(crate) fn soak(project: &Project, seed: u64, minutes: u64, clients: u32) -> Result<()> {
     programs::build(project)?;
     let mut env = soak::prepare(project)?;
     env.push(("AQUEDUCT_SOAK_SEED", seed.to_string()));
     env.push(("AQUEDUCT_SOAK_SECONDS", (minutes * 60).to_string()));
+    env.push(("AQUEDUCT_SOAK_CLIENTS", clients.to_string()));
     run_tests(project, "soak", env)
 }
 

@@ -73,8 +73,16 @@ pub(super) struct Turn {
     pub(super) run: Option<RunId>,
     /// The number of the last event that is folded.
     pub(super) folded: u64,
+    /// The number of the last event that a client was sent.
+    pub(super) sent: u64,
     /// What the turn ended with.
     pub(super) end: Option<Box<StatusUpdate<'static>>>,
+}
+
+impl Turn {
+    pub(super) fn new(run: Option<RunId>, end: Option<Box<StatusUpdate<'static>>>) -> Self {
+        Self { run, folded: 0, sent: 0, end }
+    }
 }
 
 /// What changes.
@@ -92,6 +100,8 @@ pub(super) struct TaskState {
     pub(super) reading: Reading,
     /// The events of the run broke off, and are asked for again.
     pub(super) is_cut: bool,
+    /// A call waits until the event of this number is folded.
+    pub(super) wanted: Option<u64>,
     /// The server forgot it.
     pub(super) is_removed: bool,
     /// Who wants to be called back.
@@ -153,11 +163,12 @@ impl TaskEntry {
             folded: Folded::new(task),
             maker,
             reply: Reply::Undecided,
-            turns: vec![Turn { run: Some(run), folded: 0, end: None }],
+            turns: vec![Turn::new(Some(run), None)],
             questions: Vec::new(),
             is_claimed: false,
             reading: Reading::Done,
             is_cut: false,
+            wanted: None,
             is_removed: false,
             pushes: Vec::new(),
             updated_at: at,
@@ -168,6 +179,27 @@ impl TaskEntry {
     pub(super) fn lock(&self) -> MutexGuard<'_, TaskState> {
         // A panic of another thread while it held the lock leaves a task that is behind, not one that is broken.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client is sent the event of that number.
+    pub(super) fn note_sent(&self, turn: usize, number: u64) {
+        if let Some(turn) = self.lock().turns.get_mut(turn) {
+            turn.sent = turn.sent.max(number);
+        }
+    }
+
+    /// Waits until the last turn is folded up to `head` and to what clients were sent of it, or cannot be.
+    pub(super) async fn caught_up(&self, head: u64) {
+        self.wait(|state| {
+            let turn = state.turns.last()?;
+            let wanted = turn.sent.max(head);
+            let is_done = turn.folded >= wanted || turn.end.is_some() || state.is_cut || state.is_removed;
+            if !is_done {
+                state.wanted = Some(state.wanted.map_or(wanted, |other| other.min(wanted)));
+            }
+            is_done.then_some(())
+        })
+        .await;
     }
 
     /// The events of the run broke off. Returns `true` if no client can ask for the task any more.

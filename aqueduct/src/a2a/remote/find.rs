@@ -20,8 +20,9 @@ const PAGES: usize = 50;
 /// reason to wait: the agent that took the message is asked once.
 pub(super) const TRIES: u32 = 5;
 
-/// How long one page may take.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long one page may take, and all of them: a frontend waits.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
+const FIND_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The pause before the second try; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -50,19 +51,33 @@ pub(super) async fn find(
     if !can_find(card) {
         return Err("the agent does not list its tasks".to_owned());
     }
-    let mut reason = String::new();
+    let mut reason = "the agent did not answer".to_owned();
+    let found =
+        tokio::time::timeout(FIND_TIMEOUT, search(connection, card, context, sent, tries, &mut reason)).await;
+    found.unwrap_or_else(|_| Err(format!("the task was not found within {FIND_TIMEOUT:?}: {reason}")))
+}
+
+/// Asks the agent up to `tries` times. Keeps the reason of the last attempt in `reason`.
+async fn search(
+    connection: &Connection,
+    card: &ResolvedCard,
+    context: &dyn CallContext,
+    sent: &SentMessage,
+    tries: u32,
+    reason: &mut String,
+) -> Result<TaskRef, String> {
     for attempt in 0..tries {
         if attempt > 0 {
             tokio::time::sleep(PAUSE * 2_u32.saturating_pow(attempt - 1)).await;
         }
         match look(connection, card, context, sent).await {
             Ok(Some(task)) => return Ok(task),
-            Ok(None) => "the agent has no task for the message".clone_into(&mut reason),
-            Err(Missed::Passing(missed)) => reason = missed,
+            Ok(None) => "the agent has no task for the message".clone_into(reason),
+            Err(Missed::Passing(missed)) => *reason = missed,
             Err(Missed::Unsupported(missed)) => return Err(missed),
         }
     }
-    Err(reason)
+    Err(std::mem::take(reason))
 }
 
 async fn look(

@@ -16,6 +16,7 @@ pub(crate) mod peers;
 mod programs;
 mod resume;
 mod runlog;
+mod snippets;
 mod soak;
 mod tee;
 mod transports;
@@ -68,6 +69,7 @@ const SUITES: &[Suite] = &[
     Suite::nightly("packages", packages::prepare),
     Suite::new("resume", resume::prepare),
     Suite::new("runlog", runlog::prepare),
+    Suite::new("snippets", snippets::prepare),
     Suite::nightly("soak", soak::prepare),
     Suite::new("tee", tee::prepare),
     Suite::new("transports", transports::prepare),

@@ -190,8 +190,13 @@ const INPUT: &str = concat!(
     r#"[{"id":"m1","role":"user","content":"Write about Rust"}],"tools":[],"context":[],"forwardedProps":{}}"#
 );
 
-/// How this program is called from a shell: by its name if the shell finds it, else by its path.
+/// How this program is called from a shell: by the name that it was started with if that has no folder (a shell found it, or a
+/// launcher names itself), by its own name if a shell would find it, else by its path.
 fn program() -> String {
+    let called = std::env::args_os().next().and_then(|name| name.into_string().ok());
+    if let Some(name) = called.filter(|name| !name.is_empty() && !name.contains(['/', '\\'])) {
+        return name;
+    }
     let Ok(own) = std::env::current_exe().and_then(std::fs::canonicalize) else {
         return "aqueduct".to_owned();
     };

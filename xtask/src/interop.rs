@@ -16,6 +16,7 @@ pub(crate) mod peers;
 mod programs;
 mod resume;
 mod runlog;
+mod snippets;
 mod soak;
 mod tee;
 mod transports;
@@ -69,6 +70,7 @@ const SUITES: &[Suite] = &[
     Suite::new("resume", resume::prepare),
     Suite::new("runlog", runlog::prepare),
     Suite::new("scale", soak::prepare),
+    Suite::new("snippets", snippets::prepare),
     Suite::nightly("soak", soak::prepare),
     Suite::new("tee", tee::prepare),
     Suite::new("transports", transports::prepare),

@@ -71,6 +71,44 @@ async fn dashboard_and_alerts_use_names_that_are_there() {
     assert!(dashboard["panels"].as_array().unwrap().len() > 20);
 }
 
+/// The labels of a metric, as far as samples have them, without the bounds of histograms.
+fn labels(exposed: &str, name: &str) -> BTreeSet<String> {
+    let samples = exposed.lines().filter_map(|line| {
+        let (sample, rest) = line.split_once('{')?;
+        let (inside, _) = rest.split_once('}')?;
+        let suffix = sample.strip_prefix(name)?;
+        ["", "_total", "_bucket", "_info"].contains(&suffix).then_some(inside)
+    });
+    // A value may contain a comma, but not the two characters that end it before one.
+    let pairs = samples.flat_map(|inside| inside.split("\",")).filter_map(|pair| pair.split_once('='));
+    pairs.map(|(label, _)| label.to_owned()).filter(|label| label != "le").collect()
+}
+
+/// The page lists every metric with the words of the program itself. `UPDATE_EXPECT=1` writes it.
+#[tokio::test]
+async fn metrics_md_lists_every_metric() {
+    let exposed = everything_happens().await;
+    let mut table = String::from("\n| name | kind | labels | meaning |\n|---|---|---|---|\n");
+    let kinds: Vec<(&str, &str)> =
+        exposed.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+    let helps = exposed.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' '));
+    let mut rows = BTreeSet::new();
+    for (name, help) in helps {
+        let (_, kind) = kinds.iter().find(|(known, _)| *known == name).unwrap();
+        let shown = match *kind {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name.to_owned(),
+        };
+        let labels: Vec<_> = labels(&exposed, name).iter().map(|label| format!("`{label}`")).collect();
+        rows.insert(format!("| `{shown}` | {kind} | {} | {help} |\n", labels.join(", ")));
+    }
+    assert!(rows.len() > 80, "{}", rows.len());
+    table.extend(rows);
+    table.push('\n');
+    crate::docs::page_has("docs/reference/metrics.md", "metrics", &table);
+}
+
 /// The command of the image's health check tells a ready gateway from one that is not, and from none.
 #[tokio::test]
 async fn health_tells_whether_a_gateway_is_ready() {

@@ -29,6 +29,7 @@ pub(super) fn check(program: &Invocation) -> Result<()> {
 /// Like [`check`], for a program that npx starts: npx itself ends by the signal, whatever its program returns.
 pub(super) fn check_by_npx(program: &Invocation) -> Result<()> {
     let demo = Demo::start(program)?;
+    demo.expect_name("npx aqueduct-gateway")?;
     demo.run(program)?;
     demo.interrupt().map(drop)
 }
@@ -78,6 +79,21 @@ impl Demo {
                 Err(RecvTimeoutError::Disconnected) => bail!("ended without an address"),
             }
         }
+    }
+
+    /// Requires that the commands to copy which the demo prints begin with `name`.
+    pub(super) fn expect_name(&self, name: &str) -> Result<()> {
+        while let Ok(line) = self.lines.recv_timeout(HANG) {
+            if let Some((printed, _)) = line.split_once(" run http") {
+                ensure!(
+                    printed.trim() == name,
+                    "the demo calls the program `{}`, not `{name}`",
+                    printed.trim()
+                );
+                return Ok(());
+            }
+        }
+        bail!("the demo prints no command to copy")
     }
 
     /// Sends one prompt with the same program, and requires an answer.

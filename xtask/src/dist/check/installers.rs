@@ -74,6 +74,9 @@ pub(super) fn npm(packages: &Packages<'_>, sandbox: &Sandbox) -> Result<Outcome>
     let code = failed.err().unwrap_or_default();
     ensure!(code.contains("exit status: 2"), "the launcher hides the exit code of the binary: {code}");
     demo::check(&program)?;
+    let demo = demo::Demo::start(&program)?;
+    demo.expect_name("aqueduct")?;
+    demo.stop()?;
     Ok(Outcome::Passed)
 }
 

@@ -54,7 +54,7 @@ pub struct CardConfig {
     pub bearer: bool,
     /// Extensions, and whether clients must know them.
     pub extensions: Vec<(String, bool)>,
-    /// True if everybody may see the card; false keeps caches from sharing it.
+    /// Set if all callers may read the card; unset keeps caches from sharing it.
     pub public: bool,
     /// True to leave out what is 0.3's, members and interfaces: strict readers of 1.0 take nothing else. Clients of 0.3 then
     /// find no card, but are served all the same.

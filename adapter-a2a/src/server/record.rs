@@ -1,4 +1,4 @@
-//! The recorder: folds the events of one run into its task as they come, whether or not anybody watches.
+//! The recorder: folds the events of one run into its task as they arrive, with or without watchers.
 //!
 //! There is one recorder per run, from its start to its end; it holds the run's events, so a run is never unwatched and
 //! clients that leave stop nothing. Its cost per event does not depend on the length of the task. Events that break off

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Invariants: a task is a list of runs of which only the last can be going on; all that changes is behind one lock, held
-//! for the folding of one event and never over an await; `changes` moves whenever something happened that anybody may
+//! for the folding of one event and never over an await; `changes` moves whenever a change happened that a task may
 //! wait for (the reply's form is known, a run began or ended, the task was forgotten), never per event.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -180,7 +180,7 @@ impl TaskEntry {
         is_removed
     }
 
-    /// Tells everybody who waits.
+    /// Wakes all tasks that wait for a change.
     pub(super) fn changed(&self) {
         self.changes.notify(usize::MAX);
     }

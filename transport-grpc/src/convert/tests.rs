@@ -388,7 +388,7 @@ fn inputs_that_do_not_hold_are_refused_by_field() {
     let json = refused_input(|input| input.state_json = Some(Bytes::from_static(b"{")));
     assert!(json.starts_with("`input.state_json` is not valid JSON: EOF"), "{json}");
     let object = refused_input(|input| input.messages[0].metadata_json = Some(Bytes::from_static(b"[]")));
-    assert_eq!(object, "`message.metadata_json` is not a JSON object");
+    assert_eq!(object, "`message.metadata_json` is not a JSON object: send one");
     let empty = refused_input(|input| input.messages[0].contents[0].content = None);
     assert_eq!(empty, "`message.contents.content` is missing: set it");
     let deep = Bytes::from("[".repeat(65) + &"]".repeat(65));

@@ -1,4 +1,4 @@
-//! [`Error`]: why something could not be set up.
+//! [`Error`]: the errors of setting up agents and servers.
 
 use thiserror::Error;
 

@@ -135,6 +135,7 @@ impl From<tungstenite::Error> for Error {
     }
 }
 
+/// Returns `true` for errors of a lost connection, after which the client can resume.
 fn is_cut(error: &io::Error) -> bool {
     use io::ErrorKind;
     matches!(

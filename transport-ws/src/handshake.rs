@@ -112,6 +112,7 @@ struct Offer<'a> {
 }
 
 impl<'a> Offer<'a> {
+    /// Parses the offered subprotocols. One of them may carry a bearer token, because browsers cannot set headers.
     fn read(headers: &'a HeaderMap) -> Self {
         let mut offer = Self::default();
         for name in items(headers, &header::SEC_WEBSOCKET_PROTOCOL) {

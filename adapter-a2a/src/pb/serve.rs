@@ -2,8 +2,7 @@
 //!
 //! | | 1.0 (`lf.a2a.v1`) | 0.3 (`a2a.v1`) |
 //! |---|---|---|
-//! | version | metadata `a2a-version`; absent is 1.0, because the package defines it; another is refused | absent or
-//! 0.3 |
+//! | version | metadata `a2a-version`; absent is 1.0, because the package defines it; another is refused | absent or 0.3 |
 //! | errors | `google.rpc.ErrorInfo` and `BadRequest` in the details | the name of the error before the message |
 
 use std::pin::Pin;

@@ -2,11 +2,9 @@
 //!
 //! | metadata | means |
 //! |---|---|
-//! | part `adk_type: function_call`, name `adk_request_…`, `adk_is_long_running` | the interrupt of an `input-required`
-//! that follows |
+//! | part `adk_type: function_call`, name `adk_request_…`, `adk_is_long_running` | the interrupt of an `input-required` that follows |
 //! | event or artifact `adk_usage_metadata`, `adk_event_id` | token usage, emitted once per event |
-//! | event or artifact `adk_actions.stateDelta`, `adk_event_id` | members of the state that were set, emitted once per
-//! event |
+//! | event or artifact `adk_actions.stateDelta`, `adk_event_id` | members of the state that were set, emitted once per event |
 //! | event or artifact `adk_author`, `adk_app_name` | the speaking agent; the app is the agent itself |
 //!
 //! Other calls and their responses are recognised as tool calls by [`ToolDataParts`](super::ToolDataParts).

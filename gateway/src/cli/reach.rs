@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 /// Protocol, configuration and credentials of a call to an agent.
 #[derive(Debug, Clone, Args)]
 pub struct ReachArgs {
-    /// What the URL speaks
+    /// The protocol of the agent at the URL
     #[arg(long, value_enum, default_value_t = UrlProtocol::Auto)]
     pub protocol: UrlProtocol,
     /// The configuration file, for an agent by name

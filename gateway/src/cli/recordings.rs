@@ -15,7 +15,7 @@ pub struct RecordArgs {
     /// An agent of the configuration, or the URL of an agent
     #[arg(value_name = "AGENT|URL")]
     pub target: String,
-    /// What to say to it
+    /// The prompt
     pub prompt: String,
     /// The file to write; standard output without it
     #[arg(short, long, value_name = "FILE")]
@@ -49,7 +49,7 @@ pub struct ReplayArgs {
     /// Serve it as the agent `replay` at this address, instead of showing it here
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
-    /// How fast: a factor, or `max`
+    /// The speed: a factor, or `max`
     #[arg(long, default_value = "1")]
     pub speed: Speed,
     /// The output format of the run.

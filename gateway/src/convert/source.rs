@@ -2,8 +2,7 @@
 //!
 //! | dialect | a run begins with | input after the end |
 //! |---|---|---|
-//! | A2A | the first item; after the end: another task, a task or message again, an update of a task that was
-//! interrupted | late |
+//! | A2A | the first item; after the end: another task, a task or message again, an update of a task that was interrupted | late |
 //! | AG-UI | `RUN_STARTED`, also if the run before was cut | late |
 //! | magentic | the first line; after the end: a line that the decoder reads as a new run | counted by the decoder |
 

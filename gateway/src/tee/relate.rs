@@ -5,8 +5,7 @@
 //!
 //! | kind | value | identifies |
 //! |---|---|---|
-//! | token | header `x-aqueduct-run`, metadata `aqueduct/run`, baggage `aqueduct-run` | the agent that received the
-//! token |
+//! | token | header `x-aqueduct-run`, metadata `aqueduct/run`, baggage `aqueduct-run` | the agent that received the token |
 //! | trace | the trace id of `traceparent` | the run, if only one run has that trace |
 //! | context | the A2A context id | the run, if only one run has that thread or context; else a lane, likewise |
 //!

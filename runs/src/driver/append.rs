@@ -98,7 +98,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Puts a note beside the run. A log that cannot be used is tried again, while the lease may be ours.
+    /// Stores a note beside the run. Retries while the log is unavailable and the lease may still be held.
     async fn annotate(&self, note: Note) -> Result<(), LogError> {
         let (log, lease, patience) = (self.drive.runs.run_log(), &self.drive.lease, self.patience());
         loop {
@@ -114,13 +114,13 @@ impl Machine<'_> {
         }
     }
 
-    /// Until when a log that cannot be used is tried. The end of a run comes at its deadline: it is not given up at the
-    /// first failure.
+    /// Returns until when an unavailable log is retried. The end of a run is appended at its deadline, so at least one
+    /// lease is added.
     fn patience(&self) -> Instant {
         self.deadline.max(Instant::now() + self.drive.runs.setup().settings.lease)
     }
 
-    /// Appends; a log that cannot be used is tried again, with the same batch, while the lease may be ours.
+    /// Appends events. Retries the same batch while the log is unavailable and the lease may still be held.
     async fn log(&self, mut events: Vec<BlockEvent>) -> Result<u64, Refused> {
         let (log, lease) = (self.drive.runs.run_log(), &self.drive.lease);
         // Every retry has the same time: an engine recognises a repeated final batch by it.

@@ -86,6 +86,7 @@ enum Outcome {
 }
 
 impl MuxSession {
+    /// Returns the state of a connection with several runs. `agent` is the agent of the path, if it names one.
     pub(crate) fn new(
         shared: Arc<Shared>,
         caller: Arc<Caller>,
@@ -252,6 +253,7 @@ impl Session for MuxSession {
     }
 }
 
+/// Encodes a reply as a text message.
 fn write_reply(batch: &mut Batch, reply: &Reply) {
     reply.write(batch.bytes());
     batch.end_message(false);

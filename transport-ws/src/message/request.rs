@@ -114,6 +114,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// Returns the request of the type `kind`, or a refusal that names the missing field.
     fn into_request(mut self) -> Result<Request<'a>, RequestError> {
         let kind = std::mem::take(&mut self.kind);
         let reference = self.reference.take();

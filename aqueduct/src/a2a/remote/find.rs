@@ -1,5 +1,5 @@
-//! Finds the task of a message whose answer was lost: the agent is asked for its tasks, and the message is looked for in
-//! their histories. A message is never sent twice.
+//! Finds the task of a message whose response was lost: lists the tasks of the agent, and searches their histories for
+//! the message. A message is never sent twice.
 
 use std::time::Duration;
 
@@ -13,34 +13,34 @@ use super::connection::http_request;
 use super::endpoint::ResolvedCard;
 use crate::remote::{Connection, describe_refusal};
 
-/// Pages that are looked at. Newer tasks come first.
+/// The largest number of pages that are searched. Newer tasks come first.
 const PAGES: usize = 50;
 
-/// How often the agent is asked at a takeover: it may be away, or be about to begin the task. A connection that was cut is no
-/// reason to wait: the agent that took the message is asked once.
+/// Attempts at a takeover: the agent may be away, or about to start the task. After a cut connection there is one
+/// attempt: the agent that received the message is up.
 pub(super) const TRIES: u32 = 5;
 
 /// How long one page may take, and all of them: a frontend waits.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
 const FIND_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The pause before the second try; each further one is twice as long.
+/// The pause before the second attempt; it doubles with each further one.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Why a page could not be read.
 enum Missed {
-    /// Another try may help.
+    /// Another attempt may succeed.
     Passing(String),
     /// The agent does not list its tasks.
     Unsupported(String),
 }
 
-/// Returns `true` if the agent can be asked for its tasks.
+/// Returns `true` if the agent supports listing its tasks.
 pub(super) fn can_find(card: &ResolvedCard) -> bool {
     card.endpoint.version == Version::V1 && card.endpoint.binding != Binding::Grpc
 }
 
-/// Returns the task, or the reason why there is none.
+/// Returns the task, or the reason why it was not found.
 pub(super) async fn find(
     connection: &Connection,
     card: &ResolvedCard,
@@ -80,6 +80,7 @@ async fn search(
     Err(std::mem::take(reason))
 }
 
+/// Searches the pages once. Returns `Ok(None)` if no task contains the message.
 async fn look(
     connection: &Connection,
     card: &ResolvedCard,

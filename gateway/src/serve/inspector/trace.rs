@@ -165,6 +165,6 @@ mod tests {
     #[test]
     fn what_is_no_recording_is_refused_in_words() {
         let request = ConvertRequest { trace: "hello".to_owned(), from: None, convert: true };
-        assert!(converted(&request).unwrap_err().contains("no recording"));
+        assert!(converted(&request).unwrap_err().contains("no known dialect"));
     }
 }

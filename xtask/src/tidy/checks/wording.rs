@@ -26,9 +26,12 @@ const CLEANED: [&str; 15] = [
 ];
 
 /// A phrase in lower case, and its replacement.
-const PHRASES: [(&str, &str); 8] = [
+const PHRASES: [(&str, &str); 11] = [
     ("whoever", ROLE),
     ("somebody", ROLE),
+    ("anybody", ROLE),
+    ("everybody", ROLE),
+    ("those who", ROLE),
     ("nobody", "name the role: no caller, no watcher, no replica"),
     ("told", "use a technical verb: reported, returned, emitted, notified"),
     ("heard", "use `received`, or name what has arrived"),

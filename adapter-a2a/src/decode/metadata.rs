@@ -3,6 +3,8 @@
 //! A message's or an artifact's own metadata stays as it is; what has no place of its own goes under names that
 //! start with `a2a.`.
 
+use std::sync::Arc;
+
 use aqueduct_core::{Metadata, Update};
 use serde_json::{Map, Value};
 
@@ -81,6 +83,11 @@ pub(super) fn put_part(metadata: &mut Metadata, part: &Part<'_>) {
         }
     }
     put_extra(metadata, &part.extra);
+}
+
+/// Returns metadata that may be shared as one's own.
+pub(super) fn owned(metadata: Option<Arc<Metadata>>) -> Metadata {
+    metadata.map(Arc::unwrap_or_clone).unwrap_or_default()
 }
 
 /// Gives an update its metadata, if there is any.

@@ -7,7 +7,6 @@
 //! SSE frames end with LF LF: AG-UI clients do not support CR LF. There is no `[DONE]` frame. Sockets, compression and
 //! keep-alives belong to a transport.
 
-mod escape;
 mod watcher;
 
 #[cfg(test)]
@@ -16,11 +15,11 @@ mod tests;
 use std::io::Write as _;
 
 use aqueduct_core::ByteString;
+use aqueduct_core::json::escape_into;
 
 pub use watcher::WatcherEncoder;
 
 use crate::wire::{Base, Event};
-use escape::escape_into;
 
 /// The largest frame that AG-UI clients accept (10 MiB, for SSE and protobuf alike).
 pub const MAX_FRAME: usize = 10 * 1024 * 1024;

@@ -18,14 +18,19 @@ pub(crate) struct Invocation {
     env: Vec<(String, String)>,
     folder: PathBuf,
     hint: Option<&'static str>,
+    log: Option<PathBuf>,
 }
+
+/// The priority of calls beside others: a tenth of the processor if the others need all of it.
+const NICE: [&str; 3] = ["nice", "-n", "10"];
 
 impl Invocation {
     /// Returns a call of `program` in `folder`.
     pub(crate) fn new(program: impl Into<String>, folder: &Path) -> Self {
         let program = program.into();
         let shown_as = program.clone();
-        Self { program, shown_as, args: Vec::new(), env: Vec::new(), folder: folder.to_owned(), hint: None }
+        let folder = folder.to_owned();
+        Self { program, shown_as, args: Vec::new(), env: Vec::new(), folder, hint: None, log: None }
     }
 
     /// Returns a call of the cargo that started this task; printed as plain `cargo`.
@@ -52,9 +57,23 @@ impl Invocation {
         self
     }
 
+    /// Lets other programs have the processor first, and appends the output of [`run`](Self::run) to a file.
+    pub(crate) fn beside(mut self, log: PathBuf) -> Self {
+        self.log = Some(log);
+        self
+    }
+
     /// Runs the program with the terminal's input and output. Returns an error if it fails.
     pub(crate) fn run(&self) -> Result<()> {
-        let status = self.command().status();
+        let mut command = self.command();
+        if let Some(log) = &self.log {
+            let file = std::fs::File::options().create(true).append(true).open(log);
+            let mut file = file.with_context(|| format!("cannot write {}", log.display()))?;
+            writeln!(file, "$ {self}").with_context(|| format!("cannot write {}", log.display()))?;
+            let errors = file.try_clone().with_context(|| format!("cannot write {}", log.display()))?;
+            command.stdin(Stdio::null()).stdout(file).stderr(errors);
+        }
+        let status = command.status();
         self.judge(status.map_err(|error| self.explain(&error))?)
     }
 
@@ -91,6 +110,10 @@ impl Invocation {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
+        if let ([nice, options @ ..], true) = (&NICE, cfg!(unix) && self.log.is_some()) {
+            command = Command::new(nice);
+            command.args(options).arg(&self.program);
+        }
         command.args(&self.args).current_dir(&self.folder);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
@@ -143,6 +166,19 @@ mod tests {
         let call =
             Invocation::new("prog", Path::new(".")).args(["-E", "not test(a)"]).env("FLAGS", "-D warnings");
         assert_eq!(call.to_string(), "FLAGS='-D warnings' prog -E 'not test(a)'");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_call_beside_others_yields_to_them_and_writes_to_its_file() {
+        let log = std::env::temp_dir().join(format!("aqueduct-invocation-{}", std::process::id()));
+        let own: i32 = Invocation::new("nice", Path::new(".")).output().unwrap().trim().parse().unwrap();
+        let call = Invocation::new("sh", Path::new(".")).beside(log.clone());
+        call.args(["-c", "nice; echo wrong >&2"]).run().unwrap();
+        let written = std::fs::read_to_string(&log).unwrap();
+        std::fs::remove_file(log).unwrap();
+        let priority = (own + 10).min(19);
+        assert_eq!(written, format!("$ sh -c 'nice; echo wrong >&2'\n{priority}\nwrong\n"));
     }
 
     #[test]

@@ -52,8 +52,8 @@ enum Task {
     },
     /// Install the pinned real peers and let them judge our streams
     Interop {
-        /// One suite only, by name [default: all but the nightly ones]
-        suite: Option<String>,
+        /// These suites only, by name, side by side [default: all but the nightly ones]
+        suites: Vec<String>,
         /// Also run the suites that `test` leaves out: their peers take gigabytes and minutes
         #[arg(long)]
         nightly: bool,
@@ -116,7 +116,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Task::Ci(tier) | Task::Test(tier) => ci::run(&project, &tier),
         Task::Tidy => tidy::run(&project),
         Task::Codegen { check } => codegen::run(&project, check),
-        Task::Interop { suite, nightly } => interop::run(&project, suite.as_deref(), nightly),
+        Task::Interop { suites, nightly } => interop::run(&project, &suites, nightly),
         Task::Dist(args) => dist::run(&project, &args),
         Task::Site => site::run(&project),
         Task::Release { dry_run } => release::run(&project, dry_run),

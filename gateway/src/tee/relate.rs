@@ -140,6 +140,16 @@ pub(crate) enum Caller {
     There(RemoteRun),
 }
 
+impl Caller {
+    /// The run of the caller.
+    pub(crate) fn run(&self) -> &RunId {
+        match self {
+            Self::Here(anchor) => &anchor.run_id,
+            Self::There(remote) => &remote.run,
+        }
+    }
+}
+
 /// A run that is driven by another gateway, and what led to it.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteRun {

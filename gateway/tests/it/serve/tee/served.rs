@@ -174,4 +174,9 @@ async fn a_client_that_comes_back_to_a_task_is_no_lane_of_it(place: Place) {
     let path = format!("/runs/{}/events?after=0&protocolVersion=1.0", task.as_str().unwrap());
     let whole = super::super::support::events(&scene.get(&path).await);
     assert_eq!(lanes(&whole), [], "{whole:#?}");
+    let metrics = scene.metrics().await;
+    let by_trace =
+        metrics.lines().find_map(|line| line.strip_prefix("aqueduct_tee_calls_total{relation=\"trace\"} "));
+    assert_ne!(by_trace, Some("0"), "the trace leads to the run of the task");
+    assert!(by_trace.is_some(), "{metrics}");
 }

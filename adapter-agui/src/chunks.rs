@@ -20,45 +20,12 @@ mod tests;
 use aqueduct_core::ByteString;
 
 use crate::config::Dialect;
+use crate::error::Error;
 use crate::wire::{
     Base, Event, EventType, ReasoningMessageChunk, ReasoningMessageContent, ReasoningMessageEnd,
     ReasoningMessageStart, ReasoningRole, TextMessageChunk, TextMessageContent, TextMessageEnd,
     TextMessageStart, TextRole, ToolCallArgs, ToolCallChunk, ToolCallEnd, ToolCallStart,
 };
-
-/// Why a chunk cannot be expanded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ChunkError {
-    /// The first chunk of a stream lacks a member that the start needs.
-    #[error("the first {event} of a stream has no {member}: only later chunks may leave it out")]
-    FirstWithout {
-        /// The type of the event.
-        event: &'static str,
-        /// The missing member.
-        member: &'static str,
-    },
-    /// A chunk contradicts the start of its stream.
-    #[error("{event} has {member} {found:?}, but its stream started with {began:?}")]
-    Conflict {
-        /// The type of the event.
-        event: &'static str,
-        /// The conflicting member.
-        member: &'static str,
-        /// The value in the chunk.
-        found: String,
-        /// The value at the start of the stream; empty for none.
-        began: String,
-    },
-    /// A chunk has neither id nor tag, and several lanes have an open stream that it could belong to.
-    #[error("{event} has neither an id nor a tag, and {lanes} lanes have an open stream: tag it")]
-    Ambiguous {
-        /// The type of the event.
-        event: &'static str,
-        /// The number of lanes.
-        lanes: usize,
-    },
-}
 
 /// Expands chunk events and passes all other events on.
 #[derive(Debug)]
@@ -137,7 +104,7 @@ impl ChunkExpander {
     /// # Errors
     ///
     /// Returns an error if a chunk belongs to no open message or call, and starts none.
-    pub fn handle_event(&mut self, event: Event, out: &mut Vec<Event>) -> Result<(), ChunkError> {
+    pub fn handle_event(&mut self, event: Event, out: &mut Vec<Event>) -> Result<(), Error> {
         let chunk = match event {
             Event::TextMessageChunk(chunk) => Chunk::from(*chunk),
             Event::ToolCallChunk(chunk) => Chunk::from(*chunk),
@@ -177,7 +144,7 @@ impl ChunkExpander {
     }
 
     /// Continues the open stream of a chunk's lane, or ends it and starts another.
-    fn handle_chunk(&mut self, chunk: Chunk, out: &mut Vec<Event>) -> Result<(), ChunkError> {
+    fn handle_chunk(&mut self, chunk: Chunk, out: &mut Vec<Event>) -> Result<(), Error> {
         let lane = self.lane_of(&chunk)?;
         let open = self.open.iter().find(|(open, _)| *open == lane).map(|(_, stream)| stream);
         let continued = open.filter(|stream| {
@@ -204,7 +171,7 @@ impl ChunkExpander {
 
     /// Returns the lane of a chunk: the one with its id open, otherwise its tag, otherwise the one with an open stream of its
     /// kind.
-    fn lane_of(&self, chunk: &Chunk) -> Result<Lane, ChunkError> {
+    fn lane_of(&self, chunk: &Chunk) -> Result<Lane, Error> {
         let same_kind = || self.open.iter().filter(|(_, stream)| stream.kind == chunk.kind);
         if let Some(id) = &chunk.id {
             let Some((lane, _)) = same_kind().find(|(_, stream)| stream.id == *id) else {
@@ -221,20 +188,20 @@ impl ChunkExpander {
         match same_kind().count() {
             0 => Ok(None),
             1 => Ok(same_kind().next().and_then(|(lane, _)| lane.clone())),
-            lanes => Err(ChunkError::Ambiguous { event: chunk.kind.event(), lanes }),
+            lanes => Err(Error::AmbiguousChunk { event: chunk.kind.event(), lanes }),
         }
     }
 }
 
-fn conflict(kind: Kind, member: &'static str, found: Option<&str>, began: Option<&str>) -> ChunkError {
+fn conflict(kind: Kind, member: &'static str, found: Option<&str>, began: Option<&str>) -> Error {
     let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    ChunkError::Conflict { event: kind.event(), member, found: owned(found), began: owned(began) }
+    Error::ChunkConflict { event: kind.event(), member, found: owned(found), began: owned(began) }
 }
 
 impl Chunk {
     /// Returns the stream that a first chunk starts, or an error if it lacks a member.
-    fn begin(&self) -> Result<Stream, ChunkError> {
-        let missing = |member| ChunkError::FirstWithout { event: self.kind.event(), member };
+    fn begin(&self) -> Result<Stream, Error> {
+        let missing = |member| Error::FirstChunkWithout { event: self.kind.event(), member };
         let id = self.id.clone().ok_or_else(|| missing(self.kind.id_member()))?;
         if self.kind == Kind::Tool && self.name.is_none() {
             return Err(missing("toolCallName"));
@@ -252,7 +219,7 @@ impl Chunk {
 
 impl Stream {
     /// Checks that the members a chunk repeats equal those of its stream.
-    fn agrees(&self, chunk: &Chunk) -> Result<(), ChunkError> {
+    fn agrees(&self, chunk: &Chunk) -> Result<(), Error> {
         let role = |role: Option<TextRole>| role.unwrap_or_default().as_str();
         if chunk.role.is_some_and(|found| role(Some(found)) != role(self.role)) {
             let found = chunk.role.map(TextRole::as_str);

@@ -40,8 +40,9 @@ pub enum Subagents {
     Attributed,
     /// As part of the run: texts carry the agent's name, a step surrounds the agent's work, the tag is kept.
     Inline,
-    /// Not at all, except for events of the whole run: text on the answer channel (a workflow answers by one of its agents),
-    /// changes of the shared state, and interrupts, which the run waits for.
+    /// Not at all, except for events of the whole run: changes of the shared state, interrupts, which the run waits for, and
+    /// text on the answer channel if the root has none of its own (a workflow answers by one of its agents). Needs the state
+    /// of [`View`](crate::convert::View) for that choice; converters alone show all text on the answer channel.
     Hidden,
     /// As tool calls named after the agents: the input of each as arguments, its answer or failure as the result; its own
     /// calls as `agent › tool`. For frontends that show tool calls and no sub-agents. Needs the state of

@@ -1,9 +1,11 @@
-//! Errors in AG-UI input.
+//! The error of this crate, for AG-UI input and output.
 //!
 //! Every error returns its [`Fault`] and whether the stream can continue. An invalid event of a peer is the peer's fault and
 //! costs only that event; invalid framing ends the stream.
 
 use std::fmt;
+
+use crate::encode::MAX_FRAME;
 
 /// The party that caused an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,10 +74,10 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
-/// Why input cannot be decoded.
+/// Why input cannot be decoded, or an event cannot be encoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum DecodeError {
+pub enum Error {
     /// The payload is not JSON.
     #[error("the payload is not JSON ({0}): send one JSON object per frame")]
     Json(#[from] serde_json::Error),
@@ -94,7 +96,7 @@ pub enum DecodeError {
     /// The stream ends inside a protobuf frame.
     #[error("the stream ends inside a protobuf frame")]
     CutOff,
-    /// A frame exceeds the limit.
+    /// A received frame exceeds the limit.
     #[error("a frame of {size} bytes is over the limit of {limit} bytes")]
     FrameTooLarge {
         /// The size of the frame, in bytes.
@@ -102,21 +104,84 @@ pub enum DecodeError {
         /// The value of the limit, in bytes.
         limit: usize,
     },
-    /// Chunk events are ambiguous or contradict each other.
-    #[error(transparent)]
-    Chunk(#[from] crate::chunks::ChunkError),
+    /// The first chunk of a stream lacks a member that the start needs.
+    #[error("the first {event} of a stream has no {member}: only later chunks may leave it out")]
+    FirstChunkWithout {
+        /// The type of the event.
+        event: &'static str,
+        /// The missing member.
+        member: &'static str,
+    },
+    /// A chunk contradicts the start of its stream.
+    #[error("{event} has {member} {found:?}, but its stream started with {began:?}")]
+    ChunkConflict {
+        /// The type of the event.
+        event: &'static str,
+        /// The conflicting member.
+        member: &'static str,
+        /// The value in the chunk.
+        found: String,
+        /// The value at the start of the stream; empty for none.
+        began: String,
+    },
+    /// A chunk has neither id nor tag, and several lanes have an open stream that it could belong to.
+    #[error("{event} has neither an id nor a tag, and {lanes} lanes have an open stream: tag it")]
+    AmbiguousChunk {
+        /// The type of the event.
+        event: &'static str,
+        /// The number of lanes.
+        lanes: usize,
+    },
     /// An event follows the end of the run.
     #[error("{0} after the end of the run: nothing may follow RUN_FINISHED or RUN_ERROR")]
     AfterEnd(String),
+    /// A limit of [`PatchLimits`](crate::fold::patch::PatchLimits) is exceeded.
+    #[error(
+        "operation {operation} of the JSON Patch passes the limit `{limit}` = {max}: send a snapshot, or less"
+    )]
+    PatchLimit {
+        /// The index of the operation.
+        operation: usize,
+        /// The name of the limit.
+        limit: &'static str,
+        /// The value of the limit.
+        max: usize,
+    },
+    /// An operation of a JSON Patch does not match the value: no such path, a failed test, an invalid pointer.
+    #[error("operation {operation} of the JSON Patch does not fit the value: send a snapshot of it first")]
+    PatchRefused {
+        /// The index of the operation.
+        operation: usize,
+    },
+    /// The event cannot be serialized as JSON.
+    #[error("the event cannot be written as JSON: {0}")]
+    NotWritten(serde_json::Error),
+    /// The protobuf encoding has no form for the event.
+    #[error("the protobuf encoding has no place for {0}: send it as JSON, or as CUSTOM")]
+    NoProto(String),
+    /// The id of an SSE frame contains a line break or a NUL.
+    #[error("the id of an SSE frame must not have line breaks or NUL characters")]
+    SseId,
+    /// An encoded frame is larger than clients accept.
+    #[error("a frame of {size} bytes is over the {MAX_FRAME} bytes that clients take: send less per event")]
+    OversizedEvent {
+        /// The size of the frame, in bytes.
+        size: usize,
+    },
 }
 
-impl DecodeError {
-    /// Returns the party that caused the error.
+impl Error {
+    /// Returns the party that caused the error: the caller for events that it encodes, the peer for its input.
     pub fn fault(&self) -> Fault {
-        Fault::Peer
+        match self {
+            Self::NotWritten(_) | Self::NoProto(_) | Self::SseId | Self::OversizedEvent { .. } => {
+                Fault::Caller
+            }
+            _ => Fault::Peer,
+        }
     }
 
-    /// Returns `true` if the following frames can still be decoded. Only invalid framing prevents that.
+    /// Returns `true` if the following frames can still be decoded or encoded. Only invalid framing prevents that.
     pub fn can_continue(&self) -> bool {
         !matches!(self, Self::CutOff | Self::FrameTooLarge { .. })
     }

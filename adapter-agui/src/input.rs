@@ -29,7 +29,7 @@ pub use limits::InputLimits;
 
 use crate::convert::META_AUTHOR;
 use crate::decode::tool_output;
-use crate::error::DecodeError;
+use crate::error::Error;
 use crate::wire::object::{At, FromWire as _};
 use crate::wire::{self, Content, ResumeStatus, RunAgentInput, Strictness};
 
@@ -49,7 +49,7 @@ const META_CALLS: &str = "toolCalls";
 /// # Errors
 ///
 /// Returns an error with the path of the first member that is missing, of a wrong type or too long.
-pub fn read_input(body: &[u8]) -> Result<RunAgentInput, DecodeError> {
+pub fn read_input(body: &[u8]) -> Result<RunAgentInput, Error> {
     read_input_within(body, InputLimits::default())
 }
 
@@ -58,8 +58,8 @@ pub fn read_input(body: &[u8]) -> Result<RunAgentInput, DecodeError> {
 /// # Errors
 ///
 /// As [`read_input`].
-pub fn read_input_within(body: &[u8], limits: InputLimits) -> Result<RunAgentInput, DecodeError> {
-    let text = std::str::from_utf8(body).map_err(|_| DecodeError::Utf8)?;
+pub fn read_input_within(body: &[u8], limits: InputLimits) -> Result<RunAgentInput, Error> {
+    let text = std::str::from_utf8(body).map_err(|_| Error::Utf8)?;
     let value: Value = serde_json::from_str(text)?;
     let input = RunAgentInput::from_wire(value, &At::root("RunAgentInput", Strictness::Forgiving))?;
     limits::check_ids(&input, limits)?;

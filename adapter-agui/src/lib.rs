@@ -83,4 +83,4 @@ pub mod version;
 pub mod wire;
 
 pub use config::{Dialect, Errors, Interrupts, Settings, Subagents};
-pub use error::{DecodeError, WireError};
+pub use error::{Error, WireError};

@@ -6,7 +6,7 @@ use super::*;
 use crate::wire::Strictness;
 
 /// Feeds events and tells what came out, one short line per event.
-fn expand(dialect: Dialect, events: &[Value]) -> Result<Vec<String>, ChunkError> {
+fn expand(dialect: Dialect, events: &[Value]) -> Result<Vec<String>, Error> {
     let mut expander = ChunkExpander::new(dialect);
     let mut out = Vec::new();
     for event in events {
@@ -132,7 +132,7 @@ fn contradictions_count_from_1_0_on() {
         json!({"type": "TEXT_MESSAGE_CHUNK", "messageId": "a", "delta": "1"}),
         json!({"type": "TEXT_MESSAGE_CHUNK", "messageId": "a", "role": "user", "delta": "2"}),
     ];
-    assert!(matches!(expand(Dialect::V1_0, &events), Err(ChunkError::Conflict { member: "role", .. })));
+    assert!(matches!(expand(Dialect::V1_0, &events), Err(Error::ChunkConflict { member: "role", .. })));
     assert!(expand(Dialect::V0_0_59, &events).is_ok());
 }
 
@@ -143,7 +143,7 @@ fn an_untagged_chunk_needs_exactly_one_lane() {
     let one = expand(Dialect::V1_0, &[tagged("a", "x"), loose.clone()]).unwrap();
     assert_eq!(one.last().unwrap(), "TEXT_MESSAGE_CONTENT a 2 x");
     let two = expand(Dialect::V1_0, &[tagged("a", "x"), tagged("b", "y"), loose]);
-    assert!(matches!(two, Err(ChunkError::Ambiguous { lanes: 2, .. })));
+    assert!(matches!(two, Err(Error::AmbiguousChunk { lanes: 2, .. })));
     let wrong = expand(Dialect::V1_0, &[tagged("a", "x"), tagged("a", "y")]);
-    assert!(matches!(wrong, Err(ChunkError::Conflict { member: "subagentRunId", .. })));
+    assert!(matches!(wrong, Err(Error::ChunkConflict { member: "subagentRunId", .. })));
 }

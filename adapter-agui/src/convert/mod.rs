@@ -25,7 +25,7 @@ mod state;
 mod text;
 mod thinking;
 mod tool;
-mod tool_view;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -42,7 +42,7 @@ pub use state::StateConverter;
 pub use text::TextConverter;
 pub use thinking::ThinkingConverter;
 pub use tool::{ToolResultConverter, ToolUseConverter};
-pub use tool_view::View;
+pub use view::View;
 
 use crate::config::Settings;
 use crate::wire::Event;

@@ -7,7 +7,7 @@ use std::fmt;
 use aqueduct_core::ByteString;
 use serde::de::{Error as _, MapAccess, Visitor};
 
-use crate::error::DecodeError;
+use crate::error::Error;
 use crate::wire::{
     Base, Event, MAX_SAFE_INTEGER, ReasoningMessageContent, Strictness, TextMessageContent, ToolCallArgs,
 };
@@ -17,7 +17,7 @@ use crate::wire::{
 /// # Errors
 ///
 /// Returns an error if the payload is not an AG-UI event.
-pub fn read_payload(payload: &ByteString) -> Result<Event, DecodeError> {
+pub fn read_payload(payload: &ByteString) -> Result<Event, Error> {
     match read_delta(payload) {
         Some(event) => Ok(event),
         None => Event::from_json(payload, Strictness::Forgiving),

@@ -3,7 +3,7 @@
 use bytes::{Buf as _, Bytes, BytesMut};
 
 use crate::encode::MAX_FRAME;
-use crate::error::DecodeError;
+use crate::error::Error;
 
 /// Splits a stream into frames, whatever the boundaries of its reads. Holds at most one incomplete frame.
 #[derive(Debug, Default)]
@@ -24,12 +24,12 @@ impl ProtoFrames {
     ///
     /// # Errors
     ///
-    /// Returns [`DecodeError::FrameTooLarge`] if a frame is longer than the limit; no frame follows.
-    pub fn poll_frame(&mut self) -> Result<Option<Bytes>, DecodeError> {
+    /// Returns [`Error::FrameTooLarge`] if a frame is longer than the limit; no frame follows.
+    pub fn poll_frame(&mut self) -> Result<Option<Bytes>, Error> {
         let Some(prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
         let length = u32::from_be_bytes(*prefix) as usize;
         if length > MAX_FRAME {
-            return Err(DecodeError::FrameTooLarge { size: length, limit: MAX_FRAME });
+            return Err(Error::FrameTooLarge { size: length, limit: MAX_FRAME });
         }
         if self.buffer.len() < PREFIX + length {
             return Ok(None);
@@ -42,9 +42,9 @@ impl ProtoFrames {
     ///
     /// # Errors
     ///
-    /// Returns [`DecodeError::CutOff`] if the stream ended inside a frame.
-    pub fn handle_end(&self) -> Result<(), DecodeError> {
-        if self.buffer.is_empty() { Ok(()) } else { Err(DecodeError::CutOff) }
+    /// Returns [`Error::CutOff`] if the stream ended inside a frame.
+    pub fn handle_end(&self) -> Result<(), Error> {
+        if self.buffer.is_empty() { Ok(()) } else { Err(Error::CutOff) }
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
         let mut frames = ProtoFrames::default();
         frames.handle_bytes(&[0, 0, 0, 2, b'a']);
         assert!(frames.poll_frame().unwrap().is_none());
-        assert!(matches!(frames.handle_end(), Err(DecodeError::CutOff)));
+        assert!(matches!(frames.handle_end(), Err(Error::CutOff)));
         let mut frames = ProtoFrames::default();
         frames.handle_bytes(&[255, 0, 0, 0]);
         assert!(!frames.poll_frame().unwrap_err().can_continue());

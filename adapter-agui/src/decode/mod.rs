@@ -47,7 +47,7 @@ pub use frames::ProtoFrames;
 
 use crate::chunks::ChunkExpander;
 use crate::config::Dialect;
-use crate::error::DecodeError;
+use crate::error::Error;
 use crate::wire::{Base, Event, RunAgentInput};
 use open::{Call, Key, Lanes, Message};
 use seen::Seen;
@@ -70,7 +70,7 @@ const MAX_INTERRUPTS: usize = 256;
 /// let payload = r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"Hello"}"#;
 /// decoder.handle_payload(&payload.into())?;
 /// assert!(matches!(decoder.poll_event(), Some(SourceEvent::Update(_))));
-/// # Ok::<(), aqueduct_adapter_agui::error::DecodeError>(())
+/// # Ok::<(), aqueduct_adapter_agui::error::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Decoder {
@@ -129,9 +129,9 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// Returns an error if the payload is not an event. If [`DecodeError::can_continue`] returns `true`, the next payload can be
+    /// Returns an error if the payload is not an event. If [`Error::can_continue`] returns `true`, the next payload can be
     /// decoded.
-    pub fn handle_payload(&mut self, payload: &ByteString) -> Result<(), DecodeError> {
+    pub fn handle_payload(&mut self, payload: &ByteString) -> Result<(), Error> {
         self.handle_event(read_payload(payload)?)
     }
 
@@ -140,8 +140,8 @@ impl Decoder {
     /// # Errors
     ///
     /// As [`handle_payload`](Self::handle_payload).
-    pub fn handle_bytes(&mut self, payload: bytes::Bytes) -> Result<(), DecodeError> {
-        let payload = ByteString::try_from(payload).map_err(|_| DecodeError::Utf8)?;
+    pub fn handle_bytes(&mut self, payload: bytes::Bytes) -> Result<(), Error> {
+        let payload = ByteString::try_from(payload).map_err(|_| Error::Utf8)?;
         self.handle_payload(&payload)
     }
 
@@ -151,7 +151,7 @@ impl Decoder {
     ///
     /// As [`handle_payload`](Self::handle_payload).
     #[cfg(feature = "proto")]
-    pub fn handle_frame(&mut self, frame: bytes::Bytes) -> Result<(), DecodeError> {
+    pub fn handle_frame(&mut self, frame: bytes::Bytes) -> Result<(), Error> {
         self.handle_event(crate::proto::decode_event(frame)?)
     }
 
@@ -160,9 +160,9 @@ impl Decoder {
     /// # Errors
     ///
     /// As [`handle_payload`](Self::handle_payload).
-    pub fn handle_event(&mut self, event: Event) -> Result<(), DecodeError> {
+    pub fn handle_event(&mut self, event: Event) -> Result<(), Error> {
         if self.ended {
-            return Err(DecodeError::AfterEnd(event.kind().to_owned()));
+            return Err(Error::AfterEnd(event.kind().to_owned()));
         }
         let event = self.thinking.upgrade(event)?;
         if self.chunks.passes(&event) {

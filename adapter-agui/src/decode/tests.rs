@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Decoder;
 use crate::config::{Dialect, Settings};
 use crate::convert::converters;
-use crate::error::DecodeError;
+use crate::error::Error;
 use crate::verify::{Level, Rule, verify};
 use crate::wire::{Event, RunAgentInput, Strictness};
 
@@ -239,7 +239,7 @@ fn chunks_are_spelled_out() {
         [(Text, false), (Text, false), (Text, true), (ToolUse, false), (ToolUse, false), (ToolUse, true)]
     );
     let error = Decoder::new().handle_event(event(json!({"type": "TEXT_MESSAGE_CHUNK", "delta": "1"})));
-    assert!(matches!(error, Err(DecodeError::Chunk(_))));
+    assert!(matches!(error, Err(Error::FirstChunkWithout { .. })));
 }
 
 #[test]

@@ -19,58 +19,26 @@ use aqueduct_core::ByteString;
 
 pub use watcher::WatcherEncoder;
 
+use crate::error::Error;
 use crate::wire::{Base, Event};
 use escape::escape_into;
 
 /// The largest frame that AG-UI clients accept (10 MiB, for SSE and protobuf alike).
 pub const MAX_FRAME: usize = 10 * 1024 * 1024;
 
-/// Why an event cannot be encoded.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EncodeError {
-    /// The event cannot be serialized as JSON.
-    #[error("the event cannot be written as JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// The protobuf encoding has no form for the event.
-    #[error("the protobuf encoding has no place for {0}: send it as JSON, or as CUSTOM")]
-    NoProto(String),
-    /// The id of an SSE frame contains a line break or a NUL.
-    #[error("the id of an SSE frame must not have line breaks or NUL characters")]
-    SseId,
-    /// The frame is larger than clients accept.
-    #[error("a frame of {size} bytes is over the {MAX_FRAME} bytes that clients take: send less per event")]
-    FrameTooLarge {
-        /// The size of the frame, in bytes.
-        size: usize,
-    },
-}
-
-impl EncodeError {
-    /// Returns [`Fault::Caller`](crate::error::Fault::Caller): the event was created on this side.
-    pub fn fault(&self) -> crate::error::Fault {
-        crate::error::Fault::Caller
-    }
-
-    /// Returns `true`: an event that cannot be encoded leaves the buffer unchanged.
-    pub fn can_continue(&self) -> bool {
-        true
-    }
-}
-
 /// Appends the event as one JSON object, without line breaks.
 ///
 /// # Errors
 ///
 /// Returns an error if a value cannot be serialized.
-pub fn json(event: &Event, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+pub fn json(event: &Event, out: &mut Vec<u8>) -> Result<(), Error> {
     if write_delta(event, out) {
         return Ok(());
     }
     let start = out.len();
     serde_json::to_writer(&mut *out, event).map_err(|error| {
         out.truncate(start);
-        EncodeError::Json(error)
+        Error::NotWritten(error)
     })
 }
 
@@ -79,11 +47,11 @@ pub fn json(event: &Event, out: &mut Vec<u8>) -> Result<(), EncodeError> {
 /// # Errors
 ///
 /// Returns an error if a value cannot be serialized, or the id contains a line break or a NUL.
-pub fn sse(event: &Event, id: Option<&str>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+pub fn sse(event: &Event, id: Option<&str>, out: &mut Vec<u8>) -> Result<(), Error> {
     let start = out.len();
     if let Some(id) = id {
         if id.contains(['\n', '\r', '\0']) {
-            return Err(EncodeError::SseId);
+            return Err(Error::SseId);
         }
         out.extend_from_slice(b"id: ");
         out.extend_from_slice(id.as_bytes());
@@ -101,12 +69,12 @@ pub fn sse(event: &Event, id: Option<&str>, out: &mut Vec<u8>) -> Result<(), Enc
 ///
 /// Returns an error if the event has no protobuf form, or its frame is too long.
 #[cfg(feature = "proto")]
-pub fn proto_frame(event: &Event, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+pub fn proto_frame(event: &Event, out: &mut Vec<u8>) -> Result<(), Error> {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     if !crate::proto::encode_event(event, out) {
         out.truncate(start);
-        return Err(EncodeError::NoProto(event.kind().to_owned()));
+        return Err(Error::NoProto(event.kind().to_owned()));
     }
     limited(start, out).inspect_err(|_| out.truncate(start))?;
     // The limit above is far below 2^32.
@@ -117,9 +85,9 @@ pub fn proto_frame(event: &Event, out: &mut Vec<u8>) -> Result<(), EncodeError> 
     Ok(())
 }
 
-fn limited(start: usize, out: &[u8]) -> Result<(), EncodeError> {
+fn limited(start: usize, out: &[u8]) -> Result<(), Error> {
     let size = out.len() - start;
-    if size > MAX_FRAME { Err(EncodeError::FrameTooLarge { size }) } else { Ok(()) }
+    if size > MAX_FRAME { Err(Error::OversizedEvent { size }) } else { Ok(()) }
 }
 
 /// Writes a delta by template. Returns `false` for any other event, and for a delta with rare members.

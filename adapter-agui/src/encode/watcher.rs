@@ -4,9 +4,10 @@ use aqueduct_core::service::{EventEncoder, PayloadSink};
 use aqueduct_core::{BlockEvent, ByteString, ConverterSet, wellknown};
 use serde_json::json;
 
-use super::{EncodeError, MAX_FRAME};
+use super::MAX_FRAME;
 use crate::config::Settings;
 use crate::convert::View;
+use crate::error::Error;
 use crate::version::Encoding;
 use crate::wire::{Custom, Event};
 
@@ -55,7 +56,7 @@ impl WatcherEncoder {
         });
     }
 
-    fn write(&self, event: &Event, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    fn write(&self, event: &Event, out: &mut Vec<u8>) -> Result<(), Error> {
         match self.encoding {
             #[cfg(feature = "proto")]
             Encoding::Proto => super::proto_frame(event, out),
@@ -63,7 +64,7 @@ impl WatcherEncoder {
                 let start = out.len();
                 super::json(event, out)?;
                 let size = out.len() - start;
-                if size > MAX_FRAME - 64 { Err(EncodeError::FrameTooLarge { size }) } else { Ok(()) }
+                if size > MAX_FRAME - 64 { Err(Error::OversizedEvent { size }) } else { Ok(()) }
             }
         }
     }
@@ -97,7 +98,7 @@ impl EventEncoder for WatcherEncoder {
     }
 }
 
-fn notice(event: &Event, error: &EncodeError) -> Event {
+fn notice(event: &Event, error: &Error) -> Event {
     Event::Custom(Custom {
         name: ByteString::from_static(wellknown::NOTICE),
         value: json!({ "text": format!("{} was left out: {error}", event.kind()), "level": "error" }),

@@ -3,7 +3,8 @@
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
 
-use super::patch::{PatchError, apply};
+use super::patch::apply;
+use crate::error::Error;
 use crate::wire::{
     ActivityMessage, ActivitySnapshot, AssistantMessage, Content, FunctionCall, InstructionMessage, Message,
     PatchOperation, ReasoningMessage, TextRole, ToolCall, ToolCallResult, ToolMessage, UserMessage,
@@ -175,7 +176,7 @@ impl Draft {
         calls.zip(&mut self.arguments).find(|(call, _)| call.id == id)
     }
 
-    pub(super) fn patch(&mut self, operations: &[PatchOperation]) -> Result<(), PatchError> {
+    pub(super) fn patch(&mut self, operations: &[PatchOperation]) -> Result<(), Error> {
         let Message::Activity(card) = &mut self.message else { return Ok(()) };
         let mut content = Value::Object(std::mem::take(&mut card.content));
         let applied = apply(&mut content, operations);

@@ -7,7 +7,8 @@
 use aqueduct_core::{RunFailure, RunInput, SourceEvent};
 use serde_json::Value;
 
-use super::patch::{PatchError, apply};
+use super::patch::apply;
+use crate::error::Error;
 use crate::wire::PatchOperation;
 
 /// The code of the failure.
@@ -72,7 +73,7 @@ impl Guard {
         }
         for operations in std::mem::take(&mut self.waiting) {
             // A patch that does not fit changes nothing, here as in the client.
-            if let Err(error @ PatchError::Limit { .. }) = apply(&mut self.state, &operations) {
+            if let Err(error @ Error::PatchLimit { .. }) = apply(&mut self.state, &operations) {
                 let failure = RunFailure::new(STATE_LIMIT, format!("the agent's state: {error}"));
                 return Err(Box::new(failure));
             }

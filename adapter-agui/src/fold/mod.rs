@@ -27,7 +27,6 @@ use crate::wire::object::{At, FromWire as _};
 use crate::wire::{Event, Message, Strictness, ToolCall};
 use draft::{Draft, merge};
 pub use guard::{STATE_LIMIT, state_guard};
-use patch::PatchError;
 
 /// Returns the input of a run as the value of a [`wellknown::INPUT`](aqueduct_core::wellknown::INPUT) block: the messages from
 /// the index `from` on, and the state. Returns `None` if there is neither.
@@ -50,12 +49,11 @@ pub fn asked(input: &RunInput, from: usize) -> Option<Value> {
 pub struct Fold {
     drafts: Vec<Draft>,
     state: Value,
-    refused: Option<PatchError>,
 }
 
 impl Default for Fold {
     fn default() -> Self {
-        Self { drafts: Vec::new(), state: Value::Object(Map::new()), refused: None }
+        Self { drafts: Vec::new(), state: Value::Object(Map::new()) }
     }
 }
 
@@ -121,14 +119,11 @@ impl Fold {
             Event::ToolCallResult(result) => self.answer(draft::answer(result), &result.tool_call_id),
             Event::ActivitySnapshot(card) => self.show(draft::activity(card), card.replace != Some(false)),
             Event::ActivityDelta(delta) => {
-                let patched = self.find_mut(&delta.message_id).map(|draft| draft.patch(&delta.patch));
-                self.note_patch(patched.unwrap_or(Ok(())));
+                let _refused = self.find_mut(&delta.message_id).map(|draft| draft.patch(&delta.patch));
             }
             Event::StateSnapshot(state) => self.state = state.snapshot.clone(),
-            Event::StateDelta(state) => {
-                let patched = patch::apply(&mut self.state, &state.delta);
-                self.note_patch(patched);
-            }
+            // A patch that is refused changes nothing, as in the client.
+            Event::StateDelta(state) => drop(patch::apply(&mut self.state, &state.delta)),
             Event::MessagesSnapshot(snapshot) => self.restate(&snapshot.messages),
             _ => {}
         }
@@ -156,17 +151,6 @@ impl Fold {
     /// Returns the shared state.
     pub fn state(&self) -> &Value {
         &self.state
-    }
-
-    /// Returns the error of the last JSON Patch that was not applied. Such a patch changes nothing.
-    pub fn refused_patch(&self) -> Option<&PatchError> {
-        self.refused.as_ref()
-    }
-
-    fn note_patch(&mut self, patched: Result<(), PatchError>) {
-        if let Err(error) = patched {
-            self.refused = Some(error);
-        }
     }
 
     /// Searches from the newest message: streaming ones are at the end.

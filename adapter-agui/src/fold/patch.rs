@@ -7,10 +7,9 @@
 //! Invariants: a patch that fails changes nothing; no result exceeds the limits, unless the value did before; a result can
 //! be written, read and dropped without a stack overflow.
 
-use std::fmt;
-
 use serde_json::Value;
 
+use crate::error::Error;
 use crate::wire::PatchOperation;
 
 /// The limits of one patch.
@@ -35,49 +34,12 @@ impl Default for PatchLimits {
     }
 }
 
-/// Why a patch was not applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PatchError {
-    /// A limit of [`PatchLimits`] is exceeded.
-    Limit {
-        /// The index of the operation.
-        operation: usize,
-        /// The name of the limit.
-        limit: &'static str,
-        /// The value of the limit.
-        max: usize,
-    },
-    /// The operation does not match the value: no such path, a failed test, an invalid pointer.
-    Refused {
-        /// The index of the operation.
-        operation: usize,
-    },
-}
-
-impl fmt::Display for PatchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Limit { operation, limit, max } => write!(
-                f,
-                "operation {operation} of the JSON Patch passes the limit `{limit}` = {max}: send a snapshot, or less"
-            ),
-            Self::Refused { operation } => write!(
-                f,
-                "operation {operation} of the JSON Patch does not fit the value: send a snapshot of it first"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PatchError {}
-
 /// Applies the operations in order, within the default limits.
 ///
 /// # Errors
 ///
 /// Returns the index of the operation that is malformed, does not match or exceeds a limit. The document is unchanged.
-pub fn apply(target: &mut Value, operations: &[PatchOperation]) -> Result<(), PatchError> {
+pub fn apply(target: &mut Value, operations: &[PatchOperation]) -> Result<(), Error> {
     apply_within(target, operations, &PatchLimits::default())
 }
 
@@ -90,16 +52,16 @@ pub fn apply_within(
     target: &mut Value,
     operations: &[PatchOperation],
     limits: &PatchLimits,
-) -> Result<(), PatchError> {
+) -> Result<(), Error> {
     if operations.len() > limits.operations {
         let (operation, max) = (limits.operations, limits.operations);
-        return Err(PatchError::Limit { operation, limit: "operations", max });
+        return Err(Error::PatchLimit { operation, limit: "operations", max });
     }
     let mut patched = target.clone();
     let mut budget = Budget::new(&patched, limits);
     for (index, operation) in operations.iter().enumerate() {
         budget.operation = index;
-        let refused = PatchError::Refused { operation: index };
+        let refused = Error::PatchRefused { operation: index };
         apply_one(&mut patched, operation, &mut budget).map_err(|stop| match stop {
             Stop::Refused => refused,
             Stop::Limit(error) => error,
@@ -112,7 +74,7 @@ pub fn apply_within(
 /// Why an operation stops.
 enum Stop {
     Refused,
-    Limit(PatchError),
+    Limit(Error),
 }
 
 /// The size of a value.
@@ -171,7 +133,7 @@ impl<'a> Budget<'a> {
         if count <= max {
             return Ok(());
         }
-        Err(Stop::Limit(PatchError::Limit { operation: self.operation, limit, max }))
+        Err(Stop::Limit(Error::PatchLimit { operation: self.operation, limit, max }))
     }
 
     fn measure(&mut self, value: &Value) -> Result<Size, Stop> {
@@ -398,7 +360,7 @@ mod tests {
     fn refused(before: &Value, patch: &[PatchOperation], name: &str) {
         let mut target = before.clone();
         let error = apply(&mut target, patch).unwrap_err();
-        assert!(matches!(error, PatchError::Limit { limit, .. } if limit == name), "{error}");
+        assert!(matches!(error, Error::PatchLimit { limit, .. } if limit == name), "{error}");
         assert_eq!(target, *before, "nothing is changed");
         assert!(error.to_string().contains(name), "{error}");
     }

@@ -7,7 +7,7 @@ use super::event::ProtoEvent;
 use super::field::{ProtoField, ProtoMessage, merge};
 use super::reader::Field;
 use super::writer::write_nested;
-use crate::error::DecodeError;
+use crate::error::Error;
 use crate::wire::{
     Base, BinaryPart, Content, ContentPart, DataSource, MediaPart, PartSource, TextPart, ToolCallResult,
     UrlSource,
@@ -23,7 +23,7 @@ impl ProtoField for PartSource {
         });
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         let mut reader = field.message()?;
         while let Some((number, field)) = reader.next()? {
             *self = match number {
@@ -37,7 +37,7 @@ impl ProtoField for PartSource {
     }
 }
 
-pub(super) fn nested<M: ProtoMessage>(field: &Field) -> Result<M, DecodeError> {
+pub(super) fn nested<M: ProtoMessage>(field: &Field) -> Result<M, Error> {
     let mut message = M::default();
     merge(&mut message, field.message()?)?;
     Ok(message)
@@ -63,7 +63,7 @@ impl ProtoField for ContentPart {
         write_nested(tag, out, |out| part.write(arm, out));
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         let mut reader = field.message()?;
         while let Some((number, field)) = reader.next()? {
             *self = match number {
@@ -107,10 +107,10 @@ fn write_content(content: &Content, text: u32, parts: u32, out: &mut Vec<u8>) {
 }
 
 /// Appends a part to content that has been text until now.
-fn push_part(content: &mut Content, field: &Field) -> Result<(), DecodeError> {
+fn push_part(content: &mut Content, field: &Field) -> Result<(), Error> {
     if let Content::Text(text) = content {
         if !text.is_empty() {
-            return Err(DecodeError::Proto("a content is a text and parts at once"));
+            return Err(Error::Proto("a content is a text and parts at once"));
         }
         *content = Content::Parts(Vec::new());
     }
@@ -143,7 +143,7 @@ impl ProtoEvent for ToolCallResult {
         }
     }
 
-    fn read_own(&mut self, number: u32, field: &Field) -> Result<(), DecodeError> {
+    fn read_own(&mut self, number: u32, field: &Field) -> Result<(), Error> {
         match number {
             2 => self.subagent_run_id.read(field),
             3 => self.message_id.read(field),

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::field::ProtoField as _;
 use super::reader::{Field, Reader};
 use super::writer::{VARINT, write_key, write_nested, write_varint};
-use crate::error::DecodeError;
+use crate::error::Error;
 use crate::wire::{Base, Event, EventType};
 
 /// The fields of an event; number 1 is [`Base`] in all of them.
@@ -13,9 +13,9 @@ pub(crate) trait ProtoEvent: Default {
     fn base(&self) -> &Base;
     fn base_mut(&mut self) -> &mut Base;
     fn write_own(&self, out: &mut Vec<u8>);
-    fn read_own(&mut self, number: u32, field: &Field) -> Result<(), DecodeError>;
+    fn read_own(&mut self, number: u32, field: &Field) -> Result<(), Error>;
     /// Called after all fields were read.
-    fn complete(&mut self) -> Result<(), DecodeError> {
+    fn complete(&mut self) -> Result<(), Error> {
         Ok(())
     }
 }
@@ -30,14 +30,14 @@ pub fn encode_event(event: &Event, out: &mut Vec<u8>) -> bool {
 /// # Errors
 ///
 /// Returns an error if the bytes are malformed, or contain an unknown event.
-pub fn decode_event(bytes: Bytes) -> Result<Event, DecodeError> {
+pub fn decode_event(bytes: Bytes) -> Result<Event, Error> {
     let mut reader = Reader::new(bytes);
     let mut event = None;
     let mut unknown = None;
     while let Some((arm, field)) = reader.next()? {
         match Event::read_arm(arm, field.message()?)? {
             Some(_) if event.is_some() => {
-                return Err(DecodeError::Proto("an envelope holds more than one event"));
+                return Err(Error::Proto("an envelope holds more than one event"));
             }
             Some(read) => event = Some(read),
             None => unknown = Some(arm),
@@ -45,8 +45,8 @@ pub fn decode_event(bytes: Bytes) -> Result<Event, DecodeError> {
     }
     match (event, unknown) {
         (Some(event), _) => Ok(event),
-        (None, Some(arm)) => Err(DecodeError::UnknownArm(arm)),
-        (None, None) => Err(DecodeError::Proto("an envelope holds no event")),
+        (None, Some(arm)) => Err(Error::UnknownArm(arm)),
+        (None, None) => Err(Error::Proto("an envelope holds no event")),
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn write_event<E: ProtoEvent>(kind: EventType, arm: u32, event: &E, o
 }
 
 /// Reads the fields of an event, and checks that its type is that of its envelope.
-pub(crate) fn read_event<E: ProtoEvent>(kind: EventType, mut reader: Reader) -> Result<E, DecodeError> {
+pub(crate) fn read_event<E: ProtoEvent>(kind: EventType, mut reader: Reader) -> Result<E, Error> {
     let mut event = E::default();
     let mut based = false;
     while let Some((number, field)) = reader.next()? {
@@ -71,7 +71,7 @@ pub(crate) fn read_event<E: ProtoEvent>(kind: EventType, mut reader: Reader) -> 
         }
     }
     if !based {
-        return Err(DecodeError::Proto("an event has no base"));
+        return Err(Error::Proto("an event has no base"));
     }
     event.complete()?;
     Ok(event)
@@ -89,7 +89,7 @@ fn write_base(kind: EventType, base: &Base, out: &mut Vec<u8>) {
     }
 }
 
-fn read_base(kind: EventType, base: &mut Base, mut reader: Reader) -> Result<(), DecodeError> {
+fn read_base(kind: EventType, base: &mut Base, mut reader: Reader) -> Result<(), Error> {
     let mut number_seen = 0;
     while let Some((number, field)) = reader.next()? {
         match number {
@@ -103,6 +103,6 @@ fn read_base(kind: EventType, base: &mut Base, mut reader: Reader) -> Result<(),
     if number_seen == i64::from(kind.number()) {
         Ok(())
     } else {
-        Err(DecodeError::Proto("an event's type is not that of its envelope"))
+        Err(Error::Proto("an event's type is not that of its envelope"))
     }
 }

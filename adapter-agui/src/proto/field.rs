@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::json::{read_struct, read_value, write_struct, write_value};
 use super::reader::{Field, Reader};
 use super::writer::{VARINT, write_key, write_nested, write_text, write_varint};
-use crate::error::DecodeError;
+use crate::error::Error;
 use crate::wire::{MAX_SAFE_INTEGER, MaybeValue, OpenObject};
 
 /// A value that can be a field.
@@ -15,7 +15,7 @@ pub(crate) trait ProtoField {
     fn write(&self, tag: u32, out: &mut Vec<u8>);
 
     /// Reads the field: a later one replaces an earlier one, a repeated one is appended.
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError>;
+    fn read(&mut self, field: &Field) -> Result<(), Error>;
 
     /// Writes the field where its presence has a meaning.
     fn write_present(&self, tag: u32, out: &mut Vec<u8>) {
@@ -27,11 +27,11 @@ pub(crate) trait ProtoField {
 pub(crate) trait ProtoMessage: Default {
     fn write_fields(&self, out: &mut Vec<u8>);
 
-    fn read_field(&mut self, number: u32, field: &Field) -> Result<(), DecodeError>;
+    fn read_field(&mut self, number: u32, field: &Field) -> Result<(), Error>;
 }
 
 /// Reads all fields into `message`.
-pub(crate) fn merge<M: ProtoMessage>(message: &mut M, mut reader: Reader) -> Result<(), DecodeError> {
+pub(crate) fn merge<M: ProtoMessage>(message: &mut M, mut reader: Reader) -> Result<(), Error> {
     while let Some((number, field)) = reader.next()? {
         message.read_field(number, &field)?;
     }
@@ -45,7 +45,7 @@ impl ProtoField for ByteString {
         }
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         *self = field.text()?;
         Ok(())
     }
@@ -61,7 +61,7 @@ impl ProtoField for bool {
         write_varint(u64::from(*self), out);
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         *self = field.varint()? != 0;
         Ok(())
     }
@@ -73,10 +73,10 @@ impl ProtoField for i64 {
         write_varint(self.cast_unsigned(), out);
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         let value = field.int64()?;
         if value.unsigned_abs() > MAX_SAFE_INTEGER.unsigned_abs() {
-            return Err(DecodeError::Proto("an integer has more than 53 bits"));
+            return Err(Error::Proto("an integer has more than 53 bits"));
         }
         *self = value;
         Ok(())
@@ -89,10 +89,10 @@ impl ProtoField for u64 {
         write_varint(*self, out);
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         let mut count = 0_i64;
         count.read(field)?;
-        *self = Self::try_from(count).map_err(|_| DecodeError::Proto("a count is negative"))?;
+        *self = Self::try_from(count).map_err(|_| Error::Proto("a count is negative"))?;
         Ok(())
     }
 }
@@ -102,7 +102,7 @@ impl ProtoField for Value {
         write_nested(tag, out, |out| write_value(self, out));
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         *self = read_value(field.message()?)?;
         Ok(())
     }
@@ -113,7 +113,7 @@ impl ProtoField for Metadata {
         write_nested(tag, out, |out| write_struct(self, out));
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         *self = read_struct(field.message()?)?;
         Ok(())
     }
@@ -124,10 +124,10 @@ impl ProtoField for OpenObject {
         write_nested(tag, out, |out| super::json::write_object(&self.0, out));
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         match read_value(field.message()?)? {
             Value::Object(members) => self.0 = members,
-            _ => return Err(DecodeError::Proto("an object field does not hold an object")),
+            _ => return Err(Error::Proto("an object field does not hold an object")),
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl ProtoField for MaybeValue {
         }
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         self.0.read(field)
     }
 }
@@ -153,7 +153,7 @@ impl<T: ProtoField + Default> ProtoField for Option<T> {
         }
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         self.get_or_insert_default().read(field)
     }
 }
@@ -165,7 +165,7 @@ impl<T: ProtoField + Default> ProtoField for Vec<T> {
         }
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         let mut value = T::default();
         value.read(field)?;
         self.push(value);
@@ -178,7 +178,7 @@ impl<T: ProtoField> ProtoField for Box<T> {
         (**self).write(tag, out);
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         (**self).read(field)
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 
 use super::reader::Reader;
 use super::writer::{FIXED64, VARINT, write_key, write_nested, write_text, write_varint};
-use crate::error::DecodeError;
+use crate::error::Error;
 
 // The field numbers of `google.protobuf.Value`.
 const NULL: u32 = 1;
@@ -76,7 +76,7 @@ fn array_index(key: &str) -> Option<u64> {
     (digits && canonical).then(|| key.parse().ok()).flatten().filter(|index| *index < u64::from(u32::MAX))
 }
 
-pub(super) fn read_value(mut reader: Reader) -> Result<Value, DecodeError> {
+pub(super) fn read_value(mut reader: Reader) -> Result<Value, Error> {
     let mut value = Value::Null;
     while let Some((number, field)) = reader.next()? {
         value = match number {
@@ -92,7 +92,7 @@ pub(super) fn read_value(mut reader: Reader) -> Result<Value, DecodeError> {
     Ok(value)
 }
 
-pub(super) fn read_struct(mut reader: Reader) -> Result<Metadata, DecodeError> {
+pub(super) fn read_struct(mut reader: Reader) -> Result<Metadata, Error> {
     let mut members = Metadata::new();
     while let Some((number, field)) = reader.next()? {
         if number != 1 {
@@ -112,7 +112,7 @@ pub(super) fn read_struct(mut reader: Reader) -> Result<Metadata, DecodeError> {
     Ok(members)
 }
 
-fn read_list(mut reader: Reader) -> Result<Vec<Value>, DecodeError> {
+fn read_list(mut reader: Reader) -> Result<Vec<Value>, Error> {
     let mut values = Vec::new();
     while let Some((number, field)) = reader.next()? {
         if number == 1 {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::content::nested;
 use super::field::ProtoField;
 use super::reader::Field;
-use crate::error::DecodeError;
+use crate::error::Error;
 use crate::wire::declare::proto_message;
 use crate::wire::{
     ActivityMessage, AssistantMessage, Content, ContentPart, InstructionMessage, Message, ReasoningMessage,
@@ -41,7 +41,7 @@ impl ProtoField for Message {
         FlatMessage::from(self).write(tag, out);
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         *self = Self::from(nested::<FlatMessage>(field)?);
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::event::ProtoEvent;
 use super::field::{ProtoField, ProtoMessage, merge};
 use super::reader::Field;
 use super::writer::{VARINT, write_key, write_nested, write_varint};
-use crate::error::DecodeError;
+use crate::error::Error;
 use crate::wire::{
     Base, CancelledOutcome, InterruptOutcome, OPERATIONS, PatchOperation, RunFinished, RunFinishedOutcome,
     SubagentFinished, SubagentFinishedOutcome, SubagentSuccessOutcome, SuccessOutcome, SuspendedOutcome,
@@ -38,7 +38,7 @@ impl ProtoEvent for RunFinished {
         }
     }
 
-    fn read_own(&mut self, number: u32, field: &Field) -> Result<(), DecodeError> {
+    fn read_own(&mut self, number: u32, field: &Field) -> Result<(), Error> {
         match (number, &mut self.outcome) {
             (2, _) => self.thread_id.read(field),
             (3, _) => self.run_id.read(field),
@@ -50,7 +50,7 @@ impl ProtoEvent for RunFinished {
             (6, Some(RunFinishedOutcome::Interrupt(outcome))) => outcome.interrupts.read(field),
             (7, _) => self.usage.read(field),
             (8, Some(RunFinishedOutcome::Success(outcome))) => outcome.pending_tool_call_ids.read(field),
-            (6 | 8, _) => Err(DecodeError::Proto("an outcome has what belongs to another outcome")),
+            (6 | 8, _) => Err(Error::Proto("an outcome has what belongs to another outcome")),
             _ => Ok(()),
         }
     }
@@ -91,7 +91,7 @@ impl ProtoEvent for SubagentFinished {
         }
     }
 
-    fn read_own(&mut self, number: u32, field: &Field) -> Result<(), DecodeError> {
+    fn read_own(&mut self, number: u32, field: &Field) -> Result<(), Error> {
         match (number, &mut self.outcome) {
             (2, _) => self.subagent_run_id.read(field),
             (3, _) => self.result.read(field),
@@ -105,7 +105,7 @@ impl ProtoEvent for SubagentFinished {
                 Ok(())
             }
             (5, Some(SubagentFinishedOutcome::Suspended(outcome))) => outcome.interrupt_ids.read(field),
-            (5, _) => Err(DecodeError::Proto("an outcome has what belongs to another outcome")),
+            (5, _) => Err(Error::Proto("an outcome has what belongs to another outcome")),
             _ => Ok(()),
         }
     }
@@ -127,11 +127,11 @@ impl ProtoMessage for PatchOperation {
         }
     }
 
-    fn read_field(&mut self, number: u32, field: &Field) -> Result<(), DecodeError> {
+    fn read_field(&mut self, number: u32, field: &Field) -> Result<(), Error> {
         let (name, value) = match number {
             1 => {
                 let op = usize::try_from(field.varint()?).ok().and_then(|number| OPERATIONS.get(number));
-                let op = op.ok_or(DecodeError::Proto("a patch operation has an unknown number"))?;
+                let op = op.ok_or(Error::Proto("a patch operation has an unknown number"))?;
                 ("op", Value::from(*op))
             }
             2 => ("path", Value::from(&*field.text()?)),
@@ -149,7 +149,7 @@ impl ProtoField for PatchOperation {
         write_nested(tag, out, |out| self.write_fields(out));
     }
 
-    fn read(&mut self, field: &Field) -> Result<(), DecodeError> {
+    fn read(&mut self, field: &Field) -> Result<(), Error> {
         // `add` is number 0 and `""` the default path: neither is on the wire.
         self.0.insert("op".to_owned(), Value::from(OPERATIONS[0]));
         self.0.insert("path".to_owned(), Value::from(""));

@@ -4,7 +4,7 @@ use aqueduct_core::ByteString;
 use bytes::{Buf as _, Bytes};
 
 use super::writer::{FIXED64, LENGTH, VARINT};
-use crate::error::DecodeError;
+use crate::error::Error;
 
 /// The deepest nesting of messages that is decoded. Protobuf readers stop at 100 by default; a deeper frame could exhaust the
 /// stack.
@@ -38,86 +38,85 @@ impl Reader {
     }
 
     /// Returns the next field and its number. Returns `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<(u32, Field)>, DecodeError> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, Field)>, Error> {
         if self.bytes.is_empty() {
             return Ok(None);
         }
         let key = self.varint()?;
-        let number =
-            u32::try_from(key >> 3).map_err(|_| DecodeError::Proto("a field number is too large"))?;
+        let number = u32::try_from(key >> 3).map_err(|_| Error::Proto("a field number is too large"))?;
         if number == 0 {
-            return Err(DecodeError::Proto("a field has number 0"));
+            return Err(Error::Proto("a field has number 0"));
         }
         let value = match (key & 7) as u32 {
             VARINT => FieldValue::Varint(self.varint()?),
             FIXED64 => {
                 let value = self.bytes.try_get_u64_le();
-                FieldValue::Fixed64(value.map_err(|_| DecodeError::Proto("a number is cut off"))?)
+                FieldValue::Fixed64(value.map_err(|_| Error::Proto("a number is cut off"))?)
             }
             LENGTH => FieldValue::Bytes(self.delimited()?),
             5 => {
-                self.bytes.try_get_u32_le().map_err(|_| DecodeError::Proto("a number is cut off"))?;
+                self.bytes.try_get_u32_le().map_err(|_| Error::Proto("a number is cut off"))?;
                 FieldValue::Other
             }
-            _ => return Err(DecodeError::Proto("a field has a wire type that proto3 does not have")),
+            _ => return Err(Error::Proto("a field has a wire type that proto3 does not have")),
         };
         Ok(Some((number, Field { value, depth: self.depth })))
     }
 
-    fn varint(&mut self) -> Result<u64, DecodeError> {
+    fn varint(&mut self) -> Result<u64, Error> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
-            let byte = self.bytes.try_get_u8().map_err(|_| DecodeError::Proto("a number is cut off"))?;
+            let byte = self.bytes.try_get_u8().map_err(|_| Error::Proto("a number is cut off"))?;
             value |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
         }
-        Err(DecodeError::Proto("a number has more than ten bytes"))
+        Err(Error::Proto("a number has more than ten bytes"))
     }
 
-    fn delimited(&mut self) -> Result<Bytes, DecodeError> {
+    fn delimited(&mut self) -> Result<Bytes, Error> {
         let length = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
         if length > self.bytes.len() {
-            return Err(DecodeError::Proto("a field is longer than its message"));
+            return Err(Error::Proto("a field is longer than its message"));
         }
         Ok(self.bytes.split_to(length))
     }
 }
 
 impl Field {
-    pub(crate) fn text(&self) -> Result<ByteString, DecodeError> {
+    pub(crate) fn text(&self) -> Result<ByteString, Error> {
         let FieldValue::Bytes(bytes) = &self.value else {
-            return Err(DecodeError::Proto("a text field does not hold a text"));
+            return Err(Error::Proto("a text field does not hold a text"));
         };
-        ByteString::try_from(bytes.clone()).map_err(|_| DecodeError::Proto("a text is not UTF-8"))
+        ByteString::try_from(bytes.clone()).map_err(|_| Error::Proto("a text is not UTF-8"))
     }
 
-    pub(crate) fn message(&self) -> Result<Reader, DecodeError> {
+    pub(crate) fn message(&self) -> Result<Reader, Error> {
         let FieldValue::Bytes(bytes) = &self.value else {
-            return Err(DecodeError::Proto("a message field does not hold a message"));
+            return Err(Error::Proto("a message field does not hold a message"));
         };
         if self.depth >= MAX_DEPTH {
-            return Err(DecodeError::Proto("messages are nested too deeply"));
+            return Err(Error::Proto("messages are nested too deeply"));
         }
         Ok(Reader { bytes: bytes.clone(), depth: self.depth + 1 })
     }
 
-    pub(crate) fn varint(&self) -> Result<u64, DecodeError> {
+    pub(crate) fn varint(&self) -> Result<u64, Error> {
         match self.value {
             FieldValue::Varint(value) => Ok(value),
-            _ => Err(DecodeError::Proto("a number field does not hold a number")),
+            _ => Err(Error::Proto("a number field does not hold a number")),
         }
     }
 
-    pub(crate) fn int64(&self) -> Result<i64, DecodeError> {
+    pub(crate) fn int64(&self) -> Result<i64, Error> {
         self.varint().map(u64::cast_signed)
     }
 
-    pub(crate) fn double(&self) -> Result<f64, DecodeError> {
+    pub(crate) fn double(&self) -> Result<f64, Error> {
         match self.value {
             FieldValue::Fixed64(bits) => Ok(f64::from_bits(bits)),
-            _ => Err(DecodeError::Proto("a double field does not hold a double")),
+            _ => Err(Error::Proto("a double field does not hold a double")),
         }
     }
 }

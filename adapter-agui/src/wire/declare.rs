@@ -222,7 +222,7 @@ macro_rules! proto_message {
                 &mut self,
                 number: u32,
                 field: &crate::proto::Field,
-            ) -> Result<(), crate::error::DecodeError> {
+            ) -> Result<(), crate::error::Error> {
                 match number {
                     $( $tag => crate::proto::ProtoField::read(&mut self.$field, field), )*
                     _ => Ok(()),
@@ -257,7 +257,7 @@ macro_rules! proto_event {
                 &mut self,
                 number: u32,
                 field: &crate::proto::Field,
-            ) -> Result<(), crate::error::DecodeError> {
+            ) -> Result<(), crate::error::Error> {
                 match number {
                     $( $tag => crate::proto::ProtoField::read(&mut self.$field, field), )*
                     _ => Ok(()),
@@ -279,7 +279,7 @@ macro_rules! proto_nested {
                 });
             }
 
-            fn read(&mut self, field: &crate::proto::Field) -> Result<(), crate::error::DecodeError> {
+            fn read(&mut self, field: &crate::proto::Field) -> Result<(), crate::error::Error> {
                 crate::proto::merge(self, field.message()?)
             }
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::base::Base;
 use super::object::{At, Object, Strictness, whole};
-use crate::error::{DecodeError, WireError};
+use crate::error::{Error, WireError};
 
 macro_rules! holder {
     ($type:ident boxed) => { Box<super::$type> };
@@ -123,7 +123,7 @@ macro_rules! events {
             pub(crate) fn read_arm(
                 arm: u32,
                 reader: crate::proto::Reader,
-            ) -> Result<Option<Self>, DecodeError> {
+            ) -> Result<Option<Self>, Error> {
                 Ok(Some(match arm {
                     $( $arm => Self::from(
                         crate::proto::read_event::<super::$name>(EventType::$name, reader)?
@@ -194,7 +194,7 @@ impl Event {
     /// # Errors
     ///
     /// Returns an error if the text is not a JSON object with a type and its required members.
-    pub fn from_json(text: &str, strictness: Strictness) -> Result<Self, DecodeError> {
+    pub fn from_json(text: &str, strictness: Strictness) -> Result<Self, Error> {
         Ok(Self::from_value(serde_json::from_str(text)?, strictness)?)
     }
 

@@ -173,9 +173,9 @@ macro_rules! words {
                 crate::proto::write_text(tag, self.as_str(), out);
             }
 
-            fn read(&mut self, field: &crate::proto::Field) -> Result<(), crate::error::DecodeError> {
+            fn read(&mut self, field: &crate::proto::Field) -> Result<(), crate::error::Error> {
                 *self = Self::from_word(&field.text()?)
-                    .ok_or(crate::error::DecodeError::Proto(concat!("expected ", $expected)))?;
+                    .ok_or(crate::error::Error::Proto(concat!("expected ", $expected)))?;
                 Ok(())
             }
         }

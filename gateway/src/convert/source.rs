@@ -9,7 +9,7 @@
 use aqueduct_adapter_a2a::wire::{Dialect, Frame, FrameContent, StateClass, StreamItem};
 use aqueduct_adapter_a2a::{DecodeConfig, Decoder as A2aDecoder, Settled};
 use aqueduct_adapter_agui::decode::{Decoder as AguiDecoder, read_payload};
-use aqueduct_adapter_agui::error::DecodeError as AguiError;
+use aqueduct_adapter_agui::error::Error as AguiError;
 use aqueduct_adapter_agui::wire::Event;
 use aqueduct_adapter_magentic as magentic;
 use aqueduct_core::{ByteString, SourceEvent};

@@ -31,6 +31,7 @@ impl View {
     /// What the canonical events say, as these settings show it.
     pub fn of_blocks(events: &[BlockEvent], settings: Settings) -> Self {
         let (mut view, mut team) = (Self::default(), Team::default());
+        let is_answered = events.iter().any(is_answer_of_root);
         for event in events {
             if settings.subagents == Subagents::Tool {
                 team.show(event, settings, &mut view);
@@ -38,7 +39,7 @@ impl View {
             if block_of(event).is_some_and(|block| team::is_inside(block, settings)) {
                 continue;
             }
-            if event.lane().is_some_and(|lane| hidden(lane, settings)) && !is_answer(event) {
+            if event.lane().is_some_and(|lane| hidden(lane, settings)) && (is_answered || !is_answer(event)) {
                 continue;
             }
             match (event, shown_kind(event, settings.intermediate)) {
@@ -127,7 +128,13 @@ fn block_of(event: &BlockEvent) -> Option<&BlockHead> {
     }
 }
 
-/// Text of the run's answer, which is shown whoever gives it.
+/// Words of the root on the answer channel. Without them, hidden sub-agents answer for it.
+fn is_answer_of_root(event: &BlockEvent) -> bool {
+    let is_words = matches!(event, BlockEvent::BlockDelta { block, .. } if block.role == Role::Assistant);
+    is_words && is_answer(event) && event.lane().is_some_and(|lane| lane.is_root())
+}
+
+/// Text on the answer channel.
 fn is_answer(event: &BlockEvent) -> bool {
     block_of(event).is_some_and(|block| block.kind == SpanKind::Text && block.channel == Channel::Answer)
 }

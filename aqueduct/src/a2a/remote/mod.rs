@@ -99,6 +99,8 @@ struct Shared {
     directory: Directory,
     client: ClientConfig,
     threads: ThreadMemory<(Principal, ThreadId), Thread>,
+    /// The agent's tasks, for takeovers that look for theirs.
+    listing: find::Listing,
     /// `true` once the log has a warning that the agent may ignore the frontend's members.
     warned: AtomicBool,
 }
@@ -265,7 +267,8 @@ impl Shared {
         let Some(sent) = SentMessage::from_value(&checkpoint.0) else {
             return Err(lost("the checkpoint names neither a task nor a message".to_owned()));
         };
-        let task = find::find(&self.connection, &card, context, &sent, find::TRIES).await.map_err(lost)?;
+        let how = (find::TRIES, Some(&self.listing));
+        let task = find::find(&self.connection, &card, context, &sent, how).await.map_err(lost)?;
         Ok((card, Attachment { task, earlier: Vec::new() }, false))
     }
 

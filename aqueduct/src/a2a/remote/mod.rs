@@ -100,6 +100,8 @@ struct Shared {
     directory: Directory,
     client: ClientConfig,
     threads: ThreadMemory<(Principal, ThreadId), Thread>,
+    /// The tasks of the agent, shared by takeovers that search for theirs.
+    listing: find::Listing,
     /// Set once a warning is logged that the agent may ignore the data of frontends.
     warned: AtomicBool,
 }
@@ -268,7 +270,8 @@ impl Shared {
         let Some(sent) = SentMessage::from_value(&checkpoint.0) else {
             return Err(lost("the checkpoint names neither a task nor a message".to_owned()));
         };
-        let task = find::find(&self.connection, &card, context, &sent, find::TRIES).await.map_err(lost)?;
+        let how = (find::TRIES, Some(&self.listing));
+        let task = find::find(&self.connection, &card, context, &sent, how).await.map_err(lost)?;
         Ok((card, Attachment { task, earlier: Vec::new() }, false))
     }
 

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::stream::{Bytes as AguiBytes, dialects};
-use crate::{EVENTS, case};
+use crate::{EVENTS, case, is_wanted};
 
 /// The size of a read, as from a socket.
 const READ: usize = 64 * 1024;
@@ -43,11 +43,16 @@ pub(crate) fn run() {
     ];
     for (name, dialect, item) in shapes {
         let (frames, task) = if name == GROWING { (CUMULATIVE, RUN_TASK) } else { (EVENTS, TASK) };
-        let body = body(frames, task, name == UNLIKE, item);
-        case(&format!("decode {name}"), frames, || decode(&body, dialect));
-        let [settings, _] = dialects();
-        let mut out = AguiBytes::new(&settings);
-        case(&format!("carry {name} to AG-UI"), frames, || carry(&body, dialect, &mut out));
+        let body = || body(frames, task, name == UNLIKE, item);
+        if is_wanted(&format!("decode {name}")) {
+            let body = body();
+            case(frames, || decode(&body, dialect));
+        }
+        if is_wanted(&format!("carry {name} to AG-UI")) {
+            let ([settings, _], body) = (dialects(), body());
+            let mut out = AguiBytes::new(&settings);
+            case(frames, || carry(&body, dialect, &mut out));
+        }
     }
 }
 

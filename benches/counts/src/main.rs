@@ -1,11 +1,13 @@
 //! The hot paths under an instruction counter: `cargo xtask bench counts`.
 //!
 //! ```text
-//! for each case:  prepare ──► counted(work) ──► one line on the standard output: name, tab, number of events
-//!                             └ callgrind collects inside of this function alone, and writes one file per call
+//! counts          the names of all cases
+//! counts <case>   prepare ──► counted(work) ──► the number of events on the standard output
+//!                             └ callgrind collects inside of this function alone
 //! ```
 //!
-//! Invariants: one thread; the same work in every run; nothing but the work happens inside of [`counted`]. The program measures
+//! Invariants: one thread; one case per process, so that no case finds a heap that another one has shaped (a list that grows in
+//! place or is copied differs by a fifth); the same work in every run; nothing but the work happens inside of [`counted`]. The program measures
 //! nothing by itself and knows no bound: `xtask` divides the counts by the events and compares them with
 //! `benches/counts/baseline.toml`.
 
@@ -31,13 +33,21 @@ fn main() -> Result<(), Failure> {
     a2a_server::run()
 }
 
-/// Runs the work of a case. `events` is the divisor of its count. With an argument, only the case of that name runs.
-pub(crate) fn case<T>(name: &str, events: usize, mut work: impl FnMut() -> T) {
-    if std::env::args().nth(1).is_some_and(|wanted| wanted != name) {
-        return;
+/// Returns `true` if the case is the one to run. Without an argument the program runs none and prints the names of all.
+pub(crate) fn is_wanted(name: &str) -> bool {
+    match std::env::args().nth(1) {
+        Some(wanted) => wanted == name,
+        None => {
+            println!("{name}");
+            false
+        }
     }
+}
+
+/// Runs the work of a case that is wanted. `events` is the divisor of its count.
+pub(crate) fn case<T>(events: usize, mut work: impl FnMut() -> T) {
     counted(&mut || drop(black_box(work())));
-    println!("{name}\t{events}");
+    println!("{events}");
 }
 
 /// The function whose instructions are counted. `xtask` names it to callgrind.

@@ -9,7 +9,7 @@ use aqueduct_core::{
     BlockEvent, ByteString, ContentBlock, RunInfo, RunOutcome, SourceEvent, StreamContext, Update,
 };
 
-use crate::{EVENTS, case};
+use crate::{EVENTS, case, is_wanted};
 
 /// The most text of a merged delta, as transports set it.
 const MERGED: usize = 4 * 1024;
@@ -17,23 +17,27 @@ const MERGED: usize = 4 * 1024;
 pub(crate) fn run() {
     machine("machine, text deltas", false);
     machine("machine, nine of ten text deltas", true);
-    let numbered: Vec<NumberedEvent> =
-        (1..).zip(deltas(EVENTS)).map(|(number, event)| NumberedEvent { number, event }).collect();
-    let mut waiting = Some(numbered);
-    case("coalescer, text deltas", EVENTS, || coalesce(waiting.take().unwrap_or_default()));
+    if is_wanted("coalescer, text deltas") {
+        let mut waiting: Vec<NumberedEvent> =
+            (1..).zip(deltas(EVENTS)).map(|(number, event)| NumberedEvent { number, event }).collect();
+        case(EVENTS, || coalesce(std::mem::take(&mut waiting)));
+    }
     for (name, settings) in ["1.0", "0.0"].into_iter().zip(dialects()) {
-        let events = deltas(EVENTS);
-        let mut out = Bytes::new(&settings);
-        case(&format!("encode AG-UI {name}, text deltas"), EVENTS, || {
-            events.iter().for_each(|event| out.write(event));
-            out.take()
-        });
+        if is_wanted(&format!("encode AG-UI {name}, text deltas")) {
+            let (events, mut out) = (deltas(EVENTS), Bytes::new(&settings));
+            case(EVENTS, || {
+                events.iter().for_each(|event| out.write(event));
+                out.take()
+            });
+        }
     }
 }
 
 fn machine(name: &str, with_tools: bool) {
-    let mut waiting = Some(updates(EVENTS, with_tools));
-    case(name, EVENTS, || polled(waiting.take().unwrap_or_default()));
+    if is_wanted(name) {
+        let mut waiting = updates(EVENTS, with_tools);
+        case(EVENTS, || polled(std::mem::take(&mut waiting)));
+    }
 }
 
 /// Returns the settings of a peer that declares AG-UI 1.0, and of one that declares nothing.

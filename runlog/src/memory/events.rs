@@ -47,7 +47,9 @@ impl Events {
             Some(behind) => (1 + behind / CHUNK, behind % CHUNK),
             None => (0, start),
         };
-        self.chunks.range(chunk.min(self.chunks.len())..).flatten().skip(offset)
+        let mut chunks = self.chunks.range(chunk.min(self.chunks.len())..);
+        let begun = chunks.next().and_then(|chunk| chunk.get(offset..)).unwrap_or_default();
+        begun.iter().chain(chunks.flatten())
     }
 
     /// Removes and returns the oldest events.

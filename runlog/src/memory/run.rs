@@ -136,12 +136,11 @@ impl Run {
         let body = self.body();
         body.ledger.check_read(after)?;
         let start = usize::try_from(after - (body.ledger.state.earliest - 1)).unwrap_or(usize::MAX);
-        let events = body.events.since(start).take(max).zip(after.saturating_add(1)..);
-        Ok(Page {
-            events: events.map(|(event, number)| NumberedEvent { number, event: event.clone() }).collect(),
-            head: body.ledger.state.head,
-            closed: body.ledger.is_closed(),
-        })
+        let stored = body.events.since(start).take(max).zip(after.saturating_add(1)..);
+        // Chunks do not tell how many events follow, and a list that grows would be copied.
+        let mut events = Vec::with_capacity(body.events.len().saturating_sub(start).min(max));
+        events.extend(stored.map(|(event, number)| NumberedEvent { number, event: event.clone() }));
+        Ok(Page { events, head: body.ledger.state.head, closed: body.ledger.is_closed() })
     }
 
     pub(super) fn trim(&self, earliest: u64) {

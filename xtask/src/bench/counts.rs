@@ -1,15 +1,15 @@
 //! `cargo xtask bench counts`: instructions per event of the hot paths, compared with the baseline in the tree.
 //!
 //! ```text
-//! benches/counts ──► valgrind --tool=callgrind ──► one file per case ──► instructions per event
-//!                                                   benches/counts/baseline.toml ──┴──► what rose by more than the bound
+//! benches/counts ──► valgrind --tool=callgrind, case by case ──► instructions per event
+//!                       benches/counts/baseline.toml ──┴──► what rose by more than the bound
 //! ```
 //!
 //! Instructions do not depend on the load of the machine, so this bench can fail a build. They do depend on the compiler and on
 //! valgrind: with other versions than the baseline's the table is printed with a notice, and nothing fails.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use toml::Table;
@@ -103,25 +103,25 @@ fn count(project: &Project) -> Result<Counts> {
         std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let out = folder.join("out");
-    let callgrind = Invocation::new("valgrind", project.root())
-        .args(["--tool=callgrind", "--collect-atstart=no"])
-        .args([format!("--toggle-collect={COUNTED}"), format!("--dump-after={COUNTED}")])
-        .args([format!("--callgrind-out-file={}", text(&out)?)])
-        .args([text(&target.join("counts").join("counts"))?]);
-    let cases = callgrind.hint(HINT).output()?;
-    let per_event = |(at, line): (usize, &str)| -> Result<(String, u64)> {
-        let (name, events) = line.split_once('\t').context("the program printed no case")?;
-        let total = total(&out, at + 1)?;
-        Ok((name.to_owned(), total / events.parse::<u64>()?.max(1)))
+    let program = text(&target.join("counts").join("counts"))?;
+    let cases = Invocation::new(&program, project.root()).output()?;
+    let count = |(at, name): (usize, &str)| -> Result<(String, u64)> {
+        let out = folder.join(at.to_string());
+        let events = Invocation::new("valgrind", project.root())
+            .args(["--tool=callgrind", "--collect-atstart=no"])
+            .args([format!("--toggle-collect={COUNTED}"), format!("--callgrind-out-file={}", text(&out)?)])
+            .args([program.as_str(), name])
+            .hint(HINT)
+            .output()?;
+        let events = events.trim().parse::<u64>().with_context(|| format!("`{name}` printed no number"))?;
+        Ok((name.to_owned(), total(&out)? / events.max(1)))
     };
-    cases.lines().enumerate().map(per_event).collect()
+    cases.lines().enumerate().map(count).collect()
 }
 
-/// Reads the instructions of one call of the measured function.
-fn total(out: &Path, part: usize) -> Result<u64> {
-    let path = PathBuf::from(format!("{}.{part}", text(out)?));
-    let dump = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+/// Reads the instructions of a case.
+fn total(path: &Path) -> Result<u64> {
+    let dump = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let total = dump.lines().find_map(|line| line.strip_prefix("totals: "));
     let total = total.with_context(|| format!("{} has no totals", path.display()))?;
     total.trim().parse().with_context(|| format!("{} has no number of instructions", path.display()))

@@ -299,7 +299,9 @@ async fn found_after_cut(method: &str) -> (usize, Value) {
     let run = served.runs.last();
     let events = events_of(&run.input, long_answer(4));
     let (before, rest) = events.split_at(4);
-    before.iter().for_each(|event| run.push(event.clone()));
+    for event in before {
+        run.push(event.clone());
+    }
     settle().await;
     run.is_recorded.send_replace(false);
     run.push(rest[0].clone());

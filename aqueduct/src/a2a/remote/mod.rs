@@ -228,11 +228,12 @@ impl Shared {
         request: &AgentRequest,
         checkpoint: &Checkpoint,
     ) -> Result<(Arc<ResolvedCard>, Attachment, bool), RunFailure> {
-        let found = tokio::time::timeout(TAKEOVER_LIMIT, self.find_work_again(request, checkpoint)).await;
-        found.unwrap_or_else(|_| {
-            let message = format!("the agent's work was not found within {TAKEOVER_LIMIT:?}");
-            Err(RunFailure::new(TIMEOUT, message))
-        })
+        let search = self.find_work_again(request, checkpoint);
+        if let Ok(found) = tokio::time::timeout(TAKEOVER_LIMIT, search).await {
+            return found;
+        }
+        let message = format!("the agent's work was not found within {TAKEOVER_LIMIT:?}");
+        Err(RunFailure::new(TIMEOUT, message))
     }
 
     async fn find_work_again(

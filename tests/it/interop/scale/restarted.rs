@@ -27,17 +27,14 @@ fn survive(folder: &std::path::Path, replicas: usize, runs: usize, speech: super
         let (run, seen) = client.join().unwrap();
         tally.add(&run, &seen, &alive);
         // An agent that works on ends its run when it ends.
-        let from = match AGENTS[turn % AGENTS.len()] {
-            "task" => {
-                finished(&run, &seen, speech);
-                begun.max(seen.first_at.unwrap() + lasts)
-            }
-            _ => {
-                let end = seen.events.last().unwrap();
-                assert_eq!(end["code"], "gateway_lost", "{run}: {end}");
-                ended += 1;
-                begun
-            }
+        let from = if AGENTS[turn % AGENTS.len()] == "task" {
+            finished(&run, &seen, speech);
+            begun.max(seen.first_at.unwrap() + lasts)
+        } else {
+            let end = seen.events.last().unwrap();
+            assert_eq!(end["code"], "gateway_lost", "{run}: {end}");
+            ended += 1;
+            begun
         };
         latest = latest.max(since(from, seen.last_at));
     }

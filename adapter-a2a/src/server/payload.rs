@@ -1,4 +1,4 @@
-//! [`ItemPayloads`]: a task's stream as payloads of a binding, for a transport.
+//! [`ItemPayloads`]: encodes a task's stream as payloads of a binding, for a transport.
 
 use std::task::{Context, Poll, ready};
 
@@ -11,7 +11,7 @@ use crate::encode::{ChunkWriter, Envelope};
 use crate::version::{Binding, EVENT_STREAM, Version};
 use crate::wire::Dialect;
 
-/// Writes the items of a stream.
+/// Encodes the items of a stream.
 pub struct ItemPayloads {
     items: TaskStream,
     version: Version,
@@ -27,7 +27,7 @@ impl std::fmt::Debug for ItemPayloads {
 }
 
 impl ItemPayloads {
-    /// The payloads of a stream for a client of that version.
+    /// Returns the payloads of a stream for a client of that version.
     pub fn new(items: TaskStream, version: Version, envelope: Envelope) -> Self {
         let binding = match &envelope {
             Envelope::JsonRpc(_) => Binding::JsonRpc,

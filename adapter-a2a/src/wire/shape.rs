@@ -1,4 +1,4 @@
-//! [`Shapes`]: chunks told by what they share with the one before.
+//! [`Shapes`]: recognises chunks by the bytes that they share with the one before.
 //!
 //! The frames that stream one artifact are equal byte for byte, but for the words and, from some agents, the id of the
 //! envelope. So once one was [scanned](Chunk::scan), the next are read by its [`Template`]. Anything else is scanned.
@@ -10,17 +10,17 @@ use std::ops::Range;
 use super::chunk::{Chunk, Places};
 use super::template::{Hole, HoleKind, Template};
 
-/// Shapes that are known at once: several artifacts can be streamed in turns. Each costs a comparison of the bytes
+/// The number of shapes that are kept: several artifacts can be streamed in turns. Each costs a comparison of the bytes
 /// that it has in common with a frame of another shape.
 const SHAPES: usize = 4;
-/// Bytes of a frame without its words. Longer ones (an artifact with an id or name of a page) would cost more memory
-/// than scanning costs time.
+/// The largest frame without its text, in bytes. Longer ones (an artifact with an id or name of a page) would cost more
+/// memory than scanning costs time.
 const SHAPE_BYTES: usize = 1024;
 
 /// The shapes of the latest chunks of a stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shapes {
-    /// In the order they were learned.
+    /// The shapes, in the order they were learned.
     known: Vec<Shape>,
 }
 
@@ -33,8 +33,8 @@ struct Shape {
 }
 
 impl Shapes {
-    /// Reads a frame if it appends a text to an artifact and says nothing else.
-    /// A frame that names another task than `task` is left to the general way; its shape is not learned.
+    /// Parses a frame if it only appends a text to an artifact. A frame that names another task than `task` is left to
+    /// the general path; its shape is not learned.
     pub(crate) fn read<'a>(&mut self, data: &'a str, task: &str) -> Option<Chunk<'a>> {
         if let Some(chunk) = self.known.iter().find_map(|shape| shape.read(data)) {
             return Some(chunk);

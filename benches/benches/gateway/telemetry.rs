@@ -1,8 +1,9 @@
 //! What telemetry costs: the same burst with and without its export.
 //!
 //! A ratio that holds on a machine that does other work: CPU that the kernel charged to the gateway, never time of the clock;
-//! all gateways at once, asked in turn, so that each round meets the same neighbours; each round's ratio to the gateway without
-//! telemetry of that round, and the median of the rounds. The second gateway without telemetry says how exact that is.
+//! all gateways at once, measured in turn, so that each round meets the same neighbours; each round's ratio to the
+//! gateway without telemetry of that round, and the median of the rounds. The second gateway without telemetry shows
+//! the precision.
 
 use aqueduct_benches::process::Server;
 use axum::Router;

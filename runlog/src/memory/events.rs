@@ -68,14 +68,13 @@ impl Events {
     pub(super) fn push(&mut self, event: BlockEvent) {
         self.len += 1;
         let is_first = self.chunks.is_empty();
-        match self.chunks.back_mut().filter(|chunk| chunk.len() < CHUNK) {
-            Some(chunk) => chunk.push(event.into()),
-            None => {
-                let mut chunk = if is_first { Vec::new() } else { Vec::with_capacity(CHUNK) };
-                chunk.push(event.into());
-                self.chunks.push_back(chunk);
-            }
+        if let Some(chunk) = self.chunks.back_mut().filter(|chunk| chunk.len() < CHUNK) {
+            chunk.push(event.into());
+            return;
         }
+        let mut chunk = if is_first { Vec::new() } else { Vec::with_capacity(CHUNK) };
+        chunk.push(event.into());
+        self.chunks.push_back(chunk);
     }
 
     /// Returns the events from that index on, found without a walk through those before.

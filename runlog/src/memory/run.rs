@@ -111,7 +111,9 @@ impl Run {
             Err(error) => return Err(Refused::new(error, events)),
         };
         let Body { events: kept, arena, .. } = &mut *body;
-        events.into_iter().for_each(|event| kept.push(arena.keep(event)));
+        for event in events {
+            kept.push(arena.keep(event));
+        }
         self.tell(&body);
         self.account.add(body.footprint() - before);
         Ok(head)

@@ -8,7 +8,7 @@ use aqueduct_core::{Interrupt, Metadata};
 use serde_json::Value;
 
 use crate::card::Endpoint;
-use crate::error::RequestError;
+use crate::error::Error;
 use crate::version::{Binding, JSON, VERSION_HEADER, Version};
 use crate::wire::{Message, Part, Role, Text};
 use crate::{jsonrpc, rest};
@@ -210,11 +210,11 @@ impl Endpoint {
     /// # Errors
     ///
     /// Returns an error if the binding has no such call, or if a value cannot be encoded.
-    pub fn http_request(&self, call: &Call, id: u64) -> Result<HttpRequest, RequestError> {
+    pub fn http_request(&self, call: &Call, id: u64) -> Result<HttpRequest, Error> {
         match self.binding {
             Binding::JsonRpc => jsonrpc::request(self, call, id),
             Binding::HttpJson => rest::request(self, call),
-            Binding::Grpc => Err(RequestError::NotHttp(Binding::Grpc.as_str())),
+            Binding::Grpc => Err(Error::NotHttp(Binding::Grpc.as_str())),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Choice: the caller's bindings in the caller's order; within a binding 1.0 before 0.3; within a version the order of
 //! the card. (The specification prefers the card's order, §8.3.2; [`choose_by_card`] implements that.)
 
-use crate::error::CardError;
+use crate::error::Error;
 use crate::frontend::{self, A2UI_EXTENSIONS};
 use crate::mark::EXTENSION;
 use crate::version::{Binding, Version};
@@ -39,8 +39,8 @@ pub fn card_urls(agent: &str) -> Vec<String> {
 /// # Errors
 ///
 /// Returns an error if the text is not a card of either version.
-pub fn parse(json: &str) -> Result<AgentCard<'_>, CardError> {
-    Ok(serde_json::from_str(json)?)
+pub fn parse(json: &str) -> Result<AgentCard<'_>, Error> {
+    serde_json::from_str(json).map_err(Error::Card)
 }
 
 /// An interface of an agent: address, binding and version.
@@ -111,7 +111,7 @@ pub fn endpoints(card: &AgentCard<'_>) -> Vec<Endpoint> {
 /// # Errors
 ///
 /// Returns an error if the card has no interface with one of `bindings` in a supported version.
-pub fn choose(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, CardError> {
+pub fn choose(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, Error> {
     choose_among(&endpoints(card), bindings).cloned().ok_or_else(|| no_interface(card))
 }
 
@@ -126,7 +126,7 @@ pub fn choose_among<'e>(offered: &'e [Endpoint], bindings: &[Binding]) -> Option
 /// # Errors
 ///
 /// Returns an error if the card has no interface with one of `bindings` in a supported version.
-pub fn choose_by_card(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, CardError> {
+pub fn choose_by_card(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, Error> {
     let offered = endpoints(card);
     offered
         .iter()
@@ -145,7 +145,7 @@ fn best_version(offered: &[Endpoint], binding: Binding) -> Option<&Endpoint> {
         .max_by_key(|endpoint| endpoint.version)
 }
 
-fn no_interface(card: &AgentCard<'_>) -> CardError {
+fn no_interface(card: &AgentCard<'_>) -> Error {
     let names = |interface: &AgentInterface<'_>| {
         format!("{} {}", interface.binding.as_str(), Text::as_str(&interface.version)).trim_end().to_owned()
     };
@@ -155,7 +155,7 @@ fn no_interface(card: &AgentCard<'_>) -> CardError {
         offered.push(format!("{} {url}", card.preferred_transport.as_str()).trim_start().to_owned());
     }
     let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
-    CardError::NoInterface { offered }
+    Error::NoInterface { offered }
 }
 
 /// Returns the error message for an address of a card that cannot be reached: cards often name hosts that only their

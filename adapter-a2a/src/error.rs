@@ -1,8 +1,7 @@
-//! The errors of this crate, whose fault they are, and the codes by which programs distinguish failures.
-
-use thiserror::Error;
+//! [`Error`](enum@Error): the one error of this crate, with its fault; and the codes of failures that programs match on.
 
 pub use aqueduct_core::RunFailure;
+pub use aqueduct_core::error::Fault;
 
 /// The agent refused the task (state `rejected`).
 pub const REJECTED: &str = "agent_rejected";
@@ -23,47 +22,20 @@ pub const REFUSED: &str = "upstream_refused";
 /// The agent reports that the request is invalid.
 pub const INVALID_REQUEST: &str = "upstream_refused_request";
 
-/// Whose fault an error is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The peer sent malformed data.
-    Peer,
-    /// The caller requested something that is not possible.
-    Caller,
-}
-
-/// Why a frame could not be decoded.
-#[derive(Debug, Error)]
+/// Why a frame or a card cannot be read, or a request cannot be written.
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum DecodeError {
-    /// The text is not JSON, or not the expected JSON.
+pub enum Error {
+    /// A frame is not JSON, or not the JSON of an A2A event.
     #[error("an event of the agent is not valid A2A ({0}): check the binding and the version of the agent")]
     Json(#[from] serde_json::Error),
-    /// The bytes are not the expected protobuf message.
+    /// A message is not the protobuf message of its method.
     #[cfg(feature = "proto")]
     #[error("a message of the agent is not valid A2A over gRPC ({0}): check the version of the agent")]
     Proto(#[from] prost::DecodeError),
-}
-
-impl DecodeError {
-    /// Returns whose fault the error is.
-    pub fn fault(&self) -> Fault {
-        Fault::Peer
-    }
-
-    /// Returns `true`: the event is lost, the stream can continue.
-    pub fn can_continue(&self) -> bool {
-        true
-    }
-}
-
-/// Why a card cannot be used.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum CardError {
-    /// The card is malformed.
+    /// The card is not JSON, or not an agent card.
     #[error("the agent card is not valid ({0}): check the address, which must return the JSON of a card")]
-    Json(#[from] serde_json::Error),
+    Card(serde_json::Error),
     /// No interface of the card can be used.
     #[error(
         "the agent card offers no interface that can be used (it has {offered}): enable one of its bindings or versions"
@@ -72,28 +44,7 @@ pub enum CardError {
         /// The interfaces of the card.
         offered: String,
     },
-}
-
-impl CardError {
-    /// Returns whose fault the error is.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::Json(_) => Fault::Peer,
-            Self::NoInterface { .. } => Fault::Caller,
-        }
-    }
-
-    /// Returns `false`: without a card there is no stream.
-    pub fn can_continue(&self) -> bool {
-        false
-    }
-}
-
-/// Why a request cannot be encoded.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RequestError {
-    /// The version of the peer has no such method.
+    /// The version of the agent has no such method.
     #[error("A2A {version} has no method {method}: use an agent with version 1.0")]
     NotInVersion {
         /// The method.
@@ -101,27 +52,33 @@ pub enum RequestError {
         /// The version.
         version: &'static str,
     },
-    /// The binding does not use HTTP.
+    /// The binding is not one of HTTP.
     #[error("the interface has the binding {0}, which does not use HTTP: choose JSONRPC or HTTP+JSON")]
     NotHttp(&'static str),
-    /// A filter has a value that protobuf cannot represent.
+    /// A filter has a value that protobuf cannot carry.
     #[error("the filter {filter} cannot be {value:?}: use a name or a time in the form of the protocol")]
     Filter {
-        /// The name of the filter.
+        /// The filter.
         filter: &'static str,
         /// The value of the filter.
         value: String,
     },
 }
 
-impl RequestError {
-    /// Returns whose fault the error is.
+impl Error {
+    /// Returns the party that caused the error: the agent for what it sent, the caller for the rest.
     pub fn fault(&self) -> Fault {
-        Fault::Caller
+        match self {
+            Self::Json(_) | Self::Card(_) => Fault::Peer,
+            #[cfg(feature = "proto")]
+            Self::Proto(_) => Fault::Peer,
+            _ => Fault::Caller,
+        }
     }
 
-    /// Returns `true`: nothing was sent.
+    /// Returns `true` if the stream can continue: an unreadable event costs that event, a request that cannot be written is not
+    /// sent. Without a usable card there is no stream.
     pub fn can_continue(&self) -> bool {
-        true
+        !matches!(self, Self::Card(_) | Self::NoInterface { .. })
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::call::{Call, HttpRequest, ListTasks, PushConfig, SendMessage};
 use crate::card::Endpoint;
-use crate::error::RequestError;
+use crate::error::Error;
 use crate::version::{Binding, EVENT_STREAM, JSON, Version, headers};
 
 /// Returns the name of a call's method, or `None` if the version has none.
@@ -41,10 +41,10 @@ pub fn method(call: &Call, version: Version) -> Option<&'static str> {
 /// # Errors
 ///
 /// Returns an error if the version has no such method.
-pub fn request(endpoint: &Endpoint, call: &Call, id: u64) -> Result<HttpRequest, RequestError> {
+pub fn request(endpoint: &Endpoint, call: &Call, id: u64) -> Result<HttpRequest, Error> {
     let version = endpoint.version;
     let Some(method) = method(call, version) else {
-        return Err(RequestError::NotInVersion { method: "ListTasks", version: version.as_str() });
+        return Err(Error::NotInVersion { method: "ListTasks", version: version.as_str() });
     };
     let mut params = params(call, version);
     if version == Version::V1 && !endpoint.tenant.is_empty() {

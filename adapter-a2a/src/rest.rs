@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::call::{Call, HttpRequest};
 use crate::card::Endpoint;
-use crate::error::RequestError;
+use crate::error::Error;
 use crate::jsonrpc::{list_fields, push_json, send_params};
 use crate::version::{Binding, EVENT_STREAM, Version, headers};
 
@@ -17,7 +17,7 @@ use crate::version::{Binding, EVENT_STREAM, Version, headers};
 /// # Errors
 ///
 /// Returns an error if the binding has no such call.
-pub fn request(endpoint: &Endpoint, call: &Call) -> Result<HttpRequest, RequestError> {
+pub fn request(endpoint: &Endpoint, call: &Call) -> Result<HttpRequest, Error> {
     let version = endpoint.version;
     let (method, path) = route(call, version)?;
     let mut url = endpoint.url.trim_end_matches('/').to_owned();
@@ -47,7 +47,7 @@ pub fn request(endpoint: &Endpoint, call: &Call) -> Result<HttpRequest, RequestE
     })
 }
 
-fn route(call: &Call, version: Version) -> Result<(&'static str, String), RequestError> {
+fn route(call: &Call, version: Version) -> Result<(&'static str, String), Error> {
     let task = |id: &str| format!("/tasks/{}", encode_segment(id));
     let configs = |id: &str| format!("{}/pushNotificationConfigs", task(id));
     Ok(match call {
@@ -59,7 +59,7 @@ fn route(call: &Call, version: Version) -> Result<(&'static str, String), Reques
             ("GET", format!("{}{query}", task(id)))
         }
         Call::ListTasks(_) if version == Version::V03 => {
-            return Err(RequestError::NotInVersion { method: "ListTasks", version: version.as_str() });
+            return Err(Error::NotInVersion { method: "ListTasks", version: version.as_str() });
         }
         Call::ListTasks(list) => ("GET", format!("/tasks{}", query(list_fields(list)))),
         Call::CancelTask { id, .. } => ("POST", format!("{}:cancel", task(id))),

@@ -5,17 +5,9 @@
 
 use std::fmt;
 
-use crate::encode::MAX_FRAME;
+pub use aqueduct_core::error::Fault;
 
-/// The party that caused an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Fault {
-    /// The peer sent input that its protocol does not allow.
-    Peer,
-    /// The caller used this crate in an unsupported way.
-    Caller,
-}
+use crate::encode::MAX_FRAME;
 
 /// A JSON value that does not match the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ pub use streams::{
     ClientDialect, ConvertArgs, DiffArgs, FromDialect, QuestionView, ReportFormat, SubagentView, TextView,
     ToDialect, VerifyArgs,
 };
-pub use tools::{BenchArgs, CompletionsArgs, DoctorArgs, ManArgs, MockArgs};
+pub use tools::{BenchArgs, CompletionsArgs, DoctorArgs, HealthArgs, ManArgs, MockArgs};
 
 /// Carries any agent's stream to any agent frontend, intact.
 #[derive(Debug, Parser)]
@@ -49,7 +49,9 @@ pub enum Command {
     Diff(DiffArgs),
     /// Examine an agent: its protocol, what would not work, and the configuration for it
     Doctor(DoctorArgs),
-    /// Record the stream of an agent to a file, with its timing
+    /// Ask a running gateway whether it is ready
+    Health(HealthArgs),
+    /// Write what an agent sends to a file, with its timing
     Record(RecordArgs),
     /// Replay a recorded stream, at the terminal or as an agent
     Replay(ReplayArgs),

@@ -35,6 +35,7 @@ pub mod convert;
 pub mod diff;
 pub mod doctor;
 pub mod exit;
+mod health;
 mod identity;
 pub mod init;
 mod input;
@@ -93,6 +94,7 @@ fn dispatch(command: cli::Command) -> exit::Code {
         cli::Command::Log(args) => log::command(&args, &mut out, &mut notes),
         cli::Command::Man(args) => man::command(&args, &mut out, &mut notes),
         cli::Command::Doctor(args) => doctor::command(&args, &mut out, &mut notes),
+        cli::Command::Health(args) => health::command(&args, &mut out, &mut notes),
         cli::Command::Diff(args) => diff::command(&args, &mut std::io::stdin().lock(), &mut out, &mut notes),
         cli::Command::Convert(args) => {
             convert::command(&args, &mut std::io::stdin().lock(), &mut out, &mut notes)

@@ -43,7 +43,7 @@ pub(crate) use interrupts::Interrupts;
 use lines::{Line, Lines};
 use screen::Screen;
 use style::Style;
-pub(crate) use target::{a2a, caller, dress, find_card, one_agent, resolve};
+pub(crate) use target::{a2a, caller, client, dress, find_card, one_agent, resolve};
 
 /// Runs `aqueduct run`.
 pub fn command(

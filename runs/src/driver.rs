@@ -218,6 +218,8 @@ impl Drive {
 enum GoesOn {
     /// The agent's work is known to this process alone.
     HereAlone,
+    /// The log holds a request that was announced to the agent. It is handed over only when this replica ends.
+    IfLost,
     /// The log holds a checkpoint of the agent's work.
     Anywhere,
 }
@@ -260,7 +262,7 @@ impl<'d> Machine<'d> {
     fn new(drive: &'d Drive, begin: Begin, lost: CancelToken) -> Self {
         let options = drive.agent.options();
         let limit = options.run_timeout;
-        let (context, response_id, is_takeover, spent) = match begin {
+        let (context, response_id, is_takeover, goes_on, spent) = match begin {
             Begin::New => {
                 let context = StreamContext::with_limits(drive.info(), options.limits.clone());
                 let context = context.with_known_calls(drive.request.input.known_calls());
@@ -268,10 +270,12 @@ impl<'d> Machine<'d> {
                     Some(shown) => context.with_shown_id(shown.clone()),
                     None => context,
                 };
-                (drive.keeping_ids(context), None, false, Duration::ZERO)
+                (drive.keeping_ids(context), None, false, GoesOn::HereAlone, Duration::ZERO)
             }
-            Begin::Takeover { context, response_id, opened_at } => {
-                (*context, response_id, true, elapsed(opened_at, drive.runs.now()))
+            Begin::Takeover { context, response_id, opened_at, can_hand_over } => {
+                // A request that was only announced is looked for here to its end: handed over, it would be looked for anew.
+                let goes_on = if can_hand_over { GoesOn::Anywhere } else { GoesOn::IfLost };
+                (*context, response_id, true, goes_on, elapsed(opened_at, drive.runs.now()))
             }
         };
         Self {
@@ -286,7 +290,7 @@ impl<'d> Machine<'d> {
             messages_seen: 0,
             is_takeover,
             checkpoint: None,
-            goes_on: if is_takeover { GoesOn::Anywhere } else { GoesOn::HereAlone },
+            goes_on,
             is_flooded: false,
             raised: Vec::new(),
             suspension: None,
@@ -450,9 +454,13 @@ impl<'d> Machine<'d> {
         if stage == Stage::Serving || self.is_stopping || self.context.is_ended() {
             return;
         }
-        let is_kept = self.goes_on == GoesOn::Anywhere && self.drive.runs.scope() > LogScope::Process;
         let is_last = stage == Stage::LastCall;
-        if is_kept && (is_last || !self.drive.handle.is_fed()) {
+        let can_go = match self.goes_on {
+            GoesOn::HereAlone => false,
+            GoesOn::IfLost => is_last,
+            GoesOn::Anywhere => is_last || !self.drive.handle.is_fed(),
+        };
+        if can_go && self.drive.runs.scope() > LogScope::Process {
             self.stop_writing(HANDED_OVER);
         } else if is_last {
             self.drive.handle.cancel_token().cancel();

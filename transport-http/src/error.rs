@@ -1,20 +1,8 @@
 //! The errors of the server, of streams and of the client, each with [`Fault`] and whether the stream can continue.
 
+pub use aqueduct_core::error::Fault;
 #[cfg(any(feature = "server", feature = "client"))]
 use thiserror::Error;
-
-/// The party that caused an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The peer sent invalid data, or stopped answering.
-    Peer,
-    /// The code or the configuration on this side.
-    Caller,
-    /// The network or the machine.
-    Network,
-    /// The service behind the peer.
-    Service,
-}
 
 /// Why a server cannot start.
 #[cfg(feature = "server")]

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+#[cfg(feature = "dist")]
+use std::process::Child;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result, bail};
@@ -18,14 +20,28 @@ pub(crate) struct Invocation {
     env: Vec<(String, String)>,
     folder: PathBuf,
     hint: Option<&'static str>,
+    inherits_env: bool,
+    log: Option<PathBuf>,
 }
+
+/// The priority of calls beside others: a tenth of the processor if the others need all of it.
+const NICE: [&str; 3] = ["nice", "-n", "10"];
 
 impl Invocation {
     /// Returns a call of `program` in `folder`.
     pub(crate) fn new(program: impl Into<String>, folder: &Path) -> Self {
         let program = program.into();
         let shown_as = program.clone();
-        Self { program, shown_as, args: Vec::new(), env: Vec::new(), folder: folder.to_owned(), hint: None }
+        Self {
+            program,
+            shown_as,
+            args: Vec::new(),
+            env: Vec::new(),
+            folder: folder.to_owned(),
+            hint: None,
+            inherits_env: true,
+            log: None,
+        }
     }
 
     /// Returns a call of the cargo that started this task; printed as plain `cargo`.
@@ -46,19 +62,39 @@ impl Invocation {
         self
     }
 
+    /// Gives the program no variable of this process: only those of [`env`](Self::env).
+    #[cfg(feature = "dist")]
+    pub(crate) fn without_inherited_env(self) -> Self {
+        Self { inherits_env: false, ..self }
+    }
+
     /// Sets the hint for a missing program.
     pub(crate) fn hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);
         self
     }
 
+    /// Lets other programs have the processor first, and appends the output of [`run`](Self::run) to a file.
+    pub(crate) fn beside(mut self, log: PathBuf) -> Self {
+        self.log = Some(log);
+        self
+    }
+
     /// Runs the program with the terminal's input and output. Returns an error if it fails.
     pub(crate) fn run(&self) -> Result<()> {
-        let status = self.command().status();
+        let mut command = self.command();
+        if let Some(log) = &self.log {
+            let file = std::fs::File::options().create(true).append(true).open(log);
+            let mut file = file.with_context(|| format!("cannot write {}", log.display()))?;
+            writeln!(file, "$ {self}").with_context(|| format!("cannot write {}", log.display()))?;
+            let errors = file.try_clone().with_context(|| format!("cannot write {}", log.display()))?;
+            command.stdin(Stdio::null()).stdout(file).stderr(errors);
+        }
+        let status = command.status();
         self.judge(status.map_err(|error| self.explain(&error))?)
     }
 
-    /// Runs the program and returns its standard output. The error contains its standard error.
+    /// Runs the program and returns its standard output. The error contains its standard error, or its output if that is empty.
     pub(crate) fn output(&self) -> Result<String> {
         self.output_with("")
     }
@@ -78,19 +114,42 @@ impl Invocation {
         });
         let output = output.with_context(|| format!("cannot read the output of `{self}`"))?;
         if !output.status.success() {
-            bail!(
-                "`{self}` failed ({}):\n{}",
-                output.status,
-                String::from_utf8_lossy(&output.stderr).trim_end()
-            );
+            // Programs whose result is a report write it to the standard output.
+            let complaint = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+            let complaint = String::from_utf8_lossy(complaint);
+            bail!("`{self}` failed ({}):\n{}", output.status, complaint.trim_end());
         }
         // A program may succeed without reading all of its input; only its exit status counts.
         drop(written);
         String::from_utf8(output.stdout).with_context(|| format!("`{self}` wrote no UTF-8"))
     }
 
+    /// Starts the program without input, with its standard output as a pipe, in a process group of its own: a signal to the
+    /// group reaches every process that the program starts.
+    #[cfg(feature = "dist")]
+    pub(crate) fn spawn(&self) -> Result<Child> {
+        let mut command = self.command();
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.spawn().map_err(|error| self.explain(&error))
+    }
+
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+        // npm is a script on Windows, which is found by its whole name alone.
+        let is_script = cfg!(windows) && ["npm", "npx"].contains(&self.program.as_str());
+        let mut command = if is_script {
+            Command::new(format!("{}.cmd", self.program))
+        } else {
+            Command::new(&self.program)
+        };
+        if let ([nice, options @ ..], true) = (&NICE, cfg!(unix) && self.log.is_some()) {
+            command = Command::new(nice);
+            command.args(options).arg(&self.program);
+        }
+        if !self.inherits_env {
+            command.env_clear();
+        }
         command.args(&self.args).current_dir(&self.folder);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
@@ -143,6 +202,19 @@ mod tests {
         let call =
             Invocation::new("prog", Path::new(".")).args(["-E", "not test(a)"]).env("FLAGS", "-D warnings");
         assert_eq!(call.to_string(), "FLAGS='-D warnings' prog -E 'not test(a)'");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_call_beside_others_yields_to_them_and_writes_to_its_file() {
+        let log = std::env::temp_dir().join(format!("aqueduct-invocation-{}", std::process::id()));
+        let own: i32 = Invocation::new("nice", Path::new(".")).output().unwrap().trim().parse().unwrap();
+        let call = Invocation::new("sh", Path::new(".")).beside(log.clone());
+        call.args(["-c", "nice; echo wrong >&2"]).run().unwrap();
+        let written = std::fs::read_to_string(&log).unwrap();
+        std::fs::remove_file(log).unwrap();
+        let priority = (own + 10).min(19);
+        assert_eq!(written, format!("$ sh -c 'nice; echo wrong >&2'\n{priority}\nwrong\n"));
     }
 
     #[test]

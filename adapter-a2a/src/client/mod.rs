@@ -52,7 +52,7 @@ use crate::wire::{Frame, FrameContent, StateClass, StreamItem, WireError};
 pub use attach::{Attachment, is_made_id};
 use overlap::{Overlap, Verdict};
 pub use plan::{Planned, Purpose};
-pub use sent::{SentMessage, SentPage};
+pub use sent::{SentMessage, SentPage, TasksPage};
 
 /// What the client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

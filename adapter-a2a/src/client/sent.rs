@@ -57,25 +57,39 @@ impl SentMessage {
     /// Searches a page for the message, with or without its JSON-RPC envelope. Returns `None` if `body` is not a page
     /// of tasks.
     pub fn read_page(&self, body: &Value) -> Option<SentPage> {
+        let TasksPage { messages, next } = TasksPage::read(body)?;
+        let found = messages.into_iter().find(|(id, _)| *id == self.message_id);
+        Some(match (found, next) {
+            (Some((_, task)), _) => SentPage::Found(task),
+            (None, Some(next)) => SentPage::Next(next),
+            (None, None) => SentPage::Unknown,
+        })
+    }
+}
+
+/// One page of the agent's tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TasksPage {
+    /// The ids of the messages in the histories of the tasks, each with its task.
+    pub messages: Vec<(String, TaskRef)>,
+    /// The token of the next page.
+    pub next: Option<String>,
+}
+
+impl TasksPage {
+    /// Reads a page, with or without its JSON-RPC envelope. Returns `None` if it is no page of tasks.
+    pub fn read(body: &Value) -> Option<Self> {
         let page = body.get("result").unwrap_or(body);
-        let tasks = page.get("tasks")?.as_array()?;
-        let is_mine =
-            |message: &Value| message.get("messageId").and_then(Value::as_str) == Some(&self.message_id);
-        let holds = |task: &&Value| {
-            let history = task.get("history").and_then(Value::as_array);
-            history.is_some_and(|history| history.iter().any(is_mine))
-        };
         let text =
             |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let found = tasks
-            .iter()
-            .find(holds)
-            .map(|task| TaskRef { task_id: text(task, "id"), context_id: text(task, TaskRef::CONTEXT_ID) });
-        if let Some(task) = found.filter(|task| !task.task_id.is_empty()) {
-            return Some(SentPage::Found(task));
+        let mut messages = Vec::new();
+        for task in page.get("tasks")?.as_array()? {
+            let of = TaskRef { task_id: text(task, "id"), context_id: text(task, TaskRef::CONTEXT_ID) };
+            let history = task.get("history").and_then(Value::as_array).into_iter().flatten();
+            let ids = history.map(|message| text(message, "messageId")).filter(|id| !id.is_empty());
+            messages.extend(ids.filter(|_| !of.task_id.is_empty()).map(|id| (id, of.clone())));
         }
-        let next = text(page, "nextPageToken");
-        Some(if next.is_empty() { SentPage::Unknown } else { SentPage::Next(next) })
+        Some(Self { messages, next: Some(text(page, "nextPageToken")).filter(|next| !next.is_empty()) })
     }
 }
 

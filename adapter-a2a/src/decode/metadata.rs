@@ -3,6 +3,8 @@
 //! The metadata of a message or artifact are kept unchanged; members without a place of their own get names that start
 //! with `a2a.`.
 
+use std::sync::Arc;
+
 use aqueduct_core::{Metadata, Update};
 use serde_json::{Map, Value};
 
@@ -83,7 +85,12 @@ pub(super) fn put_part(metadata: &mut Metadata, part: &Part<'_>) {
     put_extra(metadata, &part.extra);
 }
 
-/// Attaches metadata to an update, if there are any.
+/// Returns metadata that may be shared as one's own.
+pub(super) fn owned(metadata: Option<Arc<Metadata>>) -> Metadata {
+    metadata.map(Arc::unwrap_or_clone).unwrap_or_default()
+}
+
+/// Gives an update its metadata, if there is any.
 pub(super) fn attach(update: &mut Update, metadata: Metadata) {
     if !metadata.is_empty() {
         update.details_mut().metadata = Some(metadata.into());

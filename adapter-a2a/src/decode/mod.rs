@@ -18,6 +18,7 @@
 mod artifact;
 mod chunk;
 mod ending;
+mod known;
 mod marked;
 mod marks;
 mod memory;
@@ -47,6 +48,7 @@ use crate::call::TaskRef;
 use crate::config::DecodeConfig;
 use crate::wire::shape::Shapes;
 use crate::wire::{Dialect, Frame, FrameContent, Raw, StreamItem, WireError};
+use known::Known;
 use sink::Sink;
 use speech::Speech;
 use tools::Calls;
@@ -104,6 +106,8 @@ pub struct Decoder {
     /// Artifacts whose text is open, the most recently used one at the back.
     open: VecDeque<(ByteString, Channel, Source)>,
     shapes: Shapes,
+    /// The shapes of the latest status texts and messages.
+    known: Known,
     dialect: Dialect,
     settled: Option<Settled>,
     at_end: AtEnd,
@@ -142,6 +146,7 @@ impl Decoder {
             calls: Calls::default(),
             open: VecDeque::new(),
             shapes: Shapes::default(),
+            known: Known::default(),
             settled: None,
             at_end: AtEnd::Cut,
             held: Vec::new(),
@@ -160,7 +165,7 @@ impl Decoder {
     /// Handles one event of the stream. A frame that cannot be decoded is emitted as custom content once the stream
     /// continues; at the very end of a stream it was cut, and becomes a detail of the failure.
     pub fn handle_frame(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) {
-        if !self.handle_chunk(frame, out) {
+        if !self.handle_chunk(frame, out) && !self.handle_known(frame, out) {
             self.handle_any(frame, out);
         }
     }
@@ -168,7 +173,11 @@ impl Decoder {
     /// The general path.
     fn handle_any(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) {
         match self.parse(frame) {
-            Some(FrameContent::Item(item)) => self.handle_item(item, frame.data, out),
+            Some(FrameContent::Item(item)) => {
+                let lesson = self.lesson(&item, frame.data);
+                self.handle_item(item, frame.data, out);
+                self.learn(lesson);
+            }
             Some(FrameContent::Error(error)) => self.handle_error(&error, out),
             Some(FrameContent::Unknown(raw)) => self.handle_unknown(&raw, frame.data, out),
             None => {}

@@ -86,7 +86,7 @@ impl Decoder {
             self.memory.messages.note(&message, &text, false, &self.config.limits);
             return;
         }
-        let (beside, at) = (Metadata::new(), None);
+        let (beside, at) = (None, None);
         self.stream_text(Spoken { message, beside, at, live: false, is_bare: false }, sink);
     }
 }

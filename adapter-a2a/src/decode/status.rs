@@ -1,6 +1,6 @@
 //! Status updates and messages: intermediate text, tool notices, interrupts, the end.
 
-use aqueduct_core::{ByteString, Channel, Metadata, Mode, Timestamp, Track};
+use aqueduct_core::{ByteString, Channel, Metadata, Mode, Source, Timestamp, Track};
 use serde_json::{Value, json};
 
 use super::marked::Heard;
@@ -55,20 +55,33 @@ impl Decoder {
         }
         match state.class() {
             StateClass::Active => {
-                self.go_on();
-                if self.at_end == AtEnd::Waits {
-                    self.at_end = AtEnd::Cut;
-                }
-                if let Some(message) = message {
-                    let at = created_at;
-                    let speaker = self.speaker(message.metadata.as_ref(), &beside);
-                    let own = speaker.map(|speaker| std::mem::replace(&mut self.source, speaker));
-                    self.stream_text(Spoken { message, beside, at, live, is_bare: false }, sink);
-                    self.source = own.unwrap_or_else(|| self.source.clone());
-                }
+                let speaker =
+                    message.as_ref().and_then(|message| self.speaker(message.metadata.as_ref(), &beside));
+                let beside = super::shared(beside);
+                let spoken = |message| Spoken { message, beside, at: created_at, live, is_bare: false };
+                self.work_on(message.map(spoken), speaker, sink);
             }
             StateClass::Interrupted => self.ask(&state, message, beside, created_at, sink),
             StateClass::Terminal => self.conclude(&state, message, beside, created_at, live, sink),
+        }
+    }
+
+    /// Handles what an agent says while its task works, in its own name or in that of the sub-agent `speaker`.
+    pub(super) fn work_on(
+        &mut self,
+        spoken: Option<Spoken<'_>>,
+        speaker: Option<Source>,
+        sink: &mut Sink<'_>,
+    ) {
+        self.go_on();
+        if self.at_end == AtEnd::Waits {
+            self.at_end = AtEnd::Cut;
+        }
+        let Some(spoken) = spoken else { return };
+        let own = speaker.map(|speaker| std::mem::replace(&mut self.source, speaker));
+        self.stream_text(spoken, sink);
+        if let Some(own) = own {
+            self.source = own;
         }
     }
 
@@ -227,12 +240,16 @@ impl Decoder {
             sink.push(aqueduct_core::SourceEvent::LaneOpened(self.source.clone()));
         }
         if on_task {
-            self.at_end = AtEnd::Answered;
-            let (beside, at) = (Metadata::new(), None);
-            return self.stream_text(Spoken { message, beside, at, live: true, is_bare: true }, sink);
+            return self.message_on_task(message, sink);
         }
         self.say(message, Metadata::new(), None, Channel::Answer, true, sink);
         self.finish(Settled::Completed, sink.out);
+    }
+
+    /// A message on the stream of a task: part of the answer.
+    pub(super) fn message_on_task(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
+        self.at_end = AtEnd::Answered;
+        self.stream_text(Spoken { message, beside: None, at: None, live: true, is_bare: true }, sink);
     }
 }
 

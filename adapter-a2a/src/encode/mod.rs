@@ -2,6 +2,7 @@
 //!
 //! The wrapper of a payload belongs to the binding ([`Envelope`]); framing (SSE, HTTP) belongs to the transport.
 
+mod chunk;
 mod writer;
 
 use aqueduct_core::BlockEvent;
@@ -9,6 +10,7 @@ use aqueduct_core::service::{EventEncoder, PayloadSink};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
 
+pub(crate) use chunk::ChunkWriter;
 pub use writer::ItemWriter;
 pub(crate) use writer::begins_at;
 
@@ -56,13 +58,14 @@ pub struct StreamEncoder {
     writer: ItemWriter,
     dialect: Dialect,
     envelope: Envelope,
+    chunks: ChunkWriter,
     items: Vec<StreamItem<'static>>,
 }
 
 impl StreamEncoder {
     /// Returns an encoder of the items of that writer.
     pub fn new(writer: ItemWriter, dialect: Dialect, envelope: Envelope) -> Self {
-        Self { writer, dialect, envelope, items: Vec::new() }
+        Self { writer, dialect, envelope, chunks: ChunkWriter::default(), items: Vec::new() }
     }
 }
 
@@ -71,7 +74,7 @@ impl EventEncoder for StreamEncoder {
         let mut items = std::mem::take(&mut self.items);
         self.writer.handle_event(event, &mut items);
         for item in &items {
-            sink.push(&mut |out| self.envelope.write(item, self.dialect, out));
+            sink.push(&mut |out| self.chunks.write(&self.envelope, item, self.dialect, out));
         }
         items.clear();
         self.items = items;

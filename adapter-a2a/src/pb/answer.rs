@@ -4,7 +4,7 @@ use prost::Message as _;
 
 use super::{v1, v03};
 use crate::call::Call;
-use crate::error::DecodeError;
+use crate::error::Error;
 use crate::version::Version;
 use crate::wire::StreamItem;
 
@@ -13,7 +13,7 @@ use crate::wire::StreamItem;
 /// # Errors
 ///
 /// Returns an error if the bytes are not a message of the version.
-pub fn read_event(version: Version, message: &[u8]) -> Result<Option<StreamItem<'static>>, DecodeError> {
+pub fn read_event(version: Version, message: &[u8]) -> Result<Option<StreamItem<'static>>, Error> {
     Ok(match version {
         Version::V1 => StreamItem::from_v1(v1::StreamResponse::decode(message)?),
         Version::V03 => StreamItem::from_v03(v03::StreamResponse::decode(message)?),
@@ -30,7 +30,7 @@ pub fn read_task_answer(
     call: &Call,
     version: Version,
     message: &[u8],
-) -> Result<Option<StreamItem<'static>>, DecodeError> {
+) -> Result<Option<StreamItem<'static>>, Error> {
     match call {
         Call::SendMessage(_) => Ok(match version {
             Version::V1 => v1::SendMessageResponse::decode(message)?.payload.map(|payload| match payload {

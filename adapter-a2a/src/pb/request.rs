@@ -17,7 +17,7 @@ use super::value::object_from_json;
 use super::{V1_SERVICE, V03_SERVICE, v1, v03};
 use crate::call::{Call, ListTasks, PushConfig, SendMessage};
 use crate::card::Endpoint;
-use crate::error::RequestError;
+use crate::error::Error;
 use crate::version::{Version, headers};
 
 /// A gRPC request, ready to be sent.
@@ -39,11 +39,11 @@ impl Endpoint {
     /// # Errors
     ///
     /// Returns an error if the version has no such call, or if a value has no protobuf form.
-    pub fn grpc_request(&self, call: &Call) -> Result<GrpcRequest, RequestError> {
+    pub fn grpc_request(&self, call: &Call) -> Result<GrpcRequest, Error> {
         let version = self.version;
         let service = service(version);
         let Some(method) = method(call, version) else {
-            return Err(RequestError::NotInVersion { method: "ListTasks", version: version.as_str() });
+            return Err(Error::NotInVersion { method: "ListTasks", version: version.as_str() });
         };
         let message = match version {
             Version::V1 => v1_message(call, &self.tenant)?,
@@ -95,7 +95,7 @@ pub fn method(call: &Call, version: Version) -> Option<&'static str> {
     }
 }
 
-fn v1_message(call: &Call, tenant: &str) -> Result<Vec<u8>, RequestError> {
+fn v1_message(call: &Call, tenant: &str) -> Result<Vec<u8>, Error> {
     let tenant = tenant.to_owned();
     Ok(match call {
         Call::SendMessage(send) | Call::SendStreamingMessage(send) => v1_send(send, tenant).encode_to_vec(),
@@ -146,9 +146,8 @@ fn v1_send(send: &SendMessage, tenant: String) -> v1::SendMessageRequest {
     }
 }
 
-fn v1_list(list: &ListTasks, tenant: String) -> Result<v1::ListTasksRequest, RequestError> {
-    let unusable =
-        |filter: &'static str, value: &str| RequestError::Filter { filter, value: value.to_owned() };
+fn v1_list(list: &ListTasks, tenant: String) -> Result<v1::ListTasksRequest, Error> {
+    let unusable = |filter: &'static str, value: &str| Error::Filter { filter, value: value.to_owned() };
     let status = match list.status.as_deref() {
         None => 0,
         Some(name) => v1::TaskState::from_str_name(name).ok_or_else(|| unusable("status", name))? as i32,

@@ -118,7 +118,7 @@ impl AgentServer {
     ) -> (usize, Task<'static>) {
         let shared = &self.shared;
         let mut state = entry.lock();
-        state.turns.push(Turn { run: Some(run.clone()), folded: 0, end: None });
+        state.turns.push(Turn::new(Some(run.clone()), None));
         state.maker = Items::new(&shared.config, &entry.id, &entry.context_id);
         state.questions.clear();
         state.folded.set_status(status(TaskState::Working, at), &shared.config.limits);

@@ -108,6 +108,7 @@ impl AgentServer {
             Call::SendStreamingMessage(send) => self.send_streaming(caller, owner, &context, *send).await,
             Call::GetTask { id, history_length } => {
                 let entry = self.find(&caller, &owner, &id).await?;
+                self.catch_up(&entry).await;
                 let task = entry.lock().folded.snapshot(history_length, true);
                 Ok(Answer::Task(Box::new(task)))
             }
@@ -115,6 +116,7 @@ impl AgentServer {
             Call::CancelTask { id, .. } => self.cancel(caller, &owner, &id).await,
             Call::SubscribeToTask { id } => {
                 let entry = self.find(&caller, &owner, &id).await?;
+                self.catch_up(&entry).await;
                 Watcher::of_task(shared, &entry, caller).map(Answer::Stream)
             }
             call @ (Call::CreatePushConfig(_)
@@ -131,6 +133,19 @@ impl AgentServer {
                 Err(ServerError::new(kind, words))
             }
         }
+    }
+
+    /// Waits until the task holds what any client was sent of it, at this replica or another one. A client that was cut and
+    /// found less than it saw would take for new what follows.
+    async fn catch_up(&self, entry: &TaskEntry) {
+        let log = self.shared.host.task_log().filter(|log| log.is_shared());
+        let run = entry.lock().turns.last().and_then(|turn| turn.run.clone());
+        let head = match (log, run) {
+            // A log that cannot be read now has sent nothing to other clients either.
+            (Some(log), Some(run)) => log.run(&entry.owner, &self.shared.agent, &run).await.ok().flatten(),
+            _ => None,
+        };
+        entry.caught_up(head.map_or(0, |run| run.head)).await;
     }
 
     fn check_extensions(&self, context: &CallContext) -> Result<(), ServerError> {
@@ -179,7 +194,7 @@ impl AgentServer {
         let end = super::fold::stamped(state.maker.status(State::Canceled), &format(now));
         state.folded.set_status(end.status.clone(), &shared.config.limits);
         state.enqueue(&StreamItem::Status(end.clone()), shared.config.push.queue);
-        state.turns.push(Turn { run: None, folded: 0, end: Some(Box::new(end)) });
+        state.turns.push(Turn::new(None, Some(Box::new(end))));
         state.questions.clear();
         state.updated_at = now;
         let turn = state.last_turn();

@@ -147,8 +147,9 @@ pub(super) fn turn_id(task: &str, turn: usize) -> RunId {
     if turn == 0 { RunId::from(task) } else { RunId::from(format!("{task}.{turn}")) }
 }
 
-/// Returns the turn of a run; the inverse of [`turn_id`].
-pub(super) fn turn_of(task: &str, run: &RunId) -> Option<usize> {
+/// Returns which turn of the task a run is: the first has the id of the task, `T`, the n-th follow-up `T.n`. Returns `None` for any
+/// other run.
+pub fn turn_of(task: &str, run: &RunId) -> Option<usize> {
     let rest = run.as_str().strip_prefix(task)?;
     if rest.is_empty() { Some(0) } else { rest.strip_prefix('.')?.parse().ok().filter(|turn| *turn > 0) }
 }

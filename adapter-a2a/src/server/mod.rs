@@ -61,7 +61,7 @@ pub use host::Host;
 #[cfg(feature = "proto")]
 pub(crate) use http::extensions;
 pub use http::{HttpAnswer, HttpBody, HttpCall};
-pub use log::{LoggedRun, LoggedWish, TaskLog, WishRecord};
+pub use log::{LoggedRun, LoggedWish, TaskLog, WishRecord, turn_of};
 pub use params::method_names;
 pub use payload::ItemPayloads;
 pub use push::{PushPolicy, PushRequest, PushSender, is_public};

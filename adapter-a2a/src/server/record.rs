@@ -137,6 +137,7 @@ impl Recorder {
         if let Some(turn) = state.turns.get_mut(self.turn) {
             turn.folded = event.number;
         }
+        changed |= state.wanted.take_if(|wanted| event.number >= *wanted).is_some();
         let calls_back = !state.pushes.is_empty();
         drop(state);
         if calls_back {

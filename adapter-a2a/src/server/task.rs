@@ -73,11 +73,19 @@ pub(super) struct Turn {
     pub(super) run: Option<RunId>,
     /// The number of the last event that is folded.
     pub(super) folded: u64,
-    /// The final status of the turn.
+    /// The number of the last event that a client was sent.
+    pub(super) sent: u64,
+    /// What the turn ended with.
     pub(super) end: Option<Box<StatusUpdate<'static>>>,
 }
 
-/// The mutable state of a task.
+impl Turn {
+    pub(super) fn new(run: Option<RunId>, end: Option<Box<StatusUpdate<'static>>>) -> Self {
+        Self { run, folded: 0, sent: 0, end }
+    }
+}
+
+/// What changes.
 #[derive(Debug)]
 pub(super) struct TaskState {
     pub(super) folded: Folded,
@@ -92,7 +100,9 @@ pub(super) struct TaskState {
     pub(super) reading: Reading,
     /// Set if the events of the run were cut, and are read again.
     pub(super) is_cut: bool,
-    /// Set if the server has dropped the task.
+    /// A call waits until the event of this number is folded.
+    pub(super) wanted: Option<u64>,
+    /// The server forgot it.
     pub(super) is_removed: bool,
     /// The push configurations of the task.
     pub(super) pushes: Vec<PushEntry>,
@@ -154,11 +164,12 @@ impl TaskEntry {
             folded: Folded::new(task),
             maker,
             reply: Reply::Undecided,
-            turns: vec![Turn { run: Some(run), folded: 0, end: None }],
+            turns: vec![Turn::new(Some(run), None)],
             questions: Vec::new(),
             is_claimed: false,
             reading: Reading::Done,
             is_cut: false,
+            wanted: None,
             is_removed: false,
             pushes: Vec::new(),
             updated_at: at,
@@ -171,7 +182,28 @@ impl TaskEntry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Handles cut events of the run. Returns `true` if no client can request the task any more.
+    /// A client is sent the event of that number.
+    pub(super) fn note_sent(&self, turn: usize, number: u64) {
+        if let Some(turn) = self.lock().turns.get_mut(turn) {
+            turn.sent = turn.sent.max(number);
+        }
+    }
+
+    /// Waits until the last turn is folded up to `head` and to what clients were sent of it, or cannot be.
+    pub(super) async fn caught_up(&self, head: u64) {
+        self.wait(|state| {
+            let turn = state.turns.last()?;
+            let wanted = turn.sent.max(head);
+            let is_done = turn.folded >= wanted || turn.end.is_some() || state.is_cut || state.is_removed;
+            if !is_done {
+                state.wanted = Some(state.wanted.map_or(wanted, |other| other.min(wanted)));
+            }
+            is_done.then_some(())
+        })
+        .await;
+    }
+
+    /// The events of the run broke off. Returns `true` if no client can ask for the task any more.
     pub(super) fn handle_cut(&self) -> bool {
         let mut state = self.lock();
         state.is_cut = true;

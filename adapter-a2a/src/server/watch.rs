@@ -8,9 +8,9 @@
 //!   done
 //! ```
 //!
-//! Invariants: every watcher has its own cursor, so none waits for another and none loses anything; the last status of
-//! a turn is sent only after it is folded, so a client that then reads the task finds it there; a gap is an error and
-//! never silent.
+//! Invariants: every watcher has its own cursor, so none waits for another and none loses anything; the last status of a
+//! turn is sent only after it is folded, so a client that asks for the task afterwards finds it there; a snapshot holds
+//! what any watcher was sent; a gap is an error and never silence.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -298,6 +298,7 @@ impl Stream for Watcher {
                     None => this.handle_end(false),
                     Some(event) => {
                         this.seen = event.number;
+                        this.entry.note_sent(this.turn, event.number);
                         this.maker.convert(&event.event, &mut this.made);
                         // The end is sent as it was folded, with its time.
                         let is_end = |item: &StreamItem<'_>| matches!(item, StreamItem::Status(update) if update.is_final);

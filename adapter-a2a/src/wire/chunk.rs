@@ -14,7 +14,9 @@ use std::ops::Range;
 
 use aqueduct_core::json::plain_prefix;
 
-/// One text part that is appended to an artifact.
+use super::template::HoleKind;
+
+/// One text part appended to an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Chunk<'a> {
     /// The task that the chunk names; empty if it names none, or the known one.
@@ -31,6 +33,8 @@ pub(super) struct Places {
     pub(super) artifact_id: Range<usize>,
     /// The text as it is encoded, between its quotes.
     pub(super) text: Range<usize>,
+    /// The id of the envelope, where there is one.
+    pub(super) id: Option<(Range<usize>, HoleKind)>,
 }
 
 impl<'a> Chunk<'a> {
@@ -40,7 +44,7 @@ impl<'a> Chunk<'a> {
         let mut found = Found::default();
         scan.object(|scan, key| match key {
             "jsonrpc" => scan.text().map(drop),
-            "id" => scan.id(),
+            "id" => scan.id().map(|id| found.places.id = Some(id)),
             "result" => {
                 found.results += 1;
                 scan.object(|scan, key| scan.item(key, &mut found))
@@ -170,11 +174,11 @@ impl<'a> Scan<'a> {
         Some(value)
     }
 
-    /// Consumes the id of a request: a string or a number.
-    fn id(&mut self) -> Option<()> {
+    /// The id of a request: a string or a number.
+    fn id(&mut self) -> Option<(Range<usize>, HoleKind)> {
         self.skip_space();
         if self.peek()? == b'"' {
-            return self.words().map(drop);
+            return self.words().map(|(_, place)| (place, HoleKind::Text));
         }
         let start = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9')) {
@@ -182,7 +186,7 @@ impl<'a> Scan<'a> {
         }
         let digits = self.data.get(start..self.at)?;
         let is_number = !digits.is_empty() && (digits == "0" || !digits.starts_with('0'));
-        is_number.then_some(())
+        is_number.then(|| (start..self.at, HoleKind::Digits))
     }
 
     fn object(&mut self, mut member: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {

@@ -15,7 +15,7 @@ use super::object::object;
 use super::part::Part;
 use super::state::Role;
 use super::text::{Raw, Text};
-use crate::error::DecodeError;
+use crate::error::Error;
 
 /// One event of a stream, without its framing.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,7 @@ impl<'a> Frame<'a> {
     /// # Errors
     ///
     /// Returns an error if the text is not JSON.
-    pub fn parse(&self, dialect: Dialect) -> Result<FrameContent<'a>, DecodeError> {
+    pub fn parse(&self, dialect: Dialect) -> Result<FrameContent<'a>, Error> {
         let content = FrameContent::parse(self.data, dialect)?;
         Ok(match content {
             FrameContent::Error(_) => content,
@@ -69,7 +69,7 @@ impl<'a> FrameContent<'a> {
     /// # Errors
     ///
     /// Returns an error if the text is not JSON.
-    pub fn parse(data: &'a str, dialect: Dialect) -> Result<Self, DecodeError> {
+    pub fn parse(data: &'a str, dialect: Dialect) -> Result<Self, Error> {
         let mut content = Self::parse_any(data)?;
         if dialect == Dialect::V03Rest
             && let Self::Item(item) = &mut content
@@ -79,7 +79,7 @@ impl<'a> FrameContent<'a> {
         Ok(content)
     }
 
-    fn parse_any(data: &'a str) -> Result<Self, DecodeError> {
+    fn parse_any(data: &'a str) -> Result<Self, Error> {
         let mut payload = Payload::default();
         let mut reader = serde_json::Deserializer::from_str(data);
         PayloadSeed { payload: &mut payload, at_top: true }.deserialize(&mut reader)?;

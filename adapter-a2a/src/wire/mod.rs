@@ -16,6 +16,7 @@ pub(crate) mod object;
 pub mod part;
 pub(crate) mod shape;
 pub mod state;
+pub(crate) mod template;
 pub mod text;
 pub(crate) mod time;
 pub mod write;

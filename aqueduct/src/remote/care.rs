@@ -7,8 +7,9 @@
 //!    └──────────────────────────────────────┴──────────────────────────────── it is answered ──┘
 //! ```
 //!
-//! A failure of the circuit is a call that did not reach the agent: no connection, no response in time, or 502, 503 or
-//! 504. An error response counts as reached. Limits hold per agent and per process. A call waits for its turn at most
+//! A failure of the circuit is a call that found no agent: no connection, no answer in time, or 502, 503 or 504. An agent
+//! that answers with an error is there. Calls whose connections break together are one failure: a restart of the agent cuts
+//! all that are under way, and says nothing about the next one. Limits hold per agent and per process. A call that waits for its turn waits at most
 //! as long as a connection may take.
 
 use std::fmt;
@@ -132,6 +133,8 @@ struct State {
     /// Set while a call probes.
     is_trying: bool,
     last_failure: Option<String>,
+    /// When the last failure that counts was seen.
+    failed_at: Option<Instant>,
     answered_at: Option<Instant>,
     /// The number of calls that may be sent, as of `filled_at`.
     tokens: f64,
@@ -167,6 +170,7 @@ impl Care {
             closed_again: None,
             is_trying: false,
             last_failure: None,
+            failed_at: None,
             answered_at: None,
             tokens: settings.rate.map_or(0.0, f64::from),
             filled_at: Instant::now(),
@@ -268,11 +272,21 @@ impl Care {
         (state.last_failure, state.answered_at) = (None, Some(Instant::now()));
     }
 
-    /// Records a call that did not reach the agent: opens the circuit after too many.
+    /// Handles a call whose connection broke. Those that were under way at the last failure are part of it.
+    fn handle_broken(&self, why: String, begun_at: Instant) {
+        let mut state = self.state();
+        if state.failed_at.is_some_and(|failed_at| begun_at <= failed_at) {
+            state.last_failure = Some(why);
+            return;
+        }
+        drop(state);
+        self.handle_absent(why);
+    }
+
     fn handle_absent(&self, why: String) {
         let mut state = self.state();
         state.failures = state.failures.saturating_add(1);
-        state.last_failure = Some(why);
+        (state.last_failure, state.failed_at) = (Some(why), Some(Instant::now()));
         state.is_trying = false;
         if self.settings.failures > 0 && state.failures >= self.settings.failures {
             state.opened += u64::from(state.closed_again.is_none());
@@ -288,6 +302,7 @@ struct CareGuard {
     /// The permit, held until the call ends.
     turn: Option<OwnedSemaphorePermit>,
     inner: Option<Box<dyn CallGuard>>,
+    begun_at: Instant,
     is_settled: bool,
 }
 
@@ -305,12 +320,16 @@ impl CallGuard for CareGuard {
     }
 
     fn handle_failure(&mut self, error: &ClientError) {
-        let is_absent = matches!(error, ClientError::Connect { .. } | ClientError::Request { .. })
+        let is_broken = matches!(error, ClientError::Request { .. });
+        let is_absent = matches!(error, ClientError::Connect { .. })
             || matches!(error, ClientError::Timeout { .. } if !self.is_settled);
-        if is_absent {
-            self.is_settled = true;
+        if is_broken {
+            self.care.handle_broken(error.to_string(), self.begun_at);
+        } else if is_absent {
             self.care.handle_absent(error.to_string());
         }
+        // A call that was part of an earlier failure is not settled: if it was the one that tried, another one may.
+        self.is_settled |= is_absent;
         if let Some(inner) = &mut self.inner {
             inner.handle_failure(error);
         }
@@ -339,7 +358,9 @@ impl CallWatch for CareWatch {
             care.check_circuit()?;
             // From here on, a caller that abandons the wait releases the probe for another call.
             care.in_flight.fetch_add(1, Ordering::Relaxed);
-            let mut guard = CareGuard { care: Arc::clone(care), turn: None, inner: None, is_settled: false };
+            let begun_at = Instant::now();
+            let mut guard =
+                CareGuard { care: Arc::clone(care), turn: None, inner: None, begun_at, is_settled: false };
             guard.turn = care.take_turn().await?;
             care.calls.fetch_add(1, Ordering::Relaxed);
             let save = |saved: u32| Some(saved.saturating_add(1).min(RETRY_BUDGET));
@@ -428,6 +449,34 @@ mod tests {
         assert!(health.is_available && health.failures == 0 && health.in_flight == 0, "{health:?}");
         assert_eq!(health.circuit_opened, 1);
         assert!(begin(&watch).await.is_ok(), "an agent that answers with an error is there");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_one_cut_broke_are_one_failure() {
+        let watch = CareWatch(Arc::new(Care::new(CareSettings::default(), None)));
+        let cut = || ClientError::Request {
+            upstream: "http://a".to_owned(),
+            reason: "connection closed".to_owned(),
+        };
+        let mut under_way = Vec::new();
+        for _ in 0..38 {
+            under_way.push(begin(&watch).await.unwrap());
+        }
+        tokio::time::advance(Duration::from_millis(1)).await;
+        for call in &mut under_way {
+            call.handle_failure(&cut());
+        }
+        let health = watch.0.health();
+        assert!(health.is_available && health.failures == 1, "{health:?}");
+        for _ in 0..4 {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            begin(&watch).await.unwrap().handle_failure(&cut());
+        }
+        assert_eq!(
+            begin(&watch).await.unwrap_err().code,
+            CIRCUIT_OPEN,
+            "calls that begin and break do count"
+        );
     }
 
     #[tokio::test(start_paused = true)]

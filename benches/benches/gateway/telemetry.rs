@@ -54,7 +54,7 @@ fn rounds(relays: &[Relay]) -> Vec<Vec<f64>> {
     let round = |first: usize| {
         let mut round = vec![0.0; relays.len()];
         for place in (0..relays.len()).map(|step| (first + step) % relays.len()) {
-            round[place] = drain(&relays[place]).0;
+            round[place] = drain(&relays[place], "burst").0;
         }
         round
     };

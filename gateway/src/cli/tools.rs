@@ -1,4 +1,4 @@
-//! Options of `mock`, `bench`, `doctor`, `completions` and `man`.
+//! Options of `mock`, `bench`, `doctor`, `health`, `completions` and `man`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -69,6 +69,31 @@ Examples:
 Exit codes:
   0  measured
   1  a stream broke, or could not be opened
+  2  wrong arguments";
+
+/// Options of `health`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = HEALTH_HELP)]
+pub struct HealthArgs {
+    /// The probe to ask; `/healthz` instead of `/readyz` asks whether the process works at all
+    #[arg(default_value = "http://127.0.0.1:8080/readyz")]
+    pub url: String,
+    /// Certificates (PEM) of the authorities to trust instead of the public ones
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+}
+
+const HEALTH_HELP: &str = "\
+Asks a running gateway whether it is ready, for health checks in places without curl, such as its container image.
+
+Examples:
+  aqueduct health
+  aqueduct health http://127.0.0.1:9090/healthz
+  aqueduct health https://gateway.example.org/readyz --ca ca.pem
+
+Exit codes:
+  0  ready
+  1  not ready, with the reason; or no gateway answers in 5 seconds
   2  wrong arguments";
 
 /// Options of `completions`.

@@ -190,8 +190,13 @@ const INPUT: &str = concat!(
     r#"[{"id":"m1","role":"user","content":"Write about Rust"}],"tools":[],"context":[],"forwardedProps":{}}"#
 );
 
-/// Returns the command that starts this program in a shell: its name if it is on the path, else its full path.
+/// Returns the command that starts this program in a shell: the name that it was started with if that has no folder (a shell found it, or a
+/// launcher names itself), its own name if it is on the path, else its full path.
 fn program() -> String {
+    let called = std::env::args_os().next().and_then(|name| name.into_string().ok());
+    if let Some(name) = called.filter(|name| !name.is_empty() && !name.contains(['/', '\\'])) {
+        return name;
+    }
     let Ok(own) = std::env::current_exe().and_then(std::fs::canonicalize) else {
         return "aqueduct".to_owned();
     };

@@ -118,7 +118,7 @@ pub(crate) fn one_agent(name: &str, source: AgentSource) -> Config {
 }
 
 /// Returns a client with the credentials of the command line.
-fn client(caller: &CallerArgs) -> anyhow::Result<Client> {
+pub(crate) fn client(caller: &CallerArgs) -> anyhow::Result<Client> {
     let timeouts = ClientTimeouts { response: Duration::from_secs(5), ..ClientTimeouts::default() };
     let files = ClientTls { ca: caller.ca().map(Into::into), identity: None };
     let tls = tls::of_client(Some(&files)).context("--ca")?;

@@ -142,6 +142,16 @@ pub(crate) enum Caller {
     There(RemoteRun),
 }
 
+impl Caller {
+    /// Returns the run of the caller.
+    pub(crate) fn run(&self) -> &RunId {
+        match self {
+            Self::Here(anchor) => &anchor.run_id,
+            Self::There(remote) => &remote.run,
+        }
+    }
+}
+
 /// A run that another replica drives, and the relation key that identifies it.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteRun {

@@ -40,6 +40,7 @@ fn commands() -> Vec<Vec<&'static str>> {
         "verify",
         "diff",
         "doctor",
+        "health",
         "record",
         "replay",
         "mock",

@@ -83,11 +83,14 @@ impl Machine<'_> {
             object.insert(OF_EXTENSION.to_owned(), left);
         }
         let agent = self.drive.agent.agent();
-        let goes_on = agent.is_some_and(|agent| agent.can_hand_over(&checkpoint));
+        let goes_on = match agent {
+            Some(agent) if agent.can_hand_over(&checkpoint) => GoesOn::Anywhere,
+            Some(agent) if agent.can_resume(&checkpoint) => GoesOn::IfLost,
+            _ => GoesOn::HereAlone,
+        };
         let note = Note::Checkpoint(Arc::new(checkpoint.0));
         match self.annotate(note).await {
-            Ok(()) if goes_on => self.goes_on = GoesOn::Anywhere,
-            Ok(()) => self.goes_on = GoesOn::HereAlone,
+            Ok(()) => self.goes_on = goes_on,
             Err(error) => {
                 tracing::warn!(run = lease.run_id.as_str(), %error, "the run cannot go on at another replica");
                 if matches!(error, LogError::Fenced { .. } | LogError::Closed(_)) {

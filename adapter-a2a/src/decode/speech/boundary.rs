@@ -16,10 +16,14 @@ pub(super) enum Join {
 
 /// Returns `true` for a text that reports progress: it ends with an ellipsis, or begins with a pictograph.
 pub(super) fn is_notice(text: &str) -> bool {
+    if has_edge_space(text) {
+        return false;
+    }
     let body = text.trim();
-    let letters = body.chars().filter(|c| c.is_alphanumeric()).count();
+    // Texts may be long: no more than the first letters are looked at.
+    let letters = body.chars().filter(|c| c.is_alphanumeric()).take(3).count();
     let dotted = body.ends_with('…') || body.ends_with("...");
-    if letters < 3 || has_edge_space(text) {
+    if letters < 3 {
         return false;
     }
     let first = body.chars().next().unwrap_or_default();

@@ -24,10 +24,13 @@ mod profile;
 mod stands;
 mod utterance;
 
+use std::sync::Arc;
+
 use aqueduct_core::{ByteString, Channel, Metadata, Mode, Source, Timestamp, Track};
 
 use super::Decoder;
 use super::memory::Novelty;
+use super::metadata::owned;
 use super::parts::Place;
 use super::print::Relation;
 use super::sink::Sink;
@@ -48,7 +51,8 @@ const HELD: usize = 8;
 /// A message that is being decoded.
 pub(super) struct Spoken<'a> {
     pub(super) message: Message<'a>,
-    pub(super) beside: Metadata,
+    /// Shared, because frames of one [`Template`](crate::wire::template::Template) have the same.
+    pub(super) beside: Option<Arc<Metadata>>,
     pub(super) at: Option<Timestamp>,
     /// Unset if the message is part of a snapshot.
     pub(super) live: bool,
@@ -60,7 +64,7 @@ pub(super) struct Spoken<'a> {
 #[derive(Debug, Clone)]
 struct Held {
     message: Message<'static>,
-    beside: Metadata,
+    beside: Option<Arc<Metadata>>,
     at: Option<Timestamp>,
     novelty: Novelty,
     source: Source,
@@ -120,7 +124,7 @@ impl Decoder {
         let novelty = self.memory.messages.note(message, &text, *live, &self.config.limits);
         let setting = self.config.stream;
         let task = (&*self.memory.task_id, &*self.memory.context_id);
-        let marks = Marks::read(setting, message, &spoken.beside, task, *is_bare);
+        let marks = Marks::read(setting, message, spoken.beside.as_deref(), task, *is_bare);
         let repeats_itself = *is_bare || marks.reading == profile::PIECES;
         if novelty == Novelty::Repeated && !(*live && repeats_itself) {
             self.counts.repeated += 1;
@@ -181,7 +185,7 @@ impl Decoder {
         self.release(sink);
         self.speech.end();
         let channel = if spoken.is_bare { Channel::Answer } else { Channel::Intermediate };
-        self.say_noted(spoken.message, novelty, spoken.beside, spoken.at, channel, sink);
+        self.say_noted(spoken.message, novelty, owned(spoken.beside), spoken.at, channel, sink);
     }
 
     /// Handles a message that is a complete part of the answer.
@@ -192,7 +196,7 @@ impl Decoder {
         self.speech.stands.begin(id.clone(), words, self.config.limits.compared_text);
         self.speech.stands.set_source(Some(self.source.clone()));
         let message = Message { message_id: Text::from(id.to_string()), ..spoken.message };
-        self.say_noted(message, Novelty::New, spoken.beside, spoken.at, Channel::Answer, sink);
+        self.say_noted(message, Novelty::New, owned(spoken.beside), spoken.at, Channel::Answer, sink);
     }
 
     /// Emits the other parts of a message whose text was shown.
@@ -205,7 +209,14 @@ impl Decoder {
         parts.retain(|part| !self.was_told(part));
         if !parts.is_empty() {
             let message = Message { parts, ..spoken.message };
-            self.say_noted(message, Novelty::New, spoken.beside, spoken.at, Channel::Intermediate, sink);
+            self.say_noted(
+                message,
+                Novelty::New,
+                owned(spoken.beside),
+                spoken.at,
+                Channel::Intermediate,
+                sink,
+            );
         }
     }
 

@@ -138,7 +138,7 @@ impl Decoder {
     fn say_held(&mut self, held: Held, channel: Channel, sink: &mut Sink<'_>) {
         let Held { message, beside, at, novelty, source, .. } = held;
         let own = std::mem::replace(&mut self.source, source);
-        self.say_noted(message, novelty, beside, at, channel, sink);
+        self.say_noted(message, novelty, metadata::owned(beside), at, channel, sink);
         self.source = own;
     }
 
@@ -180,7 +180,7 @@ impl Decoder {
         self.speech.current =
             Some(Current { id: id.clone(), group: marks.group.clone(), utterance, is_whole: false });
         let mut own = metadata::of_message(&message);
-        own.extend(beside);
+        own.extend(metadata::owned(beside));
         if let [part] = &*message.parts {
             metadata::put_part(&mut own, part);
         }

@@ -54,7 +54,7 @@ impl Marks {
     pub(super) fn read(
         setting: StreamShape,
         message: &Message<'_>,
-        beside: &Metadata,
+        beside: Option<&Metadata>,
         (task, context): (&str, &str),
         is_bare: bool,
     ) -> Self {
@@ -72,7 +72,7 @@ impl Marks {
             StreamShape::Auto if is_langgraph(task, context) => {
                 Self::of(Reading::Known(Shape::Grows), Restates::Never, true)
             }
-            StreamShape::Auto => match adk_event(beside) {
+            StreamShape::Auto => match beside.and_then(adk_event) {
                 Some(event) => Self { group: Some(event), ..Self::of(PIECES, Restates::Always, false) },
                 None => Self::unknown(),
             },

@@ -9,7 +9,7 @@ use super::super::{v1, v03};
 use crate::call::{Call, ListTasks, PushConfig, SendMessage, TaskRef, follow_up};
 use crate::card::Endpoint;
 use crate::client::Purpose;
-use crate::error::RequestError;
+use crate::error::Error;
 use crate::version::{Binding, Version};
 use crate::wire::{Dialect, ErrorKind, Frame, FrameContent, Part, StreamItem, TaskState, WireError};
 use crate::{ClientConfig, Settled, TaskClient};
@@ -117,11 +117,11 @@ fn filters_that_protobuf_cannot_carry_are_refused() {
     assert_eq!((read.status, read.page_size, read.history_length), (2, Some(5), None));
     assert_eq!(read.status_timestamp_after.unwrap().nanos, 500_000_000);
     let bad = ListTasks { status: Some("busy".to_owned()), ..good.clone() };
-    assert!(matches!(list(bad), Err(RequestError::Filter { filter: "status", .. })));
+    assert!(matches!(list(bad), Err(Error::Filter { filter: "status", .. })));
     let bad = ListTasks { status_timestamp_after: Some("yesterday".to_owned()), ..good };
-    assert!(matches!(list(bad), Err(RequestError::Filter { filter: "statusTimestampAfter", .. })));
+    assert!(matches!(list(bad), Err(Error::Filter { filter: "statusTimestampAfter", .. })));
     let old = endpoint(Version::V03).grpc_request(&Call::ListTasks(Box::default()));
-    assert!(matches!(old, Err(RequestError::NotInVersion { .. })));
+    assert!(matches!(old, Err(Error::NotInVersion { .. })));
 }
 
 fn details(reason: &str) -> Vec<u8> {

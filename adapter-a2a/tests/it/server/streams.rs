@@ -291,3 +291,43 @@ async fn leaving_does_not_cancel() {
     let task = served.rpc("GetTask", json!({"id": "id-0"})).await;
     assert_eq!(task["result"]["status"]["state"], "TASK_STATE_COMPLETED");
 }
+
+/// The task that a method gives to a client that comes back, while the recorder is behind what that client was sent.
+async fn found_after_cut(method: &str) -> (usize, Value) {
+    let served = serve(|_| Vec::new());
+    let streamed = served.open(&streaming(Dialect::V1, "OPEN")).await;
+    let run = served.runs.last();
+    let events = events_of(&run.input, long_answer(4));
+    let (before, rest) = events.split_at(4);
+    before.iter().for_each(|event| run.push(event.clone()));
+    settle().await;
+    run.is_recorded.send_replace(false);
+    run.push(rest[0].clone());
+    // As far as it goes: then the client is cut.
+    let seen = read(streamed).await.items();
+    let length = |artifact: &Value| {
+        let parts = artifact["parts"].as_array().into_iter().flatten();
+        parts.map(|part| part["text"].as_str().map_or(0, str::len)).sum::<usize>()
+    };
+    let was_sent = seen.iter().map(|item| length(&item["artifactUpdate"]["artifact"])).sum();
+    let ask = Ask::rpc(method, &json!({"id": "id-0"}));
+    let again = async { read(served.open(&ask).await).await };
+    let goes_on = async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        run.is_recorded.send_replace(true);
+    };
+    let (again, ()) = tokio::join!(again, goes_on);
+    let task =
+        again.items().first().map_or_else(|| again.body["result"].clone(), |item| item["task"].clone());
+    (was_sent, length(&task["artifacts"][0]).into())
+}
+
+/// A client would take for new what follows a snapshot that is shorter than what it saw.
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_holds_what_any_watcher_was_sent() {
+    for method in ["SubscribeToTask", "GetTask"] {
+        let (was_sent, found) = found_after_cut(method).await;
+        assert!(was_sent > 2, "{method}: the client saw {was_sent} bytes");
+        assert_eq!(found, was_sent, "{method}");
+    }
+}

@@ -118,7 +118,8 @@ impl RemoteBuilder {
         let directory = Directory::new(self.address, self.binding, self.version, &self.settings)
             .with_keys(self.card_keys);
         let (threads, warned) = (ThreadMemory::new(THREADS), AtomicBool::new(false));
-        let shared = Shared { connection, directory, client: self.client, threads, warned };
+        let listing = super::find::Listing::default();
+        let shared = Shared { connection, directory, client: self.client, threads, listing, warned };
         Ok(RemoteAgent { shared: Arc::new(shared) })
     }
 }

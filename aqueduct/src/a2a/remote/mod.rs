@@ -64,6 +64,8 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 const TAKEOVER_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause: after it the takeover gives up, 31 s in all, longer than the circuit of an agent stays open.
 const TAKEOVER_LAST_PAUSE: Duration = Duration::from_secs(16);
+/// How long a takeover looks for the agent's work in all, however slowly the agent answers.
+const TAKEOVER_LIMIT: Duration = Duration::from_secs(40);
 
 /// Codes of failures after which another attempt may succeed.
 const PASSING: [&str; 3] = [UNREACHABLE, TIMEOUT, CIRCUIT_OPEN];
@@ -98,6 +100,8 @@ struct Shared {
     directory: Directory,
     client: ClientConfig,
     threads: ThreadMemory<(Principal, ThreadId), Thread>,
+    /// The tasks of the agent, shared by takeovers that search for theirs.
+    listing: find::Listing,
     /// Set once a warning is logged that the agent may ignore the data of frontends.
     warned: AtomicBool,
 }
@@ -224,6 +228,18 @@ impl Shared {
         request: &AgentRequest,
         checkpoint: &Checkpoint,
     ) -> Result<(Arc<ResolvedCard>, Attachment, bool), RunFailure> {
+        let found = tokio::time::timeout(TAKEOVER_LIMIT, self.find_work_again(request, checkpoint)).await;
+        found.unwrap_or_else(|_| {
+            let message = format!("the agent's work was not found within {TAKEOVER_LIMIT:?}");
+            Err(RunFailure::new(TIMEOUT, message))
+        })
+    }
+
+    async fn find_work_again(
+        &self,
+        request: &AgentRequest,
+        checkpoint: &Checkpoint,
+    ) -> Result<(Arc<ResolvedCard>, Attachment, bool), RunFailure> {
         let mut pause = TAKEOVER_PAUSE;
         loop {
             let found = self.find_work(&*request.context, checkpoint).await;
@@ -254,7 +270,8 @@ impl Shared {
         let Some(sent) = SentMessage::from_value(&checkpoint.0) else {
             return Err(lost("the checkpoint names neither a task nor a message".to_owned()));
         };
-        let task = find::find(&self.connection, &card, context, &sent, find::TRIES).await.map_err(lost)?;
+        let how = (find::TRIES, Some(&self.listing));
+        let task = find::find(&self.connection, &card, context, &sent, how).await.map_err(lost)?;
         Ok((card, Attachment { task, earlier: Vec::new() }, false))
     }
 
@@ -347,4 +364,33 @@ fn work_lost(failure: &RunFailure) -> RunFailure {
     let mut lost = RunFailure::new(OWNER_LOST, message);
     lost.details = Some(json!({ "reason": &*failure.code }));
     lost
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// A replica and its agent often go down together: the takeover waits for longer than a circuit stays open.
+    #[tokio::test(start_paused = true)]
+    async fn a_takeover_waits_for_an_agent_that_is_away_and_not_for_ever() {
+        // Nothing listens at a port that was just free.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let agent = RemoteAgent::new(format!("http://{free}")).unwrap();
+        let request = AgentRequest::new(RunInput::prompt("t", "r", "hi"));
+        let task = TaskRef { task_id: "task".to_owned(), context_id: "c".to_owned() };
+        let checkpoint = Checkpoint(Attachment { task, earlier: Vec::new() }.to_value());
+        let begun_at = Instant::now();
+        let found = agent.shared.find_work_patiently(&request, &checkpoint).await;
+        let waited = begun_at.elapsed();
+        let failure = found.map(drop).unwrap_err();
+        assert!(PASSING.contains(&&*failure.code), "{failure:?}");
+        assert!((Duration::from_secs(31)..=TAKEOVER_LIMIT).contains(&waited), "{waited:?}");
+        assert_eq!(work_lost(&failure).code, OWNER_LOST);
+        request.cancel.cancel();
+        let begun_at = Instant::now();
+        agent.shared.find_work_patiently(&request, &checkpoint).await.map(drop).unwrap_err();
+        assert!(begun_at.elapsed() < Duration::from_secs(31), "a cancelled run waits no longer");
+    }
 }

@@ -32,13 +32,14 @@ use aqueduct::remote::unsent;
 use aqueduct_adapter_a2a::card::{Endpoint, WELL_KNOWN_PATHS};
 use aqueduct_adapter_a2a::mark::EXTENSION;
 use aqueduct_adapter_a2a::relay::{CallScope, PassingCall, PassingKind, Reach, query_contexts};
-use aqueduct_adapter_a2a::server::ServerError;
+use aqueduct_adapter_a2a::server::{ServerError, turn_of};
 use aqueduct_adapter_a2a::version::{
     Binding, EXTENSIONS_HEADER, EXTENSIONS_HEADER_V03, VERSION_HEADER, Version,
 };
 use aqueduct_adapter_a2a::wire::Dialect;
 use aqueduct_core::Principal;
 use aqueduct_core::service::Proof;
+use aqueduct_runlog::RunMeta;
 use aqueduct_runs::RunPlace;
 use aqueduct_transport_http::{Refusal, caller, read_body, read_json};
 use axum::body::Body;
@@ -224,6 +225,10 @@ async fn tap(
     let found = gateway.tee().relate(&requester, headers, call, |run| gateway.drives(run)).await;
     gateway.metrics().passed(found.as_ref().map(|(_, way)| *way));
     let (caller, way) = found?;
+    // A client that comes back to a task is in the trace of the run that the task is: it did not call from within.
+    if turn_of(&call.task_id, &RunMeta::id_in(caller.run())).is_some() {
+        return None;
+    }
     let lane = Tapped::begin(gateway, &caller, LaneCall::of(agent, call, dialect)?).await?;
     tracing::debug!(agent = agent.name, ?way, "a call was related to a run");
     Some(lane)

@@ -73,22 +73,34 @@ pub(crate) fn with_upstream_by_default(server: &Server, speech: Speech, upstream
 
 /// The same with the Redis and the agent at these addresses; `posted` is that agent over AG-UI.
 pub(crate) fn task_at(redis: &str, speech: Speech, agent: &str) -> TempDir {
-    let task = format!(
-        "[agents.task]\na2a = {{ url = \"http://{agent}/a2a/slow\" }}\n\
-         [agents.posted]\nagui = {{ url = \"http://{agent}/agents/slow\" }}\n"
-    );
-    let config = format!("{PLACE}[runs]\nlog = \"redis\"\nredis = \"file:redis-url\"\n{SLOW}{task}");
+    let agents = agents_at(agent);
+    let config = format!("{PLACE}[runs]\nlog = \"redis\"\nredis = \"file:redis-url\"\n{SLOW}{agents}");
     let folder = folder(speech, &config);
     std::fs::write(folder.path().join("redis-url"), redis).unwrap();
     folder
 }
 
+fn agents_at(agent: &str) -> String {
+    format!(
+        "[agents.task]\na2a = {{ url = \"http://{agent}/a2a/slow\" }}\n\
+         [agents.posted]\nagui = {{ url = \"http://{agent}/agents/slow\" }}\n"
+    )
+}
+
 /// The same on disk.
 pub(crate) fn on_disk(speech: Speech, upstream: &Program) -> TempDir {
+    with_folder(speech, &task(upstream))
+}
+
+/// The same with the agent at that address.
+pub(crate) fn on_disk_at(speech: Speech, agent: &str) -> TempDir {
+    with_folder(speech, &agents_at(agent))
+}
+
+fn with_folder(speech: Speech, agents: &str) -> TempDir {
     let folder = folder(speech, "");
     let runs = folder.path().join("runs");
-    let config =
-        format!("{PLACE}[runs]\nlog = \"disk\"\nfolder = \"{}\"\n{SLOW}{}", runs.display(), task(upstream));
+    let config = format!("{PLACE}[runs]\nlog = \"disk\"\nfolder = \"{}\"\n{SLOW}{agents}", runs.display());
     std::fs::write(folder.path().join("aqueduct.toml"), config).unwrap();
     folder
 }

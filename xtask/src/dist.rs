@@ -9,14 +9,17 @@
 //! ```
 //!
 //! Invariants: two runs over the same binary write the same bytes; every package carries both licences; the platform tags
-//! name what the binary needs (the glibc version is read from the binary). Packages for other platforms are made by the
 //! name what the binary needs (the glibc version is read from the binary). The same command on other platforms makes their
 //! packages.
+//!
+//! `--check` installs every package into an environment of its own and runs the demo from it ([`check`]).
 //!
 //! Uploading is not part of it. The writers come with the feature `dist`; a build without it starts one with it.
 
 #[cfg(feature = "dist")]
 mod archive;
+#[cfg(feature = "dist")]
+mod check;
 #[cfg(feature = "dist")]
 mod debian;
 #[cfg(feature = "dist")]
@@ -48,40 +51,75 @@ pub(crate) struct DistArgs {
     /// Where the packages go [default: dist, in the target folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// A binary that is already built, instead of building one
+    #[arg(long, value_name = "PATH", conflicts_with = "profile")]
+    binary: Option<PathBuf>,
+    /// Install every package into an environment of its own and run the demo from it
+    #[arg(long)]
+    check: bool,
+}
+
+/// Writes the packages of a binary that is already built, and installs each.
+///
+/// # Errors
+///
+/// Fails if a package cannot be written, installed or used; the error lists all that cannot.
+pub(crate) fn check_built(project: &Project, binary: PathBuf, out: PathBuf) -> Result<()> {
+    let args = DistArgs { profile: String::new(), out: Some(out), binary: Some(binary), check: true };
+    run(project, &args)
 }
 
 /// Starts this tool again, built with the writers of packages.
 #[cfg(not(feature = "dist"))]
 pub(crate) fn run(project: &Project, args: &DistArgs) -> Result<()> {
-    let call = project.cargo(["run", "--quiet", "--package", "aqueduct-xtask", "--features", "dist"]);
-    let call = call.args(["--", "dist", "--profile", &args.profile]);
-    match &args.out {
-        Some(out) => call.args(["--out".to_owned(), crate::interop::peers::text(out)?]).run(),
-        None => call.run(),
+    let text = crate::interop::peers::text;
+    let mut call = project.cargo(["run", "--quiet", "--package", "aqueduct-xtask", "--features", "dist"]);
+    call = call.args(["--", "dist"]);
+    call = match &args.binary {
+        Some(binary) => call.args(["--binary".to_owned(), text(binary)?]),
+        None => call.args(["--profile", &args.profile]),
+    };
+    if let Some(out) = &args.out {
+        call = call.args(["--out".to_owned(), text(out)?]);
     }
+    if args.check {
+        call = call.args(["--check"]);
+    }
+    call.run()
 }
 
-/// Builds the binary and writes every package.
+/// Builds the binary, writes every package, and installs each if `--check` is set.
 #[cfg(feature = "dist")]
 pub(crate) fn run(project: &Project, args: &DistArgs) -> Result<()> {
-    use anyhow::Context as _;
-
     let target = project.metadata()?.target_directory()?;
     let out = args.out.clone().unwrap_or_else(|| target.join("dist"));
+    let built = match &args.binary {
+        Some(binary) => binary.clone(),
+        None => payload::build(project, &args.profile, &target)?,
+    };
+    let payload = payload::Payload::collect(project, &built, &target)?;
+    write(project, &payload, &out)?;
+    println!("packages are in {}", out.display());
+    if args.check { check::run(project, &payload, &out) } else { Ok(()) }
+}
+
+/// Writes every package, the bill of materials and the checksums.
+#[cfg(feature = "dist")]
+fn write(project: &Project, payload: &payload::Payload, out: &std::path::Path) -> Result<()> {
+    use anyhow::Context as _;
+
     if out.exists() {
-        std::fs::remove_dir_all(&out).with_context(|| format!("cannot remove {}", out.display()))?;
+        std::fs::remove_dir_all(out).with_context(|| format!("cannot remove {}", out.display()))?;
     }
-    std::fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
-    let payload = payload::Payload::build(project, &args.profile, &target)?;
-    archive::write(&payload, &out)?;
-    wheel::write(&payload, &out)?;
-    npm::write(&payload, &out)?;
-    debian::write(&payload, &out)?;
-    sbom::write(project, &payload, &out)?;
-    sdk::write(project, &payload.version, &out)?;
-    for line in archive::write_checksums(&out)? {
+    std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
+    archive::write(payload, out)?;
+    wheel::write(payload, out)?;
+    npm::write(payload, out)?;
+    debian::write(payload, out)?;
+    sbom::write(project, payload, out)?;
+    sdk::write(project, &payload.version, out)?;
+    for line in archive::write_checksums(out)? {
         println!("    {line}");
     }
-    println!("packages are in {}", out.display());
     Ok(())
 }

@@ -11,10 +11,12 @@ mod frontends;
 mod gateway;
 mod inspector;
 mod magentic;
+mod packages;
 pub(crate) mod peers;
 pub(crate) mod programs;
 mod resume;
 mod runlog;
+mod snippets;
 mod soak;
 mod tee;
 mod transports;
@@ -66,20 +68,28 @@ const SUITES: &[Suite] = &[
     Suite::new("gateway", gateway::prepare),
     Suite::new("inspector", inspector::prepare),
     Suite::new("magentic", magentic::prepare),
+    Suite::nightly("packages", packages::prepare),
     Suite::new("resume", resume::prepare),
     Suite::new("runlog", runlog::prepare),
+    Suite::new("scale", soak::prepare),
+    Suite::new("snippets", snippets::prepare),
     Suite::new("soak", soak::prepare_ci),
     Suite::new("tee", tee::prepare),
     Suite::new("transports", transports::prepare),
 ];
 
-/// Runs the nightly suites.
+/// Runs the nightly suites, and the suite `scale` with as many runs and kills as the goals name.
 pub(crate) fn run_nightly(project: &Project) -> Result<()> {
     for suite in SUITES.iter().filter(|suite| suite.nightly) {
         run(project, &[suite.name.to_owned()], true)?;
     }
-    Ok(())
+    let mut env = soak::prepare(project)?;
+    env.extend(FULL_SCALE.map(|(name, value)| (name, value.to_owned())));
+    run_tests(project, &["scale"], env)
 }
+
+/// The size of the suite `scale` in the nightly tier.
+const FULL_SCALE: [(&str, &str); 2] = [("AQUEDUCT_SCALE_RUNS", "1000"), ("AQUEDUCT_SCALE_KILLS", "20")];
 
 /// Runs the suites of those names, or all; the nightly ones only if `nightly` is set or they are named.
 pub(crate) fn run(project: &Project, only: &[String], nightly: bool) -> Result<()> {
@@ -119,12 +129,13 @@ fn merged(env: Env, peers: &Peers) -> Result<Env> {
     Ok(all.into_iter().collect())
 }
 
-/// Runs the soak with that seed, for that many minutes.
-pub(crate) fn soak(project: &Project, seed: u64, minutes: u64) -> Result<()> {
+/// Runs the soak with that seed, for that many minutes, with so many clients.
+pub(crate) fn soak(project: &Project, seed: u64, minutes: u64, clients: u32) -> Result<()> {
     programs::build(project)?;
     let mut env = soak::prepare(project)?;
     env.push(("AQUEDUCT_SOAK_SEED", seed.to_string()));
     env.push(("AQUEDUCT_SOAK_SECONDS", (minutes * 60).to_string()));
+    env.push(("AQUEDUCT_SOAK_CLIENTS", clients.to_string()));
     run_tests(project, &["soak"], env)
 }
 

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+#[cfg(feature = "dist")]
+use std::process::Child;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result, bail};
@@ -18,6 +20,7 @@ pub(crate) struct Invocation {
     env: Vec<(String, String)>,
     folder: PathBuf,
     hint: Option<&'static str>,
+    inherits_env: bool,
     log: Option<PathBuf>,
 }
 
@@ -29,8 +32,16 @@ impl Invocation {
     pub(crate) fn new(program: impl Into<String>, folder: &Path) -> Self {
         let program = program.into();
         let shown_as = program.clone();
-        let folder = folder.to_owned();
-        Self { program, shown_as, args: Vec::new(), env: Vec::new(), folder, hint: None, log: None }
+        Self {
+            program,
+            shown_as,
+            args: Vec::new(),
+            env: Vec::new(),
+            folder: folder.to_owned(),
+            hint: None,
+            inherits_env: true,
+            log: None,
+        }
     }
 
     /// Returns a call of the cargo that started this task; printed as plain `cargo`.
@@ -49,6 +60,12 @@ impl Invocation {
     pub(crate) fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.env.push((name.to_owned(), value.into()));
         self
+    }
+
+    /// Gives the program no variable of this process: only those of [`env`](Self::env).
+    #[cfg(feature = "dist")]
+    pub(crate) fn without_inherited_env(self) -> Self {
+        Self { inherits_env: false, ..self }
     }
 
     /// Sets the hint for a missing program.
@@ -77,7 +94,7 @@ impl Invocation {
         self.judge(status.map_err(|error| self.explain(&error))?)
     }
 
-    /// Runs the program and returns its standard output. The error contains its standard error.
+    /// Runs the program and returns its standard output. The error contains its standard error, or its output if that is empty.
     pub(crate) fn output(&self) -> Result<String> {
         self.output_with("")
     }
@@ -97,22 +114,41 @@ impl Invocation {
         });
         let output = output.with_context(|| format!("cannot read the output of `{self}`"))?;
         if !output.status.success() {
-            bail!(
-                "`{self}` failed ({}):\n{}",
-                output.status,
-                String::from_utf8_lossy(&output.stderr).trim_end()
-            );
+            // Programs whose result is a report write it to the standard output.
+            let complaint = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+            let complaint = String::from_utf8_lossy(complaint);
+            bail!("`{self}` failed ({}):\n{}", output.status, complaint.trim_end());
         }
         // A program may succeed without reading all of its input; only its exit status counts.
         drop(written);
         String::from_utf8(output.stdout).with_context(|| format!("`{self}` wrote no UTF-8"))
     }
 
+    /// Starts the program without input, with its standard output as a pipe, in a process group of its own: a signal to the
+    /// group reaches every process that the program starts.
+    #[cfg(feature = "dist")]
+    pub(crate) fn spawn(&self) -> Result<Child> {
+        let mut command = self.command();
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.spawn().map_err(|error| self.explain(&error))
+    }
+
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+        // npm is a script on Windows, which is found by its whole name alone.
+        let is_script = cfg!(windows) && ["npm", "npx"].contains(&self.program.as_str());
+        let mut command = if is_script {
+            Command::new(format!("{}.cmd", self.program))
+        } else {
+            Command::new(&self.program)
+        };
         if let ([nice, options @ ..], true) = (&NICE, cfg!(unix) && self.log.is_some()) {
             command = Command::new(nice);
             command.args(options).arg(&self.program);
+        }
+        if !self.inherits_env {
+            command.env_clear();
         }
         command.args(&self.args).current_dir(&self.folder);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));

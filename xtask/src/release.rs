@@ -11,8 +11,9 @@ use anyhow::{Context as _, Result, bail};
 use crate::project::{Metadata, Project};
 use crate::tidy;
 
-/// Files outside cargo that contain the version, with their line.
-const VERSIONS: [(&str, &str, &str); 3] = [
+/// Files outside cargo that contain the version, with the text before and after it.
+const VERSIONS: [(&str, &str, &str); 4] = [
+    ("docs/guides/install.md", "/aqueduct_", "_"),
     ("sdk/python/pyproject.toml", "version = \"", "\""),
     ("sdk/typescript/package.json", "\"version\": \"", "\""),
     ("sdk/react/package.json", "\"version\": \"", "\""),

@@ -8,7 +8,7 @@ use aqueduct_gateway::config::{effective, load, schema};
 use serde_json::Value;
 
 use crate::program::{aqueduct, code, root, text};
-use crate::serve::support::{Upstream, input, serve, sse};
+use crate::serve::support::{Upstream, http, input, serve, sse};
 
 /// Everything that `aqueduct_…` or `process_…` names in a text, without what Prometheus adds to histograms.
 fn metric_names(text: &str) -> BTreeSet<String> {
@@ -69,6 +69,65 @@ async fn dashboard_and_alerts_use_names_that_are_there() {
         serde_json::from_str(&fs::read_to_string(root().join("deploy/grafana/aqueduct.json")).unwrap())
             .unwrap();
     assert!(dashboard["panels"].as_array().unwrap().len() > 20);
+}
+
+/// The labels of a metric, as far as samples have them, without the bounds of histograms.
+fn labels(exposed: &str, name: &str) -> BTreeSet<String> {
+    let samples = exposed.lines().filter_map(|line| {
+        let (sample, rest) = line.split_once('{')?;
+        let (inside, _) = rest.split_once('}')?;
+        let suffix = sample.strip_prefix(name)?;
+        ["", "_total", "_bucket", "_info"].contains(&suffix).then_some(inside)
+    });
+    // A value may contain a comma, but not the two characters that end it before one.
+    let pairs = samples.flat_map(|inside| inside.split("\",")).filter_map(|pair| pair.split_once('='));
+    pairs.map(|(label, _)| label.to_owned()).filter(|label| label != "le").collect()
+}
+
+/// The page lists every metric with the words of the program itself. `UPDATE_EXPECT=1` writes it.
+#[tokio::test]
+async fn metrics_md_lists_every_metric() {
+    let exposed = everything_happens().await;
+    let mut table = String::from("\n| name | kind | labels | meaning |\n|---|---|---|---|\n");
+    let kinds: Vec<(&str, &str)> =
+        exposed.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+    let helps = exposed.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' '));
+    let mut rows = BTreeSet::new();
+    for (name, help) in helps {
+        let (_, kind) = kinds.iter().find(|(known, _)| *known == name).unwrap();
+        let shown = match *kind {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name.to_owned(),
+        };
+        let labels: Vec<_> = labels(&exposed, name).iter().map(|label| format!("`{label}`")).collect();
+        rows.insert(format!("| `{shown}` | {kind} | {} | {help} |\n", labels.join(", ")));
+    }
+    assert!(rows.len() > 80, "{}", rows.len());
+    table.extend(rows);
+    table.push('\n');
+    crate::docs::page_has("docs/reference/metrics.md", "metrics", &table);
+}
+
+/// The command of the image's health check tells a ready gateway from one that is not, and from none.
+#[tokio::test]
+async fn health_tells_whether_a_gateway_is_ready() {
+    let asked = |url: String| async move {
+        let work = move || aqueduct(&["health", &url], b"");
+        tokio::task::spawn_blocking(work).await.unwrap()
+    };
+    let served = serve("[agents.a]\nagui = { url = \"http://127.0.0.1:9\" }\n", &[]).await;
+    let ready = asked(served.url("/readyz")).await;
+    assert_eq!(code(&ready), 0, "{}", text(&ready.stderr));
+    let draining = Upstream::saying(http("503 Service Unavailable", "text/plain", "the gateway stops")).await;
+    let refused = asked(format!("{}/readyz", draining.url)).await;
+    assert_eq!(code(&refused), 1);
+    assert!(text(&refused.stderr).contains("not ready (503"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("the gateway stops"), "{}", text(&refused.stderr));
+    let nobody = asked("http://127.0.0.1:9/readyz".to_owned()).await;
+    assert_eq!(code(&nobody), 1);
+    assert!(text(&nobody.stderr).contains("no gateway answers"), "{}", text(&nobody.stderr));
+    assert_eq!(code(&asked("not a url".to_owned()).await), 2);
 }
 
 /// The configurations of `deploy/` are good ones.

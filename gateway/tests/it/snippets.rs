@@ -1,7 +1,13 @@
-//! Every snippet of the documentation is good: configurations are loaded, scripts and manifests parsed, commands read by the
-//! command line's own parser.
+//! Every snippet of the documentation is good.
 //!
-//! Rust snippets are doctests of `aqueduct-tests`. Snippets in other languages are run by the interop suites.
+//! | language | checked by |
+//! |---|---|
+//! | `toml` | loaded as a configuration, a script or a manifest, here |
+//! | `sh` | read by the command line's own parser, or known by its program, here |
+//! | `json` | parsed, and bodies of AG-UI requests read as such, here |
+//! | `rust` | doctests of `aqueduct-tests`: that every page is one of them, here |
+//! | `python`, `ts`, `jsx` | compiled against the SDKs by `cargo xtask interop snippets` |
+//! | `text` | what programs print: commands after `$ ` are checked as those of `sh` |
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,9 +29,17 @@ struct Snippet {
 
 /// All Markdown pages that people read: the front page, the documentation and the SDKs.
 fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("README.md"), root().join("gateway/README.md")];
+    let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md"]
+        .map(|page| root().join(page))
+        .to_vec();
     for folder in ["docs", "sdk", "examples"] {
         collect(&root().join(folder), &mut pages);
+    }
+    for entry in fs::read_dir(root()).unwrap() {
+        let page = entry.unwrap().path().join("README.md");
+        if page.is_file() && !pages.contains(&page) {
+            pages.push(page);
+        }
     }
     pages
 }
@@ -42,6 +56,13 @@ fn collect(folder: &Path, pages: &mut Vec<PathBuf>) {
 }
 
 fn snippets(language: &str) -> Vec<Snippet> {
+    let mut found = all_snippets();
+    found.retain(|snippet| snippet.language == language);
+    assert!(!found.is_empty(), "no page has a snippet of {language}");
+    found
+}
+
+fn all_snippets() -> Vec<Snippet> {
     let mut found = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
@@ -65,9 +86,46 @@ fn snippets(language: &str) -> Vec<Snippet> {
         }
         assert!(open.is_none(), "{}: a fence is not closed", page.display());
     }
-    found.retain(|snippet| snippet.language == language);
-    assert!(!found.is_empty(), "no page has a snippet of {language}");
     found
+}
+
+/// The languages that a check exists for: see the table above.
+const LANGUAGES: [&str; 8] = ["toml", "sh", "json", "rust", "python", "ts", "jsx", "text"];
+
+#[test]
+fn every_snippet_has_a_language_that_is_checked() {
+    for snippet in all_snippets() {
+        let language = snippet.language.as_str();
+        assert!(LANGUAGES.contains(&language), "{}: `{language}` is checked by nothing", snippet.place);
+    }
+}
+
+#[test]
+fn every_page_with_rust_is_a_doctest() {
+    let tested = fs::read_to_string(root().join("tests/src/lib.rs")).unwrap();
+    for snippet in snippets("rust") {
+        let (page, _) = snippet.place.rsplit_once(':').unwrap();
+        assert!(
+            tested.contains(&format!("\"../../{page}\"")),
+            "{}: add the page to tests/src/lib.rs",
+            snippet.place
+        );
+    }
+}
+
+#[test]
+fn every_json_snippet_is_json() {
+    for snippet in snippets("json") {
+        let whole = serde_json::from_str::<serde_json::Value>(&snippet.text);
+        let lines = || {
+            snippet
+                .text
+                .lines()
+                .try_for_each(|line| serde_json::from_str(line).map(|_: serde_json::Value| ()))
+        };
+        let checked = whole.map(drop).or_else(|_| lines());
+        assert!(checked.is_ok(), "{}: {checked:?}", snippet.place);
+    }
 }
 
 /// The names of the environment's secrets that a configuration reads.
@@ -128,18 +186,116 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
+/// Programs of other projects that lines of the documentation begin with. Their options are theirs; paths in their arguments are checked.
+const PROGRAMS: [&str; 17] = [
+    "apt",
+    "cargo",
+    "curl",
+    "docker",
+    "export",
+    "grpcurl",
+    "kubectl",
+    "npm",
+    "npx",
+    "pip",
+    "python",
+    "redis-server",
+    "sha256sum",
+    "systemctl",
+    "tar",
+    "venv/bin/pip",
+    "venv/bin/python",
+];
+
+/// Packages that the documentation installs and that `cargo xtask dist` writes.
+const PACKAGES: [&str; 4] = ["aqueduct-gateway", "aqueduct-magentic", "aqueduct-agui", "aqueduct-react"];
+
+/// Checks a command that is not of this program.
+fn check_foreign(words: &[String]) -> Result<(), String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).skip_while(|word| *word == "sudo").collect();
+    let Some((program, args)) = words.split_first() else { return Ok(()) };
+    let is_own = program.ends_with("/aqueduct");
+    if is_own {
+        let args = std::iter::once("aqueduct").chain(args.iter().copied());
+        return Cli::try_parse_from(args).map(drop).map_err(|error| error.to_string());
+    }
+    if !PROGRAMS.contains(program) {
+        return Err(format!("`{program}` is no program that a check knows"));
+    }
+    let named = args
+        .iter()
+        .filter(|arg| arg.starts_with("aqueduct-") && !arg.contains(".tar") && !arg.contains(".tgz"));
+    for name in named {
+        let is_crate = root().join("examples").join(name.trim_start_matches("aqueduct-examples-")).is_dir()
+            || root().join(name.trim_start_matches("aqueduct-")).is_dir();
+        let (package, _) = name.split_once('[').unwrap_or((name, ""));
+        if !PACKAGES.contains(&package) && !is_crate {
+            return Err(format!("`{name}` is no package"));
+        }
+    }
+    match args {
+        ["xtask", task, ..] => {
+            let source = fs::read_to_string(root().join("xtask/src/main.rs")).unwrap();
+            let (first, rest) = task.split_at(1);
+            let variant = format!("    {}{rest}", first.to_uppercase());
+            let ends = ["(", " {", ","];
+            let is_task = ends.iter().any(|end| source.contains(&format!("{variant}{end}")));
+            is_task.then_some(()).ok_or_else(|| format!("xtask has no task `{task}`"))
+        }
+        ["install", .., "--path", path] => {
+            root().join(path).is_dir().then_some(()).ok_or(format!("no folder {path}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The commands of a snippet: lines of `sh`, or what stands after `$ ` in `text`, without comments and continued lines joined.
+fn lines_of(snippet: &Snippet) -> Vec<String> {
+    let joined = snippet.text.replace("\\\n", " ");
+    let (mut lines, mut open): (Vec<String>, bool) = (Vec::new(), false);
+    for line in joined.lines() {
+        // A quotation may go on over lines.
+        let quotes = line.matches('\'').count() % 2 == 1;
+        if open {
+            let last = lines.last_mut().unwrap();
+            last.push(' ');
+            last.push_str(line.trim());
+        } else {
+            lines.push(line.trim().to_owned());
+        }
+        open ^= quotes;
+    }
+    if snippet.language == "text" {
+        return lines.iter().filter_map(|line| line.strip_prefix("$ ").map(str::to_owned)).collect();
+    }
+    for line in &mut lines {
+        let comment = line
+            .find(" #")
+            .filter(|at| line.get(..*at).is_some_and(|head| head.matches('\'').count() % 2 == 0));
+        line.truncate(comment.unwrap_or(line.len()));
+    }
+    lines.retain(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+}
+
 #[test]
 fn every_command_of_the_documentation_exists_with_its_options() {
     let mut wrong = Vec::new();
     let mut commands = 0;
-    for snippet in snippets("sh") {
-        let text = snippet.text.replace("\\\n", " ");
-        for line in text.lines() {
-            // The command may stand behind another one, or behind a prompt.
-            let pieces = line.split(['|', ';']).map(|piece| piece.trim().trim_start_matches("$ "));
-            for piece in pieces.filter(|piece| piece.starts_with("aqueduct ")) {
-                commands += 1;
-                let error = Cli::try_parse_from(words(piece)).err().filter(clap::Error::use_stderr);
+    for snippet in ["sh", "text"].into_iter().flat_map(snippets) {
+        for line in lines_of(&snippet) {
+            // The command may stand behind another one.
+            let pieces =
+                line.split(" | ").flat_map(|piece| piece.split(" && ")).flat_map(|piece| piece.split("; "));
+            for piece in pieces.map(str::trim) {
+                let words = words(piece);
+                let error = if words.first().is_some_and(|word| word == "aqueduct") {
+                    commands += 1;
+                    let error = Cli::try_parse_from(&words).err().filter(clap::Error::use_stderr);
+                    error.map(|error| error.to_string())
+                } else {
+                    check_foreign(&words).err()
+                };
                 wrong.extend(error.map(|error| format!("{}: `{piece}`: {error}", snippet.place)));
             }
         }

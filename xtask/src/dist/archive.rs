@@ -32,8 +32,23 @@ pub(super) fn write(payload: &Payload, out: &Path) -> Result<()> {
 
 /// Returns a gzip-compressed tar archive of `files`.
 pub(super) fn tar_gz(files: &[File]) -> Result<Vec<u8>> {
+    tar_gz_with_folders(&[], files)
+}
+
+/// Like [`tar_gz`], with entries for folders before the files: dpkg creates no folder that has none.
+pub(super) fn tar_gz_with_folders(folders: &[String], files: &[File]) -> Result<Vec<u8>> {
     let compressed = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
     let mut archive = tar::Builder::new(compressed);
+    for folder in folders {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Directory);
+        header.set_size(0);
+        header.set_mode(0o755);
+        header.set_mtime(EPOCH);
+        archive
+            .append_data(&mut header, folder, std::io::empty())
+            .with_context(|| format!("cannot archive {folder}"))?;
+    }
     for file in files {
         let mut header = tar::Header::new_gnu();
         header.set_size(file.content.len() as u64);

@@ -2,12 +2,13 @@
 //!
 //! The package installs the unit but does not start it: a gateway without agents has nothing to serve.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
 
-use super::archive::{save, tar_gz};
+use super::archive::{save, tar_gz, tar_gz_with_folders};
 use super::payload::{File, HOMEPAGE, PACKAGE, Payload, SUMMARY};
 use super::platform::newest_glibc;
 
@@ -16,6 +17,17 @@ const MAINTAINER: &str = "The Aqueduct developers <aqueduct@localhost>";
 
 /// The configuration file that the unit reads; kept over upgrades.
 const CONFIGURATION: &str = "etc/aqueduct/aqueduct.toml";
+
+/// What stands in the configuration file until an administrator edits it. Removing the `#` before a line of the example is enough.
+const EMPTY_CONFIGURATION: &str = "\
+# The agents of this gateway. `aqueduct config check --config /etc/aqueduct/aqueduct.toml` finds mistakes;
+# `systemctl enable --now aqueduct` starts the gateway. All keys: docs/configuration.md.
+#
+# Secrets: NAME=value lines in /etc/aqueduct/environment (mode 0600), named here as \"env:NAME\".
+#
+#[agents.research]
+#a2a = { url = \"http://127.0.0.1:9999\" }
+";
 
 /// Writes `aqueduct_VERSION_ARCH.deb`, on platforms that Debian supports.
 pub(super) fn write(payload: &Payload, out: &Path) -> Result<()> {
@@ -29,7 +41,7 @@ pub(super) fn write(payload: &Payload, out: &Path) -> Result<()> {
     let members: [(&str, Vec<u8>); 3] = [
         ("debian-binary", b"2.0\n".to_vec()),
         ("control.tar.gz", tar_gz(&control)?),
-        ("data.tar.gz", tar_gz(&data)?),
+        ("data.tar.gz", tar_gz_with_folders(&folders(&data), &data)?),
     ];
     save(out, &format!("aqueduct_{}_{architecture}.deb", payload.version), &ar(&members))
 }
@@ -52,11 +64,9 @@ fn control(payload: &Payload, architecture: &str, installed: usize) -> String {
 fn data(payload: &Payload) -> Vec<File> {
     let mut files = vec![
         File::program("./usr/bin/aqueduct", payload.binary.clone()),
-        File::new("./usr/lib/systemd/system/aqueduct.service", payload.unit.clone()),
-        File::new(
-            format!("./{CONFIGURATION}"),
-            "# Agents of this gateway. `aqueduct init` writes a commented file.\n",
-        ),
+        File::new("./usr/lib/systemd/system/aqueduct.service", unit(&payload.unit)),
+        File::new(format!("./{CONFIGURATION}"), EMPTY_CONFIGURATION),
+        File::new("./usr/share/doc/aqueduct/copyright", copyright()),
         File::new("./usr/share/doc/aqueduct/README.md", payload.readme.clone()),
     ];
     let groups = [
@@ -70,6 +80,29 @@ fn data(payload: &Payload) -> Vec<File> {
         );
     }
     files
+}
+
+/// Returns every folder above the files, outer ones first.
+fn folders(files: &[File]) -> Vec<String> {
+    let above = |file: &File| {
+        let ends: Vec<usize> = file.path.match_indices('/').map(|(at, _)| at).collect();
+        ends.iter().filter_map(|end| file.path.get(..=*end).map(str::to_owned)).collect::<Vec<_>>()
+    };
+    files.iter().flat_map(above).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Returns the unit with the path of a packaged binary: a package never writes to `/usr/local`.
+fn unit(unit: &[u8]) -> String {
+    String::from_utf8_lossy(unit).replace("/usr/local/bin/", "/usr/bin/")
+}
+
+/// Returns the machine-readable copyright file (format 1.0).
+fn copyright() -> String {
+    format!(
+        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: aqueduct\n\
+         Source: {HOMEPAGE}\n\nFiles: *\nCopyright: The Aqueduct developers\nLicense: Apache-2.0 or Expat\n \
+         The texts are beside this file: LICENSE-APACHE, LICENSE-MIT.\n"
+    )
 }
 
 /// Returns an `ar` archive in the common format: names of at most 16 bytes, members at even offsets.
@@ -89,6 +122,18 @@ fn ar(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_come_before_what_is_in_them() {
+        let files = [File::new("./usr/bin/a", ""), File::new("./usr/share/b", "")];
+        assert_eq!(folders(&files), ["./", "./usr/", "./usr/bin/", "./usr/share/"]);
+    }
+
+    #[test]
+    fn the_unit_starts_the_packaged_binary() {
+        let unit = unit(b"# cp aqueduct /usr/local/bin/\nExecStart=/usr/local/bin/aqueduct serve\n");
+        assert!(unit.ends_with("ExecStart=/usr/bin/aqueduct serve\n") && !unit.contains("/local/"), "{unit}");
+    }
 
     #[test]
     fn members_have_headers_of_sixty_bytes_at_even_offsets() {

@@ -60,17 +60,10 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// Builds the binary with `profile` and collects the files that belong to it.
-    pub(super) fn build(project: &Project, profile: &str, target: &Path) -> Result<Self> {
+    /// Collects a binary and the files that belong to it. Completions and man pages are what the binary writes.
+    pub(super) fn collect(project: &Project, built: &Path, target: &Path) -> Result<Self> {
         let platform = Platform::here()?;
-        let call = project.cargo(["build", "--bin", "aqueduct", "--profile", profile]);
-        // Tests use the binary of the other steps; a release has only the gateway's own features.
-        let (selection, folder) = match profile {
-            "dev" => (crate::interop::EVERYTHING, "debug"),
-            _ => (["--package", PACKAGE], profile),
-        };
-        call.args(selection).run()?;
-        let built = target.join(folder).join(platform.binary());
+        let built = built.canonicalize().with_context(|| format!("cannot find {}", built.display()))?;
         let binary = stripped(project, &built, target)?;
         let read = |path: &str| {
             let path = project.root().join(path);
@@ -90,6 +83,18 @@ impl Payload {
             binary: binary.content,
         })
     }
+}
+
+/// Builds the binary with a cargo profile. Returns its path.
+pub(super) fn build(project: &Project, profile: &str, target: &Path) -> Result<PathBuf> {
+    let call = project.cargo(["build", "--bin", "aqueduct", "--profile", profile]);
+    // Tests use the binary of the other steps; a release has only the gateway's own features.
+    let (selection, folder) = match profile {
+        "dev" => (crate::interop::EVERYTHING, "debug"),
+        _ => (["--package", PACKAGE], profile),
+    };
+    call.args(selection).run()?;
+    Ok(target.join(folder).join(Platform::here()?.binary()))
 }
 
 /// Returns the version of the gateway, which all packages share.
@@ -130,6 +135,10 @@ fn completions(project: &Project, binary: &Path) -> Result<Vec<File>> {
 
 fn man_pages(project: &Project, binary: &Path, target: &Path) -> Result<Vec<File>> {
     let folder = target.join("man");
+    // Pages of commands that no longer exist must not be packaged.
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let text = crate::interop::peers::text;
     Invocation::new(text(binary)?, project.root()).args(["man", "--out", &text(&folder)?]).output()?;

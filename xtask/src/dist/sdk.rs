@@ -1,12 +1,15 @@
 //! The packages of the SDKs: a wheel for Python, tarballs for npm, at the version of the workspace.
 //!
-//! Each SDK's own build tool makes its package; this module checks the version and reports missing files.
+//! `npm pack` makes the tarballs. The wheel is written here from `pyproject.toml`: the SDK is plain Python, so a build tool would only
+//! add a download to every release. `pip install ./sdk/python` still builds with the tool that `pyproject.toml` names.
+
+mod python;
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::interop::peers::{check_node, check_python, text};
+use crate::interop::peers::{check_node, text};
 use crate::invocation::Invocation;
 use crate::project::Project;
 
@@ -17,7 +20,7 @@ const NPM: [&str; 2] = ["sdk/typescript", "sdk/react"];
 ///
 /// # Errors
 ///
-/// Fails if an SDK has another version than the workspace, or its build tool fails.
+/// Fails if an SDK has another version than the workspace, or `npm pack` fails.
 pub(super) fn write(project: &Project, version: &str, out: &Path) -> Result<()> {
     for folder in NPM {
         check_version(project, &format!("{folder}/package.json"), &format!("\"version\": \"{version}\""))?;
@@ -27,11 +30,7 @@ pub(super) fn write(project: &Project, version: &str, out: &Path) -> Result<()> 
             .args(["pack", "--silent", "--pack-destination", &text(out)?])
             .output()?;
     }
-    check_version(project, "sdk/python/pyproject.toml", &format!("version = \"{version}\""))?;
-    let folder = project.root().join("sdk/python");
-    check_python(&folder)?;
-    let pip = ["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--wheel-dir"];
-    Invocation::new("python3", &folder).args(pip).args([text(out)?, ".".to_owned()]).output().map(drop)
+    python::write(&project.root().join("sdk/python"), version, out)
 }
 
 fn check_version(project: &Project, file: &str, line: &str) -> Result<()> {

@@ -1,6 +1,7 @@
-//! The wheel: a ZIP archive whose `.data/scripts` pip copies into the environment's `bin`.
+//! Wheels: ZIP archives that pip unpacks into an environment.
 //!
-//! Format: the binary distribution format of the Python packaging specifications (`WHEEL` 1.0, metadata 2.4).
+//! Format: the binary distribution format of the Python packaging specifications (`WHEEL` 1.0, metadata 2.4). The wheel of the binary has it
+//! in `.data/scripts`, which pip copies into the environment's `bin`.
 
 use std::io::{Cursor, Write as _};
 use std::path::Path;
@@ -17,24 +18,53 @@ use super::payload::{File, HOMEPAGE, LICENCE, PACKAGE, Payload, SUMMARY};
 
 /// Writes `aqueduct_gateway-VERSION-py3-none-PLATFORM.whl`.
 pub(super) fn write(payload: &Payload, out: &Path) -> Result<()> {
-    let tag = format!("py3-none-{}", payload.platform.wheel_tag(&payload.binary)?);
-    let name = format!("{}-{}", PACKAGE.replace('-', "_"), payload.version);
-    let info = format!("{name}.dist-info");
-    let binary = format!("{name}.data/scripts/{}", payload.platform.binary());
-    let mut files = vec![
-        File::program(binary, payload.binary.clone()),
-        File::new(format!("{info}/METADATA"), metadata(payload)),
-        File::new(
-            format!("{info}/WHEEL"),
-            format!("Wheel-Version: 1.0\nGenerator: aqueduct-xtask\nRoot-Is-Purelib: false\nTag: {tag}\n"),
-        ),
-    ];
-    let licences = payload.licences.iter();
-    files.extend(
-        licences.map(|file| File::new(format!("{info}/licenses/{}", file.path), file.content.clone())),
-    );
-    files.push(File::new(format!("{info}/RECORD"), record(&files, &info)));
-    save(out, &format!("{name}-{tag}.whl"), &zipped(&files)?)
+    let stem = format!("{}-{}", PACKAGE.replace('-', "_"), payload.version);
+    let binary = format!("{stem}.data/scripts/{}", payload.platform.binary());
+    let wheel = Wheel {
+        tag: format!("py3-none-{}", payload.platform.wheel_tag(&payload.binary)?),
+        is_pure: false,
+        metadata: metadata(payload),
+        files: vec![File::program(binary, payload.binary.clone())],
+        licences: payload.licences.clone(),
+        stem,
+    };
+    wheel.save(out)
+}
+
+/// The contents of a wheel, without the files that describe them.
+pub(super) struct Wheel {
+    /// Name and version, as in the file name: `aqueduct_gateway-0.1.0`.
+    pub(super) stem: String,
+    /// The compatibility tag.
+    pub(super) tag: String,
+    /// Set if the wheel has no binary.
+    pub(super) is_pure: bool,
+    /// The text of `METADATA`.
+    pub(super) metadata: String,
+    /// The files, by their path in the archive.
+    pub(super) files: Vec<File>,
+    /// The licences, without folder.
+    pub(super) licences: Vec<File>,
+}
+
+impl Wheel {
+    /// Adds the descriptions and writes the wheel into the folder of all packages.
+    pub(super) fn save(self, out: &Path) -> Result<()> {
+        let Self { stem, tag, is_pure, metadata, mut files, licences } = self;
+        let info = format!("{stem}.dist-info");
+        let pure = if is_pure { "true" } else { "false" };
+        let about =
+            format!("Wheel-Version: 1.0\nGenerator: aqueduct-xtask\nRoot-Is-Purelib: {pure}\nTag: {tag}\n");
+        files.push(File::new(format!("{info}/METADATA"), metadata));
+        files.push(File::new(format!("{info}/WHEEL"), about));
+        files.extend(
+            licences
+                .into_iter()
+                .map(|file| File::new(format!("{info}/licenses/{}", file.path), file.content)),
+        );
+        files.push(File::new(format!("{info}/RECORD"), record(&files, &info)));
+        save(out, &format!("{stem}-{tag}.whl"), &zipped(&files)?)
+    }
 }
 
 fn metadata(payload: &Payload) -> String {

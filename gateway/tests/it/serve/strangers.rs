@@ -1,4 +1,4 @@
-//! What callers without a token, and agents that mean harm, cost the process: little memory, and nobody else anything.
+//! The cost of callers without a token and of hostile agents: little memory, and no effect on other callers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn resident(process: u32) -> u64 {
     line.trim().trim_end_matches("kB").trim().parse().unwrap()
 }
 
-/// Reads and throws away what the server says, so that it never waits for us.
+/// Reads and discards what the server sends, so that the server never waits.
 async fn reading(mut socket: tokio::net::tcp::OwnedReadHalf) {
     while socket.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {}
 }

@@ -19,7 +19,9 @@ function binaryPath() {
   }
 }
 
-const child = spawn(binaryPath(), process.argv.slice(2), { stdio: "inherit" });
+// The name that the program shows in commands to copy: the binary itself is in no folder of PATH.
+const argv0 = process.env.npm_command === "exec" ? "npx aqueduct-gateway" : "aqueduct";
+const child = spawn(binaryPath(), process.argv.slice(2), { stdio: "inherit", argv0 });
 // The terminal sends Ctrl-C to both processes; a supervisor signals only this one.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => signal === "SIGINT" || child.kill(signal));
 child.on("error", (error) => {

@@ -139,7 +139,7 @@ impl Run {
         let stored = body.events.since(start).take(max).zip(after.saturating_add(1)..);
         // Chunks do not tell how many events follow, and a list that grows would be copied.
         let mut events = Vec::with_capacity(body.events.len().saturating_sub(start).min(max));
-        events.extend(stored.map(|(event, number)| NumberedEvent { number, event: event.clone() }));
+        events.extend(stored.map(|(event, number)| NumberedEvent { number, event }));
         Ok(Page { events, head: body.ledger.state.head, closed: body.ledger.is_closed() })
     }
 
